@@ -1,0 +1,215 @@
+//! Copies between plain bytes and words that may race: every access is a relaxed atomic word, so
+//! a torn copy is possible and defined; the caller validates it afterwards (sequence lock).
+//!
+//! Bytes are little endian within a word, offsets are in bytes and need no alignment. Each
+//! routine has a naive twin in the tests, byte by byte.
+
+use crate::sync::Ordering::Relaxed;
+use crate::{Region, WORD_BYTES};
+
+impl Region {
+    /// Copies `target.len()` bytes from `first_byte` on into `target`.
+    #[inline]
+    pub fn copy_out(&self, first_byte: usize, target: &mut [u8]) {
+        let mut word = first_byte / WORD_BYTES;
+        let skip = first_byte % WORD_BYTES;
+        let mut rest = target;
+        if skip != 0 {
+            let head_bytes = rest.len().min(WORD_BYTES - skip);
+            let (head, tail) = rest.split_at_mut(head_bytes);
+            let bytes = (self.word(word).load(Relaxed) >> (8 * skip)).to_le_bytes();
+            copy_short(head, &bytes);
+            rest = tail;
+            word += 1;
+        }
+        let (words, tail) = rest.as_chunks_mut::<WORD_BYTES>();
+        for chunk in words {
+            *chunk = self.word(word).load(Relaxed).to_le_bytes();
+            word += 1;
+        }
+        if !tail.is_empty() {
+            copy_short(tail, &self.word(word).load(Relaxed).to_le_bytes());
+        }
+    }
+
+    /// Copies `source` to `first_byte` and on. Bytes of the first and last word outside of the
+    /// range keep their value. Only the one writer of the region may call it.
+    #[inline]
+    pub fn copy_in(&self, first_byte: usize, source: &[u8]) {
+        let mut word = first_byte / WORD_BYTES;
+        let skip = first_byte % WORD_BYTES;
+        let mut rest = source;
+        if skip != 0 {
+            let (head, tail) = rest.split_at(rest.len().min(WORD_BYTES - skip));
+            self.merge(word, skip, head);
+            rest = tail;
+            word += 1;
+        }
+        let (words, tail) = rest.as_chunks::<WORD_BYTES>();
+        for chunk in words {
+            self.word(word).store(u64::from_le_bytes(*chunk), Relaxed);
+            word += 1;
+        }
+        if !tail.is_empty() {
+            self.merge(word, 0, tail);
+        }
+    }
+
+    /// Replaces the bytes of one word from `skip` on by `source` (they fit).
+    #[inline]
+    fn merge(&self, word: usize, skip: usize, source: &[u8]) {
+        let mut bytes = [0; WORD_BYTES];
+        copy_short(&mut bytes[skip..skip + source.len()], source);
+        let mask = mask(source.len()) << (8 * skip);
+        let old = self.word(word).load(Relaxed);
+        self.word(word)
+            .store(old & !mask | u64::from_le_bytes(bytes), Relaxed);
+    }
+
+    /// Copies `bytes` from one place of the region to another that does not overlap it, or lies
+    /// before it. Only the one writer of the region may call it.
+    pub fn copy_within(&self, from_byte: usize, to_byte: usize, bytes: usize) {
+        let mut buffer = [0; 512];
+        let mut done = 0;
+        while done < bytes {
+            let step = buffer.len().min(bytes - done);
+            self.copy_out(from_byte + done, &mut buffer[..step]);
+            self.copy_in(to_byte + done, &buffer[..step]);
+            done += step;
+        }
+    }
+
+    /// Whether the bytes from word `first_word` on equal `key`.
+    #[inline]
+    pub fn equals(&self, first_word: usize, key: &[u8]) -> bool {
+        let (words, tail) = key.as_chunks::<WORD_BYTES>();
+        let mut word = first_word;
+        for chunk in words {
+            if self.word(word).load(Relaxed) != u64::from_le_bytes(*chunk) {
+                return false;
+            }
+            word += 1;
+        }
+        if tail.is_empty() {
+            return true;
+        }
+        let mut bytes = [0; WORD_BYTES];
+        copy_short(&mut bytes, tail);
+        (self.word(word).load(Relaxed) ^ u64::from_le_bytes(bytes)) & mask(tail.len()) == 0
+    }
+}
+
+/// A mask of the low `bytes` bytes of a word, 0 to 7.
+#[inline]
+const fn mask(bytes: usize) -> u64 {
+    (1 << (8 * bytes)) - 1
+}
+
+/// Copies the shorter of two slices of at most 8 bytes: a loop, for a call to memcpy costs more.
+#[inline]
+fn copy_short(target: &mut [u8], source: &[u8]) {
+    for (to, from) in target.iter_mut().zip(source) {
+        *to = *from;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn naive_read(region: &Region, first_byte: usize, bytes: usize) -> Vec<u8> {
+        (first_byte..first_byte + bytes)
+            .map(|at| region.word(at / 8).load(Relaxed).to_le_bytes()[at % 8])
+            .collect()
+    }
+
+    fn naive_write(region: &Region, first_byte: usize, source: &[u8]) {
+        for (at, byte) in (first_byte..).zip(source) {
+            let mut bytes = region.word(at / 8).load(Relaxed).to_le_bytes();
+            bytes[at % 8] = *byte;
+            region
+                .word(at / 8)
+                .store(u64::from_le_bytes(bytes), Relaxed);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 16 } else { 2000 }, failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn copies_equal_their_naive_twins(
+            noise in prop::collection::vec(any::<u8>(), 256),
+            at in 0usize..100,
+            source in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let fast = Region::private(4096).unwrap();
+            let naive = Region::private(4096).unwrap();
+            for region in [&fast, &naive] {
+                naive_write(region, 0, &noise);
+            }
+            fast.copy_in(at, &source);
+            naive_write(&naive, at, &source);
+            prop_assert_eq!(naive_read(&fast, 0, 256), naive_read(&naive, 0, 256));
+            let mut out = vec![0; source.len()];
+            fast.copy_out(at, &mut out);
+            prop_assert_eq!(&out, &source);
+            fast.copy_within(at, 256 + at % 8, source.len());
+            prop_assert_eq!(naive_read(&fast, 256 + at % 8, source.len()), source);
+        }
+
+        #[test]
+        fn equals_equals_its_naive_twin(
+            stored in prop::collection::vec(0u8..3, 0..40),
+            key in prop::collection::vec(0u8..3, 0..40),
+            same in any::<bool>(),
+        ) {
+            let region = Region::private(4096).unwrap();
+            region.copy_in(16, &stored);
+            let key = if same { stored } else { key };
+            prop_assert_eq!(region.equals(2, &key), naive_read(&region, 16, key.len()) == key);
+        }
+    }
+
+    #[test]
+    fn the_mirror_shows_the_first_bytes_behind_the_last() {
+        let region = Region::mirrored(8192, 4096).unwrap();
+        region.copy_in(8190, b"around");
+        assert_eq!(naive_read(&region, 0, 4), b"ound");
+        region.copy_in(1, b"x");
+        assert_eq!(naive_read(&region, 8190, 6), b"aroxnd");
+    }
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod mapping_tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_cannot_be_mirrored_are_refused() {
+        assert!(Region::mirrored(4097, 0).is_err());
+        assert!(Region::mirrored(4096, 8192).is_err());
+    }
+
+    #[test]
+    fn collapsing_keeps_the_contents() {
+        let region = Region::mirrored(8 << 20, 2 << 20).unwrap();
+        for word in (0..region.words()).step_by(511) {
+            region.word(word).store(word as u64 % (1 << 20), Relaxed);
+        }
+        let before: Vec<_> = (0..region.words())
+            .map(|w| region.word(w).load(Relaxed))
+            .collect();
+        region.collapse(0, 8 << 20);
+        let after: Vec<_> = (0..region.words())
+            .map(|w| region.word(w).load(Relaxed))
+            .collect();
+        assert!(before == after);
+    }
+
+    #[test]
+    #[should_panic(expected = "index < self.words()")]
+    fn a_word_beyond_the_end_is_refused() {
+        Region::private(4096).unwrap().word(512);
+    }
+}

@@ -1,0 +1,63 @@
+//! Mapped memory: huge pages, mirrored mappings, racy word copy, prefetch.
+//!
+//! A [`Region`] is memory that one thread writes and any thread may read while it is written, so
+//! all of it is words, and all words are atomics (relaxed). Everything built above addresses it
+//! by word index, never by pointer.
+//!
+//! | backing | when | mirror |
+//! |---|---|---|
+//! | `mapped` | always, but for the checkers | the first bytes are mapped again behind the last |
+//! | `heap` | under loom and miri, which cannot overlay mapped memory | indices wrap |
+//!
+//! Huge pages are asked for in order: hugetlb (reserved by the administrator), transparent ones
+//! (shared mappings only get them by `MADV_COLLAPSE`, [`Region::collapse`]), 4 KiB pages.
+//! [`Region::pages`] says what was got.
+
+#![cfg_attr(
+    not(any(loom, miri)),
+    expect(
+        unsafe_code,
+        reason = "the mappings of the whole project are made here"
+    )
+)]
+
+mod copy;
+#[cfg(any(loom, miri))]
+mod heap;
+#[cfg(not(any(loom, miri)))]
+mod mapped;
+pub mod sync;
+
+#[cfg(any(loom, miri))]
+pub use heap::Region;
+#[cfg(not(any(loom, miri)))]
+pub use mapped::Region;
+
+/// Bytes of a word, the unit of all racing accesses.
+pub const WORD_BYTES: usize = 8;
+/// Bytes of a huge page.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// The pages that back a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pages {
+    /// 2 MiB pages from the reserved pool.
+    Hugetlb,
+    /// 2 MiB pages that the kernel makes when it can.
+    Transparent,
+    /// 4 KiB pages.
+    Small,
+}
+
+impl Pages {
+    /// For logs and statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hugetlb => "hugetlb 2 MiB pages",
+            Self::Transparent => "transparent huge pages",
+            Self::Small => "4 KiB pages",
+        }
+    }
+}

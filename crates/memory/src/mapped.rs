@@ -1,0 +1,269 @@
+//! The mapped region.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use crate::sync::AtomicU64;
+use crate::{HUGE_PAGE_BYTES, PAGE_BYTES, Pages, WORD_BYTES};
+
+/// Regions smaller than this do not ask for huge pages: rounding would waste too much.
+const HUGE_REGION_BYTES_MIN: usize = 4 << 20;
+
+/// Memory that may be read while it is written: words, all of them atomics.
+///
+/// Zeroed at first, aligned to 2 MiB, unmapped on drop.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<AtomicU64>,
+    bytes: usize,
+    mirror_bytes: usize,
+    reservation: Reservation,
+    pages: Pages,
+    shared: bool,
+}
+
+// SAFETY: the memory is owned by the region and only handed out as atomics, or as bytes under a
+// contract that forbids concurrent writes.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+/// Address space, unmapped on drop.
+#[derive(Debug)]
+struct Reservation {
+    start: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: start and bytes are what mmap gave; nothing refers to it after the region.
+        unsafe { libc::munmap(self.start, self.bytes) };
+    }
+}
+
+impl Region {
+    /// A region of `bytes`, rounded up to pages.
+    ///
+    /// # Errors
+    /// What `mmap` says.
+    pub fn private(bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, 0, false)
+    }
+
+    /// A region of `bytes` whose first `mirror_bytes` are mapped again right behind its end, so
+    /// that what begins before the end can be read and written without a wrap check. `bytes` is
+    /// a multiple of the page size; `mirror_bytes` is at most `bytes` and is rounded up.
+    ///
+    /// The two views are the same memory under two addresses. Callers address any one item by
+    /// one of them only, and order the reuse of its bytes with a fence.
+    ///
+    /// # Errors
+    /// What `memfd_create`, `ftruncate` and `mmap` say; `InvalidInput` for sizes as above.
+    pub fn mirrored(bytes: usize, mirror_bytes: usize) -> io::Result<Self> {
+        let mirror_bytes = mirror_bytes.next_multiple_of(PAGE_BYTES);
+        if !bytes.is_multiple_of(PAGE_BYTES) || mirror_bytes > bytes {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        Self::map(bytes, mirror_bytes, true)
+    }
+
+    fn map(bytes: usize, mirror_bytes: usize, shared: bool) -> io::Result<Self> {
+        let bytes = bytes.next_multiple_of(PAGE_BYTES);
+        let want_huge = bytes >= HUGE_REGION_BYTES_MIN;
+        if want_huge && bytes.is_multiple_of(HUGE_PAGE_BYTES) {
+            let mirror_huge_bytes = mirror_bytes.next_multiple_of(HUGE_PAGE_BYTES);
+            if let Ok(region) = Self::map_pages(bytes, mirror_huge_bytes, shared, true) {
+                return Ok(region);
+            }
+        }
+        let mut region = Self::map_pages(bytes, mirror_bytes, shared, false)?;
+        if want_huge && region.advise_huge() {
+            region.pages = Pages::Transparent;
+        }
+        Ok(region)
+    }
+
+    fn map_pages(
+        bytes: usize,
+        mirror_bytes: usize,
+        shared: bool,
+        hugetlb: bool,
+    ) -> io::Result<Self> {
+        let reservation = reserve(bytes + mirror_bytes + HUGE_PAGE_BYTES)?;
+        let start = reservation.start.align_offset(HUGE_PAGE_BYTES);
+        let base = reservation.start.wrapping_byte_add(start);
+        let file = shared.then(|| memory_file(bytes, hugetlb)).transpose()?;
+        map_fixed(base, bytes, file.as_ref(), hugetlb)?;
+        if mirror_bytes > 0 {
+            map_fixed(
+                base.wrapping_byte_add(bytes),
+                mirror_bytes,
+                file.as_ref(),
+                hugetlb,
+            )?;
+        }
+        Ok(Self {
+            base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            bytes,
+            mirror_bytes,
+            reservation,
+            pages: if hugetlb {
+                Pages::Hugetlb
+            } else {
+                Pages::Small
+            },
+            shared,
+        })
+    }
+
+    /// Asks for transparent huge pages. A private mapping gets them at its first touch; a shared
+    /// one only by collapsing what was touched, which is tried once on its first 2 MiB.
+    fn advise_huge(&self) -> bool {
+        let base = self.base.as_ptr().cast();
+        // SAFETY: the range is mapped by this region; the advice changes no contents.
+        let advised = unsafe { libc::madvise(base, self.bytes, libc::MADV_HUGEPAGE) } == 0;
+        if self.shared {
+            self.collapse(0, HUGE_PAGE_BYTES)
+        } else {
+            advised
+        }
+    }
+
+    /// Words that may be addressed, the mirror included.
+    #[inline]
+    pub fn words(&self) -> usize {
+        (self.bytes + self.mirror_bytes) / WORD_BYTES
+    }
+
+    /// The word at `index`. Panics beyond the end.
+    #[inline]
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.words());
+        // SAFETY: in bounds of the mapping, which is aligned, zeroed and lives as long as self;
+        // all sharing is through atomics.
+        unsafe { self.base.add(index).as_ref() }
+    }
+
+    /// Starts loading the cache line of a word; a hint, any index is fine.
+    #[inline]
+    pub fn prefetch(&self, word: usize) {
+        let line = self.base.as_ptr().wrapping_add(word);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch does not access memory in the sense of the language and never faults.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(line.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        std::hint::black_box(line);
+    }
+
+    /// The bytes from `first_byte` on, for a reader that knows that nobody writes them.
+    ///
+    /// # Safety
+    /// While the slice lives, no thread writes any word of the range.
+    #[inline]
+    pub unsafe fn bytes(&self, first_byte: usize, bytes: usize) -> &[u8] {
+        assert!(first_byte <= self.words() * WORD_BYTES - bytes);
+        // SAFETY: in bounds (checked), and not written meanwhile (the contract of this function).
+        unsafe {
+            std::slice::from_raw_parts(self.base.as_ptr().cast::<u8>().add(first_byte), bytes)
+        }
+    }
+
+    /// The pages that back the region, as far as they could be had when it was made.
+    pub fn pages(&self) -> Pages {
+        self.pages
+    }
+
+    /// Puts transparent huge pages under a range (rounded outwards to 2 MiB), which becomes
+    /// resident. Others may use the memory meanwhile. Returns whether it worked for all of it.
+    pub fn collapse(&self, first_byte: usize, bytes: usize) -> bool {
+        if self.pages == Pages::Hugetlb {
+            return true;
+        }
+        let end = (first_byte + bytes).min(self.bytes);
+        let first = first_byte / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        let mut collapsed = true;
+        for chunk in (first..end).step_by(HUGE_PAGE_BYTES) {
+            // A chunk without any page is refused: make one present (adding nothing to a word).
+            self.word(chunk / WORD_BYTES)
+                .fetch_add(0, Ordering::Relaxed);
+            collapsed &= self.collapse_chunk(chunk, HUGE_PAGE_BYTES.min(self.bytes - chunk));
+        }
+        // The mirror maps the same pages: let its page tables use them as huge ones too.
+        if collapsed && first < self.mirror_bytes {
+            self.word(self.bytes / WORD_BYTES).load(Ordering::Relaxed);
+            self.collapse_chunk(self.bytes, self.mirror_bytes.min(end));
+        }
+        collapsed
+    }
+
+    fn collapse_chunk(&self, first_byte: usize, bytes: usize) -> bool {
+        let start = self.base.as_ptr().wrapping_byte_add(first_byte);
+        // SAFETY: the range is mapped by this region; collapsing keeps the contents.
+        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) == 0 }
+    }
+
+    /// Bytes of address space taken, for tests and reports.
+    pub fn reserved_bytes(&self) -> usize {
+        self.reservation.bytes
+    }
+}
+
+/// Address space without memory.
+fn reserve(bytes: usize) -> io::Result<Reservation> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Reservation { start, bytes })
+}
+
+/// An anonymous file of `bytes`.
+fn memory_file(bytes: usize, hugetlb: bool) -> io::Result<std::fs::File> {
+    use std::os::fd::FromRawFd;
+    let flags = libc::MFD_CLOEXEC | if hugetlb { libc::MFD_HUGETLB } else { 0 };
+    // SAFETY: the name is a C string literal.
+    let fd = unsafe { libc::memfd_create(c"micanite".as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    let file = unsafe { std::fs::File::from_raw_fd(fd) };
+    file.set_len(bytes as u64)?;
+    Ok(file)
+}
+
+/// Maps `bytes` from the start of `file` (or fresh memory) at `address`, over the reservation.
+fn map_fixed(
+    address: *mut libc::c_void,
+    bytes: usize,
+    file: Option<&std::fs::File>,
+    hugetlb: bool,
+) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let (fd, flags) = match file {
+        Some(file) => (file.as_raw_fd(), libc::MAP_SHARED),
+        None if hugetlb => (
+            -1,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB,
+        ),
+        None => (
+            -1,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+        ),
+    };
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the range lies in a reservation of this region, which nothing else uses.
+    let mapped = unsafe { libc::mmap(address, bytes, protection, flags | libc::MAP_FIXED, fd, 0) };
+    if mapped == libc::MAP_FAILED {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
