@@ -1,0 +1,74 @@
+# The front door of the project. `make` alone lists the targets.
+# Settings: ARGS (options of `make run`), QUICK=1 (short benchmarks), FUZZ_SECONDS (per fuzz target),
+# PYTEST_ARGS (options of the black-box suite), CARGO_TARGET_DIR (as cargo reads it).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
+export CARGO_TARGET_DIR := $(TARGET_DIR)
+MICANITE_BIN ?= $(TARGET_DIR)/release/micanite
+FUZZ_SECONDS ?= 600
+LAB := cargo run --release --quiet --package micanite-lab --
+LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
+
+.PHONY: help run build test test-unit test-loom test-blackbox lint bench bench-engine bench-server fuzz deps clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: build ## build and start the server on 127.0.0.1:11211 (ARGS="-m 1024 -t 2" adds options)
+	@exec $(TARGET_DIR)/release/micanite serve $(ARGS)
+
+build: ## build the server in release mode
+	@scripts/deps build
+	@cargo build --release --package micanite
+
+test: test-unit test-loom test-blackbox ## run every test; sets up what it needs
+
+test-unit: ## unit, property, model and brief fuzz tests (cargo)
+	@scripts/deps build
+	@echo "### suite: unit"
+	cargo test --workspace --no-fail-fast
+
+test-loom: ## models of the concurrent parts, every interleaving within their bounds (loom)
+	@scripts/deps build
+	@echo "### suite: loom"
+	@scripts/test-loom
+
+test-blackbox: build ## the real binary under real clients and raw sockets (pytest)
+	@scripts/deps test
+	@echo "### suite: blackbox"
+	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/pytest tests $(PYTEST_ARGS)
+
+lint: ## formatting, clippy, rustdoc, no machine's path in the tree
+	@scripts/deps build
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTFLAGS="--cfg loom" cargo clippy --target-dir $(TARGET_DIR)/loom \
+	  --package micanite-engine --package micanite-memory --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+	scripts/check-paths
+
+bench: bench-engine bench-server ## every benchmark; tables, and JSON in target/bench (QUICK=1: under three minutes each)
+
+bench-engine: ## the engine alone beside hash tables and caches of other crates
+	@scripts/deps build
+	$(LAB) engine $(LAB_FLAGS)
+
+bench-server: build ## the server beside Debian's memcached, interleaved in one run
+	@scripts/peer-memcached >/dev/null
+	$(LAB) server $(LAB_FLAGS)
+
+fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)
+	@scripts/deps build
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+deps: ## install what building and testing need (run and test do it by themselves)
+	@scripts/deps build
+	@scripts/deps test
+
+clean: ## remove what was built, the unpacked peers and the Python environment
+	cargo clean
+	rm -rf .venv target .pytest_cache
