@@ -3,9 +3,6 @@
 
 use micanite_wire::hash::KeyHash;
 
-/// The most requests of one batch.
-pub const BATCH_REQUESTS_MAX: usize = 64;
-
 /// One operation on one key, borrowing the key and the value from the caller's input.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -134,8 +131,10 @@ pub enum Outcome {
     Number(u64),
     /// The value is not a decimal number.
     NotANumber,
-    /// The item is larger than this cache takes ([`crate::Cache::item_value_bytes_max`]).
+    /// The value is longer than this cache takes ([`crate::Layout::value_bytes_max`]).
     TooLarge,
+    /// There is no space for the item; nothing has changed.
+    OutOfMemory,
 }
 
 /// Takes the replies of a batch, in the order of its requests.

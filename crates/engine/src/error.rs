@@ -1,0 +1,21 @@
+//! Why a cache could not be made.
+
+use std::fmt;
+
+/// A sentence for the person who configured the cache.
+#[derive(Debug)]
+pub struct CreateError(String);
+
+impl CreateError {
+    pub(crate) fn new(what: String) -> Self {
+        Self(what)
+    }
+}
+
+impl fmt::Display for CreateError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CreateError {}

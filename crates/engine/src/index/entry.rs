@@ -1,0 +1,80 @@
+//! One index entry, one word: tag, three spare bits, offset.
+
+use crate::limits::OFFSET_BITS;
+
+const TAG_SHIFT: u32 = 48;
+
+/// An index entry. Zero is empty; a tag is never zero, so no entry looks empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry(pub u64);
+
+impl Entry {
+    pub const EMPTY: Self = Self(0);
+
+    /// An entry for an item at `offset_units`, of which the low bits are kept.
+    #[inline]
+    pub const fn new(tag: u64, offset_units: u64, offset_mask: u64) -> Self {
+        Self(tag << TAG_SHIFT | offset_units & offset_mask)
+    }
+
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub const fn has_tag(self, tag: u64) -> bool {
+        self.0 >> TAG_SHIFT == tag
+    }
+
+    /// How far the item is behind `tail_units`, modulo the width of the offset.
+    #[inline]
+    pub const fn distance(self, tail_units: u64, offset_mask: u64) -> u64 {
+        tail_units.wrapping_sub(self.0) & offset_mask
+    }
+}
+
+const _: () = assert!(OFFSET_BITS < TAG_SHIFT);
+
+/// The entries of `bucket` (its words, the version first) that carry `tag`: bit i for entry i.
+/// Branch-free; zero entries never match, for a tag is never zero.
+#[inline]
+pub(crate) fn match_tags(entries: &[u64; 7], tag: u64) -> u32 {
+    let mut matches = 0;
+    for (slot, entry) in entries.iter().enumerate() {
+        matches |= u32::from(Entry(*entry).has_tag(tag)) << slot;
+    }
+    matches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn match_tags_naive(entries: &[u64; 7], tag: u64) -> Vec<usize> {
+        (0..7)
+            .filter(|slot| entries[*slot] != 0 && entries[*slot] >> 48 == tag)
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn tag_match_equals_its_naive_twin(
+            entries in prop::array::uniform7(prop_oneof![Just(0), (1u64..4, any::<u64>()).prop_map(|(t, o)| t << 48 | o >> 19)]),
+            tag in 1u64..5,
+        ) {
+            let matches = match_tags(&entries, tag);
+            let slots: Vec<_> = (0..7).filter(|slot| matches >> slot & 1 == 1).collect();
+            prop_assert_eq!(slots, match_tags_naive(&entries, tag));
+        }
+
+        #[test]
+        fn distance_survives_the_wrap_of_the_offset(offset in any::<u64>(), ahead in 0u64..1 << 45) {
+            let mask = (1 << OFFSET_BITS) - 1;
+            let entry = Entry::new(7, offset, mask);
+            prop_assert!(entry.has_tag(7));
+            prop_assert_eq!(entry.distance(offset.wrapping_add(ahead), mask), ahead);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The partition: index, log, operations, eviction, batch pipeline. No I/O, no threads, no clock.
+//!
+//! A [`Cache`] is a few partitions; the high bits of a key's hash choose one. A partition is an
+//! index of cache-line buckets and a circular log of items, addressed by offsets; its bytes are
+//! specified in `docs/partition-image.md`. One thread writes it at a time. Others may read it
+//! while it is written: every bucket carries a version, every item says which key it holds, and
+//! whoever reads beside the writer checks both afterwards.
+//!
+//! ```text
+//!  Worker::execute(batch)                          pipeline.rs
+//!    stage 1  prefetch the bucket of each key      index/bucket.rs
+//!    stage 2  match tags, prefetch the items       index/entry.rs, log/
+//!    stage 3  in order, each one of                operations/, reader.rs
+//!             one worker:      the owner: no lock, no validation
+//!             several workers: reads optimistic, writes under the partition's lock
+//! ```
+//!
+//! A cache may miss: items leave when the log is full (at its head), when their bucket is full,
+//! when they expire. It never returns a wrong value.
+//!
+//! # Example
+//! ```
+//! use micanite_engine::{Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
+//!
+//! #[derive(Default)]
+//! struct Reply { value: Vec<u8>, outcome: Option<Outcome> }
+//!
+//! impl ReplySink for Reply {
+//!     fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+//!         self.value.resize(meta.value_bytes, 0);
+//!         Some(&mut self.value)
+//!     }
+//!     fn rollback(&mut self, _: usize) {}
+//!     fn finish(&mut self, _: usize, outcome: Outcome) { self.outcome = Some(outcome) }
+//! }
+//!
+//! let cache = std::sync::Arc::new(Cache::new(&Config { memory_bytes: 8 << 20, ..Config::default() })?);
+//! let mut worker = cache.worker(0).unwrap();
+//! let mut ask = |operation| {
+//!     let mut reply = Reply::default();
+//!     let key = b"greeting".as_slice();
+//!     worker.execute(&[Request { hash: cache.hash(key), key, operation }], 0, &mut reply);
+//!     reply
+//! };
+//! let (condition, value) = (Condition::Always, b"hello".as_slice());
+//! ask(Operation::Store { condition, value, flags: 0, expiry: Expiry::NEVER });
+//! let reply = ask(Operation::Get { cas: false });
+//! assert_eq!((reply.outcome, reply.value), (Some(Outcome::Hit), b"hello".to_vec()));
+//! # Ok::<(), micanite_engine::CreateError>(())
+//! ```
+
+mod cache;
+mod config;
+mod error;
+mod eviction;
+mod index;
+mod layout;
+pub mod limits;
+mod lock;
+mod log;
+mod operations;
+mod partition;
+mod pipeline;
+mod reader;
+mod request;
+mod scan;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use cache::{Cache, Worker};
+pub use config::Config;
+pub use error::CreateError;
+pub use eviction::Eviction;
+pub use layout::Layout;
+pub use limits::BATCH_REQUESTS_MAX;
+pub use micanite_memory::Pages;
+pub use micanite_wire::hash::KeyHash;
+pub use request::{Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
+pub use stats::Stats;

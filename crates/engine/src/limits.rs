@@ -1,0 +1,46 @@
+//! Every limit of the engine, and the relations between them, proved here.
+
+use micanite_wire::hash::{BUCKET_BITS, PARTITION_BITS, TAG_BITS};
+
+/// Longest key.
+pub const KEY_BYTES_MAX: usize = 250;
+/// The most requests of one batch.
+pub const BATCH_REQUESTS_MAX: usize = 64;
+/// Entries of a bucket: with its version word it fills a cache line.
+pub const BUCKET_ENTRIES: usize = 7;
+/// Words of a bucket.
+pub const BUCKET_WORDS: usize = 8;
+/// Bits of an offset in an index entry, in units of 8 bytes: 48 bits of bytes.
+pub const OFFSET_BITS: u32 = 45;
+/// Longest value that an item can hold.
+pub const VALUE_BYTES_MAX: usize = 1 << 30;
+/// Shortest "longest value" that can be configured.
+pub const VALUE_BYTES_MAX_MIN: usize = 1 << 10;
+/// Least memory of a cache.
+pub const MEMORY_BYTES_MIN: usize = 1 << 20;
+/// Words of the page at the start of a partition image.
+pub const IMAGE_HEADER_WORDS: usize = if cfg!(loom) { 64 } else { 512 };
+/// A log of this size or more is a multiple of a huge page.
+pub const HUGE_LOG_BYTES_MIN: usize = 32 << 20;
+/// The least log of a partition, when there is more than one (`decisions`: small memories still
+/// hold large values).
+pub const PARTITION_LOG_BYTES_MIN: usize = 16 << 20;
+/// A partition's log holds at least this many of the largest items, when there is more than one.
+pub const PARTITION_ITEMS_MIN: usize = 16;
+/// Buckets that one call of the expiry sweep visits.
+pub const SWEEP_BUCKETS: usize = 256;
+/// Optimistic reads of one request before it takes the lock of the partition.
+pub const READ_ATTEMPTS_MAX: usize = 8;
+
+// A bucket is a version word and its entries, and a cache line of 64 bytes.
+const _: () = assert!(BUCKET_WORDS == 1 + BUCKET_ENTRIES && BUCKET_WORDS * 8 == 64);
+// An entry is one word: tag, three bits that are zero today, offset.
+const _: () = assert!(TAG_BITS + 3 + OFFSET_BITS == 64);
+// The parts of the hash do not overlap.
+const _: () = assert!(PARTITION_BITS + BUCKET_BITS + TAG_BITS == 64);
+// A key length fits its byte in the item header.
+const _: () = assert!(KEY_BYTES_MAX < 256);
+// The largest item fits the unit count of its header (28 bits of 8 bytes).
+const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 24 < (1 << 28) * 8);
+// An executing batch keeps one bit per request in a word.
+const _: () = assert!(BATCH_REQUESTS_MAX <= 64);

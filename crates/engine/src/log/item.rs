@@ -1,0 +1,195 @@
+//! The bytes of an item: a header word, the extensions that it needs, key, value.
+//!
+//! ```text
+//! bits 0..28  units   the space first taken, header included, in units of 8 bytes
+//!      28..44 slack   bytes of that space not used
+//!      44..52 key     length of the key
+//!      52     dead    deleted or replaced: the space is free once the head comes by
+//!      53     given   its CAS value was handed out: the next write must change it
+//!      54     meta    has the extension {expiry 32, flags 32}
+//!      55     cas     has the extension CAS 64 (the item moved after its CAS was given)
+//!      56..64         zero
+//! ```
+//! The CAS value of an item is its first offset, unless it has the extension.
+
+use crate::limits::KEY_BYTES_MAX;
+
+const UNITS_BITS: u32 = 28;
+const SLACK_SHIFT: u32 = UNITS_BITS;
+const SLACK_BITS: u32 = 16;
+const KEY_SHIFT: u32 = SLACK_SHIFT + SLACK_BITS;
+const DEAD: u64 = 1 << 52;
+const GIVEN: u64 = 1 << 53;
+const META: u64 = 1 << 54;
+const CAS: u64 = 1 << 55;
+
+const _: () = assert!(KEY_SHIFT + 8 == 52);
+
+/// The most bytes of an item's space that may be unused: a shorter value is appended anew.
+pub(crate) const SLACK_BYTES_MAX: usize = (1 << SLACK_BITS) - 1;
+
+/// The header word of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header(pub u64);
+
+/// What an item consists of, before it has a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    pub meta: bool,
+    pub cas: bool,
+}
+
+impl Shape {
+    /// Bytes used, header included.
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        8 + 8 * self.meta as usize + 8 * self.cas as usize + self.key_bytes + self.value_bytes
+    }
+
+    /// Units of 8 bytes taken.
+    #[inline]
+    pub const fn units(self) -> u64 {
+        self.bytes().div_ceil(8) as u64
+    }
+
+    /// The header of such an item in a space of `units`, if the space fits.
+    #[inline]
+    pub const fn header_in(self, units: u64) -> Option<Header> {
+        let space = units as usize * 8;
+        let bytes = self.bytes();
+        if bytes > space || space - bytes > SLACK_BYTES_MAX {
+            return None;
+        }
+        Some(Header(
+            units
+                | ((space - bytes) as u64) << SLACK_SHIFT
+                | (self.key_bytes as u64) << KEY_SHIFT
+                | if self.meta { META } else { 0 }
+                | if self.cas { CAS } else { 0 },
+        ))
+    }
+}
+
+impl Header {
+    /// A space that holds nothing, for the log to step over.
+    #[inline]
+    pub const fn filler(units: u64) -> Self {
+        Self(units | DEAD)
+    }
+
+    #[inline]
+    pub const fn units(self) -> u64 {
+        self.0 & ((1 << UNITS_BITS) - 1)
+    }
+
+    #[inline]
+    pub const fn key_bytes(self) -> usize {
+        (self.0 >> KEY_SHIFT & 0xff) as usize
+    }
+
+    #[inline]
+    pub const fn is_dead(self) -> bool {
+        self.0 & DEAD != 0
+    }
+
+    #[inline]
+    pub const fn cas_given(self) -> bool {
+        self.0 & GIVEN != 0
+    }
+
+    #[inline]
+    pub const fn has_meta(self) -> bool {
+        self.0 & META != 0
+    }
+
+    #[inline]
+    pub const fn has_cas(self) -> bool {
+        self.0 & CAS != 0
+    }
+
+    #[inline]
+    pub const fn with_dead(self) -> Self {
+        Self(self.0 | DEAD)
+    }
+
+    #[inline]
+    pub const fn with_cas_given(self) -> Self {
+        Self(self.0 | GIVEN)
+    }
+
+    /// Word of the key, counted from the header.
+    #[inline]
+    pub const fn key_word(self) -> usize {
+        1 + self.has_meta() as usize + self.has_cas() as usize
+    }
+
+    /// Length of the value, or `None` for a header that no item has: a torn read.
+    #[inline]
+    pub const fn value_bytes(self) -> Option<usize> {
+        let slack = (self.0 >> SLACK_SHIFT) as usize & SLACK_BYTES_MAX;
+        let used = 8 * self.key_word() + self.key_bytes();
+        (self.units() as usize * 8).checked_sub(slack + used)
+    }
+}
+
+/// Packs the extension word of expiry and flags.
+#[inline]
+pub(crate) const fn pack_meta(expiry_s: u32, flags: u32) -> u64 {
+    expiry_s as u64 | (flags as u64) << 32
+}
+
+/// Expiry and flags of an extension word.
+#[inline]
+pub(crate) const fn unpack_meta(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+const _: () = assert!(KEY_BYTES_MAX <= 0xff);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_header_says_what_its_shape_was(
+            key_bytes in 1usize..=250,
+            value_bytes in 0usize..100_000,
+            meta in any::<bool>(),
+            cas in any::<bool>(),
+            more in 0u64..8000,
+        ) {
+            let shape = Shape { key_bytes, value_bytes, meta, cas };
+            let header = shape.header_in(shape.units() + more).unwrap();
+            prop_assert_eq!(header.units(), shape.units() + more);
+            prop_assert_eq!(header.key_bytes(), key_bytes);
+            prop_assert_eq!(header.value_bytes(), Some(value_bytes));
+            prop_assert_eq!((header.has_meta(), header.has_cas()), (meta, cas));
+            prop_assert!(!header.is_dead() && !header.cas_given());
+            prop_assert!(header.with_dead().is_dead() && header.with_cas_given().cas_given());
+            prop_assert_eq!(shape.header_in(shape.units() - 1), None);
+        }
+
+        #[test]
+        fn any_word_is_a_header_or_refused(word in any::<u64>()) {
+            if let Some(value_bytes) = Header(word).value_bytes() {
+                let end = Header(word).key_word() * 8 + Header(word).key_bytes() + value_bytes;
+                prop_assert!(end <= Header(word).units() as usize * 8);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tiny_item_takes_24_bytes() {
+        let shape = Shape {
+            key_bytes: 8,
+            value_bytes: 8,
+            meta: false,
+            cas: false,
+        };
+        assert_eq!(shape.units() * 8, 24);
+    }
+}

@@ -1,0 +1,112 @@
+//! increment, decrement: on decimal numbers, as memcached does it.
+//!
+//! A number that gets shorter keeps its length, padded with spaces; one that gets longer takes
+//! the room it needs. Values of more than 64 bytes are not taken for numbers.
+
+use crate::request::{Outcome, Request};
+use crate::writer::{NewItem, Part, Writer};
+
+/// Longest value that is looked at, padding included.
+const NUMBER_BYTES_MAX: usize = 64;
+
+impl Writer<'_> {
+    /// Replaces the number by what `change` makes of it.
+    pub fn arithmetic(
+        &self,
+        request: &Request<'_>,
+        change: impl Fn(u64) -> u64,
+        now_s: u32,
+    ) -> Outcome {
+        let Some(found) = self.find(request.hash, request.key, now_s) else {
+            return Outcome::NotFound;
+        };
+        let value_bytes = found.value_bytes();
+        let mut buffer = [b' '; NUMBER_BYTES_MAX];
+        let Some(value) = buffer.get_mut(..value_bytes) else {
+            return Outcome::NotANumber;
+        };
+        self.partition.log.copy_out(found.value_at(), value);
+        let Some(number) = parse(value) else {
+            return Outcome::NotANumber;
+        };
+        let number = change(number);
+        let digits = format(number, &mut buffer);
+        let value = &buffer[..digits.max(value_bytes)];
+        let (flags, expiry) = (found.flags, found.expiry);
+        if self.overwrite(request.hash, &found, value, flags, expiry) {
+            return Outcome::Number(number);
+        }
+        let value = [Part::Bytes(value), Part::NONE];
+        let item = NewItem {
+            key: request.key,
+            flags,
+            expiry,
+            cas: None,
+            value,
+        };
+        match self.append_new(request.hash, &item, Some(&found)) {
+            Outcome::Stored => Outcome::Number(number),
+            refused => refused,
+        }
+    }
+}
+
+/// The number at the start of a value: white space, digits, then the end or white space.
+fn parse(value: &[u8]) -> Option<u64> {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = value.iter().position(|byte| !is_space(byte))?;
+    let value = &value[start..];
+    let value = value.strip_prefix(b"+".as_slice()).unwrap_or(value);
+    let digits = value
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(value.len());
+    let ends = value.get(digits).is_none_or(is_space);
+    if digits == 0 || !ends {
+        return None;
+    }
+    value[..digits].iter().try_fold(0u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
+}
+
+/// Writes a number at the start of a buffer, spaces behind it; returns its digits.
+fn format(number: u64, buffer: &mut [u8; NUMBER_BYTES_MAX]) -> usize {
+    buffer.fill(b' ');
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut rest = number;
+    for byte in buffer[..digits].iter_mut().rev() {
+        *byte = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    digits
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_and_read_as_std_does(number in any::<u64>(), shift in 0u32..64) {
+            let number = number >> shift;
+            let mut buffer = [0; NUMBER_BYTES_MAX];
+            let digits = format(number, &mut buffer);
+            let expected = number.to_string();
+            prop_assert_eq!(&buffer[..digits], expected.as_bytes());
+            prop_assert_eq!(parse(&buffer), Some(number));
+            prop_assert_eq!(parse(&buffer[..digits]), Some(number));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in ["", " ", "x", "1x", "-1", "+", "18446744073709551616", "1.5"] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(parse(b"12 abc"), Some(12));
+        assert_eq!(parse(b" +7"), Some(7));
+    }
+}

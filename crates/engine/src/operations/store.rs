@@ -1,0 +1,44 @@
+//! set, add, replace, cas.
+
+use crate::request::{Condition, Expiry, Outcome, Request};
+use crate::writer::{NewItem, Part, Writer};
+
+impl Writer<'_> {
+    #[inline]
+    pub fn store(
+        &self,
+        request: &Request<'_>,
+        condition: Condition,
+        value: &[u8],
+        (flags, expiry): (u32, Expiry),
+        now_s: u32,
+    ) -> Outcome {
+        let found = self.find(request.hash, request.key, now_s);
+        match (condition, &found) {
+            (Condition::Always, _) | (Condition::Absent, None) | (Condition::Present, Some(_)) => {}
+            (Condition::Absent, Some(_)) | (Condition::Present, None) => {
+                return Outcome::NotStored;
+            }
+            (Condition::Unchanged(_), None) => return Outcome::NotFound,
+            (Condition::Unchanged(cas), Some(found)) => {
+                if self.cas_of(found) != cas {
+                    return Outcome::Exists;
+                }
+            }
+        }
+        if let Some(found) = &found
+            && self.overwrite(request.hash, found, value, flags, expiry)
+        {
+            return Outcome::Stored;
+        }
+        let value = [Part::Bytes(value), Part::NONE];
+        let item = NewItem {
+            key: request.key,
+            flags,
+            expiry,
+            cas: None,
+            value,
+        };
+        self.append_new(request.hash, &item, found.as_ref())
+    }
+}

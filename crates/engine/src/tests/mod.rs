@@ -1,0 +1,11 @@
+//! Tests of the engine as a whole.
+
+#[cfg(not(loom))]
+mod behaviour;
+#[cfg(loom)]
+mod loom_models;
+#[cfg(not(loom))]
+mod model;
+#[cfg(not(any(loom, miri)))]
+mod stress;
+mod support;
