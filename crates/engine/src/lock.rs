@@ -18,7 +18,10 @@ impl Lock {
 
     #[inline]
     pub fn try_lock(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Acquire) == 0
+        // Looking first keeps the line shared while spinning. loom lets a relaxed load return an
+        // old value for ever, so there it is the swap alone that decides.
+        let looks_free = cfg!(loom) || self.0.load(Ordering::Relaxed) == 0;
+        looks_free && self.0.swap(1, Ordering::Acquire) == 0
     }
 
     #[inline]

@@ -141,9 +141,10 @@ impl Region {
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.words());
+        let word = self.base.as_ptr().wrapping_add(index);
         // SAFETY: in bounds of the mapping, which is aligned, zeroed and lives as long as self;
         // all sharing is through atomics.
-        unsafe { self.base.add(index).as_ref() }
+        unsafe { &*word }
     }
 
     /// Starts loading the cache line of a word; a hint, any index is fine.
@@ -166,11 +167,12 @@ impl Region {
     /// While the slice lives, no thread writes any word of the range.
     #[inline]
     pub unsafe fn bytes(&self, first_byte: usize, bytes: usize) -> &[u8] {
-        assert!(first_byte <= self.words() * WORD_BYTES - bytes);
+        assert!(
+            bytes <= self.words() * WORD_BYTES && first_byte <= self.words() * WORD_BYTES - bytes
+        );
+        let start = self.base.as_ptr().cast::<u8>().wrapping_add(first_byte);
         // SAFETY: in bounds (checked), and not written meanwhile (the contract of this function).
-        unsafe {
-            std::slice::from_raw_parts(self.base.as_ptr().cast::<u8>().add(first_byte), bytes)
-        }
+        unsafe { std::slice::from_raw_parts(start, bytes) }
     }
 
     /// The pages that back the region, as far as they could be had when it was made.
@@ -195,7 +197,7 @@ impl Region {
         }
         // The mirror maps the same pages: let its page tables use them as huge ones too.
         if collapsed && first < self.mirror_bytes {
-            self.word(self.bytes / WORD_BYTES).load(Ordering::Relaxed);
+            std::hint::black_box(self.word(self.bytes / WORD_BYTES).load(Ordering::Relaxed));
             self.collapse_chunk(self.bytes, self.mirror_bytes.min(end));
         }
         collapsed

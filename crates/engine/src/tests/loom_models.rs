@@ -1,1 +1,146 @@
+//! Models of what races, run on the engine's own code: `RUSTFLAGS="--cfg loom" cargo test loom_`.
+//!
+//! loom explores the interleavings, and the values that relaxed loads may return, up to a bound
+//! of preemptions. It is blind to: mapped memory (regions are on the heap here, the mirror is a
+//! wrap of the index), compiler reordering of plain accesses (there are none), more than one
+//! reader and one writer at a time.
 
+use loom::thread;
+
+use super::support::*;
+use crate::*;
+
+fn model(test: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.max_branches = 100_000;
+    builder.check(test);
+}
+
+/// One bucket, a log of `log_units`.
+fn tiny(log_units: u64) -> std::sync::Arc<Cache> {
+    let geometry = Geometry {
+        partition_bits: 0,
+        buckets: 1,
+        log_units,
+        offset_bits: 45,
+        value_bytes_max: 16,
+        eviction: Eviction::Fifo,
+        workers: 2,
+    };
+    geometry.cache()
+}
+
+/// Reads without the fall-back to the lock, which would hide what the optimistic read does.
+fn read(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
+    let hash = cache.hash(key);
+    let request = Request {
+        hash,
+        key,
+        operation: Operation::Get { cas: false },
+    };
+    let mut replies = Replies::default();
+    cache.partition(hash).read(0, &request, 0, &mut replies);
+    let reply = replies.0.pop()?;
+    (reply.outcome == Some(Outcome::Hit)).then_some(reply.value)
+}
+
+const OLD: [u8; 16] = [1; 16];
+const NEW: [u8; 16] = [2; 16];
+
+#[test]
+fn loom_a_read_beside_an_overwrite_in_place_sees_the_old_or_the_new_value() {
+    model(|| {
+        let cache = tiny(64);
+        let mut writer = Client::new(&cache, 0);
+        writer.set(b"k", &OLD);
+        let reader = {
+            let cache = std::sync::Arc::clone(&cache);
+            thread::spawn(move || {
+                if let Some(value) = read(&cache, b"k") {
+                    assert!(value == OLD || value == NEW, "torn: {value:?}");
+                }
+            })
+        };
+        writer.set(b"k", &NEW);
+        reader.join().unwrap();
+        assert_eq!(read(&cache, b"k").as_deref(), Some(NEW.as_slice()));
+    });
+}
+
+#[test]
+fn loom_a_read_beside_the_eviction_of_its_item_sees_the_item_or_nothing() {
+    model(|| {
+        // Two items fill the log: the third one overwrites the first.
+        let cache = tiny(8);
+        let mut writer = Client::new(&cache, 0);
+        writer.set(b"a", &OLD);
+        writer.set(b"b", &OLD);
+        let reader = {
+            let cache = std::sync::Arc::clone(&cache);
+            thread::spawn(move || {
+                if let Some(value) = read(&cache, b"a") {
+                    assert!(value == OLD, "torn or foreign: {value:?}");
+                }
+            })
+        };
+        writer.set(b"c", &NEW);
+        reader.join().unwrap();
+        assert_eq!(read(&cache, b"a"), None);
+        assert_eq!(read(&cache, b"c").as_deref(), Some(NEW.as_slice()));
+    });
+}
+
+#[test]
+fn loom_what_was_acknowledged_before_a_read_began_is_seen_by_it() {
+    model(|| {
+        let cache = tiny(64);
+        let mut writer = Client::new(&cache, 0);
+        let stored = std::sync::Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let reader = {
+            let (cache, stored) = (
+                std::sync::Arc::clone(&cache),
+                std::sync::Arc::clone(&stored),
+            );
+            thread::spawn(move || {
+                if stored.load(loom::sync::atomic::Ordering::Acquire) {
+                    assert_eq!(read(&cache, b"k").as_deref(), Some(NEW.as_slice()));
+                }
+            })
+        };
+        writer.set(b"k", &NEW);
+        stored.store(true, loom::sync::atomic::Ordering::Release);
+        reader.join().unwrap();
+    });
+}
+
+/// With `try_writer`, for loom cannot tell a spin lock that waits from one that hangs.
+#[test]
+fn loom_two_writers_take_turns() {
+    model(|| {
+        let cache = tiny(64);
+        Client::new(&cache, 0).set(b"n", b"0");
+        let threads = [0, 1].map(|_| {
+            let cache = std::sync::Arc::clone(&cache);
+            thread::spawn(move || {
+                let (key, hash) = (b"n".as_slice(), cache.hash(b"n"));
+                let request = Request {
+                    hash,
+                    key,
+                    operation: Operation::Delete,
+                };
+                let writer = cache.partition(hash).try_writer();
+                u64::from(writer.is_some_and(|writer| {
+                    let outcome = writer.arithmetic(&request, |number| number + 1, 0);
+                    matches!(outcome, Outcome::Number(_))
+                }))
+            })
+        });
+        let sum: u64 = threads
+            .map(|thread| thread.join().unwrap())
+            .into_iter()
+            .sum();
+        assert!(sum > 0);
+        assert_eq!(read(&cache, b"n").unwrap(), sum.to_string().into_bytes());
+    });
+}

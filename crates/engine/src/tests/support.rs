@@ -123,6 +123,7 @@ impl Client {
         self.outcome(key, store(Condition::Always, value, 0, 0))
     }
 
+    #[cfg(not(loom))]
     pub fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
         let reply = self.ask(key, Operation::Get { cas: false });
         (reply.outcome == Some(Outcome::Hit)).then_some(reply.value)
