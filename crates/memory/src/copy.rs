@@ -207,6 +207,18 @@ mod mapping_tests {
         assert!(before == after);
     }
 
+    /// The load that makes a page present was once removed by the compiler, so that the first
+    /// collapse failed and the region believed that it could have no huge pages.
+    #[test]
+    fn an_untouched_range_collapses_where_a_touched_one_does() {
+        let touched = Region::mirrored(8 << 20, 0).unwrap();
+        touched.copy_in(4 << 20, b"present");
+        let untouched = Region::mirrored(8 << 20, 0).unwrap();
+        let works = touched.collapse(4 << 20, 2 << 20);
+        assert_eq!(untouched.collapse(4 << 20, 2 << 20), works);
+        assert_eq!(untouched.pages() != crate::Pages::Small, works);
+    }
+
     #[test]
     #[should_panic(expected = "index < self.words()")]
     fn a_word_beyond_the_end_is_refused() {

@@ -190,9 +190,8 @@ impl Region {
         let first = first_byte / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
         let mut collapsed = true;
         for chunk in (first..end).step_by(HUGE_PAGE_BYTES) {
-            // A chunk without any page is refused: make one present (adding nothing to a word).
-            self.word(chunk / WORD_BYTES)
-                .fetch_add(0, Ordering::Relaxed);
+            // A chunk without any page is refused: make one present.
+            std::hint::black_box(self.word(chunk / WORD_BYTES).load(Ordering::Relaxed));
             collapsed &= self.collapse_chunk(chunk, HUGE_PAGE_BYTES.min(self.bytes - chunk));
         }
         // The mirror maps the same pages: let its page tables use them as huge ones too.
