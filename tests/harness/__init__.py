@@ -1,0 +1,1 @@
+"""What the black-box tests share: a server process, a raw connection, polls with a deadline, memory figures."""

@@ -1,0 +1,141 @@
+"""The server under test as a child process: the real binary, on ports of its own, ended by its process id."""
+
+import os
+import shlex
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from harness.poll import until
+from harness.wire import Connection
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def command():
+    """The words that start a server. SERVER_COMMAND may name another server, MICANITE_BIN another build."""
+    if words := os.environ.get("SERVER_COMMAND"):
+        return shlex.split(words)
+    binary = os.environ.get("MICANITE_BIN") or str(PROJECT / "target/release/micanite")
+    return [binary, "serve"]
+
+
+def environment(**extra):
+    """This process's environment without what would configure the server, and with `extra`."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MICANITE_", "MEMCACHED_"))}
+    return kept | {name: str(value) for name, value in extra.items()}
+
+
+def run(*options, deadline_s=60, **extra_environment):
+    """Runs the server command to its end (for options that end it at once)."""
+    return subprocess.run(
+        [*command(), *map(str, options)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=deadline_s,
+        env=environment(**extra_environment),
+    )
+
+
+class Server:
+    """One running server. `options` are given as they stand; a free TCP port is taken unless they choose one."""
+
+    def __init__(self, *options, path=None, ready=True, **extra_environment):
+        self._directory = tempfile.TemporaryDirectory(prefix="micanite-test-", dir=path)
+        self.directory = Path(self._directory.name)
+        self.unix_socket = None
+        self.port = None
+        options = [str(option) for option in options]
+        if "-s" in options:
+            self.unix_socket = options[options.index("-s") + 1]
+        own_port = "-s" not in options and "-p" not in options
+        arguments = [*command(), *(["-p", "-1"] if own_port else []), *options]
+        self._stderr = open(self.directory / "stderr", "wb")
+        self.process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            env=environment(MEMCACHED_PORT_FILENAME=self.directory / "ports", **extra_environment),
+        )
+        self.pid = self.process.pid
+        if ready:
+            try:
+                self.wait_until_ready()
+            except BaseException as error:
+                error.add_note(f"the server said:\n{self.stderr()}")
+                self.end()
+                raise
+
+    def wait_until_ready(self):
+        """Until it answers. A server that has ended instead fails at once, with what it said."""
+
+        def answers():
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.stderr()}")
+            if self.unix_socket is None and self.port is None:
+                self.port = self.ports().get("TCP")
+                if self.port is None:
+                    return False
+            try:
+                with self.connect() as connection:
+                    return connection.ask(b"version\r\n").startswith(b"VERSION ")
+            except OSError:
+                return False
+
+        until(answers, "the server to answer")
+
+    def ports(self):
+        """What the server wrote about its ports: {"TCP": n, "UDP": n}."""
+        try:
+            lines = (self.directory / "ports").read_text().splitlines()
+        except FileNotFoundError:
+            return {}
+        return {line.split()[0]: int(line.rsplit(":", 1)[1]) for line in lines if " INET: " in line}
+
+    @property
+    def address(self):
+        """Where it listens, as the socket module and pymemcache take it."""
+        return self.unix_socket if self.unix_socket else ("127.0.0.1", self.port)
+
+    def connect(self, **options):
+        """A new raw connection."""
+        return Connection(self.address, **options)
+
+    def stats(self, *arguments):
+        """The statistics as a dictionary of text."""
+        with self.connect() as connection:
+            return connection.stats(*arguments)
+
+    def alive(self):
+        """Whether the process still runs."""
+        return self.process.poll() is None
+
+    def stderr(self):
+        """All that the server printed so far."""
+        return (self.directory / "stderr").read_text(errors="replace")
+
+    def wait_for_end(self, deadline_s=30):
+        """The exit status, once the process has ended by itself or by a signal that a test sent."""
+        return self.process.wait(deadline_s)
+
+    def end(self):
+        """Ends the process if it still runs, and drops its directory."""
+        if self.alive():
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._stderr.close()
+        self._directory.cleanup()
+
+
+def free_port():
+    """A TCP port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
