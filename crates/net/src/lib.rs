@@ -1,0 +1,28 @@
+//! Bytes in, bytes out: what moves the bytes of streams, and the memory they wait in.
+//!
+//! This crate knows no keys and no protocol. A worker of the server assembles its parts:
+//!
+//! ```text
+//!  Listener --accept--> Stream --registered in--> Poller (epoll, level triggered)
+//!                          |                         ^
+//!              recv / send, never blocking           | Waker: another thread has something
+//!                          |
+//!   Blocks        fixed pieces for what a stream could not finish reading or sending
+//!   ValueBuffers  pieces of any length, within a budget
+//! ```
+//!
+//! Only Linux is supported; no part of the crate needs `unsafe`.
+
+mod blocks;
+mod listener;
+mod poller;
+mod stream;
+mod value_buffers;
+mod waker;
+
+pub use blocks::{Block, Blocks};
+pub use listener::Listener;
+pub use poller::{Event, Interest, Poller};
+pub use stream::{ByteStream, Stream};
+pub use value_buffers::{ValueBuffer, ValueBuffers};
+pub use waker::Waker;

@@ -1,0 +1,149 @@
+//! epoll, level triggered: whatever is not taken is reported again.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+/// The most events of one wait.
+const EVENTS_MAX: usize = 256;
+
+/// What a registered descriptor is watched for. A broken connection is always reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Nothing but a broken connection.
+    Nothing,
+    /// Bytes to read, or the end.
+    Read,
+    /// Room to send.
+    Write,
+}
+
+impl Interest {
+    const fn flags(self) -> EpollFlags {
+        match self {
+            Self::Nothing => EpollFlags::empty(),
+            Self::Read => EpollFlags::EPOLLIN,
+            Self::Write => EpollFlags::EPOLLOUT,
+        }
+    }
+}
+
+/// Something happened to the descriptor registered under `token`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// As given at registration.
+    pub token: u64,
+    /// The connection is broken or closed in both directions. Bytes may still be there to read.
+    pub broken: bool,
+}
+
+/// A set of descriptors.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: Epoll,
+    events: Box<[EpollEvent]>,
+    ready: usize,
+}
+
+impl Poller {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            events: vec![EpollEvent::empty(); EVENTS_MAX].into(),
+            ready: 0,
+        })
+    }
+
+    /// Watches a descriptor. It leaves the set when it is closed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn add(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        let event = EpollEvent::new(interest.flags(), token);
+        Ok(self.epoll.add(descriptor, event)?)
+    }
+
+    /// Changes what a descriptor is watched for.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn change(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        let mut event = EpollEvent::new(interest.flags(), token);
+        Ok(self.epoll.modify(descriptor, &mut event)?)
+    }
+
+    /// Waits for events, at most `timeout_ms`; returns how many there are ([`Self::event`]).
+    ///
+    /// # Errors
+    /// What the kernel says; an interruption by a signal counts as no event.
+    pub fn wait(&mut self, timeout_ms: u16) -> io::Result<usize> {
+        self.ready = match self
+            .epoll
+            .wait(&mut self.events, EpollTimeout::from(timeout_ms))
+        {
+            Ok(count) => count,
+            Err(nix::errno::Errno::EINTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(self.ready)
+    }
+
+    /// One of the events of the last wait.
+    ///
+    /// # Panics
+    /// When there were not that many.
+    #[inline]
+    pub fn event(&self, number: usize) -> Event {
+        let event = &self.events[..self.ready][number];
+        Event {
+            token: event.data(),
+            broken: event
+                .events()
+                .intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ByteStream, Stream};
+    use std::os::unix::net::UnixStream;
+
+    fn tokens(poller: &mut Poller) -> Vec<(u64, bool)> {
+        let count = poller.wait(0).unwrap();
+        (0..count)
+            .map(|number| (poller.event(number).token, poller.event(number).broken))
+            .collect()
+    }
+
+    #[test]
+    fn an_event_comes_again_until_it_is_taken() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (mut near, mut far) = (Stream::unix(near).unwrap(), Stream::unix(far).unwrap());
+        let mut poller = Poller::new().unwrap();
+        poller.add(&near, 7, Interest::Read).unwrap();
+        assert_eq!(tokens(&mut poller), []);
+
+        far.send(b"x").unwrap();
+        assert_eq!(tokens(&mut poller), [(7, false)]);
+        assert_eq!(tokens(&mut poller), [(7, false)]);
+        near.recv(&mut [0; 1]).unwrap();
+        assert_eq!(tokens(&mut poller), []);
+
+        poller.change(&near, 8, Interest::Write).unwrap();
+        assert_eq!(tokens(&mut poller), [(8, false)]);
+        poller.change(&near, 8, Interest::Nothing).unwrap();
+        far.send(b"x").unwrap();
+        assert_eq!(tokens(&mut poller), []);
+        drop(far);
+        assert_eq!(tokens(&mut poller), [(8, true)]);
+        drop(near);
+        assert_eq!(tokens(&mut poller), []);
+    }
+}

@@ -1,0 +1,119 @@
+//! A connected stream that never blocks, over TCP or a Unix socket.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use nix::sys::socket::{MsgFlags, recv, send};
+
+/// What a connection needs of its stream. Tests script one; the worker uses a [`Stream`].
+pub trait ByteStream {
+    /// Reads some bytes; 0 = the peer sends no more.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there, anything else when the stream is broken.
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends some of the bytes.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the peer does not read, anything else when the stream is broken.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
+}
+
+/// One connection's socket.
+#[derive(Debug)]
+pub struct Stream {
+    socket: OwnedFd,
+}
+
+impl Stream {
+    /// Takes a TCP connection, and turns off the delay of small segments.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            socket: stream.into(),
+        })
+    }
+
+    /// Takes a connection over a Unix socket.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn unix(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            socket: stream.into(),
+        })
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl ByteStream for Stream {
+    #[inline]
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        retry(|| recv(self.socket.as_raw_fd(), into, MsgFlags::MSG_DONTWAIT))
+    }
+
+    #[inline]
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A peer that has gone is an error here, not a signal.
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        retry(|| send(self.socket.as_raw_fd(), bytes, flags))
+    }
+}
+
+#[inline]
+fn retry(mut call: impl FnMut() -> nix::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(nix::errno::Errno::EINTR) => {}
+            result => return result.map_err(io::Error::from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_and_sending_never_block() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (mut near, mut far) = (Stream::unix(near).unwrap(), Stream::unix(far).unwrap());
+        let mut buffer = [0; 16];
+        let empty = near.recv(&mut buffer).unwrap_err();
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+
+        assert_eq!(far.send(b"hello").unwrap(), 5);
+        assert_eq!(near.recv(&mut buffer).unwrap(), 5);
+        assert_eq!(&buffer[..5], b"hello");
+
+        let full = loop {
+            if let Err(error) = far.send(&[0; 4096]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_peer_that_has_gone_is_the_end_when_read_and_an_error_when_written() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut near = Stream::unix(near).unwrap();
+        drop(far);
+        assert_eq!(near.recv(&mut [0; 16]).unwrap(), 0);
+        let error = near.send(b"x").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}
