@@ -1,0 +1,3 @@
+//! memcached's protocols.
+
+pub mod text;

@@ -1,0 +1,346 @@
+//! From the bytes of a connection to commands.
+
+use super::command::{Command, Keys, StoreVerb};
+use super::number::{signed, unsigned};
+use super::tokens::Words;
+use super::{KEY_BYTES_MAX, LINE_BYTES_MAX};
+
+const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
+const UNKNOWN: &str = "ERROR\r\n";
+const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
+const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta argument\r\n";
+const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long\r\n";
+/// Longest body that memcached's 32-bit lengths can say.
+const BODY_BYTES_MAX: i32 = i32::MAX - 2;
+
+/// What stands at the start of the input.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// No complete line yet.
+    Incomplete,
+    /// A command; the line and its end take `line_bytes`.
+    Command {
+        /// The command.
+        command: Command<'a>,
+        /// Bytes to consume.
+        line_bytes: usize,
+    },
+    /// A line that is refused.
+    Refused {
+        /// The reply, with its line end; empty if none is wanted.
+        reply: &'static str,
+        /// Bytes to consume.
+        line_bytes: usize,
+        /// Bytes to discard after that.
+        swallow_bytes: u64,
+        /// Whether to close the connection.
+        close: bool,
+    },
+}
+
+/// The state of a connection's parser: a multi-get whose line has not ended yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parser {
+    open: Option<OpenGet>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenGet {
+    exptime: Option<i64>,
+    cas: bool,
+}
+
+impl OpenGet {
+    fn command<'a>(self, line: &'a [u8], last: bool) -> Command<'a> {
+        let keys = Keys::of(line, last);
+        match self.exptime {
+            None => Command::Get {
+                keys,
+                cas: self.cas,
+            },
+            Some(exptime) => Command::GetAndTouch {
+                exptime,
+                keys,
+                cas: self.cas,
+            },
+        }
+    }
+}
+
+impl Parser {
+    /// Looks at the unconsumed bytes of a connection. `full`: the caller's buffer holds no more,
+    /// so a get line without an end is split behind a key, and any other one is refused.
+    #[inline]
+    pub fn step<'a>(&mut self, input: &'a [u8], full: bool) -> Step<'a> {
+        let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
+            return self.without_end(input, full);
+        };
+        let line = &input[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let line_bytes = end + 1;
+        let result = match self.open.take() {
+            Some(open) => more_keys(open, line),
+            None => command(line),
+        };
+        match result {
+            Ok(command) => Step::Command {
+                command,
+                line_bytes,
+            },
+            Err(reply) => Step::Refused {
+                reply,
+                line_bytes,
+                swallow_bytes: 0,
+                close: false,
+            },
+        }
+    }
+
+    #[cold]
+    fn without_end<'a>(&mut self, input: &'a [u8], full: bool) -> Step<'a> {
+        let get = self.open.is_some() || is_get(input);
+        if !full && (get || input.len() <= LINE_BYTES_MAX) {
+            return Step::Incomplete;
+        }
+        let refused = |line_bytes| Step::Refused {
+            reply: LINE_TOO_LONG,
+            line_bytes,
+            swallow_bytes: 0,
+            close: true,
+        };
+        let Some(end) = input.iter().rposition(|byte| *byte == b' ').filter(|_| get) else {
+            return refused(input.len());
+        };
+        let line = &input[..end];
+        let result = match self.open {
+            Some(open) => more_keys(open, line).map(|_| (open, line)),
+            None => open_get(line),
+        };
+        match result {
+            Ok((open, keys)) if input.len() - end <= KEY_BYTES_MAX + 1 => {
+                self.open = Some(open);
+                Step::Command {
+                    command: open.command(keys, false),
+                    line_bytes: end,
+                }
+            }
+            _ => refused(input.len()),
+        }
+    }
+}
+
+fn is_get(input: &[u8]) -> bool {
+    [b"get ".as_slice(), b"gets ", b"gat ", b"gats "]
+        .iter()
+        .any(|verb| input.starts_with(verb))
+}
+
+type Result<T> = std::result::Result<T, &'static str>;
+
+/// The next keys of a get whose line was split.
+fn more_keys(open: OpenGet, line: &[u8]) -> Result<Command<'_>> {
+    check_keys(line)?;
+    Ok(open.command(line, true))
+}
+
+/// The beginning of a get, and the words that are keys.
+fn open_get(line: &[u8]) -> Result<(OpenGet, &[u8])> {
+    let mut words = Words::of(line);
+    let (touch, cas) = match words.next() {
+        Some(b"get") => (false, false),
+        Some(b"gets") => (false, true),
+        Some(b"gat") => (true, false),
+        _ => (true, true),
+    };
+    let exptime = if touch {
+        Some(exptime(words.next().ok_or(BAD_FORMAT)?)?)
+    } else {
+        None
+    };
+    check_keys(words.rest())?;
+    Ok((OpenGet { exptime, cas }, words.rest()))
+}
+
+fn check_keys(line: &[u8]) -> Result<()> {
+    // Short lines cannot hold a key that is too long.
+    if line.len() > KEY_BYTES_MAX && Words::of(line).any(|key| key.len() > KEY_BYTES_MAX) {
+        return Err(BAD_FORMAT);
+    }
+    Ok(())
+}
+
+fn exptime(word: &[u8]) -> Result<i64> {
+    signed(word).map(i64::from).ok_or(BAD_EXPTIME)
+}
+
+/// A whole line.
+#[inline]
+fn command(line: &[u8]) -> Result<Command<'_>> {
+    let mut words = Words::of(line);
+    let Some(verb) = words.next() else {
+        return Err(BAD_FORMAT);
+    };
+    match verb {
+        b"get" | b"gets" => get(words, verb == b"gets", None),
+        b"set" => store(words, StoreVerb::Set),
+        b"add" => store(words, StoreVerb::Add),
+        b"replace" => store(words, StoreVerb::Replace),
+        b"append" => store(words, StoreVerb::Append),
+        b"prepend" => store(words, StoreVerb::Prepend),
+        b"cas" => store(words, StoreVerb::Cas(0)),
+        b"gat" | b"gats" => {
+            let exptime = exptime_word(&mut words)?;
+            get(words, verb == b"gats", Some(exptime))
+        }
+        b"incr" | b"decr" => arithmetic(words, verb == b"decr"),
+        b"delete" => delete(words),
+        b"touch" => touch(words),
+        _ => administration(verb, words),
+    }
+}
+
+fn exptime_word(words: &mut Words<'_>) -> Result<i64> {
+    let word = words.next().ok_or(BAD_FORMAT)?;
+    if Words::of(words.rest()).next().is_none() {
+        return Err(BAD_FORMAT);
+    }
+    exptime(word)
+}
+
+#[inline]
+fn get<'a>(words: Words<'a>, cas: bool, exptime: Option<i64>) -> Result<Command<'a>> {
+    let keys = words.rest();
+    check_keys(keys)?;
+    if words.clone().next().is_none() {
+        return Err(BAD_FORMAT);
+    }
+    Ok(OpenGet { exptime, cas }.command(keys, true))
+}
+
+#[inline]
+fn key<'a>(words: &mut Words<'a>) -> Result<&'a [u8]> {
+    words
+        .next()
+        .filter(|key| key.len() <= KEY_BYTES_MAX)
+        .ok_or(BAD_FORMAT)
+}
+
+#[inline]
+fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
+    let key = key(&mut words);
+    let flags = words.next().ok_or(BAD_FORMAT)?;
+    let exptime = words.next().ok_or(BAD_FORMAT)?;
+    let value_bytes = words.next().ok_or(BAD_FORMAT)?;
+    let cas = if matches!(verb, StoreVerb::Cas(_)) {
+        Some(words.next().ok_or(BAD_FORMAT)?)
+    } else {
+        None
+    };
+    let noreply = noreply(words);
+    let parsed = || {
+        // Flags of more than 32 bits lose the upper ones, as in memcached.
+        let flags = unsigned(flags)? as u32;
+        let exptime = i64::from(signed(exptime)?);
+        let value_bytes =
+            signed(value_bytes).filter(|bytes| (0..=BODY_BYTES_MAX).contains(bytes))?;
+        let verb = match cas {
+            Some(cas) => StoreVerb::Cas(unsigned(cas)?),
+            None => verb,
+        };
+        Some((flags, exptime, value_bytes as usize, verb))
+    };
+    match (key, parsed()) {
+        (Ok(key), Some((flags, exptime, value_bytes, verb))) => Ok(Command::Store {
+            verb,
+            key,
+            flags,
+            exptime,
+            value_bytes,
+            noreply,
+        }),
+        _ => Err(silent(BAD_FORMAT, noreply)),
+    }
+}
+
+/// Whether `noreply` is the last word.
+#[inline]
+fn noreply(words: Words<'_>) -> bool {
+    let rest = words.rest();
+    !rest.is_empty() && words.last() == Some(b"noreply".as_slice())
+}
+
+/// An error that `noreply` silences.
+fn silent(reply: &'static str, noreply: bool) -> &'static str {
+    if noreply { "" } else { reply }
+}
+
+fn arithmetic<'a>(mut words: Words<'a>, decrement: bool) -> Result<Command<'a>> {
+    let key = key(&mut words);
+    let delta = words.next().ok_or(BAD_FORMAT)?;
+    let noreply = noreply(words);
+    let key = key.map_err(|reply| silent(reply, noreply))?;
+    let delta = unsigned(delta).ok_or(silent(BAD_DELTA, noreply))?;
+    Ok(Command::Arithmetic {
+        key,
+        delta,
+        decrement,
+        noreply,
+    })
+}
+
+/// Further words are accepted, as in memcached 1.6.45.
+fn delete(mut words: Words<'_>) -> Result<Command<'_>> {
+    let key = key(&mut words);
+    let noreply = noreply(words);
+    let key = key.map_err(|reply| silent(reply, noreply))?;
+    Ok(Command::Delete { key, noreply })
+}
+
+fn touch(mut words: Words<'_>) -> Result<Command<'_>> {
+    let key = key(&mut words);
+    let word = words.next().ok_or(BAD_FORMAT)?;
+    let noreply = noreply(words);
+    let key = key.map_err(|reply| silent(reply, noreply))?;
+    let exptime = exptime(word).map_err(|reply| silent(reply, noreply))?;
+    Ok(Command::Touch {
+        key,
+        exptime,
+        noreply,
+    })
+}
+
+fn administration<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Command<'a>> {
+    match verb {
+        b"flush_all" => flush_all(words),
+        b"verbosity" => {
+            let level = words.next().ok_or(BAD_FORMAT)?;
+            let noreply = level == b"noreply" || noreply(words);
+            let level = unsigned(level).ok_or(silent(BAD_FORMAT, noreply))?;
+            Ok(Command::Verbosity {
+                level: u32::try_from(level).unwrap_or(u32::MAX),
+                noreply,
+            })
+        }
+        b"version" => Ok(Command::Version),
+        b"quit" => Ok(Command::Quit),
+        b"shutdown" => Ok(Command::Shutdown {
+            graceful: words.next() == Some(b"graceful".as_slice()),
+        }),
+        b"stats" => Ok(Command::Stats {
+            arguments: words.rest().trim_ascii(),
+        }),
+        b"mn" => Ok(Command::MetaNoop),
+        // Meta commands that are not served yet, without their key: what memcached says to that.
+        b"mg" | b"ms" | b"md" | b"ma" | b"me" if words.next().is_none() => Err(BAD_FORMAT),
+        _ => Err(UNKNOWN),
+    }
+}
+
+fn flush_all(mut words: Words<'_>) -> Result<Command<'_>> {
+    let noreply = noreply(words);
+    let delay_s = match words.next() {
+        None | Some(b"noreply") => 0,
+        Some(word) => exptime(word).map_err(|reply| silent(reply, noreply))?,
+    };
+    Ok(Command::FlushAll { delay_s, noreply })
+}

@@ -1,0 +1,34 @@
+//! A command line is words between spaces.
+
+/// The words of a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    pub fn of(line: &'a [u8]) -> Self {
+        Self { rest: line }
+    }
+
+    /// What has not been taken yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let start = self.rest.iter().position(|byte| *byte != b' ')?;
+        let rest = &self.rest[start..];
+        let end = rest
+            .iter()
+            .position(|byte| *byte == b' ')
+            .unwrap_or(rest.len());
+        self.rest = &rest[end..];
+        Some(&rest[..end])
+    }
+}
