@@ -6,5 +6,7 @@
 //! - [`hash`]: the 64-bit key hash and its split into partition, bucket and tag.
 //! - [`memcache`]: memcached's protocols.
 
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod hash;
 pub mod memcache;

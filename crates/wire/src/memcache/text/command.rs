@@ -129,7 +129,7 @@ impl<'a> Keys<'a> {
 
     /// Whether the command ends with these keys, so that `END` follows; if not, more keys of the
     /// same command come with the next step.
-    pub fn last(&self) -> bool {
+    pub fn is_last(&self) -> bool {
         self.last
     }
 }

@@ -36,17 +36,4 @@ pub fn expiry(exptime: i64, now_s: u32) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn expiries_are_relative_up_to_30_days() {
-        assert_eq!(expiry(0, 1000), 0);
-        assert_eq!(expiry(-1, 1000), 1);
-        assert_eq!(expiry(i64::MIN, 1000), 1);
-        assert_eq!(expiry(60, 1000), 1060);
-        assert_eq!(expiry(2_592_000, 1000), 2_593_000);
-        assert_eq!(expiry(2_592_001, 1000), 2_592_001);
-        assert_eq!(expiry(i64::MAX, 1000), u32::MAX);
-    }
-}
+mod tests;

@@ -75,6 +75,9 @@ impl Parser {
         let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
             return self.without_end(input, full);
         };
+        if end > LINE_BYTES_MAX && self.open.is_none() && !is_get(input) {
+            return too_long(end + 1);
+        }
         let line = &input[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let line_bytes = end + 1;
@@ -102,14 +105,8 @@ impl Parser {
         if !full && (get || input.len() <= LINE_BYTES_MAX) {
             return Step::Incomplete;
         }
-        let refused = |line_bytes| Step::Refused {
-            reply: LINE_TOO_LONG,
-            line_bytes,
-            swallow_bytes: 0,
-            close: true,
-        };
         let Some(end) = input.iter().rposition(|byte| *byte == b' ').filter(|_| get) else {
-            return refused(input.len());
+            return too_long(input.len());
         };
         let line = &input[..end];
         let result = match self.open {
@@ -124,8 +121,19 @@ impl Parser {
                     line_bytes: end,
                 }
             }
-            _ => refused(input.len()),
+            _ => too_long(input.len()),
         }
+    }
+}
+
+/// Whether the end of such a line has arrived must not matter, so it is refused with it too.
+#[cold]
+fn too_long<'a>(line_bytes: usize) -> Step<'a> {
+    Step::Refused {
+        reply: LINE_TOO_LONG,
+        line_bytes,
+        swallow_bytes: 0,
+        close: true,
     }
 }
 

@@ -1,0 +1,128 @@
+//! Bodies of fuzz targets: each takes any bytes and panics when an invariant is broken.
+
+use crate::memcache::text::{Command, KEY_BYTES_MAX, Keys, Parser, Step};
+
+/// The text parser: input that arrives in pieces means the same as input that arrives at once,
+/// every step makes progress, keys are what they should be.
+///
+/// The first byte of `data` decides where the rest is cut.
+pub fn text_parser(data: &[u8]) {
+    let Some((seed, input)) = data.split_first() else {
+        return;
+    };
+    let whole = commands(input, usize::MAX);
+    let piece = 1 + usize::from(*seed);
+    assert_eq!(commands(input, piece), whole, "cut every {piece} bytes");
+}
+
+/// What a server would make of the input, arriving in pieces: commands and refusals in words.
+/// Bodies are skipped over.
+fn commands(input: &[u8], piece: usize) -> Vec<String> {
+    let mut parser = Parser::default();
+    let (mut at, mut visible) = (0, 0);
+    let mut seen = Vec::new();
+    loop {
+        match parser.step(&input[at..visible], false) {
+            Step::Incomplete if visible == input.len() => return seen,
+            Step::Incomplete => visible = input.len().min(visible.saturating_add(piece)),
+            Step::Command {
+                command,
+                line_bytes,
+            } => {
+                assert!(line_bytes > 0 && line_bytes <= visible - at);
+                at += line_bytes;
+                seen.push(check(&command));
+                if let Command::Store { value_bytes, .. } = command {
+                    at = input.len().min(at + value_bytes + 2);
+                    visible = visible.max(at);
+                }
+            }
+            Step::Refused {
+                reply,
+                line_bytes,
+                swallow_bytes,
+                close,
+            } => {
+                assert!(line_bytes > 0 && line_bytes <= visible - at);
+                assert!(reply.is_empty() || reply.ends_with("\r\n"));
+                seen.push(format!("{reply:?} {swallow_bytes} {close}"));
+                if close {
+                    return seen;
+                }
+                at += line_bytes;
+            }
+        }
+    }
+}
+
+/// Checks a command and puts it in words.
+fn check(command: &Command<'_>) -> String {
+    let keys = |keys: &Keys<'_>| {
+        assert!(keys.is_last());
+        (*keys).for_each(check_key);
+    };
+    match command {
+        Command::Get { keys: all, .. } | Command::GetAndTouch { keys: all, .. } => keys(all),
+        Command::Store { key, .. }
+        | Command::Delete { key, .. }
+        | Command::Arithmetic { key, .. }
+        | Command::Touch { key, .. } => check_key(key),
+        _ => {}
+    }
+    format!("{command:?}")
+}
+
+fn check_key(key: &[u8]) {
+    assert!((1..=KEY_BYTES_MAX).contains(&key.len()));
+    assert!(!key.contains(&b' ') && !key.contains(&b'\n'));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    fn seeds() -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/corpus/text");
+        let mut files: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.sort();
+        files
+            .iter()
+            .map(|file| std::fs::read(file).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn fuzz_text_parser_on_its_seeds() {
+        let seeds = seeds();
+        assert!(seeds.len() >= 10);
+        for seed in seeds {
+            for piece in 0..=255 {
+                text_parser(&[&[piece], seed.as_slice()].concat());
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn fuzz_text_parser_on_mutated_seeds(
+            choice in any::<prop::sample::Index>(),
+            piece in any::<u8>(),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..4, any::<u8>()), 0..12),
+        ) {
+            let mut input = seeds()[choice.index(seeds().len())].clone();
+            for (at, length, byte) in edits {
+                let at = at.index(input.len() + 1);
+                let end = input.len().min(at + length);
+                input.splice(at..end, [byte; 2].into_iter().take(usize::from(byte) % 3));
+            }
+            text_parser(&[&[piece], input.as_slice()].concat());
+        }
+    }
+}

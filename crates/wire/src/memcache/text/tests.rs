@@ -1,0 +1,148 @@
+//! What lines mean, what expiries mean.
+
+use super::*;
+
+/// Debug form of a step on a whole line, with keys in words.
+fn step(line: &str) -> String {
+    match Parser::default().step(line.as_bytes(), false) {
+        Step::Command {
+            command,
+            line_bytes,
+        } => {
+            assert_eq!(line_bytes, line.len());
+            match command {
+                Command::Get { keys, cas } => {
+                    let keys: Vec<_> = keys.map(String::from_utf8_lossy).collect();
+                    format!("get {cas} {}", keys.join(","))
+                }
+                Command::Store {
+                    verb,
+                    key,
+                    flags,
+                    exptime,
+                    value_bytes,
+                    noreply,
+                } => {
+                    let key = String::from_utf8_lossy(key);
+                    format!("{verb:?} {key} {flags} {exptime} {value_bytes} {noreply}")
+                }
+                Command::Delete { noreply, .. } => format!("delete {noreply}"),
+                command => format!("{command:?}"),
+            }
+        }
+        Step::Refused { reply, .. } => reply.trim_end().to_owned(),
+        Step::Incomplete => "incomplete".to_owned(),
+    }
+}
+
+const BAD: &str = "CLIENT_ERROR bad command line format";
+
+#[test]
+fn lines_mean_what_they_mean_to_memcached() {
+    for (line, expected) in [
+        ("get a\r\n", "get false a"),
+        ("gets  a b  c \n", "get true a,b,c"),
+        ("set k 5 -1 10 noreply\r\n", "Set k 5 -1 10 true"),
+        ("set a 4294967296 0 1\r\n", "Set a 0 0 1 false"),
+        ("cas k 0 0 1 77\r\n", "Cas(77) k 0 0 1 false"),
+        ("delete a 0 noreply\r\n", "delete true"),
+        ("delete a b\r\n", "delete false"),
+        ("get a", "incomplete"),
+        ("\r\n", BAD),
+        ("get\r\n", BAD),
+        ("delete\r\n", BAD),
+        ("touch a\r\n", BAD),
+        ("incr a\r\n", BAD),
+        ("set a 0 0\r\n", BAD),
+        ("set a 0 0 -1\r\n", BAD),
+        ("set a 0 0 2147483646\r\n", BAD),
+        ("set a -1 0 1\r\n", BAD),
+        ("cas a 0 0 1\r\n", BAD),
+        ("gat 0\r\n", BAD),
+        ("verbosity\r\n", BAD),
+        ("mg\r\n", BAD),
+        (
+            "incr a x\r\n",
+            "CLIENT_ERROR invalid numeric delta argument",
+        ),
+        ("incr a x noreply\r\n", ""),
+        ("flush_all x\r\n", "CLIENT_ERROR invalid exptime argument"),
+        ("bogus\r\n", "ERROR"),
+        ("GET a\r\n", "ERROR"),
+        ("watch foo\r\n", "ERROR"),
+    ] {
+        assert_eq!(step(line), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn keys_have_at_most_250_bytes() {
+    let (longest, longer) = ("k".repeat(250), "k".repeat(251));
+    assert_eq!(
+        step(&format!("get {longest}\r\n")),
+        format!("get false {longest}")
+    );
+    for line in [
+        format!("get {longer}\r\n"),
+        format!("set {longer} 0 0 1\r\n"),
+        format!("delete {longer}\r\n"),
+    ] {
+        assert_eq!(step(&line), BAD);
+    }
+}
+
+#[test]
+fn a_multiget_of_any_length_comes_in_parts() {
+    let line = format!(
+        "gets {}\r\n",
+        (0..5000)
+            .map(|n| format!("key{n}"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    );
+    let mut parser = Parser::default();
+    let (mut at, mut keys_seen, mut ended) = (0, 0, false);
+    while !ended {
+        let window = &line.as_bytes()[at..line.len().min(at + 1000)];
+        match parser.step(window, window.len() == 1000) {
+            Step::Command {
+                command: Command::Get { keys, cas: true },
+                line_bytes,
+            } => {
+                ended = keys.is_last();
+                for key in keys {
+                    assert_eq!(key, format!("key{keys_seen}").as_bytes());
+                    keys_seen += 1;
+                }
+                at += line_bytes;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((keys_seen, at), (5000, line.len()));
+}
+
+#[test]
+fn other_lines_without_an_end_are_refused_in_time() {
+    let long = "x".repeat(LINE_BYTES_MAX + 1);
+    assert!(matches!(
+        Parser::default().step(long.as_bytes(), false),
+        Step::Refused { close: true, .. }
+    ));
+    let key_without_end = format!("get {}", "k".repeat(5000));
+    assert!(matches!(
+        Parser::default().step(key_without_end.as_bytes(), true),
+        Step::Refused { close: true, .. }
+    ));
+}
+
+#[test]
+fn expiries_are_relative_up_to_30_days() {
+    assert_eq!(expiry(0, 1000), 0);
+    assert_eq!(expiry(-1, 1000), 1);
+    assert_eq!(expiry(i64::MIN, 1000), 1);
+    assert_eq!(expiry(60, 1000), 1060);
+    assert_eq!(expiry(2_592_000, 1000), 2_593_000);
+    assert_eq!(expiry(2_592_001, 1000), 2_592_001);
+    assert_eq!(expiry(i64::MAX, 1000), u32::MAX);
+}
