@@ -50,3 +50,81 @@ impl KeyHash {
         if tag == 0 { 1 } else { tag }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Frozen: images, clients and programs in other languages depend on every one of these.
+    /// Key, seed, hash; partition of 1,024, bucket of 1,000,003, tag.
+    const GOLDEN: [(&str, u64, u64, usize, usize, u64); 8] = [
+        ("", 0, 0x2d06_8005_38d3_94c2, 180, 101_564, 0x94c2),
+        ("a", 0, 0xe6c6_32b6_1e96_4e1f, 923, 96_845, 0x4e1f),
+        ("key", 0, 0xbbea_0d63_a051_65e3, 751, 657_069, 0x65e3),
+        ("key", 1, 0x0c37_033b_f421_05f2, 48, 859_574, 0x05f2),
+        (
+            "12345678",
+            0x0123_4567_89ab_cdef,
+            0x1779_2f54_ab4a_fa32,
+            93,
+            893_516,
+            0xfa32,
+        ),
+        (
+            "sixteen-byte-key",
+            7,
+            0x971d_9851_aa25_4331,
+            604,
+            462_423,
+            0x4331,
+        ),
+        (
+            "a key of more than sixteen bytes, but not long",
+            7,
+            0x2824_cae7_89b1_befc,
+            160,
+            574_886,
+            0xbefc,
+        ),
+        ("LONG", 7, 0x90df_e13f_c381_a3f4, 579, 498_124, 0xa3f4),
+    ];
+
+    #[test]
+    fn golden_vectors_hold() {
+        for (key, seed, hash, partition, bucket, tag) in GOLDEN {
+            let long = "k".repeat(250);
+            let key = if key == "LONG" { &long } else { key };
+            let of = KeyHash::of(key.as_bytes(), seed);
+            let actual = (of.0, of.partition(10), of.bucket(1_000_003), of.tag());
+            assert_eq!(actual, (hash, partition, bucket, tag), "{key:?} {seed}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_stay_in_range_and_follow_their_own_bits(
+            hash in any::<u64>(), bits in 0..=PARTITION_BITS, buckets in 1u64..1 << 38, bit in 0u32..64,
+        ) {
+            let (one, other) = (KeyHash(hash), KeyHash(hash ^ 1 << bit));
+            prop_assert!(one.partition(bits) < 1 << bits);
+            prop_assert!((one.bucket(buckets) as u64) < buckets);
+            prop_assert!((1..1 << TAG_BITS).contains(&one.tag()));
+            prop_assert_eq!(one.bucket(buckets), ((((hash >> 16) as u128 % (1 << 38)) * buckets as u128) >> 38) as usize);
+            if bit < 54 {
+                prop_assert_eq!(one.partition(bits), other.partition(bits));
+            }
+            if !(16..54).contains(&bit) {
+                prop_assert_eq!(one.bucket(buckets), other.bucket(buckets));
+            }
+            if bit >= 16 {
+                prop_assert_eq!(one.tag(), other.tag());
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_of_zero_becomes_one() {
+        assert_eq!(KeyHash(0x1234_0000).tag(), 1);
+    }
+}
