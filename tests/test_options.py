@@ -6,6 +6,7 @@ import tomllib
 import pytest
 
 from harness.server import free_port, run
+from harness.wire import Connection
 
 LETTERS = "plsamtcIRbvUuPdAh"
 
@@ -80,29 +81,31 @@ def test_what_it_prints_it_also_reads(tmp_path):
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path):
     file = tmp_path / "micanite.toml"
-    file.write_text("threads = 2\nmax-connections = 55\nmemory-mib = 70\n")
-    ended = run("--print-config", "--config", file, "-m", "90", MICANITE_MEMORY_MIB=80, MICANITE_THREADS=3)
+    file.write_text("threads = 2\nmax-connections = 55\nlisten-backlog = 70\n")
+    environment = {"MICANITE_THREADS": 3, "MICANITE_LISTEN_BACKLOG": 80}
+    ended = run("--print-config", "--config", file, "-b", "90", **environment)
     assert ended.returncode == 0, ended.stderr
     printed = tomllib.loads(ended.stdout)
-    assert (printed["memory-mib"], printed["threads"], printed["max-connections"]) == (90, 3, 55)
+    assert (printed["listen-backlog"], printed["threads"], printed["max-connections"]) == (90, 3, 55)
 
 
-@pytest.mark.parametrize("text", ["threads = 0", "threads = 'x'", "no-such-setting = 1", "threads = "])
+@pytest.mark.parametrize("text", ["threads = 0", "threads = 'x'", "threads = ", "no-such-threads = 1", "threads = 1\nthreads = 2"])
 def test_a_wrong_file_is_refused(tmp_path, text):
     file = tmp_path / "micanite.toml"
     file.write_text(text)
     ended = run("-p", "-1", "--config", file, deadline_s=20)
     assert ended.returncode > 0
-    assert str(file) in ended.stderr
+    assert "threads" in ended.stderr
+    assert "panicked" not in ended.stderr
 
 
 def test_a_wrong_environment_is_refused():
     ended = run("-p", "-1", MICANITE_THREADS="x", deadline_s=20)
     assert ended.returncode > 0
-    assert "MICANITE_THREADS" in ended.stderr or "threads" in ended.stderr
+    assert "threads" in ended.stderr.lower()
 
 
-def test_the_options_are_in_the_settings(start, tmp_path):
+def test_the_options_are_in_the_settings(start):
     server = start("-t", "3", "-m", "96", "-c", "77", "-I", "2m", "-R", "33", "-b", "555", "-l", "127.0.0.1")
     settings = server.stats("settings")
     assert int(settings["num_threads"]) == 3
@@ -116,7 +119,7 @@ def test_the_options_are_in_the_settings(start, tmp_path):
 
 def test_long_names(start):
     port = free_port()
-    server = start("--port", port, "--threads", "2", "--memory-mib", "64", "--max-connections", "50", ready=False)
+    server = start("--port", port, "--threads", "2", "--memory-limit", "64", "--max-connections", "50", ready=False)
     server.port = port
     server.wait_until_ready()
     settings = server.stats("settings")
@@ -124,19 +127,13 @@ def test_long_names(start):
 
 
 def test_listening_on_several_addresses(start, key):
-    server = start("-l", "127.0.0.1,127.0.0.2", "-t", "2", "-m", "64")
-    with server.connect() as client:
+    port = free_port()
+    server = start("-p", port, "-l", "127.0.0.1,127.0.0.2", "-t", "2", "-m", "64", ready=False)
+    server.port = port
+    server.wait_until_ready()
+    with server.connect() as client, Connection(("127.0.0.2", port)) as other:
         client.set(key, b"x")
-    server_port = server.port
-    from harness.wire import Connection
-
-    with Connection(("127.0.0.2", server_port)) as other:
         assert other.get(key) == b"x"
-
-
-def test_words_of_memcached_that_mean_nothing_here(start):
-    server = start("-o", "modern,no_hashexpand", "-t", "1", "-m", "64")
-    assert server.alive()
 
 
 def test_verbose_says_more(start):

@@ -1,6 +1,7 @@
 """What monitoring reads: the names, and that the counters count."""
 
 import os
+import re
 import time
 
 import pytest
@@ -10,10 +11,9 @@ from harness.poll import until
 # What the usual exporters and dashboards take from `stats`.
 NAMES = """
 pid uptime time version pointer_size rusage_user rusage_system max_connections curr_connections total_connections
-rejected_connections connection_structures cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses get_expired get_flushed
-delete_misses delete_hits incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses
-bytes_read bytes_written limit_maxbytes accepting_conns listen_disabled_num threads conn_yields bytes curr_items total_items
-evictions reclaimed expired_unfetched evicted_unfetched
+rejected_connections cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses delete_misses delete_hits incr_misses incr_hits
+decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses bytes_read bytes_written limit_maxbytes
+accepting_conns threads conn_yields bytes curr_items total_items evictions store_too_large store_no_memory
 """.split()
 
 SETTINGS = "maxbytes maxconns tcpport udpport verbosity num_threads item_size_max reqs_per_event cas_enabled evictions inter domain_socket umask".split()
@@ -50,7 +50,8 @@ def test_every_name_that_monitoring_reads(fresh):
     assert int(stats["max_connections"]) == 100
     assert int(stats["pointer_size"]) == 64
     assert abs(int(stats["time"]) - time.time()) < 60
-    assert float(stats["rusage_user"]) >= 0 and float(stats["rusage_system"]) >= 0
+    for name in ("rusage_user", "rusage_system"):
+        assert re.fullmatch(r"\d+\.\d{6}", stats[name])
     with fresh.connect() as connection:
         assert connection.ask(b"version\r\n") == b"VERSION " + stats["version"].encode()
 
@@ -63,6 +64,14 @@ def test_every_setting_that_monitoring_reads(fresh, workers):
     assert int(settings["tcpport"]) in (fresh.port, -1)  # what was taken, or what was asked for
     assert int(settings["num_threads"]) == workers
     assert int(settings["item_size_max"]) == 1 << 20
+
+
+@pytest.mark.parametrize("group", ["items", "slabs"])
+def test_groups_that_exporters_ask_for_are_answered(fresh, key, group):
+    """An exporter that meets an error here reports the whole server as down. No line before END is fine."""
+    with fresh.connect() as connection:
+        connection.set(key, b"x")
+        connection.stats(group)
 
 
 @pytest.mark.parametrize(
