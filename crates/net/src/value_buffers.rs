@@ -51,10 +51,15 @@ impl ValueBuffers {
         self.lent_bytes
     }
 
-    /// A buffer of `bytes`, or `None` while too much is lent. More than the whole budget is
-    /// given only when nothing else is lent: whoever waits for it gets it in the end.
+    /// Whether a buffer of `bytes` can be had now. More than the whole budget is given only when
+    /// nothing else is lent: whoever waits for it gets it in the end.
+    pub fn can_take(&self, bytes: usize) -> bool {
+        self.lent_bytes + bytes <= self.budget_bytes || self.lent_bytes == 0
+    }
+
+    /// A buffer of `bytes`, if it can be had now.
     pub fn take(&mut self, bytes: usize) -> Option<ValueBuffer> {
-        if self.lent_bytes + bytes > self.budget_bytes && self.lent_bytes > 0 {
+        if !self.can_take(bytes) {
             return None;
         }
         let memory = self

@@ -1,0 +1,30 @@
+//! Configuration in two layers: [`Options`], what a person writes, and [`Settings`], what the
+//! server checks and derives from it.
+//!
+//! Options come from the command line, the environment (`MICANITE_...`), a TOML file
+//! (`--config`), and defaults; the first that says something wins.
+
+mod address;
+mod options;
+mod settings;
+mod size;
+#[cfg(test)]
+mod tests;
+mod word;
+
+pub use options::Options;
+pub use settings::{Listen, Settings};
+pub use size::size_text;
+pub use word::Word;
+
+/// A sentence for the person who configured the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageError(pub String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}

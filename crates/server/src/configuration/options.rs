@@ -1,0 +1,190 @@
+//! What a person writes: options by their letters and names. Nothing is checked here but names.
+
+use std::path::Path;
+
+use clap::{ArgAction, Args};
+use serde::{Deserialize, Serialize};
+
+use super::{UsageError, Word};
+
+/// Options of `serve`. Those that memcached has keep their letters and meanings.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Options {
+    /// TCP port (0: no TCP, -1: a free one) [default: 11211]
+    #[arg(
+        short = 'p',
+        long,
+        value_name = "N",
+        env = "MICANITE_PORT",
+        allow_hyphen_values = true
+    )]
+    pub port: Option<Word>,
+    /// Addresses to listen on, separated by commas: address, host, host:port, [ip6]:port
+    /// [default: 127.0.0.1]
+    #[arg(short = 'l', long, value_name = "ADDRESS", env = "MICANITE_LISTEN", action = ArgAction::Append)]
+    #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<Word>,
+    /// Unix socket to listen on; without -p there is no TCP then
+    #[arg(short = 's', long, value_name = "FILE", env = "MICANITE_UNIX_SOCKET")]
+    pub unix_socket: Option<Word>,
+    /// Permission bits of the Unix socket, in octal [default: 700]
+    #[arg(short = 'a', long, value_name = "MODE", env = "MICANITE_UNIX_MASK")]
+    pub unix_mask: Option<Word>,
+    /// Memory for items, index and headers together, in MiB or with k, m, g, t [default: 64]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "SIZE",
+        env = "MICANITE_MEMORY_LIMIT",
+        allow_hyphen_values = true
+    )]
+    pub memory_limit: Option<Word>,
+    /// Worker threads [default: the physical cores this process may use]
+    #[arg(
+        short = 't',
+        long,
+        value_name = "N",
+        env = "MICANITE_THREADS",
+        allow_hyphen_values = true
+    )]
+    pub threads: Option<Word>,
+    /// Connections at the same time [default: 1024]
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "N",
+        env = "MICANITE_MAX_CONNECTIONS",
+        allow_hyphen_values = true
+    )]
+    pub max_connections: Option<Word>,
+    /// Largest value: 1k to 1g, at most half of -m [default: 1m, less if -m is small]
+    #[arg(
+        short = 'I',
+        long,
+        value_name = "SIZE",
+        env = "MICANITE_MAX_ITEM_SIZE",
+        allow_hyphen_values = true
+    )]
+    pub max_item_size: Option<Word>,
+    /// Requests of one connection before others get their turn [default: 64]
+    #[arg(
+        short = 'R',
+        long,
+        value_name = "N",
+        env = "MICANITE_MAX_REQUESTS_PER_EVENT",
+        allow_hyphen_values = true
+    )]
+    pub max_requests_per_event: Option<Word>,
+    /// Connections that may wait to be accepted [default: 1024]
+    #[arg(
+        short = 'b',
+        long,
+        value_name = "N",
+        env = "MICANITE_LISTEN_BACKLOG",
+        allow_hyphen_values = true
+    )]
+    pub listen_backlog: Option<Word>,
+    /// Say more: connections (-v), commands that were refused (-vv)
+    #[arg(short = 'v', long, action = ArgAction::Count, env = "MICANITE_VERBOSE")]
+    pub verbose: u8,
+    /// UDP port; UDP is not served yet, so only 0 is taken [default: 0]
+    #[arg(
+        short = 'U',
+        long,
+        value_name = "N",
+        env = "MICANITE_UDP_PORT",
+        allow_hyphen_values = true
+    )]
+    pub udp_port: Option<Word>,
+    /// User to become when started as root
+    #[arg(short = 'u', long, value_name = "NAME", env = "MICANITE_USER")]
+    pub user: Option<Word>,
+    /// File that receives the process id
+    #[arg(short = 'P', long, value_name = "FILE", env = "MICANITE_PIDFILE")]
+    pub pidfile: Option<Word>,
+    /// Run in the background
+    #[arg(short = 'd', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", env = "MICANITE_DAEMON")]
+    pub daemon: Option<bool>,
+    /// Let clients end the server with `shutdown`
+    #[arg(short = 'A', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", env = "MICANITE_ENABLE_SHUTDOWN")]
+    pub enable_shutdown: Option<bool>,
+    /// Expected average of key and value bytes of an item; splits -m into index and log
+    /// [default: 100]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "MICANITE_ITEM_SIZE",
+        allow_hyphen_values = true
+    )]
+    pub item_size: Option<Word>,
+    /// How items are chosen when memory is full: fifo, lru, approximate-lru
+    /// [default: approximate-lru]
+    #[arg(long, value_name = "POLICY", env = "MICANITE_EVICTION")]
+    pub eviction: Option<Word>,
+    /// Memory beside -m for large values on their way, per worker
+    /// [default: 16m, or four of the largest values]
+    #[arg(long, value_name = "SIZE", env = "MICANITE_VALUE_BUFFERS")]
+    pub value_buffers: Option<Word>,
+    /// Seed of the key hash, for tests that must repeat [default: drawn at start]
+    #[arg(long, value_name = "N", env = "MICANITE_HASH_SEED", hide = true)]
+    pub hash_seed: Option<Word>,
+    /// TOML file with these options by their long names
+    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG")]
+    #[serde(skip)]
+    pub config: Option<Word>,
+    /// Print the resulting configuration as TOML and end
+    #[arg(long)]
+    #[serde(skip)]
+    pub print_config: bool,
+}
+
+impl Options {
+    /// Reads the file that `--config` names, if any, for what is not said otherwise.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has something in it that is no option.
+    pub fn with_file(self) -> Result<Self, UsageError> {
+        let Some(Word(path)) = self.config.clone() else {
+            return Ok(self);
+        };
+        let text = std::fs::read_to_string(Path::new(&path))
+            .map_err(|error| UsageError(format!("cannot read --config {path}: {error}")))?;
+        let file = toml::from_str(&text)
+            .map_err(|error| UsageError(format!("--config {path}: {error}")))?;
+        Ok(self.or(file))
+    }
+
+    /// Takes from `other` what is not said here.
+    fn or(mut self, other: Self) -> Self {
+        macro_rules! take {
+            ($($field:ident)*) => { $(self.$field = self.$field.or(other.$field);)* };
+        }
+        take!(port unix_socket unix_mask memory_limit threads max_connections max_item_size);
+        take!(max_requests_per_event listen_backlog udp_port user pidfile daemon enable_shutdown);
+        take!(item_size eviction value_buffers hash_seed);
+        if self.listen.is_empty() {
+            self.listen = other.listen;
+        }
+        if self.verbose == 0 {
+            self.verbose = other.verbose;
+        }
+        self
+    }
+}
+
+/// A list in TOML, or one text with commas.
+mod list {
+    use super::Word;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(words: &[Word], serializer: S) -> Result<S::Ok, S::Error> {
+        words.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Word>, D::Error> {
+        Word::deserialize(from).map(|word| vec![word])
+    }
+}

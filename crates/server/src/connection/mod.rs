@@ -1,0 +1,128 @@
+//! One connection: its stream, its session, and the bytes that are on their way.
+//!
+//! ```text
+//!            +-------- scratch input ------+        +------ scratch output -----+
+//!  recv ---> | what was left over | fresh  | -----> | replies of this turn      | ---> send
+//!            +-----------------------------+        +---------------------------+
+//!                 | a partial request: a block          | unsent: a block, and no reading
+//!                 | a long body: a value buffer         | a long value: a value buffer
+//! ```
+//!
+//! The scratch buffers are the worker's, shared by its connections one after the other. Between
+//! turns a connection owns at most one block of input, and either one block of output or one
+//! value buffer; when everything is answered and sent it owns none.
+
+mod buffers;
+mod turn;
+
+pub use buffers::Buffers;
+pub use turn::Turn;
+
+use micanite_net::{Block, ByteStream, ValueBuffer};
+
+use crate::session::Session;
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Input.
+    Read,
+    /// The peer to read: it has replies waiting.
+    Write,
+    /// Its next turn; there is more to do.
+    Again,
+    /// A value buffer of so many bytes.
+    Wait {
+        /// The length.
+        bytes: usize,
+    },
+    /// Nothing: it has ended.
+    Close,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Connection<S> {
+    stream: S,
+    session: Session,
+    /// Input that is not processed yet.
+    input: Option<(Block, usize)>,
+    unsent: Unsent,
+    body: Option<Body>,
+    /// Ends when all is sent.
+    closing: bool,
+    /// When bytes of a value buffer moved last.
+    progress_ms: u64,
+}
+
+/// Replies that the peer has not taken yet.
+#[derive(Debug)]
+enum Unsent {
+    Nothing,
+    Block {
+        block: Block,
+        from: usize,
+        to: usize,
+    },
+    Value {
+        buffer: ValueBuffer,
+        from: usize,
+        to: usize,
+    },
+}
+
+/// The long body of a store, as far as it has come.
+#[derive(Debug)]
+struct Body {
+    buffer: ValueBuffer,
+    filled: usize,
+}
+
+impl<S: ByteStream> Connection<S> {
+    /// A connection at its beginning.
+    pub fn new(stream: S) -> Self {
+        Self {
+            stream,
+            session: Session::default(),
+            input: None,
+            unsent: Unsent::Nothing,
+            body: None,
+            closing: false,
+            progress_ms: 0,
+        }
+    }
+
+    /// Its stream.
+    pub fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// Whether nothing is half done.
+    pub fn is_idle(&self) -> bool {
+        self.input.is_none()
+            && self.body.is_none()
+            && matches!(self.unsent, Unsent::Nothing)
+            && self.session.is_idle()
+    }
+
+    /// Whether it has had a value buffer since `before_ms` without moving a byte.
+    pub fn has_stalled(&self, before_ms: u64) -> bool {
+        let holds = self.body.is_some() || matches!(self.unsent, Unsent::Value { .. });
+        holds && self.progress_ms <= before_ms
+    }
+
+    /// Ends it: what it owns goes back, the stream closes.
+    pub fn release(self, buffers: &mut Buffers) {
+        if let Some((block, _)) = self.input {
+            buffers.input_blocks.give_back(block);
+        }
+        match self.unsent {
+            Unsent::Nothing => {}
+            Unsent::Block { block, .. } => buffers.output_blocks.give_back(block),
+            Unsent::Value { buffer, .. } => buffers.values.give_back(buffer),
+        }
+        if let Some(body) = self.body {
+            buffers.values.give_back(body.buffer);
+        }
+    }
+}

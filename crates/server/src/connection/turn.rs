@@ -1,0 +1,342 @@
+//! A connection's turn: read, process, send. In the common case one `recv` and one `send`.
+
+use std::io::ErrorKind;
+
+use micanite_net::ByteStream;
+
+use super::{Body, Buffers, Connection, Next, Unsent};
+use crate::limits::{INPUT_BYTES, OUTPUT_BYTES, TURN_INPUT_BYTES_MAX, TURN_OUTPUT_BYTES_MAX};
+use crate::session::{Context, Output, Progress, Status};
+
+/// What a turn works with, and how far it has come.
+#[derive(Debug)]
+pub struct Turn<'t, 'c> {
+    buffers: &'t mut Buffers,
+    context: &'t mut Context<'c>,
+    now_ms: u64,
+    requests_left: u32,
+    /// Whether reading may bring something.
+    readable: bool,
+    /// What of the scratch input is not processed.
+    from: usize,
+    to: usize,
+    /// What of the scratch output is filled.
+    filled: usize,
+    received_bytes: usize,
+    sent_bytes: usize,
+    /// The peer cannot be sent anything any more.
+    broken: bool,
+}
+
+impl<'t, 'c> Turn<'t, 'c> {
+    /// A turn of at most `requests_max` requests. `readable`: the poller has seen input.
+    pub fn new(
+        buffers: &'t mut Buffers,
+        context: &'t mut Context<'c>,
+        now_ms: u64,
+        requests_max: u32,
+        readable: bool,
+    ) -> Self {
+        Self {
+            buffers,
+            context,
+            now_ms,
+            requests_left: requests_max,
+            readable,
+            from: 0,
+            to: 0,
+            filled: 0,
+            received_bytes: 0,
+            sent_bytes: 0,
+            broken: false,
+        }
+    }
+
+    fn unprocessed(&self) -> usize {
+        self.to - self.from
+    }
+}
+
+impl<S: ByteStream> Connection<S> {
+    /// Takes a turn.
+    pub fn turn(&mut self, mut turn: Turn<'_, '_>) -> Next {
+        if !self.send_parked(&mut turn) {
+            return if turn.broken {
+                Next::Close
+            } else {
+                Next::Write
+            };
+        }
+        if self.closing {
+            return Next::Close;
+        }
+        if let Some((block, bytes)) = self.input.take() {
+            let left = &turn.buffers.input_blocks.bytes(&block)[..bytes];
+            turn.buffers.input[..bytes].copy_from_slice(left);
+            turn.buffers.input_blocks.give_back(block);
+            turn.to = bytes;
+        }
+        let next = self.work(&mut turn);
+        self.closing = next == Next::Close;
+        self.flush(&mut turn);
+        self.keep_input(&mut turn);
+        match self.unsent {
+            _ if turn.broken => Next::Close,
+            Unsent::Nothing => next,
+            // What is parked goes first, the end of the connection included.
+            _ => Next::Write,
+        }
+    }
+
+    /// Reads and processes until something is missing.
+    fn work(&mut self, turn: &mut Turn<'_, '_>) -> Next {
+        // Without input left over there is nothing to process before the first read.
+        let mut status = Status::NeedInput;
+        if self.body.is_none() && turn.unprocessed() > 0 {
+            status = self.process(turn);
+        }
+        loop {
+            let stopped = if self.body.is_some() {
+                self.long_body(turn)
+            } else {
+                match status {
+                    Status::NeedInput => self.receive(turn),
+                    Status::NeedOutput { bytes } => self.need_output(bytes, turn),
+                    Status::NeedBody { bytes } => self.need_body(bytes, turn),
+                    Status::TurnOver => {
+                        turn.context.counters.conn_yields.add(1);
+                        Some(Next::Again)
+                    }
+                    Status::Close => Some(Next::Close),
+                }
+            };
+            if let Some(next) = stopped {
+                return next;
+            }
+            if self.body.is_none() {
+                status = self.process(turn);
+            }
+        }
+    }
+
+    #[inline]
+    fn process(&mut self, turn: &mut Turn<'_, '_>) -> Status {
+        let input = &turn.buffers.input[turn.from..turn.to];
+        let full = input.len() == INPUT_BYTES;
+        let mut output = Output::new(&mut turn.buffers.output, turn.filled);
+        let Progress { consumed, status } = self.session.process(
+            input,
+            full,
+            &mut turn.requests_left,
+            &mut output,
+            turn.context,
+        );
+        turn.filled = output.filled();
+        turn.from += consumed;
+        status
+    }
+
+    /// Reads into the scratch input, behind what is unprocessed.
+    #[inline]
+    fn receive(&mut self, turn: &mut Turn<'_, '_>) -> Option<Next> {
+        if !turn.readable {
+            return Some(Next::Read);
+        }
+        if turn.from > 0 {
+            turn.buffers.input.copy_within(turn.from..turn.to, 0);
+            turn.to -= turn.from;
+            turn.from = 0;
+        }
+        let room = &mut turn.buffers.input[turn.to..];
+        match self.stream.recv(room) {
+            Ok(0) => Some(Next::Close),
+            Ok(bytes) => {
+                turn.received_bytes += bytes;
+                // A short read has taken all there was.
+                turn.readable = bytes == room.len() && turn.received_bytes < TURN_INPUT_BYTES_MAX;
+                turn.to += bytes;
+                turn.context.counters.bytes_read.add(bytes as u64);
+                None
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Some(Next::Read),
+            Err(_) => Some(Next::Close),
+        }
+    }
+
+    /// Makes room for the next reply, in the scratch output or in a value buffer.
+    fn need_output(&mut self, bytes: usize, turn: &mut Turn<'_, '_>) -> Option<Next> {
+        if !self.flush(turn) {
+            return Some(Next::Write);
+        }
+        // The request that has to come again was counted already.
+        turn.requests_left = turn.requests_left.max(1);
+        if bytes <= OUTPUT_BYTES {
+            return (turn.sent_bytes >= TURN_OUTPUT_BYTES_MAX).then_some(Next::Again);
+        }
+        let Some(mut buffer) = turn.buffers.values.take(bytes) else {
+            return Some(Next::Wait { bytes });
+        };
+        let input = &turn.buffers.input[turn.from..turn.to];
+        let mut output = Output::new(buffer.bytes_mut(), 0);
+        let full = input.len() == INPUT_BYTES;
+        let progress = self.session.process(
+            input,
+            full,
+            &mut turn.requests_left,
+            &mut output,
+            turn.context,
+        );
+        let to = output.filled();
+        turn.from += progress.consumed;
+        self.unsent = Unsent::Value {
+            buffer,
+            from: 0,
+            to,
+        };
+        self.progress_ms = turn.now_ms;
+        if !self.send_parked(turn) {
+            return Some(Next::Write);
+        }
+        // Why the session stopped is found again by the next `process`.
+        (turn.sent_bytes >= TURN_OUTPUT_BYTES_MAX).then_some(Next::Again)
+    }
+
+    /// Takes a value buffer for a long body. Replies go first, so that nobody holds a value
+    /// buffer and waits for another.
+    fn need_body(&mut self, bytes: usize, turn: &mut Turn<'_, '_>) -> Option<Next> {
+        if !self.flush(turn) {
+            return Some(Next::Write);
+        }
+        let Some(mut buffer) = turn.buffers.values.take(bytes) else {
+            return Some(Next::Wait { bytes });
+        };
+        let input = &turn.buffers.input[turn.from..turn.to];
+        let begun = self.session.begin_body(input, buffer.bytes_mut());
+        turn.from += begun.consumed;
+        self.body = Some(Body {
+            buffer,
+            filled: begun.filled,
+        });
+        self.progress_ms = turn.now_ms;
+        None
+    }
+
+    /// Reads the long body; executes the store when it is complete.
+    fn long_body(&mut self, turn: &mut Turn<'_, '_>) -> Option<Next> {
+        let body = self.body.as_mut()?;
+        let rest = &mut body.buffer.bytes_mut()[body.filled..];
+        if !rest.is_empty() {
+            if !turn.readable {
+                return Some(Next::Read);
+            }
+            match self.stream.recv(rest) {
+                Ok(0) => return Some(Next::Close),
+                Ok(bytes) => {
+                    turn.received_bytes += bytes;
+                    turn.readable =
+                        bytes == rest.len() && turn.received_bytes < TURN_INPUT_BYTES_MAX;
+                    body.filled += bytes;
+                    self.progress_ms = turn.now_ms;
+                    turn.context.counters.bytes_read.add(bytes as u64);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(Next::Read),
+                Err(_) => return Some(Next::Close),
+            }
+            if body.filled < body.buffer.bytes().len() {
+                return Some(Next::Read);
+            }
+        }
+        let mut output = Output::new(&mut turn.buffers.output, turn.filled);
+        let progress = self
+            .session
+            .end_body(body.buffer.bytes(), &mut output, turn.context);
+        turn.filled = output.filled();
+        if let Status::NeedOutput { .. } = progress.status {
+            return (!self.flush(turn)).then_some(Next::Write);
+        }
+        if let Some(body) = self.body.take() {
+            turn.buffers.values.give_back(body.buffer);
+        }
+        None
+    }
+
+    /// Sends the scratch output; what the peer does not take is parked in a block. Returns
+    /// whether all was sent.
+    #[inline]
+    fn flush(&mut self, turn: &mut Turn<'_, '_>) -> bool {
+        if turn.filled == 0 {
+            return true;
+        }
+        let replies = &turn.buffers.output[..turn.filled];
+        let sent = send(&mut self.stream, replies).unwrap_or_else(|| {
+            turn.broken = true;
+            0
+        });
+        turn.sent_bytes += sent;
+        turn.context.counters.bytes_written.add(sent as u64);
+        let to = turn.filled - sent;
+        turn.filled = 0;
+        if to == 0 || turn.broken {
+            return to == 0;
+        }
+        let blocks = &mut turn.buffers.output_blocks;
+        let block = blocks.take().expect("there is a block for each connection");
+        blocks.bytes_mut(&block)[..to].copy_from_slice(&replies[sent..]);
+        self.unsent = Unsent::Block { block, from: 0, to };
+        false
+    }
+
+    /// Sends what is parked. Returns whether all was sent.
+    fn send_parked(&mut self, turn: &mut Turn<'_, '_>) -> bool {
+        let (bytes, from) = match &mut self.unsent {
+            Unsent::Nothing => return true,
+            Unsent::Block { block, from, to } => {
+                (&turn.buffers.output_blocks.bytes(block)[*from..*to], from)
+            }
+            Unsent::Value { buffer, from, to } => (&buffer.bytes()[*from..*to], from),
+        };
+        let Some(sent) = send(&mut self.stream, bytes) else {
+            turn.broken = true;
+            return false;
+        };
+        let complete = sent == bytes.len();
+        *from += sent;
+        turn.sent_bytes += sent;
+        turn.context.counters.bytes_written.add(sent as u64);
+        if sent > 0 {
+            self.progress_ms = turn.now_ms;
+        }
+        if !complete {
+            return false;
+        }
+        match std::mem::replace(&mut self.unsent, Unsent::Nothing) {
+            Unsent::Nothing => {}
+            Unsent::Block { block, .. } => turn.buffers.output_blocks.give_back(block),
+            Unsent::Value { buffer, .. } => turn.buffers.values.give_back(buffer),
+        }
+        true
+    }
+
+    /// Keeps unprocessed input for the next turn.
+    fn keep_input(&mut self, turn: &mut Turn<'_, '_>) {
+        let bytes = turn.unprocessed();
+        if bytes == 0 {
+            return;
+        }
+        let blocks = &mut turn.buffers.input_blocks;
+        let block = blocks.take().expect("there is a block for each connection");
+        let left = &turn.buffers.input[turn.from..turn.to];
+        blocks.bytes_mut(&block)[..bytes].copy_from_slice(left);
+        self.input = Some((block, bytes));
+    }
+}
+
+/// Bytes that the peer takes now; `None` if it never will.
+#[inline]
+fn send(stream: &mut impl ByteStream, bytes: &[u8]) -> Option<usize> {
+    match stream.send(bytes) {
+        Ok(sent) => Some(sent),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Some(0),
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,56 @@
+//! The CPUs that this process may use.
+
+use std::collections::HashSet;
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// The CPUs that this process may use: one of each physical core first, then their siblings.
+pub fn allowed() -> Vec<usize> {
+    let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    let cpus: Vec<_> = (0..CpuSet::count())
+        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+        .collect();
+    let mut cores = HashSet::new();
+    let (mut first, siblings): (Vec<_>, Vec<_>) = cpus
+        .into_iter()
+        .partition(|cpu| cores.insert(core_of(*cpu)));
+    first.extend(siblings);
+    first
+}
+
+/// How many workers there are by default: the physical cores that this process may use, fewer
+/// where a control group allows less time.
+pub fn physical() -> usize {
+    let cores: HashSet<_> = allowed().into_iter().map(core_of).collect();
+    let quota = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+    cores.len().min(quota).max(1)
+}
+
+/// What the threads of one core have in common. Where the kernel does not tell, each CPU counts
+/// as a core.
+fn core_of(cpu: usize) -> String {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    std::fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string())
+}
+
+/// Keeps the calling thread on a CPU. Returns whether the kernel agreed.
+pub fn pin(cpu: usize) -> bool {
+    let mut set = CpuSet::new();
+    set.set(cpu).is_ok() && sched_setaffinity(Pid::from_raw(0), &set).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_cores_and_a_thread_can_be_pinned_to_each_cpu() {
+        let cpus = allowed();
+        assert!(!cpus.is_empty());
+        assert!((1..=cpus.len()).contains(&physical()));
+        let pinned =
+            std::thread::spawn(move || cpus.iter().all(|cpu| pin(*cpu) && allowed() == [*cpu]));
+        assert!(pinned.join().unwrap());
+    }
+}

@@ -1,0 +1,34 @@
+//! One thread per core, run to completion: streams, protocol and engine joined.
+//!
+//! ```text
+//!  main thread   options -> settings -> listeners, cache, threads
+//!                accept -> the worker with the fewest connections; signals -> the end
+//!  worker 0..n   wait -> [ recv -> session -> engine -> send ] for each connection -> housekeeping
+//!  pages         puts huge pages under the logs as they fill
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`configuration`] | what a person writes, and the settings that are derived from it |
+//! | [`session`] | a conversation without a socket: bytes in, engine batches, replies out |
+//! | [`connection`] | a session on a stream, and the buffers that it may hold |
+//! | [`worker`] | the loop of a thread over its connections |
+//! | [`serve()`] | the process: listeners, signals, threads, from start to end |
+//! | [`stats`] | counters, `stats`, `stats settings` |
+//!
+//! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
+//! connection is one `recv` and one `send`. A panic ends the process (see `Cargo.toml`).
+
+pub mod clock;
+pub mod configuration;
+pub mod connection;
+mod cores;
+pub mod limits;
+mod log;
+mod serve;
+pub mod session;
+pub mod shared;
+pub mod stats;
+pub mod worker;
+
+pub use serve::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, serve};

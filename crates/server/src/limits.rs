@@ -1,0 +1,45 @@
+//! Every limit of the server, and the relations between them, proved here.
+
+use micanite_engine::BATCH_REQUESTS_MAX;
+use micanite_wire::memcache::text::reply::VALUE_HEADER_BYTES_MAX;
+use micanite_wire::memcache::text::{KEY_BYTES_MAX, LINE_BYTES_MAX};
+
+/// Input that a connection may have unprocessed: one block. Longer values go to value buffers.
+pub const INPUT_BYTES: usize = 16 << 10;
+/// Replies that are produced before they are sent: what is not sent is parked in one block.
+pub const OUTPUT_BYTES: usize = 64 << 10;
+/// Replies of one connection before others get their turn.
+pub const TURN_OUTPUT_BYTES_MAX: usize = 4 * OUTPUT_BYTES;
+/// Input of one connection before others get their turn.
+pub const TURN_INPUT_BYTES_MAX: usize = 16 * INPUT_BYTES;
+/// The longest reply that is no value and no statistics.
+pub const SHORT_REPLY_BYTES_MAX: usize = 64;
+/// Room that a batch keeps for replies that are no values.
+pub const BATCH_REPLY_BYTES: usize = BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX;
+/// The longest reply to `stats`.
+pub const STATS_REPLY_BYTES_MAX: usize = 8 << 10;
+/// Value buffers of a worker, at least.
+pub const VALUE_BUFFER_BYTES_MIN: usize = 16 << 20;
+/// Value buffers of a worker hold at least this many of the largest values.
+pub const VALUE_BUFFERS_MIN: usize = 4;
+/// A connection that holds a value buffer, while others wait for one, must go on within this time.
+pub const VALUE_BUFFER_STALL_MS_MAX: u64 = 10_000;
+/// A worker waits at most this long for events.
+pub const WAIT_MS_MAX: u16 = 100;
+/// A worker does its housekeeping not more often than this.
+pub const MAINTAIN_INTERVAL_MS: u64 = 10;
+/// Most workers.
+pub const THREADS_MAX: usize = 1024;
+/// Most connections.
+pub const CONNECTIONS_MAX: usize = 1 << 20;
+/// Most requests of one turn.
+pub const TURN_REQUESTS_MAX: usize = 1 << 20;
+
+// A block of input holds the longest line, and a get line that is split holds many keys.
+const _: () = assert!(INPUT_BYTES >= 4 * LINE_BYTES_MAX && INPUT_BYTES > 16 * KEY_BYTES_MAX);
+// The room for a batch's short replies leaves most of the output for values.
+const _: () = assert!(OUTPUT_BYTES >= 4 * BATCH_REPLY_BYTES);
+// Statistics fit beside them.
+const _: () = assert!(OUTPUT_BYTES > STATS_REPLY_BYTES_MAX + BATCH_REPLY_BYTES);
+// A value that came in one block of input can be answered from the output without a buffer.
+const _: () = assert!(OUTPUT_BYTES > INPUT_BYTES + VALUE_HEADER_BYTES_MAX + BATCH_REPLY_BYTES);

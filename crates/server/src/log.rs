@@ -1,0 +1,11 @@
+//! Lines for the person who runs the server, on standard error.
+
+/// Writes a line; one that cannot be written is lost, and the server goes on.
+macro_rules! log {
+    ($($format:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), "micanite: {}", format_args!($($format)*));
+    }};
+}
+
+pub(crate) use log;

@@ -1,0 +1,211 @@
+//! The main thread: accepts connections, hands each to the worker that has fewest, and minds the
+//! signals.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use micanite_net::{ByteStream, Interest, Listener, Poller, Stream};
+use micanite_wire::memcache::text::reply;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use super::threads::Link;
+use super::{Failure, listeners};
+use crate::log::log;
+use crate::shared::{Ending, Shared};
+
+const SIGNALS: u64 = u64::MAX;
+const WAKER: u64 = u64::MAX - 1;
+/// Connections accepted before the signals are looked at again.
+const BURST_MAX: usize = 64;
+/// How often the end is looked for, and how long accepting pauses when files have run out.
+const WAIT_MS: u16 = 100;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    listeners: Vec<Listener>,
+    shared: Arc<Shared>,
+    poller: Poller,
+    signals: SignalFd,
+    /// Connections handed to each worker so far.
+    assigned: Vec<u64>,
+    pausing: bool,
+}
+
+impl Acceptor {
+    /// Watches the listeners, and takes the signals from all threads that are started later.
+    pub fn new(listeners: Vec<Listener>, shared: Arc<Shared>) -> io::Result<Self> {
+        let mut set = SigSet::empty();
+        for signal in [
+            Signal::SIGTERM,
+            Signal::SIGINT,
+            Signal::SIGUSR1,
+            Signal::SIGHUP,
+        ] {
+            set.add(signal);
+        }
+        set.thread_block()?;
+        let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let poller = Poller::new()?;
+        poller.add(&signals, SIGNALS, Interest::Read)?;
+        poller.add(&shared.main_waker, WAKER, Interest::Read)?;
+        for (number, listener) in listeners.iter().enumerate() {
+            poller.add(listener, number as u64, Interest::Read)?;
+        }
+        let assigned = vec![0; shared.settings.threads];
+        Ok(Self {
+            listeners,
+            shared,
+            poller,
+            signals,
+            assigned,
+            pausing: false,
+        })
+    }
+
+    /// What is listened on.
+    pub fn listeners(&self) -> &[Listener] {
+        &self.listeners
+    }
+
+    /// Tells the ports that were got.
+    pub fn note_ports(&mut self) -> Result<(), Failure> {
+        if let Some(address) = self.listeners.iter().find_map(Listener::address) {
+            self.shared.set_tcp_port(address.port());
+        }
+        if let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME") {
+            listeners::write_ports(Path::new(&path), &self.listeners).map_err(|error| {
+                let path = path.display();
+                Failure::system(format!(
+                    "cannot write MEMCACHED_PORT_FILENAME {path}: {error}"
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of Unix sockets.
+    pub fn remove_files(&self) {
+        self.listeners.iter().for_each(Listener::remove_file);
+    }
+
+    /// Accepts until the server ends.
+    pub fn run(&mut self, links: &[Link]) {
+        while self.shared.ending() == Ending::Not {
+            self.round(links);
+        }
+        self.watch(Interest::Nothing);
+        links.iter().for_each(|link| link.waker.wake());
+        if self.shared.ending() == Ending::Gracefully {
+            log!("ending when {} connections have", self.shared.connections());
+        }
+        while self.shared.ending() == Ending::Gracefully && self.shared.connections() > 0 {
+            self.round(links);
+        }
+    }
+
+    fn round(&mut self, links: &[Link]) {
+        let count = match self.poller.wait(WAIT_MS) {
+            Ok(count) => count,
+            Err(error) => {
+                log!("cannot wait for connections: {error}");
+                self.shared.end(Ending::AtOnce);
+                return;
+            }
+        };
+        if self.pausing && count == 0 {
+            self.pause(false);
+        }
+        for number in 0..count {
+            match self.poller.event(number).token {
+                SIGNALS => self.take_signals(),
+                WAKER => self.shared.main_waker.take(),
+                listener if self.shared.ending() == Ending::Not => {
+                    self.accept(listener as usize, links);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize, links: &[Link]) {
+        for _ in 0..BURST_MAX {
+            match self.listeners[listener].accept() {
+                Ok(Some(stream)) => self.hand_over(stream, links),
+                Ok(None) => return,
+                Err(error) if is_shortage(&error) => {
+                    if !self.pausing {
+                        log!("cannot accept a connection, trying again shortly: {error}");
+                    }
+                    return self.pause(true);
+                }
+                // The connection has gone before it was accepted.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn hand_over(&mut self, mut stream: Stream, links: &[Link]) {
+        let load = |number: usize| {
+            let closed = self.shared.counters[number].connections_closed.get();
+            self.assigned[number].saturating_sub(closed)
+        };
+        let connections: u64 = (0..links.len()).map(load).sum();
+        if connections >= self.shared.settings.connections_max as u64 {
+            self.shared.acceptor.count_rejected();
+            // Whether the peer hears it or not, the connection ends.
+            let _ = stream.send(reply::TOO_MANY_CONNECTIONS);
+            return;
+        }
+        let Some(number) = (0..links.len()).min_by_key(|number| load(*number)) else {
+            return;
+        };
+        self.assigned[number] += 1;
+        self.shared.acceptor.count_accepted();
+        if links[number].streams.send(stream).is_ok() {
+            links[number].waker.wake();
+        }
+    }
+
+    /// Stops to accept for a moment, or goes on.
+    fn pause(&mut self, pausing: bool) {
+        self.pausing = pausing;
+        self.shared.acceptor.set_pausing(pausing);
+        self.watch(if pausing {
+            Interest::Nothing
+        } else {
+            Interest::Read
+        });
+    }
+
+    fn watch(&self, interest: Interest) {
+        for (number, listener) in self.listeners.iter().enumerate() {
+            // It cannot fail: the listener was added.
+            let _ = self.poller.change(listener, number as u64, interest);
+        }
+    }
+
+    fn take_signals(&self) {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            match Signal::try_from(signal.ssi_signo as i32) {
+                Ok(Signal::SIGUSR1) => self.shared.end(Ending::Gracefully),
+                Ok(Signal::SIGHUP) => log!("SIGHUP: there is nothing to be read again"),
+                Ok(signal) => {
+                    log!("ending on {signal}");
+                    self.shared.end(Ending::AtOnce);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Whether accepting failed because something has run out, and not because of the peer.
+fn is_shortage(error: &io::Error) -> bool {
+    use nix::errno::Errno;
+    let shortages = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
+    let number = error.raw_os_error();
+    shortages.iter().any(|errno| number == Some(*errno as i32))
+}

@@ -1,0 +1,59 @@
+//! Opens what the settings say is listened on.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+use micanite_net::Listener;
+
+use super::Failure;
+use crate::configuration::Settings;
+
+/// Opens all listeners, or says which could not be.
+pub(super) fn open(settings: &Settings) -> Result<Vec<Listener>, Failure> {
+    let mut listeners = Vec::new();
+    for address in &settings.listen.addresses {
+        let listener = Listener::tcp(*address, settings.backlog);
+        listeners.push(listener.map_err(|error| failure(format_args!("TCP {address}"), &error))?);
+    }
+    if let Some(path) = &settings.unix_socket {
+        let listener = Listener::unix(path, settings.unix_mode, settings.backlog);
+        let name = path.display();
+        listeners
+            .push(listener.map_err(|error| failure(format_args!("Unix socket {name}"), &error))?);
+    }
+    Ok(listeners)
+}
+
+fn failure(what: impl Display, error: &io::Error) -> Failure {
+    let text = match error.kind() {
+        io::ErrorKind::AddrInUse => "Address already in use".into(),
+        io::ErrorKind::PermissionDenied => "Permission denied".into(),
+        _ => error.to_string(),
+    };
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "Another server is there: end it, or choose another port (-p) or socket (-s)."
+        }
+        io::ErrorKind::PermissionDenied => {
+            "Ports below 1024, and some directories, are for root: choose another one."
+        }
+        io::ErrorKind::AddrNotAvailable => "This machine has no such address: see -l.",
+        _ => "See -l, -p and -s.",
+    };
+    Failure::system(format!("failed to listen on {what}: {text}\n  {advice}"))
+}
+
+/// Writes the file that the environment variable MEMCACHED_PORT_FILENAME names: a line for each
+/// TCP listener, all at once.
+pub(super) fn write_ports(path: &Path, listeners: &[Listener]) -> io::Result<()> {
+    let mut text = String::new();
+    for address in listeners.iter().filter_map(Listener::address) {
+        let family = if address.is_ipv4() { "INET" } else { "INET6" };
+        text.push_str(&format!("TCP {family}: {}\n", address.port()));
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".lck");
+    std::fs::write(&unfinished, text)?;
+    std::fs::rename(&unfinished, path)
+}

@@ -1,0 +1,118 @@
+//! A server from its options to its end.
+
+mod acceptor;
+mod listeners;
+mod process;
+mod report;
+mod threads;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use micanite_engine::Cache;
+
+use crate::clock::{Clock, seconds};
+use crate::configuration::{Options, Settings, UsageError};
+use crate::cores;
+use crate::log::log;
+use crate::shared::Shared;
+use acceptor::Acceptor;
+use threads::Threads;
+
+/// The options are wrong.
+pub const EXIT_USAGE: u8 = 64;
+/// There is no such user.
+pub const EXIT_NO_USER: u8 = 67;
+/// The system refuses something.
+pub const EXIT_SYSTEM: u8 = 71;
+
+/// Why a server does not start.
+#[derive(Debug)]
+struct Failure {
+    code: u8,
+    text: String,
+}
+
+impl Failure {
+    fn system(text: String) -> Self {
+        Self {
+            code: EXIT_SYSTEM,
+            text,
+        }
+    }
+}
+
+impl From<UsageError> for Failure {
+    fn from(UsageError(text): UsageError) -> Self {
+        Self {
+            code: EXIT_USAGE,
+            text,
+        }
+    }
+}
+
+/// Runs a server to its end, and says how it ended.
+pub fn serve(options: Options) -> ExitCode {
+    match run(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, text }) => {
+            log!("{text}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn run(options: Options) -> Result<(), Failure> {
+    let print_config = options.print_config;
+    let mut settings = Settings::of(&options.with_file()?, cores::physical())?;
+    if print_config {
+        return print(&settings);
+    }
+    process::raise_file_limit(&mut settings);
+    let listeners = listeners::open(&settings)?;
+    let cache = cache(&settings)?;
+    process::become_user(&settings)?;
+    process::become_daemon(&settings)?;
+    // From here on the process id is the server's.
+    let clock = Clock::start();
+    let shared = Shared::new(settings, cache, seconds(clock.now_ms()));
+    let shared = shared.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
+    let shared = Arc::new(shared);
+    let acceptor = Acceptor::new(listeners, Arc::clone(&shared));
+    let mut acceptor =
+        acceptor.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
+    acceptor.note_ports()?;
+    let pidfile = process::write_pidfile(&shared.settings)?;
+    let threads = Threads::start(&shared, clock)
+        .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
+    report::print(&shared, acceptor.listeners(), &threads.cpus);
+    acceptor.run(&threads.links);
+    threads.join();
+    acceptor.remove_files();
+    drop(pidfile);
+    log!("ended");
+    Ok(())
+}
+
+fn print(settings: &Settings) -> Result<(), Failure> {
+    match toml::to_string(&settings.options()) {
+        Ok(text) => {
+            print!("{text}");
+            Ok(())
+        }
+        Err(error) => Err(Failure::system(format!(
+            "cannot print the configuration: {error}"
+        ))),
+    }
+}
+
+fn cache(settings: &Settings) -> Result<Arc<Cache>, Failure> {
+    let seed = match settings.hash_seed {
+        Some(seed) => seed,
+        None => process::random_seed()?,
+    };
+    match Cache::new(&settings.engine(seed)) {
+        Ok(cache) => Ok(Arc::new(cache)),
+        Err(error) => Err(Failure::system(format!("{error}\n  Try less memory (-m)."))),
+    }
+}

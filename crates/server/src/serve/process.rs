@@ -1,0 +1,111 @@
+//! The process: its user, its files, its place in the background.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::{Uid, User, daemon, initgroups, setgid, setuid};
+
+use super::{EXIT_NO_USER, Failure};
+use crate::configuration::Settings;
+use crate::log::log;
+
+/// Descriptors beside those of connections: listeners, pollers, wakers, files.
+const OTHER_FILES: u64 = 64;
+
+/// Lets the process have a descriptor for each connection. Where that is not allowed, there are
+/// fewer connections.
+pub(super) fn raise_file_limit(settings: &mut Settings) {
+    let others = OTHER_FILES + 4 * settings.threads as u64 + settings.listen.addresses.len() as u64;
+    let wanted = settings.connections_max as u64 + others;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return;
+    };
+    if soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).is_ok() {
+        return;
+    }
+    let got = wanted.min(hard);
+    if setrlimit(Resource::RLIMIT_NOFILE, got, hard).is_err() {
+        return;
+    }
+    let connections = got.saturating_sub(others).max(1);
+    if connections < settings.connections_max as u64 {
+        log!(
+            "only {hard} open files are allowed (ulimit -n): at most {connections} connections instead of {}",
+            settings.connections_max
+        );
+        settings.connections_max = connections as usize;
+    }
+}
+
+/// Becomes the user that `-u` names, if root has started the server.
+pub(super) fn become_user(settings: &Settings) -> Result<(), Failure> {
+    if !Uid::effective().is_root() {
+        return Ok(());
+    }
+    let Some(name) = &settings.user else {
+        log!("running as root; -u NAME lets it become another user");
+        return Ok(());
+    };
+    let user = match User::from_name(name) {
+        Ok(Some(user)) => user,
+        Ok(None) | Err(_) => {
+            let text = format!("cannot find the user '{name}' (-u)");
+            return Err(Failure {
+                code: EXIT_NO_USER,
+                text,
+            });
+        }
+    };
+    let failure = |error| Failure::system(format!("cannot become the user '{name}' (-u): {error}"));
+    let c_name = std::ffi::CString::new(name.as_str()).unwrap_or_default();
+    initgroups(&c_name, user.gid).map_err(failure)?;
+    setgid(user.gid).map_err(failure)?;
+    setuid(user.uid).map_err(failure)
+}
+
+/// Goes to the background, where `-d` wants it. What is printed afterwards is lost, but for `-v`.
+pub(super) fn become_daemon(settings: &Settings) -> Result<(), Failure> {
+    if !settings.daemon {
+        return Ok(());
+    }
+    daemon(false, settings.verbosity > 0)
+        .map_err(|error| Failure::system(format!("cannot go to the background (-d): {error}")))
+}
+
+/// The file with the process id; dropping it removes the file.
+#[derive(Debug)]
+pub(super) struct Pidfile(PathBuf);
+
+impl Drop for Pidfile {
+    fn drop(&mut self) {
+        // Gone already: nothing to be done.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Writes the process id to the file that `-P` names.
+pub(super) fn write_pidfile(settings: &Settings) -> Result<Option<Pidfile>, Failure> {
+    let Some(path) = &settings.pidfile else {
+        return Ok(None);
+    };
+    match std::fs::write(path, format!("{}\n", std::process::id())) {
+        Ok(()) => Ok(Some(Pidfile(path.clone()))),
+        Err(error) => {
+            let path = path.display();
+            Err(Failure::system(format!(
+                "cannot write the pidfile {path} (-P): {error}"
+            )))
+        }
+    }
+}
+
+/// A seed that nobody knows beforehand.
+pub(super) fn random_seed() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|error| Failure::system(format!("cannot read /dev/urandom: {error}")))?;
+    Ok(u64::from_ne_bytes(bytes))
+}

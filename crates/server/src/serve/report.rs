@@ -1,0 +1,120 @@
+//! What the server says at start: where it listens, and what memory it will use at most.
+
+use std::fmt::Write;
+
+use micanite_net::Listener;
+
+use crate::configuration::{Settings, size_text};
+use crate::connection::Buffers;
+use crate::log::log;
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// Memory beside `-m`, at most.
+struct Beside {
+    connections_bytes: usize,
+    values_bytes: usize,
+    scratch_bytes: usize,
+}
+
+impl Beside {
+    fn of(settings: &Settings) -> Self {
+        let per_connection = Buffers::CONNECTION_BYTES + Worker::PLACE_BYTES;
+        Self {
+            connections_bytes: settings.connections_max * per_connection,
+            values_bytes: settings.threads * settings.value_buffer_bytes,
+            scratch_bytes: settings.threads * Buffers::SCRATCH_BYTES,
+        }
+    }
+
+    fn total(&self) -> usize {
+        self.connections_bytes + self.values_bytes + self.scratch_bytes
+    }
+}
+
+/// Prints it.
+pub(super) fn print(shared: &Shared, listeners: &[Listener], cpus: &[usize]) {
+    log!(
+        "version {}, process {}",
+        env!("CARGO_PKG_VERSION"),
+        std::process::id()
+    );
+    for (name, text) in [
+        ("listening", addresses(&shared.settings, listeners)),
+        ("workers", workers(&shared.settings, cpus)),
+        ("memory", memory(shared)),
+        ("values", values(&shared.settings)),
+        ("beside", beside(&shared.settings)),
+    ] {
+        log!("  {name:<10} {text}");
+    }
+    log!("ready");
+}
+
+fn addresses(settings: &Settings, listeners: &[Listener]) -> String {
+    let mut words: Vec<_> = listeners
+        .iter()
+        .filter_map(Listener::address)
+        .map(|address| format!("TCP {address}"))
+        .collect();
+    if let Some(path) = &settings.unix_socket {
+        words.push(format!("Unix socket {}", path.display()));
+    }
+    words.join(", ")
+}
+
+fn workers(settings: &Settings, cpus: &[usize]) -> String {
+    let mut text = format!("{}", settings.threads);
+    if cpus.is_empty() {
+        text.push_str(", not pinned");
+    } else {
+        text.push_str(if cpus.len() == 1 {
+            ", on CPU"
+        } else {
+            ", on CPUs"
+        });
+        for cpu in cpus {
+            let _ = write!(text, " {cpu}");
+        }
+    }
+    let _ = write!(text, "; at most {} connections", settings.connections_max);
+    text
+}
+
+fn memory(shared: &Shared) -> String {
+    let layout = shared.cache.layout();
+    let (index_pages, log_pages) = shared.cache.pages();
+    let partitions = match layout.partitions {
+        1 => "1 partition".into(),
+        count => format!("{count} partitions"),
+    };
+    format!(
+        "{} in {partitions}: log {} ({}), index {} ({}); {}",
+        size_text(shared.settings.memory_bytes),
+        size_text(layout.log_bytes),
+        log_pages.name(),
+        size_text(layout.index_bytes),
+        index_pages.name(),
+        shared.settings.eviction.name(),
+    )
+}
+
+fn values(settings: &Settings) -> String {
+    format!(
+        "at most {} (-I); this much memory allows {}",
+        size_text(settings.item_bytes_max),
+        size_text(settings.item_bytes_allowed()),
+    )
+}
+
+fn beside(settings: &Settings) -> String {
+    let beside = Beside::of(settings);
+    format!(
+        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared",
+        size_text(beside.total()),
+        size_text(beside.connections_bytes),
+        settings.connections_max,
+        size_text(beside.values_bytes),
+        size_text(beside.scratch_bytes),
+    )
+}

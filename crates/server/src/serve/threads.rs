@@ -1,0 +1,105 @@
+//! The threads beside the main one: workers, and one that puts huge pages under the logs.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{Builder, JoinHandle, park_timeout};
+use std::time::Duration;
+
+use micanite_net::{Stream, Waker};
+
+use crate::clock::Clock;
+use crate::cores;
+use crate::log::log;
+use crate::shared::{Ending, Shared};
+use crate::worker::{Inbox, Worker};
+
+/// How often the logs are looked at for pages that have been filled.
+const PAGES_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Where the connections of a worker are handed in.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub streams: Sender<Stream>,
+    pub waker: Arc<Waker>,
+}
+
+/// The running threads.
+#[derive(Debug)]
+pub(super) struct Threads {
+    pub links: Vec<Link>,
+    /// The CPU of each worker; empty when they are not pinned.
+    pub cpus: Vec<usize>,
+    workers: Vec<JoinHandle<()>>,
+    pages: JoinHandle<()>,
+}
+
+impl Threads {
+    /// Starts them.
+    pub fn start(shared: &Arc<Shared>, clock: Clock) -> io::Result<Self> {
+        let count = shared.settings.threads;
+        let mut cpus = cores::allowed();
+        // More workers than CPUs are left to the scheduler.
+        cpus.truncate(if count <= cpus.len() { count } else { 0 });
+        // Each connection goes to the worker that has fewest, so none ever has more than this.
+        let connections_max = shared.settings.connections_max.div_ceil(count);
+        let (mut links, mut workers) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            let (streams, receiver) = channel();
+            let waker = Arc::new(Waker::new()?);
+            links.push(Link {
+                streams,
+                waker: Arc::clone(&waker),
+            });
+            let inbox = Inbox {
+                streams: receiver,
+                waker,
+            };
+            let worker = Worker::new(number, Arc::clone(shared), clock, inbox, connections_max)?;
+            let (shared, cpu) = (Arc::clone(shared), cpus.get(number).copied());
+            let thread = Builder::new().name(format!("worker-{number}"));
+            workers.push(thread.spawn(move || work(worker, &shared, number, cpu))?);
+        }
+        let shared = Arc::clone(shared);
+        let pages = Builder::new().name("pages".into());
+        let pages = pages.spawn(move || put_pages(&shared))?;
+        Ok(Self {
+            links,
+            cpus,
+            workers,
+            pages,
+        })
+    }
+
+    /// Waits for their end, which somebody has asked for.
+    pub fn join(self) {
+        for link in &self.links {
+            link.waker.wake();
+        }
+        for worker in self.workers {
+            // A panic ends the process before this.
+            let _ = worker.join();
+        }
+        self.pages.thread().unpark();
+        let _ = self.pages.join();
+    }
+}
+
+fn work(worker: Worker, shared: &Shared, number: usize, cpu: Option<usize>) {
+    if let Some(cpu) = cpu
+        && !cores::pin(cpu)
+    {
+        log!("worker {number} could not be pinned to CPU {cpu}");
+    }
+    if let Err(error) = worker.run() {
+        log!("worker {number} cannot go on: {error}");
+        shared.end(Ending::AtOnce);
+    }
+}
+
+fn put_pages(shared: &Shared) {
+    while shared.ending() == Ending::Not {
+        shared.cache.collapse_pages(false);
+        park_timeout(PAGES_INTERVAL);
+    }
+}

@@ -1,0 +1,190 @@
+//! What is not for the engine, or not for it alone: administration, refused lines and bodies.
+
+use micanite_engine::{Operation, Outcome, ReplySink, Request, ValueMeta};
+use micanite_wire::memcache::text::{Command, StoreVerb, expiry, reply};
+
+use super::{Context, Output, Session};
+use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
+use crate::shared::Ending;
+use crate::stats;
+
+/// A request that is answered between batches.
+#[derive(Debug)]
+pub(super) enum Aside<'i> {
+    /// Administration.
+    Command(Command<'i>),
+    /// The end of a get line whose keys have been answered.
+    EndOfGet,
+    /// A line that the parser refuses.
+    Refused {
+        reply: &'static str,
+        swallow_bytes: u64,
+        close: bool,
+    },
+    /// A value that is longer than the largest.
+    TooLarge {
+        verb: StoreVerb,
+        key: &'i [u8],
+        value_bytes: usize,
+        noreply: bool,
+    },
+    /// A body that did not end where its length said.
+    BadChunk { noreply: bool },
+}
+
+impl Aside<'_> {
+    /// Room for the reply.
+    pub fn room(&self) -> usize {
+        match self {
+            Self::Command(Command::Stats { .. }) => STATS_REPLY_BYTES_MAX,
+            _ => SHORT_REPLY_BYTES_MAX,
+        }
+    }
+}
+
+impl Session {
+    #[inline(never)]
+    pub(super) fn answer(
+        &mut self,
+        aside: Aside<'_>,
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) {
+        match aside {
+            Aside::Command(command) => self.command(command, output, context),
+            Aside::EndOfGet => output.push(reply::END),
+            Aside::Refused {
+                reply,
+                swallow_bytes,
+                close,
+            } => {
+                output.push(reply.as_bytes());
+                self.swallow_bytes = swallow_bytes;
+                self.closing = close;
+            }
+            Aside::TooLarge {
+                verb,
+                key,
+                value_bytes,
+                noreply,
+            } => {
+                if verb == StoreVerb::Set {
+                    // The client believes that the old value has gone: it must not stay.
+                    delete(key, context);
+                }
+                context.counters.store_too_large.add(1);
+                say(reply::TOO_LARGE, noreply, output);
+                self.swallow_bytes = value_bytes as u64 + 2;
+            }
+            Aside::BadChunk { noreply } => bad_chunk(noreply, output, context),
+        }
+    }
+
+    fn command(
+        &mut self,
+        command: Command<'_>,
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) {
+        match command {
+            Command::MetaNoop => output.push(reply::META_NOOP),
+            Command::Version => {
+                output.push(concat!("VERSION ", env!("CARGO_PKG_VERSION"), "\r\n").as_bytes());
+            }
+            Command::Quit => self.closing = true,
+            Command::FlushAll { delay_s, noreply } => {
+                flush_all(delay_s, context);
+                say(reply::OK, noreply, output);
+            }
+            Command::Verbosity { level, noreply } => {
+                context.shared.set_verbosity(level);
+                say(reply::OK, noreply, output);
+            }
+            Command::Shutdown { graceful } => {
+                if context.shared.settings.shutdown_enabled {
+                    let how = if graceful {
+                        Ending::Gracefully
+                    } else {
+                        Ending::AtOnce
+                    };
+                    context.shared.end(how);
+                    self.closing = true;
+                } else {
+                    output.push(reply::SHUTDOWN_DISABLED);
+                }
+            }
+            Command::Stats { arguments } => report(arguments, output, context),
+            Command::Get { .. }
+            | Command::GetAndTouch { .. }
+            | Command::Store { .. }
+            | Command::Delete { .. }
+            | Command::Arithmetic { .. }
+            | Command::Touch { .. } => unreachable!("gathered for the engine"),
+        }
+    }
+}
+
+pub(super) fn bad_chunk(noreply: bool, output: &mut Output<'_>, context: &Context<'_>) {
+    context.counters.cmd_set.add(1);
+    say(reply::BAD_CHUNK, noreply, output);
+}
+
+pub(super) fn say(reply: &[u8], noreply: bool, output: &mut Output<'_>) {
+    if !noreply {
+        output.push(reply);
+    }
+}
+
+/// A time before the server started flushes nothing: there was nothing then (negative delays
+/// count as such a time, in memcached too).
+fn flush_all(delay_s: i64, context: &mut Context<'_>) {
+    context.counters.cmd_flush.add(1);
+    let at_s = match expiry(delay_s, context.now_s) {
+        0 => context.now_s,
+        at_s => at_s,
+    };
+    if at_s >= context.shared.started_s {
+        context.worker.flush_all(at_s, context.now_s);
+    }
+}
+
+fn report(arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
+    let mut words = arguments
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty());
+    match words.next() {
+        None => stats::general(context.shared, context.now_s, output),
+        Some(b"settings") => stats::settings(context.shared, output),
+        // There are no slab classes to tell of.
+        Some(b"items" | b"slabs" | b"sizes") => {}
+        Some(b"reset") => {
+            context.shared.reset();
+            return output.push(reply::RESET);
+        }
+        Some(b"cachedump") => return output.push(b"CLIENT_ERROR bad command line\r\n"),
+        Some(_) => return output.push(reply::ERROR),
+    }
+    output.push(reply::END);
+}
+
+/// Removes an item, whatever comes of it.
+pub(super) fn delete(key: &[u8], context: &mut Context<'_>) {
+    let request = Request {
+        hash: context.hash(key),
+        key,
+        operation: Operation::Delete,
+    };
+    context
+        .worker
+        .execute(&[request], context.now_s, &mut Nobody);
+}
+
+struct Nobody;
+
+impl ReplySink for Nobody {
+    fn reserve(&mut self, _: usize, _: ValueMeta) -> Option<&mut [u8]> {
+        None
+    }
+    fn rollback(&mut self, _: usize) {}
+    fn finish(&mut self, _: usize, _: Outcome) {}
+}

@@ -1,0 +1,217 @@
+//! One connection's conversation, without its socket: bytes in, replies out.
+//!
+//! ```text
+//!  input bytes --gather--> a batch of engine requests --execute--> sink --> output bytes
+//!                 |            (up to 64, pipelined commands and the keys of multi-gets)
+//!                 '- anything else (stats, refused lines, ...) waits until the batch before it ran
+//! ```
+//!
+//! [`Session::process`] does as much as it can and says why it stopped ([`Status`]). It keeps no
+//! bytes: what was not consumed has to be shown again, and calling it again with the same input
+//! is always right. It allocates nothing.
+
+mod answer;
+mod body;
+mod gather;
+mod output;
+mod sink;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use output::Output;
+
+use micanite_engine::{KeyHash, Worker};
+use micanite_wire::memcache::text::{Parser, StoreVerb};
+
+use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
+use crate::shared::Shared;
+use crate::stats::Counters;
+use gather::{Gather, Stop};
+use sink::Sink;
+
+/// What a session works with; of the worker that runs it.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Executes requests.
+    pub worker: &'a mut Worker,
+    /// What the whole server shares.
+    pub shared: &'a Shared,
+    /// The worker's counters.
+    pub counters: &'a Counters,
+    /// Unix time.
+    pub now_s: u32,
+}
+
+impl Context<'_> {
+    #[inline]
+    fn hash(&self, key: &[u8]) -> KeyHash {
+        let hash = self.worker.cache().hash(key);
+        self.worker.prefetch(hash);
+        hash
+    }
+}
+
+/// The state of a conversation.
+#[derive(Debug, Default)]
+pub struct Session {
+    parser: Parser,
+    /// Keys of the get at the start of the input that have been answered already.
+    keys_done: u32,
+    /// Bytes of a refused body that are still to come.
+    swallow_bytes: u64,
+    /// A store whose body is read into a value buffer.
+    store: Option<LongStore>,
+    closing: bool,
+}
+
+/// The line of a store whose body does not fit a block.
+#[derive(Clone, Copy, Debug)]
+struct LongStore {
+    verb: StoreVerb,
+    key_bytes: usize,
+    flags: u32,
+    exptime: i64,
+    noreply: bool,
+}
+
+/// Why a session stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// All complete requests are answered.
+    NeedInput,
+    /// The next reply does not fit: come again with an empty output of at least so many bytes.
+    NeedOutput {
+        /// Not more than [`crate::limits::OUTPUT_BYTES`] unless a value is longer than that.
+        bytes: usize,
+    },
+    /// The next request is a store with a long body: [`Session::begin_body`], with a buffer of
+    /// exactly so many bytes.
+    NeedBody {
+        /// Key, value and line end.
+        bytes: usize,
+    },
+    /// As many requests as one turn may have.
+    TurnOver,
+    /// The connection is to be closed once the replies are sent.
+    Close,
+}
+
+/// What [`Session::process`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// Why it stopped.
+    pub status: Status,
+}
+
+impl Session {
+    /// Whether the conversation is between two requests, as far as the session knows.
+    pub fn is_idle(&self) -> bool {
+        self.swallow_bytes == 0 && self.store.is_none() && self.keys_done == 0
+    }
+
+    /// Answers requests. `full`: the input cannot become longer before some of it is consumed.
+    /// Every command takes one of `requests_left`.
+    pub fn process(
+        &mut self,
+        input: &[u8],
+        full: bool,
+        requests_left: &mut u32,
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) -> Progress {
+        let stopped = |consumed, status| Progress { consumed, status };
+        if self.closing {
+            return stopped(input.len(), Status::Close);
+        }
+        let entry = (self.parser, self.keys_done);
+        let mut gather = Gather::new(input, full, self.swallow(input), self.keys_done);
+        self.keys_done = 0;
+        loop {
+            let stop = gather.fill(&mut self.parser, requests_left, context);
+            if let Err(NoRoom { index, bytes }) = run(&gather, output, context) {
+                let pending = gather.pending[index];
+                self.keys_done = pending.key_index;
+                self.parser = if pending.at == 0 {
+                    entry.0
+                } else {
+                    Parser::default()
+                };
+                return stopped(pending.at, Status::NeedOutput { bytes });
+            }
+            gather.clear();
+            match stop {
+                Stop::Full => {}
+                Stop::Incomplete => return stopped(gather.at, Status::NeedInput),
+                Stop::TurnOver => {
+                    if gather.at == 0 {
+                        self.keys_done = entry.1;
+                    }
+                    return stopped(gather.at, Status::TurnOver);
+                }
+                Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
+                Stop::Aside {
+                    aside,
+                    bytes,
+                    parser_before,
+                } => {
+                    let room = aside.room();
+                    if output.room() < room {
+                        self.parser = parser_before;
+                        return stopped(gather.at, Status::NeedOutput { bytes: room });
+                    }
+                    self.answer(aside, output, context);
+                    gather.at += bytes;
+                    gather.at += self.swallow(&input[gather.at..]);
+                    if self.closing {
+                        return stopped(input.len(), Status::Close);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Discards what a refused body still has to get.
+    #[inline]
+    fn swallow(&mut self, input: &[u8]) -> usize {
+        let bytes = self.swallow_bytes.min(input.len() as u64);
+        self.swallow_bytes -= bytes;
+        bytes as usize
+    }
+}
+
+/// The output has no room for the reply to a request.
+struct NoRoom {
+    index: usize,
+    bytes: usize,
+}
+
+/// Executes what was gathered.
+#[inline]
+fn run(
+    gather: &Gather<'_>,
+    output: &mut Output<'_>,
+    context: &mut Context<'_>,
+) -> Result<(), NoRoom> {
+    let requests = gather.requests.as_slice();
+    if requests.is_empty() {
+        return Ok(());
+    }
+    if output.room() < requests.len() * SHORT_REPLY_BYTES_MAX {
+        return Err(NoRoom {
+            index: 0,
+            bytes: BATCH_REPLY_BYTES,
+        });
+    }
+    let mut sink = Sink::new(requests, &gather.pending, output, context.counters);
+    let done = context.worker.execute(requests, context.now_s, &mut sink);
+    if done == requests.len() {
+        Ok(())
+    } else {
+        Err(NoRoom {
+            index: done,
+            bytes: sink.bytes_needed(),
+        })
+    }
+}

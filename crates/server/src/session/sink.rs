@@ -1,0 +1,179 @@
+//! Replies of a batch, straight from the engine into the output.
+
+use micanite_engine::{Outcome, ReplySink, Request, ValueMeta};
+use micanite_wire::memcache::text::reply::{self, VALUE_HEADER_BYTES_MAX};
+
+use super::Output;
+use super::gather::{Kind, Pending};
+use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
+use crate::stats::Counters;
+
+// Every reply that is no value fits the room that is kept for it, `END` behind it included.
+const _: () = assert!(reply::NOT_A_NUMBER.len() <= SHORT_REPLY_BYTES_MAX);
+const _: () = assert!(reply::OUT_OF_MEMORY.len() <= SHORT_REPLY_BYTES_MAX);
+const _: () = assert!(reply::NUMBER_BYTES_MAX <= SHORT_REPLY_BYTES_MAX);
+
+/// Takes the replies of one batch.
+#[derive(Debug)]
+pub(super) struct Sink<'s, 'i, 'o> {
+    requests: &'s [Request<'i>],
+    pending: &'s [Pending],
+    output: &'s mut Output<'o>,
+    counters: &'s Counters,
+    /// Where the reply that is being written begins.
+    start: usize,
+    bytes_needed: usize,
+}
+
+impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
+    /// The output must have room for a short reply to each request.
+    #[inline]
+    pub fn new(
+        requests: &'s [Request<'i>],
+        pending: &'s [Pending],
+        output: &'s mut Output<'o>,
+        counters: &'s Counters,
+    ) -> Self {
+        Self {
+            requests,
+            pending,
+            output,
+            counters,
+            start: 0,
+            bytes_needed: 0,
+        }
+    }
+
+    /// How large an empty output has to be for the reply that had no room.
+    pub fn bytes_needed(&self) -> usize {
+        self.bytes_needed
+    }
+}
+
+impl ReplySink for Sink<'_, '_, '_> {
+    #[inline]
+    fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        let reply_bytes = VALUE_HEADER_BYTES_MAX + meta.value_bytes + 2;
+        let kept_bytes = (self.requests.len() - index) * SHORT_REPLY_BYTES_MAX;
+        if self.output.room() < reply_bytes + kept_bytes {
+            self.bytes_needed = reply_bytes + BATCH_REPLY_BYTES;
+            return None;
+        }
+        self.start = self.output.filled();
+        let request = &self.requests[index];
+        let cas = match request.operation {
+            micanite_engine::Operation::Get { cas }
+            | micanite_engine::Operation::GetAndTouch { cas, .. } => cas,
+            _ => false,
+        };
+        self.output.push_with(|out| {
+            let cas = cas.then_some(meta.cas);
+            reply::value_header(out, request.key, meta.flags, meta.value_bytes, cas)
+        });
+        Some(self.output.give(meta.value_bytes))
+    }
+
+    fn rollback(&mut self, _: usize) {
+        self.output.truncate(self.start);
+    }
+
+    #[inline]
+    fn finish(&mut self, index: usize, outcome: Outcome) {
+        let pending = &self.pending[index];
+        count(self.counters, pending.kind, outcome);
+        if matches!(pending.kind, Kind::Get | Kind::GetAndTouch) {
+            if outcome == Outcome::Hit {
+                self.output.push(b"\r\n");
+            }
+            if pending.ends_get {
+                self.output.push(reply::END);
+            }
+        } else if !pending.noreply {
+            write(self.output, outcome);
+        }
+    }
+}
+
+/// Writes the reply to a request that asked for no value.
+#[inline]
+pub(super) fn write(output: &mut Output<'_>, outcome: Outcome) {
+    output.push(match outcome {
+        Outcome::Stored => reply::STORED,
+        Outcome::NotStored => reply::NOT_STORED,
+        Outcome::Exists => reply::EXISTS,
+        Outcome::NotFound => reply::NOT_FOUND,
+        Outcome::Deleted => reply::DELETED,
+        Outcome::Touched => reply::TOUCHED,
+        Outcome::NotANumber => reply::NOT_A_NUMBER,
+        Outcome::TooLarge => reply::TOO_LARGE,
+        Outcome::OutOfMemory => reply::OUT_OF_MEMORY,
+        Outcome::Number(number) => {
+            output.push_with(|out| reply::number(out, number));
+            return;
+        }
+        // Only requests for a value end so, and their reply is the value.
+        Outcome::Hit => return,
+    });
+}
+
+/// Counts a request, as memcached does: gat is a get and a touch, and its hits are touches.
+#[inline]
+pub(super) fn count(counters: &Counters, kind: Kind, outcome: Outcome) {
+    let hit = !matches!(outcome, Outcome::NotFound);
+    match kind {
+        Kind::Get => {
+            counters.cmd_get.add(1);
+            if hit {
+                &counters.get_hits
+            } else {
+                &counters.get_misses
+            }
+            .add(1);
+        }
+        Kind::GetAndTouch | Kind::Touch => {
+            if kind == Kind::GetAndTouch {
+                counters.cmd_get.add(1);
+            }
+            counters.cmd_touch.add(1);
+            if hit {
+                &counters.touch_hits
+            } else {
+                &counters.touch_misses
+            }
+            .add(1);
+        }
+        Kind::Delete => if hit {
+            &counters.delete_hits
+        } else {
+            &counters.delete_misses
+        }
+        .add(1),
+        Kind::Increment => if hit {
+            &counters.incr_hits
+        } else {
+            &counters.incr_misses
+        }
+        .add(1),
+        Kind::Decrement => if hit {
+            &counters.decr_hits
+        } else {
+            &counters.decr_misses
+        }
+        .add(1),
+        Kind::Store => counters.cmd_set.add(1),
+        Kind::Cas => {
+            counters.cmd_set.add(1);
+            match outcome {
+                Outcome::Stored => counters.cas_hits.add(1),
+                Outcome::Exists => counters.cas_badval.add(1),
+                Outcome::NotFound => counters.cas_misses.add(1),
+                _ => {}
+            }
+        }
+    }
+    match outcome {
+        Outcome::TooLarge => counters.store_too_large.add(1),
+        Outcome::OutOfMemory => counters.store_no_memory.add(1),
+        _ => {}
+    }
+}

@@ -1,0 +1,186 @@
+//! What all threads of a server share: settings, the cache, counters, the wish to end.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use micanite_engine::{Cache, Stats};
+use micanite_net::Waker;
+
+use crate::configuration::Settings;
+use crate::stats::{Counter, Counters, Totals};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Shared {
+    /// As configured.
+    pub settings: Settings,
+    /// The cache.
+    pub cache: Arc<Cache>,
+    /// When the server started, unix time.
+    pub started_s: u32,
+    /// One of each per worker; that worker alone writes it.
+    pub counters: Box<[Counters]>,
+    /// Written by the acceptor alone.
+    pub acceptor: AcceptorCounters,
+    /// Wakes the main thread.
+    pub main_waker: Waker,
+    ending: AtomicU8,
+    tcp_port: AtomicU16,
+    verbosity: AtomicU8,
+    baseline: Mutex<Baseline>,
+}
+
+/// How a server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// It does not.
+    Not,
+    /// Connections may finish what they have begun; none are accepted.
+    Gracefully,
+    /// Now.
+    AtOnce,
+}
+
+/// Counters of the acceptor.
+#[derive(Debug, Default)]
+pub struct AcceptorCounters {
+    accepted: Counter,
+    rejected: Counter,
+    pausing: AtomicBool,
+}
+
+/// [`AcceptorCounters`] at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AcceptorNumbers {
+    /// Connections handed to workers.
+    pub accepted: u64,
+    /// Connections beyond the limit.
+    pub rejected: u64,
+    /// Whether connections are accepted now.
+    pub accepting: bool,
+}
+
+/// What the counters were at the last `stats reset`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Baseline {
+    /// Of the workers.
+    pub totals: Totals,
+    /// Of the acceptor.
+    pub acceptor: AcceptorNumbers,
+    /// Of the engine.
+    pub engine: Stats,
+}
+
+impl AcceptorCounters {
+    /// A connection was handed to a worker.
+    pub fn count_accepted(&self) {
+        self.accepted.add(1);
+    }
+
+    /// A connection was refused.
+    pub fn count_rejected(&self) {
+        self.rejected.add(1);
+    }
+
+    /// Whether accepting pauses because files have run out.
+    pub fn set_pausing(&self, pausing: bool) {
+        self.pausing.store(pausing, Ordering::Relaxed);
+    }
+
+    /// The numbers now.
+    pub fn now(&self) -> AcceptorNumbers {
+        AcceptorNumbers {
+            accepted: self.accepted.get(),
+            rejected: self.rejected.get(),
+            accepting: !self.pausing.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Shared {
+    /// For a server that starts now.
+    ///
+    /// # Errors
+    /// The kernel has no more descriptors.
+    pub fn new(settings: Settings, cache: Arc<Cache>, started_s: u32) -> io::Result<Self> {
+        Ok(Self {
+            counters: (0..settings.threads).map(|_| Counters::default()).collect(),
+            verbosity: AtomicU8::new(settings.verbosity),
+            settings,
+            cache,
+            started_s,
+            acceptor: AcceptorCounters::default(),
+            main_waker: Waker::new()?,
+            ending: AtomicU8::new(0),
+            tcp_port: AtomicU16::new(0),
+            baseline: Mutex::default(),
+        })
+    }
+
+    /// The sums over workers.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for counters in &self.counters {
+            totals.add(counters);
+        }
+        totals
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> u64 {
+        let closed = self.totals().connections_closed;
+        self.acceptor.now().accepted.saturating_sub(closed)
+    }
+
+    /// The counters at the last reset.
+    pub fn baseline(&self) -> Baseline {
+        *self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets all counters begin at zero.
+    pub fn reset(&self) {
+        let baseline = Baseline {
+            totals: self.totals(),
+            acceptor: self.acceptor.now(),
+            engine: self.cache.stats(),
+        };
+        *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = baseline;
+    }
+
+    /// How much is logged, 0 to 3.
+    pub fn verbosity(&self) -> u8 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// Changes how much is logged.
+    pub fn set_verbosity(&self, level: u32) {
+        self.verbosity.store(level.min(3) as u8, Ordering::Relaxed);
+    }
+
+    /// The first TCP port that is listened on, 0 if none.
+    pub fn tcp_port(&self) -> u16 {
+        self.tcp_port.load(Ordering::Relaxed)
+    }
+
+    /// Notes the first TCP port.
+    pub fn set_tcp_port(&self, port: u16) {
+        self.tcp_port.store(port, Ordering::Relaxed);
+    }
+
+    /// Whether and how the server is ending.
+    #[inline]
+    pub fn ending(&self) -> Ending {
+        match self.ending.load(Ordering::Acquire) {
+            0 => Ending::Not,
+            1 => Ending::Gracefully,
+            _ => Ending::AtOnce,
+        }
+    }
+
+    /// Lets the server end; once it ends at once, it does not become graceful again.
+    pub fn end(&self, how: Ending) {
+        self.ending.fetch_max(how as u8, Ordering::AcqRel);
+        self.main_waker.wake();
+    }
+}

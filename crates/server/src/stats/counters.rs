@@ -1,0 +1,127 @@
+//! Counters that one worker writes and anyone reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread adds to: a load and a store, no locked instruction.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds. Only the owner may.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        let sum = self.0.load(Ordering::Relaxed).wrapping_add(count);
+        self.0.store(sum, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[doc = $what:literal])* $name:ident,)*) => {
+        /// The counters of one worker, on cache lines that no other worker writes.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct Counters {
+            $($(#[doc = $what])* pub $name: Counter,)*
+        }
+
+        /// Sums of counters over workers.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Totals {
+            $($(#[doc = $what])* pub $name: u64,)*
+        }
+
+        impl Totals {
+            /// Adds the counters of a worker.
+            pub fn add(&mut self, counters: &Counters) {
+                $(self.$name += counters.$name.get();)*
+            }
+
+            /// What has been counted since `baseline`.
+            #[must_use]
+            pub fn since(&self, baseline: &Self) -> Self {
+                Self { $($name: self.$name.wrapping_sub(baseline.$name),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Keys asked for by get, gets, gat and gats.
+    cmd_get,
+    /// Stores of any kind, failed ones included.
+    cmd_set,
+    /// flush_all.
+    cmd_flush,
+    /// touch, gat, gats.
+    cmd_touch,
+    /// get and gets that found their key.
+    get_hits,
+    /// get and gets that did not.
+    get_misses,
+    /// delete of a key that was there.
+    delete_hits,
+    /// delete of a key that was not.
+    delete_misses,
+    /// incr of a key that was there.
+    incr_hits,
+    /// incr of a key that was not.
+    incr_misses,
+    /// decr of a key that was there.
+    decr_hits,
+    /// decr of a key that was not.
+    decr_misses,
+    /// cas that stored.
+    cas_hits,
+    /// cas of an item that had changed.
+    cas_badval,
+    /// cas of a key that was not there.
+    cas_misses,
+    /// touch, gat and gats that found their key.
+    touch_hits,
+    /// touch, gat and gats that did not.
+    touch_misses,
+    /// Values that were larger than the largest.
+    store_too_large,
+    /// Values that found no space.
+    store_no_memory,
+    /// Bytes read from connections.
+    bytes_read,
+    /// Bytes sent to connections.
+    bytes_written,
+    /// Connections that had more requests than one turn allows.
+    conn_yields,
+    /// Connections that had to wait for a value buffer.
+    value_buffer_waits,
+    /// Connections that held a value buffer too long.
+    value_buffer_stalls,
+    /// Connections that ended.
+    connections_closed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_sums_and_differences() {
+        let (one, two) = (Counters::default(), Counters::default());
+        one.get_hits.add(3);
+        two.get_hits.add(4);
+        let mut before = Totals::default();
+        before.add(&one);
+        before.add(&two);
+        assert_eq!(before.get_hits, 7);
+        one.get_hits.add(5);
+        let mut after = Totals::default();
+        after.add(&one);
+        after.add(&two);
+        assert_eq!(after.since(&before).get_hits, 5);
+        assert_eq!(after.since(&before).get_misses, 0);
+    }
+}

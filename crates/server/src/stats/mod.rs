@@ -1,0 +1,54 @@
+//! Statistics: counters that each worker writes for itself, and the reports over them.
+
+mod counters;
+mod report;
+mod settings;
+
+pub use counters::{Counter, Counters, Totals};
+pub use report::general;
+pub use settings::settings;
+
+use std::fmt::{Display, Write};
+
+use crate::session::Output;
+
+/// The longest value of a line; what is longer (a list of addresses) is cut.
+const VALUE_BYTES_MAX: usize = 512;
+
+/// Writes `STAT name value` lines.
+pub(crate) struct Lines<'a, 'b> {
+    output: &'a mut Output<'b>,
+}
+
+impl<'a, 'b> Lines<'a, 'b> {
+    pub(crate) fn new(output: &'a mut Output<'b>) -> Self {
+        Self { output }
+    }
+
+    pub(crate) fn stat(&mut self, name: &str, value: impl Display) {
+        let mut text = Clipped {
+            output: self.output,
+            left: VALUE_BYTES_MAX,
+        };
+        text.output.push(b"STAT ");
+        text.output.push(name.as_bytes());
+        text.output.push(b" ");
+        // Clipping is no error, and there is no other.
+        let _ = write!(text, "{value}");
+        self.output.push(b"\r\n");
+    }
+}
+
+struct Clipped<'a, 'b> {
+    output: &'a mut Output<'b>,
+    left: usize,
+}
+
+impl Write for Clipped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let taken = text.len().min(self.left);
+        self.left -= taken;
+        self.output.push(&text.as_bytes()[..taken]);
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! `stats`: the general statistics, by memcached's names where the number exists here.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+use super::Lines;
+use crate::session::Output;
+use crate::shared::Shared;
+
+/// Writes the general statistics, without the final `END`.
+pub fn general(shared: &Shared, now_s: u32, output: &mut Output<'_>) {
+    let mut lines = Lines::new(output);
+    process(shared, now_s, &mut lines);
+    connections(shared, &mut lines);
+    commands(shared, &mut lines);
+    items(shared, &mut lines);
+}
+
+fn process(shared: &Shared, now_s: u32, lines: &mut Lines<'_, '_>) {
+    lines.stat("pid", std::process::id());
+    lines.stat("uptime", now_s.saturating_sub(shared.started_s));
+    lines.stat("time", now_s);
+    lines.stat("version", env!("CARGO_PKG_VERSION"));
+    lines.stat("pointer_size", usize::BITS);
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+        lines.stat("rusage_user", seconds(usage.user_time()));
+        lines.stat("rusage_system", seconds(usage.system_time()));
+    }
+}
+
+fn seconds(time: TimeVal) -> String {
+    format!("{}.{:06}", time.tv_sec(), time.tv_usec())
+}
+
+fn connections(shared: &Shared, lines: &mut Lines<'_, '_>) {
+    let (now, before) = (shared.acceptor.now(), shared.baseline().acceptor);
+    lines.stat("max_connections", shared.settings.connections_max);
+    lines.stat("curr_connections", shared.connections());
+    lines.stat("total_connections", now.accepted - before.accepted);
+    lines.stat("rejected_connections", now.rejected - before.rejected);
+    lines.stat("accepting_conns", u8::from(now.accepting));
+    lines.stat("threads", shared.settings.threads);
+}
+
+fn commands(shared: &Shared, lines: &mut Lines<'_, '_>) {
+    let totals = shared.totals();
+    let count = totals.since(&shared.baseline().totals);
+    macro_rules! all {
+        ($($name:ident)*) => { $(lines.stat(stringify!($name), count.$name);)* };
+    }
+    all!(cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses delete_misses delete_hits);
+    all!(incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval);
+    all!(touch_hits touch_misses store_too_large store_no_memory);
+    all!(bytes_read bytes_written conn_yields value_buffer_waits value_buffer_stalls);
+}
+
+fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
+    let (engine, before) = (shared.cache.stats(), shared.baseline().engine);
+    let layout = shared.cache.layout();
+    let (index_pages, log_pages) = shared.cache.pages();
+    let evicted = |stats: &micanite_engine::Stats| stats.evicted_log + stats.evicted_bucket;
+    lines.stat("limit_maxbytes", shared.settings.memory_bytes);
+    lines.stat("bytes", engine.item_bytes_live);
+    lines.stat("curr_items", engine.items_live);
+    lines.stat("total_items", engine.items_appended - before.items_appended);
+    lines.stat("evictions", evicted(&engine) - evicted(&before));
+    lines.stat(
+        "evicted_bucket_full",
+        engine.evicted_bucket - before.evicted_bucket,
+    );
+    lines.stat("items_expired", engine.expired - before.expired);
+    lines.stat("items_reinserted", engine.reinserted - before.reinserted);
+    lines.stat("read_retries", engine.read_retries - before.read_retries);
+    lines.stat("partitions", layout.partitions);
+    lines.stat("buckets", layout.buckets);
+    lines.stat("index_bytes", layout.index_bytes);
+    lines.stat("log_bytes", layout.log_bytes);
+    lines.stat("index_pages", index_pages.name());
+    lines.stat("log_pages", log_pages.name());
+}

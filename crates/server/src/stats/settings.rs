@@ -1,0 +1,39 @@
+//! `stats settings`: the settings by memcached's names where they mean the same, then ours.
+
+use super::Lines;
+use crate::session::Output;
+use crate::shared::Shared;
+
+/// Writes the settings, without the final `END`.
+pub fn settings(shared: &Shared, output: &mut Output<'_>) {
+    let settings = &shared.settings;
+    let mut lines = Lines::new(output);
+    lines.stat("maxbytes", settings.memory_bytes);
+    lines.stat("maxconns", settings.connections_max);
+    lines.stat("tcpport", shared.tcp_port());
+    lines.stat("udpport", 0);
+    lines.stat("inter", settings.listen.words.join(","));
+    lines.stat("verbosity", shared.verbosity());
+    lines.stat("evictions", "on");
+    match &settings.unix_socket {
+        Some(path) => lines.stat("domain_socket", path.display()),
+        None => lines.stat("domain_socket", "NULL"),
+    }
+    lines.stat("umask", format_args!("{:o}", settings.unix_mode));
+    lines.stat("cas_enabled", "yes");
+    lines.stat("flush_enabled", "yes");
+    lines.stat("shutdown_command", on_off(settings.shutdown_enabled));
+    lines.stat("tcp_backlog", settings.backlog);
+    lines.stat("reqs_per_event", settings.turn_requests_max);
+    lines.stat("num_threads", settings.threads);
+    lines.stat("item_size_max", settings.item_bytes_max);
+    lines.stat("hash_algorithm", "xxh3");
+    lines.stat("eviction", settings.eviction.name());
+    lines.stat("item_size_hint", settings.item_bytes_hint);
+    lines.stat("partitions", shared.cache.layout().partitions);
+    lines.stat("value_buffer_bytes", settings.value_buffer_bytes);
+}
+
+const fn on_off(on: bool) -> &'static str {
+    if on { "yes" } else { "no" }
+}

@@ -1,0 +1,296 @@
+//! A worker: one thread, its connections, and its share of the cache, run to completion.
+//!
+//! ```text
+//!  wait (epoll) -> read the clock -> a turn for each connection with an event
+//!               -> a turn for those that had more to do, and for those whose buffer came back
+//!               -> new connections -> housekeeping, every 10 ms
+//! ```
+
+mod slots;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use micanite_net::{Interest, Poller, Stream, Waker};
+
+use crate::clock::{Clock, seconds};
+use crate::connection::{Buffers, Connection, Next, Turn};
+use crate::limits::{MAINTAIN_INTERVAL_MS, VALUE_BUFFER_STALL_MS_MAX, WAIT_MS_MAX};
+use crate::log::log;
+use crate::session::Context;
+use crate::shared::{Ending, Shared};
+use slots::{Slot, Slots, Token};
+
+/// The waker's token; no connection has it.
+const WAKER: u64 = u64::MAX;
+
+/// What the acceptor has of a worker.
+#[derive(Debug)]
+pub struct Inbox {
+    /// New connections come here.
+    pub streams: Receiver<Stream>,
+    /// Tells of them, and of the end.
+    pub waker: Arc<Waker>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Worker {
+    number: usize,
+    shared: Arc<Shared>,
+    engine: micanite_engine::Worker,
+    clock: Clock,
+    inbox: Inbox,
+    poller: Poller,
+    slots: Slots,
+    /// Connections with more to do.
+    again: VecDeque<Token>,
+    /// Connections that wait for a value buffer, the first come first.
+    waiting: VecDeque<Token>,
+    buffers: Buffers,
+    maintained_ms: u64,
+}
+
+impl Worker {
+    /// Bytes that a worker keeps for each connection beside its blocks.
+    pub const PLACE_BYTES: usize =
+        Slots::PLACE_BYTES + 2 * size_of::<Token>() + 3 * size_of::<u32>();
+
+    /// The worker of a number, for at most so many connections.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    ///
+    /// # Panics
+    /// When there is a worker of this number already.
+    pub fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        clock: Clock,
+        inbox: Inbox,
+        connections_max: usize,
+    ) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        poller.add(&*inbox.waker, WAKER, Interest::Read)?;
+        let engine = shared.cache.worker(number);
+        Ok(Self {
+            number,
+            engine: engine.expect("each worker is made once"),
+            clock,
+            inbox,
+            poller,
+            slots: Slots::new(connections_max),
+            again: VecDeque::with_capacity(connections_max),
+            waiting: VecDeque::with_capacity(connections_max),
+            buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
+            maintained_ms: 0,
+            shared,
+        })
+    }
+
+    /// Serves until the server ends.
+    ///
+    /// # Errors
+    /// The poller fails: nothing can be served any more.
+    pub fn run(mut self) -> io::Result<()> {
+        loop {
+            let busy = !self.again.is_empty();
+            let count = self.poller.wait(if busy { 0 } else { WAIT_MS_MAX })?;
+            let now_ms = self.clock.now_ms();
+            let mut woken = false;
+            for number in 0..count {
+                let event = self.poller.event(number);
+                if event.token == WAKER {
+                    self.inbox.waker.take();
+                    woken = true;
+                } else {
+                    self.on_event(Token::from_u64(event.token), event.broken, now_ms);
+                }
+            }
+            self.go_on(now_ms);
+            self.serve_waiting(now_ms);
+            if woken {
+                self.welcome();
+            }
+            if now_ms - self.maintained_ms >= MAINTAIN_INTERVAL_MS {
+                self.maintain(now_ms);
+            }
+            match self.shared.ending() {
+                Ending::Not => {}
+                Ending::Gracefully if !self.close_idle() => {}
+                Ending::Gracefully | Ending::AtOnce => return Ok(()),
+            }
+        }
+    }
+
+    #[inline]
+    fn on_event(&mut self, token: Token, broken: bool, now_ms: u64) {
+        let Some(slot) = self.slots.get_mut(token) else {
+            return;
+        };
+        match slot.interest {
+            // Its turn comes anyway.
+            _ if slot.queued => {}
+            Interest::Read => self.turn(token, true, now_ms),
+            Interest::Write => self.turn(token, false, now_ms),
+            Interest::Nothing if broken => self.close(token),
+            Interest::Nothing => {}
+        }
+    }
+
+    /// A turn for each connection that had more to do when it began.
+    fn go_on(&mut self, now_ms: u64) {
+        for _ in 0..self.again.len() {
+            let Some(token) = self.again.pop_front() else {
+                return;
+            };
+            if let Some(slot) = self.slots.get_mut(token) {
+                slot.queued = false;
+                self.turn(token, false, now_ms);
+            }
+        }
+    }
+
+    /// A turn for those that wait for a value buffer, as far as there are buffers.
+    fn serve_waiting(&mut self, now_ms: u64) {
+        while let Some(token) = self.waiting.front().copied() {
+            let wanted = self.slots.get_mut(token).map(|slot| slot.wait_bytes);
+            match wanted {
+                Some(bytes) if !self.buffers.values.can_take(bytes) => return,
+                Some(_) => {
+                    self.waiting.pop_front();
+                    self.turn(token, false, now_ms);
+                }
+                None => drop(self.waiting.pop_front()),
+            }
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, token: Token, readable: bool, now_ms: u64) {
+        let Some(slot) = self.slots.get_mut(token) else {
+            return;
+        };
+        let mut context = Context {
+            worker: &mut self.engine,
+            shared: &self.shared,
+            counters: &self.shared.counters[self.number],
+            now_s: seconds(now_ms),
+        };
+        let requests_max = self.shared.settings.turn_requests_max;
+        let turn = Turn::new(
+            &mut self.buffers,
+            &mut context,
+            now_ms,
+            requests_max,
+            readable,
+        );
+        let next = slot.connection.turn(turn);
+        let interest = match next {
+            Next::Read => Interest::Read,
+            Next::Write => Interest::Write,
+            Next::Again => {
+                slot.queued = true;
+                self.again.push_back(token);
+                Interest::Read
+            }
+            Next::Wait { bytes } => {
+                self.shared.counters[self.number].value_buffer_waits.add(1);
+                slot.wait_bytes = bytes;
+                self.waiting.push_back(token);
+                Interest::Nothing
+            }
+            Next::Close => return self.close(token),
+        };
+        if interest != slot.interest {
+            slot.interest = interest;
+            let stream = slot.connection.stream();
+            if self
+                .poller
+                .change(stream, token.to_u64(), interest)
+                .is_err()
+            {
+                self.close(token);
+            }
+        }
+    }
+
+    /// Takes new connections in.
+    fn welcome(&mut self) {
+        while let Ok(stream) = self.inbox.streams.try_recv() {
+            let interest = Interest::Read;
+            let connection = Connection::new(stream);
+            let slot = Slot {
+                connection,
+                interest,
+                queued: false,
+                wait_bytes: 0,
+            };
+            let token = self.slots.insert(slot);
+            let Some(slot) = self.slots.get_mut(token) else {
+                continue;
+            };
+            let stream = slot.connection.stream();
+            if self.poller.add(stream, token.to_u64(), interest).is_err() {
+                self.close(token);
+            } else if self.shared.verbosity() > 0 {
+                log!(
+                    "worker {}: connection {:x} opened",
+                    self.number,
+                    token.to_u64()
+                );
+            }
+        }
+    }
+
+    #[cold]
+    fn close(&mut self, token: Token) {
+        if let Some(slot) = self.slots.remove(token) {
+            slot.connection.release(&mut self.buffers);
+            self.shared.counters[self.number].connections_closed.add(1);
+            if self.shared.verbosity() > 0 {
+                log!(
+                    "worker {}: connection {:x} closed",
+                    self.number,
+                    token.to_u64()
+                );
+            }
+        }
+    }
+
+    fn maintain(&mut self, now_ms: u64) {
+        self.maintained_ms = now_ms;
+        self.engine.maintain(seconds(now_ms));
+        if !self.waiting.is_empty() {
+            let before_ms = now_ms.saturating_sub(VALUE_BUFFER_STALL_MS_MAX);
+            self.close_where(
+                |slot| slot.connection.has_stalled(before_ms),
+                |worker| {
+                    worker.shared.counters[worker.number]
+                        .value_buffer_stalls
+                        .add(1);
+                },
+            );
+        }
+    }
+
+    /// Closes what has nothing half done; returns whether nothing is left.
+    fn close_idle(&mut self) -> bool {
+        self.welcome();
+        self.close_where(|slot| slot.connection.is_idle(), |_| {});
+        self.slots.is_empty()
+    }
+
+    fn close_where(&mut self, condition: impl Fn(&Slot) -> bool, closed: impl Fn(&Self)) {
+        let mut from = 0;
+        while let Some((token, slot, next)) = self.slots.next_from(from) {
+            from = next;
+            if condition(slot) {
+                self.close(token);
+                closed(self);
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The connections of a worker, by number.
+
+use micanite_net::{Interest, Stream};
+
+use crate::connection::Connection;
+
+/// Names a connection; a later one in the same place has another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    index: u32,
+    generation: u32,
+}
+
+impl Token {
+    /// As the poller carries it.
+    pub fn to_u64(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    pub fn from_u64(token: u64) -> Self {
+        Self {
+            index: token as u32,
+            generation: (token >> 32) as u32,
+        }
+    }
+}
+
+/// A connection and what the worker knows of it.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub connection: Connection<Stream>,
+    /// As registered with the poller.
+    pub interest: Interest,
+    /// It stands in the list of those with more to do: its turn comes without an event.
+    pub queued: bool,
+    /// The value buffer that it waits for.
+    pub wait_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    slot: Option<Slot>,
+}
+
+/// Places for connections.
+#[derive(Debug)]
+pub(super) struct Slots {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    used: usize,
+}
+
+impl Slots {
+    /// Places for so many connections, without a further allocation.
+    pub fn new(connections: usize) -> Self {
+        Self {
+            places: Vec::with_capacity(connections),
+            free: Vec::with_capacity(connections),
+            used: 0,
+        }
+    }
+
+    /// Bytes of a place, for the budget.
+    pub const PLACE_BYTES: usize = size_of::<Place>();
+
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    pub fn insert(&mut self, slot: Slot) -> Token {
+        self.used += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place {
+                generation: 0,
+                slot: None,
+            });
+            (self.places.len() - 1) as u32
+        });
+        let place = &mut self.places[index as usize];
+        place.slot = Some(slot);
+        Token {
+            index,
+            generation: place.generation,
+        }
+    }
+
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut Slot> {
+        let place = self.places.get_mut(token.index as usize)?;
+        place
+            .slot
+            .as_mut()
+            .filter(|_| place.generation == token.generation)
+    }
+
+    pub fn remove(&mut self, token: Token) -> Option<Slot> {
+        self.get_mut(token)?;
+        let place = &mut self.places[token.index as usize];
+        // The largest number is left for what is no connection.
+        place.generation = (place.generation + 1) % u32::MAX;
+        self.free.push(token.index);
+        self.used -= 1;
+        place.slot.take()
+    }
+
+    /// The first connection at or behind a place, and the place behind it.
+    pub fn next_from(&self, index: usize) -> Option<(Token, &Slot, usize)> {
+        let places = self.places.get(index..)?;
+        let found = places.iter().position(|place| place.slot.is_some())?;
+        let place = &places[found];
+        let index = index + found;
+        let token = Token {
+            index: index as u32,
+            generation: place.generation,
+        };
+        Some((token, place.slot.as_ref()?, index + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn slot() -> Slot {
+        let (stream, _) = UnixStream::pair().unwrap();
+        Slot {
+            connection: Connection::new(Stream::unix(stream).unwrap()),
+            interest: Interest::Read,
+            queued: false,
+            wait_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn a_name_is_never_used_again() {
+        let mut slots = Slots::new(2);
+        let first = slots.insert(slot());
+        let second = slots.insert(slot());
+        assert_ne!(first, second);
+        assert_eq!(Token::from_u64(second.to_u64()), second);
+        assert!(slots.remove(first).is_some());
+        assert!(slots.remove(first).is_none());
+        let third = slots.insert(slot());
+        assert!(slots.get_mut(first).is_none());
+        assert!(slots.get_mut(third).is_some());
+
+        let mut tokens = Vec::new();
+        let mut from = 0;
+        while let Some((token, _, next)) = slots.next_from(from) {
+            tokens.push(token);
+            from = next;
+        }
+        assert_eq!(tokens, [third, second]);
+        slots.remove(second);
+        slots.remove(third);
+        assert!(slots.is_empty());
+    }
+}
