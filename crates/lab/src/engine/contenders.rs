@@ -1,0 +1,258 @@
+//! The engine and its peers behind one interface: fill, then run a list of operations.
+
+use std::sync::Arc;
+
+use micanite_engine::{
+    BATCH_REQUESTS_MAX, Cache, Condition, Config, Eviction, Expiry, KeyHash, Operation, Outcome,
+    ReplySink, Request, ValueMeta, Worker,
+};
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+/// Set in an operation: a SET; clear: a GET. The other bits are the item's number.
+pub(crate) const SET: u32 = 1 << 31;
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub hits: u64,
+    pub misses: u64,
+    /// Values that are not their key's: must be zero.
+    pub wrong: u64,
+}
+
+impl Done {
+    #[inline]
+    fn count(&mut self, found: Option<u64>, expected: u64) {
+        match found {
+            Some(first_word) if first_word == expected => self.hits += 1,
+            Some(_) => self.wrong += 1,
+            None => self.misses += 1,
+        }
+    }
+}
+
+pub(crate) trait Contender {
+    fn name(&self) -> &'static str;
+    fn run(&mut self, operations: &[u32]) -> Done;
+}
+
+/// Key and value of an item: its number first, then a pattern.
+#[inline]
+fn bytes<const N: usize>(item: u32) -> [u8; N] {
+    let mut bytes = [0x5a; N];
+    bytes[..8].copy_from_slice(&u64::from(item & !SET).to_le_bytes());
+    bytes
+}
+
+#[inline]
+fn first_word(value: &[u8]) -> u64 {
+    value
+        .first_chunk()
+        .map_or(u64::MAX, |word| u64::from_le_bytes(*word))
+}
+
+/// The engine, with one worker: the exclusive owner.
+pub(crate) struct Micanite<const K: usize, const V: usize> {
+    worker: Worker,
+    cache: Arc<Cache>,
+}
+
+/// Copies values out and checks them.
+struct Sink<'a, const K: usize, const V: usize> {
+    keys: &'a [[u8; K]; BATCH_REQUESTS_MAX],
+    value: [u8; V],
+    done: Done,
+}
+
+impl<const K: usize, const V: usize> ReplySink for Sink<'_, K, V> {
+    #[inline]
+    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        self.value.get_mut(..meta.value_bytes)
+    }
+
+    #[inline]
+    fn rollback(&mut self, _: usize) {}
+
+    #[inline]
+    fn finish(&mut self, index: usize, outcome: Outcome) {
+        let found = match outcome {
+            Outcome::Hit => Some(first_word(&self.value)),
+            Outcome::Stored => return,
+            _ => None,
+        };
+        self.done.count(found, first_word(&self.keys[index]));
+    }
+}
+
+/// A cache with room for all items: a full bucket may still cost some.
+pub(crate) fn cache_of<const K: usize, const V: usize>(
+    items: u64,
+    workers: usize,
+) -> crate::Result<Arc<Cache>> {
+    let item_bytes = (8 + K + V).next_multiple_of(8);
+    let config = Config {
+        memory_bytes: items as usize * (item_bytes + 24) + (64 << 20),
+        item_bytes_hint: K + V,
+        value_bytes_max: 1 << 20,
+        workers,
+        eviction: Eviction::default(),
+        seed: 1,
+    };
+    Ok(Arc::new(Cache::new(&config)?))
+}
+
+impl<const K: usize, const V: usize> Micanite<K, V> {
+    pub fn new(items: u64) -> crate::Result<Self> {
+        let cache = cache_of::<K, V>(items, 1)?;
+        let worker = cache.worker(0).ok_or("no worker")?;
+        Ok(Self { worker, cache })
+    }
+
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+}
+
+impl<const K: usize, const V: usize> Contender for Micanite<K, V> {
+    fn name(&self) -> &'static str {
+        "micanite"
+    }
+
+    fn run(&mut self, operations: &[u32]) -> Done {
+        run_worker::<K, V>(&mut self.worker, operations)
+    }
+}
+
+/// Runs a list through one worker, in batches.
+pub(crate) fn run_worker<const K: usize, const V: usize>(
+    worker: &mut Worker,
+    operations: &[u32],
+) -> Done {
+    let mut total = Done::default();
+    let mut keys = [[0; K]; BATCH_REQUESTS_MAX];
+    let mut values = [[0; V]; BATCH_REQUESTS_MAX];
+    for chunk in operations.chunks(BATCH_REQUESTS_MAX) {
+        for (at, operation) in chunk.iter().enumerate() {
+            keys[at] = bytes(*operation);
+            if operation & SET != 0 {
+                values[at] = bytes(*operation);
+            }
+        }
+        let requests: [Request<'_>; BATCH_REQUESTS_MAX] = std::array::from_fn(|at| {
+            let Some(operation) = chunk.get(at) else {
+                let (hash, key) = (KeyHash(0), keys[at].as_slice());
+                return Request {
+                    hash,
+                    key,
+                    operation: Operation::Get { cas: false },
+                };
+            };
+            let key = keys[at].as_slice();
+            let operation = if operation & SET != 0 {
+                let (condition, value) = (Condition::Always, values[at].as_slice());
+                Operation::Store {
+                    condition,
+                    value,
+                    flags: 0,
+                    expiry: Expiry::NEVER,
+                }
+            } else {
+                Operation::Get { cas: false }
+            };
+            Request {
+                hash: worker.cache().hash(key),
+                key,
+                operation,
+            }
+        });
+        let mut sink = Sink {
+            keys: &keys,
+            value: [0; V],
+            done: Done::default(),
+        };
+        worker.execute(&requests[..chunk.len()], 0, &mut sink);
+        total.hits += sink.done.hits;
+        total.misses += sink.done.misses;
+        total.wrong += sink.done.wrong;
+    }
+    total
+}
+
+/// hashbrown: a hash table without eviction, keys and values in place.
+pub(crate) struct Hashbrown<const K: usize, const V: usize> {
+    map: hashbrown::HashMap<[u8; K], [u8; V], Xxh3DefaultBuilder>,
+}
+
+impl<const K: usize, const V: usize> Hashbrown<K, V> {
+    pub fn new(items: u64) -> Self {
+        let hasher = Xxh3DefaultBuilder::new();
+        Self {
+            map: hashbrown::HashMap::with_capacity_and_hasher(items as usize, hasher),
+        }
+    }
+}
+
+impl<const K: usize, const V: usize> Contender for Hashbrown<K, V> {
+    fn name(&self) -> &'static str {
+        "hashbrown 0.17"
+    }
+
+    fn run(&mut self, operations: &[u32]) -> Done {
+        let mut done = Done::default();
+        let mut value = [0; V];
+        for operation in operations {
+            let key: [u8; K] = bytes(*operation);
+            if operation & SET != 0 {
+                self.map.insert(key, bytes(*operation));
+            } else {
+                let found = self.map.get(&key).map(|found| {
+                    value = *found;
+                    first_word(std::hint::black_box(&value))
+                });
+                done.count(found, first_word(&key));
+            }
+        }
+        done
+    }
+}
+
+/// quick_cache: a concurrent cache with eviction (S3-FIFO), sized so that nothing leaves.
+pub(crate) struct QuickCache<const K: usize, const V: usize> {
+    cache:
+        quick_cache::sync::Cache<[u8; K], [u8; V], quick_cache::UnitWeighter, Xxh3DefaultBuilder>,
+}
+
+impl<const K: usize, const V: usize> QuickCache<K, V> {
+    pub fn new(items: u64) -> Self {
+        let room = (items + items / 8) as usize;
+        let cache = quick_cache::sync::Cache::with(
+            room,
+            room as u64,
+            quick_cache::UnitWeighter,
+            Xxh3DefaultBuilder::new(),
+            Default::default(),
+        );
+        Self { cache }
+    }
+}
+
+impl<const K: usize, const V: usize> Contender for QuickCache<K, V> {
+    fn name(&self) -> &'static str {
+        "quick_cache 0.7"
+    }
+
+    fn run(&mut self, operations: &[u32]) -> Done {
+        let mut done = Done::default();
+        for operation in operations {
+            let key: [u8; K] = bytes(*operation);
+            if operation & SET != 0 {
+                self.cache.insert(key, bytes(*operation));
+            } else {
+                let found = self.cache.get(&key);
+                let found = found.map(|value| first_word(std::hint::black_box(&value)));
+                done.count(found, first_word(&key));
+            }
+        }
+        done
+    }
+}

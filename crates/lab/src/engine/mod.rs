@@ -1,0 +1,60 @@
+//! The engine alone on one core, beside other hash tables and caches.
+//!
+//! Inside every loop, the same for all: an item number from a list drawn beforehand, its key
+//! bytes, the hash, the operation, the value copied out and its first word compared.
+
+mod contenders;
+mod overhead;
+mod throughput;
+mod write_path;
+
+use clap::Args;
+
+use crate::report::Report;
+use crate::{Common, Result, system};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub common: Common,
+    /// Items, a power of two
+    #[arg(long, default_value_t = 16 << 20)]
+    pub items: u64,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if !options.items.is_power_of_two() || options.items > 1 << 28 {
+        return Err("--items must be a power of two, at most 2^28".into());
+    }
+    restart_with_huge_pages_for_the_peers()?;
+    let mut report = Report::new("engine");
+    report.note(system::cpu_model());
+    let cpus = system::allowed_cpus();
+    if system::may_be_real_time() {
+        system::make_real_time(std::process::id());
+    } else {
+        report.note("no real-time priority: not permitted; figures vary more");
+    }
+    system::pin(*cpus.last().unwrap_or(&0))?;
+    throughput::run(options, &mut report)?;
+    overhead::run(options, &mut report)?;
+    write_path::run(options, &cpus, &mut report)?;
+    report.finish()
+}
+
+/// glibc puts transparent huge pages under large allocations only if told at start.
+fn restart_with_huge_pages_for_the_peers() -> Result<()> {
+    use std::os::unix::process::CommandExt;
+    const TUNABLES: &str = "GLIBC_TUNABLES";
+    if std::env::var_os(TUNABLES).is_some() {
+        return Ok(());
+    }
+    let program = std::env::current_exe()?;
+    let arguments = std::env::args_os().skip(1);
+    let mut command = std::process::Command::new(program);
+    Err(command
+        .args(arguments)
+        .env(TUNABLES, "glibc.malloc.hugetlb=1")
+        .exec()
+        .into())
+}

@@ -1,0 +1,116 @@
+//! Memory beyond key and value, per item: fill beyond the brim, count, divide.
+
+use std::sync::Arc;
+
+use micanite_engine::{
+    Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta, Worker,
+};
+
+use super::Options;
+use crate::Result;
+use crate::report::Report;
+
+const MEMORY_BYTES: usize = 256 << 20;
+
+pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
+    for (key_bytes, value_bytes) in [(8, 8), (16, 64), (128, 1024)] {
+        for hint_bytes in [key_bytes + value_bytes, Config::default().item_bytes_hint] {
+            let case = format!("overhead {key_bytes}/{value_bytes}, --item-size {hint_bytes}");
+            if options.common.wants(&case) {
+                let (found, items) = fill_and_count(key_bytes, value_bytes, hint_bytes)?;
+                let payload = (found * (key_bytes + value_bytes)) as f64;
+                let overhead = (MEMORY_BYTES as f64 - payload) / found as f64;
+                report.value(
+                    &case,
+                    "memory beyond key and value",
+                    "bytes/item",
+                    &[overhead],
+                );
+                report.value(
+                    &case,
+                    "key and value of the memory",
+                    "%",
+                    &[payload / MEMORY_BYTES as f64 * 100.0],
+                );
+                let lost = items.evicted_bucket as f64 / items.items_appended as f64 * 100.0;
+                report.value(&case, "appended items lost to full buckets", "%", &[lost]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts hits.
+#[derive(Default)]
+struct Hits(usize, Vec<u8>);
+
+impl ReplySink for Hits {
+    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        self.1.resize(meta.value_bytes, 0);
+        Some(&mut self.1)
+    }
+
+    fn rollback(&mut self, _: usize) {}
+
+    fn finish(&mut self, _: usize, outcome: Outcome) {
+        self.0 += usize::from(outcome == Outcome::Hit);
+    }
+}
+
+/// Stores three times what fits, then asks for every key: the items found, and the counters.
+fn fill_and_count(
+    key_bytes: usize,
+    value_bytes: usize,
+    hint_bytes: usize,
+) -> Result<(usize, micanite_engine::Stats)> {
+    let config = Config {
+        memory_bytes: MEMORY_BYTES,
+        item_bytes_hint: hint_bytes,
+        ..Config::default()
+    };
+    let cache = Arc::new(Cache::new(&config)?);
+    let mut worker = cache.worker(0).ok_or("no worker")?;
+    let value = vec![7; value_bytes];
+    let (condition, flags, expiry) = (Condition::Always, 0, Expiry::NEVER);
+    let store = Operation::Store {
+        condition,
+        value: &value,
+        flags,
+        expiry,
+    };
+    let items = 3 * MEMORY_BYTES / (key_bytes + value_bytes + 8);
+    let mut hits = Hits::default();
+    for_each_key(&mut worker, items, key_bytes, store, &mut hits);
+    let stats = cache.stats();
+    for_each_key(
+        &mut worker,
+        items,
+        key_bytes,
+        Operation::Get { cas: false },
+        &mut hits,
+    );
+    Ok((hits.0, stats))
+}
+
+fn for_each_key(
+    worker: &mut Worker,
+    items: usize,
+    key_bytes: usize,
+    operation: Operation<'_>,
+    sink: &mut Hits,
+) {
+    let mut key = vec![b'x'; key_bytes];
+    for item in 0..items as u64 {
+        key[..8].copy_from_slice(&item.to_le_bytes());
+        let hash = worker.cache().hash(&key);
+        worker.execute(
+            &[Request {
+                hash,
+                key: &key,
+                operation,
+            }],
+            0,
+            sink,
+        );
+    }
+}

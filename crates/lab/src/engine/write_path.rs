@@ -1,0 +1,242 @@
+//! How a write should reach another core's partition: run it here, under the partition's lock,
+//! or hand it to the owner through a ring and wait for the reply.
+//!
+//! Two threads, each with pipelines of 32 requests on keys of both; a pipeline is done when all
+//! of its requests are. Both ways spin: a ring between workers that sleep in epoll would need
+//! wake-ups on top.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use micanite_engine::Worker;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::Options;
+use super::contenders::{SET, cache_of, run_worker};
+use crate::popularity::{Popularity, Random};
+use crate::report::Report;
+use crate::{Result, system};
+
+const PIPELINE: usize = 32;
+const ITEMS: u64 = 1 << 20;
+
+/// The two ways.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Lock,
+    Ring,
+}
+
+pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+    for set_percent in [50, 100] {
+        let case = format!("write path {set_percent} % SET, 2 threads");
+        if !options.common.wants(&case) {
+            continue;
+        }
+        if cpus.len() < 2 {
+            report.note(format!("{case}: not measured, there is one CPU"));
+            continue;
+        }
+        let (mut lock, mut ring) = (Vec::new(), Vec::new());
+        for _ in 0..options.common.rounds() {
+            lock.push(measure(Way::Lock, set_percent, cpus, options)?);
+            ring.push(measure(Way::Ring, set_percent, cpus, options)?);
+        }
+        report.beside(
+            (&case, "partition lock", "M/s"),
+            &lock,
+            "ring to the owner",
+            &ring,
+        );
+    }
+    Ok(())
+}
+
+/// Million operations per second of both threads together.
+fn measure(way: Way, set_percent: u64, cpus: &[usize], options: &Options) -> Result<f64> {
+    let count = if options.common.quick {
+        1 << 20
+    } else {
+        4 << 20
+    };
+    let lists = [1, 2].map(|seed| list(set_percent, count, seed));
+    let threads = match way {
+        Way::Lock => lock_threads()?,
+        Way::Ring => ring_threads()?,
+    };
+    let ready = AtomicUsize::new(0);
+    let elapsed = std::thread::scope(|scope| {
+        let handles: Vec<_> = threads
+            .into_iter()
+            .zip(&lists)
+            .zip(cpus)
+            .map(|((mut thread, list), cpu)| {
+                let ready = &ready;
+                scope.spawn(move || {
+                    let _ = system::pin(*cpu);
+                    ready.fetch_add(1, Ordering::AcqRel);
+                    while ready.load(Ordering::Acquire) < 2 {
+                        std::hint::spin_loop();
+                    }
+                    let start = Instant::now();
+                    thread.run(list);
+                    let elapsed = start.elapsed();
+                    // Serve the other until it is done as well.
+                    ready.fetch_add(1, Ordering::AcqRel);
+                    while ready.load(Ordering::Acquire) < 4 {
+                        thread.serve();
+                    }
+                    elapsed
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .filter_map(|handle| handle.join().ok())
+            .max()
+    });
+    let elapsed = elapsed.ok_or("a thread of the write path died")?;
+    Ok(2.0 * count as f64 / elapsed.as_secs_f64() / 1e6)
+}
+
+fn list(set_percent: u64, count: usize, seed: u64) -> Vec<u32> {
+    let mut random = Random::new(seed + 100);
+    let mut list = Popularity::Uniform.draw(ITEMS, count, seed);
+    list.iter_mut().for_each(|item| {
+        if random.below(100) < set_percent {
+            *item |= SET;
+        }
+    });
+    list
+}
+
+/// One of the two threads.
+struct Thread {
+    worker: Worker,
+    rings: Option<Rings>,
+}
+
+struct Rings {
+    me: u32,
+    ask: Producer<u32>,
+    asked: Consumer<u32>,
+    reply: Producer<u64>,
+    replies: Consumer<u64>,
+}
+
+/// One cache, used by both threads.
+fn lock_threads() -> Result<[Thread; 2]> {
+    let cache = cache_of::<8, 8>(2 * ITEMS, 2)?;
+    let worker = |number| cache.worker(number).ok_or("no worker");
+    let (mut first, second) = (worker(0)?, worker(1)?);
+    fill(&mut first, |_| true);
+    Ok([
+        Thread {
+            worker: first,
+            rings: None,
+        },
+        Thread {
+            worker: second,
+            rings: None,
+        },
+    ])
+}
+
+/// A cache for each thread, which owns the items of its parity, and rings between them.
+fn ring_threads() -> Result<[Thread; 2]> {
+    let (ask_0, asked_1) = RingBuffer::new(256);
+    let (ask_1, asked_0) = RingBuffer::new(256);
+    let (reply_0, replies_1) = RingBuffer::new(256);
+    let (reply_1, replies_0) = RingBuffer::new(256);
+    let owner = |rings: Rings| -> Result<Thread> {
+        let mut worker = cache_of::<8, 8>(ITEMS, 1)?.worker(0).ok_or("no worker")?;
+        fill(&mut worker, |item| item & 1 == rings.me);
+        Ok(Thread {
+            worker,
+            rings: Some(rings),
+        })
+    };
+    Ok([
+        owner(Rings {
+            me: 0,
+            ask: ask_0,
+            asked: asked_0,
+            reply: reply_0,
+            replies: replies_0,
+        })?,
+        owner(Rings {
+            me: 1,
+            ask: ask_1,
+            asked: asked_1,
+            reply: reply_1,
+            replies: replies_1,
+        })?,
+    ])
+}
+
+fn fill(worker: &mut Worker, wanted: impl Fn(u32) -> bool) {
+    let items: Vec<_> = (0..ITEMS as u32)
+        .filter(|item| wanted(*item))
+        .map(|i| i | SET)
+        .collect();
+    run_worker::<8, 8>(worker, &items);
+}
+
+impl Thread {
+    fn run(&mut self, list: &[u32]) {
+        for pipeline in list.chunks(PIPELINE) {
+            match &self.rings {
+                None => drop(run_worker::<8, 8>(&mut self.worker, pipeline)),
+                Some(rings) => {
+                    let me = rings.me;
+                    self.run_pipeline(pipeline, me);
+                }
+            }
+        }
+    }
+
+    /// Asks the other for what it owns, does the rest, and waits for the replies, serving the
+    /// other meanwhile.
+    fn run_pipeline(&mut self, pipeline: &[u32], me: u32) {
+        let mut mine = [0; PIPELINE];
+        let (mut own, mut outstanding) = (0, 0);
+        for operation in pipeline {
+            if operation & 1 == me {
+                mine[own] = *operation;
+                own += 1;
+            } else if let Some(rings) = &mut self.rings {
+                while rings.ask.push(*operation).is_err() {
+                    std::hint::spin_loop();
+                }
+                outstanding += 1;
+            }
+        }
+        run_worker::<8, 8>(&mut self.worker, &mine[..own]);
+        while outstanding > 0 {
+            self.serve();
+            while let Some(Ok(value)) = self.rings.as_mut().map(|rings| rings.replies.pop()) {
+                std::hint::black_box(value);
+                outstanding -= 1;
+            }
+        }
+    }
+
+    /// Does what the other asks for.
+    fn serve(&mut self) {
+        let Some(rings) = &mut self.rings else { return };
+        let mut asked = [0; PIPELINE];
+        let mut count = 0;
+        while count < PIPELINE
+            && let Ok(operation) = rings.asked.pop()
+        {
+            asked[count] = operation;
+            count += 1;
+        }
+        run_worker::<8, 8>(&mut self.worker, &asked[..count]);
+        for operation in &asked[..count] {
+            while rings.reply.push(u64::from(*operation)).is_err() {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Benchmarks of Micanite, each beside a named peer or limit, interleaved in one run.
+//!
+//! `micanite-lab engine` measures the engine alone, `micanite-lab server` the server beside
+//! memcached. Each prints a table and writes `target/bench/<target>.json` and `.svg`; what is
+//! inside the loops and what the fields mean is in `docs/benchmarks/README.md`.
+
+mod client;
+mod engine;
+mod popularity;
+mod report;
+mod server;
+mod statistics;
+mod system;
+
+use clap::{Args, Parser, Subcommand};
+
+/// What a benchmark can fail with: a sentence for the person who runs it.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+#[derive(Parser)]
+#[command(
+    name = "micanite-lab",
+    version,
+    about = "Benchmarks of Micanite beside its peers"
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    target: Target,
+}
+
+#[derive(Subcommand)]
+enum Target {
+    /// The engine alone, beside hashbrown and quick_cache, on one core
+    Engine(engine::Options),
+    /// The server beside memcached: one worker on one core, the client on the other
+    Server(server::Options),
+}
+
+/// What every target understands.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Common {
+    /// Fewer cases, fewer and shorter rounds: under three minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Only cases whose name contains this
+    #[arg(long, default_value = "")]
+    pub case: String,
+    /// Interleaved rounds (default 7, quick 3)
+    #[arg(long)]
+    pub rounds: Option<usize>,
+}
+
+impl Common {
+    pub fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+    }
+
+    pub fn wants(&self, case: &str) -> bool {
+        case.contains(&self.case)
+    }
+}
+
+fn main() {
+    let result = match CommandLine::parse().target {
+        Target::Engine(options) => engine::run(&options),
+        Target::Server(options) => server::run(&options),
+    };
+    if let Err(error) = result {
+        eprintln!("micanite-lab: {error}");
+        std::process::exit(1);
+    }
+}
