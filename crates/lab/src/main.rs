@@ -4,6 +4,7 @@
 //! memcached. Each prints a table and writes `target/bench/<target>.json` and `.svg`; what is
 //! inside the loops and what the fields mean is in `docs/benchmarks/README.md`.
 
+mod allocator;
 mod client;
 mod engine;
 mod popularity;

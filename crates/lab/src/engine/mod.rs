@@ -26,7 +26,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.items.is_power_of_two() || options.items > 1 << 28 {
         return Err("--items must be a power of two, at most 2^28".into());
     }
-    restart_with_huge_pages_for_the_peers()?;
     let mut report = Report::new("engine");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
@@ -40,21 +39,4 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     overhead::run(options, &mut report)?;
     write_path::run(options, &cpus, &mut report)?;
     report.finish()
-}
-
-/// glibc puts transparent huge pages under large allocations only if told at start.
-fn restart_with_huge_pages_for_the_peers() -> Result<()> {
-    use std::os::unix::process::CommandExt;
-    const TUNABLES: &str = "GLIBC_TUNABLES";
-    if std::env::var_os(TUNABLES).is_some() {
-        return Ok(());
-    }
-    let program = std::env::current_exe()?;
-    let arguments = std::env::args_os().skip(1);
-    let mut command = std::process::Command::new(program);
-    Err(command
-        .args(arguments)
-        .env(TUNABLES, "glibc.malloc.hugetlb=1")
-        .exec()
-        .into())
 }

@@ -2,13 +2,16 @@
 //! or hand it to the owner through a ring and wait for the reply.
 //!
 //! Two threads, each with pipelines of 32 requests on keys of both; a pipeline is done when all
-//! of its requests are. Both ways spin: a ring between workers that sleep in epoll would need
-//! wake-ups on top.
+//! of its requests are. The ring comes in two forms: with threads that spin while they wait,
+//! which is the best it can be, and with threads that sleep and are woken through an eventfd, as
+//! workers in epoll are.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::time::Instant;
 
 use micanite_engine::Worker;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::Options;
@@ -20,11 +23,12 @@ use crate::{Result, system};
 const PIPELINE: usize = 32;
 const ITEMS: u64 = 1 << 20;
 
-/// The two ways.
+/// The ways.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Lock,
-    Ring,
+    SpinningRing,
+    SleepingRing,
 }
 
 pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
@@ -37,17 +41,17 @@ pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Res
             report.note(format!("{case}: not measured, there is one CPU"));
             continue;
         }
-        let (mut lock, mut ring) = (Vec::new(), Vec::new());
-        for _ in 0..options.common.rounds() {
+        let (mut lock, mut spinning, mut sleeping) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..options.common.rounds() {
             lock.push(measure(Way::Lock, set_percent, cpus, options)?);
-            ring.push(measure(Way::Ring, set_percent, cpus, options)?);
+            spinning.push(measure(Way::SpinningRing, set_percent, cpus, options)?);
+            sleeping.push(measure(Way::SleepingRing, set_percent, cpus, options)?);
+            eprint!("\r{case} round {}   ", round + 1);
         }
-        report.beside(
-            (&case, "partition lock", "M/s"),
-            &lock,
-            "ring to the owner",
-            &ring,
-        );
+        eprintln!();
+        let what = (case.as_str(), "partition lock", "M/s");
+        report.beside(what, &lock, "ring, waiting threads spin", &spinning);
+        report.beside(what, &lock, "ring, waiting threads sleep", &sleeping);
     }
     Ok(())
 }
@@ -62,7 +66,8 @@ fn measure(way: Way, set_percent: u64, cpus: &[usize], options: &Options) -> Res
     let lists = [1, 2].map(|seed| list(set_percent, count, seed));
     let threads = match way {
         Way::Lock => lock_threads()?,
-        Way::Ring => ring_threads()?,
+        Way::SpinningRing => ring_threads(false)?,
+        Way::SleepingRing => ring_threads(true)?,
     };
     let ready = AtomicUsize::new(0);
     let elapsed = std::thread::scope(|scope| {
@@ -83,8 +88,10 @@ fn measure(way: Way, set_percent: u64, cpus: &[usize], options: &Options) -> Res
                     let elapsed = start.elapsed();
                     // Serve the other until it is done as well.
                     ready.fetch_add(1, Ordering::AcqRel);
+                    thread.wake_other();
                     while ready.load(Ordering::Acquire) < 4 {
                         thread.serve();
+                        thread.wait(|| ready.load(Ordering::Acquire) == 4);
                     }
                     elapsed
                 })
@@ -122,6 +129,14 @@ struct Rings {
     asked: Consumer<u32>,
     reply: Producer<u64>,
     replies: Consumer<u64>,
+    /// For threads that sleep: this one's bell, and the other's.
+    bells: Option<[Arc<Bell>; 2]>,
+}
+
+/// Wakes a thread that has gone to sleep.
+struct Bell {
+    sleeping: AtomicBool,
+    event: EventFd,
 }
 
 /// One cache, used by both threads.
@@ -143,34 +158,44 @@ fn lock_threads() -> Result<[Thread; 2]> {
 }
 
 /// A cache for each thread, which owns the items of its parity, and rings between them.
-fn ring_threads() -> Result<[Thread; 2]> {
+fn ring_threads(sleeping: bool) -> Result<[Thread; 2]> {
+    let bell = || -> Result<Arc<Bell>> {
+        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?;
+        Ok(Arc::new(Bell {
+            sleeping: AtomicBool::new(false),
+            event,
+        }))
+    };
+    let bells = [bell()?, bell()?];
     let (ask_0, asked_1) = RingBuffer::new(256);
     let (ask_1, asked_0) = RingBuffer::new(256);
     let (reply_0, replies_1) = RingBuffer::new(256);
     let (reply_1, replies_0) = RingBuffer::new(256);
-    let owner = |rings: Rings| -> Result<Thread> {
+    let owner = |me, ask, asked, reply, replies| -> Result<Thread> {
         let mut worker = cache_of::<8, 8>(ITEMS, 1)?.worker(0).ok_or("no worker")?;
-        fill(&mut worker, |item| item & 1 == rings.me);
+        fill(&mut worker, |item| item & 1 == me);
+        let [first, second] = bells.clone();
+        let pair = if me == 0 {
+            [first, second]
+        } else {
+            [second, first]
+        };
+        let bells = sleeping.then_some(pair);
         Ok(Thread {
             worker,
-            rings: Some(rings),
+            rings: Some(Rings {
+                me,
+                ask,
+                asked,
+                reply,
+                replies,
+                bells,
+            }),
         })
     };
     Ok([
-        owner(Rings {
-            me: 0,
-            ask: ask_0,
-            asked: asked_0,
-            reply: reply_0,
-            replies: replies_0,
-        })?,
-        owner(Rings {
-            me: 1,
-            ask: ask_1,
-            asked: asked_1,
-            reply: reply_1,
-            replies: replies_1,
-        })?,
+        owner(0, ask_0, asked_0, reply_0, replies_0)?,
+        owner(1, ask_1, asked_1, reply_1, replies_1)?,
     ])
 }
 
@@ -211,9 +236,11 @@ impl Thread {
                 outstanding += 1;
             }
         }
+        self.wake_other();
         run_worker::<8, 8>(&mut self.worker, &mine[..own]);
         while outstanding > 0 {
             self.serve();
+            self.wait(|| false);
             while let Some(Ok(value)) = self.rings.as_mut().map(|rings| rings.replies.pop()) {
                 std::hint::black_box(value);
                 outstanding -= 1;
@@ -238,5 +265,30 @@ impl Thread {
                 std::hint::spin_loop();
             }
         }
+        if count > 0 {
+            self.wake_other();
+        }
+    }
+
+    /// Wakes the other if it sleeps.
+    fn wake_other(&self) {
+        if let Some([_, other]) = self.rings.as_ref().and_then(|rings| rings.bells.as_ref()) {
+            fence(Ordering::SeqCst);
+            if other.sleeping.load(Ordering::Relaxed) {
+                let _ = other.event.write(1);
+            }
+        }
+    }
+
+    /// Sleeps until the other has something, if this is a thread that sleeps.
+    fn wait(&self, ended: impl Fn() -> bool) {
+        let Some(rings) = &self.rings else { return };
+        let Some([own, _]) = &rings.bells else { return };
+        own.sleeping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if rings.asked.is_empty() && rings.replies.is_empty() && !ended() {
+            let _ = own.event.read();
+        }
+        own.sleeping.store(false, Ordering::Relaxed);
     }
 }
