@@ -170,18 +170,21 @@ def test_python_memcached_cas(server, name):
     assert len(client.get_stats()[0][1]) > 30
 
 
-def test_memccapable(start, workers):
-    """libmemcached's conformance tool. Its two delete tests contradict current memcached, and nothing else may fail."""
-    server = start("-t", workers, "-m", "64")
+# Current memcached takes extra words behind the key of a delete; libmemcached's tool wants them refused.
+CONTRADICTED = {"ascii delete", "ascii delete noreply"}
+
+
+def test_memccapable(server):
+    """libmemcached's conformance tool: 27 tests, and nothing fails but what contradicts current memcached."""
     tool = subprocess.run(
-        [LAUNCHER, "-h", "127.0.0.1", "-p", str(server.port), "-a", "-t", "30"],
+        # It prints names to stdout and failures to stderr: unbuffered, so that they stay in order.
+        ["stdbuf", "-o0", LAUNCHER, "-h", "127.0.0.1", "-p", str(server.port), "-a", "-t", "30"],
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         timeout=300,
     )
-    results = dict(re.findall(r"^(ascii [a-z ]+?)\s+\[(pass|FAIL)\]", tool.stdout, re.MULTILINE))
-    assert len(results) == 27, tool.stdout + tool.stderr
-    failed = {test for test, result in results.items() if result == "FAIL"}
-    assert failed == {"ascii delete", "ascii delete noreply"}, tool.stdout + tool.stderr
-    assert server.alive()
+    results = dict(re.findall(r"^(ascii [a-z ]+?)\s+\[(pass|FAIL)\]$", tool.stdout, re.MULTILINE))
+    assert len(results) == 27, tool.stdout
+    assert {name for name, result in results.items() if result == "FAIL"} == CONTRADICTED, tool.stdout
