@@ -45,9 +45,11 @@ test-blackbox: build ## the real binary under real clients and raw sockets (pyte
 lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	@scripts/deps build
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTFLAGS="--cfg loom" cargo clippy --target-dir $(TARGET_DIR)/loom \
 	  --package micanite-engine --package micanite-memory --all-targets -- -D warnings
+	CARGO_TARGET_DIR=$(TARGET_DIR)/fuzz/build cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	scripts/check-paths
 

@@ -16,10 +16,43 @@ const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// What the protocol's grammar is made of: mutations insert these besides random bytes.
 const WORDS: &[&[u8]] = &[
-    b"\r\n", b"\n", b"\r", b" ", b"get ", b"gets ", b"gat ", b"gats ", b"set ", b"add ", b"replace ", b"append ",
-    b"prepend ", b"cas ", b"delete ", b"incr ", b"decr ", b"touch ", b"flush_all", b"stats", b"version", b"verbosity ",
-    b"quit\r\n", b"shutdown", b"mn\r\n", b" noreply", b" 0 0 1\r\n", b" 0 -1 0\r\n\r\n", b"18446744073709551615",
-    b"4294967296", b"-1", b"1048577", b"2000000000", b"\0", b"\x80", b"a", b"key",
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b" ",
+    b"get ",
+    b"gets ",
+    b"gat ",
+    b"gats ",
+    b"set ",
+    b"add ",
+    b"replace ",
+    b"append ",
+    b"prepend ",
+    b"cas ",
+    b"delete ",
+    b"incr ",
+    b"decr ",
+    b"touch ",
+    b"flush_all",
+    b"stats",
+    b"version",
+    b"verbosity ",
+    b"quit\r\n",
+    b"shutdown",
+    b"mn\r\n",
+    b" noreply",
+    b" 0 0 1\r\n",
+    b" 0 -1 0\r\n\r\n",
+    b"18446744073709551615",
+    b"4294967296",
+    b"-1",
+    b"1048577",
+    b"2000000000",
+    b"\0",
+    b"\x80",
+    b"a",
+    b"key",
 ];
 
 fn main() -> ExitCode {
@@ -36,7 +69,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (Ok(seconds), Ok(seed)) = (seconds.parse(), rest.first().map_or(Ok(1), |text| text.parse())) else {
+    let (Ok(seconds), Ok(seed)) = (
+        seconds.parse(),
+        rest.first().map_or(Ok(1), |text| text.parse()),
+    ) else {
         eprintln!("SECONDS and SEED are numbers");
         return ExitCode::from(2);
     };
@@ -51,27 +87,57 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    fuzz(target, body, pool, Duration::from_secs(seconds), Generator(seed))
+    fuzz(
+        target,
+        body,
+        pool,
+        Duration::from_secs(seconds),
+        Generator(seed),
+    )
 }
 
 /// Every file of the folder, in the order of their names so that a seed means the same run everywhere.
 fn read_corpus(folder: &Path) -> std::io::Result<Vec<Vec<u8>>> {
-    let mut paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    let mut paths = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<Vec<_>>>()?;
     paths.sort();
-    paths.iter().filter(|path| path.is_file()).map(fs::read).collect()
+    paths
+        .iter()
+        .filter(|path| path.is_file())
+        .map(fs::read)
+        .collect()
 }
 
-fn fuzz(name: &str, body: fn(&[u8]), mut pool: Vec<Vec<u8>>, time: Duration, mut generator: Generator) -> ExitCode {
-    println!("{name}: {} inputs, {} s, seed {}", pool.len(), time.as_secs(), generator.0);
+fn fuzz(
+    name: &str,
+    body: fn(&[u8]),
+    mut pool: Vec<Vec<u8>>,
+    time: Duration,
+    mut generator: Generator,
+) -> ExitCode {
+    println!(
+        "{name}: {} inputs, {} s, seed {}",
+        pool.len(),
+        time.as_secs(),
+        generator.0
+    );
     let start = Instant::now();
     let (mut runs, mut reported) = (0u64, start);
     for index in 0.. {
         // The corpus itself goes first, as it is.
-        let input = if index < pool.len() { pool[index].clone() } else { mutate(&pool, &mut generator) };
+        let input = if index < pool.len() {
+            pool[index].clone()
+        } else {
+            mutate(&pool, &mut generator)
+        };
         if panic::catch_unwind(|| body(&input)).is_err() {
             let path = format!("crash-{name}");
             let written = fs::write(&path, &input);
-            eprintln!("{name}: run {runs} panicked; input of {} bytes in {path}: {written:?}", input.len());
+            eprintln!(
+                "{name}: run {runs} panicked; input of {} bytes in {path}: {written:?}",
+                input.len()
+            );
             return ExitCode::FAILURE;
         }
         runs += 1;
