@@ -31,4 +31,8 @@ pub mod shared;
 pub mod stats;
 pub mod worker;
 
+/// What `version` answers. Clients decide by it what they may send (libmemcached's tools, for
+/// one), so it begins with the version of memcached whose replies these are.
+pub const VERSION: &str = concat!("1.6.45-micanite-", env!("CARGO_PKG_VERSION"));
+
 pub use serve::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, serve};

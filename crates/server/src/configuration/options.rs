@@ -131,6 +131,10 @@ pub struct Options {
     /// Seed of the key hash, for tests that must repeat [default: drawn at start]
     #[arg(long, value_name = "N", env = "MICANITE_HASH_SEED", hide = true)]
     pub hash_seed: Option<Word>,
+    /// Load memory only when a request needs it: for benchmarks
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", env = "MICANITE_NO_PREFETCH", hide = true)]
+    pub no_prefetch: Option<bool>,
     /// TOML file with these options by their long names
     #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG")]
     #[serde(skip)]
@@ -164,7 +168,7 @@ impl Options {
         }
         take!(port unix_socket unix_mask memory_limit threads max_connections max_item_size);
         take!(max_requests_per_event listen_backlog udp_port user pidfile daemon enable_shutdown);
-        take!(item_size eviction value_buffers hash_seed);
+        take!(item_size eviction value_buffers hash_seed no_prefetch);
         if self.listen.is_empty() {
             self.listen = other.listen;
         }

@@ -67,6 +67,8 @@ pub struct Settings {
     pub value_buffer_bytes: usize,
     /// Seed of the key hash, if it is not to be drawn.
     pub hash_seed: Option<u64>,
+    /// Whether batches prefetch.
+    pub prefetch: bool,
 }
 
 impl Settings {
@@ -115,6 +117,7 @@ impl Settings {
             eviction: eviction(options)?,
             value_buffer_bytes: 0,
             hash_seed: hash_seed(options)?,
+            prefetch: !options.no_prefetch.unwrap_or(false),
         };
         settings.item_bytes_max = max_item_size(options, &settings)?;
         settings.value_buffer_bytes = value_buffers(options, settings.item_bytes_max)?;
@@ -180,6 +183,7 @@ impl Settings {
             eviction: word(self.eviction.name().into()),
             value_buffers: word(exact(self.value_buffer_bytes)),
             hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),
+            no_prefetch: (!self.prefetch).then_some(true),
             config: None,
             print_config: false,
         }

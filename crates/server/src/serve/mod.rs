@@ -112,7 +112,10 @@ fn cache(settings: &Settings) -> Result<Arc<Cache>, Failure> {
         None => process::random_seed()?,
     };
     match Cache::new(&settings.engine(seed)) {
-        Ok(cache) => Ok(Arc::new(cache)),
+        Ok(cache) => {
+            cache.set_prefetch(settings.prefetch);
+            Ok(Arc::new(cache))
+        }
         Err(error) => Err(Failure::system(format!("{error}\n  Try less memory (-m)."))),
     }
 }

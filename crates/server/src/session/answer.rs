@@ -89,7 +89,9 @@ impl Session {
         match command {
             Command::MetaNoop => output.push(reply::META_NOOP),
             Command::Version => {
-                output.push(concat!("VERSION ", env!("CARGO_PKG_VERSION"), "\r\n").as_bytes());
+                for part in ["VERSION ", crate::VERSION, "\r\n"] {
+                    output.push(part.as_bytes());
+                }
             }
             Command::Quit => self.closing = true,
             Command::FlushAll { delay_s, noreply } => {

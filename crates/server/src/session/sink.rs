@@ -6,7 +6,7 @@ use micanite_wire::memcache::text::reply::{self, VALUE_HEADER_BYTES_MAX};
 use super::Output;
 use super::gather::{Kind, Pending};
 use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
-use crate::stats::Counters;
+use crate::stats::{Counter, Counters};
 
 // Every reply that is no value fits the room that is kept for it, `END` behind it included.
 const _: () = assert!(reply::NOT_A_NUMBER.len() <= SHORT_REPLY_BYTES_MAX);
@@ -119,50 +119,25 @@ pub(super) fn write(output: &mut Output<'_>, outcome: Outcome) {
 /// Counts a request, as memcached does: gat is a get and a touch, and its hits are touches.
 #[inline]
 pub(super) fn count(counters: &Counters, kind: Kind, outcome: Outcome) {
-    let hit = !matches!(outcome, Outcome::NotFound);
+    let found = !matches!(outcome, Outcome::NotFound);
+    let of = |hits: &Counter, misses: &Counter| if found { hits } else { misses }.add(1);
     match kind {
         Kind::Get => {
             counters.cmd_get.add(1);
-            if hit {
-                &counters.get_hits
-            } else {
-                &counters.get_misses
-            }
-            .add(1);
+            of(&counters.get_hits, &counters.get_misses);
         }
-        Kind::GetAndTouch | Kind::Touch => {
-            if kind == Kind::GetAndTouch {
-                counters.cmd_get.add(1);
-            }
+        Kind::GetAndTouch => {
+            counters.cmd_get.add(1);
             counters.cmd_touch.add(1);
-            if hit {
-                &counters.touch_hits
-            } else {
-                &counters.touch_misses
-            }
-            .add(1);
+            of(&counters.touch_hits, &counters.touch_misses);
         }
-        Kind::Delete => if hit {
-            &counters.delete_hits
-        } else {
-            &counters.delete_misses
+        Kind::Touch => {
+            counters.cmd_touch.add(1);
+            of(&counters.touch_hits, &counters.touch_misses);
         }
-        .add(1),
-        Kind::Increment => if hit {
-            &counters.incr_hits
-        } else {
-            &counters.incr_misses
-        }
-        .add(1),
-        Kind::Decrement => if hit {
-            &counters.decr_hits
-        } else {
-            &counters.decr_misses
-        }
-        .add(1),
-        Kind::Store => counters.cmd_set.add(1),
+        Kind::Store => count_store(counters, outcome),
         Kind::Cas => {
-            counters.cmd_set.add(1);
+            count_store(counters, outcome);
             match outcome {
                 Outcome::Stored => counters.cas_hits.add(1),
                 Outcome::Exists => counters.cas_badval.add(1),
@@ -170,7 +145,17 @@ pub(super) fn count(counters: &Counters, kind: Kind, outcome: Outcome) {
                 _ => {}
             }
         }
+        Kind::Delete => of(&counters.delete_hits, &counters.delete_misses),
+        // Neither found nor missed what could be counted.
+        Kind::Increment | Kind::Decrement if outcome == Outcome::NotANumber => {}
+        Kind::Increment => of(&counters.incr_hits, &counters.incr_misses),
+        Kind::Decrement => of(&counters.decr_hits, &counters.decr_misses),
     }
+}
+
+#[inline]
+fn count_store(counters: &Counters, outcome: Outcome) {
+    counters.cmd_set.add(1);
     match outcome {
         Outcome::TooLarge => counters.store_too_large.add(1),
         Outcome::OutOfMemory => counters.store_no_memory.add(1),

@@ -3,6 +3,8 @@
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
+use micanite_engine::Pages;
+
 use super::Lines;
 use crate::session::Output;
 use crate::shared::Shared;
@@ -20,7 +22,7 @@ fn process(shared: &Shared, now_s: u32, lines: &mut Lines<'_, '_>) {
     lines.stat("pid", std::process::id());
     lines.stat("uptime", now_s.saturating_sub(shared.started_s));
     lines.stat("time", now_s);
-    lines.stat("version", env!("CARGO_PKG_VERSION"));
+    lines.stat("version", crate::VERSION);
     lines.stat("pointer_size", usize::BITS);
     if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
         lines.stat("rusage_user", seconds(usage.user_time()));
@@ -62,7 +64,7 @@ fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("limit_maxbytes", shared.settings.memory_bytes);
     lines.stat("bytes", engine.item_bytes_live);
     lines.stat("curr_items", engine.items_live);
-    lines.stat("total_items", engine.items_appended - before.items_appended);
+    lines.stat("total_items", engine.items_stored() - before.items_stored());
     lines.stat("evictions", evicted(&engine) - evicted(&before));
     lines.stat(
         "evicted_bucket_full",
@@ -75,6 +77,15 @@ fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("buckets", layout.buckets);
     lines.stat("index_bytes", layout.index_bytes);
     lines.stat("log_bytes", layout.log_bytes);
-    lines.stat("index_pages", index_pages.name());
-    lines.stat("log_pages", log_pages.name());
+    lines.stat("index_pages", pages(index_pages));
+    lines.stat("log_pages", pages(log_pages));
+}
+
+/// One word: clients split these lines at spaces.
+const fn pages(pages: Pages) -> &'static str {
+    match pages {
+        Pages::Hugetlb => "hugetlb",
+        Pages::Transparent => "transparent",
+        Pages::Small => "small",
+    }
 }
