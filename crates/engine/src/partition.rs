@@ -55,9 +55,10 @@ pub(crate) enum Field {
     Reinserted = 30,
     BucketsScanned = 31,
     DanglingCleared = 32,
+    ItemsOverwritten = 33,
 }
 
-const _: () = assert!((Field::DanglingCleared as usize) < IMAGE_HEADER_WORDS);
+const _: () = assert!((Field::ItemsOverwritten as usize) < IMAGE_HEADER_WORDS);
 
 /// The sizes of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +250,7 @@ impl Partition {
         total.items_live += self.get(Field::ItemsLive);
         total.item_bytes_live += self.get(Field::UnitsLive) * 8;
         total.items_appended += self.get(Field::ItemsAppended);
+        total.items_overwritten += self.get(Field::ItemsOverwritten);
         total.evicted_log += self.get(Field::EvictedLog);
         total.evicted_bucket += self.get(Field::EvictedBucket);
         total.expired += self.get(Field::Expired);

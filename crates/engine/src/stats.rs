@@ -9,6 +9,8 @@ pub struct Stats {
     pub item_bytes_live: u64,
     /// Counter: items ever appended to a log, moves to the tail not included.
     pub items_appended: u64,
+    /// Counter: values written over old ones in place, without an append.
+    pub items_overwritten: u64,
     /// Counter: live items that left at the head of a log.
     pub evicted_log: u64,
     /// Counter: live items that left because their bucket was full.
@@ -23,4 +25,11 @@ pub struct Stats {
     pub buckets_scanned: u64,
     /// Counter: dangling entries cleared by the incremental scan.
     pub dangling_cleared: u64,
+}
+
+impl Stats {
+    /// Counter: items ever stored, wherever they were put.
+    pub fn items_stored(&self) -> u64 {
+        self.items_appended + self.items_overwritten
+    }
 }

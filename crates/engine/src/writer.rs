@@ -253,6 +253,7 @@ impl<'a> Writer<'a> {
             log.copy_in(found.value_at(), value);
         });
         self.note_expiry(expiry);
+        self.partition.add(Field::ItemsOverwritten, 1);
         true
     }
 

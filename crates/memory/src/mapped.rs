@@ -8,7 +8,7 @@ use crate::sync::AtomicU64;
 use crate::{HUGE_PAGE_BYTES, PAGE_BYTES, Pages, WORD_BYTES};
 
 /// Regions smaller than this do not ask for huge pages: rounding would waste too much.
-const HUGE_REGION_BYTES_MIN: usize = 4 << 20;
+const HUGE_REGION_BYTES_MIN: usize = HUGE_PAGE_BYTES;
 
 /// Memory that may be read while it is written: words, all of them atomics.
 ///

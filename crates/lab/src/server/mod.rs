@@ -77,7 +77,7 @@ fn side_by_side(
         }
         let ours = Peer::micanite(
             &options.server,
-            &["-m", "1024", "--item-size", "48"],
+            &["-m", "2048", "--item-size", "48"],
             priority,
         )?;
         let theirs = Peer::memcached(&options.memcached, &flags, priority)?;
