@@ -23,12 +23,16 @@ pub mod clock;
 pub mod configuration;
 pub mod connection;
 mod cores;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod limits;
 mod log;
 mod serve;
 pub mod session;
 pub mod shared;
 pub mod stats;
+#[cfg(any(test, feature = "fuzz"))]
+mod testing;
 pub mod worker;
 
 /// What `version` answers. Clients decide by it what they may send (libmemcached's tools, for
