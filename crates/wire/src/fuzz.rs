@@ -21,6 +21,7 @@ fn commands(input: &[u8], piece: usize) -> Vec<String> {
     let mut parser = Parser::default();
     let (mut at, mut visible) = (0, 0);
     let mut seen = Vec::new();
+    let skip = |at: usize, bytes: u64| (at as u64 + bytes).min(input.len() as u64) as usize;
     loop {
         match parser.step(&input[at..visible], false) {
             Step::Incomplete if visible == input.len() => return seen,
@@ -33,7 +34,7 @@ fn commands(input: &[u8], piece: usize) -> Vec<String> {
                 at += line_bytes;
                 seen.push(check(&command));
                 if let Command::Store { value_bytes, .. } = command {
-                    at = input.len().min(at + value_bytes + 2);
+                    at = skip(at, value_bytes as u64 + 2);
                     visible = visible.max(at);
                 }
             }
@@ -49,7 +50,8 @@ fn commands(input: &[u8], piece: usize) -> Vec<String> {
                 if close {
                     return seen;
                 }
-                at += line_bytes;
+                at = skip(at + line_bytes, swallow_bytes);
+                visible = visible.max(at);
             }
         }
     }

@@ -21,12 +21,18 @@ pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
 /// A signed 32-bit number, as memcached's expiries and lengths are.
 #[inline]
 pub(super) fn signed(word: &[u8]) -> Option<i32> {
+    i32::try_from(signed_64(word)?).ok()
+}
+
+/// A signed 64-bit number.
+#[inline]
+pub(super) fn signed_64(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-".as_slice()) {
         Some(digits) if digits.first().is_some_and(u8::is_ascii_digit) => {
-            i32::try_from(-i64::try_from(unsigned(digits)?).ok()?).ok()
+            0i64.checked_sub_unsigned(unsigned(digits)?)
         }
         Some(_) => None,
-        None => i32::try_from(unsigned(word)?).ok(),
+        None => i64::try_from(unsigned(word)?).ok(),
     }
 }
 
@@ -41,6 +47,7 @@ mod tests {
             let plain = text.parse::<u64>().ok();
             prop_assert_eq!(unsigned(text.as_bytes()), plain);
             prop_assert_eq!(signed(text.as_bytes()), text.parse::<i32>().ok());
+            prop_assert_eq!(signed_64(text.as_bytes()), text.parse::<i64>().ok());
         }
     }
 }

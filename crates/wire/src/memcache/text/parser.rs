@@ -1,7 +1,7 @@
 //! From the bytes of a connection to commands.
 
 use super::command::{Command, Keys, StoreVerb};
-use super::number::{signed, unsigned};
+use super::number::{signed, signed_64, unsigned};
 use super::tokens::Words;
 use super::{KEY_BYTES_MAX, LINE_BYTES_MAX};
 
@@ -10,6 +10,8 @@ const UNKNOWN: &str = "ERROR\r\n";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
 const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta argument\r\n";
 const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long\r\n";
+/// Shortest line that is looked at, without its line feed.
+const LINE_BYTES_MIN: usize = 3;
 /// Longest body that memcached's 32-bit lengths can say.
 const BODY_BYTES_MAX: i32 = i32::MAX - 2;
 
@@ -83,6 +85,8 @@ impl Parser {
         let line_bytes = end + 1;
         let result = match self.open.take() {
             Some(open) => more_keys(open, line),
+            // Before it looks at words, memcached wants three bytes, the carriage return included.
+            None if end < LINE_BYTES_MIN => Err(Refusal::of(BAD_FORMAT)),
             None => command(line),
         };
         match result {
@@ -90,10 +94,13 @@ impl Parser {
                 command,
                 line_bytes,
             },
-            Err(reply) => Step::Refused {
+            Err(Refusal {
+                reply,
+                swallow_bytes,
+            }) => Step::Refused {
                 reply,
                 line_bytes,
-                swallow_bytes: 0,
+                swallow_bytes,
                 close: false,
             },
         }
@@ -143,7 +150,38 @@ fn is_get(input: &[u8]) -> bool {
         .any(|verb| input.starts_with(verb))
 }
 
-type Result<T> = std::result::Result<T, &'static str>;
+/// Why a line is refused, and how much of what follows belongs to it.
+#[derive(Debug)]
+struct Refusal {
+    reply: &'static str,
+    swallow_bytes: u64,
+}
+
+impl Refusal {
+    const fn of(reply: &'static str) -> Self {
+        Self {
+            reply,
+            swallow_bytes: 0,
+        }
+    }
+
+    /// `noreply` silences it.
+    const fn silent(self, noreply: bool) -> Self {
+        if noreply {
+            Self { reply: "", ..self }
+        } else {
+            self
+        }
+    }
+}
+
+impl From<&'static str> for Refusal {
+    fn from(reply: &'static str) -> Self {
+        Self::of(reply)
+    }
+}
+
+type Result<T> = std::result::Result<T, Refusal>;
 
 /// The next keys of a get whose line was split.
 fn more_keys(open: OpenGet, line: &[u8]) -> Result<Command<'_>> {
@@ -172,21 +210,24 @@ fn open_get(line: &[u8]) -> Result<(OpenGet, &[u8])> {
 fn check_keys(line: &[u8]) -> Result<()> {
     // Short lines cannot hold a key that is too long.
     if line.len() > KEY_BYTES_MAX && Words::of(line).any(|key| key.len() > KEY_BYTES_MAX) {
-        return Err(BAD_FORMAT);
+        return Err(BAD_FORMAT.into());
     }
     Ok(())
 }
 
 fn exptime(word: &[u8]) -> Result<i64> {
-    signed(word).map(i64::from).ok_or(BAD_EXPTIME)
+    signed(word).map(i64::from).ok_or(BAD_EXPTIME.into())
 }
 
 /// A whole line.
 #[inline]
 fn command(line: &[u8]) -> Result<Command<'_>> {
+    if line.first() == Some(&b' ') {
+        return Err(UNKNOWN.into());
+    }
     let mut words = Words::of(line);
     let Some(verb) = words.next() else {
-        return Err(BAD_FORMAT);
+        return Err(BAD_FORMAT.into());
     };
     match verb {
         b"get" | b"gets" => get(words, verb == b"gets", None),
@@ -210,7 +251,7 @@ fn command(line: &[u8]) -> Result<Command<'_>> {
 fn exptime_word(words: &mut Words<'_>) -> Result<i64> {
     let word = words.next().ok_or(BAD_FORMAT)?;
     if Words::of(words.rest()).next().is_none() {
-        return Err(BAD_FORMAT);
+        return Err(BAD_FORMAT.into());
     }
     exptime(word)
 }
@@ -220,7 +261,7 @@ fn get<'a>(words: Words<'a>, cas: bool, exptime: Option<i64>) -> Result<Command<
     let keys = words.rest();
     check_keys(keys)?;
     if words.clone().next().is_none() {
-        return Err(BAD_FORMAT);
+        return Err(BAD_FORMAT.into());
     }
     Ok(OpenGet { exptime, cas }.command(keys, true))
 }
@@ -230,35 +271,36 @@ fn key<'a>(words: &mut Words<'a>) -> Result<&'a [u8]> {
     words
         .next()
         .filter(|key| key.len() <= KEY_BYTES_MAX)
-        .ok_or(BAD_FORMAT)
+        .ok_or(BAD_FORMAT.into())
 }
 
 #[inline]
 fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
-    let key = key(&mut words);
+    let key = words.next().ok_or(BAD_FORMAT)?;
     let flags = words.next().ok_or(BAD_FORMAT)?;
     let exptime = words.next().ok_or(BAD_FORMAT)?;
     let value_bytes = words.next().ok_or(BAD_FORMAT)?;
+    // Without a length nobody knows what follows: said in spite of noreply.
+    let value_bytes = signed(value_bytes).filter(|bytes| (0..=BODY_BYTES_MAX).contains(bytes));
+    let value_bytes = value_bytes.ok_or(BAD_FORMAT)? as usize;
     let cas = if matches!(verb, StoreVerb::Cas(_)) {
-        Some(words.next().ok_or(BAD_FORMAT)?)
+        words.next()
     } else {
         None
     };
-    let noreply = noreply(words);
+    let noreply = noreply(words) || cas == Some(b"noreply");
     let parsed = || {
-        // Flags of more than 32 bits lose the upper ones, as in memcached.
+        // Flags and expiries of more than 32 bits lose the upper ones, as in memcached.
         let flags = unsigned(flags)? as u32;
-        let exptime = i64::from(signed(exptime)?);
-        let value_bytes =
-            signed(value_bytes).filter(|bytes| (0..=BODY_BYTES_MAX).contains(bytes))?;
-        let verb = match cas {
-            Some(cas) => StoreVerb::Cas(unsigned(cas)?),
-            None => verb,
+        let exptime = i64::from(signed_64(exptime)? as i32);
+        let verb = match verb {
+            StoreVerb::Cas(_) => StoreVerb::Cas(unsigned(cas?)?),
+            other => other,
         };
-        Some((flags, exptime, value_bytes as usize, verb))
+        (key.len() <= KEY_BYTES_MAX).then_some((flags, exptime, verb))
     };
-    match (key, parsed()) {
-        (Ok(key), Some((flags, exptime, value_bytes, verb))) => Ok(Command::Store {
+    match parsed() {
+        Some((flags, exptime, verb)) => Ok(Command::Store {
             verb,
             key,
             flags,
@@ -266,7 +308,14 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
             value_bytes,
             noreply,
         }),
-        _ => Err(silent(BAD_FORMAT, noreply)),
+        None => {
+            let swallow_bytes = value_bytes as u64 + 2;
+            Err(Refusal {
+                reply: BAD_FORMAT,
+                swallow_bytes,
+            }
+            .silent(noreply))
+        }
     }
 }
 
@@ -277,17 +326,12 @@ fn noreply(words: Words<'_>) -> bool {
     !rest.is_empty() && words.last() == Some(b"noreply".as_slice())
 }
 
-/// An error that `noreply` silences.
-fn silent(reply: &'static str, noreply: bool) -> &'static str {
-    if noreply { "" } else { reply }
-}
-
 fn arithmetic<'a>(mut words: Words<'a>, decrement: bool) -> Result<Command<'a>> {
     let key = key(&mut words);
     let delta = words.next().ok_or(BAD_FORMAT)?;
     let noreply = noreply(words);
-    let key = key.map_err(|reply| silent(reply, noreply))?;
-    let delta = unsigned(delta).ok_or(silent(BAD_DELTA, noreply))?;
+    let key = key.map_err(|refusal| refusal.silent(noreply))?;
+    let delta = unsigned(delta).ok_or(Refusal::of(BAD_DELTA).silent(noreply))?;
     Ok(Command::Arithmetic {
         key,
         delta,
@@ -300,7 +344,7 @@ fn arithmetic<'a>(mut words: Words<'a>, decrement: bool) -> Result<Command<'a>> 
 fn delete(mut words: Words<'_>) -> Result<Command<'_>> {
     let key = key(&mut words);
     let noreply = noreply(words);
-    let key = key.map_err(|reply| silent(reply, noreply))?;
+    let key = key.map_err(|refusal| refusal.silent(noreply))?;
     Ok(Command::Delete { key, noreply })
 }
 
@@ -308,8 +352,8 @@ fn touch(mut words: Words<'_>) -> Result<Command<'_>> {
     let key = key(&mut words);
     let word = words.next().ok_or(BAD_FORMAT)?;
     let noreply = noreply(words);
-    let key = key.map_err(|reply| silent(reply, noreply))?;
-    let exptime = exptime(word).map_err(|reply| silent(reply, noreply))?;
+    let key = key.map_err(|refusal| refusal.silent(noreply))?;
+    let exptime = exptime(word).map_err(|refusal| refusal.silent(noreply))?;
     Ok(Command::Touch {
         key,
         exptime,
@@ -323,7 +367,7 @@ fn administration<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Command<'a>> 
         b"verbosity" => {
             let level = words.next().ok_or(BAD_FORMAT)?;
             let noreply = level == b"noreply" || noreply(words);
-            let level = unsigned(level).ok_or(silent(BAD_FORMAT, noreply))?;
+            let level = unsigned(level).ok_or(Refusal::of(BAD_FORMAT).silent(noreply))?;
             Ok(Command::Verbosity {
                 level: u32::try_from(level).unwrap_or(u32::MAX),
                 noreply,
@@ -339,8 +383,8 @@ fn administration<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Command<'a>> 
         }),
         b"mn" => Ok(Command::MetaNoop),
         // Meta commands that are not served yet, without their key: what memcached says to that.
-        b"mg" | b"ms" | b"md" | b"ma" | b"me" if words.next().is_none() => Err(BAD_FORMAT),
-        _ => Err(UNKNOWN),
+        b"mg" | b"ms" | b"md" | b"ma" | b"me" if words.next().is_none() => Err(BAD_FORMAT.into()),
+        _ => Err(UNKNOWN.into()),
     }
 }
 
@@ -348,7 +392,7 @@ fn flush_all(mut words: Words<'_>) -> Result<Command<'_>> {
     let noreply = noreply(words);
     let delay_s = match words.next() {
         None | Some(b"noreply") => 0,
-        Some(word) => exptime(word).map_err(|reply| silent(reply, noreply))?,
+        Some(word) => exptime(word).map_err(|refusal| refusal.silent(noreply))?,
     };
     Ok(Command::FlushAll { delay_s, noreply })
 }

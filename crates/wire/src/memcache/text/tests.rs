@@ -30,7 +30,18 @@ fn step(line: &str) -> String {
                 command => format!("{command:?}"),
             }
         }
-        Step::Refused { reply, .. } => reply.trim_end().to_owned(),
+        Step::Refused {
+            reply,
+            swallow_bytes: 0,
+            ..
+        } => reply.trim_end().to_owned(),
+        Step::Refused {
+            reply,
+            swallow_bytes,
+            ..
+        } => {
+            format!("{}, then {swallow_bytes} bytes", reply.trim_end())
+        }
         Step::Incomplete => "incomplete".to_owned(),
     }
 }
@@ -56,8 +67,22 @@ fn lines_mean_what_they_mean_to_memcached() {
         ("set a 0 0\r\n", BAD),
         ("set a 0 0 -1\r\n", BAD),
         ("set a 0 0 2147483646\r\n", BAD),
-        ("set a -1 0 1\r\n", BAD),
-        ("cas a 0 0 1\r\n", BAD),
+        (
+            "set a -1 0 1\r\n",
+            "CLIENT_ERROR bad command line format, then 3 bytes",
+        ),
+        ("set a -1 0 1 noreply\r\n", ", then 3 bytes"),
+        ("set a 0 0 x noreply\r\n", BAD),
+        ("set a 0 4294967297 1\r\n", "Set a 0 1 1 false"),
+        ("x\r\n", BAD),
+        ("xx\n", BAD),
+        ("xx\r\n", "ERROR"),
+        (" get a\r\n", "ERROR"),
+        ("   \r\n", "ERROR"),
+        (
+            "cas a 0 0 1\r\n",
+            "CLIENT_ERROR bad command line format, then 3 bytes",
+        ),
         ("gat 0\r\n", BAD),
         ("verbosity\r\n", BAD),
         ("mg\r\n", BAD),
@@ -82,13 +107,13 @@ fn keys_have_at_most_250_bytes() {
         step(&format!("get {longest}\r\n")),
         format!("get false {longest}")
     );
-    for line in [
-        format!("get {longer}\r\n"),
-        format!("set {longer} 0 0 1\r\n"),
-        format!("delete {longer}\r\n"),
-    ] {
+    for line in [format!("get {longer}\r\n"), format!("delete {longer}\r\n")] {
         assert_eq!(step(&line), BAD);
     }
+    assert_eq!(
+        step(&format!("set {longer} 0 0 1\r\n")),
+        format!("{BAD}, then 3 bytes")
+    );
 }
 
 #[test]
