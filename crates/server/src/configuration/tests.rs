@@ -1,1 +1,221 @@
+//! Options of every source, and what comes of wrong ones.
 
+use clap::{Args, Command, FromArgMatches};
+
+use super::{Options, Settings, UsageError, Word, size_text};
+
+fn options(arguments: &str) -> Result<Options, String> {
+    let command = Options::augment_args(Command::new("serve").args_override_self(true));
+    let words = std::iter::once("serve").chain(arguments.split_whitespace());
+    let matches = command
+        .try_get_matches_from(words)
+        .map_err(|error| error.to_string())?;
+    Options::from_arg_matches(&matches).map_err(|error| error.to_string())
+}
+
+fn settings(arguments: &str) -> Result<Settings, String> {
+    Settings::of(&options(arguments)?, 3).map_err(|UsageError(text)| text)
+}
+
+#[test]
+fn defaults() {
+    let settings = settings("").unwrap();
+    assert_eq!(
+        settings.listen.addresses,
+        ["127.0.0.1:11211".parse().unwrap()]
+    );
+    assert_eq!(settings.memory_bytes, 64 << 20);
+    assert_eq!(settings.item_bytes_max, 1 << 20);
+    assert_eq!((settings.threads, settings.connections_max), (3, 1024));
+    assert_eq!((settings.turn_requests_max, settings.backlog), (64, 1024));
+    assert_eq!(settings.unix_mode, 0o700);
+    assert_eq!(settings.value_buffer_bytes, 16 << 20);
+    assert!(!settings.daemon && !settings.shutdown_enabled && settings.unix_socket.is_none());
+}
+
+#[test]
+fn the_letters_that_memcached_has() {
+    let settings = settings(
+        "-p 1234 -l 127.0.0.1,127.0.0.2:99 -l [::1] -a 0666 -m 100 -t 2 -c 7 -I 2m -R 20 -b 5 -vv -u me -P /x -d -A -U 0",
+    )
+    .unwrap();
+    let addresses: Vec<_> = settings
+        .listen
+        .addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(addresses, ["127.0.0.1:1234", "127.0.0.2:99", "[::1]:1234"]);
+    assert_eq!(
+        (settings.unix_mode, settings.memory_bytes, settings.threads),
+        (0o666, 100 << 20, 2)
+    );
+    assert_eq!(
+        (settings.connections_max, settings.item_bytes_max),
+        (7, 2 << 20)
+    );
+    assert_eq!(
+        (
+            settings.turn_requests_max,
+            settings.backlog,
+            settings.verbosity
+        ),
+        (20, 5, 2)
+    );
+    assert_eq!(
+        (
+            settings.user.as_deref(),
+            settings.daemon,
+            settings.shutdown_enabled
+        ),
+        (Some("me"), true, true)
+    );
+    assert_eq!(settings.pidfile.unwrap().to_str(), Some("/x"));
+}
+
+#[test]
+fn a_unix_socket_stands_for_tcp_unless_a_port_is_asked_for() {
+    assert!(settings("-s /x").unwrap().listen.addresses.is_empty());
+    assert_eq!(settings("-s /x -p 5").unwrap().listen.addresses.len(), 1);
+    assert_eq!(settings("-p -1").unwrap().listen.addresses[0].port(), 0);
+}
+
+#[test]
+fn sizes() {
+    for (text, bytes) in [
+        ("64", 64 << 20),
+        ("1g", 1 << 30),
+        ("2048k", 2 << 20),
+        ("5M", 5 << 20),
+        ("2t", 2 << 40),
+    ] {
+        assert_eq!(
+            settings(&format!("-m {text}")).unwrap().memory_bytes,
+            bytes,
+            "{text}"
+        );
+    }
+    for (text, bytes) in [
+        ("2048", 2048),
+        ("1k", 1024),
+        ("3m", 3 << 20),
+        ("16M", 16 << 20),
+    ] {
+        assert_eq!(
+            settings(&format!("-I {text}")).unwrap().item_bytes_max,
+            bytes,
+            "{text}"
+        );
+    }
+    assert_eq!(size_text(1536), "1.5 KiB");
+    assert_eq!(size_text(64 << 20), "64 MiB");
+    assert_eq!(size_text(12), "12 B");
+}
+
+#[test]
+fn wrong_values_are_named() {
+    for (arguments, part) in [
+        ("-p 70000", "-p/--port"),
+        ("-p x", "-p/--port"),
+        ("-p 0", "no Unix socket"),
+        ("-l 127.0.0.1:x", "-l/--listen"),
+        ("-c 0", "-c/--max-connections"),
+        ("-c -1", "-c/--max-connections"),
+        ("-t 0", "-t/--threads"),
+        ("-t two", "'two' is no number"),
+        ("-I 1000", "1k to 1g"),
+        ("-I 2g", "1k to 1g"),
+        ("-I 256m", "-I/--max-item-size"),
+        ("-I 256m -m 64", "64 MiB of memory"),
+        ("-m 0", "-m/--memory-limit"),
+        ("-m -5", "-m/--memory-limit"),
+        ("-m 64q", "no size"),
+        ("-m 99999999999999999999", "no size"),
+        ("-m 999999999999t", "too much"),
+        ("-R 0", "-R/--max-requests-per-event"),
+        ("-b 0", "-b/--listen-backlog"),
+        ("-a 999", "-a/--unix-mask"),
+        ("-U 11211", "UDP is not served"),
+        ("-U -1", "UDP is not served"),
+        ("--item-size 1", "--item-size"),
+        ("--eviction best", "approximate-lru"),
+        ("--value-buffers 1k", "--value-buffers"),
+        ("--hash-seed x", "--hash-seed"),
+    ] {
+        let error = settings(arguments).expect_err(arguments);
+        assert!(error.contains(part), "{arguments}: {error}");
+    }
+    assert!(options("--bogus").is_err());
+    assert!(options("-p").is_err());
+}
+
+#[test]
+fn small_memories_have_smaller_values_unless_told() {
+    let small = settings("-m 1").unwrap();
+    assert!(small.item_bytes_max < 512 << 10 && small.item_bytes_max >= 128 << 10);
+    assert!(settings("-m 1 -I 1m").is_err());
+    let allowed = settings("-m 64").unwrap().item_bytes_allowed();
+    let most = format!("-m 64 -I {}k", allowed >> 10);
+    assert!(settings(&most).is_ok(), "{most}");
+    assert!(settings(&format!("-m 64 -I {}k", (allowed >> 10) + 1)).is_err());
+    assert!(allowed <= 32 << 20);
+}
+
+#[test]
+fn a_file_fills_in_what_is_not_said() {
+    let name = format!("micanite-options-{}.toml", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let text = "port = 5\nlisten = ['127.0.0.1', '::1']\nmemory-limit = '2g'\nthreads = 7\ndaemon = true\nverbose = 1\n";
+    std::fs::write(&path, text).unwrap();
+    let from = |arguments: &str| {
+        let arguments = format!("{arguments} --config {}", path.display());
+        options(&arguments).unwrap().with_file()
+    };
+    let settings = Settings::of(&from("-t 1").unwrap(), 3).unwrap();
+    assert_eq!(
+        (
+            settings.listen.port,
+            settings.threads,
+            settings.memory_bytes
+        ),
+        (5, 1, 2 << 30)
+    );
+    assert_eq!(
+        (
+            settings.listen.addresses.len(),
+            settings.daemon,
+            settings.verbosity
+        ),
+        (2, true, 1)
+    );
+    let off = Settings::of(&from("--daemon=false -l 127.0.0.9").unwrap(), 3).unwrap();
+    assert_eq!((off.listen.addresses.len(), off.daemon), (1, false));
+
+    std::fs::write(&path, "ports = 5\n").unwrap();
+    assert!(from("").unwrap_err().0.contains("ports"));
+    std::fs::remove_file(&path).unwrap();
+    assert!(from("").unwrap_err().0.contains("cannot read"));
+}
+
+#[test]
+fn what_is_printed_leads_to_the_same_settings() {
+    for arguments in [
+        "",
+        "-p 7 -l 127.0.0.1:8 -l ::1 -s /tmp/x -a 660 -m 1500000b -t 4 -c 9 -I 5k -R 3 -b 2 -v -u me -P /p -d -A",
+        "--item-size 17 --eviction fifo --value-buffers 3m --hash-seed 18446744073709551615",
+    ] {
+        let first = settings(arguments).unwrap();
+        let text = toml::to_string(&first.options()).unwrap();
+        let again: Options = toml::from_str(&text).unwrap();
+        assert_eq!(Settings::of(&again, 1).unwrap(), first, "{text}");
+    }
+}
+
+#[test]
+fn a_word_is_any_toml_value() {
+    let read: Options = toml::from_str("port = '11'\nmemory-limit = 5").unwrap();
+    assert_eq!(
+        (read.port, read.memory_limit),
+        (Some(Word("11".into())), Some(Word("5".into())))
+    );
+}

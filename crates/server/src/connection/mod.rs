@@ -13,6 +13,8 @@
 //! value buffer; when everything is answered and sent it owns none.
 
 mod buffers;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 pub use buffers::Buffers;

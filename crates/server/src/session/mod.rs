@@ -16,7 +16,7 @@ mod gather;
 mod output;
 mod sink;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 pub use output::Output;
 

@@ -1,0 +1,292 @@
+//! Conversations: what is said, and what is answered.
+
+use micanite_wire::memcache::text::reply;
+
+use crate::configuration::size_text;
+use crate::shared::Ending;
+use crate::testing::{Bench, NOW_S};
+
+/// The replies of a fresh server.
+fn replies(input: &str) -> String {
+    said(&mut Bench::new(""), input)
+}
+
+fn said(bench: &mut Bench, input: &str) -> String {
+    String::from_utf8(bench.replies(input.as_bytes())).unwrap()
+}
+
+fn stat(bench: &mut Bench, name: &str) -> u64 {
+    let stats = said(bench, "stats\r\n");
+    let line = stats
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {stats}"))
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_their_order() {
+    let all = replies(
+        "set a 1 0 3\r\nabc\r\nget a\r\nversion\r\nincr a 1\r\nset n 0 0 1\r\n5\r\nincr n 3\r\nmn\r\ngets none\r\n\
+         bogus\r\ndelete a\r\nget a n\r\n",
+    );
+    let version = crate::VERSION;
+    assert_eq!(
+        all,
+        format!(
+            "STORED\r\nVALUE a 1 3\r\nabc\r\nEND\r\nVERSION {version}\r\n\
+             CLIENT_ERROR cannot increment or decrement non-numeric value\r\nSTORED\r\n8\r\nMN\r\nEND\r\n\
+             ERROR\r\nDELETED\r\nVALUE n 0 1\r\n8\r\nEND\r\n"
+        )
+    );
+}
+
+#[test]
+fn a_deep_pipeline_is_answered_completely() {
+    let count = 5000;
+    let input: String = (0..count)
+        .map(|n| format!("set key{n} {n} 0 4\r\n{n:04}\r\nget key{n}\r\n"))
+        .collect();
+    let expected: String = (0..count)
+        .map(|n| format!("STORED\r\nVALUE key{n} {n} 4\r\n{n:04}\r\nEND\r\n"))
+        .collect();
+    assert_eq!(replies(&input), expected);
+}
+
+#[test]
+fn a_multi_get_of_any_length_streams() {
+    let mut bench = Bench::new("");
+    let keys = 300;
+    let value = "v".repeat(1000);
+    for n in 0..keys {
+        assert_eq!(
+            said(&mut bench, &format!("set k{n} 7 0 1000\r\n{value}\r\n")),
+            "STORED\r\n"
+        );
+    }
+    // Every third key is none; the line is far longer than a block of input.
+    let names: Vec<String> = (0..9000)
+        .map(|n| {
+            if n % 3 == 0 {
+                "none".into()
+            } else {
+                format!("k{}", n % keys)
+            }
+        })
+        .collect();
+    let line = format!("get {}\r\nmn\r\n", names.join("  "));
+    assert!(line.len() > 3 * crate::limits::INPUT_BYTES);
+    let expected: String = names
+        .iter()
+        .filter(|name| *name != "none")
+        .map(|name| format!("VALUE {name} 7 1000\r\n{value}\r\n"))
+        .collect();
+    assert!(said(&mut bench, &line) == expected + "END\r\nMN\r\n");
+}
+
+#[test]
+fn noreply_is_silent_whatever_comes_of_it() {
+    let all = replies(
+        "set a 0 0 1 noreply\r\nx\r\nadd a 0 0 1 noreply\r\ny\r\ncas a 0 0 1 5 noreply\r\nz\r\nincr a 1 noreply\r\n\
+         incr a x noreply\r\ndelete b noreply\r\ntouch b 5 noreply\r\nset b 0 0 3 noreply\r\nabcd\r\n\
+         set c 0 0 9999999 noreply\r\n",
+    );
+    // Behind the bad chunk, its rest is an empty line.
+    assert_eq!(all, "CLIENT_ERROR bad command line format\r\n");
+    assert_eq!(
+        replies("flush_all noreply\r\nverbosity 0 noreply\r\nmn\r\n"),
+        "MN\r\n"
+    );
+}
+
+#[test]
+fn a_bad_chunk_is_read_to_its_length() {
+    let all = replies("set a 0 0 2\r\nabc\r\nget a\r\n");
+    let bad = "CLIENT_ERROR bad data chunk\r\n";
+    assert_eq!(
+        all,
+        format!("{bad}CLIENT_ERROR bad command line format\r\nEND\r\n")
+    );
+    let long = "x".repeat(30_000);
+    let all = replies(&format!("set a 0 0 30000\r\n{long}xxmn\r\nget a\r\n"));
+    assert_eq!(all, format!("{bad}MN\r\nEND\r\n"));
+}
+
+#[test]
+fn a_value_that_is_too_large_is_swallowed_and_a_set_unlinks_the_old_one() {
+    let mut bench = Bench::new("max-item-size = '2k'");
+    let too_large = "SERVER_ERROR object too large for cache\r\n";
+    let long = "get b\r\n".repeat(500);
+    let bytes = long.len();
+    for (command, left) in [
+        ("set", "END\r\n"),
+        ("replace", "VALUE a 0 1\r\nx\r\nEND\r\n"),
+    ] {
+        let all = said(
+            &mut bench,
+            &format!("set a 0 0 1\r\nx\r\n{command} a 0 0 {bytes}\r\n{long}\r\nget a\r\n"),
+        );
+        assert_eq!(all, format!("STORED\r\n{too_large}{left}"));
+    }
+    assert_eq!(stat(&mut bench, "store_too_large"), 2);
+    let most = "y".repeat(2048);
+    assert_eq!(
+        said(
+            &mut bench,
+            &format!("set m 0 0 2048\r\n{most}\r\nappend m 0 0 1\r\nz\r\n")
+        ),
+        format!("STORED\r\n{too_large}")
+    );
+}
+
+#[test]
+fn expiry_follows_the_given_clock() {
+    let mut bench = Bench::new("");
+    let later = NOW_S + 50;
+    let stored = format!(
+        "set r 0 10 1\r\nx\r\nset a 0 {later} 1\r\ny\r\nset p 0 -1 1\r\nz\r\nget r a p\r\n"
+    );
+    assert_eq!(
+        said(&mut bench, &stored),
+        "STORED\r\nSTORED\r\nSTORED\r\nVALUE r 0 1\r\nx\r\nVALUE a 0 1\r\ny\r\nEND\r\n"
+    );
+    bench.now_s += 10;
+    assert_eq!(
+        said(&mut bench, "get r a\r\n"),
+        "VALUE a 0 1\r\ny\r\nEND\r\n"
+    );
+    bench.now_s += 40;
+    assert_eq!(said(&mut bench, "get a\r\n"), "END\r\n");
+}
+
+#[test]
+fn flush_all_now_later_and_in_the_past() {
+    let mut bench = Bench::new("");
+    let there = "VALUE a 0 1\r\nx\r\nEND\r\n";
+    let set = "set a 0 0 1\r\nx\r\n";
+    assert_eq!(
+        said(
+            &mut bench,
+            &format!("{set}flush_all\r\nget a\r\n{set}get a\r\n")
+        ),
+        format!("STORED\r\nOK\r\nEND\r\nSTORED\r\n{there}")
+    );
+    // Before the server started there was nothing to flush.
+    assert_eq!(
+        said(&mut bench, "flush_all -1\r\nflush_all 3000000\r\nget a\r\n"),
+        format!("OK\r\nOK\r\n{there}")
+    );
+    assert_eq!(
+        said(&mut bench, "flush_all 5\r\nget a\r\n"),
+        format!("OK\r\n{there}")
+    );
+    bench.now_s += 5;
+    assert_eq!(said(&mut bench, "get a\r\n"), "END\r\n");
+    assert_eq!(stat(&mut bench, "cmd_flush"), 4);
+}
+
+#[test]
+fn statistics_count_as_memcached_does() {
+    let mut bench = Bench::new("");
+    said(
+        &mut bench,
+        "set a 0 0 1\r\n1\r\nget a b\r\ngat 0 a b\r\ntouch a 0\r\ntouch b 0\r\nincr a 1\r\nincr b 1\r\ndecr a 1\r\n\
+         gets a\r\ncas a 0 0 1 1\r\nx\r\ncas b 0 0 1 1\r\nx\r\ndelete a\r\ndelete a\r\nset t 0 0 1\r\nx\r\nincr t 1\r\n",
+    );
+    for (name, count) in [
+        ("cmd_get", 5),
+        ("get_hits", 2),
+        ("get_misses", 1),
+        ("cmd_touch", 4),
+        ("touch_hits", 2),
+        ("touch_misses", 2),
+        ("incr_hits", 1),
+        ("incr_misses", 1),
+        ("decr_hits", 1),
+        ("cas_badval", 1),
+        ("cas_misses", 1),
+        ("cas_hits", 0),
+        ("delete_hits", 1),
+        ("delete_misses", 1),
+        ("cmd_set", 4),
+        ("curr_items", 1),
+    ] {
+        assert_eq!(stat(&mut bench, name), count, "{name}");
+    }
+    assert_eq!(said(&mut bench, "stats reset\r\n"), "RESET\r\n");
+    assert_eq!(stat(&mut bench, "cmd_get"), 0);
+    assert_eq!(stat(&mut bench, "curr_items"), 1);
+}
+
+#[test]
+fn no_name_is_told_twice_and_every_value_is_one_word() {
+    let mut bench = Bench::new("");
+    for command in ["stats\r\n", "stats settings\r\n"] {
+        let all = said(&mut bench, command);
+        assert!(all.len() < crate::limits::STATS_REPLY_BYTES_MAX);
+        let lines: Vec<_> = all.strip_suffix("END\r\n").unwrap().lines().collect();
+        let mut names: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                let words: Vec<_> = line.split(' ').collect();
+                assert_eq!((words.len(), words[0]), (3, "STAT"), "{line}");
+                words[1]
+            })
+            .collect();
+        assert!(names.len() > 20);
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), lines.len());
+    }
+}
+
+#[test]
+fn shutdown_needs_its_option() {
+    let mut closed = Bench::new("");
+    let refused = std::str::from_utf8(reply::SHUTDOWN_DISABLED).unwrap();
+    assert_eq!(
+        said(&mut closed, "shutdown\r\nmn\r\n"),
+        format!("{refused}MN\r\n")
+    );
+    assert_eq!(closed.shared.ending(), Ending::Not);
+    let mut open = Bench::new("enable-shutdown = true");
+    assert_eq!(
+        said(&mut open, "mn\r\nshutdown graceful\r\nmn\r\n"),
+        "MN\r\n"
+    );
+    assert_eq!(open.shared.ending(), Ending::Gracefully);
+    assert_eq!(said(&mut open, "shutdown\r\n"), "");
+    assert_eq!(open.shared.ending(), Ending::AtOnce);
+}
+
+#[test]
+fn every_value_up_to_the_largest_comes_back() {
+    let mut bench = Bench::new("memory-limit = 64\nmax-item-size = '4m'");
+    for bytes in [
+        0,
+        1,
+        255,
+        16_300,
+        16_384,
+        65_000,
+        65_536,
+        70_000,
+        1 << 20,
+        4 << 20,
+    ] {
+        let value: String = (0..bytes)
+            .map(|n| char::from(b'a' + (n % 23) as u8))
+            .collect();
+        let all = said(
+            &mut bench,
+            &format!("set v 3 0 {bytes}\r\n{value}\r\nget v\r\nget none v\r\nmn\r\n"),
+        );
+        let get = format!("VALUE v 3 {bytes}\r\n{value}\r\nEND\r\n");
+        assert!(
+            all == format!("STORED\r\n{get}{get}MN\r\n"),
+            "{}",
+            size_text(bytes)
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! Requests are processed without touching the allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use micanite_engine::Cache;
+use micanite_server::configuration::{Options, Settings};
+use micanite_server::limits::OUTPUT_BYTES;
+use micanite_server::session::{Context, Output, Session, Status};
+use micanite_server::shared::Shared;
+
+/// The system's allocator, which counts what it is asked for.
+struct Counting;
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+#[expect(unsafe_code, reason = "the trait is unsafe")]
+// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Processes an input that is complete, and returns the length of the replies.
+fn process(
+    session: &mut Session,
+    input: &[u8],
+    output: &mut [u8],
+    context: &mut Context<'_>,
+) -> usize {
+    let (mut at, mut bytes, mut requests) = (0, 0, u32::MAX);
+    loop {
+        let mut output = Output::new(output, 0);
+        let progress = session.process(&input[at..], false, &mut requests, &mut output, context);
+        at += progress.consumed;
+        bytes += output.filled();
+        match progress.status {
+            Status::NeedInput => {
+                assert_eq!(at, input.len());
+                return bytes;
+            }
+            Status::NeedOutput { bytes } => assert!(bytes <= OUTPUT_BYTES),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+// The only test here: another one would count its allocations in.
+#[test]
+fn a_session_allocates_nothing() {
+    let settings = Settings::of(&Options::default(), 1).unwrap();
+    let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
+    let mut worker = cache.worker(0).unwrap();
+    let shared = Shared::new(settings, cache, 1000).unwrap();
+    let mut context = Context {
+        worker: &mut worker,
+        shared: &shared,
+        counters: &shared.counters[0],
+        now_s: 1000,
+    };
+    let mut output = vec![0; OUTPUT_BYTES];
+    let mut session = Session::default();
+
+    let keys: Vec<String> = (0..200).map(|n| format!("key{n}")).collect();
+    let value = "v".repeat(1000);
+    let sets: String = keys
+        .iter()
+        .map(|key| format!("set {key} 5 100 1000\r\n{value}\r\n"))
+        .collect();
+    let multi_get = format!("get {}\r\n", keys.join(" "));
+    let others = "incr n 1\r\ndelete key1\r\ntouch key2 5\r\ngat 5 key3\r\nappend key4 0 0 1\r\nx\r\nbogus\r\nmn\r\n\
+                  gets none key5\r\nset key6 0 0 9999999 noreply\r\n";
+    let before = CALLS.load(Ordering::Relaxed);
+    let mut replies = 0;
+    replies += process(&mut session, sets.as_bytes(), &mut output, &mut context);
+    replies += process(
+        &mut session,
+        multi_get.as_bytes(),
+        &mut output,
+        &mut context,
+    );
+    replies += process(&mut session, others.as_bytes(), &mut output, &mut context);
+    let calls = CALLS.load(Ordering::Relaxed) - before;
+    assert_eq!(calls, 0, "calls of the allocator");
+    assert!(replies > 200 * 1000);
+}
