@@ -59,8 +59,9 @@ bench-engine: ## the engine alone beside hash tables and caches of other crates
 	@scripts/deps build
 	$(LAB) engine $(LAB_FLAGS)
 
-bench-server: build ## the server beside Debian's memcached, interleaved in one run
+bench-server: build ## the server beside Debian's memcached, stable and current, interleaved in one run
 	@scripts/peer-memcached >/dev/null
+	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	$(LAB) server $(LAB_FLAGS)
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)

@@ -4,7 +4,7 @@
 mod cases;
 mod peers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -23,9 +23,9 @@ pub(crate) struct Options {
     /// Micanite's binary
     #[arg(long, default_value = "target/release/micanite")]
     pub server: PathBuf,
-    /// memcached's binary
-    #[arg(long, default_value = "target/peers/bin/memcached")]
-    pub memcached: PathBuf,
+    /// memcached's binary: may be given several times
+    #[arg(long, default_values = ["target/peers/bin/memcached", "target/peers/bin/memcached-current"])]
+    pub memcached: Vec<PathBuf>,
 }
 
 /// Items of the side-by-side cases; all fit.
@@ -67,31 +67,50 @@ fn side_by_side(
     priority: Priority,
     report: &mut Report,
 ) -> Result<()> {
-    for (peer, flags) in [("memcached", vec![]), ("memcached -R 64", vec!["-R", "64"])] {
-        let cases: Vec<_> = cases
-            .iter()
-            .filter(|case| case.wants_peer(&flags))
-            .collect();
-        if cases.is_empty() {
+    for binary in &options.memcached {
+        if !binary.exists() {
+            report.note(format!(
+                "not beside {}: there is no such file",
+                binary.display()
+            ));
             continue;
         }
-        let ours = Peer::micanite(
-            &options.server,
-            &["-m", "2048", "--item-size", "48"],
-            priority,
-        )?;
-        let theirs = Peer::memcached(&options.memcached, &flags, priority)?;
-        let name = theirs.version.replacen("memcached", peer, 1);
-        let mut filled_bytes = 0;
-        for case in cases {
-            if case.value_bytes != filled_bytes {
-                for peer in [&ours, &theirs] {
-                    fill(peer, ITEMS, case.value_bytes)?;
-                }
-                filled_bytes = case.value_bytes;
+        for flags in [vec![], vec!["-R", "64"]] {
+            let cases: Vec<_> = cases
+                .iter()
+                .filter(|case| case.wants_peer(&flags))
+                .collect();
+            if !cases.is_empty() {
+                beside_peer(options, (binary, &flags), &cases, priority, report)?;
             }
-            beside(case, [&ours, &theirs], &name, options, report)?;
         }
+    }
+    Ok(())
+}
+
+fn beside_peer(
+    options: &Options,
+    (binary, flags): (&Path, &[&str]),
+    cases: &[&Case],
+    priority: Priority,
+    report: &mut Report,
+) -> Result<()> {
+    let ours = Peer::micanite(
+        &options.server,
+        &["-m", "2048", "--item-size", "48"],
+        priority,
+    )?;
+    let theirs = Peer::memcached(binary, flags, priority)?;
+    let name = [&[theirs.version.as_str()], flags].concat().join(" ");
+    let mut filled_bytes = 0;
+    for case in cases {
+        if case.value_bytes != filled_bytes {
+            for peer in [&ours, &theirs] {
+                fill(peer, ITEMS, case.value_bytes)?;
+            }
+            filled_bytes = case.value_bytes;
+        }
+        beside(case, [&ours, &theirs], &name, options, report)?;
     }
     Ok(())
 }
