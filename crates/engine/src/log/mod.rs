@@ -73,7 +73,7 @@ impl Writer<'_> {
         let (mut items, mut units) = (0, 0);
         while head < offset {
             let header = p.header(self.at(head));
-            debug_assert!(header.units() > 0, "the log cannot be walked");
+            assert!(header.units() > 0, "the log cannot be walked");
             if !header.is_dead() && head >= flush_mark {
                 items += 1;
                 units += header.units();
