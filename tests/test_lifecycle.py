@@ -192,7 +192,7 @@ def test_shutdown(start, workers, request_):
 
 
 def test_shutdown_needs_its_option(server, client):
-    assert client.ask(b"shutdown\r\n") == b"ERROR: shutdown not enabled"
+    assert client.ask(b"shutdown\r\n") == b"SERVER_ERROR: shutdown not enabled"
     assert client.ask(b"mn\r\n") == b"MN"
     assert server.alive()
 
