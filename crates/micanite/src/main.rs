@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use micanite_server::configuration::Options;
 
+const SOURCES: &str = "\
+Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)
+or from the file that --config names (memory-limit = \"1g\"). The command line wins, then the
+environment, then the file.";
+
 /// A memcached-compatible in-memory cache.
 #[derive(Debug, Parser)]
 #[command(name = "micanite", version, max_term_width = 100)]
@@ -16,7 +21,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the memcached protocol.
-    #[command(version, args_override_self = true)]
+    #[command(version, args_override_self = true, after_help = SOURCES)]
     Serve(Box<Options>),
 }
 

@@ -1,12 +1,17 @@
-//! A fixed pool of equal blocks, mapped at start and touched when first used.
+//! A pool of equal blocks: never more than it was made for, and memory for them when first used.
+
+/// Blocks that are allocated together.
+const CHUNK_BLOCKS: usize = 16;
 
 /// A pool. Its blocks are named by [`Block`]s, which only this pool can resolve.
 #[derive(Debug)]
 pub struct Blocks {
-    /// All blocks. The allocator maps a piece of this size from the kernel: pages of blocks that
-    /// were never used take no memory.
-    bytes: Vec<u8>,
+    /// The blocks that were ever used, in chunks; they stay.
+    chunks: Vec<Box<[u8]>>,
     block_bytes: usize,
+    blocks_max: u32,
+    /// Blocks taken for the first time so far.
+    used: u32,
     /// The last one returned is the first one taken: what is in use stays dense.
     free: Vec<u32>,
 }
@@ -17,22 +22,34 @@ pub struct Blocks {
 pub struct Block(u32);
 
 impl Blocks {
-    /// A pool of `count` blocks.
+    /// A pool of at most `blocks_max` blocks.
     ///
     /// # Panics
-    /// With more than 2^32 blocks.
-    pub fn new(count: usize, block_bytes: usize) -> Self {
-        let last = u32::try_from(count).expect("at most 2^32 blocks");
+    /// With 2^32 blocks or more.
+    pub fn new(blocks_max: usize, block_bytes: usize) -> Self {
         Self {
-            bytes: vec![0; count * block_bytes],
+            chunks: Vec::with_capacity(blocks_max.div_ceil(CHUNK_BLOCKS)),
             block_bytes,
-            free: (0..last).rev().collect(),
+            blocks_max: u32::try_from(blocks_max).expect("fewer than 2^32 blocks"),
+            used: 0,
+            free: Vec::with_capacity(blocks_max),
         }
     }
 
     /// A block, whose bytes are whatever was left there; `None` when all are in use.
     pub fn take(&mut self) -> Option<Block> {
-        self.free.pop().map(Block)
+        if let Some(number) = self.free.pop() {
+            return Some(Block(number));
+        }
+        if self.used == self.blocks_max {
+            return None;
+        }
+        if self.used as usize == self.chunks.len() * CHUNK_BLOCKS {
+            let chunk = vec![0; CHUNK_BLOCKS * self.block_bytes];
+            self.chunks.push(chunk.into());
+        }
+        self.used += 1;
+        Some(Block(self.used - 1))
     }
 
     /// Returns a block.
@@ -42,14 +59,22 @@ impl Blocks {
 
     /// The bytes of a block.
     pub fn bytes(&self, block: &Block) -> &[u8] {
-        let from = block.0 as usize * self.block_bytes;
-        &self.bytes[from..from + self.block_bytes]
+        let (chunk, from) = self.place(block);
+        &self.chunks[chunk][from..from + self.block_bytes]
     }
 
     /// The bytes of a block, to be written.
     pub fn bytes_mut(&mut self, block: &Block) -> &mut [u8] {
-        let from = block.0 as usize * self.block_bytes;
-        &mut self.bytes[from..from + self.block_bytes]
+        let (chunk, from) = self.place(block);
+        &mut self.chunks[chunk][from..from + self.block_bytes]
+    }
+
+    fn place(&self, block: &Block) -> (usize, usize) {
+        let number = block.0 as usize;
+        (
+            number / CHUNK_BLOCKS,
+            number % CHUNK_BLOCKS * self.block_bytes,
+        )
     }
 }
 
@@ -59,15 +84,19 @@ mod tests {
 
     #[test]
     fn blocks_are_apart_and_come_back() {
-        let mut blocks = Blocks::new(2, 8);
-        let (first, second) = (blocks.take().unwrap(), blocks.take().unwrap());
+        let count = 2 * CHUNK_BLOCKS + 3;
+        let mut blocks = Blocks::new(count, 8);
+        let mut taken: Vec<_> = (0..count).map(|_| blocks.take().unwrap()).collect();
         assert!(blocks.take().is_none());
-        blocks.bytes_mut(&first).fill(1);
-        blocks.bytes_mut(&second).fill(2);
-        assert_eq!(blocks.bytes(&first), [1; 8]);
-        assert_eq!(blocks.bytes(&second), [2; 8]);
-        blocks.give_back(first);
+        for (number, block) in taken.iter().enumerate() {
+            blocks.bytes_mut(block).fill(number as u8);
+        }
+        for (number, block) in taken.iter().enumerate() {
+            assert_eq!(blocks.bytes(block), [number as u8; 8]);
+        }
+        blocks.give_back(taken.remove(20));
         let again = blocks.take().unwrap();
-        assert_eq!(blocks.bytes(&again), [1; 8]);
+        assert_eq!(blocks.bytes(&again), [20; 8]);
+        assert!(blocks.take().is_none());
     }
 }

@@ -17,19 +17,32 @@ pub struct Options {
         long,
         value_name = "N",
         env = "MICANITE_PORT",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub port: Option<Word>,
     /// Addresses to listen on, separated by commas: address, host, host:port, [ip6]:port
     /// [default: 127.0.0.1]
-    #[arg(short = 'l', long, value_name = "ADDRESS", env = "MICANITE_LISTEN", action = ArgAction::Append)]
+    #[arg(short = 'l', long, value_name = "ADDRESS", env = "MICANITE_LISTEN", hide_env = true, action = ArgAction::Append)]
     #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<Word>,
     /// Unix socket to listen on; without -p there is no TCP then
-    #[arg(short = 's', long, value_name = "FILE", env = "MICANITE_UNIX_SOCKET")]
+    #[arg(
+        short = 's',
+        long,
+        value_name = "FILE",
+        env = "MICANITE_UNIX_SOCKET",
+        hide_env = true
+    )]
     pub unix_socket: Option<Word>,
     /// Permission bits of the Unix socket, in octal [default: 700]
-    #[arg(short = 'a', long, value_name = "MODE", env = "MICANITE_UNIX_MASK")]
+    #[arg(
+        short = 'a',
+        long,
+        value_name = "MODE",
+        env = "MICANITE_UNIX_MASK",
+        hide_env = true
+    )]
     pub unix_mask: Option<Word>,
     /// Memory for items, index and headers together, in MiB or with k, m, g, t [default: 64]
     #[arg(
@@ -37,6 +50,7 @@ pub struct Options {
         long,
         value_name = "SIZE",
         env = "MICANITE_MEMORY_LIMIT",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub memory_limit: Option<Word>,
@@ -46,6 +60,7 @@ pub struct Options {
         long,
         value_name = "N",
         env = "MICANITE_THREADS",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub threads: Option<Word>,
@@ -55,6 +70,7 @@ pub struct Options {
         long,
         value_name = "N",
         env = "MICANITE_MAX_CONNECTIONS",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub max_connections: Option<Word>,
@@ -64,6 +80,7 @@ pub struct Options {
         long,
         value_name = "SIZE",
         env = "MICANITE_MAX_ITEM_SIZE",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub max_item_size: Option<Word>,
@@ -73,6 +90,7 @@ pub struct Options {
         long,
         value_name = "N",
         env = "MICANITE_MAX_REQUESTS_PER_EVENT",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub max_requests_per_event: Option<Word>,
@@ -82,11 +100,12 @@ pub struct Options {
         long,
         value_name = "N",
         env = "MICANITE_LISTEN_BACKLOG",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub listen_backlog: Option<Word>,
-    /// Say more: connections (-v), commands that were refused (-vv)
-    #[arg(short = 'v', long, action = ArgAction::Count, env = "MICANITE_VERBOSE")]
+    /// Log connections as they open and close; -vv and -vvv say no more today
+    #[arg(short = 'v', long, action = ArgAction::Count, env = "MICANITE_VERBOSE", hide_env = true)]
     pub verbose: u8,
     /// UDP port; UDP is not served yet, so only 0 is taken [default: 0]
     #[arg(
@@ -94,22 +113,35 @@ pub struct Options {
         long,
         value_name = "N",
         env = "MICANITE_UDP_PORT",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub udp_port: Option<Word>,
     /// User to become when started as root
-    #[arg(short = 'u', long, value_name = "NAME", env = "MICANITE_USER")]
+    #[arg(
+        short = 'u',
+        long,
+        value_name = "NAME",
+        env = "MICANITE_USER",
+        hide_env = true
+    )]
     pub user: Option<Word>,
     /// File that receives the process id
-    #[arg(short = 'P', long, value_name = "FILE", env = "MICANITE_PIDFILE")]
+    #[arg(
+        short = 'P',
+        long,
+        value_name = "FILE",
+        env = "MICANITE_PIDFILE",
+        hide_env = true
+    )]
     pub pidfile: Option<Word>,
     /// Run in the background
     #[arg(short = 'd', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", env = "MICANITE_DAEMON")]
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DAEMON", hide_env = true)]
     pub daemon: Option<bool>,
     /// Let clients end the server with `shutdown`
     #[arg(short = 'A', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", env = "MICANITE_ENABLE_SHUTDOWN")]
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SHUTDOWN", hide_env = true)]
     pub enable_shutdown: Option<bool>,
     /// Expected average of key and value bytes of an item; splits -m into index and log
     /// [default: 100]
@@ -117,26 +149,43 @@ pub struct Options {
         long,
         value_name = "BYTES",
         env = "MICANITE_ITEM_SIZE",
+        hide_env = true,
         allow_hyphen_values = true
     )]
     pub item_size: Option<Word>,
     /// How items are chosen when memory is full: fifo, lru, approximate-lru
     /// [default: approximate-lru]
-    #[arg(long, value_name = "POLICY", env = "MICANITE_EVICTION")]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        env = "MICANITE_EVICTION",
+        hide_env = true
+    )]
     pub eviction: Option<Word>,
     /// Memory beside -m for large values on their way, per worker
     /// [default: 16m, or four of the largest values]
-    #[arg(long, value_name = "SIZE", env = "MICANITE_VALUE_BUFFERS")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "MICANITE_VALUE_BUFFERS",
+        hide_env = true
+    )]
     pub value_buffers: Option<Word>,
     /// Seed of the key hash, for tests that must repeat [default: drawn at start]
-    #[arg(long, value_name = "N", env = "MICANITE_HASH_SEED", hide = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "MICANITE_HASH_SEED",
+        hide_env = true,
+        hide = true
+    )]
     pub hash_seed: Option<Word>,
     /// Load memory only when a request needs it: for benchmarks
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", env = "MICANITE_NO_PREFETCH", hide = true)]
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_NO_PREFETCH", hide_env = true, hide = true)]
     pub no_prefetch: Option<bool>,
     /// TOML file with these options by their long names
-    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG")]
+    #[arg(long, value_name = "FILE", env = "MICANITE_CONFIG", hide_env = true)]
     #[serde(skip)]
     pub config: Option<Word>,
     /// Print the resulting configuration as TOML and end

@@ -10,7 +10,7 @@ use micanite_wire::memcache::text::reply;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::threads::Link;
+use super::threads::{Link, Threads};
 use super::{Failure, listeners};
 use crate::log::log;
 use crate::shared::{Ending, Shared};
@@ -92,7 +92,8 @@ impl Acceptor {
     }
 
     /// Accepts until the server ends.
-    pub fn run(&mut self, links: &[Link]) {
+    pub fn run(&mut self, threads: &Threads) {
+        let links = &threads.links;
         while self.shared.ending() == Ending::Not {
             self.round(links);
         }
@@ -101,7 +102,7 @@ impl Acceptor {
         if self.shared.ending() == Ending::Gracefully {
             log!("ending when {} connections have", self.shared.connections());
         }
-        while self.shared.ending() == Ending::Gracefully && self.shared.connections() > 0 {
+        while self.shared.ending() == Ending::Gracefully && threads.are_serving() {
             self.round(links);
         }
     }

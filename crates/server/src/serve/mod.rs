@@ -86,7 +86,7 @@ fn run(options: Options) -> Result<(), Failure> {
     let threads = Threads::start(&shared, clock)
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     report::print(&shared, acceptor.listeners(), &threads.cpus);
-    acceptor.run(&threads.links);
+    acceptor.run(&threads);
     threads.join();
     acceptor.remove_files();
     drop(pidfile);

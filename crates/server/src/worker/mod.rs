@@ -236,11 +236,7 @@ impl Worker {
             if self.poller.add(stream, token.to_u64(), interest).is_err() {
                 self.close(token);
             } else if self.shared.verbosity() > 0 {
-                log!(
-                    "worker {}: connection {:x} opened",
-                    self.number,
-                    token.to_u64()
-                );
+                log!("worker {}: connection {} opened", self.number, token);
             }
         }
     }
@@ -251,11 +247,7 @@ impl Worker {
             slot.connection.release(&mut self.buffers);
             self.shared.counters[self.number].connections_closed.add(1);
             if self.shared.verbosity() > 0 {
-                log!(
-                    "worker {}: connection {:x} closed",
-                    self.number,
-                    token.to_u64()
-                );
+                log!("worker {}: connection {} closed", self.number, token);
             }
         }
     }

@@ -25,6 +25,13 @@ impl Token {
     }
 }
 
+impl std::fmt::Display for Token {
+    /// For logs: the place, and how many connections were there before.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}.{}", self.index, self.generation)
+    }
+}
+
 /// A connection and what the worker knows of it.
 #[derive(Debug)]
 pub(super) struct Slot {
