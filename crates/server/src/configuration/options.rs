@@ -21,8 +21,8 @@ pub struct Options {
         allow_hyphen_values = true
     )]
     pub port: Option<Word>,
-    /// Addresses to listen on, separated by commas: address, host, host:port, [ip6]:port
-    /// [default: 127.0.0.1]
+    /// Addresses or hosts to listen on, separated by commas, each with :port if wanted (then IPv6
+    /// addresses stand in brackets) [default: 127.0.0.1]
     #[arg(short = 'l', long, value_name = "ADDRESS", env = "MICANITE_LISTEN", hide_env = true, action = ArgAction::Append)]
     #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<Word>,

@@ -19,8 +19,11 @@ const SIGNALS: u64 = u64::MAX;
 const WAKER: u64 = u64::MAX - 1;
 /// Connections accepted before the signals are looked at again.
 const BURST_MAX: usize = 64;
-/// How often the end is looked for, and how long accepting pauses when files have run out.
-const WAIT_MS: u16 = 100;
+/// How often the end of the workers is looked for, and how long accepting pauses when files have
+/// run out.
+const WATCH_MS: u16 = 100;
+/// Otherwise there is nothing to do but to wait for events.
+const IDLE_MS: u16 = 60_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -108,7 +111,9 @@ impl Acceptor {
     }
 
     fn round(&mut self, links: &[Link]) {
-        let count = match self.poller.wait(WAIT_MS) {
+        let watching = self.pausing || self.shared.ending() != Ending::Not;
+        let wait_ms = if watching { WATCH_MS } else { IDLE_MS };
+        let count = match self.poller.wait(wait_ms) {
             Ok(count) => count,
             Err(error) => {
                 log!("cannot wait for connections: {error}");

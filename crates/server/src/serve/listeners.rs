@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use micanite_net::Listener;
@@ -9,20 +10,27 @@ use micanite_net::Listener;
 use super::Failure;
 use crate::configuration::Settings;
 
-/// Opens all listeners, or says which could not be.
-pub(super) fn open(settings: &Settings) -> Result<Vec<Listener>, Failure> {
-    let mut listeners = Vec::new();
-    for address in &settings.listen.addresses {
-        let listener = Listener::tcp(*address, settings.backlog);
-        listeners.push(listener.map_err(|error| failure(format_args!("TCP {address}"), &error))?);
+/// Opens the TCP listeners, or says which could not be. Root may take low ports.
+pub(super) fn open_tcp(settings: &Settings) -> Result<Vec<Listener>, Failure> {
+    let open = |address: &SocketAddr| {
+        Listener::tcp(*address, settings.backlog)
+            .map_err(|error| failure(format_args!("TCP {address}"), &error))
+    };
+    settings.listen.addresses.iter().map(open).collect()
+}
+
+/// Opens the Unix socket, if there is to be one. It belongs to the user that serves.
+pub(super) fn open_unix(settings: &Settings) -> Result<Option<Listener>, Failure> {
+    let Some(path) = &settings.unix_socket else {
+        return Ok(None);
+    };
+    match Listener::unix(path, settings.unix_mode, settings.backlog) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) => Err(failure(
+            format_args!("Unix socket {}", path.display()),
+            &error,
+        )),
     }
-    if let Some(path) = &settings.unix_socket {
-        let listener = Listener::unix(path, settings.unix_mode, settings.backlog);
-        let name = path.display();
-        listeners
-            .push(listener.map_err(|error| failure(format_args!("Unix socket {name}"), &error))?);
-    }
-    Ok(listeners)
 }
 
 fn failure(what: impl Display, error: &io::Error) -> Failure {

@@ -69,9 +69,10 @@ fn run(options: Options) -> Result<(), Failure> {
         return print(&settings);
     }
     process::raise_file_limit(&mut settings);
-    let listeners = listeners::open(&settings)?;
+    let mut listeners = listeners::open_tcp(&settings)?;
     let cache = cache(&settings)?;
     process::become_user(&settings)?;
+    listeners.extend(listeners::open_unix(&settings)?);
     process::become_daemon(&settings)?;
     // From here on the process id is the server's.
     let clock = Clock::start();
