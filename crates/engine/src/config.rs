@@ -12,7 +12,7 @@ pub struct Config {
     pub item_bytes_hint: usize,
     /// The longest value taken.
     pub value_bytes_max: usize,
-    /// How many threads will call [`crate::Cache::execute`]. With one, that thread is the
+    /// How many threads will call [`crate::Worker::execute`]. With one, that thread is the
     /// exclusive owner of every partition and no lock and no version check is needed.
     pub workers: usize,
     /// How items are chosen for eviction.

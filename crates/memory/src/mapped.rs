@@ -1,6 +1,7 @@
 //! The mapped region.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -95,6 +96,12 @@ impl Region {
         let start = reservation.start.align_offset(HUGE_PAGE_BYTES);
         let base = reservation.start.wrapping_byte_add(start);
         let file = shared.then(|| memory_file(bytes, hugetlb)).transpose()?;
+        if hugetlb {
+            probe_hugetlb(bytes)?;
+        }
+        // A mapping that fails over a reservation leaves a hole in it, which another thread may
+        // get at once: it must not be unmapped then. The address space is given up.
+        let reservation = ManuallyDrop::new(reservation);
         map_fixed(base, bytes, file.as_ref(), hugetlb)?;
         if mirror_bytes > 0 {
             map_fixed(
@@ -108,7 +115,7 @@ impl Region {
             base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
             bytes,
             mirror_bytes,
-            reservation,
+            reservation: ManuallyDrop::into_inner(reservation),
             pages: if hugetlb {
                 Pages::Hugetlb
             } else {
@@ -223,6 +230,18 @@ fn reserve(bytes: usize) -> io::Result<Reservation> {
         return Err(io::Error::last_os_error());
     }
     Ok(Reservation { start, bytes })
+}
+
+/// Whether the kernel has so many reserved huge pages: asked where a refusal does no harm.
+fn probe_hugetlb(bytes: usize) -> io::Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    drop(Reservation { start, bytes });
+    Ok(())
 }
 
 /// An anonymous file of `bytes`.
