@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream};
 use micanite_wire::memcache::text::reply;
@@ -17,6 +18,8 @@ use crate::shared::{Ending, Shared};
 
 const SIGNALS: u64 = u64::MAX;
 const WAKER: u64 = u64::MAX - 1;
+/// How long a full server lets its workers catch up before it looks again.
+const CATCH_UP: Duration = Duration::from_micros(200);
 /// Connections accepted before the signals are looked at again.
 const BURST_MAX: usize = 64;
 /// How often the end of the workers is looked for, and how long accepting pauses when files have
@@ -138,6 +141,11 @@ impl Acceptor {
 
     fn accept(&mut self, listener: usize, links: &[Link]) {
         for _ in 0..BURST_MAX {
+            if self.is_full() && self.are_behind() {
+                // Some of those that count may have left again: let the workers look at them.
+                std::thread::sleep(CATCH_UP);
+                return;
+            }
             match self.listeners[listener].accept() {
                 Ok(Some(stream)) => self.hand_over(stream, links),
                 Ok(None) => return,
@@ -153,25 +161,47 @@ impl Acceptor {
         }
     }
 
+    /// Connections of a worker that have not ended.
+    fn load(&self, worker: usize) -> u64 {
+        let closed = self.shared.counters[worker].connections_closed.get();
+        self.assigned[worker].saturating_sub(closed)
+    }
+
+    fn is_full(&self) -> bool {
+        let connections: u64 = (0..self.assigned.len())
+            .map(|worker| self.load(worker))
+            .sum();
+        connections >= self.shared.settings.connections_max as u64
+    }
+
+    /// Whether a worker has not taken in yet what was handed to it.
+    fn are_behind(&self) -> bool {
+        let opened = self
+            .shared
+            .counters
+            .iter()
+            .map(|of| of.connections_opened.get());
+        self.assigned
+            .iter()
+            .zip(opened)
+            .any(|(assigned, opened)| *assigned > opened)
+    }
+
+    /// Gives a connection to the worker that has fewest, or refuses it.
     fn hand_over(&mut self, mut stream: Stream, links: &[Link]) {
-        let load = |number: usize| {
-            let closed = self.shared.counters[number].connections_closed.get();
-            self.assigned[number].saturating_sub(closed)
-        };
-        let connections: u64 = (0..links.len()).map(load).sum();
-        if connections >= self.shared.settings.connections_max as u64 {
+        if self.is_full() {
             self.shared.acceptor.count_rejected();
             // Whether the peer hears it or not, the connection ends.
             let _ = stream.send(reply::TOO_MANY_CONNECTIONS);
             return;
         }
-        let Some(number) = (0..links.len()).min_by_key(|number| load(*number)) else {
+        let Some(worker) = (0..links.len()).min_by_key(|worker| self.load(*worker)) else {
             return;
         };
-        self.assigned[number] += 1;
+        self.assigned[worker] += 1;
         self.shared.acceptor.count_accepted();
-        if links[number].streams.send(stream).is_ok() {
-            links[number].waker.wake();
+        if links[worker].streams.send(stream).is_ok() {
+            links[worker].waker.wake();
         }
     }
 

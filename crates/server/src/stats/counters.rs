@@ -100,6 +100,8 @@ counters! {
     value_buffer_waits,
     /// Connections that held a value buffer too long.
     value_buffer_stalls,
+    /// Connections that the worker has taken in.
+    connections_opened,
     /// Connections that ended.
     connections_closed,
 }

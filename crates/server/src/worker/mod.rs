@@ -112,14 +112,14 @@ impl Worker {
             self.go_on(now_ms);
             self.serve_waiting(now_ms);
             if woken {
-                self.welcome();
+                self.welcome(now_ms);
             }
             if now_ms - self.maintained_ms >= MAINTAIN_INTERVAL_MS {
                 self.maintain(now_ms);
             }
             match self.shared.ending() {
                 Ending::Not => {}
-                Ending::Gracefully if !self.close_idle() => {}
+                Ending::Gracefully if !self.close_idle(now_ms) => {}
                 Ending::Gracefully | Ending::AtOnce => return Ok(()),
             }
         }
@@ -217,26 +217,28 @@ impl Worker {
         }
     }
 
-    /// Takes new connections in.
-    fn welcome(&mut self) {
+    /// Takes new connections in. Their first request is often there already, or they have left
+    /// again.
+    fn welcome(&mut self, now_ms: u64) {
         while let Ok(stream) = self.inbox.streams.try_recv() {
             let interest = Interest::Read;
-            let connection = Connection::new(stream);
-            let slot = Slot {
-                connection,
+            let token = self.slots.insert(Slot {
+                connection: Connection::new(stream),
                 interest,
                 queued: false,
                 wait_bytes: 0,
-            };
-            let token = self.slots.insert(slot);
+            });
+            self.shared.counters[self.number].connections_opened.add(1);
+            if self.shared.verbosity() > 0 {
+                log!("worker {}: connection {token} opened", self.number);
+            }
             let Some(slot) = self.slots.get_mut(token) else {
                 continue;
             };
             let stream = slot.connection.stream();
-            if self.poller.add(stream, token.to_u64(), interest).is_err() {
-                self.close(token);
-            } else if self.shared.verbosity() > 0 {
-                log!("worker {}: connection {} opened", self.number, token);
+            match self.poller.add(stream, token.to_u64(), interest) {
+                Ok(()) => self.turn(token, true, now_ms),
+                Err(_) => self.close(token),
             }
         }
     }
@@ -247,7 +249,7 @@ impl Worker {
             slot.connection.release(&mut self.buffers);
             self.shared.counters[self.number].connections_closed.add(1);
             if self.shared.verbosity() > 0 {
-                log!("worker {}: connection {} closed", self.number, token);
+                log!("worker {}: connection {token} closed", self.number);
             }
         }
     }
@@ -269,8 +271,8 @@ impl Worker {
     }
 
     /// Closes what has nothing half done; returns whether nothing is left.
-    fn close_idle(&mut self) -> bool {
-        self.welcome();
+    fn close_idle(&mut self, now_ms: u64) -> bool {
+        self.welcome(now_ms);
         self.close_where(|slot| slot.connection.is_idle(), |_| {});
         self.slots.is_empty()
     }
