@@ -108,6 +108,9 @@ def test_flush_all(client, key):
     client.set(keys[1], b"again")
     client.expect(b"flush_all 0\r\n", b"OK\r\n")
     assert gone(client, keys[1])
+    client.set(keys[2], b"again")
+    client.expect(b"flush_all -10\r\n", b"OK\r\n")
+    assert gone(client, keys[2])
 
 
 def test_flush_all_keeps_the_writes_that_follow_it_in_one_pipeline(client, key):

@@ -137,13 +137,13 @@ pub(super) fn say(reply: &[u8], noreply: bool, output: &mut Output<'_>) {
     }
 }
 
-/// A time before the server started flushes nothing: there was nothing then (negative delays
-/// count as such a time, in memcached too).
+/// Zero and negative delays flush at once; a time before the server started flushes nothing,
+/// for there was nothing then (so does memcached 1.6.45).
 fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     context.counters.cmd_flush.add(1);
-    let at_s = match expiry(delay_s, context.now_s) {
-        0 => context.now_s,
-        at_s => at_s,
+    let at_s = match delay_s {
+        ..=0 => context.now_s,
+        later => expiry(later, context.now_s),
     };
     if at_s >= context.shared.started_s {
         context.worker.flush_all(at_s, context.now_s);

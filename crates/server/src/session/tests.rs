@@ -174,8 +174,12 @@ fn flush_all_now_later_and_in_the_past() {
     );
     // Before the server started there was nothing to flush.
     assert_eq!(
-        said(&mut bench, "flush_all -1\r\nflush_all 3000000\r\nget a\r\n"),
-        format!("OK\r\nOK\r\n{there}")
+        said(&mut bench, "flush_all 3000000\r\nget a\r\n"),
+        format!("OK\r\n{there}")
+    );
+    assert_eq!(
+        said(&mut bench, &format!("flush_all -1\r\nget a\r\n{set}")),
+        "OK\r\nEND\r\nSTORED\r\n"
     );
     assert_eq!(
         said(&mut bench, "flush_all 5\r\nget a\r\n"),
