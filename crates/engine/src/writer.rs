@@ -8,7 +8,7 @@ use crate::index::entry::{Entry, match_tags};
 use crate::limits::BUCKET_ENTRIES;
 use crate::log::item::{Header, Shape, pack_meta, unpack_meta};
 use crate::partition::{Field, Partition};
-use crate::request::Expiry;
+use crate::request::{Expiry, Outcome, Request};
 
 /// The one writer of a partition; gives the lock back when dropped, if it holds it.
 pub(crate) struct Writer<'a> {
@@ -190,6 +190,46 @@ impl<'a> Writer<'a> {
         p.add(Field::UnitsLive, units);
         self.scan_as_the_tail_advances();
         Ok(())
+    }
+
+    /// Appends an item that a client wrote (not one that only moves).
+    #[inline]
+    pub fn append_new(
+        &self,
+        hash: KeyHash,
+        item: &NewItem<'_>,
+        replaced: Option<&Found>,
+    ) -> Outcome {
+        if self.append(hash, item, replaced).is_err() {
+            return Outcome::OutOfMemory;
+        }
+        self.partition.add(Field::ItemsAppended, 1);
+        Outcome::Stored
+    }
+
+    /// Writes a whole new value for a key, in the space of the item that was found, or anew.
+    #[inline]
+    pub fn write_value(
+        &self,
+        request: &Request<'_>,
+        found: Option<&Found>,
+        value: &[u8],
+        (flags, expiry): (u32, Expiry),
+    ) -> Outcome {
+        if let Some(found) = found
+            && self.overwrite(request.hash, found, value, flags, expiry)
+        {
+            return Outcome::Stored;
+        }
+        let value = [Part::Bytes(value), Part::NONE];
+        let item = NewItem {
+            key: request.key,
+            flags,
+            expiry,
+            cas: None,
+            value,
+        };
+        self.append_new(request.hash, &item, found)
     }
 
     #[inline]

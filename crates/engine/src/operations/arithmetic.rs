@@ -4,7 +4,7 @@
 //! the room it needs. Values of more than 64 bytes are not taken for numbers.
 
 use crate::request::{Outcome, Request};
-use crate::writer::{NewItem, Part, Writer};
+use crate::writer::Writer;
 
 /// Longest value that is looked at, padding included.
 const NUMBER_BYTES_MAX: usize = 64;
@@ -32,19 +32,7 @@ impl Writer<'_> {
         let number = change(number);
         let digits = format(number, &mut buffer);
         let value = &buffer[..digits.max(value_bytes)];
-        let (flags, expiry) = (found.flags, found.expiry);
-        if self.overwrite(request.hash, &found, value, flags, expiry) {
-            return Outcome::Number(number);
-        }
-        let value = [Part::Bytes(value), Part::NONE];
-        let item = NewItem {
-            key: request.key,
-            flags,
-            expiry,
-            cas: None,
-            value,
-        };
-        match self.append_new(request.hash, &item, Some(&found)) {
+        match self.write_value(request, Some(&found), value, (found.flags, found.expiry)) {
             Outcome::Stored => Outcome::Number(number),
             refused => refused,
         }

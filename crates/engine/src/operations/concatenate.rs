@@ -1,10 +1,7 @@
 //! append, prepend.
 
-use micanite_wire::hash::KeyHash;
-
-use crate::partition::Field;
 use crate::request::{Outcome, Request};
-use crate::writer::{Found, NewItem, Part, Writer};
+use crate::writer::{NewItem, Part, Writer};
 
 /// Which side the new bytes go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,22 +43,5 @@ impl Writer<'_> {
             value,
         };
         self.append_new(request.hash, &item, Some(&found))
-    }
-
-    /// Appends an item that a client wrote (not one that only moves).
-    #[inline]
-    pub(crate) fn append_new(
-        &self,
-        hash: KeyHash,
-        item: &NewItem<'_>,
-        replaced: Option<&Found>,
-    ) -> Outcome {
-        match self.append(hash, item, replaced) {
-            Ok(()) => {
-                self.partition.add(Field::ItemsAppended, 1);
-                Outcome::Stored
-            }
-            Err(_) => Outcome::OutOfMemory,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! set, add, replace, cas.
 
 use crate::request::{Condition, Expiry, Outcome, Request};
-use crate::writer::{NewItem, Part, Writer};
+use crate::writer::Writer;
 
 impl Writer<'_> {
     #[inline]
@@ -26,19 +26,6 @@ impl Writer<'_> {
                 }
             }
         }
-        if let Some(found) = &found
-            && self.overwrite(request.hash, found, value, flags, expiry)
-        {
-            return Outcome::Stored;
-        }
-        let value = [Part::Bytes(value), Part::NONE];
-        let item = NewItem {
-            key: request.key,
-            flags,
-            expiry,
-            cas: None,
-            value,
-        };
-        self.append_new(request.hash, &item, found.as_ref())
+        self.write_value(request, found.as_ref(), value, (flags, expiry))
     }
 }
