@@ -1,5 +1,7 @@
 //! Huge pages for the peers: a hash table on 4 KiB pages beside an engine on 2 MiB pages would
-//! measure the pages. glibc 2.36 asks for them only for its heap, not for large allocations.
+//! measure the pages. An allocator, because the C library's own switch for this
+//! (`glibc.malloc.hugetlb=1`) takes effect at some starts and not at others with glibc 2.36, and
+//! leaves out most of what grows. What the peers got is measured and reported.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 

@@ -7,6 +7,8 @@
 mod allocator;
 mod client;
 mod engine;
+mod huge_pages;
+mod launch;
 mod popularity;
 mod report;
 mod server;
@@ -35,6 +37,9 @@ enum Target {
     Engine(engine::Options),
     /// The server beside memcached: one worker on one core, the client on the other
     Server(server::Options),
+    /// Starts a server pinned and bound to the life of the benchmark
+    #[command(hide = true)]
+    Launch(launch::Options),
 }
 
 /// What every target understands.
@@ -47,17 +52,30 @@ pub(crate) struct Common {
     #[arg(long, default_value = "")]
     pub case: String,
     /// Interleaved rounds (default 7, quick 3)
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: Option<u16>,
+    /// Do not ask for a real-time priority: for a machine that is in use
     #[arg(long)]
-    pub rounds: Option<usize>,
+    pub no_real_time: bool,
 }
 
 impl Common {
     pub fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+        usize::from(self.rounds.unwrap_or(if self.quick { 3 } else { 7 }))
     }
 
     pub fn wants(&self, case: &str) -> bool {
         case.contains(&self.case)
+    }
+
+    /// Gives this process a real-time priority, which servers started later inherit, or notes
+    /// why not.
+    pub fn take_priority(&self, report: &mut report::Report) {
+        if self.no_real_time {
+            report.note("no real-time priority: not asked for; figures vary more");
+        } else if !system::make_real_time() {
+            report.note("no real-time priority: not permitted; figures vary more");
+        }
     }
 }
 
@@ -65,6 +83,7 @@ fn main() {
     let result = match CommandLine::parse().target {
         Target::Engine(options) => engine::run(&options),
         Target::Server(options) => server::run(&options),
+        Target::Launch(options) => launch::run(&options),
     };
     if let Err(error) = result {
         eprintln!("micanite-lab: {error}");

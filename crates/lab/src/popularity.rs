@@ -143,8 +143,15 @@ mod tests {
 
     #[test]
     fn exact_mass_of_the_hottest_of_a_million() {
-        for (top, expected) in [(1, 0.06497), (10, 0.19206), (100, 0.34399), (1000, 0.50215)] {
-            assert!((mass(1_000_000, top) - expected).abs() < 1e-5);
+        let table = [
+            (1, 0.06497),
+            (10, 0.19206),
+            (100, 0.34399),
+            (1_000, 0.50215),
+            (10_000, 0.66427),
+        ];
+        for (top, expected) in table {
+            assert!((mass(1_000_000, top) - expected).abs() < 1e-5, "{top}");
         }
     }
 
@@ -176,6 +183,21 @@ mod tests {
             .sum();
         let per_degree = chi_square / cells as f64;
         assert!((0.6..1.5).contains(&per_degree), "{per_degree}");
+    }
+
+    /// The tail as well: the share of draws within the hottest, within five standard deviations.
+    #[test]
+    fn draws_have_the_exact_mass() {
+        let (n, draws) = (1_000_000, 1_000_000);
+        let zipf = Zipf::new(n, 0.99);
+        let mut random = Random::new(7);
+        let ranks: Vec<_> = (0..draws).map(|_| zipf.rank(&mut random)).collect();
+        for top in [1, 10, 100, 1_000, 10_000, 100_000] {
+            let share = ranks.iter().filter(|rank| **rank <= top).count() as f64 / draws as f64;
+            let mass = mass(n, top);
+            let deviation = (mass * (1.0 - mass) / draws as f64).sqrt();
+            assert!((share - mass).abs() < 5.0 * deviation, "{top}: {share}");
+        }
     }
 
     #[test]

@@ -88,7 +88,13 @@ impl Report {
     }
 
     /// Prints the table; writes JSON and SVG to `target/bench`.
+    ///
+    /// # Errors
+    /// When nothing was measured: a filter that matches no case must not look like a success.
     pub fn finish(&self) -> Result<()> {
+        if self.records.is_empty() {
+            return Err("nothing was measured: no case has this name".into());
+        }
         print!("{}", self.table());
         let folder = Path::new("target/bench");
         std::fs::create_dir_all(folder)?;
@@ -227,6 +233,11 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_measured_is_an_error() {
+        assert!(Report::new("test").finish().is_err());
+    }
 
     #[test]
     fn a_report_says_the_median_of_ratios() {

@@ -24,19 +24,11 @@ pub(crate) fn pin(cpu: usize) -> Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-/// Whether a real-time priority may be set.
-pub(crate) fn may_be_real_time() -> bool {
-    run_quietly("chrt", &["-r", "1", "true"])
-}
-
-/// Gives all threads of a process (this one: `std::process::id()`) a real-time priority.
-pub(crate) fn make_real_time(pid: u32) -> bool {
-    run_quietly("chrt", &["-a", "-r", "-p", "1", &pid.to_string()])
-}
-
-fn run_quietly(program: &str, arguments: &[&str]) -> bool {
-    Command::new(program)
-        .args(arguments)
+/// Gives this process a real-time priority (round robin); children inherit it.
+pub(crate) fn make_real_time() -> bool {
+    let pid = std::process::id().to_string();
+    Command::new("chrt")
+        .args(["--all-tasks", "--rr", "--pid", "1", &pid])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
 use super::Tally;
-use super::request::{KEY_BYTES, Mix, Workload, is_set, key, push_hit, push_set};
+use super::request::{Format, Key, Mix, Workload, is_set, key};
 use crate::Result;
 
 pub(crate) struct Connection {
@@ -13,8 +13,9 @@ pub(crate) struct Connection {
     workload: Workload,
     /// Place in the workload's list.
     next: usize,
-    /// The operations in flight: item, and whether it is a set.
-    in_flight: Vec<(u32, bool)>,
+    format: Format,
+    /// The operations in flight: key, and whether it is a set.
+    in_flight: Vec<(Key, bool)>,
     /// How many of them have been answered.
     answered: usize,
     sent_at: Instant,
@@ -27,12 +28,16 @@ pub(crate) struct Connection {
     expected: Vec<u8>,
 }
 
+/// The most that the replies of a pipeline take.
+fn input_bytes(workload: &Workload) -> usize {
+    workload.pipeline * (workload.value_bytes + 64) + 64
+}
+
 impl Connection {
     pub fn new(server: SocketAddr, workload: Workload, number: u64) -> Result<Self> {
         let stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        let input_bytes = workload.pipeline * (workload.value_bytes + 64) + 64;
         Ok(Self {
             stream,
             next: number as usize * 7919 % workload.items.len(),
@@ -40,12 +45,22 @@ impl Connection {
             answered: 0,
             sent_at: Instant::now(),
             output: Vec::new(),
-            input: vec![0; input_bytes],
+            input: vec![0; input_bytes(&workload)],
             received: 0,
             parsed: 0,
             expected: Vec::new(),
+            format: Format::new(&workload),
             workload,
         })
+    }
+
+    /// Goes on with other requests.
+    #[cfg(test)]
+    pub fn exchange_workload(&mut self, workload: Workload) {
+        self.next = 0;
+        self.input = vec![0; input_bytes(&workload)];
+        self.format = Format::new(&workload);
+        self.workload = workload;
     }
 
     pub fn stream(&self) -> &TcpStream {
@@ -72,29 +87,24 @@ impl Connection {
         self.output.clear();
         self.in_flight.clear();
         (self.answered, self.received, self.parsed) = (0, 0, 0);
-        let Workload {
-            mix,
-            pipeline,
-            value_bytes,
-            ..
-        } = self.workload;
+        let Workload { mix, pipeline, .. } = self.workload;
         if mix == Mix::MultiGet {
             self.output.extend_from_slice(b"get");
         }
         for _ in 0..pipeline {
-            let item = self.workload.items[self.next];
+            let key = key(self.workload.items[self.next]);
             let set = is_set(mix, self.next);
             self.next = (self.next + 1) % self.workload.items.len();
-            self.in_flight.push((item, set));
-            let key = key(item);
+            self.in_flight.push((key, set));
+            let sent = self.format.sent(&key);
             if set {
-                push_set(&mut self.output, &key, value_bytes);
+                self.format.push_set(&mut self.output, &key);
             } else if mix == Mix::MultiGet {
                 self.output.push(b' ');
-                self.output.extend_from_slice(&key);
+                self.output.extend_from_slice(sent);
             } else {
                 self.output.extend_from_slice(b"get ");
-                self.output.extend_from_slice(&key);
+                self.output.extend_from_slice(sent);
                 self.output.extend_from_slice(b"\r\n");
             }
         }
@@ -129,7 +139,7 @@ impl Connection {
 
     fn parse_single(&mut self, tally: &mut Tally) -> Result<bool> {
         while self.answered < self.in_flight.len() {
-            let (item, set) = self.in_flight[self.answered];
+            let (key, set) = self.in_flight[self.answered];
             if set {
                 if !self.take(b"STORED\r\n")? {
                     return Ok(false);
@@ -139,7 +149,7 @@ impl Connection {
                     return Ok(false);
                 }
                 tally.misses += 1;
-            } else if !self.take_hit(item, b"END\r\n")? {
+            } else if !self.take_hit(&key, b"END\r\n")? {
                 return Ok(false);
             }
             self.answered += 1;
@@ -161,15 +171,16 @@ impl Connection {
                 }
                 _ => {}
             }
-            let Some(name) = rest.get(6..6 + KEY_BYTES) else {
+            let Some(name) = rest.get(6..6 + self.workload.key_bytes) else {
                 return Ok(false);
             };
             // Hits come in the order of the keys; those that are passed over were missed.
             let skipped = self.in_flight[self.answered..]
                 .iter()
-                .position(|(item, _)| key(*item) == name);
+                .position(|(key, _)| self.format.sent(key) == name);
             let skipped = skipped.ok_or("a value that was not asked for")?;
-            if !self.take_hit(self.in_flight[self.answered + skipped].0, b"")? {
+            let key = self.in_flight[self.answered + skipped].0;
+            if !self.take_hit(&key, b"")? {
                 return Ok(false);
             }
             tally.misses += skipped as u64;
@@ -181,10 +192,10 @@ impl Connection {
         &self.input[self.parsed..self.received]
     }
 
-    fn take_hit(&mut self, item: u32, end: &[u8]) -> Result<bool> {
+    fn take_hit(&mut self, key: &Key, end: &[u8]) -> Result<bool> {
         let mut expected = std::mem::take(&mut self.expected);
         expected.clear();
-        push_hit(&mut expected, &key(item), self.workload.value_bytes);
+        self.format.push_hit(&mut expected, key);
         expected.extend_from_slice(end);
         let taken = self.take(&expected);
         self.expected = expected;
@@ -194,14 +205,15 @@ impl Connection {
     /// Takes exactly these bytes; `false` if they have not all arrived.
     fn take(&mut self, expected: &[u8]) -> Result<bool> {
         let rest = self.rest();
-        if rest.len() < expected.len() {
-            return Ok(false);
-        }
-        if &rest[..expected.len()] != expected {
-            let shown = String::from_utf8_lossy(&rest[..expected.len().min(80)]).into_owned();
+        let arrived = rest.len().min(expected.len());
+        if rest[..arrived] != expected[..arrived] {
+            let shown = String::from_utf8_lossy(&rest[..arrived.min(80)]).into_owned();
             return Err(format!("wrong reply: {shown:?}").into());
         }
-        self.parsed += expected.len();
+        if arrived < expected.len() {
+            return Ok(false);
+        }
+        self.parsed += arrived;
         Ok(true)
     }
 }

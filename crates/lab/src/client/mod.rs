@@ -3,6 +3,8 @@
 
 mod connection;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 pub(crate) use connection::Connection;
-pub(crate) use request::{Mix, Workload};
+pub(crate) use request::{KEY_BYTES_MAX, Mix, Workload};
 
 use crate::Result;
 
@@ -61,9 +63,20 @@ impl Client {
 
     /// Keeps every connection busy for `duration`, then waits for what is in flight.
     pub fn run(&mut self, duration: Duration) -> Result<Tally> {
+        let end = Instant::now() + duration;
+        self.run_while(|_, now| now < end)
+    }
+
+    /// The next operations of the workload, this many; with one connection and a multiple of
+    /// its pipeline exactly so many.
+    pub fn run_operations(&mut self, operations: u64) -> Result<Tally> {
+        self.run_while(|tally, _| tally.operations < operations)
+    }
+
+    /// Sends on every connection, and again whenever one is complete and `more` says so.
+    fn run_while(&mut self, more: impl Fn(&Tally, Instant) -> bool) -> Result<Tally> {
         let mut tally = Tally::default();
         let start = Instant::now();
-        let end = start + duration;
         for connection in &mut self.connections {
             connection.send(start)?;
         }
@@ -82,7 +95,7 @@ impl Client {
                 if !connection.receive(now, &mut tally)? {
                     continue;
                 }
-                if now < end {
+                if more(&tally, now) {
                     connection.send(now)?;
                 } else {
                     busy -= 1;

@@ -25,6 +25,32 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Adds what another run did.
+    pub fn add(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.wrong += other.wrong;
+    }
+
+    /// Fails when a value was wrong, or more than a tenth of what was asked for was missing:
+    /// a miss costs something else than a hit.
+    pub fn check(&self, name: &str) -> crate::Result<()> {
+        let asked = self.hits + self.misses;
+        if self.wrong > 0 {
+            return Err(format!("{name}: {} wrong values", self.wrong).into());
+        }
+        if self.misses * 10 > asked {
+            return Err(format!("{name}: {} of {asked} missing", self.misses).into());
+        }
+        Ok(())
+    }
+
+    /// Hits among the gets, in percent; `None` when nothing was asked for.
+    pub fn hit_percent(&self) -> Option<f64> {
+        let asked = self.hits + self.misses;
+        (asked > 0).then(|| self.hits as f64 / asked as f64 * 100.0)
+    }
+
     #[inline]
     fn count(&mut self, found: Option<u64>, expected: u64) {
         match found {
@@ -80,7 +106,7 @@ impl<const K: usize, const V: usize> ReplySink for Sink<'_, K, V> {
     #[inline]
     fn finish(&mut self, index: usize, outcome: Outcome) {
         let found = match outcome {
-            Outcome::Hit => Some(first_word(&self.value)),
+            Outcome::Hit => Some(first_word(std::hint::black_box(&self.value))),
             Outcome::Stored => return,
             _ => None,
         };
@@ -175,9 +201,7 @@ pub(crate) fn run_worker<const K: usize, const V: usize>(
             done: Done::default(),
         };
         worker.execute(&requests[..chunk.len()], 0, &mut sink);
-        total.hits += sink.done.hits;
-        total.misses += sink.done.misses;
-        total.wrong += sink.done.wrong;
+        total.add(sink.done);
     }
     total
 }
@@ -291,5 +315,59 @@ impl<const K: usize, const V: usize> Contender for QuickCache<K, V> {
             }
         }
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ITEMS: u32 = 1 << 12;
+
+    fn gets_find_what_sets_stored(contender: &mut dyn Contender) {
+        let (half, all): (Vec<_>, Vec<_>) = ((0..ITEMS / 2).collect(), (0..ITEMS).collect());
+        let sets: Vec<_> = half.iter().map(|item| item | SET).collect();
+        assert_eq!(contender.run(&sets), Done::default());
+        let done = contender.run(&all);
+        let name = contender.name();
+        assert_eq!(
+            (done.wrong, done.hits + done.misses),
+            (0, u64::from(ITEMS)),
+            "{name}"
+        );
+        // A full bucket of ours may have cost a few.
+        let found = u64::from(ITEMS / 2);
+        assert!(
+            (found * 95 / 100..=found).contains(&done.hits),
+            "{name}: {done:?}"
+        );
+    }
+
+    #[test]
+    fn every_contender_finds_what_it_was_given() {
+        gets_find_what_sets_stored(&mut Micanite::<8, 8>::new(ITEMS.into()).unwrap());
+        gets_find_what_sets_stored(&mut Micanite::<16, 64>::new(ITEMS.into()).unwrap());
+        gets_find_what_sets_stored(&mut Hashbrown::<16, 64>::new(ITEMS.into()));
+        gets_find_what_sets_stored(&mut QuickCache::<16, 64>::new(ITEMS.into()));
+    }
+
+    #[test]
+    fn all_hash_a_key_alike() {
+        let key: [u8; 16] = bytes(77);
+        let ours = KeyHash::of(&key, SEED).0;
+        assert_eq!(OneShotXxh3.hash_one(key), ours);
+    }
+
+    #[test]
+    fn wrong_values_and_many_misses_fail() {
+        let mut done = Done::default();
+        (0..10).for_each(|_| done.count(Some(1), 1));
+        done.count(None, 1);
+        assert!(done.check("x").is_ok());
+        done.count(None, 1);
+        assert!(done.check("x").is_err());
+        let mut done = Done::default();
+        done.count(Some(2), 1);
+        assert!(done.check("x").is_err());
     }
 }

@@ -29,11 +29,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut report = Report::new("engine");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
-    if system::may_be_real_time() {
-        system::make_real_time(std::process::id());
-    } else {
-        report.note("no real-time priority: not permitted; figures vary more");
-    }
+    options.common.take_priority(&mut report);
     system::pin(*cpus.last().unwrap_or(&0))?;
     throughput::run(options, &mut report)?;
     overhead::run(options, &mut report)?;

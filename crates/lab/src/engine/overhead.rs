@@ -1,4 +1,5 @@
-//! Memory beyond key and value, per item: fill beyond the brim, count, divide.
+//! Memory beyond key and value, per item: fill beyond the brim, count, divide. Beside memcached
+//! it is measured by the server's target.
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
         for hint_bytes in [key_bytes + value_bytes, Config::default().item_bytes_hint] {
             let case = format!("overhead {key_bytes}/{value_bytes}, --item-size {hint_bytes}");
             if options.common.wants(&case) {
+                eprintln!("{case}");
                 let (found, items) = fill_and_count(key_bytes, value_bytes, hint_bytes)?;
                 let payload = (found * (key_bytes + value_bytes)) as f64;
                 let overhead = (MEMORY_BYTES as f64 - payload) / found as f64;

@@ -2,20 +2,21 @@
 //! or hand it to the owner through a ring and wait for the reply.
 //!
 //! Two threads, each with pipelines of 32 requests on keys of both; a pipeline is done when all
-//! of its requests are. The ring comes in two forms: with threads that spin while they wait,
+//! of its requests are. Values are read and checked where the request is executed; over the ring
+//! only an acknowledgement comes back, which is less than a server would need. The ring comes in two forms: with threads that spin while they wait,
 //! which is the best it can be, and with threads that sleep and are woken through an eventfd, as
 //! workers in epoll are.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use micanite_engine::Worker;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::Options;
-use super::contenders::{SET, cache_of, run_worker};
+use super::contenders::{Done, SET, cache_of, run_worker};
 use crate::popularity::{Popularity, Random};
 use crate::report::Report;
 use crate::{Result, system};
@@ -41,11 +42,16 @@ pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Res
             report.note(format!("{case}: not measured, there is one CPU"));
             continue;
         }
+        let count = if options.common.quick {
+            1 << 20
+        } else {
+            4 << 20
+        };
         let (mut lock, mut spinning, mut sleeping) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..options.common.rounds() {
-            lock.push(measure(Way::Lock, set_percent, cpus, options)?);
-            spinning.push(measure(Way::SpinningRing, set_percent, cpus, options)?);
-            sleeping.push(measure(Way::SleepingRing, set_percent, cpus, options)?);
+            lock.push(measure(Way::Lock, set_percent, cpus, count)?);
+            spinning.push(measure(Way::SpinningRing, set_percent, cpus, count)?);
+            sleeping.push(measure(Way::SleepingRing, set_percent, cpus, count)?);
             eprint!("\r{case} round {}   ", round + 1);
         }
         eprintln!();
@@ -57,52 +63,32 @@ pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Res
 }
 
 /// Million operations per second of both threads together.
-fn measure(way: Way, set_percent: u64, cpus: &[usize], options: &Options) -> Result<f64> {
-    let count = if options.common.quick {
-        1 << 20
-    } else {
-        4 << 20
-    };
+fn measure(way: Way, set_percent: u64, cpus: &[usize], count: usize) -> Result<f64> {
     let lists = [1, 2].map(|seed| list(set_percent, count, seed));
     let threads = match way {
         Way::Lock => lock_threads()?,
         Way::SpinningRing => ring_threads(false)?,
         Way::SleepingRing => ring_threads(true)?,
     };
-    let ready = AtomicUsize::new(0);
-    let elapsed = std::thread::scope(|scope| {
+    let ready = &AtomicUsize::new(0);
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads = threads.into_iter().zip(&lists).zip(cpus);
         let handles: Vec<_> = threads
-            .into_iter()
-            .zip(&lists)
-            .zip(cpus)
-            .map(|((mut thread, list), cpu)| {
-                let ready = &ready;
-                scope.spawn(move || {
-                    let _ = system::pin(*cpu);
-                    ready.fetch_add(1, Ordering::AcqRel);
-                    while ready.load(Ordering::Acquire) < 2 {
-                        std::hint::spin_loop();
-                    }
-                    let start = Instant::now();
-                    thread.run(list);
-                    let elapsed = start.elapsed();
-                    // Serve the other until it is done as well.
-                    ready.fetch_add(1, Ordering::AcqRel);
-                    thread.wake_other();
-                    while ready.load(Ordering::Acquire) < 4 {
-                        thread.serve();
-                        thread.wait(|| ready.load(Ordering::Acquire) == 4);
-                    }
-                    elapsed
-                })
-            })
+            .map(|((thread, list), cpu)| scope.spawn(move || thread.take_part(list, *cpu, ready)))
             .collect();
-        handles
-            .into_iter()
-            .filter_map(|handle| handle.join().ok())
-            .max()
+        handles.into_iter().map(|handle| handle.join()).collect()
     });
-    let elapsed = elapsed.ok_or("a thread of the write path died")?;
+    let (mut elapsed, mut done) = (Duration::ZERO, Done::default());
+    for result in results {
+        let (own_elapsed, own_done) = result.map_err(|_| "a thread of the write path died")??;
+        elapsed = elapsed.max(own_elapsed);
+        done.add(own_done);
+    }
+    let gets = lists.iter().flatten().filter(|item| **item & SET == 0);
+    if done.hits + done.misses + done.wrong != gets.count() as u64 {
+        return Err("write path: a request was lost or executed twice".into());
+    }
+    done.check("write path")?;
     Ok(2.0 * count as f64 / elapsed.as_secs_f64() / 1e6)
 }
 
@@ -120,6 +106,8 @@ fn list(set_percent: u64, count: usize, seed: u64) -> Vec<u32> {
 /// One of the two threads.
 struct Thread {
     worker: Worker,
+    /// What the requests that were executed here did.
+    done: Done,
     rings: Option<Rings>,
 }
 
@@ -148,10 +136,12 @@ fn lock_threads() -> Result<[Thread; 2]> {
     Ok([
         Thread {
             worker: first,
+            done: Done::default(),
             rings: None,
         },
         Thread {
             worker: second,
+            done: Done::default(),
             rings: None,
         },
     ])
@@ -183,6 +173,7 @@ fn ring_threads(sleeping: bool) -> Result<[Thread; 2]> {
         let bells = sleeping.then_some(pair);
         Ok(Thread {
             worker,
+            done: Done::default(),
             rings: Some(Rings {
                 me,
                 ask,
@@ -208,10 +199,42 @@ fn fill(worker: &mut Worker, wanted: impl Fn(u32) -> bool) {
 }
 
 impl Thread {
+    /// Begins with the other, runs the list, and serves the other until it is done as well.
+    fn take_part(
+        mut self,
+        list: &[u32],
+        cpu: usize,
+        ready: &AtomicUsize,
+    ) -> std::result::Result<(Duration, Done), String> {
+        // Whoever fails must not leave the other waiting.
+        let pinned = system::pin(cpu).map_err(|error| format!("cannot pin to {cpu}: {error}"));
+        ready.fetch_add(1, Ordering::AcqRel);
+        while ready.load(Ordering::Acquire) < 2 {
+            std::hint::spin_loop();
+        }
+        let start = Instant::now();
+        self.run(list);
+        let elapsed = start.elapsed();
+        ready.fetch_add(1, Ordering::AcqRel);
+        self.wake_other();
+        while ready.load(Ordering::Acquire) < 4 {
+            self.serve();
+            self.wait(|| ready.load(Ordering::Acquire) == 4);
+        }
+        pinned?;
+        Ok((elapsed, self.done))
+    }
+
+    /// Executes requests here.
+    fn execute(&mut self, operations: &[u32]) {
+        self.done
+            .add(run_worker::<8, 8>(&mut self.worker, operations));
+    }
+
     fn run(&mut self, list: &[u32]) {
         for pipeline in list.chunks(PIPELINE) {
             match &self.rings {
-                None => drop(run_worker::<8, 8>(&mut self.worker, pipeline)),
+                None => self.execute(pipeline),
                 Some(rings) => {
                     let me = rings.me;
                     self.run_pipeline(pipeline, me);
@@ -237,7 +260,7 @@ impl Thread {
             }
         }
         self.wake_other();
-        run_worker::<8, 8>(&mut self.worker, &mine[..own]);
+        self.execute(&mine[..own]);
         while outstanding > 0 {
             self.serve();
             self.wait(|| false);
@@ -259,7 +282,8 @@ impl Thread {
             asked[count] = operation;
             count += 1;
         }
-        run_worker::<8, 8>(&mut self.worker, &asked[..count]);
+        self.execute(&asked[..count]);
+        let Some(rings) = &mut self.rings else { return };
         for operation in &asked[..count] {
             while rings.reply.push(u64::from(*operation)).is_err() {
                 std::hint::spin_loop();
@@ -290,5 +314,21 @@ impl Thread {
             let _ = own.event.read();
         }
         own.sleeping.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_executes_every_request_once() {
+        // Two threads that wait for each other by spinning need a CPU each.
+        let cpus = system::allowed_cpus();
+        let cpus = [cpus[0], cpus[cpus.len() - 1]];
+        let count = if cpus[0] == cpus[1] { 64 } else { 8192 };
+        for way in [Way::Lock, Way::SpinningRing, Way::SleepingRing] {
+            assert!(measure(way, 50, &cpus, count).unwrap() > 0.0);
+        }
     }
 }

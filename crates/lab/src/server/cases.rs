@@ -58,10 +58,10 @@ pub(crate) fn all(common: &Common) -> Vec<Case> {
         large_r(case("4 connections, pipelines of 32 SETs", 4, 32, SETS)),
         case("4 connections, multi-get of 10", 4, 10, Mix::MultiGet),
         case("4 connections, multi-get of 100", 4, 100, Mix::MultiGet),
-        Case {
+        large_r(Case {
             value_bytes: 1024,
             ..case("4 connections, pipelines of 32 GETs of 1 KiB", 4, 32, GETS)
-        },
+        }),
     ];
     cases
         .into_iter()

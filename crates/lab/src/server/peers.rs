@@ -1,22 +1,17 @@
 //! Servers under test: started pinned, ended by their process id, also on error.
 
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::{Result, system};
-
-/// Where a server runs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Priority {
-    pub cpu: usize,
-    pub real_time: bool,
-}
+use crate::{Result, launch};
 
 /// A running server.
 pub(crate) struct Peer {
@@ -25,6 +20,7 @@ pub(crate) struct Peer {
     pub version: String,
     pub address: SocketAddr,
     child: Child,
+    log: PathBuf,
 }
 
 impl Drop for Peer {
@@ -48,67 +44,40 @@ impl Peer {
     }
 
     /// Our server with one worker.
-    pub fn micanite(binary: &Path, flags: &[&str], priority: Priority) -> Result<Self> {
-        let mut command = Command::new(binary);
-        command
-            .args(["serve", "-t", "1", "-l", "127.0.0.1"])
-            .args(flags);
-        Self::start("micanite", command, priority)
+    pub fn micanite(binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {
+        let always = ["serve", "-t", "1", "-l", "127.0.0.1"];
+        Self::start("micanite", binary, &[&always, flags].concat(), cpu)
     }
 
     /// memcached with one worker.
-    pub fn memcached(binary: &Path, flags: &[&str], priority: Priority) -> Result<Self> {
-        let mut command = Command::new(binary);
-        command.args([
-            "-t",
-            "1",
-            "-l",
-            "127.0.0.1",
-            "-U",
-            "0",
-            "-m",
-            "2048",
-            "-u",
-            "root",
-        ]);
-        Self::start(
-            "memcached",
-            {
-                command.args(flags);
-                command
-            },
-            priority,
-        )
+    pub fn memcached(binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {
+        let always = ["-t", "1", "-l", "127.0.0.1", "-U", "0", "-u", "root"];
+        Self::start("memcached", binary, &[&always, flags].concat(), cpu)
     }
 
-    fn start(name: &'static str, mut command: Command, priority: Priority) -> Result<Self> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-            .local_addr()?
-            .port();
-        command
-            .args(["-p", &port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        // Children inherit where they run.
-        let own = system::allowed_cpus();
-        system::pin(priority.cpu)?;
-        let child = command.spawn();
-        system::pin(own[own.len() - 1])?;
-        let child = child.map_err(|error| {
-            format!("cannot start {program}: {error}; `make bench` builds and fetches both servers")
-        })?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    fn start(name: &'static str, binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {
+        let any_port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = any_port.local_addr()?;
+        drop(any_port);
+        let port = address.port().to_string();
+        let mut command = vec![OsString::from(binary)];
+        command.extend(flags.iter().chain(&["-p", &port]).map(OsString::from));
+        let log = Path::new("target/bench").join(format!("{name}.log"));
+        std::fs::create_dir_all("target/bench")?;
+        let file = File::create(&log)?;
+        let child = launch::command(cpu, &command)?
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()?;
         let mut peer = Self {
             name,
             version: String::new(),
             address,
             child,
+            log,
         };
         peer.version = format!("{name} {}", peer.wait_until_ready()?);
-        if priority.real_time {
-            system::make_real_time(peer.pid());
-        }
         Ok(peer)
     }
 
@@ -117,14 +86,18 @@ impl Peer {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(status) = self.child.try_wait()? {
-                return Err(format!("{} ended at its start: {status}", self.name).into());
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                let (name, said) = (self.name, said.trim_end());
+                return Err(format!("{name} ended at its start ({status}): {said}").into());
             }
             match TcpStream::connect(self.address)
                 .map_err(Into::into)
                 .and_then(version)
             {
                 Ok(version) => return Ok(version),
-                Err(error) if Instant::now() > end => return Err(error),
+                Err(error) if Instant::now() > end => {
+                    return Err(format!("{} does not answer: {error}", self.name).into());
+                }
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
         }
@@ -141,4 +114,32 @@ fn version(mut stream: TcpStream) -> Result<String> {
         .strip_prefix("VERSION ")
         .ok_or("no version in the reply")?;
     Ok(version.to_owned())
+}
+
+/// Where `make bench` puts the memcached of Debian's stable and unstable suites.
+const UNPACKED: [&str; 2] = [
+    "target/peers/bin/memcached",
+    "target/peers/bin/memcached-current",
+];
+
+/// The binaries of memcached to stand beside: those asked for, else those that were unpacked,
+/// else the one of the search path.
+pub(crate) fn memcacheds(asked_for: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if let Some(missing) = asked_for.iter().find(|binary| !binary.exists()) {
+        return Err(format!("there is no {}", missing.display()).into());
+    }
+    if !asked_for.is_empty() {
+        return Ok(asked_for.to_vec());
+    }
+    let mut found: Vec<_> = UNPACKED.map(PathBuf::from).into();
+    found.retain(|binary| binary.exists());
+    if found.is_empty() {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let mut binaries = std::env::split_paths(&folders).map(|folder| folder.join("memcached"));
+        found.extend(binaries.find(|binary| binary.is_file()));
+    }
+    if found.is_empty() {
+        return Err("no memcached to stand beside: `make bench-server` unpacks it".into());
+    }
+    Ok(found)
 }

@@ -1,0 +1,48 @@
+//! Starts a server in the place of this process: pinned, and ended by the kernel when the
+//! benchmark ends in whatever way.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use clap::Args;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+
+use crate::{Result, system};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The CPU
+    #[arg(long)]
+    cpu: usize,
+    /// The process that must not be survived
+    #[arg(long)]
+    parent: i32,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// A command that starts `command` through [`run`].
+pub(crate) fn command(cpu: usize, command: &[OsString]) -> Result<Command> {
+    let mut launcher = Command::new(std::env::current_exe()?);
+    launcher
+        .args(["launch", "--cpu", &cpu.to_string()])
+        .args(["--parent", &std::process::id().to_string(), "--"])
+        .args(command);
+    Ok(launcher)
+}
+
+/// Becomes the program; returns only if it cannot.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    set_pdeathsig(Signal::SIGTERM)?;
+    if getppid() != Pid::from_raw(options.parent) {
+        return Err("the benchmark has ended before its server began".into());
+    }
+    system::pin(options.cpu)?;
+    let (program, arguments) = options.command.split_first().ok_or("no program")?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(format!("cannot start {}: {error}", program.display()).into())
+}
