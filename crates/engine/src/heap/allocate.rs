@@ -1,0 +1,91 @@
+//! Allocate and free.
+
+use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, FREE_UNITS, Heap, PREVIOUS_FREE};
+
+impl Heap<'_> {
+    /// A block of at least `units` words, from the smallest free block that is large enough. Its
+    /// header is set to its size, which may be a little more than what was asked for: what is
+    /// left over stays with the block when it is too small for a block. The rest of its words
+    /// are as they were. `None`, and nothing changes, when no free block is large enough or
+    /// `units` is more than the largest block.
+    #[inline]
+    pub(crate) fn allocate(&self, units: usize) -> Option<usize> {
+        let units = units.max(BLOCK_UNITS_MIN);
+        let (block, class) = if units <= self.units_exact {
+            let class = self.class_with_blocks(units)?;
+            (self.head(class), class)
+        } else {
+            self.first_fit(units)?
+        };
+        let whole = self.free_block_units(block);
+        let rest = whole - units;
+        if rest < BLOCK_UNITS_MIN {
+            self.unlink(block, whole);
+            let next = block + whole;
+            self.store(next, self.load(next) & !PREVIOUS_FREE);
+            self.store(block, whole as u64);
+            self.units_free_sub(whole);
+        } else {
+            let remainder = block + units;
+            if self.class(rest) == class {
+                self.replace(block, remainder, class);
+            } else {
+                self.unlink(block, whole);
+                self.push(remainder, rest);
+            }
+            self.tag_free(remainder, rest);
+            self.store(block, units as u64);
+            self.units_free_sub(units);
+        }
+        Some(block)
+    }
+
+    /// A block for a size without a class of its own, and its class: the first that is large
+    /// enough in the class of the size, where some are too small, or any of a larger class.
+    #[cold]
+    fn first_fit(&self, units: usize) -> Option<(usize, usize)> {
+        if units > self.units_max {
+            return None;
+        }
+        let class = self.class(units);
+        let mut candidate = self.has_blocks(class).then(|| self.head(class));
+        while let Some(block) = candidate {
+            if self.free_block_units(block) >= units {
+                return Some((block, class));
+            }
+            candidate = self.next(block);
+        }
+        let class = self.class_with_blocks(class + 1)?;
+        Some((self.head(class), class))
+    }
+
+    /// Gives a block back, together with its free neighbours one free block. Panics when the
+    /// block is free already.
+    #[inline]
+    pub(crate) fn free(&self, position: usize) {
+        let header = self.load(position);
+        assert!(header & FREE == 0, "block {position} is free already");
+        let units = (header & ALLOCATED_UNITS) as usize;
+        let (mut first, mut end) = (position, position + units);
+        let next = self.load(end);
+        if next & FREE != 0 {
+            let next_units = (next & FREE_UNITS) as usize;
+            self.unlink(end, next_units);
+            end += next_units;
+        } else {
+            self.store(end, next | PREVIOUS_FREE);
+        }
+        if header & PREVIOUS_FREE != 0 {
+            let previous_units = self.load(position - 1) as usize;
+            first -= previous_units;
+            self.unlink(first, previous_units);
+        }
+        self.push(first, end - first);
+        self.tag_free(first, end - first);
+        if first != position {
+            // Inside of a free block now; a second free of it is still noticed.
+            self.store(position, header | FREE);
+        }
+        self.units_free_add(units);
+    }
+}
