@@ -1,32 +1,53 @@
-//! A cache: its partitions, and the handles of the workers that may use them.
+//! A cache: its partitions, who may use them, and the handles of the workers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use micanite_memory::Pages;
-use micanite_memory::sync::{AtomicBool, AtomicU32, Ordering};
+use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
 use micanite_wire::hash::KeyHash;
 
+use crate::access::{Access, Epochs, Route};
 use crate::config::Config;
+use crate::delegate::Mailboxes;
 use crate::error::CreateError;
 use crate::layout::Layout;
-use crate::limits::BATCH_REQUESTS_MAX;
 use crate::partition::Partition;
-use crate::pipeline::{Access, Exclusive, Shared};
-use crate::request::{ReplySink, Request};
 use crate::stats::Stats;
+use crate::worker::Worker;
+use crate::writer::Writer;
 
-/// An in-memory cache, to be shared in an [`Arc`]. Requests go through [`Worker`]s.
-#[derive(Debug)]
+/// Wakes the worker of a number from its sleep.
+pub(crate) type Waker = Box<dyn Fn(usize) + Send + Sync>;
+
+/// An in-memory cache or store, to be shared in an [`Arc`]. Requests go through [`Worker`]s.
 pub struct Cache {
-    partitions: Box<[Partition]>,
-    partition_bits: u32,
+    pub(crate) partitions: Box<[Partition]>,
+    pub(crate) partition_bits: u32,
     seed: u64,
     layout: Layout,
     /// Worker handles not handed out yet.
-    handles_free: Box<[AtomicBool]>,
+    pub(crate) handles_free: Box<[AtomicBool]>,
+    pub(crate) epochs: Epochs,
+    pub(crate) mailboxes: Mailboxes,
+    pub(crate) waker: OnceLock<Waker>,
+    /// Requests that each worker executed, by partition; none with one worker.
+    pub(crate) loads: Box<[Box<[AtomicU64]>]>,
+    /// Held while routes change.
+    changing: Mutex<()>,
+    /// Changes of routes.
+    generation: AtomicU64,
     /// The second of a flush to come, 0 = none.
-    flush_due_s: AtomicU32,
-    prefetch: AtomicBool,
+    pub(crate) flush_due_s: AtomicU32,
+    pub(crate) prefetch_on: AtomicBool,
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Cache")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Cache {
@@ -44,15 +65,34 @@ impl Cache {
         Ok(Self::of(partitions, layout, config))
     }
 
-    fn of(partitions: Box<[Partition]>, layout: Layout, config: &Config) -> Self {
+    pub(crate) fn of(partitions: Box<[Partition]>, layout: Layout, config: &Config) -> Self {
+        let workers = config.workers;
+        for (number, partition) in partitions.iter().enumerate() {
+            let owner = number % workers;
+            let access = if workers == 1 {
+                Access::Erew
+            } else {
+                config.access
+            };
+            partition.route.set(Route { access, owner });
+        }
+        let loads = |_| partitions.iter().map(|_| AtomicU64::new(0)).collect();
         Self {
             partition_bits: partitions.len().ilog2(),
-            partitions,
             seed: config.seed,
             layout,
-            handles_free: (0..config.workers).map(|_| AtomicBool::new(true)).collect(),
+            handles_free: (0..workers).map(|_| AtomicBool::new(true)).collect(),
+            epochs: Epochs::new(workers),
+            mailboxes: Mailboxes::new(workers),
+            waker: OnceLock::new(),
+            loads: (0..if workers > 1 { workers } else { 0 })
+                .map(loads)
+                .collect(),
+            changing: Mutex::new(()),
+            generation: AtomicU64::new(0),
             flush_due_s: AtomicU32::new(0),
-            prefetch: AtomicBool::new(true),
+            prefetch_on: AtomicBool::new(true),
+            partitions,
         }
     }
 
@@ -67,9 +107,7 @@ impl Cache {
         };
         let sizes = Layout {
             partitions: 1 << layout.partition_bits,
-            index_bytes: 0,
-            log_bytes: (layout.log_units as usize * 8) << layout.partition_bits,
-            buckets: (layout.buckets as usize) << layout.partition_bits,
+            partition_bytes: layout.region_words as usize * 8,
             value_bytes_max: config.value_bytes_max,
         };
         Arc::new(Self::of(
@@ -79,21 +117,57 @@ impl Cache {
         ))
     }
 
+    /// Units of the largest free block and of all, in the first partition of a store, for tests.
+    #[cfg(test)]
+    pub(crate) fn heap_units(&self) -> (usize, usize) {
+        let heap = self.partitions[0].heap();
+        (heap.units_largest(), heap.units_free())
+    }
+
+    /// Counts the items that the index leads to, for tests.
+    #[cfg(test)]
+    pub(crate) fn items_in_index(&self) -> u64 {
+        let in_partition = |partition: &Partition| {
+            let buckets = (0..partition.buckets())
+                .flat_map(|number| partition.chain(partition.main_bucket(number)));
+            let entries = buckets.flat_map(|bucket| bucket.entries());
+            let placed = entries.filter(|entry| {
+                let place = partition.place(crate::index::entry::Entry(*entry));
+                place.is_some_and(|place| {
+                    !partition.is_flushed_from_store(&place, partition.header(place.position))
+                })
+            });
+            placed.count() as u64
+        };
+        self.partitions.iter().map(in_partition).sum()
+    }
+
     /// The handle of a worker, 0 to `workers - 1`. Each is given once: `None` afterwards, and
     /// for numbers out of range.
     pub fn worker(self: &Arc<Self>, number: usize) -> Option<Worker> {
         let free = self.handles_free.get(number)?;
-        free.swap(false, Ordering::AcqRel).then(|| Worker {
-            cache: Arc::clone(self),
-            number,
-            exclusive: self.handles_free.len() == 1,
-        })
+        free.swap(false, Ordering::AcqRel)
+            .then(|| Worker::new(Arc::clone(self), number))
+    }
+
+    /// Sets what wakes a sleeping worker, so that workers can ask the owners of partitions that
+    /// are not theirs. Once; every worker has to call [`Worker::execute`], [`Worker::maintain`]
+    /// or [`Worker::serve`] soon after it was woken.
+    pub fn set_waker(&self, wake: impl Fn(usize) + Send + Sync + 'static) {
+        // A second one is ignored: the first is in use already.
+        let _ = self.waker.set(Box::new(wake));
     }
 
     /// The hash of a key, under this cache's seed.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         KeyHash::of(key, self.seed)
+    }
+
+    /// The partition of a key.
+    #[inline]
+    pub fn partition_of(&self, hash: KeyHash) -> usize {
+        hash.partition(self.partition_bits)
     }
 
     /// The sizes of this cache.
@@ -107,19 +181,13 @@ impl Cache {
         self.layout.value_bytes_max
     }
 
-    /// The least of the pages that were got for index and log, of all partitions.
-    pub fn pages(&self) -> (Pages, Pages) {
-        let of = |pages: fn(&Partition) -> Pages| {
-            self.partitions
-                .iter()
-                .map(pages)
-                .max()
-                .unwrap_or(Pages::Small)
-        };
-        (
-            of(|partition| partition.index.pages()),
-            of(|partition| partition.log.pages()),
-        )
+    /// The least of the pages that were got, of all partitions.
+    pub fn pages(&self) -> Pages {
+        let pages = self
+            .partitions
+            .iter()
+            .map(|partition| partition.region.pages());
+        pages.max().unwrap_or(Pages::Small)
     }
 
     /// Counters and levels over all partitions. They are read while they change.
@@ -131,140 +199,118 @@ impl Cache {
         total
     }
 
-    /// Puts huge pages under one partition's log as far as it has been used, or (`all`) under
-    /// all of index and log, touching them. For a background thread: it may take milliseconds
-    /// per 2 MiB, and workers go on meanwhile.
-    pub fn collapse_pages(&self, all: bool) {
+    /// Touches all memory, with huge pages where they can be had: for benchmarks, and for users
+    /// who want no page faults later.
+    pub fn populate(&self) {
         for partition in &self.partitions {
-            let layout = &partition.layout;
-            let log_bytes = layout.log_units as usize * 8;
-            if all {
-                partition.index.collapse(0, partition.index.words() * 8);
-                partition.log.collapse(0, log_bytes);
-            } else {
-                partition.collapse_used_log();
-            }
+            partition.region.populate();
         }
     }
 
     /// Whether batches prefetch: for benchmarks.
     pub fn set_prefetch(&self, on: bool) {
-        self.prefetch.store(on, Ordering::Relaxed);
+        self.prefetch_on.store(on, Ordering::Relaxed);
+    }
+
+    /// Mode and owner of a partition; `None` if there is no such partition.
+    pub fn route(&self, partition: usize) -> Option<Route> {
+        self.partitions
+            .get(partition)
+            .map(|partition| partition.route.load())
+    }
+
+    /// How often routes have changed.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Changes mode and owner of a partition while requests run: returns when it is done. Not to
+    /// be called from within a [`crate::ReplySink`].
+    ///
+    /// # Errors
+    /// There is no such partition, or no such worker.
+    pub fn set_route(&self, partition: usize, route: Route) -> Result<(), RouteError> {
+        let workers = self.handles_free.len();
+        if route.owner >= workers {
+            return Err(RouteError::NoSuchWorker { workers });
+        }
+        let partitions = self.partitions.len();
+        let Some(of) = self.partitions.get(partition) else {
+            return Err(RouteError::NoSuchPartition { partitions });
+        };
+        let _changing = self
+            .changing
+            .lock()
+            .unwrap_or_else(|held| held.into_inner());
+        of.route.change(route, &self.epochs, || {});
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Runs something with the right to write a partition, whoever owns it, by sharing it for
+    /// the moment. `idle` is called while it waits.
+    pub(crate) fn alone<R>(
+        &self,
+        partition: usize,
+        now_s: u32,
+        mut idle: impl FnMut(),
+        run: impl FnOnce(&Writer<'_>) -> R,
+    ) -> R {
+        let partition = &self.partitions[partition];
+        let _changing = loop {
+            if let Ok(guard) = self.changing.try_lock() {
+                break guard;
+            }
+            idle();
+            yield_now();
+        };
+        let route = partition.route.load();
+        let shared = Route {
+            access: Access::Crcw,
+            ..route
+        };
+        partition.route.change(shared, &self.epochs, &mut idle);
+        let result = run(&partition.writer(now_s));
+        partition.route.change(route, &self.epochs, &mut idle);
+        result
     }
 
     #[inline]
     pub(crate) fn partition(&self, hash: KeyHash) -> &Partition {
         &self.partitions[hash.partition(self.partition_bits)]
     }
-
-    /// Flushes every partition.
-    fn flush_now<A: Access>(&self) {
-        for partition in &self.partitions {
-            A::writer(partition).flush();
-        }
-    }
 }
 
-/// The right to execute requests, as one of the workers that the cache was made for. One per
-/// thread; with one worker alone it owns every partition.
-#[derive(Debug)]
-pub struct Worker {
-    cache: Arc<Cache>,
-    number: usize,
-    exclusive: bool,
+/// A route that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteError {
+    /// Partitions are numbered from 0 to one less than this.
+    NoSuchPartition {
+        /// How many there are.
+        partitions: usize,
+    },
+    /// Workers are numbered from 0 to one less than this.
+    NoSuchWorker {
+        /// How many there are.
+        workers: usize,
+    },
 }
 
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.cache.handles_free[self.number].store(true, Ordering::Release);
-    }
-}
-
-impl Worker {
-    /// The cache.
-    #[inline]
-    pub fn cache(&self) -> &Cache {
-        &self.cache
-    }
-
-    /// Starts loading the bucket of a key: a hint, worth giving as soon as the hash is known.
-    #[inline]
-    pub fn prefetch(&self, hash: KeyHash) {
-        self.cache.partition(hash).bucket(hash).prefetch();
-    }
-
-    /// Executes requests in their order. Returns how many: fewer than given only when
-    /// [`ReplySink::reserve`] had no room for the next one, which then has had no effect.
-    ///
-    /// `now_s` is on the same clock as the expiries.
-    ///
-    /// # Panics
-    /// With more than [`BATCH_REQUESTS_MAX`] requests.
-    #[inline]
-    pub fn execute<S: ReplySink>(
-        &mut self,
-        batch: &[Request<'_>],
-        now_s: u32,
-        sink: &mut S,
-    ) -> usize {
-        assert!(batch.len() <= BATCH_REQUESTS_MAX);
-        self.flush_if_due(now_s);
-        let prefetch = self.cache.prefetch.load(Ordering::Relaxed);
-        if self.exclusive {
-            self.cache.run::<Exclusive, S>(batch, now_s, sink, prefetch)
-        } else {
-            self.cache.run::<Shared, S>(batch, now_s, sink, prefetch)
-        }
-    }
-
-    /// Bounded housekeeping for this worker's share of the partitions: removes some of what has
-    /// expired. To be called every 10 to 100 milliseconds.
-    pub fn maintain(&mut self, now_s: u32) {
-        self.flush_if_due(now_s);
-        let share = self.cache.handles_free.len();
-        for partition in self
-            .cache
-            .partitions
-            .iter()
-            .skip(self.number)
-            .step_by(share)
-        {
-            if self.exclusive {
-                Exclusive::writer(partition).sweep(now_s);
-            } else {
-                Shared::writer(partition).sweep(now_s);
+impl std::fmt::Display for RouteError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoSuchPartition { partitions } => {
+                write!(
+                    formatter,
+                    "no such partition: they are 0 to {}",
+                    partitions - 1
+                )
+            }
+            Self::NoSuchWorker { workers } => {
+                write!(formatter, "no such worker: they are 0 to {}", workers - 1)
             }
         }
     }
-
-    /// Makes everything stored until the second `at_s` unreachable, now if that has come
-    /// (`at_s <= now_s`). A later call replaces one that is still to come.
-    pub fn flush_all(&mut self, at_s: u32, now_s: u32) {
-        self.cache.flush_due_s.store(at_s.max(1), Ordering::Relaxed);
-        self.flush_if_due(now_s);
-    }
-
-    #[inline]
-    fn flush_if_due(&mut self, now_s: u32) {
-        let due_s = self.cache.flush_due_s.load(Ordering::Relaxed);
-        if due_s != 0 && due_s <= now_s {
-            self.flush(due_s);
-        }
-    }
-
-    #[cold]
-    fn flush(&mut self, due_s: u32) {
-        let due = &self.cache.flush_due_s;
-        if due
-            .compare_exchange(due_s, 0, Ordering::AcqRel, Ordering::Relaxed)
-            .is_err()
-        {
-            return; // another worker has just done it
-        }
-        if self.exclusive {
-            self.cache.flush_now::<Exclusive>();
-        } else {
-            self.cache.flush_now::<Shared>();
-        }
-    }
 }
+
+impl std::error::Error for RouteError {}

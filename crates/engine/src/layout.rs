@@ -1,32 +1,33 @@
-//! How the memory of a cache is split: partitions, and index and log in each.
+//! How the memory of a cache is split into partitions. Within a partition index and items share
+//! the memory as they come.
 
-use crate::config::Config;
+use crate::config::{Config, Semantics};
 use crate::error::CreateError;
+use crate::heap::Heap;
 use crate::limits::{
-    BUCKET_ENTRIES, HUGE_LOG_BYTES_MIN, IMAGE_HEADER_WORDS, KEY_BYTES_MAX, MEMORY_BYTES_MIN,
-    OFFSET_BITS, PARTITION_ITEMS_MIN, PARTITION_LOG_BYTES_MIN, VALUE_BYTES_MAX,
-    VALUE_BYTES_MAX_MIN,
+    BUCKET_ENTRIES, BUCKET_WORDS, IMAGE_HEADER_WORDS, INDEX_LOAD_SIXTEENTHS, KEY_BYTES_MAX,
+    MEMORY_BYTES_MIN, OFFSET_BITS, PARTITION_BYTES_MAX, PARTITION_BYTES_MIN, PARTITION_ITEMS_MIN,
+    VALUE_BYTES_MAX, VALUE_BYTES_MAX_MIN,
 };
 use crate::log::item::Shape;
 use crate::partition::PartitionLayout;
 use micanite_memory::{HUGE_PAGE_BYTES, PAGE_BYTES};
 use micanite_wire::hash::PARTITION_BITS;
 
-/// Entries of the index per expected item, in percent: a load of 0.6, at which full buckets cost
-/// about 3 % of the items (a load of 0.5, 0.7, 1.0: 1.2, 4.7, 14.9 %).
-const ENTRIES_PER_ITEM_PERCENT: usize = 167;
+/// A partition of this size or more is a multiple of a huge page.
+const HUGE_PARTITION_BYTES_MIN: usize = 32 << 20;
+/// Without a hint the index begins with one bucket for this much memory, and grows from there.
+const BYTES_PER_BUCKET: usize = 8192;
+/// The index leaves this part of a partition to items, in percent.
+const DATA_PERCENT_MIN: usize = 50;
 
 /// Sizes derived from a [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Partitions, a power of two.
     pub partitions: usize,
-    /// Bytes of all indexes, header pages included.
-    pub index_bytes: usize,
-    /// Bytes of all logs.
-    pub log_bytes: usize,
-    /// Buckets of all indexes, each of 64 bytes and 7 entries.
-    pub buckets: usize,
+    /// Bytes of each, index and header included.
+    pub partition_bytes: usize,
     /// The longest value taken.
     pub value_bytes_max: usize,
 }
@@ -35,47 +36,77 @@ impl Layout {
     /// Splits the memory.
     ///
     /// # Errors
-    /// Sizes out of range, and memory too small for the largest item twice.
+    /// Sizes out of range, and memory too small for the largest item a few times.
     pub fn of(config: &Config) -> Result<Self, CreateError> {
         check(config)?;
         let item_bytes = item_bytes_max(config.value_bytes_max);
-        let log_bytes = config.memory_bytes - index_share(config, config.memory_bytes);
-        let least = PARTITION_LOG_BYTES_MIN.max(PARTITION_ITEMS_MIN * item_bytes);
-        let wanted = (4 * config.workers).min(log_bytes / least).max(1);
-        let partitions = (1 << wanted.ilog2()).min(1 << PARTITION_BITS);
-
-        let memory_bytes = config.memory_bytes / partitions;
-        let (index_bytes, log_bytes) = split(config, memory_bytes);
-        if log_bytes < 2 * item_bytes {
+        let least = PARTITION_BYTES_MIN.max(PARTITION_ITEMS_MIN * item_bytes);
+        let wanted = (4 * config.workers).min(config.memory_bytes / least).max(1);
+        let least = config.memory_bytes.div_ceil(PARTITION_BYTES_MAX);
+        let partitions = (1 << wanted.ilog2()).max(least.next_power_of_two());
+        let partition_bytes = whole_pages(config.memory_bytes / partitions);
+        let layout = Self {
+            partitions,
+            partition_bytes,
+            value_bytes_max: config.value_bytes_max,
+        };
+        let partition = layout.partition(config, 0);
+        if partition.data_units_min * 9 / 10 < partition.item_units_max
+            || partitions > 1 << PARTITION_BITS
+        {
             return Err(CreateError::new(format!(
-                "{} bytes of memory hold a log of {log_bytes} bytes, too small for values of {} bytes: \
-                 more memory, or a smaller largest value",
+                "{} bytes of memory are too small for values of {} bytes: more memory, or a \
+                 smaller largest value",
                 config.memory_bytes, config.value_bytes_max
             )));
         }
-        let buckets = (index_bytes - IMAGE_HEADER_WORDS * 8) / 64;
-        Ok(Self {
-            partitions,
-            index_bytes: partitions * index_bytes,
-            log_bytes: partitions * log_bytes,
-            buckets: partitions * buckets,
-            value_bytes_max: config.value_bytes_max,
-        })
+        Ok(layout)
     }
 
     pub(crate) fn partition(&self, config: &Config, number: usize) -> PartitionLayout {
-        let log_bytes = (self.log_bytes / self.partitions) as u64;
+        let item_units_max = item_bytes_max(self.value_bytes_max) as u64 / 8;
+        let state_words = match config.semantics {
+            Semantics::Cache => 0,
+            Semantics::Store => Heap::state_words(item_units_max as usize),
+        };
+        let data_bytes = self
+            .partition_bytes
+            .saturating_sub((IMAGE_HEADER_WORDS + state_words) * 8);
         PartitionLayout {
             number,
             partition_bits: self.partitions.ilog2(),
             seed: config.seed,
-            buckets: (self.buckets / self.partitions) as u64,
-            log_units: log_bytes / 8,
-            item_units_max: item_bytes_max(self.value_bytes_max) as u64 / 8,
+            semantics: config.semantics,
+            policy: config.eviction.policy(),
+            region_words: (self.partition_bytes / 8) as u64,
+            buckets: buckets(config, data_bytes),
+            data_units_min: (data_bytes / 100 * DATA_PERCENT_MIN / 8) as u64,
+            item_units_max,
             offset_bits: OFFSET_BITS,
-            reinsert_distance_units: config.eviction.reinsert_distance_bytes(log_bytes) / 8,
+            namespace_delimiter: config.namespace_delimiter,
         }
     }
+}
+
+/// Main buckets at first.
+fn buckets(config: &Config, data_bytes: usize) -> u64 {
+    let bytes_per_bucket = config
+        .item_bytes_hint
+        .map_or(BYTES_PER_BUCKET, |item_bytes| {
+            // Header and rounding of the items that a bucket has, and the bucket with its spare.
+            let items = BUCKET_ENTRIES * INDEX_LOAD_SIXTEENTHS as usize / 16;
+            (item_bytes + 16) / 8 * 8 * items + BUCKET_WORDS * 8 * 11 / 10
+        });
+    ((data_bytes / bytes_per_bucket) as u64).max(2)
+}
+
+fn whole_pages(bytes: usize) -> usize {
+    let page = if bytes >= HUGE_PARTITION_BYTES_MIN {
+        HUGE_PAGE_BYTES
+    } else {
+        PAGE_BYTES
+    };
+    bytes / page * page
 }
 
 fn check(config: &Config) -> Result<(), CreateError> {
@@ -101,12 +132,9 @@ fn check(config: &Config) -> Result<(), CreateError> {
         VALUE_BYTES_MAX_MIN,
         VALUE_BYTES_MAX,
     )?;
-    in_range(
-        "expected item in bytes",
-        config.item_bytes_hint,
-        2,
-        VALUE_BYTES_MAX,
-    )?;
+    if let Some(hint) = config.item_bytes_hint {
+        in_range("expected item in bytes", hint, 2, VALUE_BYTES_MAX)?;
+    }
     in_range("workers", config.workers, 1, 1 << PARTITION_BITS)
 }
 
@@ -121,48 +149,17 @@ fn item_bytes_max(value_bytes_max: usize) -> usize {
     shape.units() as usize * 8
 }
 
-/// Bytes of an index for as many items of the expected size as fit beside it.
-fn index_share(config: &Config, memory_bytes: usize) -> usize {
-    // Header, half of the items with flags or an expiry, rounding up to 8: 16 bytes.
-    let item_bytes = (config.item_bytes_hint + 16) / 8 * 8;
-    let index_bytes = 64 * ENTRIES_PER_ITEM_PERCENT / (BUCKET_ENTRIES * 100);
-    (memory_bytes as u128 * index_bytes as u128 / (item_bytes + index_bytes) as u128) as usize
-}
-
-/// Bytes of index and log of a partition of `memory_bytes`.
-fn split(config: &Config, memory_bytes: usize) -> (usize, usize) {
-    let header_bytes = IMAGE_HEADER_WORDS * 8;
-    let index_bytes = index_share(config, memory_bytes).max(2 * header_bytes);
-    let log_bytes = memory_bytes - index_bytes;
-    let page = if log_bytes >= HUGE_LOG_BYTES_MIN {
-        HUGE_PAGE_BYTES
-    } else {
-        PAGE_BYTES
-    };
-    // The log is cut to whole pages; the index takes the rest, if that is not a huge page more.
-    let log_bytes = log_bytes / page * page;
-    (
-        index_bytes
-            .next_multiple_of(PAGE_BYTES)
-            .min(memory_bytes - log_bytes),
-        log_bytes,
-    )
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::Eviction;
     use proptest::prelude::*;
 
     fn config(memory_bytes: usize, value_bytes_max: usize, workers: usize) -> Config {
         Config {
             memory_bytes,
-            item_bytes_hint: 100,
             value_bytes_max,
             workers,
-            eviction: Eviction::Fifo,
-            seed: 0,
+            ..Config::default()
         }
     }
 
@@ -171,19 +168,24 @@ mod tests {
         fn a_layout_stays_within_its_memory(
             memory_bytes in MEMORY_BYTES_MIN..1usize << 40,
             value_shift in 10u32..30,
-            hint in 2usize..100_000,
+            hint in prop::option::of(2usize..100_000),
             workers in 1usize..200,
+            store in any::<bool>(),
         ) {
             let mut config = config(memory_bytes, 1 << value_shift, workers);
             config.item_bytes_hint = hint;
+            config.semantics = if store { Semantics::Store } else { Semantics::Cache };
             if let Ok(layout) = Layout::of(&config) {
-                prop_assert!(layout.index_bytes + layout.log_bytes <= memory_bytes);
-                prop_assert!(layout.log_bytes + layout.index_bytes > memory_bytes * 7 / 8);
+                let all = layout.partitions * layout.partition_bytes;
+                prop_assert!(all <= memory_bytes);
+                prop_assert!(all > memory_bytes * 7 / 8);
                 prop_assert!(layout.partitions.is_power_of_two());
-                prop_assert!(layout.partitions <= 4 * workers);
+                prop_assert!(layout.partition_bytes <= PARTITION_BYTES_MAX);
                 let partition = layout.partition(&config, 0);
-                prop_assert!(partition.log_units >= 2 * partition.item_units_max);
-                prop_assert!(partition.buckets > 0);
+                prop_assert!(partition.data_end(partition.buckets) > partition.data_first() as u64);
+                prop_assert!(partition.buckets_max() >= partition.buckets);
+                let least = partition.data_first() as u64 + partition.data_units_min;
+                prop_assert!(partition.data_end(partition.buckets_max()) + 16 > least);
             }
         }
     }
@@ -196,7 +198,7 @@ mod tests {
                 .partitions
         };
         assert_eq!(partitions(64, 1 << 20, 1), 2);
-        assert_eq!(partitions(64, 16 << 20, 4), 1);
+        assert_eq!(partitions(256, 16 << 20, 4), 1);
         assert_eq!(partitions(1024, 1 << 20, 1), 4);
         assert_eq!(partitions(1024, 1 << 20, 4), 16);
     }

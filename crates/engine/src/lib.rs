@@ -49,33 +49,42 @@
 //! # Ok::<(), micanite_engine::CreateError>(())
 //! ```
 
+mod access;
 mod cache;
 mod config;
+mod delegate;
 mod error;
 mod eviction;
+mod heap;
 mod index;
 mod layout;
 pub mod limits;
 mod lock;
 mod log;
+mod namespace;
 mod operations;
 mod partition;
 mod pipeline;
 mod reader;
 mod request;
+mod samples;
 mod scan;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod worker;
 mod writer;
 
-pub use cache::{Cache, Worker};
-pub use config::Config;
+pub use access::{Access, Route};
+pub use cache::{Cache, RouteError};
+pub use config::{Config, Semantics};
 pub use error::CreateError;
 pub use eviction::Eviction;
 pub use layout::Layout;
 pub use limits::BATCH_REQUESTS_MAX;
 pub use micanite_memory::Pages;
 pub use micanite_wire::hash::KeyHash;
+pub use namespace::TooManyNamespaces;
 pub use request::{Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
 pub use stats::Stats;
+pub use worker::Worker;

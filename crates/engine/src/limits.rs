@@ -18,24 +18,35 @@ pub const VALUE_BYTES_MAX: usize = 1 << 30;
 pub const VALUE_BYTES_MAX_MIN: usize = 1 << 10;
 /// Least memory of a cache.
 pub const MEMORY_BYTES_MIN: usize = 1 << 20;
-/// Words of the page at the start of a partition image.
-pub const IMAGE_HEADER_WORDS: usize = if cfg!(loom) { 64 } else { 512 };
-/// A log of this size or more is a multiple of a huge page.
-pub const HUGE_LOG_BYTES_MIN: usize = 32 << 20;
-/// The least log of a partition, when there is more than one (`decisions`: small memories still
-/// hold large values).
-pub const PARTITION_LOG_BYTES_MIN: usize = 16 << 20;
-/// A partition's log holds at least this many of the largest items, when there is more than one.
+/// Words of the pages at the start of a partition image.
+pub const IMAGE_HEADER_WORDS: usize = if cfg!(loom) { 80 } else { 2048 };
+/// The least memory of a partition, when there is more than one: small memories still hold
+/// large values.
+pub const PARTITION_BYTES_MIN: usize = 16 << 20;
+/// A partition has room for at least this many of the largest items, when there is more than one.
 pub const PARTITION_ITEMS_MIN: usize = 16;
-/// Buckets that one call of the expiry sweep visits.
-pub const SWEEP_BUCKETS: usize = 256;
+/// The most bytes of one partition: bucket numbers have 32 bits, positions in the heap 32 bits
+/// of 8-byte units.
+pub const PARTITION_BYTES_MAX: usize = 16 << 30;
+/// A main bucket may be split once the index holds this many items per 16 entries.
+pub const INDEX_LOAD_SIXTEENTHS: u64 = 13;
+/// One spare bucket comes with this many main ones (MICA 4.3.3: a tenth).
+pub const MAIN_PER_SPARE: u64 = 10;
+/// Buckets that one call of the sweep visits, at most.
+pub const SWEEP_BUCKETS: usize = 512;
 /// Optimistic reads of one request before it takes the lock of the partition.
 pub const READ_ATTEMPTS_MAX: usize = 8;
+/// Values of this length or more are copied outside of the partition's lock.
+pub const LONG_VALUE_BYTES: usize = 1024;
+/// Namespaces of a partition that can be invalid at a time.
+pub const NAMESPACES_MAX: usize = if cfg!(loom) { 2 } else { 256 };
+/// The largest count of requests that an item remembers since it was stored or moved.
+pub const FREQUENCY_MAX: u64 = 3;
 
 // A bucket is a version word and its entries, and a cache line of 64 bytes.
 const _: () = assert!(BUCKET_WORDS == 1 + BUCKET_ENTRIES && BUCKET_WORDS * 8 == 64);
-// An entry is one word: tag, three bits that are zero today, offset.
-const _: () = assert!(TAG_BITS + 3 + OFFSET_BITS == 64);
+// An entry is one word: tag, two bits that are zero today, log, offset.
+const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64);
 // The parts of the hash do not overlap.
 const _: () = assert!(PARTITION_BITS + BUCKET_BITS + TAG_BITS == 64);
 // A key length fits its byte in the item header.
@@ -44,3 +55,5 @@ const _: () = assert!(KEY_BYTES_MAX < 256);
 const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 24 < (1 << 28) * 8);
 // An executing batch keeps one bit per request in a word.
 const _: () = assert!(BATCH_REQUESTS_MAX <= 64);
+// Numbers of buckets fit the chain half of a version word, positions the links of the heap.
+const _: () = assert!(PARTITION_BYTES_MAX / 8 < 1 << 32);

@@ -135,6 +135,11 @@ pub enum Outcome {
     TooLarge,
     /// There is no space for the item; nothing has changed.
     OutOfMemory,
+    /// Another worker owns the partition of the key, and there is no way to ask it
+    /// ([`crate::Cache::set_waker`]).
+    NotOwner,
+    /// Another thread is in the way. The engine tries again: no sink sees this.
+    Busy,
 }
 
 /// Takes the replies of a batch, in the order of its requests.

@@ -1,88 +1,125 @@
 //! The incremental scan of the index: clears dangling entries before offsets can repeat
-//! (MICA 4.3.2), and entries of items whose expiry has passed.
+//! (MICA 4.3.2), and entries of items that have expired or were invalidated.
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::limits::SWEEP_BUCKETS;
+use crate::limits::{BUCKET_ENTRIES, SWEEP_BUCKETS};
 use crate::partition::Field;
-use crate::writer::Writer;
+use crate::writer::{Found, Writer};
 
 /// Buckets whose lines and items are loaded ahead, together.
-const SWEEP_STEP: usize = 16;
+const SWEEP_STEP: u64 = 16;
 
 impl Writer<'_> {
-    /// Scans as many buckets as the advance of the tail demands, so that every bucket is visited
+    /// Scans as many buckets as the advance of the tails demands, so that every bucket is visited
     /// before an entry in it could look valid again.
     #[inline]
     pub fn scan_as_the_tail_advances(&self) {
         let p = self.partition;
-        while p.get(Field::Tail) - p.get(Field::ScanTail) >= p.scan_interval_units {
+        while p.tails().wrapping_sub(p.get(Field::ScanTail)) >= p.scan_interval_units {
             p.add(Field::ScanTail, p.scan_interval_units);
             let number = self.next_bucket();
-            self.clear_dangling(Bucket::at(&p.index, number));
+            self.clear_dangling(p.main_bucket(number), true);
         }
     }
 
-    /// Visits a bounded number of buckets and removes what has expired.
-    pub fn sweep(&self, now_s: u32) {
+    /// Visits a bounded number of buckets and removes what has expired or was invalidated.
+    pub fn sweep(&self) {
         let p = self.partition;
         if p.get(Field::Expiring) == 0 {
             return;
         }
-        let buckets = (p.layout.buckets as usize).min(SWEEP_BUCKETS);
+        let buckets = p.buckets().min(SWEEP_BUCKETS as u64);
         for _ in 0..buckets.div_ceil(SWEEP_STEP) {
-            let numbers: [usize; SWEEP_STEP] = std::array::from_fn(|_| self.next_bucket());
-            let buckets = numbers.map(|number| Bucket::at(&p.index, number));
-            buckets.iter().for_each(|bucket| bucket.prefetch());
-            buckets
-                .iter()
-                .for_each(|bucket| self.prefetch_bucket_items(*bucket));
-            buckets
-                .iter()
-                .for_each(|bucket| self.sweep_bucket(*bucket, now_s));
+            let first = p.get(Field::ScanBucket);
+            let step = SWEEP_STEP.min(p.buckets() - first.min(p.buckets() - 1));
+            for number in first..first + step {
+                p.main_bucket(number).prefetch();
+            }
+            for number in first..first + step {
+                self.prefetch_bucket_items(p.main_bucket(number));
+            }
+            for _ in 0..step {
+                let number = self.next_bucket();
+                self.sweep_chain(p.main_bucket(number));
+            }
         }
     }
 
-    fn next_bucket(&self) -> usize {
+    fn next_bucket(&self) -> u64 {
         let p = self.partition;
         let number = p.get(Field::ScanBucket);
-        p.set(Field::ScanBucket, (number + 1) % p.layout.buckets);
         p.add(Field::BucketsScanned, 1);
-        number as usize
+        if number + 1 >= p.buckets() {
+            p.set(Field::ScanBucket, 0);
+            p.add(Field::SweepRounds, 1);
+            p.set(Field::ExpiryLagLast, p.get(Field::ExpiryLag));
+            p.set(Field::ExpiryLag, 0);
+        } else {
+            p.set(Field::ScanBucket, number + 1);
+        }
+        number.min(p.buckets() - 1)
     }
 
     fn prefetch_bucket_items(&self, bucket: Bucket<'_>) {
         let p = self.partition;
         for entry in bucket.entries().map(Entry) {
-            if let Some(offset) = p.offset_live(entry) {
-                p.log.prefetch(self.at(offset));
+            if let Some(place) = p.place(entry) {
+                p.region.prefetch(place.position);
             }
         }
     }
 
-    fn clear_dangling(&self, bucket: Bucket<'_>) {
+    /// Clears the dangling entries of a chain; ghosts only if their offsets could repeat.
+    fn clear_dangling(&self, main: Bucket<'_>, ghosts: bool) {
         let p = self.partition;
-        let entries = bucket.entries().map(Entry);
-        for (slot, entry) in entries.into_iter().enumerate() {
-            if !entry.is_empty() && p.offset_live(entry).is_none() {
-                bucket.write(|| bucket.set(slot, Entry::EMPTY));
-                p.add(Field::DanglingCleared, 1);
-            }
+        if p.is_store() {
+            return;
+        }
+        let is_dangling = |entry: Entry| {
+            !entry.is_empty()
+                && p.place(entry).is_none()
+                && (ghosts || self.ghost_age(entry).is_none())
+        };
+        while let Some(word) = self.first_in_chain(main, is_dangling) {
+            main.write(|| self.clear_slot(main, word));
+            p.add(Field::DanglingCleared, 1);
         }
     }
 
-    fn sweep_bucket(&self, bucket: Bucket<'_>, now_s: u32) {
-        self.clear_dangling(bucket);
-        for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
-            if let Some(found) = self.item(slot, entry)
-                && found.expiry.has_passed(now_s)
-            {
-                bucket.write(|| {
-                    bucket.set(slot, Entry::EMPTY);
-                    self.retire(found.offset);
-                });
-                self.partition.add(Field::Expired, 1);
+    fn sweep_chain(&self, main: Bucket<'_>) {
+        self.clear_dangling(main, false);
+        let p = self.partition;
+        let has_ended =
+            |found: &Found| found.expiry.has_passed(self.now_s) || self.is_invalid(found);
+        let ended = |entry: Entry| {
+            p.place(entry)
+                .is_some_and(|place| has_ended(&self.found_at(0, place)))
+        };
+        while let Some(word) = self.first_in_chain(main, ended) {
+            let entry = Entry(p.word(word).load(micanite_memory::sync::Ordering::Relaxed));
+            let Some(place) = p.place(entry) else { break };
+            let found = self.found_at(word, place);
+            if found.expiry.has_passed(self.now_s) {
+                let lag_s = u64::from(self.now_s - found.expiry.0);
+                p.set(Field::ExpiryLag, p.get(Field::ExpiryLag).max(lag_s));
+                p.add(Field::Expired, 1);
+            }
+            main.write(|| {
+                self.clear_slot(main, word);
+                self.retire(&place, true);
+            });
+        }
+    }
+
+    /// The word of the first entry of a chain that is as asked.
+    fn first_in_chain(&self, main: Bucket<'_>, is: impl Fn(Entry) -> bool) -> Option<usize> {
+        for bucket in self.partition.chain(main) {
+            let slot = (0..BUCKET_ENTRIES).find(|slot| is(bucket.entry(*slot)));
+            if let Some(slot) = slot {
+                return Some(bucket.slot_word(slot));
             }
         }
+        None
     }
 }

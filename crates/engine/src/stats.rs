@@ -19,6 +19,27 @@ pub struct Stats {
     pub expired: u64,
     /// Counter: items moved to the tail because they were requested.
     pub reinserted: u64,
+    /// Counter: items moved from the small log to main.
+    pub promoted: u64,
+    /// Counter: new items whose ghost was there.
+    pub ghosts_met: u64,
+    /// Counter: writes refused because there was no space.
+    pub out_of_memory: u64,
+    /// Level: main buckets of the index.
+    pub buckets: u64,
+    /// Counter: buckets that were split as the index grew.
+    pub buckets_split: u64,
+    /// Level: spare buckets that there are.
+    pub spare_buckets: u64,
+    /// Level: spare buckets that continue a main one.
+    pub spare_buckets_used: u64,
+    /// Level: bytes of the index, out of the memory of the cache.
+    pub index_bytes: u64,
+    /// Level: bytes that deleted and expired items still hold.
+    pub early_bytes: u64,
+    /// Level: the longest time, in seconds, for which an item was there after its expiry, as the
+    /// sweep has seen it in its last round.
+    pub expiry_lag_s: u64,
     /// Counter: optimistic reads that had to be repeated.
     pub read_retries: u64,
     /// Counter: buckets visited by the incremental scan.

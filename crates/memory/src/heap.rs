@@ -52,4 +52,7 @@ impl Region {
     pub fn collapse(&self, _first_byte: usize, _bytes: usize) -> bool {
         false
     }
+
+    /// Present already.
+    pub fn populate(&self) {}
 }

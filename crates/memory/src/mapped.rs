@@ -215,6 +215,16 @@ impl Region {
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) == 0 }
     }
 
+    /// Touches every page, so that later writes find it there; as huge pages where they can be
+    /// had.
+    pub fn populate(&self) {
+        self.collapse(0, self.bytes);
+        for page in (0..self.bytes).step_by(PAGE_BYTES) {
+            // Adding nothing makes a page present for writing, whoever writes it meanwhile.
+            self.word(page / WORD_BYTES).fetch_add(0, Ordering::Relaxed);
+        }
+    }
+
     /// Bytes of address space taken, for tests and reports.
     pub fn reserved_bytes(&self) -> usize {
         self.reservation.bytes

@@ -69,19 +69,34 @@ fn uniform_sizes() {
 #[test]
 fn bimodal_sizes() {
     assert_floor(
-        "bimodal, 9 of 10 of 88 and 1 of 4096 bytes",
+        "bimodal, 9 of 10 of 64 to 128 and 1 of 2048 to 6144 bytes",
         0.85,
         |random, _| {
-            if random.below(10) > 0 { 88 } else { 4096 }
+            if random.below(10) > 0 {
+                64 + random.below(65)
+            } else {
+                2048 + random.below(4097)
+            }
         },
     );
 }
 
 /// The case in which slabs of fixed classes calcify: the sizes grow as the space fills.
 #[test]
-fn drifting_sizes() {
+fn growing_sizes() {
     assert_floor("drifting from 100 to 1000 bytes", 0.85, |random, full| {
-        let mean = 100 + 900 * full / 1000;
-        mean / 2 + random.below(mean)
+        around(random, 100 + 900 * full / 1000)
     });
+}
+
+#[test]
+fn shrinking_sizes() {
+    assert_floor("drifting from 1000 to 100 bytes", 0.85, |random, full| {
+        around(random, 1000 - 900 * full / 1000)
+    });
+}
+
+/// Half to one and a half of the mean.
+fn around(random: &mut Random, mean: usize) -> usize {
+    mean / 2 + random.below(mean)
 }

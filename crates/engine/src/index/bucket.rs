@@ -8,25 +8,23 @@ use micanite_memory::Region;
 use micanite_memory::sync::{AtomicU64, Ordering, fence};
 
 use super::entry::Entry;
-use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS, IMAGE_HEADER_WORDS};
+use crate::limits::BUCKET_ENTRIES;
 
-/// The version occupies the low half of the first word of a bucket.
+/// The version occupies the low half of the first word of a bucket, the chain the high half: the
+/// number of the next spare bucket, plus one.
 const VERSION_MASK: u64 = 0xffff_ffff;
 
-/// A bucket of an index region.
+/// A bucket of an index.
 #[derive(Clone, Copy)]
 pub(crate) struct Bucket<'a> {
     region: &'a Region,
-    first_word: usize,
+    pub first_word: usize,
 }
 
 impl<'a> Bucket<'a> {
     #[inline]
-    pub fn at(region: &'a Region, number: usize) -> Self {
-        Self {
-            region,
-            first_word: IMAGE_HEADER_WORDS + number * BUCKET_WORDS,
-        }
+    pub fn at(region: &'a Region, first_word: usize) -> Self {
+        Self { region, first_word }
     }
 
     #[inline]
@@ -40,9 +38,30 @@ impl<'a> Bucket<'a> {
         std::array::from_fn(|slot| self.slot(slot).load(Ordering::Relaxed))
     }
 
+    /// The word of the region where an entry is.
     #[inline]
-    pub fn set(self, slot: usize, entry: Entry) {
-        self.slot(slot).store(entry.0, Ordering::Relaxed);
+    pub fn slot_word(self, slot: usize) -> usize {
+        self.first_word + 1 + slot
+    }
+
+    #[inline]
+    pub fn entry(self, slot: usize) -> Entry {
+        Entry(self.slot(slot).load(Ordering::Relaxed))
+    }
+
+    /// The spare bucket chained behind this one.
+    #[inline]
+    pub fn next_spare(self) -> Option<u64> {
+        (self.version().load(Ordering::Relaxed) >> 32).checked_sub(1)
+    }
+
+    /// Chains a spare bucket, or none. Of a main bucket only while its version is odd.
+    #[inline]
+    pub fn set_next_spare(self, spare: Option<u64>) {
+        let version = self.version().load(Ordering::Relaxed) & VERSION_MASK;
+        let chain = spare.map_or(0, |number| number + 1);
+        self.version()
+            .store(version | chain << 32, Ordering::Relaxed);
     }
 
     /// The version, if nobody is writing.
@@ -67,8 +86,27 @@ impl<'a> Bucket<'a> {
         self.version().store(next(before), Ordering::Relaxed);
         fence(Ordering::Release);
         let result = change();
-        self.version().store(next(next(before)), Ordering::Release);
+        // The chain may have changed meanwhile.
+        let odd = self.version().load(Ordering::Relaxed);
+        self.version().store(next(odd), Ordering::Release);
         result
+    }
+
+    /// Makes the version even if a writer was killed while it was odd.
+    pub fn repair(self) {
+        let version = self.version().load(Ordering::Relaxed);
+        if version & 1 == 1 {
+            self.version().store(next(version), Ordering::Relaxed);
+        }
+    }
+
+    /// Removes everything from a bucket that nobody reads yet, or any more.
+    pub fn clear(self) {
+        for word in 0..=BUCKET_ENTRIES {
+            self.region
+                .word(self.first_word + word)
+                .store(0, Ordering::Relaxed);
+        }
     }
 
     #[inline]
@@ -102,13 +140,14 @@ mod tests {
     #[test]
     fn a_read_across_a_write_is_not_believed() {
         let region = Region::private(8192).unwrap();
-        let bucket = Bucket::at(&region, 1);
+        let bucket = Bucket::at(&region, 8);
         let before = bucket.version_stable().unwrap();
         bucket.write(|| {
             assert!(bucket.version_stable().is_none());
-            bucket.set(0, Entry::new(1, 2, u64::MAX >> 19));
+            bucket.set_next_spare(Some(3));
         });
         assert!(!bucket.version_is_still(before));
-        assert_eq!(bucket.version_stable(), Some(before + 2));
+        assert_eq!(bucket.version_stable(), Some((before + 2) | (4 << 32)));
+        assert_eq!(bucket.next_spare(), Some(3));
     }
 }

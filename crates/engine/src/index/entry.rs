@@ -1,20 +1,31 @@
-//! One index entry, one word: tag, three spare bits, offset.
+//! One index entry, one word: tag, two spare bits, log, offset.
 
 use crate::limits::OFFSET_BITS;
 
 const TAG_SHIFT: u32 = 48;
+const LOG_SHIFT: u32 = OFFSET_BITS;
 
 /// An index entry. Zero is empty; a tag is never zero, so no entry looks empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub u64);
 
 impl Entry {
-    pub const EMPTY: Self = Self(0);
-
-    /// An entry for an item at `offset_units`, of which the low bits are kept.
+    /// An entry for an item at `offset_units` of a log (a bit; 0 in a store), of which the low
+    /// bits are kept.
     #[inline]
-    pub const fn new(tag: u64, offset_units: u64, offset_mask: u64) -> Self {
-        Self(tag << TAG_SHIFT | offset_units & offset_mask)
+    pub const fn new(tag: u64, log: u64, offset_units: u64, offset_mask: u64) -> Self {
+        Self(tag << TAG_SHIFT | log << LOG_SHIFT | offset_units & offset_mask)
+    }
+
+    /// The log's bit.
+    #[inline]
+    pub const fn log(self) -> u64 {
+        self.0 >> LOG_SHIFT & 1
+    }
+
+    #[inline]
+    pub const fn tag(self) -> u64 {
+        self.0 >> TAG_SHIFT
     }
 
     #[inline]
@@ -24,7 +35,7 @@ impl Entry {
 
     #[inline]
     pub const fn has_tag(self, tag: u64) -> bool {
-        self.0 >> TAG_SHIFT == tag
+        self.tag() == tag
     }
 
     /// How far the item is behind `tail_units`, modulo the width of the offset.
@@ -34,7 +45,7 @@ impl Entry {
     }
 }
 
-const _: () = assert!(OFFSET_BITS < TAG_SHIFT);
+const _: () = assert!(LOG_SHIFT < TAG_SHIFT);
 
 /// The entries of `bucket` (its words, the version first) that carry `tag`: bit i for entry i.
 /// Branch-free; zero entries never match, for a tag is never zero.
@@ -72,7 +83,7 @@ mod tests {
         #[test]
         fn distance_survives_the_wrap_of_the_offset(offset in any::<u64>(), ahead in 0u64..1 << 45) {
             let mask = (1 << OFFSET_BITS) - 1;
-            let entry = Entry::new(7, offset, mask);
+            let entry = Entry::new(7, 1, offset, mask);
             prop_assert!(entry.has_tag(7));
             prop_assert_eq!(entry.distance(offset.wrapping_add(ahead), mask), ahead);
         }

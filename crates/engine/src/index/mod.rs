@@ -1,5 +1,8 @@
-//! The lossy, set-associative index (MICA 4.3.2): buckets of one cache line, each a version word
-//! and seven entries.
+//! The index (MICA 4.3.2, 4.3.3): buckets of one cache line, each a version word and seven
+//! entries; full ones are continued in spare buckets; the number of buckets grows with the
+//! number of items.
 
 pub(crate) mod bucket;
+pub(crate) mod chain;
 pub(crate) mod entry;
+mod growth;

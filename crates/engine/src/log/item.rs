@@ -7,12 +7,17 @@
 //!      52     dead    deleted or replaced: the space is free once the head comes by
 //!      53     given   its CAS value was handed out: the next write must change it
 //!      54     meta    has the extension {expiry 32, flags 32}
-//!      55     cas     has the extension CAS 64 (the item moved after its CAS was given)
-//!      56..64         zero
+//!      55     cas     has the extension CAS 64 (the item moved after its CAS was given; stores
+//!                     give every item one)
+//!      56..58 count   how often it was requested, up to three
+//!      58     early   deleted or expired before the head came by
+//!      59     busy    being written: nothing to be seen yet
+//!      60..62         zero
+//!      62..64 heap    belong to the heap of a store
 //! ```
 //! The CAS value of an item is its first offset, unless it has the extension.
 
-use crate::limits::KEY_BYTES_MAX;
+use crate::limits::{FREQUENCY_MAX, KEY_BYTES_MAX};
 
 const UNITS_BITS: u32 = 28;
 const SLACK_SHIFT: u32 = UNITS_BITS;
@@ -22,8 +27,13 @@ const DEAD: u64 = 1 << 52;
 const GIVEN: u64 = 1 << 53;
 const META: u64 = 1 << 54;
 const CAS: u64 = 1 << 55;
+const FREQUENCY_SHIFT: u32 = 56;
+const EARLY: u64 = 1 << 58;
+const BUSY: u64 = 1 << 59;
+const HEAP: u64 = 3 << 62;
 
 const _: () = assert!(KEY_SHIFT + 8 == 52);
+const _: () = assert!(FREQUENCY_MAX == 3);
 
 /// The most bytes of an item's space that may be unused: a shorter value is appended anew.
 pub(crate) const SLACK_BYTES_MAX: usize = (1 << SLACK_BITS) - 1;
@@ -73,10 +83,54 @@ impl Shape {
 }
 
 impl Header {
+    /// A space whose item is still being written: not in the index.
+    #[inline]
+    pub const fn reserved(units: u64) -> Self {
+        Self(units | DEAD | BUSY)
+    }
+
     /// A space that holds nothing, for the log to step over.
     #[inline]
     pub const fn filler(units: u64) -> Self {
         Self(units | DEAD)
+    }
+
+    /// With the bits that the heap put into `old`.
+    #[inline]
+    pub const fn with_heap_bits_of(self, old: Self) -> Self {
+        Self(self.0 & !HEAP | old.0 & HEAP)
+    }
+
+    /// How often the item was requested since it was stored or moved.
+    #[inline]
+    pub const fn frequency(self) -> u64 {
+        self.0 >> FREQUENCY_SHIFT & FREQUENCY_MAX
+    }
+
+    #[inline]
+    pub const fn with_frequency(self, frequency: u64) -> Self {
+        Self(self.0 & !(FREQUENCY_MAX << FREQUENCY_SHIFT) | frequency << FREQUENCY_SHIFT)
+    }
+
+    /// Whether the item left before the head of its log came by.
+    #[inline]
+    pub const fn left_early(self) -> bool {
+        self.0 & EARLY != 0
+    }
+
+    #[inline]
+    pub const fn with_left_early(self) -> Self {
+        Self(self.0 | EARLY)
+    }
+
+    #[inline]
+    pub const fn is_busy(self) -> bool {
+        self.0 & BUSY != 0
+    }
+
+    #[inline]
+    pub const fn with_busy(self) -> Self {
+        Self(self.0 | BUSY)
     }
 
     #[inline]

@@ -1,101 +1,159 @@
-//! The circular log (MICA 4.3.1): append at the tail, evict at the head.
+//! A circular log (MICA 4.3.1): append at the tail, evict at the head.
 //!
-//! Offsets only grow; the place in memory is the offset modulo the size of the log, found by one
-//! comparison with the offset at which the current lap began. The order in which things are
-//! published: the advance of the head, a fence, the bytes, then the tail, then (by the caller)
-//! the index. A reader copies, fences, and looks at the head again.
+//! Offsets only grow. A lap begins at the first word of the log's space and ends where the next
+//! item does not fit any more, so items are contiguous and the space may shrink between laps.
+//! From the head to the tail the log is items without gaps. The order in which things are
+//! published: the advance of the head, a fence, the bytes, then (by the caller) the index. A
+//! reader copies, fences, and looks at the head again.
 
+pub(crate) mod evict;
 pub(crate) mod item;
+mod reserve;
 
-use micanite_memory::sync::{Ordering, fence};
+use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};
 
-use crate::log::item::Header;
-use crate::partition::Field;
-use crate::writer::{Found, Writer};
+use crate::index::entry::Entry;
+use crate::partition::Partition;
+use crate::partition::fields::{Field, LogField};
 
-impl Writer<'_> {
-    /// Takes `units` at the tail and returns their offset; evicts what is in the way. With
-    /// `keep`, the bytes of that item stay readable (by position) until the caller has written
-    /// its copy, even when the item itself is evicted. `None` if the log is too small for both.
+/// One of the two logs of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Small = 0,
+    Main = 1,
+}
+
+impl Which {
     #[inline]
-    pub(crate) fn reserve(&self, units: u64, keep: Option<&Found>) -> Option<u64> {
-        let p = self.partition;
-        let log_units = p.layout.log_units;
-        let mut offset = p.get(Field::Tail);
-        if let Some(kept) = keep
-            && kept.offset + log_units < offset + units
-        {
-            let behind = kept.offset + kept.header.units() + log_units;
-            if kept.header.units() + units > log_units {
-                return None;
-            }
-            self.step_over(offset, behind - offset);
-            offset = behind;
-        }
-        self.claim(offset, units);
-        Some(offset)
-    }
-
-    /// Fills the space up to an item that has to stay readable, that item included.
-    #[cold]
-    fn step_over(&self, offset: u64, units: u64) {
-        let position = self.claim(offset, units);
-        self.partition
-            .log
-            .word(position)
-            .store(Header::filler(units).0, Ordering::Relaxed);
-    }
-
-    /// Makes `[offset, offset + units)` part of the log, `offset` being its tail. Returns where.
-    #[inline]
-    fn claim(&self, offset: u64, units: u64) -> usize {
-        let p = self.partition;
-        self.evict_to((offset + units).saturating_sub(p.layout.log_units));
-        let lap_start = p.get(Field::LapStart);
-        if offset >= lap_start + p.layout.log_units {
-            p.set(Field::LapStart, lap_start + p.layout.log_units);
-        }
-        p.set(Field::Tail, offset + units);
-        // What is written from here on comes after the advance of the head, for every reader.
-        fence(Ordering::Release);
-        self.at(offset)
-    }
-
-    /// Moves the head to the first item at or behind `offset`.
-    #[inline]
-    fn evict_to(&self, offset: u64) {
-        let p = self.partition;
-        let mut head = p.get(Field::Head);
-        if head >= offset {
-            return;
-        }
-        let flush_mark = p.get(Field::FlushMark);
-        let (mut items, mut units) = (0, 0);
-        while head < offset {
-            let header = p.header(self.at(head));
-            assert!(header.units() > 0, "the log cannot be walked");
-            if !header.is_dead() && head >= flush_mark {
-                items += 1;
-                units += header.units();
-            }
-            head += header.units();
-        }
-        p.set(Field::Head, head);
-        p.add(Field::EvictedLog, items);
-        p.add(Field::ItemsLive, items.wrapping_neg());
-        p.add(Field::UnitsLive, units.wrapping_neg());
-    }
-
-    /// The word of the log where `offset`, which lies in the log, is.
-    #[inline]
-    pub(crate) fn at(&self, offset: u64) -> usize {
-        let p = self.partition;
-        let position = offset.wrapping_sub(p.get(Field::LapStart));
-        let wrapped = position.wrapping_add(p.layout.log_units);
-        (if position > u64::MAX / 2 {
-            wrapped
-        } else {
-            position
-        }) as usize
+    pub const fn of(bit: u64) -> Self {
+        if bit == 0 { Self::Small } else { Self::Main }
     }
 }
+
+/// The header's line of a log.
+#[derive(Clone, Copy)]
+pub(crate) struct Log<'a> {
+    partition: &'a Partition,
+    line: usize,
+}
+
+impl<'a> Log<'a> {
+    #[inline]
+    pub fn of(partition: &'a Partition, which: Which) -> Self {
+        let line = Field::SmallLog as usize + 8 * which as usize;
+        Self { partition, line }
+    }
+
+    #[inline]
+    pub fn get(self, field: LogField) -> u64 {
+        self.partition
+            .word(self.line + field as usize)
+            .load(Relaxed)
+    }
+
+    /// Only the writer may call it.
+    #[inline]
+    pub fn set(self, field: LogField, value: u64) {
+        self.partition
+            .word(self.line + field as usize)
+            .store(value, Release);
+    }
+
+    /// An empty log of `units` from the word `first` on. Offsets begin at one, so that none, and
+    /// no CAS value, is zero.
+    pub fn format(self, first: u64, units: u64) {
+        self.set(LogField::First, first);
+        self.set(LogField::Limit, units);
+        for field in [
+            LogField::Tail,
+            LogField::Head,
+            LogField::LapStart,
+            LogField::LapBefore,
+            LogField::Opened,
+        ] {
+            self.set(field, 1);
+        }
+    }
+
+    /// The offset of an entry of this log, if it can be one.
+    #[inline]
+    pub fn offset(self, entry: Entry) -> Option<u64> {
+        let tail = self.get(LogField::Tail);
+        let distance = entry.distance(tail, self.partition.offset_mask);
+        (distance != 0 && distance < tail).then(|| tail - distance)
+    }
+
+    /// How far an offset is behind the tail.
+    #[inline]
+    pub fn distance(self, offset: u64) -> u64 {
+        self.get(LogField::Tail).wrapping_sub(offset)
+    }
+
+    /// Whether the log still holds what is at `offset` (below the tail), and no flush came since.
+    #[inline]
+    pub fn is_live(self, offset: u64) -> bool {
+        offset >= self.get(LogField::Head) && offset >= self.get(LogField::FlushMark)
+    }
+
+    /// The word of the region where `offset`, which lies in the log, is. For a reader that races
+    /// with the writer the result may be anything in or out of the region; it is right if the
+    /// head has not passed the offset afterwards.
+    #[inline]
+    pub fn position(self, offset: u64) -> usize {
+        // A lap before this one is published before its successor: this order gives a pair that
+        // was there together, or one in which the offset has been evicted since.
+        let lap = self
+            .partition
+            .word(self.line + LogField::LapStart as usize)
+            .load(Acquire);
+        let start = if offset >= lap {
+            lap
+        } else {
+            self.get(LogField::LapBefore)
+        };
+        (self
+            .get(LogField::First)
+            .wrapping_add(offset)
+            .wrapping_sub(start)) as usize
+    }
+
+    /// Units of the current lap that are taken.
+    #[inline]
+    pub fn lap_units(self) -> u64 {
+        self.get(LogField::Tail) - self.get(LogField::LapStart)
+    }
+
+    /// Whether nothing has ever been evicted to make room, or by a flush.
+    #[inline]
+    pub fn is_filling(self) -> bool {
+        self.get(LogField::LapStart) == 1 && self.get(LogField::Head) == 1
+    }
+
+    /// Lets the space of the log end at the word `end`, or, as long as items lie behind that, makes
+    /// the current lap the last one that goes so far.
+    pub fn lower_end(self, end: u64) -> bool {
+        let first = self.get(LogField::First);
+        let units = end - first;
+        let lap_before_units = if self.get(LogField::Head) < self.get(LogField::LapStart) {
+            self.get(LogField::LapStart) - self.get(LogField::LapBefore)
+        } else {
+            0
+        };
+        let limit = self.get(LogField::Limit);
+        if self.lap_units().max(lap_before_units) <= units {
+            if limit > units {
+                self.set(LogField::Limit, units);
+            }
+            return true;
+        }
+        // One step a lap, for more than one bucket: laps are long.
+        let full = self.partition.get(Field::DataEnd) - first;
+        if limit == full {
+            self.set(LogField::Limit, units - units / LAP_SHARE);
+        }
+        false
+    }
+}
+
+/// A full log gives up this share of itself to the index at a time.
+const LAP_SHARE: u64 = 32;

@@ -11,13 +11,8 @@ const NUMBER_BYTES_MAX: usize = 64;
 
 impl Writer<'_> {
     /// Replaces the number by what `change` makes of it.
-    pub fn arithmetic(
-        &self,
-        request: &Request<'_>,
-        change: impl Fn(u64) -> u64,
-        now_s: u32,
-    ) -> Outcome {
-        let Some(found) = self.find(request.hash, request.key, now_s) else {
+    pub fn arithmetic(&self, request: &Request<'_>, change: impl Fn(u64) -> u64) -> Outcome {
+        let Some(found) = self.find(request.hash, request.key) else {
             return Outcome::NotFound;
         };
         let value_bytes = found.value_bytes();
@@ -25,7 +20,7 @@ impl Writer<'_> {
         let Some(value) = buffer.get_mut(..value_bytes) else {
             return Outcome::NotANumber;
         };
-        self.partition.log.copy_out(found.value_at(), value);
+        self.partition.region.copy_out(found.value_at(), value);
         let Some(number) = parse(value) else {
             return Outcome::NotANumber;
         };

@@ -18,30 +18,29 @@ impl Writer<'_> {
         side: Side,
         more: &[u8],
         value_bytes_max: usize,
-        now_s: u32,
     ) -> Outcome {
-        let Some(found) = self.find(request.hash, request.key, now_s) else {
+        let Some(found) = self.find(request.hash, request.key) else {
             return Outcome::NotStored;
         };
         if found.value_bytes() + more.len() > value_bytes_max {
             return Outcome::TooLarge;
         }
-        let old = Part::Log {
-            first_byte: found.value_at(),
-            bytes: found.value_bytes(),
-        };
         let value = match side {
-            Side::Before => [Part::Bytes(more), old],
-            Side::After => [old, Part::Bytes(more)],
+            Side::Before => [Part::Bytes(more), Part::Old],
+            Side::After => [Part::Old, Part::Bytes(more)],
         };
-        let (flags, expiry) = (found.flags, found.expiry);
         let item = NewItem {
             key: request.key,
-            flags,
-            expiry,
+            flags: found.flags,
+            expiry: found.expiry,
             cas: None,
+            frequency: found.header.frequency(),
+            log: None,
             value,
         };
-        self.append_new(request.hash, &item, Some(&found))
+        match self.append_new(request.hash, &item, Some(&found)) {
+            Outcome::NotFound => Outcome::NotStored, // it has just been evicted
+            outcome => outcome,
+        }
     }
 }

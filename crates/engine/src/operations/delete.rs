@@ -5,8 +5,8 @@ use crate::writer::Writer;
 
 impl Writer<'_> {
     #[inline]
-    pub fn delete(&self, request: &Request<'_>, now_s: u32) -> Outcome {
-        match self.find(request.hash, request.key, now_s) {
+    pub fn delete(&self, request: &Request<'_>) -> Outcome {
+        match self.find(request.hash, request.key) {
             Some(found) => {
                 self.remove(request.hash, &found);
                 Outcome::Deleted

@@ -1,13 +1,22 @@
-//! flush_all: what lies before the tail of this moment is gone. Constant time; the space comes
-//! back as the head comes by.
+//! flush_all: what was written before this moment is gone. Constant time; the space comes back
+//! as the heads, in a store the sweep, come by.
 
-use crate::partition::Field;
+use crate::log::Which;
+use crate::partition::{Field, LogField};
 use crate::writer::Writer;
 
 impl Writer<'_> {
     pub fn flush(&self) {
         let p = self.partition;
-        p.set(Field::FlushMark, p.get(Field::Tail));
+        if p.is_store() {
+            p.set(Field::FlushStamp, p.get(Field::Stamp));
+            p.set(Field::Expiring, 1); // the sweep has something to find
+        } else {
+            for which in [Which::Small, Which::Main] {
+                let log = p.log(which);
+                log.set(LogField::FlushMark, log.get(LogField::Tail));
+            }
+        }
         p.set(Field::ItemsLive, 0);
         p.set(Field::UnitsLive, 0);
     }

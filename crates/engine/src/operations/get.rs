@@ -1,8 +1,7 @@
-//! get, gets, get-and-touch by the writer of the partition: nothing changes meanwhile, so
+//! get, gets by the writer of the partition: nothing changes meanwhile, so
 //! nothing is validated.
 
-use crate::partition::Field;
-use crate::request::{Expiry, Outcome, ReplySink, Request, ValueMeta};
+use crate::request::{Outcome, ReplySink, Request, ValueMeta};
 use crate::writer::{Found, Writer};
 
 /// A value of this length or more is copied by `memcpy`, a shorter one word by word.
@@ -16,11 +15,9 @@ impl Writer<'_> {
         &self,
         (index, request): (usize, &Request<'_>),
         cas: bool,
-        touch: Option<Expiry>,
-        now_s: u32,
         sink: &mut S,
     ) -> bool {
-        let Some(found) = self.find(request.hash, request.key, now_s) else {
+        let Some(found) = self.find(request.hash, request.key) else {
             sink.finish(index, Outcome::NotFound);
             return true;
         };
@@ -39,26 +36,13 @@ impl Writer<'_> {
             return false;
         };
         self.copy_value(&found, &mut target[..value_bytes]);
-        match touch {
-            Some(expiry) => drop(self.touch(request, expiry, now_s)),
-            None if self.is_due_to_move(&found) => self.reinsert(request, now_s),
-            None => {}
+        if self.is_due_to_move(&found) {
+            self.reinsert(request.hash, request.key);
+        } else {
+            self.count_request(&found);
         }
         sink.finish(index, Outcome::Hit);
         true
-    }
-
-    /// Moves a requested item to the tail, if the policy wants it there.
-    #[cold]
-    pub fn reinsert(&self, request: &Request<'_>, now_s: u32) {
-        if let Some(found) = self.find(request.hash, request.key, now_s)
-            && self.is_due_to_move(&found)
-            && self
-                .relocate(request.hash, request.key, &found, found.expiry)
-                .is_ok()
-        {
-            self.partition.add(Field::Reinserted, 1);
-        }
     }
 
     #[inline]
@@ -67,10 +51,10 @@ impl Writer<'_> {
         if target.len() >= LONG_VALUE_BYTES {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.
             #[expect(unsafe_code, reason = "long values are copied by memcpy")]
-            let value = unsafe { self.partition.log.bytes(found.value_at(), target.len()) };
+            let value = unsafe { self.partition.region.bytes(found.value_at(), target.len()) };
             target.copy_from_slice(value);
             return;
         }
-        self.partition.log.copy_out(found.value_at(), target);
+        self.partition.region.copy_out(found.value_at(), target);
     }
 }

@@ -1,7 +1,10 @@
 //! set, add, replace, cas.
 
+use micanite_memory::sync::yield_now;
+
+use crate::partition::Partition;
 use crate::request::{Condition, Expiry, Outcome, Request};
-use crate::writer::Writer;
+use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
     #[inline]
@@ -10,22 +13,71 @@ impl Writer<'_> {
         request: &Request<'_>,
         condition: Condition,
         value: &[u8],
-        (flags, expiry): (u32, Expiry),
-        now_s: u32,
+        meta: (u32, Expiry),
     ) -> Outcome {
-        let found = self.find(request.hash, request.key, now_s);
+        match self.find_for(request, condition) {
+            Ok(found) => self.write_value(request, found.as_ref(), value, meta),
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// The item that would be replaced, if the condition of a store holds.
+    #[inline]
+    fn find_for(
+        &self,
+        request: &Request<'_>,
+        condition: Condition,
+    ) -> Result<Option<Found>, Outcome> {
+        let found = self.find(request.hash, request.key);
         match (condition, &found) {
             (Condition::Always, _) | (Condition::Absent, None) | (Condition::Present, Some(_)) => {}
             (Condition::Absent, Some(_)) | (Condition::Present, None) => {
-                return Outcome::NotStored;
+                return Err(Outcome::NotStored);
             }
-            (Condition::Unchanged(_), None) => return Outcome::NotFound,
+            (Condition::Unchanged(_), None) => return Err(Outcome::NotFound),
             (Condition::Unchanged(cas), Some(found)) => {
                 if self.cas_of(found) != cas {
-                    return Outcome::Exists;
+                    return Err(Outcome::Exists);
                 }
             }
         }
-        self.write_value(request, found.as_ref(), value, (flags, expiry))
+        Ok(found)
+    }
+}
+
+impl Partition {
+    /// Stores a long value beside other writers: space is taken and the item published under the
+    /// lock, the value is copied in between without it.
+    pub fn store_long(
+        &self,
+        request: &Request<'_>,
+        condition: Condition,
+        value: &[u8],
+        meta: (u32, Expiry),
+        now_s: u32,
+    ) -> Outcome {
+        let item = NewItem::of(request.key, value, meta);
+        let reserved = loop {
+            let writer = self.writer(now_s);
+            let found = match writer.find_for(request, condition) {
+                Ok(found) => found,
+                Err(outcome) => return outcome,
+            };
+            match writer.take(request.hash, &item, found.as_ref()) {
+                Ok(reserved) => break reserved.for_later(),
+                Err(Refusal::Busy) => drop(writer),
+                Err(refusal) => return refusal.into(),
+            }
+            yield_now();
+        };
+        self.write_item(&reserved, &item, None);
+        let writer = self.writer(now_s);
+        match writer.find_for(request, condition) {
+            Ok(found) => writer.publish_new(request.hash, &reserved, meta.1, found.as_ref()),
+            Err(outcome) => {
+                writer.give_back(&reserved);
+                outcome
+            }
+        }
     }
 }

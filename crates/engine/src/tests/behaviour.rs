@@ -6,12 +6,10 @@ use crate::*;
 fn roomy(workers: usize) -> Geometry {
     Geometry {
         partition_bits: 1,
-        buckets: 64,
-        log_units: 16 * 512,
-        offset_bits: 45,
         value_bytes_max: 4096,
         eviction: Eviction::Fifo,
         workers,
+        ..Geometry::default()
     }
 }
 

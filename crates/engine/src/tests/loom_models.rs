@@ -17,16 +17,15 @@ fn model(test: impl Fn() + Send + Sync + 'static) {
     builder.check(test);
 }
 
-/// One bucket, a log of `log_units`.
-fn tiny(log_units: u64) -> std::sync::Arc<Cache> {
+/// Two buckets, one log of `data_units`.
+fn tiny(data_units: u64) -> std::sync::Arc<Cache> {
     let geometry = Geometry {
-        partition_bits: 0,
-        buckets: 1,
-        log_units,
-        offset_bits: 45,
+        buckets: 2,
+        data_units,
         value_bytes_max: 16,
         eviction: Eviction::Fifo,
         workers: 2,
+        ..Geometry::default()
     };
     geometry.cache()
 }
@@ -129,9 +128,9 @@ fn loom_two_writers_take_turns() {
                     key,
                     operation: Operation::Delete,
                 };
-                let writer = cache.partition(hash).try_writer();
+                let writer = cache.partition(hash).try_writer(0);
                 u64::from(writer.is_some_and(|writer| {
-                    let outcome = writer.arithmetic(&request, |number| number + 1, 0);
+                    let outcome = writer.arithmetic(&request, |number| number + 1);
                     matches!(outcome, Outcome::Number(_))
                 }))
             })

@@ -60,16 +60,16 @@ fn hammer(client: &mut Client, thread: u64, threads: u64) {
     }
 }
 
-fn stress(eviction: Eviction, log_units: u64, buckets: u64) -> Stats {
+fn stress(eviction: Eviction, data_units: u64, buckets: u64) -> Stats {
     let threads = 4;
     let geometry = Geometry {
         partition_bits: 1,
         buckets,
-        log_units,
+        data_units,
         offset_bits: 24,
-        value_bytes_max: 400,
         eviction,
         workers: threads,
+        ..Geometry::default()
     };
     let cache = geometry.cache();
     std::thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn no_thread_sees_a_torn_or_foreign_value_while_nothing_is_evicted() {
 
 #[test]
 fn no_thread_sees_a_torn_or_foreign_value_while_the_log_evicts() {
-    for eviction in [Eviction::Fifo, Eviction::Lru, Eviction::ApproximateLru] {
+    for eviction in Eviction::ALL {
         let stats = stress(eviction, 512, 8);
         assert!(stats.evicted_log > 0, "{eviction:?} {stats:?}");
     }
@@ -98,13 +98,9 @@ fn no_thread_sees_a_torn_or_foreign_value_while_the_log_evicts() {
 #[test]
 fn increments_of_many_threads_add_up() {
     let geometry = Geometry {
-        partition_bits: 0,
         buckets: 2,
-        log_units: 64 * 512,
-        offset_bits: 45,
-        value_bytes_max: 400,
-        eviction: Eviction::Fifo,
         workers: 4,
+        ..Geometry::default()
     };
     let cache = geometry.cache();
     Client::new(&cache, 0).set(b"sum", b"0");

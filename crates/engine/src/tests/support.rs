@@ -6,40 +6,75 @@ use crate::partition::PartitionLayout;
 use crate::*;
 
 /// A small partition geometry.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
     pub partition_bits: u32,
     pub buckets: u64,
-    pub log_units: u64,
+    /// Units of the data space at first.
+    pub data_units: u64,
+    /// Whether the index may grow.
+    pub grows: bool,
     pub offset_bits: u32,
     pub value_bytes_max: usize,
     pub eviction: Eviction,
+    pub semantics: Semantics,
     pub workers: usize,
+    pub access: Access,
+}
+
+impl Default for Geometry {
+    /// A partition with room for everything, one worker.
+    fn default() -> Self {
+        Self {
+            partition_bits: 0,
+            buckets: 64,
+            data_units: 16 * 512,
+            grows: false,
+            offset_bits: 45,
+            value_bytes_max: 400,
+            eviction: Eviction::S3Fifo,
+            semantics: Semantics::Cache,
+            workers: 1,
+            access: Access::Crcw,
+        }
+    }
 }
 
 impl Geometry {
+    pub fn layout(&self) -> PartitionLayout {
+        let item_units_max = (self.value_bytes_max as u64 + 250 + 24)
+            .div_ceil(8)
+            .min(self.data_units);
+        let mut layout = PartitionLayout {
+            number: 0,
+            partition_bits: self.partition_bits,
+            seed: 7,
+            semantics: self.semantics,
+            policy: self.eviction.policy(),
+            region_words: 0,
+            buckets: self.buckets,
+            data_units_min: self.data_units / if self.grows { 2 } else { 1 },
+            item_units_max,
+            offset_bits: self.offset_bits,
+            namespace_delimiter: Some(b':'),
+        };
+        let index_words = layout.index_lines(self.buckets) * 8;
+        layout.region_words = layout.data_first() as u64 + self.data_units + index_words;
+        layout
+    }
+
     pub fn cache(&self) -> Arc<Cache> {
         let config = Config {
-            memory_bytes: 0,
-            item_bytes_hint: 0,
             value_bytes_max: self.value_bytes_max,
             workers: self.workers,
             eviction: self.eviction,
+            semantics: self.semantics,
+            access: self.access,
             seed: 7,
+            namespace_delimiter: Some(b':'),
+            ..Config::default()
         };
-        let log_bytes = self.log_units * 8;
-        let layout = PartitionLayout {
-            number: 0,
-            partition_bits: self.partition_bits,
-            seed: config.seed,
-            buckets: self.buckets,
-            log_units: self.log_units,
-            item_units_max: (self.value_bytes_max as u64 + 250 + 24)
-                .div_ceil(8)
-                .min(self.log_units),
-            offset_bits: self.offset_bits,
-            reinsert_distance_units: self.eviction.reinsert_distance_bytes(log_bytes) / 8,
-        };
-        Cache::with_partitions(layout, &config)
+        Cache::with_partitions(self.layout(), &config)
     }
 }
 

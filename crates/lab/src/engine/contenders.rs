@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use micanite_engine::{
-    BATCH_REQUESTS_MAX, Cache, Condition, Config, Eviction, Expiry, KeyHash, Operation, Outcome,
-    ReplySink, Request, ValueMeta, Worker,
+    BATCH_REQUESTS_MAX, Cache, Condition, Config, Expiry, KeyHash, Operation, Outcome, ReplySink,
+    Request, ValueMeta, Worker,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -121,12 +121,10 @@ pub(crate) fn cache_of<const K: usize, const V: usize>(
 ) -> crate::Result<Arc<Cache>> {
     let item_bytes = (8 + K + V).next_multiple_of(8);
     let config = Config {
-        memory_bytes: items as usize * (item_bytes + 24) + (64 << 20),
-        item_bytes_hint: K + V,
-        value_bytes_max: 1 << 20,
+        memory_bytes: items as usize * (item_bytes + 24) * 10 / 9 + (64 << 20),
         workers,
-        eviction: Eviction::default(),
         seed: SEED,
+        ..Config::default()
     };
     Ok(Arc::new(Cache::new(&config)?))
 }

@@ -29,14 +29,12 @@ fn data_set<const K: usize, const V: usize>(
     }
     eprintln!("{name}: filling {} items, three times", options.items);
     let mut ours = Micanite::<K, V>::new(options.items)?;
+    ours.cache().populate();
     fill(&mut ours, options.items);
-    ours.cache().collapse_pages(true);
-    let (index, log) = ours.cache().pages();
     let lost = ours.cache().stats().evicted_bucket as f64 / options.items as f64;
     report.note(format!(
-        "{name}: index on {}, log on {}; full buckets cost {:.2} % of the items",
-        index.name(),
-        log.name(),
+        "{name}: memory on {}; full buckets cost {:.2} % of the items",
+        ours.cache().pages().name(),
         lost * 100.0
     ));
     prefetch::<K, V>(&prefetch_case, &mut ours, options, report)?;

@@ -60,7 +60,7 @@ pub struct Settings {
     /// Whether clients may end the server.
     pub shutdown_enabled: bool,
     /// Expected key and value bytes of an item.
-    pub item_bytes_hint: usize,
+    pub item_bytes_hint: Option<usize>,
     /// Eviction policy.
     pub eviction: Eviction,
     /// Budget of value buffers of one worker.
@@ -113,7 +113,10 @@ impl Settings {
             pidfile: options.pidfile.as_ref().map(|word| absolute(&word.0)),
             daemon: options.daemon.unwrap_or(false),
             shutdown_enabled: options.enable_shutdown.unwrap_or(false),
-            item_bytes_hint: number("--item-size", &options.item_size, 100, 2, ITEM_BYTES_MAX)?,
+            item_bytes_hint: match &options.item_size {
+                None => None,
+                word => Some(number("--item-size", word, 0, 2, ITEM_BYTES_MAX)?),
+            },
             eviction: eviction(options)?,
             value_buffer_bytes: 0,
             hash_seed: hash_seed(options)?,
@@ -133,6 +136,7 @@ impl Settings {
             workers: self.threads,
             eviction: self.eviction,
             seed,
+            ..Config::default()
         }
     }
 
@@ -179,7 +183,7 @@ impl Settings {
             pidfile: path(&self.pidfile),
             daemon: Some(self.daemon),
             enable_shutdown: Some(self.shutdown_enabled),
-            item_size: word(self.item_bytes_hint.to_string()),
+            item_size: self.item_bytes_hint.map(|bytes| Word(bytes.to_string())),
             eviction: word(self.eviction.name().into()),
             value_buffers: word(exact(self.value_buffer_bytes)),
             hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),

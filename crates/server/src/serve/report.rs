@@ -83,18 +83,14 @@ fn workers(settings: &Settings, cpus: &[usize]) -> String {
 
 fn memory(shared: &Shared) -> String {
     let layout = shared.cache.layout();
-    let (index_pages, log_pages) = shared.cache.pages();
     let partitions = match layout.partitions {
         1 => "1 partition".into(),
         count => format!("{count} partitions"),
     };
     format!(
-        "{} in {partitions}: log {} ({}), index {} ({}); {}",
+        "{} in {partitions}, on {}; {}",
         size_text(shared.settings.memory_bytes),
-        size_text(layout.log_bytes),
-        log_pages.name(),
-        size_text(layout.index_bytes),
-        index_pages.name(),
+        shared.cache.pages().name(),
         shared.settings.eviction.name(),
     )
 }

@@ -1,10 +1,9 @@
-//! The threads beside the main one: workers, and one that puts huge pages under the logs.
+//! The threads beside the main one: the workers.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, JoinHandle, park_timeout};
-use std::time::Duration;
+use std::thread::{Builder, JoinHandle};
 
 use micanite_net::{Stream, Waker};
 
@@ -13,9 +12,6 @@ use crate::cores;
 use crate::log::log;
 use crate::shared::{Ending, Shared};
 use crate::worker::{Inbox, Worker};
-
-/// How often the logs are looked at for pages that have been filled.
-const PAGES_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Where the connections of a worker are handed in.
 #[derive(Debug)]
@@ -31,7 +27,6 @@ pub(super) struct Threads {
     /// The CPU of each worker; empty when they are not pinned.
     pub cpus: Vec<usize>,
     workers: Vec<JoinHandle<()>>,
-    pages: JoinHandle<()>,
 }
 
 impl Threads {
@@ -60,14 +55,10 @@ impl Threads {
             let thread = Builder::new().name(format!("worker-{number}"));
             workers.push(thread.spawn(move || work(worker, &shared, number, cpu))?);
         }
-        let shared = Arc::clone(shared);
-        let pages = Builder::new().name("pages".into());
-        let pages = pages.spawn(move || put_pages(&shared))?;
         Ok(Self {
             links,
             cpus,
             workers,
-            pages,
         })
     }
 
@@ -85,8 +76,6 @@ impl Threads {
             // A panic ends the process before this.
             let _ = worker.join();
         }
-        self.pages.thread().unpark();
-        let _ = self.pages.join();
     }
 }
 
@@ -99,12 +88,5 @@ fn work(worker: Worker, shared: &Shared, number: usize, cpu: Option<usize>) {
     if let Err(error) = worker.run() {
         log!("worker {number} cannot go on: {error}");
         shared.end(Ending::AtOnce);
-    }
-}
-
-fn put_pages(shared: &Shared) {
-    while shared.ending() == Ending::Not {
-        shared.cache.collapse_pages(false);
-        park_timeout(PAGES_INTERVAL);
     }
 }

@@ -106,7 +106,8 @@ pub(super) fn write(output: &mut Output<'_>, outcome: Outcome) {
         Outcome::Touched => reply::TOUCHED,
         Outcome::NotANumber => reply::NOT_A_NUMBER,
         Outcome::TooLarge => reply::TOO_LARGE,
-        Outcome::OutOfMemory => reply::OUT_OF_MEMORY,
+        // The cache has a waker, so owners are asked; and the engine waits by itself.
+        Outcome::OutOfMemory | Outcome::NotOwner | Outcome::Busy => reply::OUT_OF_MEMORY,
         Outcome::Number(number) => {
             output.push_with(|out| reply::number(out, number));
             return;

@@ -59,7 +59,6 @@ fn commands(shared: &Shared, lines: &mut Lines<'_, '_>) {
 fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
     let (engine, before) = (shared.cache.stats(), shared.baseline().engine);
     let layout = shared.cache.layout();
-    let (index_pages, log_pages) = shared.cache.pages();
     let evicted = |stats: &micanite_engine::Stats| stats.evicted_log + stats.evicted_bucket;
     lines.stat("limit_maxbytes", shared.settings.memory_bytes);
     lines.stat("bytes", engine.item_bytes_live);
@@ -74,11 +73,15 @@ fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("items_reinserted", engine.reinserted - before.reinserted);
     lines.stat("read_retries", engine.read_retries - before.read_retries);
     lines.stat("partitions", layout.partitions);
-    lines.stat("buckets", layout.buckets);
-    lines.stat("index_bytes", layout.index_bytes);
-    lines.stat("log_bytes", layout.log_bytes);
-    lines.stat("index_pages", pages(index_pages));
-    lines.stat("log_pages", pages(log_pages));
+    lines.stat("buckets", engine.buckets);
+    lines.stat("spare_buckets", engine.spare_buckets);
+    lines.stat("spare_buckets_used", engine.spare_buckets_used);
+    lines.stat("index_bytes", engine.index_bytes);
+    lines.stat("expired_bytes", engine.early_bytes);
+    lines.stat("expiry_lag_seconds", engine.expiry_lag_s);
+    lines.stat("items_promoted", engine.promoted - before.promoted);
+    lines.stat("ghosts_met", engine.ghosts_met - before.ghosts_met);
+    lines.stat("pages", pages(shared.cache.pages()));
 }
 
 /// One word: clients split these lines at spaces.

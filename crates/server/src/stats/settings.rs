@@ -29,7 +29,7 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
     lines.stat("item_size_max", settings.item_bytes_max);
     lines.stat("hash_algorithm", "xxh3");
     lines.stat("eviction", settings.eviction.name());
-    lines.stat("item_size_hint", settings.item_bytes_hint);
+    lines.stat("item_size_hint", settings.item_bytes_hint.unwrap_or(0));
     lines.stat("partitions", shared.cache.layout().partitions);
     lines.stat("value_buffer_bytes", settings.value_buffer_bytes);
 }

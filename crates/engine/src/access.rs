@@ -1,0 +1,179 @@
+//! Who may read and write a partition, and how that changes while requests run.
+//!
+//! The modes are the papers' (MICA 4.1): exclusive read, exclusive write (EREW); concurrent read,
+//! exclusive write (CREW); concurrent read, concurrent write (CRCW). A partition's mode and owner
+//! are one word. Every worker says when it is inside a batch (its epoch is odd); a change first
+//! forbids everything, waits until every worker has been outside of a batch once, and then
+//! permits what is new. So whoever acts on a permission acts before the next change.
+
+use micanite_memory::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
+
+/// An access mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Only the owner reads and writes.
+    Erew,
+    /// Only the owner writes; every worker reads.
+    Crew,
+    /// Every worker reads and writes.
+    #[default]
+    Crcw,
+}
+
+impl Access {
+    const ALL: [Self; 3] = [Self::Erew, Self::Crew, Self::Crcw];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Erew => "erew",
+            Self::Crew => "crew",
+            Self::Crcw => "crcw",
+        }
+    }
+}
+
+impl std::str::FromStr for Access {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|access| access.name() == name)
+            .ok_or_else(|| format!("unknown access mode '{name}': erew, crew or crcw"))
+    }
+}
+
+/// Mode and owner of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Who may do what.
+    pub access: Access,
+    /// The worker that owns the partition.
+    pub owner: usize,
+}
+
+/// What one worker may do with a partition just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permission {
+    /// Everything, alone: no lock.
+    Own,
+    /// Reading, beside the owner.
+    Read { owner: usize },
+    /// Everything, beside others: writes take the lock.
+    Share,
+    /// Nothing: it is the owner's.
+    Elsewhere { owner: usize },
+    /// A change is under way.
+    Wait,
+}
+
+const CHANGING: u64 = 1 << 2;
+const OWNER_SHIFT: u32 = 8;
+
+/// The word of a partition that says what is permitted.
+#[derive(Debug)]
+pub(crate) struct RouteWord(AtomicU64);
+
+impl RouteWord {
+    pub fn new(route: Route) -> Self {
+        Self(AtomicU64::new(Self::pack(route)))
+    }
+
+    /// Sets the route before anybody uses it.
+    pub fn set(&self, route: Route) {
+        self.0.store(Self::pack(route), Ordering::Release);
+    }
+
+    const fn pack(route: Route) -> u64 {
+        route.access as u64 | (route.owner as u64) << OWNER_SHIFT
+    }
+
+    /// The route; during a change the one before it.
+    pub fn load(&self) -> Route {
+        let word = self.0.load(Ordering::Acquire);
+        Route {
+            access: Access::ALL[(word & 3) as usize],
+            owner: (word >> OWNER_SHIFT) as usize,
+        }
+    }
+
+    /// What `worker`, inside a batch, may do until it leaves the batch.
+    #[inline]
+    pub fn permission(&self, worker: usize) -> Permission {
+        let word = self.0.load(Ordering::Acquire);
+        let owner = (word >> OWNER_SHIFT) as usize;
+        if word & CHANGING != 0 {
+            Permission::Wait
+        } else if word & 3 == Access::Crcw as u64 {
+            Permission::Share
+        } else if owner == worker {
+            Permission::Own
+        } else if word & 3 == Access::Crew as u64 {
+            Permission::Read { owner }
+        } else {
+            Permission::Elsewhere { owner }
+        }
+    }
+
+    /// Changes the route. One caller at a time, outside of any batch; `idle` is called while it
+    /// waits.
+    pub fn change(&self, route: Route, epochs: &Epochs, idle: impl FnMut()) {
+        let before = self.0.load(Ordering::Relaxed);
+        if before == Self::pack(route) {
+            return;
+        }
+        self.0.store(before | CHANGING, Ordering::Relaxed);
+        epochs.wait_for_all(idle);
+        self.0.store(Self::pack(route), Ordering::Release);
+    }
+}
+
+/// One word per worker: odd while it is inside a batch.
+#[derive(Debug)]
+pub(crate) struct Epochs(Box<[Epoch]>);
+
+/// On lines of their own: each is written by its worker for every batch.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Epoch(AtomicU64);
+
+impl Epochs {
+    pub fn new(workers: usize) -> Self {
+        Self((0..workers).map(|_| Epoch(AtomicU64::new(0))).collect())
+    }
+
+    /// The worker begins a batch: permissions that it sees from now on hold until it ends it.
+    #[inline]
+    pub fn enter(&self, worker: usize) {
+        let epoch = &self.0[worker].0;
+        epoch.store(epoch.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        // Either the worker sees a change that has begun, or the change sees the worker.
+        fence(Ordering::SeqCst);
+    }
+
+    /// The worker ends its batch.
+    #[inline]
+    pub fn leave(&self, worker: usize) {
+        let epoch = &self.0[worker].0;
+        epoch.store(epoch.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Waits until every worker has been outside of a batch.
+    fn wait_for_all(&self, mut idle: impl FnMut()) {
+        fence(Ordering::SeqCst);
+        for epoch in &self.0 {
+            let at = epoch.0.load(Ordering::Acquire);
+            let mut spins = 0;
+            while at & 1 == 1 && epoch.0.load(Ordering::Acquire) == at {
+                idle();
+                spins += 1;
+                if spins < 1000 && !cfg!(loom) {
+                    spin_loop();
+                } else {
+                    yield_now();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The chain of a bucket: the main bucket, and the spare buckets behind it (MICA 4.3.3, bulk
+//! chaining). One version, that of the main bucket, guards all of it.
+
+use micanite_memory::sync::Ordering::Relaxed;
+use micanite_wire::hash::KeyHash;
+
+use crate::index::bucket::Bucket;
+use crate::index::entry::Entry;
+use crate::limits::BUCKET_ENTRIES;
+use crate::partition::{Field, Partition, Place};
+use crate::writer::Writer;
+
+impl Partition {
+    /// The bucket behind `bucket` in its chain.
+    #[inline]
+    pub fn next_bucket(&self, bucket: Bucket<'_>) -> Option<Bucket<'_>> {
+        bucket.next_spare().map(|spare| self.spare_bucket(spare))
+    }
+
+    /// The buckets of a chain, `main` first. Only for the writer: it trusts the links.
+    pub fn chain<'a>(&'a self, main: Bucket<'a>) -> impl Iterator<Item = Bucket<'a>> {
+        std::iter::successors(Some(main), |bucket| self.next_bucket(*bucket))
+    }
+
+    /// Puts a spare bucket on the list of free ones.
+    pub fn free_spare(&self, number: u64) {
+        let spare = self.spare_bucket(number);
+        spare.clear();
+        spare.set_next_spare(self.get(Field::SpareFree).checked_sub(1));
+        self.set(Field::SpareFree, number + 1);
+    }
+
+    fn take_spare(&self) -> Option<u64> {
+        let number = self.get(Field::SpareFree).checked_sub(1)?;
+        let spare = self.spare_bucket(number);
+        let next = spare.next_spare().map_or(0, |next| next + 1);
+        self.set(Field::SpareFree, next);
+        spare.clear();
+        self.add(Field::SparesUsed, 1);
+        Some(number)
+    }
+}
+
+/// What an entry of a chain is worth to somebody who needs one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    /// Dangling, and no ghost any more.
+    Nothing,
+    /// A ghost, so far behind the tail (nearer is worth more).
+    Ghost(std::cmp::Reverse<u64>),
+}
+
+impl Writer<'_> {
+    /// An entry that may be taken for a new item, as the word of the region where it is: empty
+    /// or dangling; else a new spare bucket's; else, in a cache, that of the oldest item, which
+    /// is evicted (MICA 4.3.2). `None` in a store without spare buckets. To be called with the
+    /// version of `bucket` odd.
+    pub fn free_slot(&self, bucket: Bucket<'_>) -> Option<usize> {
+        let p = self.partition;
+        if bucket.next_spare().is_some() && !p.is_store() {
+            self.drop_dangling(bucket);
+        }
+        let mut cheapest = None;
+        let mut last = bucket;
+        for bucket in p.chain(bucket) {
+            last = bucket;
+            for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
+                let word = bucket.slot_word(slot);
+                if entry.is_empty() {
+                    return Some(word);
+                }
+                if p.place(entry).is_none() {
+                    let worth = match self.ghost_age(entry) {
+                        None => Worth::Nothing,
+                        Some(age) => Worth::Ghost(std::cmp::Reverse(age)),
+                    };
+                    if cheapest.is_none_or(|(least, _)| worth < least) {
+                        cheapest = Some((worth, word));
+                    }
+                }
+            }
+        }
+        if let Some((_, word)) = cheapest {
+            return Some(word);
+        }
+        if let Some(number) = p.take_spare() {
+            last.set_next_spare(Some(number));
+            return Some(p.spare_bucket(number).slot_word(0));
+        }
+        if p.is_store() {
+            None
+        } else {
+            Some(self.evict_oldest(bucket))
+        }
+    }
+
+    /// Drops what dangles in a chain of several buckets, ghosts too, and gives back the spare
+    /// buckets that are not needed then: they are for items.
+    fn drop_dangling(&self, bucket: Bucket<'_>) {
+        let p = self.partition;
+        let mut dropped = false;
+        for bucket in p.chain(bucket) {
+            for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
+                if !entry.is_empty() && p.place(entry).is_none() {
+                    p.word(bucket.slot_word(slot)).store(0, Relaxed);
+                    dropped = true;
+                }
+            }
+        }
+        if dropped {
+            p.add(Field::Moves, 1);
+            self.close_gaps(bucket);
+        }
+    }
+
+    /// Evicts the item of a full chain that is most behind its tail.
+    #[cold]
+    fn evict_oldest(&self, bucket: Bucket<'_>) -> usize {
+        let p = self.partition;
+        let mut oldest: Option<(u64, Place, usize)> = None;
+        for bucket in p.chain(bucket) {
+            for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
+                let Some(place) = p.place(entry) else {
+                    return bucket.slot_word(slot);
+                };
+                let behind = p.log(place.log).distance(place.offset);
+                if oldest.is_none_or(|(most, ..)| behind > most) {
+                    oldest = Some((behind, place, bucket.slot_word(slot)));
+                }
+            }
+        }
+        let Some((_, place, word)) = oldest else {
+            return bucket.slot_word(0); // a chain has entries
+        };
+        self.retire(&place, false);
+        p.add(Field::EvictedBucket, 1);
+        word
+    }
+
+    /// Empties an entry, closing the gap with the last entry of the chain, so that a spare
+    /// bucket that is no longer needed is given back. To be called with the version odd.
+    pub fn clear_slot(&self, bucket: Bucket<'_>, word: usize) {
+        let p = self.partition;
+        p.word(word).store(0, Relaxed);
+        if bucket.next_spare().is_none() {
+            return;
+        }
+        p.add(Field::Moves, 1);
+        let mut before = bucket;
+        let mut last = bucket;
+        while let Some(next) = p.next_bucket(last) {
+            before = last;
+            last = next;
+        }
+        let filled = (0..BUCKET_ENTRIES).rfind(|slot| !last.entry(*slot).is_empty());
+        if let Some(slot) = filled {
+            let from = last.slot_word(slot);
+            if from != word {
+                p.word(word).store(last.entry(slot).0, Relaxed);
+                p.word(from).store(0, Relaxed);
+            }
+        }
+        if (0..BUCKET_ENTRIES).all(|slot| last.entry(slot).is_empty())
+            && let Some(number) = before.next_spare()
+        {
+            before.set_next_spare(None);
+            p.free_spare(number);
+            p.add(Field::SparesUsed, 1u64.wrapping_neg());
+        }
+    }
+
+    /// The word of an entry, and the main bucket of its chain, if it is there.
+    #[inline]
+    pub fn slot_of(&self, hash: KeyHash, entry: Entry) -> Option<usize> {
+        for bucket in self.partition.chain(self.partition.bucket(hash)) {
+            let slot = bucket.entries().iter().position(|word| *word == entry.0);
+            if let Some(slot) = slot {
+                return Some(bucket.slot_word(slot));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,151 @@
+//! The index grows while items come (linear hashing, Litwin, VLDB 1980): one bucket is split per
+//! step, and the new bucket's line is taken from the upper end of the data space.
+
+use micanite_memory::sync::Ordering::Relaxed;
+
+use crate::index::bucket::Bucket;
+use crate::index::entry::Entry;
+use crate::limits::{BUCKET_ENTRIES, INDEX_LOAD_SIXTEENTHS};
+use crate::log::Which;
+use crate::partition::Field;
+use crate::writer::Writer;
+use micanite_wire::hash::KeyHash;
+
+/// Items of a bucket from which on the index grows whatever its spare buckets are, by 16.
+const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS;
+/// The index grows when less than one of this many buckets is a spare one that is left.
+const SPARES_LEFT: u64 = 25;
+/// The items of a bucket are loaded this many splits ahead.
+const AHEAD: u64 = 8;
+
+impl Writer<'_> {
+    /// Splits a bucket if the index is full enough and there is space for another line.
+    #[inline]
+    pub fn grow_if_full(&self) {
+        let p = self.partition;
+        let buckets = p.buckets();
+        let full = p.get(Field::ItemsLive) * 16 > buckets * LOAD_ITEMS_SIXTEENTHS;
+        let spares_left = p.layout.spares(buckets) - p.get(Field::SparesUsed);
+        if full || spares_left * SPARES_LEFT < buckets {
+            self.grow();
+        }
+    }
+
+    #[cold]
+    fn grow(&self) {
+        let p = self.partition;
+        let number = p.buckets();
+        if number >= p.layout.buckets_max() || !self.make_room(p.layout.data_end(number + 1)) {
+            return;
+        }
+        self.prefetch_split(number + AHEAD, number + 2 * AHEAD);
+        self.split(number);
+    }
+
+    /// Lowers the end of the data space.
+    fn make_room(&self, data_end: u64) -> bool {
+        let p = self.partition;
+        let now = p.get(Field::DataEnd);
+        if now <= data_end {
+            return true;
+        }
+        let made = if p.is_store() {
+            p.heap().shrink_end((now - data_end) as usize)
+        } else {
+            p.log(Which::Main).lower_end(data_end)
+        };
+        if made {
+            p.set(Field::DataEnd, data_end);
+        }
+        made
+    }
+
+    fn prefetch_split(&self, items_of: u64, bucket_of: u64) {
+        let p = self.partition;
+        let source = |number: u64| p.main_bucket(KeyHash::split_from(number));
+        source(bucket_of).prefetch();
+        for entry in source(items_of).entries().map(Entry) {
+            if let Some(place) = p.place(entry) {
+                p.region.prefetch(place.position);
+            }
+        }
+    }
+
+    /// Adds the bucket `number`, moving to it what belongs there.
+    fn split(&self, number: u64) {
+        let p = self.partition;
+        let source = p.main_bucket(KeyHash::split_from(number));
+        let target = p.main_bucket(number);
+        let entries = p.chain(source).count() * BUCKET_ENTRIES;
+        let spares = p.layout.spares(p.buckets()) - p.get(Field::SparesUsed);
+        if entries > BUCKET_ENTRIES * (1 + spares as usize) {
+            return; // what moves might not find a place
+        }
+        target.clear();
+        source.write(|| {
+            target.write(|| {
+                // Readers look at the version before they look at the number of buckets.
+                p.set(Field::Buckets, number + 1);
+                self.move_entries(source, target, number);
+                self.close_gaps(source);
+            });
+        });
+        if p.layout.spares(number + 1) > p.layout.spares(number) {
+            p.free_spare(p.layout.spares(number));
+        }
+        p.add(Field::BucketsSplit, 1);
+        p.add(Field::Moves, 1);
+    }
+
+    fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, number: u64) {
+        let p = self.partition;
+        for bucket in p.chain(source) {
+            for slot in 0..BUCKET_ENTRIES {
+                let entry = bucket.entry(slot);
+                if entry.is_empty() {
+                    continue;
+                }
+                // What dangles has no key that could be hashed.
+                let belongs = p
+                    .place(entry)
+                    .map(|place| self.hash_at(place.position).bucket(number + 1) as u64 == number);
+                if belongs == Some(true)
+                    && let Some(word) = self.free_slot(target)
+                {
+                    p.word(word).store(entry.0, Relaxed);
+                }
+                if belongs != Some(false) {
+                    p.word(bucket.slot_word(slot)).store(0, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Moves the entries of a chain to its front and gives back the spare buckets left over.
+    pub fn close_gaps(&self, main: Bucket<'_>) {
+        let p = self.partition;
+        let (mut to, mut to_slot) = (main, 0);
+        for from in p.chain(main) {
+            for slot in 0..BUCKET_ENTRIES {
+                let entry = from.entry(slot);
+                if entry.is_empty() {
+                    continue;
+                }
+                if to_slot == BUCKET_ENTRIES {
+                    to = p.next_bucket(to).unwrap_or(to); // it is at most as far as `from`
+                    to_slot = 0;
+                }
+                p.word(from.slot_word(slot)).store(0, Relaxed);
+                p.word(to.slot_word(to_slot)).store(entry.0, Relaxed);
+                to_slot += 1;
+            }
+        }
+        let mut unused = to.next_spare();
+        to.set_next_spare(None);
+        while let Some(number) = unused {
+            unused = p.spare_bucket(number).next_spare();
+            p.free_spare(number);
+            p.add(Field::SparesUsed, 1u64.wrapping_neg());
+        }
+    }
+}

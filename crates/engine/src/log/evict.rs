@@ -1,0 +1,220 @@
+//! The head of a log: the oldest item leaves, or moves.
+
+use micanite_memory::sync::Ordering::{Relaxed, Release};
+
+use micanite_wire::hash::KeyHash;
+
+use crate::index::entry::Entry;
+use crate::limits::KEY_BYTES_MAX;
+use crate::log::Which;
+use crate::log::item::Header;
+use crate::partition::{Field, LogField, Place};
+use crate::writer::{Found, NewItem, Part, Refusal, Writer};
+
+impl Writer<'_> {
+    /// Moves the head of a log behind its oldest item, which leaves, or moves to the tail of main
+    /// if it was requested (`moves` times at most within main).
+    pub fn pass_head(&self, which: Which, moves: &mut u32) -> Result<(), Refusal> {
+        let p = self.partition;
+        let log = p.log(which);
+        let offset = log.get(LogField::Head);
+        let position = log.position(offset);
+        let header = p.header(position);
+        assert!(header.units() > 0, "the log cannot be walked");
+        if header.is_busy() && offset >= log.get(LogField::Opened) {
+            return Err(Refusal::Busy);
+        }
+        let place = Place {
+            log: which,
+            offset,
+            position,
+        };
+        if header.is_dead() || header.is_busy() {
+            if header.left_early() {
+                p.add(Field::UnitsLeftEarly, header.units().wrapping_neg());
+            }
+        } else if log.is_live(offset) {
+            let found = self.found_at(0, place);
+            if self.is_wanted(&found, *moves) {
+                let moved = match which {
+                    Which::Main => self.requeue(&found),
+                    Which::Small => self.promote(&found)?,
+                };
+                if moved {
+                    *moves = moves.saturating_sub(u32::from(which == Which::Main));
+                    return Ok(());
+                }
+            }
+            p.add(Field::EvictedLog, 1);
+            p.add(Field::ItemsLive, 1u64.wrapping_neg());
+            p.add(Field::UnitsLive, header.units().wrapping_neg());
+        }
+        log.set(LogField::Head, offset + header.units());
+        Ok(())
+    }
+
+    /// Whether an item at the head of its log is worth keeping.
+    #[inline]
+    fn is_wanted(&self, found: &Found, moves: u32) -> bool {
+        let policy = &self.partition.layout.policy;
+        let frequency = found.header.frequency();
+        let requested = match found.place.log {
+            Which::Small => frequency >= policy.promote_at,
+            Which::Main => frequency > 0 && moves > 0,
+        };
+        requested && !found.expiry.has_passed(self.now_s) && !self.is_invalid(found)
+    }
+
+    /// Moves the item at the head of main to its tail. Both are so near that the places may
+    /// overlap; the tail never is behind the head. False if the item has to leave instead.
+    pub(crate) fn requeue(&self, found: &Found) -> bool {
+        let p = self.partition;
+        let log = p.log(found.place.log);
+        let cas = self.cas_to_keep(found);
+        let shape = found.shape(cas.is_some());
+        let units = shape.units();
+        if log.lap_units() + units > log.get(LogField::Limit) || units > found.header.units() {
+            return false;
+        }
+        // Words are copied upwards: an extension more must not push them over what is to come.
+        let target = log.position(log.get(LogField::Tail));
+        let key_word = 1 + usize::from(shape.meta) + usize::from(shape.cas);
+        let from = found.place.position;
+        if target <= from && target + key_word > from + found.header.key_word() {
+            return false;
+        }
+        let hash = self.hash_at(found.place.position);
+        let entry = Entry::new(
+            hash.tag(),
+            found.place.log as u64,
+            found.place.offset,
+            p.offset_mask,
+        );
+        let Some(slot) = self.slot_of(hash, entry) else {
+            return false;
+        };
+        let Some(header) = shape.header_in(units) else {
+            return false;
+        };
+        let header = if shape.cas {
+            header.with_cas_given()
+        } else {
+            header
+        };
+        let frequency = found.header.frequency().saturating_sub(1);
+        p.bucket(hash).write(|| {
+            log.set(LogField::Head, found.place.offset + found.header.units());
+            let place = self.claim(log, found.place.log, units);
+            self.copy_item(found, place.position, header.with_frequency(frequency), cas);
+            let entry = Entry::new(hash.tag(), place.log as u64, place.offset, p.offset_mask);
+            p.word(slot).store(entry.0, Relaxed);
+        });
+        p.add(Field::UnitsLive, units.wrapping_sub(found.header.units()));
+        p.add(Field::Reinserted, 1);
+        p.add(Field::Moves, 1);
+        true
+    }
+
+    /// Writes a copy of an item, its value last and upwards: the copy may overlap the original
+    /// if it lies before it.
+    fn copy_item(&self, found: &Found, position: usize, header: Header, cas: Option<u64>) {
+        let p = self.partition;
+        let from = found.place.position;
+        let meta = p.word(from + 1).load(Relaxed);
+        if header.has_meta() {
+            p.word(position + 1).store(meta, Relaxed);
+        }
+        if let Some(cas) = cas {
+            p.word(position + header.key_word() - 1).store(cas, Relaxed);
+        }
+        let (from, to) = (from + found.header.key_word(), position + header.key_word());
+        for word in 0..header.units() as usize - header.key_word() {
+            let value = p.word(from + word).load(Relaxed);
+            p.word(to + word).store(value, Relaxed);
+        }
+        p.word(position).store(header.0, Release);
+    }
+
+    /// Moves the item at the head of the small log to main. False if it has to leave instead.
+    fn promote(&self, found: &Found) -> Result<bool, Refusal> {
+        let p = self.partition;
+        let mut key = [0; KEY_BYTES_MAX];
+        let key = self.key_at(found.place.position, &mut key);
+        let hash = KeyHash::of(key, p.layout.seed);
+        let entry = Entry::new(
+            hash.tag(),
+            found.place.log as u64,
+            found.place.offset,
+            p.offset_mask,
+        );
+        let Some(slot) = self.slot_of(hash, entry) else {
+            return Ok(false);
+        };
+        let found = Found { slot, ..*found };
+        let item = NewItem {
+            key,
+            flags: found.flags,
+            expiry: found.expiry,
+            cas: self.cas_to_keep(&found),
+            frequency: 0,
+            log: Some(Which::Main),
+            value: [Part::Old, Part::NONE],
+        };
+        match self.append(hash, &item, Some(&found)) {
+            Ok(()) => {}
+            Err(Refusal::Busy) => return Err(Refusal::Busy),
+            Err(_) => return Ok(false),
+        }
+        p.add(Field::Promoted, 1);
+        let log = p.log(Which::Small);
+        log.set(LogField::Head, found.place.offset + found.header.units());
+        Ok(true)
+    }
+
+    /// Passes the heads over items that left early, moving the living, until such items hold
+    /// little of the memory again: bounded work, for upkeep.
+    pub fn clean(&self) {
+        let p = self.partition;
+        if p.is_store() {
+            return;
+        }
+        let data_units = p.get(Field::DataEnd) - p.layout.data_first() as u64;
+        let mut budget_units = CLEAN_UNITS;
+        while p.get(Field::UnitsLeftEarly) * 100 > data_units * EARLY_PERCENT_MAX {
+            let log = p.log(Which::Main);
+            let offset = log.get(LogField::Head);
+            if budget_units <= 0 || offset >= log.get(LogField::Tail) {
+                return;
+            }
+            let position = log.position(offset);
+            let header = p.header(position);
+            budget_units -= header.units() as i64;
+            let full = log.lap_units() + header.units() > log.get(LogField::Limit);
+            if full && offset >= log.get(LogField::LapStart) {
+                // The tail has come to the end, the head has left the beginning.
+                log.set(LogField::LapBefore, log.get(LogField::LapStart));
+                log.set(LogField::LapStart, log.get(LogField::Tail));
+            }
+            let place = Place {
+                log: Which::Main,
+                offset,
+                position,
+            };
+            let living = !header.is_dead() && !header.is_busy() && log.is_live(offset) && {
+                let found = self.found_at(0, place);
+                !found.expiry.has_passed(self.now_s) && !self.is_invalid(&found)
+            };
+            if living && self.requeue(&self.found_at(0, place)) {
+                continue;
+            }
+            if self.pass_head(Which::Main, &mut 0).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Units that one call of [`Writer::clean`] walks over.
+const CLEAN_UNITS: i64 = 128 << 10;
+/// Cleaning begins when items that left early hold this much of the data space.
+const EARLY_PERCENT_MAX: u64 = 6;

@@ -1,0 +1,69 @@
+//! Space at the tail of a log.
+
+use micanite_memory::sync::{Ordering, fence};
+
+use crate::log::item::Header;
+use crate::log::{Log, Which};
+use crate::partition::{LogField, Place};
+use crate::writer::{Refusal, Writer};
+
+impl Writer<'_> {
+    /// Takes `units` at the tail of a log, evicting (and moving) what is in the way. The space is
+    /// marked as busy until its item is written. Anything found before may be elsewhere or gone.
+    #[inline]
+    pub fn reserve(&self, which: Which, units: u64) -> Result<Place, Refusal> {
+        let log = self.partition.log(which);
+        let mut moves = self.partition.layout.policy.requeue_max;
+        loop {
+            let end = log.lap_units() + units;
+            if end > log.get(LogField::Limit) {
+                self.begin_lap(log, which, units, &mut moves)?;
+                continue;
+            }
+            let head = log.get(LogField::Head);
+            let passed_lap = head >= log.get(LogField::LapStart);
+            if passed_lap || head - log.get(LogField::LapBefore) >= end {
+                return Ok(self.claim(log, which, units));
+            }
+            self.pass_head(which, &mut moves)?;
+        }
+    }
+
+    /// Space at the tail that is known to be free.
+    #[inline]
+    pub fn claim(&self, log: Log<'_>, which: Which, units: u64) -> Place {
+        let offset = log.get(LogField::Tail);
+        let position = log.position(offset);
+        // What is written from here on comes after the advance of the head, for every reader.
+        fence(Ordering::Release);
+        self.partition
+            .word(position)
+            .store(Header::reserved(units).0, Ordering::Relaxed);
+        log.set(LogField::Tail, offset + units);
+        Place {
+            log: which,
+            offset,
+            position,
+        }
+    }
+
+    /// Ends the lap: what is left of the one before it goes first.
+    #[cold]
+    fn begin_lap(
+        &self,
+        log: Log<'_>,
+        which: Which,
+        units: u64,
+        moves: &mut u32,
+    ) -> Result<(), Refusal> {
+        if units > log.get(LogField::Limit) {
+            return Err(Refusal::Full);
+        }
+        while log.get(LogField::Head) < log.get(LogField::LapStart) {
+            self.pass_head(which, moves)?;
+        }
+        log.set(LogField::LapBefore, log.get(LogField::LapStart));
+        log.set(LogField::LapStart, log.get(LogField::Tail));
+        Ok(())
+    }
+}

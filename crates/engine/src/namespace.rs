@@ -1,0 +1,178 @@
+//! Invalidating a namespace: all keys that begin with a name and the delimiter, at once and in
+//! constant time. The tails (in a store: the last stamp) of that moment are noted under the
+//! name; what was written before is not found any more, and its space comes back as heads and
+//! sweep come by.
+
+use micanite_memory::sync::{Ordering, fence};
+use micanite_wire::hash::KeyHash;
+
+use crate::limits::NAMESPACES_MAX;
+use crate::log::Which;
+use crate::log::item::Header;
+use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
+use crate::partition::{Field, LogField, Partition, Place};
+use crate::writer::{Found, Writer};
+
+/// The hash word of a record that is being replaced.
+const IN_CHANGE: u64 = 2;
+
+/// Rounds of the sweep after which nothing of a namespace can be left.
+const SWEEP_ROUNDS: u64 = 2;
+
+/// All invalid namespaces are still being removed: there is no room for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyNamespaces;
+
+impl std::fmt::Display for TooManyNamespaces {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{NAMESPACES_MAX} namespaces are being removed already, try again later"
+        )
+    }
+}
+
+impl std::error::Error for TooManyNamespaces {}
+
+/// When a namespace was invalidated: the tails, in a store the stamp (as `small`).
+#[derive(Clone, Copy)]
+struct Mark {
+    small: u64,
+    main: u64,
+}
+
+impl Partition {
+    /// Whether an item was invalidated after it was written, by its namespace or by the flush of
+    /// a store. (A flush of a cache is seen by offsets alone.)
+    #[inline]
+    pub fn is_invalid(&self, key: &[u8], place: &Place, header: Header) -> bool {
+        if self.is_flushed_from_store(place, header) {
+            return true;
+        }
+        self.get(Field::Namespaces) != 0 && self.is_in_invalid_namespace(key, place, header)
+    }
+
+    /// Whether an item is older than the last flush of a store.
+    #[inline]
+    pub fn is_flushed_from_store(&self, place: &Place, header: Header) -> bool {
+        if !self.is_store() {
+            return false;
+        }
+        let flushed = self.get(Field::FlushStamp);
+        flushed != 0 && self.stamp(place, header) <= flushed
+    }
+
+    #[inline]
+    fn stamp(&self, place: &Place, header: Header) -> u64 {
+        let word = place.position + header.key_word() - 1;
+        self.word(word).load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    fn is_in_invalid_namespace(&self, key: &[u8], place: &Place, header: Header) -> bool {
+        let Some(delimiter) = self.layout.namespace_delimiter else {
+            return false;
+        };
+        let Some(name_bytes) = key.iter().position(|byte| *byte == delimiter) else {
+            return false;
+        };
+        let Some(mark) = self.mark(self.name_hash(&key[..name_bytes])) else {
+            return false;
+        };
+        if self.is_store() {
+            self.stamp(place, header) <= mark.small
+        } else {
+            match place.log {
+                Which::Small => place.offset < mark.small,
+                Which::Main => place.offset < mark.main,
+            }
+        }
+    }
+
+    fn name_hash(&self, name: &[u8]) -> u64 {
+        KeyHash::of(name, self.layout.seed).0 | 1
+    }
+
+    fn record_word(&self, record: usize, word: usize) -> &micanite_memory::sync::AtomicU64 {
+        self.word(NAMESPACE_TABLE + record * NAMESPACE_WORDS + word)
+    }
+
+    /// The records in the order in which a name is looked for.
+    fn probe(hash: u64) -> impl Iterator<Item = usize> {
+        let first = (hash >> 1) as usize % NAMESPACES_MAX;
+        (0..NAMESPACES_MAX).map(move |step| (first + step) % NAMESPACES_MAX)
+    }
+
+    fn mark(&self, hash: u64) -> Option<Mark> {
+        for record in Self::probe(hash) {
+            let word = |word| self.record_word(record, word).load(Ordering::Relaxed);
+            let named = self.record_word(record, 0).load(Ordering::Acquire);
+            if named == 0 {
+                return None;
+            }
+            let mark = Mark {
+                small: word(1),
+                main: word(2),
+            };
+            fence(Ordering::Acquire);
+            if named == hash && word(0) == hash {
+                return Some(mark);
+            }
+        }
+        None
+    }
+}
+
+impl Writer<'_> {
+    /// Whether an item was invalidated after it was written.
+    #[inline]
+    pub fn is_invalid(&self, found: &Found) -> bool {
+        let p = self.partition;
+        if p.get(Field::Namespaces) == 0 {
+            return p.is_flushed_from_store(&found.place, found.header);
+        }
+        let mut buffer = [0; crate::limits::KEY_BYTES_MAX];
+        let key = self.key_at(found.place.position, &mut buffer);
+        p.is_invalid(key, &found.place, found.header)
+    }
+
+    /// Invalidates what was written until now under keys that begin with `name` and the
+    /// delimiter.
+    pub fn invalidate_namespace(&self, name: &[u8]) -> Result<(), TooManyNamespaces> {
+        let p = self.partition;
+        let hash = p.name_hash(name);
+        let record = Partition::probe(hash)
+            .find(|record| p.record_word(*record, 0).load(Ordering::Relaxed) == hash)
+            .or_else(|| Partition::probe(hash).find(|record| self.is_free(*record)))
+            .ok_or(TooManyNamespaces)?;
+        let set = |word, value| p.record_word(record, word).store(value, Ordering::Release);
+        if p.record_word(record, 0).load(Ordering::Relaxed) != hash {
+            set(0, IN_CHANGE);
+            fence(Ordering::Release);
+        }
+        if p.is_store() {
+            set(1, p.get(Field::Stamp));
+        } else {
+            set(1, p.log(Which::Small).get(LogField::Tail));
+            set(2, p.log(Which::Main).get(LogField::Tail));
+        }
+        set(3, p.get(Field::SweepRounds));
+        set(0, hash);
+        p.set(Field::Namespaces, 1);
+        p.set(Field::Expiring, 1); // the sweep has something to find
+        Ok(())
+    }
+
+    /// Whether a record is empty, or nothing can be left of what it invalidates.
+    fn is_free(&self, record: usize) -> bool {
+        let p = self.partition;
+        let word = |word| p.record_word(record, word).load(Ordering::Relaxed);
+        if word(0) == 0 {
+            return true;
+        }
+        let swept = p.get(Field::SweepRounds) >= word(3) + SWEEP_ROUNDS;
+        let head = |which| p.log(which).get(LogField::Head);
+        let passed = || head(Which::Small) >= word(1) && head(Which::Main) >= word(2);
+        swept || !p.is_store() && passed()
+    }
+}

@@ -1,0 +1,109 @@
+//! The header of a partition image, word by word.
+
+use crate::limits::{IMAGE_HEADER_WORDS, NAMESPACES_MAX};
+
+/// "MICANITE" in ASCII, little endian.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"MICANITE");
+/// Provisional until the engine is complete: changes with every change of the bytes.
+pub(crate) const LAYOUT_VERSION: u64 = 2;
+
+/// Words of the header. A line of what never changes, a line of what every write changes, a line
+/// for each log, a line for upkeep, then counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Field {
+    Magic = 0,
+    LayoutVersion = 1,
+    Seed = 2,
+    /// The number in the low half, the bits of all partitions' numbers in the high half.
+    PartitionNumber = 3,
+    RegionWords = 4,
+    SmallUnits = 5,
+    ItemUnitsMax = 6,
+    /// Offset bits; from bit 8 on: main buckets per spare one; bit 63: store.
+    Shape = 7,
+
+    /// Main buckets.
+    Buckets = 8,
+    /// First of the free spare buckets, plus one; they are chained.
+    SpareFree = 9,
+    /// Where the data space ends: the word of the lowest bucket, or above it.
+    DataEnd = 10,
+    ItemsLive = 11,
+    UnitsLive = 12,
+    /// Entries that were moved by an eviction, a split, a removal: what was found may be elsewhere.
+    Moves = 13,
+    /// The last stamp that was given to an item of a store.
+    Stamp = 14,
+    /// Items with a stamp up to this are gone (`flush_all`).
+    FlushStamp = 15,
+
+    SmallLog = 16,
+    MainLog = 24,
+
+    ScanBucket = 32,
+    ScanTail = 33,
+    Expiring = 34,
+    /// Units of deleted and expired items that the head of a log has not passed.
+    UnitsLeftEarly = 35,
+    /// Namespaces that are invalid.
+    Namespaces = 36,
+    /// Longest time, in seconds, that an item was there after its expiry: in this round of the
+    /// sweep, and in the last one.
+    ExpiryLag = 37,
+    ExpiryLagLast = 38,
+    SparesUsed = 39,
+
+    ItemsAppended = 40,
+    EvictedLog = 41,
+    EvictedBucket = 42,
+    Expired = 43,
+    Reinserted = 44,
+    BucketsScanned = 45,
+    DanglingCleared = 46,
+    ItemsOverwritten = 47,
+    GhostsMet = 48,
+    Promoted = 49,
+    BucketsSplit = 50,
+    OutOfMemory = 51,
+    /// Rounds that the sweep has completed.
+    SweepRounds = 52,
+
+    /// 1 while no process has the image open.
+    Clean = 56,
+    /// The boot of the machine during which the image was last opened.
+    Boot = 57,
+    /// Offsets of the tails when the image was opened: what is busy before them stays so.
+    Eviction = 58,
+}
+
+/// Words of one log's line, from its first word on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum LogField {
+    /// Offset at which the next item begins.
+    Tail = 0,
+    /// Offset of the oldest item.
+    Head = 1,
+    /// Offset at which the current lap began.
+    LapStart = 2,
+    /// Offset at which the lap before it began.
+    LapBefore = 3,
+    /// Word of the region where laps begin.
+    First = 4,
+    /// Units that a lap may have.
+    Limit = 5,
+    /// Items before this offset are gone (`flush_all`).
+    FlushMark = 6,
+    /// Offset of the tail when this process opened the image.
+    Opened = 7,
+}
+
+/// First word of the table of namespaces: records of four words.
+pub(crate) const NAMESPACE_TABLE: usize = 64;
+/// Words of a record: hash of the name; tail of the small log, or stamp of a store; tail of the
+/// main log; rounds of the sweep.
+pub(crate) const NAMESPACE_WORDS: usize = 4;
+
+const _: () = assert!((Field::Eviction as usize) < NAMESPACE_TABLE);
+const _: () = assert!(NAMESPACE_TABLE + NAMESPACES_MAX * NAMESPACE_WORDS <= IMAGE_HEADER_WORDS);

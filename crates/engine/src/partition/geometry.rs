@@ -1,0 +1,146 @@
+//! The sizes of a partition, where its parts lie, and its first formatting.
+
+use crate::config::Semantics;
+use crate::eviction::Policy;
+use crate::heap::Heap;
+use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE};
+use crate::log::Which;
+use crate::partition::Partition;
+use crate::partition::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
+
+/// The sizes of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartitionLayout {
+    pub number: usize,
+    pub partition_bits: u32,
+    pub seed: u64,
+    pub semantics: Semantics,
+    pub policy: Policy,
+    /// All of it, a multiple of a bucket.
+    pub region_words: u64,
+    /// Main buckets at first, two or more.
+    pub buckets: u64,
+    /// The index does not grow into this much of the data space.
+    pub data_units_min: u64,
+    /// Units of the largest item.
+    pub item_units_max: u64,
+    /// Width of the offsets in entries: [`crate::limits::OFFSET_BITS`] but in tests.
+    pub offset_bits: u32,
+    /// Ends the namespace of a key.
+    pub namespace_delimiter: Option<u8>,
+}
+
+impl PartitionLayout {
+    /// The first word of the data space.
+    #[inline]
+    pub fn data_first(&self) -> usize {
+        let state_words = match self.semantics {
+            Semantics::Cache => 0,
+            Semantics::Store => Heap::state_words(self.item_units_max as usize),
+        };
+        IMAGE_HEADER_WORDS + state_words
+    }
+
+    /// Lines that `buckets` main buckets and their spares take.
+    #[inline]
+    pub fn index_lines(&self, buckets: u64) -> u64 {
+        buckets + self.spares(buckets)
+    }
+
+    /// Spare buckets that come with `buckets` main ones: one before every main bucket whose
+    /// number is a positive multiple of [`MAIN_PER_SPARE`].
+    #[inline]
+    pub fn spares(&self, buckets: u64) -> u64 {
+        (buckets - 1) / MAIN_PER_SPARE
+    }
+
+    /// Word of a main bucket: lines are counted from the end of the region.
+    #[inline]
+    pub fn main_bucket_word(&self, number: u64) -> usize {
+        self.line(number + number / MAIN_PER_SPARE)
+    }
+
+    /// Word of a spare bucket.
+    #[inline]
+    pub fn spare_bucket_word(&self, number: u64) -> usize {
+        self.line(number * (MAIN_PER_SPARE + 1) + MAIN_PER_SPARE)
+    }
+
+    #[inline]
+    fn line(&self, number: u64) -> usize {
+        (self.region_words as usize).wrapping_sub((number as usize + 1) * BUCKET_WORDS)
+    }
+
+    /// Where the data space ends beside an index of `buckets` main buckets.
+    pub fn data_end(&self, buckets: u64) -> u64 {
+        self.region_words - self.index_lines(buckets) * BUCKET_WORDS as u64
+    }
+
+    /// The most main buckets that leave the least data space.
+    pub fn buckets_max(&self) -> u64 {
+        let lowest = self.data_first() as u64 + self.data_units_min;
+        let lines = self.region_words.saturating_sub(lowest) / BUCKET_WORDS as u64;
+        (lines * MAIN_PER_SPARE / (MAIN_PER_SPARE + 1)).max(self.buckets)
+    }
+
+    /// Units of the data space at first.
+    pub fn data_units(&self) -> u64 {
+        self.data_end(self.buckets) - self.data_first() as u64
+    }
+
+    /// Units of the small log.
+    pub fn small_units(&self) -> u64 {
+        self.data_units() * self.policy.small_percent / 100
+    }
+}
+
+impl Partition {
+    /// Writes the header of an empty partition into zeroed memory.
+    pub(crate) fn format(&self) {
+        let layout = &self.layout;
+        let data_end = layout.data_end(layout.buckets);
+        let store = u64::from(self.is_store());
+        for (field, value) in [
+            (Field::LayoutVersion, LAYOUT_VERSION),
+            (Field::Seed, layout.seed),
+            (
+                Field::PartitionNumber,
+                layout.number as u64 | u64::from(layout.partition_bits) << 32,
+            ),
+            (Field::RegionWords, layout.region_words),
+            (Field::SmallUnits, layout.small_units()),
+            (Field::ItemUnitsMax, layout.item_units_max),
+            (
+                Field::Shape,
+                u64::from(layout.offset_bits) | MAIN_PER_SPARE << 8 | store << 63,
+            ),
+            (Field::Buckets, layout.buckets),
+            (Field::DataEnd, data_end),
+        ] {
+            self.set(field, value);
+        }
+        for spare in 0..layout.spares(layout.buckets) {
+            self.free_spare(spare);
+        }
+        let first = layout.data_first() as u64;
+        if self.is_store() {
+            self.heap().format(first as usize, data_end as usize);
+        } else {
+            let small_units = layout.small_units();
+            self.log(Which::Small).format(first, small_units);
+            let main_first = first + small_units;
+            self.log(Which::Main)
+                .format(main_first, data_end - main_first);
+        }
+        let tails = self.tails();
+        self.set(Field::ScanTail, tails);
+        self.set(Field::Magic, MAGIC);
+    }
+
+    /// How far both tails have come together: what paces the scan.
+    #[inline]
+    pub(crate) fn tails(&self) -> u64 {
+        let tail = |which| self.log(which).get(LogField::Tail);
+        tail(Which::Small).wrapping_add(tail(Which::Main))
+    }
+}

@@ -1,0 +1,274 @@
+//! A partition: an index and a space of items, addressed by offsets, written by one thread at a
+//! time.
+//!
+//! ```text
+//! header | heap state (store) | items: small log, main log (cache) or heap (store) -> ... <- buckets
+//! ```
+//! The image is specified in `docs/partition-image.md`. Its header holds what changes and what a
+//! reader of the image needs to know; this struct holds copies of what does not change.
+
+pub(crate) mod fields;
+mod geometry;
+
+use std::io;
+
+use micanite_memory::Region;
+use micanite_memory::sync::{AtomicU64, Ordering};
+use micanite_wire::hash::KeyHash;
+
+pub(crate) use fields::{Field, LogField};
+pub(crate) use geometry::PartitionLayout;
+
+use crate::access::{Access, Route, RouteWord};
+use crate::config::Semantics;
+use crate::heap::Heap;
+use crate::index::bucket::Bucket;
+use crate::index::entry::Entry;
+use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS};
+use crate::lock::Lock;
+use crate::log::item::Header;
+use crate::log::{Log, Which};
+use crate::samples::Samples;
+use crate::stats::Stats;
+use crate::writer::Writer;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub region: Region,
+    pub layout: PartitionLayout,
+    pub offset_mask: u64,
+    /// The tails may advance this far before one more bucket has to be scanned.
+    pub scan_interval_units: u64,
+    pub lock: Lock,
+    /// Counted by readers, who may not write the image.
+    pub read_retries: AtomicU64,
+    /// Who may read and write.
+    pub route: RouteWord,
+    /// Requests that readers could not note in the items themselves.
+    pub samples: Samples,
+}
+
+/// Where an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub log: Which,
+    pub offset: u64,
+    /// The word of the region where it begins.
+    pub position: usize,
+}
+
+impl Partition {
+    /// Maps an empty partition.
+    pub fn new(layout: PartitionLayout) -> io::Result<Self> {
+        let region = Region::private(layout.region_words as usize * 8)?;
+        let partition = Self::of(region, layout);
+        partition.format();
+        Ok(partition)
+    }
+
+    /// A partition in a region that holds one, or is to be formatted.
+    pub fn of(region: Region, layout: PartitionLayout) -> Self {
+        let offset_mask = (1 << layout.offset_bits) - 1;
+        // An entry is dangling once its log's tail is a lap ahead of it, and looks valid again
+        // once the tail is the whole width ahead: between the two, the scan has to come by. It
+        // gets half of that distance for a lap of its own.
+        let scan_interval_units =
+            (offset_mask + 1 - layout.data_units()) / 2 / layout.buckets_max();
+        assert!(
+            layout.data_units() <= offset_mask.div_ceil(2),
+            "offsets too narrow for the log"
+        );
+        assert!(
+            scan_interval_units > 0,
+            "offsets too narrow for the log and its buckets"
+        );
+        Self {
+            region,
+            layout,
+            offset_mask,
+            scan_interval_units,
+            lock: Lock::new(),
+            read_retries: AtomicU64::new(0),
+            route: RouteWord::new(Route {
+                access: Access::Crcw,
+                owner: 0,
+            }),
+            samples: Samples::new(),
+        }
+    }
+
+    /// The one writer, for a caller that is the only user of the partition.
+    ///
+    /// # Safety
+    /// While the writer lives, nobody else writes the partition.
+    #[inline]
+    #[expect(unsafe_code, reason = "the exclusive owner takes no lock")]
+    pub unsafe fn owner(&self, now_s: u32) -> Writer<'_> {
+        Writer::new(self, false, now_s)
+    }
+
+    /// The one writer, under the lock.
+    #[inline]
+    pub fn writer(&self, now_s: u32) -> Writer<'_> {
+        self.lock.lock();
+        Writer::new(self, true, now_s)
+    }
+
+    /// The one writer, if nobody else is just now.
+    #[inline]
+    pub fn try_writer(&self, now_s: u32) -> Option<Writer<'_>> {
+        self.lock.try_lock().then(|| Writer::new(self, true, now_s))
+    }
+
+    #[inline]
+    pub fn is_store(&self) -> bool {
+        self.layout.semantics == Semantics::Store
+    }
+
+    #[inline]
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        self.region.word(index)
+    }
+
+    #[inline]
+    pub fn get(&self, field: Field) -> u64 {
+        self.word(field as usize).load(Ordering::Relaxed)
+    }
+
+    /// Only the writer may call it.
+    #[inline]
+    pub fn set(&self, field: Field, value: u64) {
+        self.word(field as usize).store(value, Ordering::Relaxed);
+    }
+
+    /// Adds to a field, wrapping. Only the writer may call it.
+    #[inline]
+    pub fn add(&self, field: Field, value: u64) {
+        self.set(field, self.get(field).wrapping_add(value));
+    }
+
+    #[inline]
+    pub fn buckets(&self) -> u64 {
+        self.get(Field::Buckets)
+    }
+
+    /// The bucket of a key, as many as there are now.
+    #[inline]
+    pub fn bucket(&self, hash: KeyHash) -> Bucket<'_> {
+        self.main_bucket(hash.bucket(self.buckets()) as u64)
+    }
+
+    #[inline]
+    pub fn main_bucket(&self, number: u64) -> Bucket<'_> {
+        Bucket::at(&self.region, self.layout.main_bucket_word(number))
+    }
+
+    #[inline]
+    pub fn spare_bucket(&self, number: u64) -> Bucket<'_> {
+        Bucket::at(&self.region, self.layout.spare_bucket_word(number))
+    }
+
+    #[inline]
+    pub fn log(&self, which: Which) -> Log<'_> {
+        Log::of(self, which)
+    }
+
+    /// The heap of a store.
+    #[inline]
+    pub fn heap(&self) -> Heap<'_> {
+        Heap::new(
+            &self.region,
+            IMAGE_HEADER_WORDS,
+            self.layout.item_units_max as usize,
+        )
+    }
+
+    /// Where the item of an entry is, if it is still there and not flushed.
+    #[inline]
+    pub fn place(&self, entry: Entry) -> Option<Place> {
+        if entry.is_empty() {
+            return None;
+        }
+        if self.is_store() {
+            let offset = entry.0 & self.offset_mask;
+            return Some(Place {
+                log: Which::Small,
+                offset,
+                position: offset as usize,
+            });
+        }
+        let which = Which::of(entry.log());
+        let log = self.log(which);
+        let offset = log.offset(entry)?;
+        if !log.is_live(offset) {
+            return None;
+        }
+        Some(Place {
+            log: which,
+            offset,
+            position: log.position(offset),
+        })
+    }
+
+    /// Whether the item at a place has not been evicted since it was located.
+    #[inline]
+    pub fn is_live(&self, place: &Place) -> bool {
+        self.is_store() || self.log(place.log).is_live(place.offset)
+    }
+
+    #[inline]
+    pub fn header(&self, position: usize) -> Header {
+        Header(self.word(position).load(Ordering::Relaxed))
+    }
+
+    /// Starts loading the items that the entries of a tag point to, and the next bucket of the
+    /// chain if there is none.
+    #[inline]
+    pub fn prefetch_items(&self, hash: KeyHash) {
+        let bucket = self.bucket(hash);
+        let entries = bucket.entries();
+        let mut matches = crate::index::entry::match_tags(&entries, hash.tag());
+        if matches == 0
+            && let Some(spare) = bucket.next_spare()
+        {
+            self.region.prefetch(self.layout.spare_bucket_word(spare));
+        }
+        while matches != 0 {
+            let entry = Entry(entries[matches.trailing_zeros() as usize]);
+            if let Some(place) = self.place(entry) {
+                self.region.prefetch(place.position);
+                self.region.prefetch(place.position + BUCKET_WORDS / 2);
+            }
+            matches &= matches - 1;
+        }
+    }
+
+    /// Adds this partition's numbers to `total`.
+    pub fn add_stats(&self, total: &mut Stats) {
+        total.items_live += self.get(Field::ItemsLive);
+        total.item_bytes_live += self.get(Field::UnitsLive) * 8;
+        total.items_appended += self.get(Field::ItemsAppended);
+        total.items_overwritten += self.get(Field::ItemsOverwritten);
+        total.evicted_log += self.get(Field::EvictedLog);
+        total.evicted_bucket += self.get(Field::EvictedBucket);
+        total.expired += self.get(Field::Expired);
+        total.reinserted += self.get(Field::Reinserted);
+        total.promoted += self.get(Field::Promoted);
+        total.ghosts_met += self.get(Field::GhostsMet);
+        total.read_retries += self.read_retries.load(Ordering::Relaxed);
+        total.buckets_scanned += self.get(Field::BucketsScanned);
+        total.dangling_cleared += self.get(Field::DanglingCleared);
+        total.buckets += self.buckets();
+        total.buckets_split += self.get(Field::BucketsSplit);
+        total.spare_buckets += self.layout.spares(self.buckets());
+        total.spare_buckets_used += self.get(Field::SparesUsed);
+        total.index_bytes += (self.layout.region_words - self.get(Field::DataEnd)) * 8;
+        total.early_bytes += self.get(Field::UnitsLeftEarly) * 8;
+        total.out_of_memory += self.get(Field::OutOfMemory);
+        let lag = self
+            .get(Field::ExpiryLag)
+            .max(self.get(Field::ExpiryLagLast));
+        total.expiry_lag_s = total.expiry_lag_s.max(lag);
+    }
+}

@@ -1,0 +1,295 @@
+//! A worker: executes batches of requests, with the permissions that it has for each partition.
+
+use std::sync::Arc;
+
+use micanite_memory::sync::{Ordering, yield_now};
+use micanite_wire::hash::KeyHash;
+
+use crate::access::Permission;
+use crate::cache::Cache;
+use crate::limits::BATCH_REQUESTS_MAX;
+use crate::partition::Partition;
+use crate::pipeline::{Mode, Own, Share};
+use crate::reader::Read;
+use crate::request::{Operation, Outcome, ReplySink, Request};
+
+/// The right to execute requests, as one of the workers that the cache was made for. One per
+/// thread.
+#[derive(Debug)]
+pub struct Worker {
+    cache: Arc<Cache>,
+    number: usize,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.cache.handles_free[self.number].store(true, Ordering::Release);
+    }
+}
+
+/// A pointer to the sink of a request that another thread executes meanwhile.
+struct Delegated<'a, S> {
+    index: usize,
+    request: &'a Request<'a>,
+    sink: &'a mut S,
+    had_room: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(cache: Arc<Cache>, number: usize) -> Self {
+        Self { cache, number }
+    }
+
+    /// The cache.
+    #[inline]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Its number, 0 to `workers - 1`.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Starts loading the bucket of a key: a hint, worth giving as soon as the hash is known.
+    #[inline]
+    pub fn prefetch(&self, hash: KeyHash) {
+        self.cache.partition(hash).bucket(hash).prefetch();
+    }
+
+    /// Executes requests in their order. Returns how many: fewer than given only when
+    /// [`ReplySink::reserve`] had no room for the next one, which then has had no effect.
+    ///
+    /// A request for a partition that this worker may not touch is executed by its owner
+    /// meanwhile, on the owner's thread, if the cache has a waker ([`Cache::set_waker`]), and
+    /// answered with [`Outcome::NotOwner`] otherwise.
+    ///
+    /// `now_s` is on the same clock as the expiries.
+    ///
+    /// # Panics
+    /// With more than [`BATCH_REQUESTS_MAX`] requests.
+    #[inline]
+    pub fn execute<S: ReplySink + Send>(
+        &mut self,
+        batch: &[Request<'_>],
+        now_s: u32,
+        sink: &mut S,
+    ) -> usize {
+        assert!(batch.len() <= BATCH_REQUESTS_MAX);
+        self.flush_if_due(now_s);
+        let cache = &*self.cache;
+        if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
+            cache.prefetch(batch);
+        }
+        cache.epochs.enter(self.number);
+        cache.mailboxes.serve(self.number);
+        let mut executed = 0;
+        while let Some(request) = batch.get(executed) {
+            let partition = cache.partition(request.hash);
+            let numbered = (executed, request);
+            let had_room = match partition.route.permission(self.number) {
+                Permission::Own => {
+                    self.count(request.hash);
+                    cache.execute_one::<Own, S>(numbered, now_s, sink)
+                }
+                Permission::Share => {
+                    self.count(request.hash);
+                    cache.execute_one::<Share, S>(numbered, now_s, sink)
+                }
+                Permission::Read { owner } => {
+                    self.count(request.hash);
+                    self.read_beside(owner, numbered, now_s, sink)
+                }
+                Permission::Elsewhere { owner } => self.delegate(owner, numbered, now_s, sink),
+                Permission::Wait => {
+                    self.wait(partition);
+                    continue;
+                }
+            };
+            if !had_room {
+                break;
+            }
+            executed += 1;
+        }
+        cache.epochs.leave(self.number);
+        executed
+    }
+
+    /// Counts a request for the balance of loads.
+    #[inline]
+    fn count(&self, hash: KeyHash) {
+        let Some(loads) = self.cache.loads.get(self.number) else {
+            return;
+        };
+        let load = &loads[hash.partition(self.cache.partition_bits)];
+        load.store(load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// A request for a partition that this worker may only read.
+    #[inline]
+    fn read_beside<S: ReplySink + Send>(
+        &self,
+        owner: usize,
+        (index, request): (usize, &Request<'_>),
+        now_s: u32,
+        sink: &mut S,
+    ) -> bool {
+        if !matches!(request.operation, Operation::Get { cas: false }) {
+            return self.delegate(owner, (index, request), now_s, sink);
+        }
+        let partition = self.cache.partition(request.hash);
+        loop {
+            match partition.read(index, request, now_s, sink) {
+                Read::Done { count } => {
+                    if count {
+                        partition.samples.note(request.hash);
+                    }
+                    return true;
+                }
+                Read::NoRoom => return false,
+                Read::Contended => yield_now(),
+            }
+        }
+    }
+
+    /// Has the owner of a partition execute a request.
+    #[cold]
+    fn delegate<S: ReplySink + Send>(
+        &self,
+        owner: usize,
+        (index, request): (usize, &Request<'_>),
+        now_s: u32,
+        sink: &mut S,
+    ) -> bool {
+        let cache = &*self.cache;
+        let Some(waker) = cache.waker.get() else {
+            sink.finish(index, Outcome::NotOwner);
+            return true;
+        };
+        let mut job = Delegated {
+            index,
+            request,
+            sink,
+            had_room: false,
+        };
+        let run = || {
+            // On the owner's thread, which has the permission: this worker is inside a batch, so
+            // the route that it has seen still holds.
+            job.had_room = cache.execute_one::<Own, S>((job.index, job.request), now_s, job.sink);
+        };
+        let pair = (self.number, owner);
+        cache.mailboxes.ask(pair, run, || waker(owner));
+        job.had_room
+    }
+
+    /// Lets a change of a partition's route go on, and waits until it is done.
+    #[cold]
+    fn wait(&self, partition: &Partition) {
+        let cache = &*self.cache;
+        cache.epochs.leave(self.number);
+        loop {
+            cache.mailboxes.serve(self.number);
+            yield_now();
+            if partition.route.permission(self.number) != Permission::Wait {
+                break;
+            }
+        }
+        cache.epochs.enter(self.number);
+    }
+
+    /// Executes what other workers have asked of this one. To be called when it was woken.
+    pub fn serve(&mut self) {
+        self.cache.epochs.enter(self.number);
+        self.cache.mailboxes.serve(self.number);
+        self.cache.epochs.leave(self.number);
+    }
+
+    /// To be called before the thread sleeps: from now on the cache's waker is called for it.
+    /// Returns false if it should not sleep, because it was asked for something.
+    pub fn fall_asleep(&mut self) -> bool {
+        self.cache.mailboxes.fall_asleep(self.number)
+    }
+
+    /// To be called when the thread has woken.
+    pub fn wake_up(&mut self) {
+        self.cache.mailboxes.wake_up(self.number);
+        self.serve();
+    }
+
+    /// Bounded housekeeping for this worker's share of the partitions: counts what readers have
+    /// requested, removes some of what has expired, gives space back. To be called every 10 to
+    /// 100 milliseconds.
+    pub fn maintain(&mut self, now_s: u32) {
+        self.flush_if_due(now_s);
+        let cache = &*self.cache;
+        cache.epochs.enter(self.number);
+        cache.mailboxes.serve(self.number);
+        for (number, partition) in cache.partitions.iter().enumerate() {
+            let turn = number % cache.handles_free.len() == self.number;
+            let writer = match partition.route.permission(self.number) {
+                Permission::Own => Own::writer(partition, now_s),
+                Permission::Share if turn => Share::writer(partition, now_s),
+                _ => continue,
+            };
+            writer.take_samples();
+            writer.sweep();
+            writer.clean();
+        }
+        cache.epochs.leave(self.number);
+    }
+
+    /// Makes everything stored until the second `at_s` unreachable, now if that has come
+    /// (`at_s <= now_s`). A later call replaces one that is still to come.
+    pub fn flush_all(&mut self, at_s: u32, now_s: u32) {
+        self.cache.flush_due_s.store(at_s.max(1), Ordering::Relaxed);
+        self.flush_if_due(now_s);
+    }
+
+    #[inline]
+    fn flush_if_due(&mut self, now_s: u32) {
+        let due_s = self.cache.flush_due_s.load(Ordering::Relaxed);
+        if due_s != 0 && due_s <= now_s {
+            self.flush(due_s, now_s);
+        }
+    }
+
+    #[cold]
+    fn flush(&mut self, due_s: u32, now_s: u32) {
+        let due = &self.cache.flush_due_s;
+        if due
+            .compare_exchange(due_s, 0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
+            return; // another worker has just done it
+        }
+        for partition in 0..self.cache.partitions.len() {
+            self.alone(partition, now_s, |writer| writer.flush());
+        }
+    }
+
+    /// Invalidates all keys that begin with `name` and the delimiter of namespaces: what was
+    /// stored under them until now is not found any more. Constant time.
+    ///
+    /// # Errors
+    /// So many were invalidated lately that there is no room to remember another one.
+    pub fn invalidate_namespace(
+        &mut self,
+        name: &[u8],
+        now_s: u32,
+    ) -> Result<(), crate::TooManyNamespaces> {
+        (0..self.cache.partitions.len()).try_for_each(|partition| {
+            self.alone(partition, now_s, |writer| writer.invalidate_namespace(name))
+        })
+    }
+
+    /// Runs something with the right to write a partition, whoever owns it.
+    fn alone<R>(
+        &self,
+        partition: usize,
+        now_s: u32,
+        run: impl FnOnce(&crate::writer::Writer<'_>) -> R,
+    ) -> R {
+        let idle = || self.cache.mailboxes.serve(self.number);
+        self.cache.alone(partition, now_s, idle, run)
+    }
+}

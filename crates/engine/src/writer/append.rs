@@ -1,0 +1,369 @@
+//! Writing an item to a new place: take space, write, publish.
+
+use micanite_memory::sync::Ordering::{Relaxed, Release};
+use micanite_wire::hash::KeyHash;
+
+use crate::log::Which;
+use crate::log::item::{Header, Shape, pack_meta};
+use crate::partition::{Field, Partition, Place};
+use crate::request::{Expiry, Outcome, Request};
+use crate::writer::{Found, Refusal, Writer};
+
+/// An item to be written.
+pub(crate) struct NewItem<'a> {
+    pub key: &'a [u8],
+    pub flags: u32,
+    pub expiry: Expiry,
+    /// The CAS value that the item keeps, because it was given out and nothing but its place
+    /// changes.
+    pub cas: Option<u64>,
+    /// Requests that the item has counted.
+    pub frequency: u64,
+    /// The log that it has to go to.
+    pub log: Option<Which>,
+    /// The value, in two parts.
+    pub value: [Part<'a>; 2],
+}
+
+/// A part of a value: the caller's bytes, or the value of the item that is replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    Bytes(&'a [u8]),
+    Old,
+}
+
+impl Part<'_> {
+    pub const NONE: Self = Self::Bytes(&[]);
+}
+
+impl<'a> NewItem<'a> {
+    /// An item of a whole value.
+    pub fn of(key: &'a [u8], value: &'a [u8], (flags, expiry): (u32, Expiry)) -> Self {
+        Self {
+            key,
+            flags,
+            expiry,
+            cas: None,
+            frequency: 0,
+            log: None,
+            value: [Part::Bytes(value), Part::NONE],
+        }
+    }
+}
+
+/// Space that was taken for an item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
+    pub place: Place,
+    pub header: Header,
+    /// The entry of the key's ghost.
+    ghost: Option<usize>,
+    /// Whether the item has its CAS value already.
+    has_cas: bool,
+}
+
+impl Reserved {
+    /// For use after others have written: entries may have moved.
+    pub fn for_later(self) -> Self {
+        Self {
+            ghost: None,
+            ..self
+        }
+    }
+}
+
+impl Writer<'_> {
+    /// Writes an item and points the index to it, in the entry of `replaced` if there is one.
+    pub fn append(
+        &self,
+        hash: KeyHash,
+        item: &NewItem<'_>,
+        replaced: Option<&Found>,
+    ) -> Result<(), Refusal> {
+        let moves = self.partition.get(Field::Moves);
+        let reserved = self.take(hash, item, replaced)?;
+        let mut found = replaced.copied();
+        if found.is_some() && self.has_moved(moves, found.as_ref()) {
+            found = self.lookup(hash, item.key);
+        }
+        if found.is_none() && item.value.contains(&Part::Old) {
+            self.give_back(&reserved);
+            return Err(Refusal::Gone);
+        }
+        let old = found
+            .as_ref()
+            .map(|old| (old.value_at(), old.value_bytes()));
+        self.partition.write_item(&reserved, item, old);
+        self.publish(hash, &reserved, item.expiry, found.as_ref())
+    }
+
+    /// Whether what was found may be elsewhere: since `moves` was noted, entries have moved.
+    #[inline]
+    pub fn has_moved(&self, moves: u64, found: Option<&Found>) -> bool {
+        self.partition.get(Field::Moves) != moves
+            || found.is_some_and(|found| !self.partition.is_live(&found.place))
+    }
+
+    /// Takes the space for an item. Evicts, and moves, other items of a cache.
+    #[inline]
+    pub fn take(
+        &self,
+        hash: KeyHash,
+        item: &NewItem<'_>,
+        replaced: Option<&Found>,
+    ) -> Result<Reserved, Refusal> {
+        let p = self.partition;
+        let part_bytes = |part: &Part<'_>| match part {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Old => replaced.map_or(0, Found::value_bytes),
+        };
+        let shape = Shape {
+            key_bytes: item.key.len(),
+            value_bytes: item.value.iter().map(part_bytes).sum(),
+            meta: item.flags != 0 || item.expiry != Expiry::NEVER,
+            cas: item.cas.is_some() || p.is_store(),
+        };
+        let units = shape.units();
+        if units > p.layout.item_units_max {
+            return Err(Refusal::Full);
+        }
+        let ghost = match (item.log, replaced) {
+            (None, None) => self.ghost(hash),
+            _ => None,
+        };
+        let place = if p.is_store() {
+            self.allocate(units)?
+        } else {
+            let which = match (item.log, replaced) {
+                (Some(which), _) => which,
+                (None, Some(found)) if found.place.log == Which::Main => Which::Main,
+                _ => self.log_for(units, ghost.is_some()),
+            };
+            let moves = p.get(Field::Moves);
+            let place = self.reserve(which, units)?;
+            if ghost.is_some() {
+                p.add(Field::GhostsMet, 1);
+                if p.get(Field::Moves) != moves {
+                    return Ok(self.reserved(shape, place, item, self.ghost(hash)));
+                }
+            }
+            place
+        };
+        Ok(self.reserved(shape, place, item, ghost))
+    }
+
+    #[inline]
+    fn reserved(
+        &self,
+        shape: Shape,
+        place: Place,
+        item: &NewItem<'_>,
+        ghost: Option<usize>,
+    ) -> Reserved {
+        let units = self.partition.header(place.position).units();
+        let header = shape.header_in(units).unwrap_or(Header::filler(units));
+        let header = if item.cas.is_some() {
+            header.with_cas_given()
+        } else {
+            header
+        };
+        Reserved {
+            place,
+            header: header.with_frequency(item.frequency),
+            ghost,
+            has_cas: item.cas.is_some(),
+        }
+    }
+
+    /// Space of a store's heap, if need be after a look for what has expired.
+    fn allocate(&self, units: u64) -> Result<Place, Refusal> {
+        let p = self.partition;
+        let position = p.heap().allocate(units as usize).or_else(|| {
+            self.sweep();
+            p.heap().allocate(units as usize)
+        });
+        let Some(position) = position else {
+            p.add(Field::OutOfMemory, 1);
+            return Err(Refusal::Full);
+        };
+        let header = p.header(position);
+        self.set_header(position, header.with_busy());
+        Ok(Place {
+            log: Which::Small,
+            offset: position as u64,
+            position,
+        })
+    }
+
+    /// Gives up space that was taken, without having published it.
+    #[cold]
+    pub fn give_back(&self, reserved: &Reserved) {
+        let p = self.partition;
+        if p.is_store() {
+            p.heap().free(reserved.place.position);
+        } else {
+            let units = reserved.header.units();
+            self.set_header(reserved.place.position, Header::filler(units));
+        }
+    }
+
+    /// Completes an item that has been written and points the index to it.
+    #[inline]
+    pub fn publish(
+        &self,
+        hash: KeyHash,
+        reserved: &Reserved,
+        expiry: Expiry,
+        replaced: Option<&Found>,
+    ) -> Result<(), Refusal> {
+        let p = self.partition;
+        let place = &reserved.place;
+        let header = reserved.header.with_heap_bits_of(p.header(place.position));
+        if p.is_store() && !reserved.has_cas {
+            let stamp = p.get(Field::Stamp) + 1;
+            p.set(Field::Stamp, stamp);
+            let word = place.position + header.key_word() - 1;
+            p.word(word).store(stamp, Relaxed);
+        }
+        self.set_header(place.position, header);
+        let bucket = p.bucket(hash);
+        let entry = self.entry_of(hash, place);
+        let published = bucket.write(|| {
+            let slot = match replaced {
+                Some(found) => Some(found.slot),
+                None => reserved.ghost.or_else(|| self.free_slot(bucket)),
+            };
+            let Some(slot) = slot else {
+                return false;
+            };
+            p.word(slot).store(entry.0, Release);
+            if let Some(found) = replaced {
+                self.retire(&found.place, false);
+            }
+            true
+        });
+        if !published {
+            p.add(Field::OutOfMemory, 1);
+            self.give_back(reserved);
+            return Err(Refusal::Full);
+        }
+        p.add(Field::ItemsLive, 1);
+        p.add(Field::UnitsLive, header.units());
+        self.note_expiry(expiry);
+        if !p.is_store() {
+            self.scan_as_the_tail_advances();
+        }
+        self.grow_if_full();
+        Ok(())
+    }
+
+    /// Appends an item that a client wrote (not one that only moves).
+    #[inline]
+    pub fn append_new(
+        &self,
+        hash: KeyHash,
+        item: &NewItem<'_>,
+        replaced: Option<&Found>,
+    ) -> Outcome {
+        self.stored(self.append(hash, item, replaced))
+    }
+
+    /// Publishes an item that a client wrote.
+    pub fn publish_new(
+        &self,
+        hash: KeyHash,
+        reserved: &Reserved,
+        expiry: Expiry,
+        replaced: Option<&Found>,
+    ) -> Outcome {
+        self.stored(self.publish(hash, reserved, expiry, replaced))
+    }
+
+    #[inline]
+    fn stored(&self, result: Result<(), Refusal>) -> Outcome {
+        match result {
+            Ok(()) => {
+                self.partition.add(Field::ItemsAppended, 1);
+                Outcome::Stored
+            }
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    /// Writes a whole new value for a key, in the space of the item that was found, or anew.
+    #[inline]
+    pub fn write_value(
+        &self,
+        request: &Request<'_>,
+        found: Option<&Found>,
+        value: &[u8],
+        meta: (u32, Expiry),
+    ) -> Outcome {
+        if let Some(found) = found
+            && self.overwrite(request.hash, found, value, meta)
+        {
+            return Outcome::Stored;
+        }
+        let frequency = found.map_or(0, |found| found.header.frequency());
+        let item = NewItem {
+            frequency,
+            ..NewItem::of(request.key, value, meta)
+        };
+        self.append_new(request.hash, &item, found)
+    }
+
+    /// Appends a copy of an item that differs in flags or expiry at most; its CAS value stays.
+    pub fn relocate(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        found: &Found,
+        expiry: Expiry,
+    ) -> Result<(), Refusal> {
+        let item = NewItem {
+            key,
+            flags: found.flags,
+            expiry,
+            cas: self.cas_to_keep(found),
+            frequency: found.header.frequency(),
+            log: None,
+            value: [Part::Old, Part::NONE],
+        };
+        self.append(hash, &item, Some(found))
+    }
+}
+
+impl Partition {
+    /// Writes the bytes of an item into the space that was taken for it; all but its header,
+    /// which says that it is busy until it is published. `old` is where the value lies that is
+    /// replaced, in bytes, and its length. Needs no lock.
+    #[inline]
+    pub fn write_item(&self, reserved: &Reserved, item: &NewItem<'_>, old: Option<(usize, usize)>) {
+        let (region, header) = (&self.region, reserved.header);
+        let mut word = reserved.place.position + 1;
+        if header.has_meta() {
+            let meta = pack_meta(item.expiry.0, item.flags);
+            region.word(word).store(meta, Relaxed);
+            word += 1;
+        }
+        if header.has_cas() {
+            region.word(word).store(item.cas.unwrap_or(0), Relaxed);
+            word += 1;
+        }
+        region.copy_in(word * 8, item.key);
+        let mut at = word * 8 + item.key.len();
+        for part in item.value {
+            match (part, old) {
+                (Part::Bytes(bytes), _) => {
+                    region.copy_in(at, bytes);
+                    at += bytes.len();
+                }
+                (Part::Old, Some((first_byte, bytes))) => {
+                    region.copy_within(first_byte, at, bytes);
+                    at += bytes;
+                }
+                (Part::Old, None) => {}
+            }
+        }
+    }
+}

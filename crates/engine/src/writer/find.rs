@@ -1,0 +1,96 @@
+//! The item of a key.
+
+use micanite_wire::hash::KeyHash;
+
+use crate::index::bucket::Bucket;
+use crate::index::entry::{Entry, match_tags};
+use crate::log::Which;
+use crate::partition::LogField;
+use crate::writer::{Found, Writer};
+
+impl Writer<'_> {
+    /// The item of a key. One that has expired or was invalidated is removed and not found.
+    #[inline]
+    pub fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
+        let found = self.lookup(hash, key)?;
+        if found.expiry.has_passed(self.now_s) {
+            self.expire(hash, &found);
+            return None;
+        }
+        if self.partition.is_invalid(key, &found.place, found.header) {
+            self.remove(hash, &found);
+            return None;
+        }
+        Some(found)
+    }
+
+    /// The item of a key, whatever its expiry.
+    #[inline]
+    pub fn lookup(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
+        let mut bucket = self.partition.bucket(hash);
+        loop {
+            if let Some(found) = self.find_in(bucket, hash, key) {
+                return Some(found);
+            }
+            bucket = self.partition.next_bucket(bucket)?;
+        }
+    }
+
+    #[inline]
+    fn find_in(&self, bucket: Bucket<'_>, hash: KeyHash, key: &[u8]) -> Option<Found> {
+        let p = self.partition;
+        let entries = bucket.entries();
+        let mut matches = match_tags(&entries, hash.tag());
+        while matches != 0 {
+            let slot = matches.trailing_zeros() as usize;
+            matches &= matches - 1;
+            let Some(place) = p.place(Entry(entries[slot])) else {
+                continue;
+            };
+            let header = p.header(place.position);
+            if header.key_bytes() == key.len()
+                && !header.is_busy()
+                && p.region.equals(place.position + header.key_word(), key)
+            {
+                return Some(self.found_at(bucket.slot_word(slot), place));
+            }
+        }
+        None
+    }
+
+    /// The entry of a key's ghost: of an item of this tag that left the small log not long ago.
+    #[inline]
+    pub fn ghost(&self, hash: KeyHash) -> Option<usize> {
+        let p = self.partition;
+        if p.layout.policy.ghost_percent == 0 {
+            return None;
+        }
+        for bucket in p.chain(p.bucket(hash)) {
+            let entries = bucket.entries();
+            let mut matches = match_tags(&entries, hash.tag());
+            while matches != 0 {
+                let slot = matches.trailing_zeros() as usize;
+                matches &= matches - 1;
+                if self.ghost_age(Entry(entries[slot])).is_some() {
+                    return Some(bucket.slot_word(slot));
+                }
+            }
+        }
+        None
+    }
+
+    /// How far behind the tail of the small log a ghost is; `None` if the entry is none.
+    #[inline]
+    pub fn ghost_age(&self, entry: Entry) -> Option<u64> {
+        let p = self.partition;
+        if p.is_store() || Which::of(entry.log()) == Which::Main {
+            return None;
+        }
+        let small = p.log(Which::Small);
+        let offset = small.offset(entry)?;
+        let age = small.distance(offset);
+        let window = p.log(Which::Main).get(LogField::Limit) * p.layout.policy.ghost_percent / 100;
+        let left = offset < small.get(LogField::Head);
+        (left && age <= small.get(LogField::Limit) + window).then_some(age)
+    }
+}

@@ -1,0 +1,108 @@
+//! Writing a value into the space of the one before.
+
+use micanite_memory::sync::Ordering::Relaxed;
+use micanite_wire::hash::KeyHash;
+
+use crate::limits::LONG_VALUE_BYTES;
+use crate::log::Which;
+use crate::log::item::{Shape, pack_meta};
+use crate::partition::{Field, LogField};
+use crate::request::Expiry;
+use crate::writer::{Found, Writer};
+
+impl Writer<'_> {
+    /// Writes a value into the space of an item, if it may stay there: it fits, nobody was given
+    /// its CAS value, and it is not due to move to the tail.
+    #[inline]
+    pub fn overwrite(
+        &self,
+        hash: KeyHash,
+        found: &Found,
+        value: &[u8],
+        (flags, expiry): (u32, Expiry),
+    ) -> bool {
+        let p = self.partition;
+        let old = found.header;
+        let meta = flags != 0 || expiry != Expiry::NEVER;
+        let long = self.shared && value.len() >= LONG_VALUE_BYTES;
+        if old.cas_given() || meta && !old.has_meta() || long || self.is_due_to_move(found) {
+            return false;
+        }
+        let shape = Shape {
+            value_bytes: value.len(),
+            ..found.shape(old.has_cas())
+        };
+        let Some(header) = shape.header_in(old.units()) else {
+            return false;
+        };
+        let header = header
+            .with_frequency(self.frequency_after(old.frequency()))
+            .with_heap_bits_of(p.header(found.place.position));
+        p.bucket(hash).write(|| {
+            // Busy until the value is whole: whoever finds it after a crash knows.
+            self.set_header(found.place.position, header.with_busy());
+            if shape.meta {
+                p.word(found.place.position + 1)
+                    .store(pack_meta(expiry.0, flags), Relaxed);
+            }
+            if p.is_store() {
+                let stamp = p.get(Field::Stamp) + 1;
+                p.set(Field::Stamp, stamp);
+                let word = found.place.position + header.key_word() - 1;
+                p.word(word).store(stamp, Relaxed);
+            }
+            p.region.copy_in(found.value_at(), value);
+            self.set_header(found.place.position, header);
+        });
+        self.note_expiry(expiry);
+        p.add(Field::ItemsOverwritten, 1);
+        true
+    }
+
+    #[inline]
+    fn frequency_after(&self, frequency: u64) -> u64 {
+        (frequency + 1).min(self.partition.layout.policy.frequency_max)
+    }
+
+    /// Whether a requested item is far enough from the tail to be moved there.
+    #[inline]
+    pub fn is_due_to_move(&self, found: &Found) -> bool {
+        self.partition.is_due_to_move(&found.place)
+    }
+
+    /// Does for an item that a reader has served what the policy wants.
+    #[cold]
+    pub fn note_request(&self, hash: KeyHash, key: &[u8]) {
+        if let Some(found) = self.find(hash, key) {
+            if self.is_due_to_move(&found) {
+                self.reinsert(hash, key);
+            } else {
+                self.count_request(&found);
+            }
+        }
+    }
+
+    /// Moves a requested item to the tail, if the policy wants it there.
+    #[cold]
+    pub fn reinsert(&self, hash: KeyHash, key: &[u8]) {
+        if let Some(found) = self.find(hash, key)
+            && self.is_due_to_move(&found)
+            && self.relocate(hash, key, &found, found.expiry).is_ok()
+        {
+            self.partition.add(Field::Reinserted, 1);
+        }
+    }
+}
+
+impl crate::partition::Partition {
+    /// Whether the policy wants a requested item at the tail of main.
+    #[inline]
+    pub fn is_due_to_move(&self, place: &crate::partition::Place) -> bool {
+        let percent = self.layout.policy.reinsert_percent;
+        if percent > 100 || self.is_store() {
+            return false;
+        }
+        let main = self.log(Which::Main);
+        main.distance(place.offset) >= main.get(LogField::Limit) / 100 * percent
+    }
+}

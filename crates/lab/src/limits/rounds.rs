@@ -1,0 +1,113 @@
+//! Interleaved rounds of variants beside the limit.
+
+use std::time::Instant;
+
+use super::Options;
+use super::item::value_of;
+use super::pipeline::{Found, Lookup, Schedule};
+use super::two_lines::TwoLines;
+use crate::Result;
+use crate::popularity::Popularity;
+use crate::report::Report;
+
+/// One way of doing something: a name, and a run that returns million operations per second.
+pub(super) struct Variant<'a> {
+    pub name: String,
+    pub run: Box<dyn FnMut() -> Result<f64> + 'a>,
+}
+
+impl<'a> Variant<'a> {
+    /// Lookups of drawn items, checked against the values of those items.
+    pub fn lookups<L: Lookup + 'a>(
+        name: impl Into<String>,
+        drawn: &'a Drawn,
+        lookup: L,
+        schedule: Schedule,
+    ) -> Self {
+        let name = format!("{}, {}", name.into(), schedule.name());
+        let run = move || {
+            let start = Instant::now();
+            let items = &drawn.items;
+            let found = schedule.run(&lookup, items.len(), |at| u64::from(items[at]));
+            let rate = items.len() as f64 / start.elapsed().as_secs_f64() / 1e6;
+            drawn.check(found)?;
+            Ok(rate)
+        };
+        Self {
+            name,
+            run: Box::new(run),
+        }
+    }
+}
+
+/// The items that are asked for, and what asking for them must find.
+pub(super) struct Drawn {
+    items: Vec<u32>,
+    expected: Found,
+    lost_percent: f64,
+}
+
+impl Drawn {
+    pub fn new(popularity: Popularity, items: u64, options: &Options) -> Self {
+        let items = popularity.draw(items, operations(options), 11);
+        let sum = items.iter().fold(0, |sum: u64, item| {
+            sum.wrapping_add(value_of(u64::from(*item)))
+        });
+        let hits = items.len() as u64;
+        Self {
+            items,
+            expected: Found { hits, sum },
+            lost_percent: 0.0,
+        }
+    }
+
+    /// For a table that had no room for some items.
+    pub fn with_lost(mut self, percent: f64) -> Self {
+        self.lost_percent = percent;
+        self
+    }
+
+    fn check(&self, found: Found) -> Result<()> {
+        if self.lost_percent == 0.0 && found != self.expected {
+            return Err(format!("found {found:?} instead of {:?}", self.expected).into());
+        }
+        let missed = 100.0 - 100.0 * found.hits as f64 / self.expected.hits as f64;
+        if missed > self.lost_percent * 1.5 + 0.01 {
+            return Err(format!("{missed:.2} % of the lookups missed").into());
+        }
+        Ok(())
+    }
+}
+
+/// Operations of a run.
+pub(super) fn operations(options: &Options) -> usize {
+    if options.common.quick { 1 << 19 } else { 1 << 21 }
+}
+
+/// Runs the variants of a case beside the limit, each once in every round.
+pub(super) fn beside_limit(
+    case: &str,
+    variants: Vec<Variant>,
+    limit: &mut TwoLines,
+    options: &Options,
+    report: &mut Report,
+) -> Result<()> {
+    let operations = operations(options);
+    let mut limit_run = || -> Result<f64> {
+        Ok(operations as f64 / limit.run(operations)?.as_secs_f64() / 1e6)
+    };
+    let mut variants: Vec<_> = variants.into_iter().map(|variant| (variant, Vec::new())).collect();
+    let mut limits = Vec::new();
+    for round in 0..options.common.rounds() {
+        limits.push(limit_run()?);
+        for (variant, rates) in &mut variants {
+            rates.push((variant.run)()?);
+        }
+        eprint!("\r{case} round {} of {}   ", round + 1, options.common.rounds());
+    }
+    eprintln!();
+    for (variant, rates) in &variants {
+        report.beside((case, &variant.name, "M/s"), rates, "two dependent lines", &limits);
+    }
+    Ok(())
+}
