@@ -219,6 +219,14 @@ impl Cache {
             .map(|partition| partition.route.load())
     }
 
+    /// Requests that a worker has executed for a partition since the start; not counted with one
+    /// worker, whose loads need no balance.
+    pub fn load(&self, worker: usize, partition: usize) -> u64 {
+        let loads = self.loads.get(worker);
+        let load = loads.and_then(|loads| loads.get(partition));
+        load.map_or(0, |load| load.load(Ordering::Relaxed))
+    }
+
     /// How often routes have changed.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)

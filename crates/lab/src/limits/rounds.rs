@@ -19,12 +19,12 @@ pub(super) struct Variant<'a> {
 impl<'a> Variant<'a> {
     /// Lookups of drawn items, checked against the values of those items.
     pub fn lookups<L: Lookup + 'a>(
-        name: impl Into<String>,
+        name: &str,
         drawn: &'a Drawn,
         lookup: L,
         schedule: Schedule,
     ) -> Self {
-        let name = format!("{}, {}", name.into(), schedule.name());
+        let name = format!("{name}{}", schedule.name());
         let run = move || {
             let start = Instant::now();
             let items = &drawn.items;
@@ -84,7 +84,7 @@ pub(super) fn operations(options: &Options) -> usize {
     if options.common.quick { 1 << 19 } else { 1 << 21 }
 }
 
-/// Runs the variants of a case beside the limit, each once in every round.
+/// Runs the variants of a case, each once in every round, and the limit before each of them.
 pub(super) fn beside_limit(
     case: &str,
     variants: Vec<Variant>,
@@ -96,18 +96,21 @@ pub(super) fn beside_limit(
     let mut limit_run = || -> Result<f64> {
         Ok(operations as f64 / limit.run(operations)?.as_secs_f64() / 1e6)
     };
-    let mut variants: Vec<_> = variants.into_iter().map(|variant| (variant, Vec::new())).collect();
-    let mut limits = Vec::new();
+    let mut variants: Vec<_> = variants
+        .into_iter()
+        .map(|variant| (variant, Vec::new(), Vec::new()))
+        .collect();
     for round in 0..options.common.rounds() {
-        limits.push(limit_run()?);
-        for (variant, rates) in &mut variants {
+        for (variant, rates, limits) in &mut variants {
+            limits.push(limit_run()?);
             rates.push((variant.run)()?);
         }
         eprint!("\r{case} round {} of {}   ", round + 1, options.common.rounds());
     }
     eprintln!();
-    for (variant, rates) in &variants {
-        report.beside((case, &variant.name, "M/s"), rates, "two dependent lines", &limits);
+    for (variant, rates, limits) in &variants {
+        let what = (case, variant.name.as_str(), "M/s");
+        report.beside(what, rates, "two dependent lines", limits);
     }
     Ok(())
 }
