@@ -9,6 +9,7 @@ mod client;
 mod engine;
 mod huge_pages;
 mod launch;
+mod limits;
 mod popularity;
 mod report;
 mod server;
@@ -37,6 +38,8 @@ enum Target {
     Engine(engine::Options),
     /// The server beside memcached: one worker on one core, the client on the other
     Server(server::Options),
+    /// What the memory allows one core, and prototypes of the lookup beside that
+    Limits(limits::Options),
     /// Starts a server pinned and bound to the life of the benchmark
     #[command(hide = true)]
     Launch(launch::Options),
@@ -83,6 +86,7 @@ fn main() {
     let result = match CommandLine::parse().target {
         Target::Engine(options) => engine::run(&options),
         Target::Server(options) => server::run(&options),
+        Target::Limits(options) => limits::run(&options),
         Target::Launch(options) => launch::run(&options),
     };
     if let Err(error) = result {

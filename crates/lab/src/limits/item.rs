@@ -69,6 +69,11 @@ impl Placement {
     }
 }
 
+/// Bytes for `items`, and for the line before the first of them, where none is.
+const fn space_bytes(items: usize, placement: Placement) -> usize {
+    (LINE_WORDS * WORD_BYTES) + items * placement.bytes_per_item()
+}
+
 /// A space that items are appended to.
 #[derive(Debug)]
 pub(super) struct Items {
@@ -82,7 +87,7 @@ impl Items {
     /// Room for `items`.
     pub fn new(items: usize, placement: Placement) -> Result<Self> {
         Ok(Self {
-            region: Region::private((items + 2) * placement.bytes_per_item())?,
+            region: Region::private(space_bytes(items, placement))?,
             placement,
             end: LINE_WORDS,
         })
@@ -94,7 +99,8 @@ impl Items {
         let header = (VALUE_BYTES << KEY_LENGTH_BITS | KEY_BYTES) as u64;
         self.region.word(at).store(header, Relaxed);
         self.region.copy_in((at + 1) * WORD_BYTES, &key_of(number));
-        self.region.copy_in((at + 2) * WORD_BYTES, &value_of(number).to_le_bytes());
+        self.region
+            .copy_in((at + 2) * WORD_BYTES, &value_of(number).to_le_bytes());
         self.end = at + ITEM_WORDS;
         at
     }
@@ -140,7 +146,10 @@ impl Items {
     fn value(&self, word: usize) -> (usize, usize) {
         let header = self.region.word(word).load(Relaxed) as usize;
         let key_words = (header % (1 << KEY_LENGTH_BITS)).div_ceil(WORD_BYTES);
-        ((word + 1 + key_words) * WORD_BYTES, header >> KEY_LENGTH_BITS)
+        (
+            (word + 1 + key_words) * WORD_BYTES,
+            header >> KEY_LENGTH_BITS,
+        )
     }
 
     pub fn bytes_per_item(&self) -> f64 {
@@ -174,7 +183,7 @@ mod tests {
                 assert!(placement == Placement::Packed || !crosses);
                 assert!(placement != Placement::OwnLine || word % LINE_WORDS == 0);
             }
-            assert!(items.end * WORD_BYTES <= (100 + 2) * placement.bytes_per_item());
+            assert!(items.end * WORD_BYTES <= space_bytes(100, placement));
         }
     }
 }

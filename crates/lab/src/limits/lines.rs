@@ -58,7 +58,10 @@ impl Lines {
             next: 0,
         };
         for line in 0..lines.line_count as usize {
-            lines.lines.word(line * LINE_WORDS).store(line as u64, Relaxed);
+            lines
+                .lines
+                .word(line * LINE_WORDS)
+                .store(line as u64, Relaxed);
             lines.log.word(line * LINE_WORDS).store(0, Relaxed);
         }
         Ok(lines)

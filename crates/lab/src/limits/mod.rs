@@ -20,7 +20,10 @@ use clap::Args;
 use crate::report::Report;
 use crate::{Common, Result, system};
 
-#[expect(unused_imports, reason = "the engine's benchmark runs it beside the engine")]
+#[expect(
+    unused_imports,
+    reason = "the engine's benchmark runs it beside the engine"
+)]
 pub(crate) use two_lines::TwoLines;
 
 #[derive(Args, Debug)]
@@ -44,7 +47,10 @@ impl Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let sizes = options.sizes();
-    if sizes.iter().any(|items| !items.is_power_of_two() || !(1 << 10..=1 << 28).contains(items)) {
+    if sizes
+        .iter()
+        .any(|items| !items.is_power_of_two() || !(1 << 10..=1 << 28).contains(items))
+    {
         return Err("--items must be a power of two from 2^10 to 2^28".into());
     }
     let mut report = Report::new("limits");

@@ -10,6 +10,9 @@
 //!   started two distances ago: the memory is never idle;
 //! - staggered batches are rolling by whole batches: the first stage of one batch, the second of
 //!   the one before, the third of the one before that.
+//!
+//! A lookup may find that it needs one more line between the first and the second (a spare
+//! bucket). It then passes the middle stage again: within the batch, or another distance later.
 
 /// A lookup in three stages.
 pub(super) trait Lookup {
@@ -21,6 +24,11 @@ pub(super) trait Lookup {
 
     /// Reads the first line, prefetches the second.
     fn middle(&self, slot: &mut Self::Slot);
+
+    /// Whether the middle stage asked for another first line, and must be passed again.
+    fn is_pending(&self, _slot: &Self::Slot) -> bool {
+        false
+    }
 
     /// Copies the value to `out` and returns its first word.
     fn finish(&self, slot: &Self::Slot, out: &mut [u8]) -> Option<u64>;
@@ -50,7 +58,10 @@ const OUT_BYTES: usize = 4096;
 const VALUE_BYTES: usize = 8;
 
 const _: () = assert!(RING > 2 * SCHEDULE_MAX && RING.is_power_of_two());
-const _: () = assert!(RING >= 3 * SCHEDULE_MAX, "staggered batches hold three at a time");
+const _: () = assert!(
+    RING >= 3 * SCHEDULE_MAX,
+    "staggered batches hold three at a time"
+);
 
 impl Schedule {
     pub fn name(self) -> String {
@@ -62,12 +73,7 @@ impl Schedule {
     }
 
     /// Looks up `number(0)` to `number(count - 1)`.
-    pub fn run<L: Lookup>(
-        self,
-        lookup: &L,
-        count: usize,
-        number: impl Fn(usize) -> u64,
-    ) -> Found {
+    pub fn run<L: Lookup>(self, lookup: &L, count: usize, number: impl Fn(usize) -> u64) -> Found {
         match self {
             Self::Batch(size) => batch(lookup, count, size, number),
             Self::Rolling(distance) => rolling(lookup, count, distance, number),
@@ -108,13 +114,58 @@ impl Sink {
     }
 }
 
+/// Lookups that passed the middle stage again, and are finished when their line has come.
+struct Late<L: Lookup> {
+    ring: [(L::Slot, usize); RING],
+    first: usize,
+    end: usize,
+}
+
+impl<L: Lookup> Late<L> {
+    fn new() -> Self {
+        Self {
+            ring: [(L::Slot::default(), 0); RING],
+            first: 0,
+            end: 0,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, slot: L::Slot, due: usize) {
+        self.ring[self.end % RING] = (slot, due);
+        self.end += 1;
+    }
+
+    /// Finishes a lookup, or passes its middle stage again, to be finished `distance` later.
+    #[inline]
+    fn take(&mut self, lookup: &L, slot: &mut L::Slot, due: usize, sink: &mut Sink) {
+        if lookup.is_pending(slot) {
+            lookup.middle(slot);
+            self.push(*slot, due);
+        } else {
+            sink.take(lookup, slot);
+        }
+    }
+
+    /// Goes on with what is due at `step`.
+    #[inline]
+    fn advance(&mut self, lookup: &L, step: usize, distance: usize, sink: &mut Sink) {
+        while self.first < self.end && self.ring[self.first % RING].1 <= step {
+            let mut slot = self.ring[self.first % RING].0;
+            self.first += 1;
+            self.take(lookup, &mut slot, step + distance, sink);
+        }
+    }
+
+    fn end(&mut self, lookup: &L, sink: &mut Sink) {
+        while self.first < self.end {
+            self.advance(lookup, usize::MAX, 0, sink);
+        }
+    }
+}
+
 #[inline(never)]
-fn batch<L: Lookup>(
-    lookup: &L,
-    count: usize,
-    size: usize,
-    number: impl Fn(usize) -> u64,
-) -> Found {
+fn batch<L: Lookup>(lookup: &L, count: usize, size: usize, number: impl Fn(usize) -> u64) -> Found {
     let mut slots = [L::Slot::default(); SCHEDULE_MAX];
     let mut sink = Sink::new();
     let mut first = 0;
@@ -123,8 +174,17 @@ fn batch<L: Lookup>(
         for (at, slot) in slots.iter_mut().enumerate() {
             *slot = lookup.start(number(first + at));
         }
+        let mut pending = false;
         for slot in slots.iter_mut() {
             lookup.middle(slot);
+            pending |= lookup.is_pending(slot);
+        }
+        while pending {
+            pending = false;
+            for slot in slots.iter_mut().filter(|slot| lookup.is_pending(slot)) {
+                lookup.middle(slot);
+                pending |= lookup.is_pending(slot);
+            }
         }
         for slot in slots.iter() {
             sink.take(lookup, slot);
@@ -142,6 +202,7 @@ fn rolling<L: Lookup>(
     number: impl Fn(usize) -> u64,
 ) -> Found {
     let mut ring = [L::Slot::default(); RING];
+    let mut late = Late::<L>::new();
     let mut sink = Sink::new();
     let distance = distance.min(SCHEDULE_MAX);
     let full = (2 * distance).min(count);
@@ -154,16 +215,20 @@ fn rolling<L: Lookup>(
     for step in full..count {
         ring[step % RING] = lookup.start(number(step));
         lookup.middle(&mut ring[(step - distance) % RING]);
-        sink.take(lookup, &ring[(step - 2 * distance) % RING]);
+        let last = &mut ring[(step - 2 * distance) % RING];
+        late.take(lookup, last, step + distance, &mut sink);
+        late.advance(lookup, step, distance, &mut sink);
     }
     for step in count..count + 2 * distance {
         if (distance..count + distance).contains(&step) {
             lookup.middle(&mut ring[(step - distance) % RING]);
         }
         if step >= 2 * distance {
-            sink.take(lookup, &ring[(step - 2 * distance) % RING]);
+            let last = &mut ring[(step - 2 * distance) % RING];
+            late.take(lookup, last, step + distance, &mut sink);
         }
     }
+    late.end(lookup, &mut sink);
     sink.end()
 }
 
@@ -175,6 +240,7 @@ fn staggered<L: Lookup>(
     number: impl Fn(usize) -> u64,
 ) -> Found {
     let mut blocks = [[L::Slot::default(); SCHEDULE_MAX]; 3];
+    let mut late = Late::<L>::new();
     let mut sink = Sink::new();
     let batches = count.div_ceil(size);
     let length = |batch: usize| size.min(count - batch * size);
@@ -191,11 +257,13 @@ fn staggered<L: Lookup>(
             }
         }
         if step >= 2 {
-            for slot in &blocks[(step - 2) % 3][..length(step - 2)] {
-                sink.take(lookup, slot);
+            late.advance(lookup, step, 1, &mut sink);
+            for slot in &mut blocks[(step - 2) % 3][..length(step - 2)] {
+                late.take(lookup, slot, step + 1, &mut sink);
             }
         }
     }
+    late.end(lookup, &mut sink);
     sink.end()
 }
 
@@ -204,7 +272,9 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Counts the stages of each lookup.
+    const PENDING: u8 = 100;
+
+    /// Notes the stage of each lookup; some pass the middle one two or three times.
     struct Recorder(RefCell<Vec<u8>>);
 
     impl Lookup for Recorder {
@@ -217,8 +287,18 @@ mod tests {
         }
 
         fn middle(&self, slot: &mut u64) {
-            assert_eq!(self.0.borrow()[*slot as usize], 1);
-            self.0.borrow_mut()[*slot as usize] = 2;
+            let stage = self.0.borrow()[*slot as usize];
+            assert!(stage == 1 || self.is_pending(slot));
+            self.0.borrow_mut()[*slot as usize] = match (stage, *slot % 7) {
+                (1, 3) => PENDING,
+                (1, 5) => PENDING + 1,
+                (stage, _) if stage > PENDING => stage - 1,
+                _ => 2,
+            };
+        }
+
+        fn is_pending(&self, slot: &u64) -> bool {
+            self.0.borrow()[*slot as usize] >= PENDING
         }
 
         fn finish(&self, slot: &u64, out: &mut [u8]) -> Option<u64> {
@@ -239,7 +319,7 @@ mod tests {
                     assert!(recorder.0.borrow().iter().all(|stage| *stage == 3));
                     let hits: Vec<_> = (0..count as u64).filter(|at| at % 3 != 0).collect();
                     assert_eq!(found.hits, hits.len() as u64);
-                    assert_eq!(found.sum, hits.iter().sum());
+                    assert_eq!(found.sum, hits.iter().sum::<u64>());
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Interleaved rounds of variants beside the limit.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Options;
 use super::item::value_of;
@@ -81,7 +81,11 @@ impl Drawn {
 
 /// Operations of a run.
 pub(super) fn operations(options: &Options) -> usize {
-    if options.common.quick { 1 << 19 } else { 1 << 21 }
+    if options.common.quick {
+        1 << 19
+    } else {
+        1 << 21
+    }
 }
 
 /// Runs the variants of a case, each once in every round, and the limit before each of them.
@@ -93,19 +97,22 @@ pub(super) fn beside_limit(
     report: &mut Report,
 ) -> Result<()> {
     let operations = operations(options);
-    let mut limit_run = || -> Result<f64> {
-        Ok(operations as f64 / limit.run(operations)?.as_secs_f64() / 1e6)
-    };
+    let mut limit_run =
+        || -> Result<f64> { Ok(operations as f64 / limit.run(operations)?.as_secs_f64() / 1e6) };
     let mut variants: Vec<_> = variants
         .into_iter()
         .map(|variant| (variant, Vec::new(), Vec::new()))
         .collect();
     for round in 0..options.common.rounds() {
         for (variant, rates, limits) in &mut variants {
-            limits.push(limit_run()?);
-            rates.push((variant.run)()?);
+            limits.push(pausing(&mut limit_run)?);
+            rates.push(pausing(&mut variant.run)?);
         }
-        eprint!("\r{case} round {} of {}   ", round + 1, options.common.rounds());
+        eprint!(
+            "\r{case} round {} of {}   ",
+            round + 1,
+            options.common.rounds()
+        );
     }
     eprintln!();
     for (variant, rates, limits) in &variants {
@@ -113,4 +120,19 @@ pub(super) fn beside_limit(
         report.beside(what, rates, "two dependent lines", limits);
     }
     Ok(())
+}
+
+/// Runs and then sleeps for a ninth of the time that passed. The kernel lets real-time tasks have
+/// 95 % of each second at most: who leaves the rest free himself is not stopped during a run.
+fn pausing(run: &mut dyn FnMut() -> Result<f64>) -> Result<f64> {
+    let start = Instant::now();
+    let rate = run();
+    pause_after(start.elapsed());
+    rate
+}
+
+/// The pause for something that took so long.
+pub(super) fn pause_after(elapsed: Duration) {
+    const SECOND: Duration = Duration::from_secs(1);
+    std::thread::sleep(elapsed.min(SECOND) / 9);
 }

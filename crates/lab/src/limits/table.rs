@@ -52,7 +52,9 @@ impl<const WORDS: usize, const ENTRIES: usize> Table<WORDS, ENTRIES> {
         // Bucket lines are prefetched far ahead: filling is otherwise all waiting.
         const AHEAD: u64 = 32;
         for number in 0..items as u64 {
-            table.index.prefetch(table.bucket(hash_of(&key_of(number + AHEAD))));
+            table
+                .index
+                .prefetch(table.bucket(hash_of(&key_of(number + AHEAD))));
             table.insert(number);
         }
         Ok(table)
@@ -76,7 +78,10 @@ impl<const WORDS: usize, const ENTRIES: usize> Table<WORDS, ENTRIES> {
         let mut bucket = first;
         loop {
             let words = bucket + 1..bucket + WORDS;
-            if let Some(at) = words.into_iter().find(|at| self.index.word(*at).load(Relaxed) == 0) {
+            if let Some(at) = words
+                .into_iter()
+                .find(|at| self.index.word(*at).load(Relaxed) == 0)
+            {
                 self.index.word(at).store(entry, Relaxed);
                 self.chained_items += usize::from(bucket != first);
                 return;
@@ -105,7 +110,7 @@ impl<const WORDS: usize, const ENTRIES: usize> Table<WORDS, ENTRIES> {
         (self.index.word(bucket).load(Relaxed) >> SPARE_SHIFT) as usize * WORDS
     }
 
-    /// The whole lookup at once: for tags that two keys share, and for spare buckets.
+    /// The rest of a lookup at once, for tags that two keys share.
     #[cold]
     #[inline(never)]
     fn item_slowly(&self, slot: &Slot, key: &[u8]) -> Option<usize> {
@@ -139,11 +144,20 @@ pub(super) struct Slot {
     bucket: usize,
     /// The item whose tag fits, or zero.
     item: usize,
+    /// Whether `bucket` is a spare bucket that is still to be looked at.
+    pending: bool,
 }
 
 /// A GET (or a SET in place) with a way to match tags and a number of prefetches per item; zero
 /// means none at all, not even of the bucket.
-pub(super) struct Access<'a, const WORDS: usize, const ENTRIES: usize, M, const PREFETCHES: usize, const SET: bool> {
+pub(super) struct Access<
+    'a,
+    const WORDS: usize,
+    const ENTRIES: usize,
+    M,
+    const PREFETCHES: usize,
+    const SET: bool,
+> {
     table: &'a Table<WORDS, ENTRIES>,
     matching: PhantomData<M>,
 }
@@ -180,6 +194,7 @@ impl<const W: usize, const E: usize, M: TagMatch, const P: usize, const SET: boo
             tag: hash.tag(),
             bucket,
             item: 0,
+            pending: false,
         }
     }
 
@@ -187,12 +202,17 @@ impl<const W: usize, const E: usize, M: TagMatch, const P: usize, const SET: boo
     fn middle(&self, slot: &mut Slot) {
         let table = self.table;
         slot.item = M::find::<E>(&table.index, slot.bucket + 1, slot.tag) as usize;
-        if P == 0 {
-            return;
-        }
+        slot.pending = false;
         if slot.item == 0 {
-            table.index.prefetch(table.spare(slot.bucket));
-        } else {
+            let spare = table.spare(slot.bucket);
+            if spare != 0 {
+                slot.bucket = spare;
+                slot.pending = true;
+                if P > 0 {
+                    table.index.prefetch(spare);
+                }
+            }
+        } else if P > 0 {
             table.items.prefetch(slot.item);
             if P > 1 {
                 table.items.prefetch_end(slot.item);
@@ -201,11 +221,19 @@ impl<const W: usize, const E: usize, M: TagMatch, const P: usize, const SET: boo
     }
 
     #[inline]
+    fn is_pending(&self, slot: &Slot) -> bool {
+        slot.pending
+    }
+
+    #[inline]
     fn finish(&self, slot: &Slot, out: &mut [u8]) -> Option<u64> {
         let table = self.table;
         let key = &slot.key[..table.key_bytes];
         let mut item = slot.item;
-        if item == 0 || !table.items.is(item, key) {
+        if item == 0 {
+            return None;
+        }
+        if !table.items.is(item, key) {
             item = table.item_slowly(slot, key)?;
         }
         if !SET {
@@ -235,7 +263,11 @@ mod tests {
         table: &Table<W, E>,
     ) {
         let get = Access::<W, E, M, 1, SET>::to(table);
-        for schedule in [Schedule::Batch(8), Schedule::Rolling(16), Schedule::Staggered(8)] {
+        for schedule in [
+            Schedule::Batch(8),
+            Schedule::Rolling(16),
+            Schedule::Staggered(8),
+        ] {
             let found = schedule.run(&get, ITEMS as usize, |at| at as u64);
             assert_eq!(found.hits, ITEMS);
             let sum = (0..ITEMS).fold(0u64, |sum, number| sum.wrapping_add(value_of(number)));

@@ -146,7 +146,11 @@ mod tests {
     #[test]
     fn every_schedule_reads_what_was_written() {
         let mut lines = TwoLines::new(1000, 24).unwrap();
-        for schedule in [Schedule::Batch(8), Schedule::Rolling(16), Schedule::Staggered(8)] {
+        for schedule in [
+            Schedule::Batch(8),
+            Schedule::Rolling(16),
+            Schedule::Staggered(8),
+        ] {
             lines.run_as(schedule, 5000).unwrap();
         }
     }
