@@ -10,6 +10,7 @@ use super::table::{Access, Table};
 use super::tag_match::{ArrayMinimum, BitMask, EarlyExit, Gathered, Minimum, TagMatch};
 use super::two_lines::TwoLines;
 use crate::Result;
+use crate::huge_pages::Resident;
 use crate::popularity::Popularity;
 use crate::report::Report;
 
@@ -18,9 +19,9 @@ const ITEM_BYTES: usize = 24;
 /// How full the buckets of the tables are, but where that is the question.
 const LOAD: f64 = 0.8;
 /// The schedule in which everything but schedules is compared.
-const USUAL: Schedule = Rolling(32);
+const USUAL: Schedule = Staggered(16);
 
-const SCHEDULES: [Schedule; 13] = [
+const SCHEDULES: [Schedule; 14] = [
     Batch(8),
     Batch(16),
     Batch(32),
@@ -28,6 +29,7 @@ const SCHEDULES: [Schedule; 13] = [
     Staggered(8),
     Staggered(16),
     Staggered(32),
+    Staggered(64),
     Rolling(8),
     Rolling(16),
     Rolling(24),
@@ -35,15 +37,22 @@ const SCHEDULES: [Schedule; 13] = [
     Rolling(48),
     Rolling(64),
 ];
-const SCHEDULES_FEW: [Schedule; 4] = [Batch(32), Staggered(16), Rolling(16), Rolling(32)];
+const SCHEDULES_FEW: [Schedule; 4] = [Batch(32), Staggered(16), Staggered(32), Rolling(32)];
 
 /// All cases of one number of items.
 pub(super) fn run(items: u64, options: &Options, report: &mut Report) -> Result<()> {
+    let before = Resident::now()?;
+    let limit = TwoLines::new(items as usize, ITEM_BYTES)?;
+    report.note(format!(
+        "{}: {:.0} % of the limit's memory on huge pages",
+        size_name(items),
+        Resident::now()?.huge_percent_since(before)
+    ));
     let mut cases = Cases {
         items,
         size: size_name(items),
         options,
-        limit: TwoLines::new(items as usize, ITEM_BYTES)?,
+        limit,
         report,
     };
     cases.one_line()?;
@@ -94,8 +103,15 @@ impl Cases<'_> {
         };
         let lines = Lines::new(self.items as usize * (ITEM_BYTES + 64 * 10 / 56))?;
         let lines = std::cell::RefCell::new(lines);
-        let mut variants = Vec::new();
         let count = operations(self.options);
+        let dependent = || {
+            let took = lines.borrow_mut().run_dependent(count / 8)?;
+            Ok((count / 8) as f64 / took.as_secs_f64() / 1e6)
+        };
+        let mut variants = vec![Variant {
+            name: "each line named by the one before".to_owned(),
+            run: Box::new(dependent),
+        }];
         for access in LineAccess::ALL {
             for distance in [8, 16, 32] {
                 let lines = &lines;
@@ -229,7 +245,7 @@ impl Cases<'_> {
             "early exit, ",
             &table,
             &drawn,
-            &[USUAL],
+            few,
         ));
         self.measure(&case, variants)
     }
@@ -303,11 +319,11 @@ impl Cases<'_> {
         let lost = table.lost_percent();
         let uniform = self.drawn(Popularity::Uniform).with_lost(lost);
         let mut variants = Vec::new();
-        for schedule in [Batch(32), Staggered(16), Rolling(16), Rolling(32)] {
+        for schedule in SCHEDULES_FEW {
             let get = InlineAccess::<W, S, P, false>(&table);
             variants.push(Variant::lookups("GET, ", &uniform, get, schedule));
         }
-        for schedule in [Rolling(16), Rolling(32)] {
+        for schedule in SCHEDULES_FEW {
             let set = InlineAccess::<W, S, P, true>(&table);
             variants.push(Variant::lookups("SET, ", &uniform, set, schedule));
         }

@@ -278,6 +278,7 @@ impl<const W: usize, const S: usize, const P: usize, const SET: bool> Lookup
         {
             slot.item = item;
             self.0.items.prefetch(item);
+            self.0.items.prefetch_end(item);
         }
     }
 

@@ -121,7 +121,14 @@ impl Items {
     #[inline]
     pub fn is(&self, word: usize, key: &[u8]) -> bool {
         let header = self.region.word(word).load(Relaxed) as usize;
-        header % (1 << KEY_LENGTH_BITS) == key.len() && self.region.equals(word + 1, key)
+        if header % (1 << KEY_LENGTH_BITS) != key.len() {
+            return false;
+        }
+        // A key of one word is common enough for a way of its own: no loop, no tail.
+        match <[u8; WORD_BYTES]>::try_from(key) {
+            Ok(key) => self.region.word(word + 1).load(Relaxed) == u64::from_le_bytes(key),
+            Err(_) => self.region.equals(word + 1, key),
+        }
     }
 
     /// Copies the value of the item at `word` to `out`.
@@ -129,6 +136,11 @@ impl Items {
     pub fn read(&self, word: usize, out: &mut [u8]) -> Option<u64> {
         let (first_byte, bytes) = self.value(word);
         let out = out.get_mut(..bytes)?;
+        if let Ok(out) = <&mut [u8; WORD_BYTES]>::try_from(&mut *out) {
+            let value = self.region.word(first_byte / WORD_BYTES).load(Relaxed);
+            *out = value.to_le_bytes();
+            return Some(value);
+        }
         self.region.copy_out(first_byte, out);
         first_word(out)
     }

@@ -92,6 +92,27 @@ impl Lines {
         Ok(elapsed)
     }
 
+    /// Time of `operations` of which each needs the word that the one before has read.
+    ///
+    /// # Errors
+    /// When a word was not what had been written there.
+    pub fn run_dependent(&mut self, operations: usize) -> Result<Duration> {
+        let first = self.next;
+        self.next += operations as u64;
+        let walk = |read: &dyn Fn(u64) -> u64| {
+            (first..first + operations as u64).fold(0, |last: u64, number| {
+                read(below(mix(last ^ number << 32), self.line_count))
+            })
+        };
+        let start = Instant::now();
+        let last = walk(&|line| self.lines.word(line as usize * LINE_WORDS).load(Relaxed));
+        let elapsed = start.elapsed();
+        if last != walk(&|line| line) {
+            return Err("dependent loads: a word was not what had been written".into());
+        }
+        Ok(elapsed)
+    }
+
     /// Writes one line behind the last.
     #[inline]
     fn append(&self, value: u64) {
@@ -141,6 +162,7 @@ mod tests {
         for access in Access::ALL {
             lines.run(access, 8, 3000).unwrap();
         }
+        lines.run_dependent(3000).unwrap();
         assert_ne!(lines.log_at.get(), 0);
         let written = |word: &usize| lines.lines.word(word + 1).load(Relaxed) == (word / 8) as u64;
         assert!((8..1 << 13).step_by(8).filter(written).count() > 900);
@@ -151,5 +173,9 @@ mod tests {
         let mut lines = Lines::new(1 << 16).unwrap();
         lines.lines.word(0).store(7, Relaxed);
         assert!(lines.run(Access::Read, 8, 20_000).is_err());
+        for line in 0..lines.line_count as usize {
+            lines.lines.word(line * LINE_WORDS).store(7, Relaxed);
+        }
+        assert!(lines.run_dependent(1000).is_err());
     }
 }

@@ -305,7 +305,7 @@ mod tests {
             assert_eq!(self.0.borrow()[*slot as usize], 2);
             self.0.borrow_mut()[*slot as usize] = 3;
             out.fill(1);
-            (*slot % 3 != 0).then_some(*slot)
+            (!slot.is_multiple_of(3)).then_some(*slot)
         }
     }
 
@@ -317,7 +317,9 @@ mod tests {
                     let recorder = Recorder(RefCell::new(vec![0; count]));
                     let found = schedule(size).run(&recorder, count, |at| at as u64);
                     assert!(recorder.0.borrow().iter().all(|stage| *stage == 3));
-                    let hits: Vec<_> = (0..count as u64).filter(|at| at % 3 != 0).collect();
+                    let hits: Vec<_> = (0..count as u64)
+                        .filter(|at| !at.is_multiple_of(3))
+                        .collect();
                     assert_eq!(found.hits, hits.len() as u64);
                     assert_eq!(found.sum, hits.iter().sum::<u64>());
                 }
