@@ -8,11 +8,16 @@
 use micanite_memory::sync::yield_now;
 
 use crate::cache::Cache;
+use crate::index::bucket::Bucket;
+use crate::limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
 use crate::operations::Side;
-use crate::partition::Partition;
+use crate::partition::{Hint, Partition};
 use crate::reader::Read;
-use crate::request::{Operation, Outcome, ReplySink, Request};
+use crate::request::{Condition, Expiry, Operation, Outcome, ReplySink, Request};
 use crate::writer::Writer;
+
+/// What prefetching saw of each request.
+pub(crate) type Hints = [Hint; BATCH_REQUESTS_MAX];
 
 /// How a partition may be touched; the loop is compiled for each.
 pub(crate) trait Mode {
@@ -23,6 +28,7 @@ pub(crate) trait Mode {
     fn get<S: ReplySink>(
         partition: &Partition,
         request: (usize, &Request<'_>),
+        hint: &Hint,
         now_s: u32,
         sink: &mut S,
     ) -> bool;
@@ -54,10 +60,11 @@ impl Mode for Own {
     fn get<S: ReplySink>(
         partition: &Partition,
         request: (usize, &Request<'_>),
+        hint: &Hint,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        Self::writer(partition, now_s).get(request, false, sink)
+        Self::writer(partition, now_s).get_hinted(request, hint, sink)
     }
 }
 
@@ -73,6 +80,7 @@ impl Mode for Share {
     fn get<S: ReplySink>(
         partition: &Partition,
         (index, request): (usize, &Request<'_>),
+        _: &Hint,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
@@ -91,20 +99,85 @@ impl Mode for Share {
 }
 
 impl Cache {
-    /// Starts loading what a batch will need.
+    /// Starts loading what a batch will need, and notes where it was seen.
     #[inline]
-    pub(crate) fn prefetch(&self, batch: &[Request<'_>]) {
-        for request in batch {
-            self.partition(request.hash).bucket(request.hash).prefetch();
+    pub(crate) fn prefetch(&self, batch: &[Request<'_>], hints: &mut Hints) {
+        for (request, hint) in batch.iter().zip(hints.iter_mut()) {
+            let bucket = self.partition(request.hash).bucket(request.hash);
+            bucket.prefetch();
+            hint.slot = bucket.first_word;
         }
-        for request in batch {
-            self.partition(request.hash).prefetch_items(request.hash);
+        let mut chained = 0u64;
+        for (index, (request, hint)) in batch.iter().zip(hints.iter_mut()).enumerate() {
+            let partition = self.partition(request.hash);
+            let bucket = Bucket::at(&partition.region, hint.slot);
+            *hint = partition.prefetch_item(bucket, request.hash);
+            chained |= u64::from(hint.spare.is_some()) << index;
+        }
+        while chained != 0 {
+            let index = chained.trailing_zeros() as usize;
+            chained &= chained - 1;
+            let partition = self.partition(batch[index].hash);
+            if let Some(number) = hints[index].spare
+                && number < partition.layout.spares(partition.buckets())
+            {
+                let bucket = partition.spare_bucket(number);
+                hints[index] = partition.prefetch_item(bucket, batch[index].hash);
+            }
         }
     }
 
     /// Executes one request; returns whether the sink had room for its reply.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn execute_one<M: Mode, S: ReplySink>(
+        &self,
+        (index, request): (usize, &Request<'_>),
+        hint: &Hint,
+        now_s: u32,
+        sink: &mut S,
+    ) -> bool {
+        let partition = self.partition(request.hash);
+        match request.operation {
+            Operation::Get { cas: false } => M::get(partition, (index, request), hint, now_s, sink),
+            Operation::Store {
+                condition,
+                value,
+                flags,
+                expiry,
+            } => {
+                let meta = (flags, expiry);
+                let store = (condition, value, meta);
+                sink.finish(index, self.store::<M>(request, hint, store, now_s));
+                true
+            }
+            _ => self.execute_other::<M, S>((index, request), now_s, sink),
+        }
+    }
+
+    #[inline(never)]
+    fn store<M: Mode>(
+        &self,
+        request: &Request<'_>,
+        hint: &Hint,
+        (condition, value, meta): (Condition, &[u8], (u32, Expiry)),
+        now_s: u32,
+    ) -> Outcome {
+        let key_bytes = request.key.len();
+        if key_bytes == 0 || key_bytes > KEY_BYTES_MAX || value.len() > self.value_bytes_max() {
+            return Outcome::TooLarge;
+        }
+        let partition = self.partition(request.hash);
+        if M::SHARED && value.len() >= LONG_VALUE_BYTES {
+            return partition.store_long(request, condition, value, meta, now_s);
+        }
+        until_not_busy(|| {
+            let writer = M::writer(partition, now_s);
+            writer.store(request, hint, condition, value, meta)
+        })
+    }
+
+    #[inline(never)]
+    fn execute_other<M: Mode, S: ReplySink>(
         &self,
         (index, request): (usize, &Request<'_>),
         now_s: u32,
@@ -113,9 +186,6 @@ impl Cache {
         let partition = self.partition(request.hash);
         let value_bytes_max = self.value_bytes_max();
         let outcome = match request.operation {
-            Operation::Get { cas: false } => {
-                return M::get(partition, (index, request), now_s, sink);
-            }
             Operation::Get { cas } => {
                 let writer = M::writer(partition, now_s);
                 return writer.get((index, request), cas, sink);
@@ -129,27 +199,7 @@ impl Cache {
                     refused => refused,
                 }
             }
-            _ if request.key.is_empty() || request.key.len() > crate::limits::KEY_BYTES_MAX => {
-                Outcome::TooLarge
-            }
-            Operation::Store { value, .. } if value.len() > value_bytes_max => Outcome::TooLarge,
-            Operation::Store {
-                condition,
-                value,
-                flags,
-                expiry,
-            } if M::SHARED && value.len() >= crate::limits::LONG_VALUE_BYTES => {
-                partition.store_long(request, condition, value, (flags, expiry), now_s)
-            }
-            Operation::Store {
-                condition,
-                value,
-                flags,
-                expiry,
-            } => until_not_busy(|| {
-                let writer = M::writer(partition, now_s);
-                writer.store(request, condition, value, (flags, expiry))
-            }),
+            _ if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX => Outcome::TooLarge,
             operation => until_not_busy(|| {
                 let writer = M::writer(partition, now_s);
                 execute_rare(&writer, request, operation, value_bytes_max)

@@ -8,7 +8,7 @@ use micanite_wire::hash::KeyHash;
 use crate::access::Permission;
 use crate::cache::Cache;
 use crate::limits::BATCH_REQUESTS_MAX;
-use crate::partition::Partition;
+use crate::partition::{Hint, Partition};
 use crate::pipeline::{Mode, Own, Share};
 use crate::reader::Read;
 use crate::request::{Operation, Outcome, ReplySink, Request};
@@ -78,8 +78,9 @@ impl Worker {
         assert!(batch.len() <= BATCH_REQUESTS_MAX);
         self.flush_if_due(now_s);
         let cache = &*self.cache;
+        let mut hints = [Hint::default(); BATCH_REQUESTS_MAX];
         if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
-            cache.prefetch(batch);
+            cache.prefetch(batch, &mut hints);
         }
         cache.epochs.enter(self.number);
         cache.mailboxes.serve(self.number);
@@ -90,11 +91,11 @@ impl Worker {
             let had_room = match partition.route.permission(self.number) {
                 Permission::Own => {
                     self.count(request.hash);
-                    cache.execute_one::<Own, S>(numbered, now_s, sink)
+                    cache.execute_one::<Own, S>(numbered, &hints[executed], now_s, sink)
                 }
                 Permission::Share => {
                     self.count(request.hash);
-                    cache.execute_one::<Share, S>(numbered, now_s, sink)
+                    cache.execute_one::<Share, S>(numbered, &hints[executed], now_s, sink)
                 }
                 Permission::Read { owner } => {
                     self.count(request.hash);
@@ -175,7 +176,9 @@ impl Worker {
         let run = || {
             // On the owner's thread, which has the permission: this worker is inside a batch, so
             // the route that it has seen still holds.
-            job.had_room = cache.execute_one::<Own, S>((job.index, job.request), now_s, job.sink);
+            let numbered = (job.index, job.request);
+            let hint = Hint::default();
+            job.had_room = cache.execute_one::<Own, S>(numbered, &hint, now_s, job.sink);
         };
         let pair = (self.number, owner);
         cache.mailboxes.ask(pair, run, || waker(owner));

@@ -4,6 +4,7 @@
 //! Bytes are little endian within a word, offsets are in bytes and need no alignment. Each
 //! routine has a naive twin in the tests, byte by byte.
 
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 use crate::{Region, WORD_BYTES};
 
@@ -11,24 +12,23 @@ impl Region {
     /// Copies `target.len()` bytes from `first_byte` on into `target`.
     #[inline]
     pub fn copy_out(&self, first_byte: usize, target: &mut [u8]) {
-        let mut word = first_byte / WORD_BYTES;
         let skip = first_byte % WORD_BYTES;
+        let words = (skip + target.len()).div_ceil(WORD_BYTES);
+        let mut words = self.slice(first_byte / WORD_BYTES, words).iter();
+        let mut next = || words.next().map_or(0, |word| word.load(Relaxed));
         let mut rest = target;
-        if skip != 0 {
+        if skip != 0 && !rest.is_empty() {
             let head_bytes = rest.len().min(WORD_BYTES - skip);
             let (head, tail) = rest.split_at_mut(head_bytes);
-            let bytes = (self.word(word).load(Relaxed) >> (8 * skip)).to_le_bytes();
-            copy_short(head, &bytes);
+            copy_short(head, &(next() >> (8 * skip)).to_le_bytes());
             rest = tail;
-            word += 1;
         }
-        let (words, tail) = rest.as_chunks_mut::<WORD_BYTES>();
-        for chunk in words {
-            *chunk = self.word(word).load(Relaxed).to_le_bytes();
-            word += 1;
+        let (chunks, tail) = rest.as_chunks_mut::<WORD_BYTES>();
+        for chunk in chunks {
+            *chunk = next().to_le_bytes();
         }
         if !tail.is_empty() {
-            copy_short(tail, &self.word(word).load(Relaxed).to_le_bytes());
+            copy_short(tail, &next().to_le_bytes());
         }
     }
 
@@ -36,34 +36,27 @@ impl Region {
     /// range keep their value. Only the one writer of the region may call it.
     #[inline]
     pub fn copy_in(&self, first_byte: usize, source: &[u8]) {
-        let mut word = first_byte / WORD_BYTES;
         let skip = first_byte % WORD_BYTES;
+        let words = (skip + source.len()).div_ceil(WORD_BYTES);
+        let mut words = self.slice(first_byte / WORD_BYTES, words).iter();
         let mut rest = source;
-        if skip != 0 {
+        if skip != 0
+            && !rest.is_empty()
+            && let Some(word) = words.next()
+        {
             let (head, tail) = rest.split_at(rest.len().min(WORD_BYTES - skip));
-            self.merge(word, skip, head);
+            merge(word, skip, head);
             rest = tail;
-            word += 1;
         }
-        let (words, tail) = rest.as_chunks::<WORD_BYTES>();
-        for chunk in words {
-            self.word(word).store(u64::from_le_bytes(*chunk), Relaxed);
-            word += 1;
+        let (chunks, tail) = rest.as_chunks::<WORD_BYTES>();
+        for (chunk, word) in chunks.iter().zip(&mut words) {
+            word.store(u64::from_le_bytes(*chunk), Relaxed);
         }
-        if !tail.is_empty() {
-            self.merge(word, 0, tail);
+        if let Some(word) = words.next()
+            && !tail.is_empty()
+        {
+            merge(word, 0, tail);
         }
-    }
-
-    /// Replaces the bytes of one word from `skip` on by `source` (they fit).
-    #[inline]
-    fn merge(&self, word: usize, skip: usize, source: &[u8]) {
-        let mut bytes = [0; WORD_BYTES];
-        copy_short(&mut bytes[skip..skip + source.len()], source);
-        let mask = mask(source.len()) << (8 * skip);
-        let old = self.word(word).load(Relaxed);
-        self.word(word)
-            .store(old & !mask | u64::from_le_bytes(bytes), Relaxed);
     }
 
     /// Copies `bytes` from one place of the region to another that does not overlap it, or lies
@@ -82,21 +75,30 @@ impl Region {
     /// Whether the bytes from word `first_word` on equal `key`.
     #[inline]
     pub fn equals(&self, first_word: usize, key: &[u8]) -> bool {
-        let (words, tail) = key.as_chunks::<WORD_BYTES>();
-        let mut word = first_word;
-        for chunk in words {
-            if self.word(word).load(Relaxed) != u64::from_le_bytes(*chunk) {
+        let (chunks, tail) = key.as_chunks::<WORD_BYTES>();
+        let words = self.slice(first_word, key.len().div_ceil(WORD_BYTES));
+        for (chunk, word) in chunks.iter().zip(words) {
+            if word.load(Relaxed) != u64::from_le_bytes(*chunk) {
                 return false;
             }
-            word += 1;
         }
-        if tail.is_empty() {
+        let Some(word) = words.last().filter(|_| !tail.is_empty()) else {
             return true;
-        }
+        };
         let mut bytes = [0; WORD_BYTES];
         copy_short(&mut bytes, tail);
-        (self.word(word).load(Relaxed) ^ u64::from_le_bytes(bytes)) & mask(tail.len()) == 0
+        (word.load(Relaxed) ^ u64::from_le_bytes(bytes)) & mask(tail.len()) == 0
     }
+}
+
+/// Replaces the bytes of one word from `skip` on by `source` (they fit).
+#[inline]
+fn merge(word: &AtomicU64, skip: usize, source: &[u8]) {
+    let mut bytes = [0; WORD_BYTES];
+    copy_short(&mut bytes[skip..skip + source.len()], source);
+    let mask = mask(source.len()) << (8 * skip);
+    let old = word.load(Relaxed);
+    word.store(old & !mask | u64::from_le_bytes(bytes), Relaxed);
 }
 
 /// A mask of the low `bytes` bytes of a word, 0 to 7.

@@ -40,6 +40,20 @@ impl Region {
         &self.words[index % self.words.len()]
     }
 
+    /// `N` words from `first` on; not across the end.
+    #[inline]
+    pub fn array<const N: usize>(&self, first: usize) -> &[AtomicU64; N] {
+        self.words[first..]
+            .first_chunk()
+            .expect("words within the region")
+    }
+
+    /// `words` words from `first` on; not across the end.
+    #[inline]
+    pub(crate) fn slice(&self, first: usize, words: usize) -> &[AtomicU64] {
+        &self.words[first..first + words]
+    }
+
     /// Nothing to prefetch.
     pub fn prefetch(&self, _word: usize) {}
 

@@ -17,6 +17,8 @@ const HUGE_REGION_BYTES_MIN: usize = HUGE_PAGE_BYTES;
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<AtomicU64>,
+    /// Words that may be addressed, the mirror included.
+    words: usize,
     bytes: usize,
     mirror_bytes: usize,
     reservation: Reservation,
@@ -113,6 +115,7 @@ impl Region {
         }
         Ok(Self {
             base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            words: (bytes + mirror_bytes) / WORD_BYTES,
             bytes,
             mirror_bytes,
             reservation: ManuallyDrop::into_inner(reservation),
@@ -141,7 +144,7 @@ impl Region {
     /// Words that may be addressed, the mirror included.
     #[inline]
     pub fn words(&self) -> usize {
-        (self.bytes + self.mirror_bytes) / WORD_BYTES
+        self.words
     }
 
     /// The word at `index`. Panics beyond the end.
@@ -152,6 +155,24 @@ impl Region {
         // SAFETY: in bounds of the mapping, which is aligned, zeroed and lives as long as self;
         // all sharing is through atomics.
         unsafe { &*word }
+    }
+
+    /// `N` words from `first` on, checked once. Panics beyond the end.
+    #[inline]
+    pub fn array<const N: usize>(&self, first: usize) -> &[AtomicU64; N] {
+        assert!(first < self.words && N <= self.words - first);
+        let words = self.base.as_ptr().wrapping_add(first).cast();
+        // SAFETY: as for one word.
+        unsafe { &*words }
+    }
+
+    /// `words` words from `first` on, checked once. Panics beyond the end.
+    #[inline]
+    pub(crate) fn slice(&self, first: usize, words: usize) -> &[AtomicU64] {
+        assert!(first <= self.words && words <= self.words - first);
+        let start = self.base.as_ptr().wrapping_add(first);
+        // SAFETY: in bounds of the mapping; all sharing is through atomics.
+        unsafe { std::slice::from_raw_parts(start, words) }
     }
 
     /// Starts loading the cache line of a word; a hint, any index is fine.

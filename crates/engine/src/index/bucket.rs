@@ -8,7 +8,7 @@ use micanite_memory::Region;
 use micanite_memory::sync::{AtomicU64, Ordering, fence};
 
 use super::entry::Entry;
-use crate::limits::BUCKET_ENTRIES;
+use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS};
 
 /// The version occupies the low half of the first word of a bucket, the chain the high half: the
 /// number of the next spare bucket, plus one.
@@ -35,7 +35,8 @@ impl<'a> Bucket<'a> {
     /// A copy of the entries, each word by itself.
     #[inline]
     pub fn entries(self) -> [u64; BUCKET_ENTRIES] {
-        std::array::from_fn(|slot| self.slot(slot).load(Ordering::Relaxed))
+        let words: &[AtomicU64; BUCKET_WORDS] = self.region.array(self.first_word);
+        std::array::from_fn(|slot| words[1 + slot].load(Ordering::Relaxed))
     }
 
     /// The word of the region where an entry is.
@@ -53,6 +54,12 @@ impl<'a> Bucket<'a> {
     #[inline]
     pub fn next_spare(self) -> Option<u64> {
         (self.version().load(Ordering::Relaxed) >> 32).checked_sub(1)
+    }
+
+    /// Whether a writer is at it just now.
+    #[inline]
+    pub fn is_being_written(self) -> bool {
+        self.version().load(Ordering::Relaxed) & 1 == 1
     }
 
     /// Chains a spare bucket, or none. Of a main bucket only while its version is odd.
@@ -79,7 +86,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// Runs `change` with the version odd. Only the writer of the partition may call it.
-    #[inline]
+    #[inline(always)]
     pub fn write<R>(self, change: impl FnOnce() -> R) -> R {
         let before = self.version().load(Ordering::Relaxed);
         debug_assert!(before & 1 == 0, "two writers in one bucket");

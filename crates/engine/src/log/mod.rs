@@ -10,14 +10,17 @@ pub(crate) mod evict;
 pub(crate) mod item;
 mod reserve;
 
+use micanite_memory::sync::AtomicU64;
 use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};
 
 use crate::index::entry::Entry;
 use crate::partition::Partition;
 use crate::partition::fields::{Field, LogField};
 
-/// One of the two logs of a cache.
+/// One of the two logs of a cache. A whole word: places are copied on the hot path, and words that
+/// were written as bytes cannot be forwarded from the store buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
 pub(crate) enum Which {
     Small = 0,
     Main = 1,
@@ -81,6 +84,31 @@ impl<'a> Log<'a> {
         let tail = self.get(LogField::Tail);
         let distance = entry.distance(tail, self.partition.offset_mask);
         (distance != 0 && distance < tail).then(|| tail - distance)
+    }
+
+    /// Offset and position of an entry of this log, if it leads to an item that is still there and
+    /// not flushed. For a reader that races with the writer the position may be anything; it is
+    /// right if the head has not passed the offset afterwards.
+    #[inline(always)]
+    pub fn place(self, entry: Entry) -> Option<(u64, usize)> {
+        let words: &[AtomicU64; 8] = self.partition.region.array(self.line);
+        let word = |field: LogField| words[field as usize].load(Relaxed);
+        let tail = word(LogField::Tail);
+        let distance = entry.distance(tail, self.partition.offset_mask);
+        let offset = tail.wrapping_sub(distance);
+        // An empty entry may look like an offset: `is_empty` is checked after what is rarer.
+        let live = offset >= word(LogField::Head) && offset >= word(LogField::FlushMark);
+        if !live || distance == 0 || distance >= tail || entry.is_empty() {
+            return None;
+        }
+        // A lap before this one is published before its successor: this order gives a pair that
+        // was there together, or one in which the offset has been evicted since.
+        let lap = words[LogField::LapStart as usize].load(Acquire);
+        let before = word(LogField::LapBefore);
+        let start = if offset >= lap { lap } else { before };
+        let first = word(LogField::First);
+        let position = first.wrapping_add(offset).wrapping_sub(start) as usize;
+        Some((offset, position))
     }
 
     /// How far an offset is behind the tail.

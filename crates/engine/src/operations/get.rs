@@ -1,16 +1,27 @@
 //! get, gets by the writer of the partition: nothing changes meanwhile, so
 //! nothing is validated.
 
+use crate::partition::Hint;
 use crate::request::{Outcome, ReplySink, Request, ValueMeta};
 use crate::writer::{Found, Writer};
 
-/// A value of this length or more is copied by `memcpy`, a shorter one word by word.
-#[cfg(not(any(loom, miri)))]
-const LONG_VALUE_BYTES: usize = 256;
-
 impl Writer<'_> {
+    /// A get of an item that was prefetched.
+    #[inline(always)]
+    pub fn get_hinted<S: ReplySink>(
+        &self,
+        (index, request): (usize, &Request<'_>),
+        hint: &Hint,
+        sink: &mut S,
+    ) -> bool {
+        match self.find_hinted(hint, request.key) {
+            Some(found) => self.reply((index, request), &found, false, sink),
+            None => self.get((index, request), false, sink),
+        }
+    }
+
     /// Returns whether the sink had room for the value; if not, nothing has happened.
-    #[inline]
+    #[inline(never)]
     pub fn get<S: ReplySink>(
         &self,
         (index, request): (usize, &Request<'_>),
@@ -21,9 +32,20 @@ impl Writer<'_> {
             sink.finish(index, Outcome::NotFound);
             return true;
         };
+        self.reply((index, request), &found, cas, sink)
+    }
+
+    #[inline(always)]
+    fn reply<S: ReplySink>(
+        &self,
+        (index, request): (usize, &Request<'_>),
+        found: &Found,
+        cas: bool,
+        sink: &mut S,
+    ) -> bool {
         let value_bytes = found.value_bytes();
         let cas = if cas {
-            self.give_cas(request.hash, &found)
+            self.give_cas(request.hash, found)
         } else {
             0
         };
@@ -35,26 +57,41 @@ impl Writer<'_> {
         let Some(target) = sink.reserve(index, meta) else {
             return false;
         };
-        self.copy_value(&found, &mut target[..value_bytes]);
-        if self.is_due_to_move(&found) {
+        self.copy_value(found, &mut target[..value_bytes]);
+        if self.is_due_to_move(found) {
             self.reinsert(request.hash, request.key);
         } else {
-            self.count_request(&found);
+            self.count_request(found);
         }
         sink.finish(index, Outcome::Hit);
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn copy_value(&self, found: &Found, target: &mut [u8]) {
         #[cfg(not(any(loom, miri)))]
-        if target.len() >= LONG_VALUE_BYTES {
+        {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.
-            #[expect(unsafe_code, reason = "long values are copied by memcpy")]
+            #[expect(unsafe_code, reason = "the owner reads plain bytes")]
             let value = unsafe { self.partition.region.bytes(found.value_at(), target.len()) };
-            target.copy_from_slice(value);
-            return;
+            copy(value, target);
         }
+        #[cfg(any(loom, miri))]
         self.partition.region.copy_out(found.value_at(), target);
+    }
+}
+
+/// Copies bytes; short ones without a call.
+#[cfg(not(any(loom, miri)))]
+#[inline(always)]
+fn copy(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(last), 8..=16) =
+        (from.first_chunk::<8>(), from.last_chunk::<8>(), to.len())
+    {
+        let (first, last) = (*first, *last);
+        to.first_chunk_mut().map(|to| *to = first);
+        to.last_chunk_mut().map(|to| *to = last);
+    } else {
+        to.copy_from_slice(from);
     }
 }

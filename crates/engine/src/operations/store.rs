@@ -2,13 +2,31 @@
 
 use micanite_memory::sync::yield_now;
 
-use crate::partition::Partition;
+use crate::partition::{Hint, Partition};
 use crate::request::{Condition, Expiry, Outcome, Request};
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
-    #[inline]
+    #[inline(always)]
     pub fn store(
+        &self,
+        request: &Request<'_>,
+        hint: &Hint,
+        condition: Condition,
+        value: &[u8],
+        meta: (u32, Expiry),
+    ) -> Outcome {
+        // The most frequent case by far, kept in registers.
+        if let (Some(found), Condition::Always) = (self.find_hinted(hint, request.key), condition)
+            && self.overwrite(request.hash, &found, value, meta)
+        {
+            return Outcome::Stored;
+        }
+        self.store_checked(request, condition, value, meta)
+    }
+
+    #[inline(never)]
+    fn store_checked(
         &self,
         request: &Request<'_>,
         condition: Condition,

@@ -49,6 +49,18 @@ pub(crate) struct Partition {
     pub samples: Samples,
 }
 
+/// What was seen of a key while its item was prefetched. Only a hint: the entry may have changed
+/// since, and be another key's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hint {
+    /// The word of the first entry with the tag; 0 = there was none.
+    pub slot: usize,
+    /// The entry.
+    pub entry: u64,
+    /// The spare bucket to look at later.
+    pub spare: Option<u64>,
+}
+
 /// Where an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -185,29 +197,22 @@ impl Partition {
     }
 
     /// Where the item of an entry is, if it is still there and not flushed.
-    #[inline]
+    #[inline(always)]
     pub fn place(&self, entry: Entry) -> Option<Place> {
-        if entry.is_empty() {
-            return None;
-        }
         if self.is_store() {
             let offset = entry.0 & self.offset_mask;
-            return Some(Place {
+            return (!entry.is_empty()).then_some(Place {
                 log: Which::Small,
                 offset,
                 position: offset as usize,
             });
         }
-        let which = Which::of(entry.log());
-        let log = self.log(which);
-        let offset = log.offset(entry)?;
-        if !log.is_live(offset) {
-            return None;
-        }
+        let log = Which::of(entry.log());
+        let (offset, position) = self.log(log).place(entry)?;
         Some(Place {
-            log: which,
+            log,
             offset,
-            position: log.position(offset),
+            position,
         })
     }
 
@@ -222,25 +227,33 @@ impl Partition {
         Header(self.word(position).load(Ordering::Relaxed))
     }
 
-    /// Starts loading the items that the entries of a tag point to, and the next bucket of the
-    /// chain if there is none.
-    #[inline]
-    pub fn prefetch_items(&self, hash: KeyHash) {
-        let bucket = self.bucket(hash);
+    /// Looks for the item of a key and starts loading it, or the next bucket of the chain if
+    /// nothing in this one has the tag. `bucket` is loaded.
+    #[inline(always)]
+    pub fn prefetch_item(&self, bucket: Bucket<'_>, hash: KeyHash) -> Hint {
         let entries = bucket.entries();
-        let mut matches = crate::index::entry::match_tags(&entries, hash.tag());
-        if matches == 0
-            && let Some(spare) = bucket.next_spare()
-        {
-            self.region.prefetch(self.layout.spare_bucket_word(spare));
-        }
-        while matches != 0 {
-            let entry = Entry(entries[matches.trailing_zeros() as usize]);
-            if let Some(place) = self.place(entry) {
-                self.region.prefetch(place.position);
-                self.region.prefetch(place.position + BUCKET_WORDS / 2);
+        let matches = crate::index::entry::match_tags(&entries, hash.tag());
+        if matches == 0 {
+            let spare = bucket.next_spare().filter(|_| !bucket.is_being_written());
+            if let Some(number) = spare {
+                self.region.prefetch(self.layout.spare_bucket_word(number));
             }
-            matches &= matches - 1;
+            return Hint {
+                spare,
+                ..Hint::default()
+            };
+        }
+        let slot = matches.trailing_zeros() as usize;
+        let entry = Entry(entries[slot]);
+        let place = self.place(entry);
+        if let Some(place) = place {
+            self.region.prefetch(place.position);
+            self.region.prefetch(place.position + BUCKET_WORDS / 2);
+        }
+        Hint {
+            slot: bucket.slot_word(slot),
+            entry: entry.0,
+            spare: None,
         }
     }
 

@@ -258,7 +258,7 @@ impl Writer<'_> {
     }
 
     /// Appends an item that a client wrote (not one that only moves).
-    #[inline]
+    #[inline(never)]
     pub fn append_new(
         &self,
         hash: KeyHash,
@@ -291,7 +291,7 @@ impl Writer<'_> {
     }
 
     /// Writes a whole new value for a key, in the space of the item that was found, or anew.
-    #[inline]
+    #[inline(always)]
     pub fn write_value(
         &self,
         request: &Request<'_>,

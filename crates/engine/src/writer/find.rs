@@ -1,11 +1,12 @@
 //! The item of a key.
 
+use micanite_memory::sync::Ordering::Relaxed;
 use micanite_wire::hash::KeyHash;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::log::Which;
-use crate::partition::LogField;
+use crate::partition::{Field, Hint, LogField};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
@@ -22,6 +23,26 @@ impl Writer<'_> {
             return None;
         }
         Some(found)
+    }
+
+    /// The item of a key whose entry was seen a moment ago, if it is still there, is the key's and
+    /// has nothing about it that needs a closer look.
+    #[inline(always)]
+    pub fn find_hinted(&self, hint: &Hint, key: &[u8]) -> Option<Found> {
+        let p = self.partition;
+        if hint.entry == 0 || p.word(hint.slot).load(Relaxed) != hint.entry {
+            return None;
+        }
+        let place = p.place(Entry(hint.entry))?;
+        let header = p.header(place.position);
+        let same = header.key_bytes() == key.len()
+            && !header.is_busy()
+            && p.region.equals(place.position + header.key_word(), key);
+        if !same || p.get(Field::Namespaces) != 0 || p.is_flushed_from_store(&place, header) {
+            return None;
+        }
+        let found = self.found_of(hint.slot, place, header);
+        (!found.expiry.has_passed(self.now_s)).then_some(found)
     }
 
     /// The item of a key, whatever its expiry.
@@ -52,7 +73,7 @@ impl Writer<'_> {
                 && !header.is_busy()
                 && p.region.equals(place.position + header.key_word(), key)
             {
-                return Some(self.found_at(bucket.slot_word(slot), place));
+                return Some(self.found_of(bucket.slot_word(slot), place, header));
             }
         }
         None

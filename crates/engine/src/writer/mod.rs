@@ -102,8 +102,13 @@ impl<'a> Writer<'a> {
     /// The item at a place, whatever the index says.
     #[inline]
     pub fn found_at(&self, slot: usize, place: Place) -> Found {
+        self.found_of(slot, place, self.partition.header(place.position))
+    }
+
+    /// The item at a place, its header known.
+    #[inline]
+    pub fn found_of(&self, slot: usize, place: Place, header: Header) -> Found {
         let p = self.partition;
-        let header = p.header(place.position);
         let meta = if header.has_meta() {
             p.word(place.position + 1).load(Relaxed)
         } else {

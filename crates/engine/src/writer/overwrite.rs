@@ -13,7 +13,7 @@ use crate::writer::{Found, Writer};
 impl Writer<'_> {
     /// Writes a value into the space of an item, if it may stay there: it fits, nobody was given
     /// its CAS value, and it is not due to move to the tail.
-    #[inline]
+    #[inline(always)]
     pub fn overwrite(
         &self,
         hash: KeyHash,

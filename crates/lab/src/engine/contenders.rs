@@ -124,6 +124,7 @@ pub(crate) fn cache_of<const K: usize, const V: usize>(
         memory_bytes: items as usize * (item_bytes + 24) * 10 / 9 + (64 << 20),
         workers,
         seed: SEED,
+        eviction: std::env::var("EV").map_or(micanite_engine::Eviction::default(), |v| v.parse().unwrap()),
         ..Config::default()
     };
     Ok(Arc::new(Cache::new(&config)?))
