@@ -70,7 +70,7 @@ impl Eviction {
         };
         let clock = Policy {
             frequency_max: FREQUENCY_MAX,
-            requeue_max: 8,
+            requeue_max: 32,
             ..fifo
         };
         match self {

@@ -17,7 +17,7 @@ use micanite_wire::hash::PARTITION_BITS;
 /// A partition of this size or more is a multiple of a huge page.
 const HUGE_PARTITION_BYTES_MIN: usize = 32 << 20;
 /// Without a hint the index begins with one bucket for this much memory, and grows from there.
-const BYTES_PER_BUCKET: usize = 8192;
+const BYTES_PER_BUCKET: usize = 6100;
 /// The index leaves this part of a partition to items, in percent.
 const DATA_PERCENT_MIN: usize = 50;
 

@@ -30,8 +30,11 @@ pub const PARTITION_ITEMS_MIN: usize = 16;
 pub const PARTITION_BYTES_MAX: usize = 16 << 30;
 /// A main bucket may be split once the index holds this many items per 16 entries.
 pub const INDEX_LOAD_SIXTEENTHS: u64 = 13;
-/// One spare bucket comes with this many main ones (MICA 4.3.3: a tenth).
-pub const MAIN_PER_SPARE: u64 = 10;
+/// In a cache one spare bucket comes with this many main ones: 14 to 15 bytes of index per item,
+/// where a tenth takes 15 to 17.
+pub const MAIN_PER_SPARE_CACHE: u64 = 5;
+/// In a store one spare bucket comes with this many main ones (MICA 4.3.3: a tenth).
+pub const MAIN_PER_SPARE_STORE: u64 = 10;
 /// Buckets that one call of the sweep visits, at most.
 pub const SWEEP_BUCKETS: usize = 512;
 /// Optimistic reads of one request before it takes the lock of the partition.

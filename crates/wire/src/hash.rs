@@ -36,25 +36,21 @@ impl KeyHash {
         ((self.0 >> 1) >> (63 - partition_bits)) as usize
     }
 
-    /// The bucket, out of `buckets` of them (two or more): linear hashing, so that an index can
-    /// grow by one bucket at a time. Going from `n` to `n + 1` buckets moves keys from bucket
-    /// [`KeyHash::split_from`]`(n)` to bucket `n`, and no others.
+    /// The bucket, out of a number that grows by one at a time.
     #[inline]
-    pub const fn bucket(self, buckets: u64) -> usize {
+    pub const fn bucket(self, buckets: Buckets) -> usize {
         let field = (self.0 << PARTITION_BITS) >> (PARTITION_BITS + TAG_BITS);
-        let mask = u64::MAX >> (buckets - 1).leading_zeros();
-        let bucket = field & mask;
-        (if bucket < buckets {
+        // The high bits choose a bucket out of those that there were first, the low bits what
+        // became of it.
+        let first = (field as u128 * buckets.first as u128 >> BUCKET_BITS) as u64;
+        let mask = (2 << buckets.level) - 1;
+        let bucket = first + buckets.first * (field & mask);
+        let before = first + buckets.first * (field & (mask >> 1));
+        (if bucket < buckets.count {
             bucket
         } else {
-            bucket & (mask >> 1)
+            before
         }) as usize
-    }
-
-    /// The bucket that is split when the bucket `number` is added.
-    #[inline]
-    pub const fn split_from(number: u64) -> u64 {
-        number & (u64::MAX >> (number.leading_zeros() + 1))
     }
 
     /// The tag, never zero (MICA 4.3.2: zero means an empty entry, so zero becomes one).
@@ -65,24 +61,103 @@ impl KeyHash {
     }
 }
 
+/// How many buckets an index has: linear hashing (Litwin, VLDB 1980) from any first number on.
+/// One bucket more moves keys from one bucket ([`Buckets::split_from`]) to the new one, and no
+/// others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buckets {
+    /// How many there were first.
+    first: u64,
+    count: u64,
+    /// How often the first number has doubled completely.
+    level: u32,
+}
+
+/// Where the level lies in the packed word.
+const LEVEL_SHIFT: u32 = 56;
+
+impl Buckets {
+    /// The first buckets, of which there are one or more.
+    pub const fn new(first: u64) -> Self {
+        Self {
+            first,
+            count: first,
+            level: 0,
+        }
+    }
+
+    /// `count` buckets, grown out of `first`, which is not more.
+    pub const fn of(first: u64, count: u64) -> Self {
+        let mut level = 0;
+        while first << (level + 1) < count {
+            level += 1;
+        }
+        Self {
+            first,
+            count,
+            level,
+        }
+    }
+
+    /// What [`Buckets::pack`] packed, with the first number, which it leaves out.
+    #[inline]
+    pub const fn unpack(first: u64, word: u64) -> Self {
+        Self {
+            first,
+            count: word & ((1 << LEVEL_SHIFT) - 1),
+            level: (word >> LEVEL_SHIFT) as u32,
+        }
+    }
+
+    /// Count and level in one word.
+    pub const fn pack(self) -> u64 {
+        self.count | (self.level as u64) << LEVEL_SHIFT
+    }
+
+    /// How many there are.
+    #[inline]
+    pub const fn count(self) -> u64 {
+        self.count
+    }
+
+    /// With one more, whose number is the present count.
+    pub const fn grown(self) -> Self {
+        let level = self.level_of_next();
+        Self {
+            count: self.count + 1,
+            level,
+            ..self
+        }
+    }
+
+    /// The bucket that is split when the next one is added.
+    pub const fn split_from(self) -> u64 {
+        self.count - (self.first << self.level_of_next())
+    }
+
+    const fn level_of_next(self) -> u32 {
+        self.level + (self.count == self.first << (self.level + 1)) as u32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     /// Frozen: images, clients and programs in other languages depend on every one of these.
-    /// Key, seed, hash; partition of 1,024, bucket of 1,000,003, tag.
+    /// Key, seed, hash; partition of 1,024, bucket of 1,000,003 that were 1,000, tag.
     const GOLDEN: [(&str, u64, u64, usize, usize, u64); 8] = [
-        ("", 0, 0x2d06_8005_38d3_94c2, 180, 342_227, 0x94c2),
-        ("a", 0, 0xe6c6_32b6_1e96_4e1f, 923, 401_046, 0x4e1f),
-        ("key", 0, 0xbbea_0d63_a051_65e3, 751, 237_649, 0x65e3),
-        ("key", 1, 0x0c37_033b_f421_05f2, 48, 783_393, 0x05f2),
+        ("", 0, 0x2d06_8005_38d3_94c2, 180, 211_101, 0x94c2),
+        ("a", 0, 0xe6c6_32b6_1e96_4e1f, 923, 662_096, 0x4e1f),
+        ("key", 0, 0xbbea_0d63_a051_65e3, 751, 81_657, 0x65e3),
+        ("key", 1, 0x0c37_033b_f421_05f2, 48, 33_859, 0x05f2),
         (
             "12345678",
             0x0123_4567_89ab_cdef,
             0x1779_2f54_ab4a_fa32,
             93,
-            305_994,
+            842_893,
             0xfa32,
         ),
         (
@@ -90,7 +165,7 @@ mod tests {
             7,
             0x971d_9851_aa25_4331,
             604,
-            109_093,
+            549_462,
             0x4331,
         ),
         (
@@ -98,22 +173,30 @@ mod tests {
             7,
             0x2824_cae7_89b1_befc,
             160,
-            494_001,
+            433_574,
             0xbefc,
         ),
-        ("LONG", 7, 0x90df_e13f_c381_a3f4, 579, 508_801, 0xa3f4),
+        ("LONG", 7, 0x90df_e13f_c381_a3f4, 579, 897_498, 0xa3f4),
     ];
 
-    /// Linear hashing in words: as many bits as number the next power of two of buckets; one bit
-    /// less where that bucket is not there yet.
-    fn bucket_naive(hash: u64, buckets: u64) -> usize {
+    fn grown(first: u64, count: u64) -> Buckets {
+        (first..count).fold(Buckets::new(first), |buckets, _| buckets.grown())
+    }
+
+    /// One of the first buckets by the high bits; then as many low bits as number the copies of
+    /// the first buckets that there are, one bit less where that copy is not there yet.
+    fn bucket_naive(hash: u64, first: u64, count: u64) -> usize {
         let field = (hash >> 16) % (1 << 38);
-        let level = buckets.next_power_of_two();
-        let bucket = field % level;
-        (if bucket < buckets {
+        let base = (field as u128 * first as u128 / (1 << 38)) as u64;
+        let mut copies = 1;
+        while first * copies < count {
+            copies *= 2;
+        }
+        let bucket = base + first * (field % copies);
+        (if bucket < count {
             bucket
         } else {
-            field % (level / 2)
+            base + first * (field % (copies / 2))
         }) as usize
     }
 
@@ -123,7 +206,12 @@ mod tests {
             let long = "k".repeat(250);
             let key = if key == "LONG" { &long } else { key };
             let of = KeyHash::of(key.as_bytes(), seed);
-            let actual = (of.0, of.partition(10), of.bucket(1_000_003), of.tag());
+            let actual = (
+                of.0,
+                of.partition(10),
+                of.bucket(grown(1000, 1_000_003)),
+                of.tag(),
+            );
             assert_eq!(actual, (hash, partition, bucket, tag), "{key:?} {seed}");
         }
     }
@@ -131,16 +219,19 @@ mod tests {
     proptest! {
         #[test]
         fn parts_stay_in_range_and_follow_their_own_bits(
-            hash in any::<u64>(), bits in 0..=PARTITION_BITS, buckets in 2u64..1 << 38, bit in 0u32..64,
+            hash in any::<u64>(), bits in 0..=PARTITION_BITS, bit in 0u32..64,
+            first in 1u64..1000, count in 0u64..100_000,
         ) {
             let (one, other) = (KeyHash(hash), KeyHash(hash ^ 1 << bit));
             prop_assert!(one.partition(bits) < 1 << bits);
-            prop_assert!((one.bucket(buckets) as u64) < buckets);
             prop_assert!((1..1 << TAG_BITS).contains(&one.tag()));
-            prop_assert_eq!(one.bucket(buckets), bucket_naive(hash, buckets));
-            // One bucket more moves keys from one bucket to the new one, and no others.
-            let (before, after) = (one.bucket(buckets) as u64, one.bucket(buckets + 1) as u64);
-            prop_assert!(before == after || after == buckets && before == KeyHash::split_from(buckets));
+            let buckets = grown(first, first + count);
+            prop_assert_eq!(buckets, Buckets::of(first, first + count));
+            prop_assert_eq!(Buckets::unpack(first, buckets.pack()), buckets);
+            prop_assert!((one.bucket(buckets) as u64) < buckets.count());
+            prop_assert_eq!(one.bucket(buckets), bucket_naive(hash, first, first + count));
+            let (before, after) = (one.bucket(buckets) as u64, one.bucket(buckets.grown()) as u64);
+            prop_assert!(before == after || after == buckets.count() && before == buckets.split_from());
             if bit < 54 {
                 prop_assert_eq!(one.partition(bits), other.partition(bits));
             }

@@ -7,19 +7,20 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::{BUCKET_ENTRIES, INDEX_LOAD_SIXTEENTHS};
 use crate::log::Which;
-use crate::partition::Field;
+use crate::partition::{Field, Place};
 use crate::writer::Writer;
-use micanite_wire::hash::KeyHash;
+use micanite_wire::hash::Buckets;
 
 /// Items of a bucket from which on the index grows whatever its spare buckets are, by 16.
 const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS;
-/// The index grows when less than one of this many buckets is a spare one that is left.
-const SPARES_LEFT: u64 = 25;
+/// Spare buckets are scarce when less than one of this many buckets is one that is left.
+const SPARES_LEFT: u64 = 12;
 /// The items of a bucket are loaded this many splits ahead.
 const AHEAD: u64 = 8;
 
 impl Writer<'_> {
-    /// Splits a bucket if the index is full enough and there is space for another line.
+    /// Splits a bucket if the index is full enough, or spare buckets become scarce, and there is
+    /// space for another line. Once the logs are full such space is rare, so some are kept back.
     #[inline]
     pub fn grow_if_full(&self) {
         let p = self.partition;
@@ -34,12 +35,13 @@ impl Writer<'_> {
     #[cold]
     fn grow(&self) {
         let p = self.partition;
-        let number = p.buckets();
+        let buckets = p.all_buckets();
+        let number = buckets.count();
         if number >= p.layout.buckets_max() || !self.make_room(p.layout.data_end(number + 1)) {
             return;
         }
-        self.prefetch_split(number + AHEAD, number + 2 * AHEAD);
-        self.split(number);
+        self.prefetch_split(buckets.split_from());
+        self.split(buckets);
     }
 
     /// Lowers the end of the data space.
@@ -60,33 +62,35 @@ impl Writer<'_> {
         made
     }
 
-    fn prefetch_split(&self, items_of: u64, bucket_of: u64) {
+    /// Starts loading what the splits after the one of `from` will need.
+    fn prefetch_split(&self, from: u64) {
         let p = self.partition;
-        let source = |number: u64| p.main_bucket(KeyHash::split_from(number));
-        source(bucket_of).prefetch();
-        for entry in source(items_of).entries().map(Entry) {
+        let ahead = |buckets: u64| p.main_bucket((from + buckets).min(p.buckets() - 1));
+        ahead(2 * AHEAD).prefetch();
+        for entry in ahead(AHEAD).entries().map(Entry) {
             if let Some(place) = p.place(entry) {
                 p.region.prefetch(place.position);
             }
         }
     }
 
-    /// Adds the bucket `number`, moving to it what belongs there.
-    fn split(&self, number: u64) {
+    /// Adds a bucket, moving to it what belongs there.
+    fn split(&self, buckets: Buckets) {
         let p = self.partition;
-        let source = p.main_bucket(KeyHash::split_from(number));
+        let number = buckets.count();
+        let grown = buckets.grown();
+        let source = p.main_bucket(buckets.split_from());
         let target = p.main_bucket(number);
-        let entries = p.chain(source).count() * BUCKET_ENTRIES;
-        let spares = p.layout.spares(p.buckets()) - p.get(Field::SparesUsed);
-        if entries > BUCKET_ENTRIES * (1 + spares as usize) {
-            return; // what moves might not find a place
+        // In a cache the oldest items of a chain would give way; a store loses nothing.
+        if p.is_store() && !self.fits(source, grown) {
+            return;
         }
         target.clear();
         source.write(|| {
             target.write(|| {
                 // Readers look at the version before they look at the number of buckets.
-                p.set(Field::Buckets, number + 1);
-                self.move_entries(source, target, number);
+                p.set(Field::Buckets, grown.pack());
+                self.move_entries(source, target, grown);
                 self.close_gaps(source);
             });
         });
@@ -97,7 +101,28 @@ impl Writer<'_> {
         p.add(Field::Moves, 1);
     }
 
-    fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, number: u64) {
+    /// Whether what moves to the last bucket finds a place there.
+    fn fits(&self, source: Bucket<'_>, grown: Buckets) -> bool {
+        let p = self.partition;
+        let spares = p.layout.spares(p.buckets()) - p.get(Field::SparesUsed);
+        let chained = p.chain(source).count() as u64 - 1;
+        if chained <= spares {
+            return true;
+        }
+        let moves = |entry: &Entry| {
+            let place = p.place(*entry);
+            place.is_some_and(|place| self.is_in_last(&place, grown))
+        };
+        let entries = p.chain(source).flat_map(Bucket::entries).map(Entry);
+        entries.filter(moves).count() <= BUCKET_ENTRIES * (1 + spares as usize)
+    }
+
+    /// Whether the key of an item belongs to the last bucket.
+    fn is_in_last(&self, place: &Place, grown: Buckets) -> bool {
+        self.hash_at(place.position).bucket(grown) as u64 + 1 == grown.count()
+    }
+
+    fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) {
         let p = self.partition;
         for bucket in p.chain(source) {
             for slot in 0..BUCKET_ENTRIES {
@@ -106,9 +131,7 @@ impl Writer<'_> {
                     continue;
                 }
                 // What dangles has no key that could be hashed.
-                let belongs = p
-                    .place(entry)
-                    .map(|place| self.hash_at(place.position).bucket(number + 1) as u64 == number);
+                let belongs = p.place(entry).map(|place| self.is_in_last(&place, grown));
                 if belongs == Some(true)
                     && let Some(word) = self.free_slot(target)
                 {

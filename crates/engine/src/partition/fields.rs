@@ -23,7 +23,7 @@ pub(crate) enum Field {
     /// Offset bits; from bit 8 on: main buckets per spare one; bit 63: store.
     Shape = 7,
 
-    /// Main buckets.
+    /// Main buckets, and from bit 56 on how often their first number has doubled.
     Buckets = 8,
     /// First of the free spare buckets, plus one; they are chained.
     SpareFree = 9,
@@ -75,6 +75,8 @@ pub(crate) enum Field {
     Boot = 57,
     /// Offsets of the tails when the image was opened: what is busy before them stays so.
     Eviction = 58,
+    /// Main buckets at first.
+    BucketsFirst = 59,
 }
 
 /// Words of one log's line, from its first word on.
@@ -105,5 +107,5 @@ pub(crate) const NAMESPACE_TABLE: usize = 64;
 /// main log; rounds of the sweep.
 pub(crate) const NAMESPACE_WORDS: usize = 4;
 
-const _: () = assert!((Field::Eviction as usize) < NAMESPACE_TABLE);
+const _: () = assert!((Field::BucketsFirst as usize) < NAMESPACE_TABLE);
 const _: () = assert!(NAMESPACE_TABLE + NAMESPACES_MAX * NAMESPACE_WORDS <= IMAGE_HEADER_WORDS);

@@ -1,12 +1,18 @@
 //! The sizes of a partition, where its parts lie, and its first formatting.
 
+use micanite_wire::hash::Buckets;
+
 use crate::config::Semantics;
 use crate::eviction::Policy;
 use crate::heap::Heap;
-use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE};
+use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE};
 use crate::log::Which;
 use crate::partition::Partition;
 use crate::partition::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
+
+/// 2^64 divided by the main buckets per spare one, rounded up.
+const RECIPROCAL_CACHE: u64 = u64::MAX / MAIN_PER_SPARE_CACHE + 1;
+const RECIPROCAL_STORE: u64 = u64::MAX / MAIN_PER_SPARE_STORE + 1;
 
 /// The sizes of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,22 +54,45 @@ impl PartitionLayout {
     }
 
     /// Spare buckets that come with `buckets` main ones: one before every main bucket whose
-    /// number is a positive multiple of [`MAIN_PER_SPARE`].
+    /// number is a positive multiple of `main_per_spare()`.
     #[inline]
     pub fn spares(&self, buckets: u64) -> u64 {
-        (buckets - 1) / MAIN_PER_SPARE
+        (buckets - 1) / self.main_per_spare()
     }
 
     /// Word of a main bucket: lines are counted from the end of the region.
     #[inline]
     pub fn main_bucket_word(&self, number: u64) -> usize {
-        self.line(number + number / MAIN_PER_SPARE)
+        self.line(number + self.per_spare(number))
+    }
+
+    /// One spare bucket comes with this many main ones.
+    #[inline]
+    pub fn main_per_spare(&self) -> u64 {
+        match self.semantics {
+            Semantics::Cache => MAIN_PER_SPARE_CACHE,
+            Semantics::Store => MAIN_PER_SPARE_STORE,
+        }
+    }
+
+    /// `number / main_per_spare` without a division: exact below 2^32.
+    #[inline]
+    fn per_spare(&self, number: u64) -> u64 {
+        let reciprocal = match self.semantics {
+            Semantics::Cache => RECIPROCAL_CACHE,
+            Semantics::Store => RECIPROCAL_STORE,
+        };
+        debug_assert_eq!(
+            (number as u128 * reciprocal as u128 >> 64) as u64,
+            number / self.main_per_spare()
+        );
+        (number as u128 * reciprocal as u128 >> 64) as u64
     }
 
     /// Word of a spare bucket.
     #[inline]
     pub fn spare_bucket_word(&self, number: u64) -> usize {
-        self.line(number * (MAIN_PER_SPARE + 1) + MAIN_PER_SPARE)
+        self.line(number * (self.main_per_spare() + 1) + self.main_per_spare())
     }
 
     #[inline]
@@ -80,7 +109,7 @@ impl PartitionLayout {
     pub fn buckets_max(&self) -> u64 {
         let lowest = self.data_first() as u64 + self.data_units_min;
         let lines = self.region_words.saturating_sub(lowest) / BUCKET_WORDS as u64;
-        (lines * MAIN_PER_SPARE / (MAIN_PER_SPARE + 1)).max(self.buckets)
+        (lines * self.main_per_spare() / (self.main_per_spare() + 1)).max(self.buckets)
     }
 
     /// Units of the data space at first.
@@ -112,9 +141,10 @@ impl Partition {
             (Field::ItemUnitsMax, layout.item_units_max),
             (
                 Field::Shape,
-                u64::from(layout.offset_bits) | MAIN_PER_SPARE << 8 | store << 63,
+                u64::from(layout.offset_bits) | layout.main_per_spare() << 8 | store << 63,
             ),
-            (Field::Buckets, layout.buckets),
+            (Field::Buckets, Buckets::new(layout.buckets).pack()),
+            (Field::BucketsFirst, layout.buckets),
             (Field::DataEnd, data_end),
         ] {
             self.set(field, value);

@@ -14,7 +14,7 @@ use std::io;
 
 use micanite_memory::Region;
 use micanite_memory::sync::{AtomicU64, Ordering};
-use micanite_wire::hash::KeyHash;
+use micanite_wire::hash::{Buckets, KeyHash};
 
 pub(crate) use fields::{Field, LogField};
 pub(crate) use geometry::PartitionLayout;
@@ -160,15 +160,21 @@ impl Partition {
         self.set(field, self.get(field).wrapping_add(value));
     }
 
+    /// Main buckets.
     #[inline]
     pub fn buckets(&self) -> u64 {
-        self.get(Field::Buckets)
+        self.all_buckets().count()
+    }
+
+    #[inline]
+    pub fn all_buckets(&self) -> Buckets {
+        Buckets::unpack(self.layout.buckets, self.get(Field::Buckets))
     }
 
     /// The bucket of a key, as many as there are now.
     #[inline]
     pub fn bucket(&self, hash: KeyHash) -> Bucket<'_> {
-        self.main_bucket(hash.bucket(self.buckets()) as u64)
+        self.main_bucket(hash.bucket(self.all_buckets()) as u64)
     }
 
     #[inline]
