@@ -51,7 +51,9 @@ impl Log {
     }
 
     fn gap(&self, bytes: u32) -> u64 {
-        let Some(lap) = self.lap else { return 0 };
+        let Some(lap) = self.lap.filter(|_| self.used() > 0) else {
+            return 0; // an empty log begins a lap where it is
+        };
         let end = lap + self.capacity;
         if self.tail + u64::from(bytes) > end {
             end.saturating_sub(self.tail)
@@ -102,5 +104,39 @@ impl Log {
                 return Some(item);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exact_log_uses_every_byte() {
+        let mut log = Log::exact(25);
+        assert_eq!((log.append(0, 10), log.append(1, 15)), (0, 10));
+        assert!(!log.has_room(1) && log.used() == 25);
+        assert_eq!(log.pop().map(|item| item.object), Some(0));
+        assert!(log.has_room(10) && !log.has_room(11));
+        assert_eq!(log.append(2, 10), 25);
+    }
+
+    #[test]
+    fn an_item_that_does_not_fit_before_the_end_begins_a_lap() {
+        let mut log = Log::in_laps(25);
+        log.append(0, 10);
+        log.append(1, 10);
+        assert_eq!(log.need(10), 15, "five bytes before the end are lost");
+        assert!(!log.has_room(10));
+        log.pop();
+        assert!(log.has_room(10) && !log.has_room(11));
+        assert_eq!(log.append(2, 10), 25);
+        assert_eq!(log.need(10), 10, "the lap ends at 50");
+        assert_eq!(log.pop().map(|item| item.object), Some(1));
+        assert_eq!(log.pop().map(|item| item.object), Some(2), "past the gap");
+        assert!(log.pop().is_none() && log.used() == 0);
+        assert_eq!(log.need(20), 20, "an empty log begins a lap where it is");
+        assert_eq!(log.append(3, 20), 35);
+        assert_eq!(log.need(10), 15, "the lap ends at 60");
     }
 }

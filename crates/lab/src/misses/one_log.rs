@@ -102,3 +102,68 @@ impl Cache for OneLog<'_> {
         self.moves
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The requests that hit in a log of three items of ten bytes.
+    fn hits(policy: &str, requests: &[u32]) -> (Vec<u32>, u64) {
+        let policy = policy.parse().expect("a policy");
+        let mut cache = OneLog::new(policy, 30, &[10; 20], 0).expect("one log");
+        let hits = requests.iter().copied().filter(|&o| cache.request(o));
+        (hits.collect(), cache.moves())
+    }
+
+    #[test]
+    fn fifo_takes_no_notice_of_hits() {
+        assert_eq!(hits("fifo", &[0, 1, 2, 0, 3, 1, 0]), (vec![0, 1], 0));
+    }
+
+    #[test]
+    fn lru_by_appending_leaves_stale_copies_in_the_log() {
+        // The log holds 1, 2, 0; 3 pushes out 1, which plain LRU, too, would have done.
+        assert_eq!(hits("lru", &[0, 1, 2, 0, 3, 2, 0]), (vec![0, 2, 0], 3));
+        // After four hits on 0 nothing but copies of it are left.
+        assert_eq!(hits("lru", &[0, 1, 2, 0, 0, 0, 1]), (vec![0, 0, 0], 3));
+    }
+
+    #[test]
+    fn approximate_lru_appends_only_what_is_in_the_oldest_part() {
+        // 1 is 20 bytes from the tail and stays; 0, 30 bytes from it, is appended.
+        assert_eq!(hits("alru:0.5", &[0, 1, 2, 2, 3, 0]), (vec![2], 0));
+        assert_eq!(hits("alru:0.5", &[0, 1, 2, 0, 3, 3]), (vec![0, 3], 1));
+    }
+
+    #[test]
+    fn clock_gives_a_lap_per_counted_hit() {
+        // 0 is appended again when 3 needs room, and leaves when its count is used up.
+        assert_eq!(hits("clock:1", &[0, 0, 1, 2, 3, 0]), (vec![0, 0], 1));
+        assert_eq!(
+            hits("clock:1", &[0, 0, 0, 1, 2, 3, 4, 5, 0]),
+            (vec![0, 0], 1)
+        );
+        assert_eq!(
+            hits("clock:2", &[0, 0, 0, 1, 2, 3, 4, 5, 0]),
+            (vec![0, 0, 0], 2)
+        );
+    }
+
+    #[test]
+    fn clock_appends_no_more_than_allowed_per_insertion() {
+        let requests = [0, 1, 2, 0, 1, 2, 3, 0];
+        // All are counted: each gets a lap, which brings 0 back to the head, and it leaves.
+        assert_eq!(hits("clock:1", &requests), (vec![0, 1, 2], 3));
+        // Only 0 may be appended: 1 leaves instead.
+        assert_eq!(hits("clock:1:1", &requests), (vec![0, 1, 2, 0], 1));
+    }
+
+    #[test]
+    fn what_is_larger_than_the_log_is_never_in_it() {
+        let mut cache = OneLog::new(Policy::Fifo, 30, &[31, 30], 0).expect("one log");
+        assert!(!cache.request(0) && !cache.request(0));
+        assert!(!cache.request(1) && cache.request(1));
+        let mut cache = OneLog::new(Policy::Fifo, 30, &[31, 30], 1).expect("one log");
+        assert!(!cache.request(1) && !cache.request(1));
+    }
+}

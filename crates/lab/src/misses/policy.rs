@@ -50,7 +50,7 @@ impl FromStr for Policy {
             let share = text.parse::<f64>().map_err(|_| unknown())?;
             (share > 0.0 && share < 1.0)
                 .then_some(share)
-                .ok_or_else(|| format!("'{text}' in '{text}' is not between 0 and 1"))
+                .ok_or_else(|| format!("the share '{text}' is not between 0 and 1"))
         };
         match name {
             "fifo" if arguments.is_empty() => Ok(Self::Fifo),
@@ -121,11 +121,7 @@ pub(crate) struct Outcome {
 }
 
 /// Sends every request of a trace to a cache.
-pub(crate) fn replay(
-    requests: &[u32],
-    sizes: &[u32],
-    mut cache: impl Cache,
-) -> Outcome {
+pub(crate) fn replay(requests: &[u32], sizes: &[u32], cache: &mut impl Cache) -> Outcome {
     let (mut misses, mut bytes, mut bytes_missed) = (0u64, 0u64, 0u64);
     for &object in requests {
         let size = u64::from(sizes[object as usize]);
@@ -140,5 +136,57 @@ pub(crate) fn replay(
         object_miss: misses as f64 / requests,
         byte_miss: bytes_missed as f64 / bytes as f64,
         moves_per_request: cache.moves() as f64 / requests,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in [
+            "fifo",
+            "lru",
+            "alru:0.25",
+            "clock:2",
+            "clock:1:8",
+            "s3:0.05,1",
+            "s3w:0.1,2",
+        ] {
+            let policy = name.parse::<Policy>().expect("a policy");
+            assert_eq!(policy.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        for name in [
+            "", "fifo:1", "lfu", "alru", "alru:1", "alru:x", "clock:0", "clock:9", "clock:1:",
+            "s3:0.1", "s3:2,1",
+        ] {
+            assert!(name.parse::<Policy>().is_err(), "{name}");
+        }
+    }
+
+    struct EveryOther(u64);
+
+    impl Cache for EveryOther {
+        fn request(&mut self, object: u32) -> bool {
+            self.0 += 1;
+            object.is_multiple_of(2)
+        }
+
+        fn moves(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn misses_are_counted_by_object_and_by_byte() {
+        let outcome = replay(&[0, 1, 2, 0], &[10, 30, 50], &mut EveryOther(0));
+        assert_eq!(outcome.object_miss, 0.25);
+        assert_eq!(outcome.byte_miss, 0.3);
+        assert_eq!(outcome.moves_per_request, 1.0);
     }
 }

@@ -24,8 +24,6 @@ pub(crate) struct Setup {
     pub threshold: u8,
     /// Until the first eviction, what does not fit into the small log goes to the main log.
     pub warm_up: bool,
-    /// Bytes of the remembered objects, in units of the main log.
-    pub ghosts: f64,
     pub header_bytes: u32,
 }
 
@@ -53,7 +51,7 @@ impl<'a> TwoLogs<'a> {
             setup,
             small: Log::exact(small),
             main: Log::exact(main),
-            ghosts: Log::exact((main as f64 * setup.ghosts) as u64),
+            ghosts: Log::exact(main),
             place: vec![(Place::Nowhere, 0); sizes.len()],
             count: vec![0; sizes.len()],
             evicted: false,
@@ -142,5 +140,67 @@ impl Cache for TwoLogs<'_> {
 
     fn moves(&self) -> u64 {
         self.moves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hits(setup: Setup, capacity: u64, requests: &[u32]) -> Vec<bool> {
+        let mut cache = TwoLogs::new(setup, capacity, &[10; 20]);
+        requests.iter().map(|&o| cache.request(o)).collect()
+    }
+
+    /// A small log of two items and a main log of three.
+    const SETUP: Setup = Setup {
+        small: 0.4,
+        threshold: 2,
+        warm_up: false,
+        header_bytes: 0,
+    };
+
+    #[test]
+    fn two_hits_promote_one_makes_a_ghost_that_returns() {
+        // 0 with two hits moves to the main log, 1 with one hit leaves; 2 and 3 fill the small
+        // log. 1 comes back as a known ghost: to the main log, where 4 to 6 do not reach it.
+        let requests = [0, 0, 0, 1, 1, 2, 3, 0, 1, 4, 5, 6, 1, 0];
+        let expected = [0, 1, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 1].map(|hit| hit == 1);
+        assert_eq!(hits(SETUP, 50, &requests), expected);
+    }
+
+    #[test]
+    fn a_ghost_is_forgotten_when_more_have_left_than_the_main_log_holds() {
+        // 0 and 1 are filled in; 2 to 4 push out 0 to 2, three ghosts: 0 is the oldest of them.
+        let mut requests = vec![0, 1, 2, 3, 4];
+        requests.extend([0, 5, 6, 0]);
+        assert!(hits(SETUP, 50, &requests)[8], "it returned to the main log");
+        // One more pushes it out of the ghosts: it returns to the small log and leaves again.
+        let mut requests = vec![0, 1, 2, 3, 4, 5];
+        requests.extend([0, 6, 7, 0]);
+        assert!(
+            !hits(SETUP, 50, &requests)[9],
+            "it returned to the small log"
+        );
+    }
+
+    #[test]
+    fn during_warm_up_the_overflow_goes_to_the_main_log() {
+        let requests = [0, 1, 2, 3, 4, 0, 1, 2, 3, 4];
+        let warm_up = Setup {
+            warm_up: true,
+            ..SETUP
+        };
+        let all = hits(warm_up, 50, &requests);
+        assert_eq!(all.iter().filter(|&&hit| hit).count(), 5);
+        assert!(!hits(SETUP, 50, &requests[..6])[5]);
+    }
+
+    #[test]
+    fn an_item_larger_than_the_small_log_goes_to_the_main_log() {
+        let mut cache = TwoLogs::new(SETUP, 50, &[30, 10, 31]);
+        assert!(!cache.request(0) && cache.request(0));
+        assert!(!cache.request(2) && !cache.request(2), "it fits nowhere");
+        assert!(cache.request(0));
     }
 }
