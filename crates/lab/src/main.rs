@@ -10,6 +10,7 @@ mod engine;
 mod huge_pages;
 mod launch;
 mod limits;
+mod misses;
 mod popularity;
 mod report;
 mod server;
@@ -40,6 +41,8 @@ enum Target {
     Server(server::Options),
     /// What the memory allows one core, and prototypes of the lookup beside that
     Limits(limits::Options),
+    /// Miss ratios of eviction policies on traces, by simulation
+    Misses(misses::Options),
     /// Starts a server pinned and bound to the life of the benchmark
     #[command(hide = true)]
     Launch(launch::Options),
@@ -87,6 +90,7 @@ fn main() {
         Target::Engine(options) => engine::run(&options),
         Target::Server(options) => server::run(&options),
         Target::Limits(options) => limits::run(&options),
+        Target::Misses(options) => misses::run(&options),
         Target::Launch(options) => launch::run(&options),
     };
     if let Err(error) = result {

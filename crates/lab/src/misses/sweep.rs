@@ -53,7 +53,7 @@ fn variants(standard: Parameters) -> Vec<(String, Policy, Parameters)> {
         };
         vary(format!("one spare for {buckets_per_spare}"), parameters);
     }
-    for bytes_per_bucket in [512, 1024, 2048, 5500, 1 << 20] {
+    for bytes_per_bucket in [512, 1024, 2048, 6100, 1 << 20] {
         let parameters = Parameters {
             bytes_per_bucket,
             ..standard

@@ -52,7 +52,7 @@ impl Default for Parameters {
             load: 0.8,
             grow_on_shortage: true,
             buckets_per_spare: 5,
-            bytes_per_bucket: 5500,
+            bytes_per_bucket: 6100,
             ghost_window: 1.0,
             perfect_ghosts: false,
             reappends_max: 32,
