@@ -10,6 +10,7 @@ use crate::access::{Access, Epochs, Route};
 use crate::config::Config;
 use crate::delegate::Mailboxes;
 use crate::error::CreateError;
+use crate::image::{self, ImageState};
 use crate::layout::Layout;
 use crate::partition::Partition;
 use crate::stats::Stats;
@@ -23,8 +24,11 @@ pub(crate) type Waker = Box<dyn Fn(usize) + Send + Sync>;
 pub struct Cache {
     pub(crate) partitions: Box<[Partition]>,
     pub(crate) partition_bits: u32,
-    seed: u64,
+    config: Config,
     layout: Layout,
+    image_state: ImageState,
+    /// Keeps other processes off the image.
+    image_lock: Option<std::fs::File>,
     /// Worker handles not handed out yet.
     pub(crate) handles_free: Box<[AtomicBool]>,
     pub(crate) epochs: Epochs,
@@ -51,11 +55,23 @@ impl std::fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// Maps the memory of an empty cache.
+    /// Maps the memory of an empty cache, or opens its image.
     ///
     /// # Errors
-    /// Sizes that cannot be, and what the kernel says to the mappings.
+    /// Sizes that cannot be, what the kernel says to the mappings, and an image that is another
+    /// one than asked for, or is damaged, or in use.
     pub fn new(config: &Config) -> Result<Self, CreateError> {
+        if let Some(directory) = &config.image {
+            let opened = image::open(config, directory)?;
+            let config = Config {
+                seed: opened.seed,
+                ..config.clone()
+            };
+            let mut cache = Self::of(opened.partitions.into(), opened.layout, &config);
+            cache.image_state = opened.state;
+            cache.image_lock = opened.lock;
+            return Ok(cache);
+        }
         let layout = Layout::of(config)?;
         let partition = |number| Partition::new(layout.partition(config, number));
         let partitions: Result<_, _> = (0..layout.partitions).map(partition).collect();
@@ -63,6 +79,32 @@ impl Cache {
             CreateError::new(format!("cannot map {} bytes: {error}", config.memory_bytes))
         })?;
         Ok(Self::of(partitions, layout, config))
+    }
+
+    /// Completes the image, if there is one, so that the next process need not check it. After the
+    /// last request: what is written later is lost.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn close(&self) -> std::io::Result<()> {
+        if self.image_state == ImageState::None {
+            return Ok(());
+        }
+        self.partitions.iter().try_for_each(Partition::close)
+    }
+
+    /// What was found where the image is.
+    pub fn image_state(&self) -> &ImageState {
+        &self.image_state
+    }
+
+    /// The seed of the key hash: an image keeps its own.
+    pub fn seed(&self) -> u64 {
+        self.config.seed
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
     }
 
     pub(crate) fn of(partitions: Box<[Partition]>, layout: Layout, config: &Config) -> Self {
@@ -79,8 +121,10 @@ impl Cache {
         let loads = |_| partitions.iter().map(|_| AtomicU64::new(0)).collect();
         Self {
             partition_bits: partitions.len().ilog2(),
-            seed: config.seed,
+            config: config.clone(),
             layout,
+            image_state: ImageState::None,
+            image_lock: None,
             handles_free: (0..workers).map(|_| AtomicBool::new(true)).collect(),
             epochs: Epochs::new(workers),
             mailboxes: Mailboxes::new(workers),
@@ -161,7 +205,7 @@ impl Cache {
     /// The hash of a key, under this cache's seed.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
-        KeyHash::of(key, self.seed)
+        KeyHash::of(key, self.config.seed)
     }
 
     /// The partition of a key.

@@ -1,5 +1,7 @@
 //! What a cache is made of: the caller's wishes. [`crate::Layout`] derives the sizes.
 
+use std::path::PathBuf;
+
 use crate::access::Access;
 use crate::eviction::Eviction;
 
@@ -55,6 +57,9 @@ pub struct Config {
     pub eviction: Eviction,
     /// Seed of the key hash.
     pub seed: u64,
+    /// A directory for the partitions, in files, so that a later process can go on with them;
+    /// `None`: memory that ends with the process.
+    pub image: Option<PathBuf>,
     /// Ends the namespace at the start of a key: [`crate::Worker::invalidate_namespace`].
     pub namespace_delimiter: Option<u8>,
 }
@@ -72,6 +77,7 @@ impl Default for Config {
             semantics: Semantics::Cache,
             eviction: Eviction::default(),
             seed: 0,
+            image: None,
             namespace_delimiter: None,
         }
     }

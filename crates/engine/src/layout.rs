@@ -44,7 +44,7 @@ impl Layout {
         let wanted = (4 * config.workers).min(config.memory_bytes / least).max(1);
         let least = config.memory_bytes.div_ceil(PARTITION_BYTES_MAX);
         let partitions = (1 << wanted.ilog2()).max(least.next_power_of_two());
-        let partition_bytes = whole_pages(config.memory_bytes / partitions);
+        let partition_bytes = Self::whole_pages(config.memory_bytes / partitions);
         let layout = Self {
             partitions,
             partition_bytes,
@@ -61,6 +61,16 @@ impl Layout {
             )));
         }
         Ok(layout)
+    }
+
+    /// Bytes of a partition out of so many: whole pages, huge ones if it is large.
+    pub(crate) fn whole_pages(bytes: usize) -> usize {
+        let page = if bytes >= HUGE_PARTITION_BYTES_MIN {
+            HUGE_PAGE_BYTES
+        } else {
+            PAGE_BYTES
+        };
+        bytes / page * page
     }
 
     pub(crate) fn partition(&self, config: &Config, number: usize) -> PartitionLayout {
@@ -98,15 +108,6 @@ fn buckets(config: &Config, data_bytes: usize) -> u64 {
             (item_bytes + 16) / 8 * 8 * items + BUCKET_WORDS * 8 * 11 / 10
         });
     ((data_bytes / bytes_per_bucket) as u64).max(2)
-}
-
-fn whole_pages(bytes: usize) -> usize {
-    let page = if bytes >= HUGE_PARTITION_BYTES_MIN {
-        HUGE_PAGE_BYTES
-    } else {
-        PAGE_BYTES
-    };
-    bytes / page * page
 }
 
 fn check(config: &Config) -> Result<(), CreateError> {

@@ -172,15 +172,6 @@ mod tests {
             prop_assert_eq!(region.equals(2, &key), naive_read(&region, 16, key.len()) == key);
         }
     }
-
-    #[test]
-    fn the_mirror_shows_the_first_bytes_behind_the_last() {
-        let region = Region::mirrored(8192, 4096).unwrap();
-        region.copy_in(8190, b"around");
-        assert_eq!(naive_read(&region, 0, 4), b"ound");
-        region.copy_in(1, b"x");
-        assert_eq!(naive_read(&region, 8190, 6), b"aroxnd");
-    }
 }
 
 #[cfg(all(test, not(any(loom, miri))))]
@@ -188,14 +179,31 @@ mod mapping_tests {
     use super::*;
 
     #[test]
-    fn sizes_that_cannot_be_mirrored_are_refused() {
-        assert!(Region::mirrored(4097, 0).is_err());
-        assert!(Region::mirrored(4096, 8192).is_err());
+    fn a_file_keeps_what_was_written_and_one_that_is_too_short_is_refused() {
+        let path = std::env::temp_dir().join(format!("micanite-region-{}", std::process::id()));
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true);
+        let file = file.open(&path).unwrap();
+        assert!(Region::file(&file, 4096).is_err());
+        file.set_len(8 << 20).unwrap();
+        let region = Region::file(&file, 8 << 20).unwrap();
+        region.copy_in(5 << 20, b"it stays");
+        region.sync().unwrap();
+        drop(region);
+        let region = Region::file(&file, 8 << 20).unwrap();
+        assert_eq!(naive_read(&region, 5 << 20, 8), b"it stays");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    fn naive_read(region: &Region, first_byte: usize, bytes: usize) -> Vec<u8> {
+        let mut read = vec![0; bytes];
+        region.copy_out(first_byte, &mut read);
+        read
     }
 
     #[test]
     fn collapsing_keeps_the_contents() {
-        let region = Region::mirrored(8 << 20, 2 << 20).unwrap();
+        let region = Region::private(8 << 20).unwrap();
         for word in (0..region.words()).step_by(511) {
             region.word(word).store(word as u64 % (1 << 20), Relaxed);
         }
@@ -213,9 +221,9 @@ mod mapping_tests {
     /// collapse failed and the region believed that it could have no huge pages.
     #[test]
     fn an_untouched_range_collapses_where_a_touched_one_does() {
-        let touched = Region::mirrored(8 << 20, 0).unwrap();
+        let touched = Region::private(8 << 20).unwrap();
         touched.copy_in(4 << 20, b"present");
-        let untouched = Region::mirrored(8 << 20, 0).unwrap();
+        let untouched = Region::private(8 << 20).unwrap();
         let works = touched.collapse(4 << 20, 2 << 20);
         assert_eq!(untouched.collapse(4 << 20, 2 << 20), works);
         assert_eq!(untouched.pages() != crate::Pages::Small, works);
@@ -228,8 +236,8 @@ mod mapping_tests {
             for thread in 1..=4u64 {
                 scope.spawn(move || {
                     for round in 0..100 {
-                        let region = Region::mirrored(4 << 20, 1 << 20).unwrap();
-                        let words = region.words() - (1 << 17);
+                        let region = Region::private(4 << 20).unwrap();
+                        let words = region.words();
                         let stack = std::thread::spawn(move || vec![thread; 1 << 16]);
                         for word in (0..words).step_by(4099) {
                             region.word(word).store(thread << 32 | round, Relaxed);

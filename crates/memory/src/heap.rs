@@ -1,5 +1,4 @@
-//! A region on the heap, for loom and miri: the same interface, a few words, no mapping. The
-//! mirror is a wrap of the index.
+//! A region on the heap, for loom and miri: the same interface, a few words, no mapping.
 
 use std::io;
 
@@ -10,42 +9,31 @@ use crate::sync::AtomicU64;
 #[derive(Debug)]
 pub struct Region {
     words: Box<[AtomicU64]>,
-    words_visible: usize,
 }
 
 impl Region {
     /// A region of `bytes`, zeroed.
     pub fn private(bytes: usize) -> io::Result<Self> {
-        Self::mirrored(bytes, 0)
-    }
-
-    /// A region of `bytes` whose first `mirror_bytes` follow again after its end.
-    pub fn mirrored(bytes: usize, mirror_bytes: usize) -> io::Result<Self> {
         Ok(Self {
             words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),
-            words_visible: (bytes + mirror_bytes) / 8,
         })
     }
 
-    /// Words that may be addressed, the mirror included.
+    /// Not here.
+    pub fn file(_file: &std::fs::File, _bytes: usize) -> io::Result<Self> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// Words that may be addressed.
     #[inline]
     pub fn words(&self) -> usize {
-        self.words_visible
+        self.words.len()
     }
 
     /// The word at `index`.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.words_visible);
-        &self.words[index % self.words.len()]
-    }
-
-    /// `N` words from `first` on; not across the end.
-    #[inline]
-    pub fn array<const N: usize>(&self, first: usize) -> &[AtomicU64; N] {
-        self.words[first..]
-            .first_chunk()
-            .expect("words within the region")
+        &self.words[index]
     }
 
     /// `words` words from `first` on; not across the end.
@@ -65,6 +53,11 @@ impl Region {
     /// Nothing to collapse.
     pub fn collapse(&self, _first_byte: usize, _bytes: usize) -> bool {
         false
+    }
+
+    /// Nothing to write.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(())
     }
 
     /// Present already.

@@ -1,16 +1,16 @@
-//! Mapped memory: huge pages, mirrored mappings, racy word copy, prefetch.
+//! Mapped memory: huge pages, files, racy word copy, prefetch.
 //!
 //! A [`Region`] is memory that one thread writes and any thread may read while it is written, so
 //! all of it is words, and all words are atomics (relaxed). Everything built above addresses it
 //! by word index, never by pointer.
 //!
-//! | backing | when | mirror |
-//! |---|---|---|
-//! | `mapped` | always, but for the checkers | the first bytes are mapped again behind the last |
-//! | `heap` | under loom and miri, which cannot overlay mapped memory | indices wrap |
+//! | backing | when |
+//! |---|---|
+//! | `mapped` | always, but for the checkers: fresh memory, or a file |
+//! | `heap` | under loom and miri, which cannot map |
 //!
 //! Huge pages are asked for in order: hugetlb (reserved by the administrator), transparent ones
-//! (shared mappings only get them by `MADV_COLLAPSE`, [`Region::collapse`]), 4 KiB pages.
+//! (mappings of files only get them by `MADV_COLLAPSE`, [`Region::collapse`]), 4 KiB pages.
 //! [`Region::pages`] says what was got.
 
 #![cfg_attr(

@@ -1,7 +1,9 @@
 //! The mapped region.
 
+use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -13,17 +15,14 @@ const HUGE_REGION_BYTES_MIN: usize = HUGE_PAGE_BYTES;
 
 /// Memory that may be read while it is written: words, all of them atomics.
 ///
-/// Zeroed at first, aligned to 2 MiB, unmapped on drop.
+/// Zeroed at first (a file's as the file was), aligned to 2 MiB, unmapped on drop.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<AtomicU64>,
-    /// Words that may be addressed, the mirror included.
     words: usize,
-    bytes: usize,
-    mirror_bytes: usize,
     reservation: Reservation,
     pages: Pages,
-    shared: bool,
+    is_file: bool,
 }
 
 // SAFETY: the memory is owned by the region and only handed out as atomics, or as bytes under a
@@ -46,102 +45,85 @@ impl Drop for Reservation {
     }
 }
 
+/// What a region maps.
+#[derive(Clone, Copy)]
+enum Backing<'a> {
+    Memory,
+    Hugetlb,
+    File(&'a File),
+}
+
 impl Region {
     /// A region of `bytes`, rounded up to pages.
     ///
     /// # Errors
     /// What `mmap` says.
     pub fn private(bytes: usize) -> io::Result<Self> {
-        Self::map(bytes, 0, false)
+        let bytes = bytes.next_multiple_of(PAGE_BYTES);
+        if bytes.is_multiple_of(HUGE_PAGE_BYTES)
+            && let Ok(region) = Self::map(bytes, Backing::Hugetlb)
+        {
+            return Ok(region);
+        }
+        Self::map(bytes, Backing::Memory)
     }
 
-    /// A region of `bytes` whose first `mirror_bytes` are mapped again right behind its end, so
-    /// that what begins before the end can be read and written without a wrap check. `bytes` is
-    /// a multiple of the page size; `mirror_bytes` is at most `bytes` and is rounded up.
-    ///
-    /// The two views are the same memory under two addresses. Callers address any one item by
-    /// one of them only, and order the reuse of its bytes with a fence.
+    /// The first `bytes` of a file, a multiple of the page size: what is written here is written
+    /// to the file, and stays when the process ends, however it ends.
     ///
     /// # Errors
-    /// What `memfd_create`, `ftruncate` and `mmap` say; `InvalidInput` for sizes as above.
-    pub fn mirrored(bytes: usize, mirror_bytes: usize) -> io::Result<Self> {
-        let mirror_bytes = mirror_bytes.next_multiple_of(PAGE_BYTES);
-        if !bytes.is_multiple_of(PAGE_BYTES) || mirror_bytes > bytes {
+    /// What `mmap` says; `InvalidInput` for a file that is shorter.
+    pub fn file(file: &File, bytes: usize) -> io::Result<Self> {
+        if !bytes.is_multiple_of(PAGE_BYTES) || file.metadata()?.len() < bytes as u64 {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
-        Self::map(bytes, mirror_bytes, true)
+        Self::map(bytes, Backing::File(file))
     }
 
-    fn map(bytes: usize, mirror_bytes: usize, shared: bool) -> io::Result<Self> {
-        let bytes = bytes.next_multiple_of(PAGE_BYTES);
-        let want_huge = bytes >= HUGE_REGION_BYTES_MIN;
-        if want_huge && bytes.is_multiple_of(HUGE_PAGE_BYTES) {
-            let mirror_huge_bytes = mirror_bytes.next_multiple_of(HUGE_PAGE_BYTES);
-            if let Ok(region) = Self::map_pages(bytes, mirror_huge_bytes, shared, true) {
-                return Ok(region);
-            }
-        }
-        let mut region = Self::map_pages(bytes, mirror_bytes, shared, false)?;
-        if want_huge && region.advise_huge() {
-            region.pages = Pages::Transparent;
-        }
-        Ok(region)
-    }
-
-    fn map_pages(
-        bytes: usize,
-        mirror_bytes: usize,
-        shared: bool,
-        hugetlb: bool,
-    ) -> io::Result<Self> {
-        let reservation = reserve(bytes + mirror_bytes + HUGE_PAGE_BYTES)?;
+    fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
+        let reservation = reserve(bytes + HUGE_PAGE_BYTES)?;
         let start = reservation.start.align_offset(HUGE_PAGE_BYTES);
         let base = reservation.start.wrapping_byte_add(start);
-        let file = shared.then(|| memory_file(bytes, hugetlb)).transpose()?;
-        if hugetlb {
+        if let Backing::Hugetlb = backing {
             probe_hugetlb(bytes)?;
         }
         // A mapping that fails over a reservation leaves a hole in it, which another thread may
         // get at once: it must not be unmapped then. The address space is given up.
         let reservation = ManuallyDrop::new(reservation);
-        map_fixed(base, bytes, file.as_ref(), hugetlb)?;
-        if mirror_bytes > 0 {
-            map_fixed(
-                base.wrapping_byte_add(bytes),
-                mirror_bytes,
-                file.as_ref(),
-                hugetlb,
-            )?;
-        }
-        Ok(Self {
+        map_fixed(base, bytes, backing)?;
+        let mut region = Self {
             base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            words: (bytes + mirror_bytes) / WORD_BYTES,
-            bytes,
-            mirror_bytes,
+            words: bytes / WORD_BYTES,
             reservation: ManuallyDrop::into_inner(reservation),
-            pages: if hugetlb {
-                Pages::Hugetlb
-            } else {
-                Pages::Small
-            },
-            shared,
-        })
+            pages: Pages::Small,
+            is_file: matches!(backing, Backing::File(_)),
+        };
+        if let Backing::Hugetlb = backing {
+            region.pages = Pages::Hugetlb;
+        } else if bytes >= HUGE_REGION_BYTES_MIN && region.advise_huge() {
+            region.pages = Pages::Transparent;
+        }
+        Ok(region)
     }
 
-    /// Asks for transparent huge pages. A private mapping gets them at its first touch; a shared
-    /// one only by collapsing what was touched, which is tried once on its first 2 MiB.
+    /// Asks for transparent huge pages. A private mapping gets them at its first touch; a file's
+    /// only by collapsing what was touched, which is tried once on its first 2 MiB.
     fn advise_huge(&self) -> bool {
         let base = self.base.as_ptr().cast();
         // SAFETY: the range is mapped by this region; the advice changes no contents.
-        let advised = unsafe { libc::madvise(base, self.bytes, libc::MADV_HUGEPAGE) } == 0;
-        if self.shared {
+        let advised = unsafe { libc::madvise(base, self.bytes(), libc::MADV_HUGEPAGE) } == 0;
+        if self.is_file {
             self.collapse(0, HUGE_PAGE_BYTES)
         } else {
             advised
         }
     }
 
-    /// Words that may be addressed, the mirror included.
+    fn bytes(&self) -> usize {
+        self.words * WORD_BYTES
+    }
+
+    /// Words that may be addressed.
     #[inline]
     pub fn words(&self) -> usize {
         self.words
@@ -194,7 +176,7 @@ impl Region {
     /// # Safety
     /// While the slice lives, no thread writes any word of the range.
     #[inline]
-    pub unsafe fn bytes(&self, first_byte: usize, bytes: usize) -> &[u8] {
+    pub unsafe fn plain_bytes(&self, first_byte: usize, bytes: usize) -> &[u8] {
         assert!(
             bytes <= self.words() * WORD_BYTES && first_byte <= self.words() * WORD_BYTES - bytes
         );
@@ -214,20 +196,31 @@ impl Region {
         if self.pages == Pages::Hugetlb {
             return true;
         }
-        let end = (first_byte + bytes).min(self.bytes);
+        let end = (first_byte + bytes).min(self.bytes());
         let first = first_byte / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
         let mut collapsed = true;
         for chunk in (first..end).step_by(HUGE_PAGE_BYTES) {
             // A chunk without any page is refused: make one present.
             std::hint::black_box(self.word(chunk / WORD_BYTES).load(Ordering::Relaxed));
-            collapsed &= self.collapse_chunk(chunk, HUGE_PAGE_BYTES.min(self.bytes - chunk));
-        }
-        // The mirror maps the same pages: let its page tables use them as huge ones too.
-        if collapsed && first < self.mirror_bytes {
-            std::hint::black_box(self.word(self.bytes / WORD_BYTES).load(Ordering::Relaxed));
-            self.collapse_chunk(self.bytes, self.mirror_bytes.min(end));
+            collapsed &= self.collapse_chunk(chunk, HUGE_PAGE_BYTES.min(self.bytes() - chunk));
         }
         collapsed
+    }
+
+    /// Writes what has changed to the file, and waits until it is there.
+    ///
+    /// # Errors
+    /// What `msync` says.
+    pub fn sync(&self) -> io::Result<()> {
+        if !self.is_file {
+            return Ok(());
+        }
+        let base = self.base.as_ptr().cast();
+        // SAFETY: the range is mapped by this region.
+        match unsafe { libc::msync(base, self.bytes(), libc::MS_SYNC) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     fn collapse_chunk(&self, first_byte: usize, bytes: usize) -> bool {
@@ -239,8 +232,10 @@ impl Region {
     /// Touches every page, so that later writes find it there; as huge pages where they can be
     /// had.
     pub fn populate(&self) {
-        self.collapse(0, self.bytes);
-        for page in (0..self.bytes).step_by(PAGE_BYTES) {
+        if self.is_file {
+            self.collapse(0, self.bytes());
+        }
+        for page in (0..self.bytes()).step_by(PAGE_BYTES) {
             // Adding nothing makes a page present for writing, whoever writes it meanwhile.
             self.word(page / WORD_BYTES).fetch_add(0, Ordering::Relaxed);
         }
@@ -275,39 +270,13 @@ fn probe_hugetlb(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// An anonymous file of `bytes`.
-fn memory_file(bytes: usize, hugetlb: bool) -> io::Result<std::fs::File> {
-    use std::os::fd::FromRawFd;
-    let flags = libc::MFD_CLOEXEC | if hugetlb { libc::MFD_HUGETLB } else { 0 };
-    // SAFETY: the name is a C string literal.
-    let fd = unsafe { libc::memfd_create(c"micanite".as_ptr(), flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    let file = unsafe { std::fs::File::from_raw_fd(fd) };
-    file.set_len(bytes as u64)?;
-    Ok(file)
-}
-
-/// Maps `bytes` from the start of `file` (or fresh memory) at `address`, over the reservation.
-fn map_fixed(
-    address: *mut libc::c_void,
-    bytes: usize,
-    file: Option<&std::fs::File>,
-    hugetlb: bool,
-) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let (fd, flags) = match file {
-        Some(file) => (file.as_raw_fd(), libc::MAP_SHARED),
-        None if hugetlb => (
-            -1,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB,
-        ),
-        None => (
-            -1,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-        ),
+/// Maps `bytes` of a backing at `address`, over the reservation.
+fn map_fixed(address: *mut libc::c_void, bytes: usize, backing: Backing<'_>) -> io::Result<()> {
+    let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let (fd, flags) = match backing {
+        Backing::File(file) => (file.as_raw_fd(), libc::MAP_SHARED),
+        Backing::Hugetlb => (-1, private | libc::MAP_HUGETLB),
+        Backing::Memory => (-1, private | libc::MAP_NORESERVE),
     };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the range lies in a reservation of this region, which nothing else uses.

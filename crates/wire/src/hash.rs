@@ -135,6 +135,14 @@ impl Buckets {
         self.count - (self.first << self.level_of_next())
     }
 
+    /// The bucket that was split when the last one was added, if one was.
+    pub const fn last_split_from(self) -> Option<u64> {
+        if self.count == self.first {
+            return None;
+        }
+        Some(Self::of(self.first, self.count - 1).split_from())
+    }
+
     const fn level_of_next(self) -> u32 {
         self.level + (self.count == self.first << (self.level + 1)) as u32
     }
@@ -231,6 +239,7 @@ mod tests {
             prop_assert!((one.bucket(buckets) as u64) < buckets.count());
             prop_assert_eq!(one.bucket(buckets), bucket_naive(hash, first, first + count));
             let (before, after) = (one.bucket(buckets) as u64, one.bucket(buckets.grown()) as u64);
+            prop_assert_eq!(buckets.grown().last_split_from(), Some(buckets.split_from()));
             prop_assert!(before == after || after == buckets.count() && before == buckets.split_from());
             if bit < 54 {
                 prop_assert_eq!(one.partition(bits), other.partition(bits));

@@ -92,6 +92,7 @@ impl Heap<'_> {
     }
 
     /// The largest class that has a block.
+    #[cfg(all(test, not(loom)))]
     pub(super) fn class_largest(&self) -> Option<usize> {
         let highest = |bits: u64| bits.checked_ilog2().map(|bit| bit as usize);
         let middle = highest(self.load(self.state_word + BITMAP_TOP))?;

@@ -101,6 +101,7 @@ impl Heap<'_> {
 
     /// Words of the largest free block. Reads all free blocks of about that size when it is
     /// larger than those that have a class of their own.
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn units_largest(&self) -> usize {
         let head = self.class_largest().map(|class| self.head(class));
         std::iter::successors(head, |&block| self.next(block))
@@ -110,6 +111,7 @@ impl Heap<'_> {
     }
 
     /// Visits all blocks in order of position: position, units, whether it is free.
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn walk(&self, mut visit: impl FnMut(usize, usize, bool)) {
         let mut block = self.load(self.state_word + FIRST) as usize;
         loop {

@@ -1,7 +1,7 @@
 //! The index grows while items come (linear hashing, Litwin, VLDB 1980): one bucket is split per
 //! step, and the new bucket's line is taken from the upper end of the data space.
 
-use micanite_memory::sync::Ordering::Relaxed;
+use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
@@ -118,7 +118,7 @@ impl Writer<'_> {
     }
 
     /// Whether the key of an item belongs to the last bucket.
-    fn is_in_last(&self, place: &Place, grown: Buckets) -> bool {
+    pub fn is_in_last(&self, place: &Place, grown: Buckets) -> bool {
         self.hash_at(place.position).bucket(grown) as u64 + 1 == grown.count()
     }
 
@@ -158,8 +158,12 @@ impl Writer<'_> {
                     to = p.next_bucket(to).unwrap_or(to); // it is at most as far as `from`
                     to_slot = 0;
                 }
-                p.word(from.slot_word(slot)).store(0, Relaxed);
-                p.word(to.slot_word(to_slot)).store(entry.0, Relaxed);
+                let (at, free) = (from.slot_word(slot), to.slot_word(to_slot));
+                if at != free {
+                    // In this order: a process that is killed between them leaves it twice.
+                    p.word(free).store(entry.0, Release);
+                    p.word(at).store(0, Release);
+                }
                 to_slot += 1;
             }
         }

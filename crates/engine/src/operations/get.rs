@@ -73,7 +73,11 @@ impl Writer<'_> {
         {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.
             #[expect(unsafe_code, reason = "the owner reads plain bytes")]
-            let value = unsafe { self.partition.region.bytes(found.value_at(), target.len()) };
+            let value = unsafe {
+                self.partition
+                    .region
+                    .plain_bytes(found.value_at(), target.len())
+            };
             copy(value, target);
         }
         #[cfg(any(loom, miri))]

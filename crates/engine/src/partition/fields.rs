@@ -109,3 +109,5 @@ pub(crate) const NAMESPACE_WORDS: usize = 4;
 
 const _: () = assert!((Field::BucketsFirst as usize) < NAMESPACE_TABLE);
 const _: () = assert!(NAMESPACE_TABLE + NAMESPACES_MAX * NAMESPACE_WORDS <= IMAGE_HEADER_WORDS);
+// The logs' lines follow each other: a log's bit is its line.
+const _: () = assert!(Field::MainLog as usize == Field::SmallLog as usize + 8);
