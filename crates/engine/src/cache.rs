@@ -162,14 +162,14 @@ impl Cache {
     }
 
     /// Units of the largest free block and of all, in the first partition of a store, for tests.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn heap_units(&self) -> (usize, usize) {
         let heap = self.partitions[0].heap();
         (heap.units_largest(), heap.units_free())
     }
 
     /// Counts the items that the index leads to, for tests.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn items_in_index(&self) -> u64 {
         let in_partition = |partition: &Partition| {
             let buckets = (0..partition.buckets())

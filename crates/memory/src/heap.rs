@@ -36,6 +36,14 @@ impl Region {
         &self.words[index]
     }
 
+    /// `N` words from `first` on.
+    #[inline]
+    pub fn array<const N: usize>(&self, first: usize) -> &[AtomicU64; N] {
+        self.words[first..]
+            .first_chunk()
+            .expect("words within the region")
+    }
+
     /// `words` words from `first` on; not across the end.
     #[inline]
     pub(crate) fn slice(&self, first: usize, words: usize) -> &[AtomicU64] {

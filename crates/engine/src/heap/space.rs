@@ -1,9 +1,7 @@
 //! The space as a whole: made, made anew, cut at its end, walked.
 
 use super::classes::POSITION_BITS;
-use super::{
-    ALLOCATED_UNITS, BLOCK_UNITS_MIN, END, FIRST, FREE, FREE_TOTAL, FREE_UNITS, Heap, PREVIOUS_FREE,
-};
+use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, END, FIRST, FREE, FREE_TOTAL, Heap, PREVIOUS_FREE};
 
 /// The header of the last word of the space: a block that is never free.
 const SENTINEL: u64 = 1;
@@ -117,7 +115,7 @@ impl Heap<'_> {
         loop {
             let header = self.load(block);
             let is_free = header & FREE != 0;
-            let bits = if is_free { FREE_UNITS } else { ALLOCATED_UNITS };
+            let bits = if is_free { super::FREE_UNITS } else { ALLOCATED_UNITS };
             let units = header & bits;
             // Not by its position: between two stores of a cut there are two of them.
             if units == SENTINEL {

@@ -7,5 +7,7 @@ mod loom_models;
 #[cfg(not(loom))]
 mod model;
 #[cfg(not(any(loom, miri)))]
+mod modes;
+#[cfg(not(any(loom, miri)))]
 mod stress;
 mod support;

@@ -1,0 +1,212 @@
+//! Access modes that change, and partitions that move, while threads work on hot keys.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::support::*;
+use crate::*;
+
+const KEYS: u64 = 40;
+const THREADS: usize = 4;
+
+/// Operations of all threads together: `make soak` asks for more.
+fn operations() -> u64 {
+    std::env::var("MICANITE_STRESS_OPERATIONS")
+        .map_or(10_000_000, |operations| operations.parse().unwrap())
+}
+
+/// Every word of a value holds its key and a stamp; the length varies with the stamp, and some are
+/// copied outside of the lock.
+fn value(key: u64, stamp: u64) -> Vec<u8> {
+    let words = if stamp.is_multiple_of(64) {
+        140
+    } else {
+        1 + stamp as usize % 40
+    };
+    (key << 48 | stamp).to_le_bytes().repeat(words)
+}
+
+fn stamp_of(key: u64, found: &[u8]) -> u64 {
+    let first = u64::from_le_bytes(*found.first_chunk().unwrap());
+    let stamp = first & ((1 << 48) - 1);
+    assert_eq!(first >> 48, key, "another key's value");
+    assert!(found == value(key, stamp), "a torn value");
+    stamp
+}
+
+/// One thread: writes the keys that are its own (stamps grow), reads all. It serves the others
+/// until all have finished.
+fn hammer(client: &mut Client, thread: u64, lossy: bool, left: &AtomicUsize) {
+    let mut random = thread + 1;
+    let mut written = [0; KEYS as usize];
+    let mut seen = [0; KEYS as usize];
+    for stamp in 1..=operations() / THREADS as u64 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let key = random % KEYS;
+        let name = format!("hot-key-{key}");
+        let own = key % THREADS as u64 == thread;
+        match random >> 32 & 7 {
+            0 | 1 if own => {
+                let outcome = client.set(name.as_bytes(), &value(key, stamp));
+                assert_eq!(outcome, Outcome::Stored);
+                written[key as usize] = stamp;
+            }
+            2 if own => {
+                let outcome = client.outcome(name.as_bytes(), Operation::Delete);
+                let there = written[key as usize] != 0;
+                assert!(lossy || (outcome == Outcome::Deleted) == there);
+                written[key as usize] = 0;
+            }
+            _ => match client.get(name.as_bytes()) {
+                Some(value) => {
+                    let stamp = stamp_of(key, &value);
+                    assert!(stamp >= seen[key as usize], "an older value came back");
+                    assert!(!own || stamp == written[key as usize], "not the last write");
+                    seen[key as usize] = stamp;
+                }
+                None => assert!(lossy || !own || written[key as usize] == 0, "lost"),
+            },
+        }
+        if stamp.is_multiple_of(1000) {
+            client.worker.maintain(1000);
+        }
+    }
+    left.fetch_sub(1, Ordering::AcqRel);
+    while left.load(Ordering::Acquire) > 0 {
+        client.worker.serve();
+        std::thread::yield_now();
+    }
+}
+
+/// Switches and moves until all threads have finished; at least a thousand times.
+fn switch(cache: &Cache, left: &AtomicUsize) -> u64 {
+    let partitions = cache.layout().partitions;
+    let mut changes = 0u64;
+    while left.load(Ordering::Acquire) > 0 {
+        changes += 1;
+        let drawn = changes.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let access = [Access::Erew, Access::Crew, Access::Crcw][(drawn >> 60) as usize % 3];
+        let route = Route {
+            access,
+            owner: (drawn >> 50) as usize % THREADS,
+        };
+        cache
+            .set_route((drawn >> 40) as usize % partitions, route)
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+    changes
+}
+
+fn stress(semantics: Semantics, data_units: u64, buckets: u64) -> (u64, Stats) {
+    let geometry = Geometry {
+        partition_bits: 2,
+        buckets,
+        data_units,
+        grows: true,
+        offset_bits: 30,
+        value_bytes_max: 1200,
+        semantics,
+        workers: THREADS,
+        access: Access::Erew,
+        ..Geometry::default()
+    };
+    let cache = geometry.cache();
+    // Threads never sleep here, so there is nobody to wake.
+    cache.set_waker(|_| {});
+    let left = AtomicUsize::new(THREADS);
+    let lossy = semantics == Semantics::Cache;
+    let changes = std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let mut client = Client::new(&cache, thread);
+            let left = &left;
+            scope.spawn(move || hammer(&mut client, thread as u64, lossy, left));
+        }
+        switch(&cache, &left)
+    });
+    (changes, cache.stats())
+}
+
+#[test]
+fn switches_and_moves_under_load_lose_nothing_of_a_store() {
+    let (changes, stats) = stress(Semantics::Store, 64 * 512, 4);
+    assert!(changes >= 1000, "{changes} changes only");
+    assert_eq!(stats.out_of_memory, 0);
+}
+
+#[test]
+fn switches_and_moves_under_load_never_make_a_cache_lie() {
+    let (changes, stats) = stress(Semantics::Cache, 2048, 4);
+    assert!(changes >= 1000, "{changes} changes only");
+    assert!(stats.evicted_log > 0);
+}
+
+#[test]
+fn who_may_not_touch_a_partition_is_told_or_asks_its_owner() {
+    let geometry = Geometry {
+        workers: 2,
+        access: Access::Crew,
+        ..Geometry::default()
+    };
+    let cache = geometry.cache();
+    let (mut owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
+    assert_eq!(owner.set(b"k", b"1"), Outcome::Stored);
+    assert_eq!(other.set(b"k", b"2"), Outcome::NotOwner);
+    assert_eq!(other.get(b"k").unwrap(), b"1");
+    let erew = Route {
+        access: Access::Erew,
+        owner: 0,
+    };
+    cache.set_route(0, erew).unwrap();
+    assert_eq!(
+        other.outcome(b"k", Operation::Get { cas: false }),
+        Outcome::NotOwner
+    );
+    assert_eq!(cache.route(0), Some(erew));
+    assert!(cache.set_route(1, erew).is_err());
+    assert!(cache.set_route(0, Route { owner: 2, ..erew }).is_err());
+    let woken = std::sync::Arc::new(AtomicBool::new(false));
+    let wake = std::sync::Arc::clone(&woken);
+    cache.set_waker(move |worker| {
+        assert_eq!(worker, 0);
+        wake.store(true, Ordering::Release);
+    });
+    assert!(owner.worker.fall_asleep());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !woken.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            owner.worker.wake_up();
+        });
+        assert_eq!(other.set(b"k", b"2"), Outcome::Stored);
+    });
+    assert_eq!(owner.get(b"k").unwrap(), b"2");
+}
+
+#[test]
+fn what_only_other_workers_read_stays_recent() {
+    let geometry = Geometry {
+        data_units: 1024,
+        eviction: Eviction::Clock,
+        workers: 2,
+        access: Access::Crew,
+        ..Geometry::default()
+    };
+    let cache = geometry.cache();
+    let (mut owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
+    owner.set(b"hot", b"1");
+    for number in 0..10_000u32 {
+        owner.set(&number.to_le_bytes(), &[7; 50]);
+        if number % 16 == 0 {
+            assert_eq!(
+                other.get(b"hot").as_deref(),
+                Some(b"1".as_slice()),
+                "{number}"
+            );
+            owner.worker.maintain(1000);
+        }
+    }
+    assert!(cache.stats().evicted_log > 9000);
+}
