@@ -5,6 +5,7 @@
 //! (`--config`), and defaults; the first that says something wins.
 
 mod address;
+mod checks;
 mod options;
 mod settings;
 mod size;
@@ -13,7 +14,7 @@ mod tests;
 mod word;
 
 pub use options::Options;
-pub use settings::{Listen, Settings};
+pub use settings::{Balance, ControlSocket, Listen, Settings};
 pub use size::size_text;
 pub use word::Word;
 

@@ -143,8 +143,51 @@ pub struct Options {
     #[arg(short = 'A', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SHUTDOWN", hide_env = true)]
     pub enable_shutdown: Option<bool>,
-    /// Expected average of key and value bytes of an item; splits -m into index and log
-    /// [default: 100]
+    /// cache: items leave when memory is full; store: what was acknowledged stays, and new items
+    /// are refused when memory is full [default: cache]
+    #[arg(long, value_name = "KIND", env = "MICANITE_SEMANTICS", hide_env = true)]
+    pub semantics: Option<Word>,
+    /// As --semantics store
+    #[arg(short = 'M', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_EVICTIONS", hide_env = true)]
+    pub disable_evictions: Option<bool>,
+    /// How items of a cache are chosen when memory is full: s3-fifo, clock, approximate-lru, lru,
+    /// fifo [default: s3-fifo]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        env = "MICANITE_EVICTION",
+        hide_env = true
+    )]
+    pub eviction: Option<Word>,
+    /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all
+    /// read, the owner writes), crcw (all read and write) [default: crcw]
+    #[arg(long, value_name = "MODE", env = "MICANITE_ACCESS", hide_env = true)]
+    pub access: Option<Word>,
+    /// Let partitions change mode and owner by measured load: auto, off [default: off]
+    #[arg(long, value_name = "WHEN", env = "MICANITE_BALANCE", hide_env = true)]
+    pub balance: Option<Word>,
+    /// Ends the namespace at the start of a key, for flush_namespace [default: :]
+    #[arg(
+        short = 'D',
+        long,
+        value_name = "CHAR",
+        env = "MICANITE_NAMESPACE_DELIMITER",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub namespace_delimiter: Option<Word>,
+    /// Unix socket for `micanite ctl`, or none [default: named after the port, in
+    /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MICANITE_CONTROL_SOCKET",
+        hide_env = true
+    )]
+    pub control_socket: Option<Word>,
+    /// Expected average of key and value bytes of an item: gives the index its size from the
+    /// start [default: the index grows by itself]
     #[arg(
         long,
         value_name = "BYTES",
@@ -153,15 +196,6 @@ pub struct Options {
         allow_hyphen_values = true
     )]
     pub item_size: Option<Word>,
-    /// How items are chosen when memory is full: fifo, lru, approximate-lru
-    /// [default: approximate-lru]
-    #[arg(
-        long,
-        value_name = "POLICY",
-        env = "MICANITE_EVICTION",
-        hide_env = true
-    )]
-    pub eviction: Option<Word>,
     /// Memory beside -m for large values on their way, per worker
     /// [default: 16m, or four of the largest values]
     #[arg(
@@ -211,13 +245,20 @@ impl Options {
     }
 
     /// Takes from `other` what is not said here.
-    fn or(mut self, other: Self) -> Self {
+    pub(super) fn or(mut self, mut other: Self) -> Self {
+        if self.semantics.is_some() || self.disable_evictions.is_some() {
+            // Whoever says here what is kept also decides on what goes with it.
+            other.semantics = None;
+            other.disable_evictions = None;
+            other.eviction = None;
+        }
         macro_rules! take {
             ($($field:ident)*) => { $(self.$field = self.$field.or(other.$field);)* };
         }
         take!(port unix_socket unix_mask memory_limit threads max_connections max_item_size);
         take!(max_requests_per_event listen_backlog udp_port user pidfile daemon enable_shutdown);
-        take!(item_size eviction value_buffers hash_seed no_prefetch);
+        take!(semantics disable_evictions eviction access balance namespace_delimiter);
+        take!(control_socket item_size value_buffers hash_seed no_prefetch);
         if self.listen.is_empty() {
             self.listen = other.listen;
         }

@@ -1,21 +1,14 @@
 //! What the server works with: options that were checked, and what is derived from them.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use micanite_engine::{Config, Eviction, Layout};
+use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 
-use super::size::{exact, parse};
-use super::{Options, UsageError, Word, address};
-use crate::limits::{
-    CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX, VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN,
-};
-
-const PORT_DEFAULT: i64 = 11211;
-const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
-const ITEM_BYTES_DEFAULT: usize = 1 << 20;
-const ITEM_BYTES_MIN: usize = 1 << 10;
-const ITEM_BYTES_MAX: usize = 1 << 30;
+use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
+use super::size::exact;
+use super::{Options, UsageError, Word};
+use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
 
 /// Where TCP is listened on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +19,49 @@ pub struct Listen {
     pub port: i64,
     /// As given with `-l`.
     pub words: Vec<String>,
+}
+
+/// Where the server is controlled while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlSocket {
+    /// At a path that follows from the port (`crate::control`).
+    Derived,
+    /// At this path, absolute.
+    At(PathBuf),
+    /// Nowhere.
+    None,
+}
+
+/// Whether partitions change mode and owner by measured load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// Only when a person says so.
+    #[default]
+    Off,
+    /// By themselves.
+    Auto,
+}
+
+impl Balance {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+impl std::str::FromStr for Balance {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "off" => Ok(Self::Off),
+            "auto" => Ok(Self::Auto),
+            _ => Err(format!("'{name}' is neither auto nor off")),
+        }
+    }
 }
 
 /// See the module. [`Settings::of`] makes them; every value is in its range.
@@ -61,8 +97,18 @@ pub struct Settings {
     pub shutdown_enabled: bool,
     /// Expected key and value bytes of an item.
     pub item_bytes_hint: Option<usize>,
-    /// Eviction policy.
+    /// Cache or store.
+    pub semantics: Semantics,
+    /// Who may read and write a partition at first.
+    pub access: Access,
+    /// Eviction policy of a cache.
     pub eviction: Eviction,
+    /// Ends the namespace at the start of a key.
+    pub namespace_delimiter: u8,
+    /// Whether loads are balanced from the start.
+    pub balance: Balance,
+    /// Where the server is controlled.
+    pub control_socket: ControlSocket,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
     /// Seed of the key hash, if it is not to be drawn.
@@ -77,13 +123,14 @@ impl Settings {
     /// # Errors
     /// The first option that is wrong, in a sentence.
     pub fn of(options: &Options, cores: usize) -> Result<Self, UsageError> {
-        refuse_udp(options)?;
+        checks::refuse_udp(options)?;
         let threads = number("-t/--threads", &options.threads, cores, 1, THREADS_MAX)?;
-        let memory_bytes = memory_limit(options)?;
+        let memory_bytes = checks::memory_limit(options)?;
+        let semantics = checks::semantics(options)?;
         let mut settings = Self {
-            listen: listen(options)?,
+            listen: checks::listen(options)?,
             unix_socket: options.unix_socket.as_ref().map(|word| (&word.0).into()),
-            unix_mode: unix_mode(options)?,
+            unix_mode: checks::unix_mode(options)?,
             memory_bytes,
             threads,
             connections_max: number(
@@ -117,13 +164,18 @@ impl Settings {
                 None => None,
                 word => Some(number("--item-size", word, 0, 2, ITEM_BYTES_MAX)?),
             },
-            eviction: eviction(options)?,
+            semantics,
+            access: checks::access(options)?,
+            eviction: checks::eviction(options, semantics)?,
+            namespace_delimiter: checks::namespace_delimiter(options)?,
+            balance: checks::balance(options)?,
+            control_socket: checks::control_socket(options)?,
             value_buffer_bytes: 0,
-            hash_seed: hash_seed(options)?,
+            hash_seed: checks::hash_seed(options)?,
             prefetch: !options.no_prefetch.unwrap_or(false),
         };
-        settings.item_bytes_max = max_item_size(options, &settings)?;
-        settings.value_buffer_bytes = value_buffers(options, settings.item_bytes_max)?;
+        settings.item_bytes_max = checks::max_item_size(options, &settings)?;
+        settings.value_buffer_bytes = checks::value_buffers(options, settings.item_bytes_max)?;
         Ok(settings)
     }
 
@@ -134,7 +186,10 @@ impl Settings {
             item_bytes_hint: self.item_bytes_hint,
             value_bytes_max: self.item_bytes_max,
             workers: self.threads,
+            access: self.access,
+            semantics: self.semantics,
             eviction: self.eviction,
+            namespace_delimiter: Some(self.namespace_delimiter),
             seed,
             ..Config::default()
         }
@@ -184,7 +239,19 @@ impl Settings {
             daemon: Some(self.daemon),
             enable_shutdown: Some(self.shutdown_enabled),
             item_size: self.item_bytes_hint.map(|bytes| Word(bytes.to_string())),
-            eviction: word(self.eviction.name().into()),
+            semantics: word(self.semantics.name().into()),
+            disable_evictions: None,
+            access: word(self.access.name().into()),
+            // To say one of a store is a mistake.
+            eviction: (self.semantics == Semantics::Cache)
+                .then(|| Word(self.eviction.name().into())),
+            namespace_delimiter: word(char::from(self.namespace_delimiter).into()),
+            balance: word(self.balance.name().into()),
+            control_socket: match &self.control_socket {
+                ControlSocket::Derived => None,
+                ControlSocket::At(path) => Some(Word(path.display().to_string())),
+                ControlSocket::None => word("none".into()),
+            },
             value_buffers: word(exact(self.value_buffer_bytes)),
             hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),
             no_prefetch: (!self.prefetch).then_some(true),
@@ -192,175 +259,4 @@ impl Settings {
             print_config: false,
         }
     }
-}
-
-fn wrong<T>(name: &str, what: impl std::fmt::Display) -> Result<T, UsageError> {
-    Err(UsageError(format!("{name}: {what}")))
-}
-
-fn number(
-    name: &str,
-    word: &Option<Word>,
-    default: usize,
-    least: usize,
-    most: usize,
-) -> Result<usize, UsageError> {
-    let Some(Word(text)) = word else {
-        return Ok(default.clamp(least, most));
-    };
-    match text.parse::<i64>().ok().map(usize::try_from) {
-        Some(Ok(number)) if (least..=most).contains(&number) => Ok(number),
-        Some(_) => wrong(
-            name,
-            format!("{text} is out of range, must be {least} to {most}"),
-        ),
-        None => wrong(name, format!("'{text}' is no number")),
-    }
-}
-
-fn size(name: &str, word: &Word, unit_bytes: u64) -> Result<usize, UsageError> {
-    parse(&word.0, unit_bytes).or_else(|what| wrong(name, what))
-}
-
-fn refuse_udp(options: &Options) -> Result<(), UsageError> {
-    match &options.udp_port {
-        Some(Word(text)) if text != "0" => wrong(
-            "-U/--udp-port",
-            "UDP is not served yet; leave the option out, and use -p for TCP",
-        ),
-        _ => Ok(()),
-    }
-}
-
-fn listen(options: &Options) -> Result<Listen, UsageError> {
-    // As with memcached, a Unix socket stands for TCP unless a port is asked for.
-    let default = if options.unix_socket.is_some() {
-        0
-    } else {
-        PORT_DEFAULT
-    };
-    let port = match &options.port {
-        None => default,
-        Some(Word(text)) => match text.parse() {
-            Ok(port) if (-1..=65535).contains(&port) => port,
-            _ => {
-                return wrong(
-                    "-p/--port",
-                    format!("'{text}' is no port: 1 to 65535, 0 for none, -1 for a free one"),
-                );
-            }
-        },
-    };
-    let mut words: Vec<_> = options
-        .listen
-        .iter()
-        .flat_map(|word| word.0.split(',').map(str::trim).map(String::from))
-        .collect();
-    if words.is_empty() {
-        words.push("127.0.0.1".into());
-    }
-    let mut addresses = Vec::new();
-    if port != 0 {
-        for word in &words {
-            let found = address::resolve(word, port.max(0) as u16);
-            addresses.extend(found.or_else(|what| wrong("-l/--listen", what))?);
-        }
-    }
-    if addresses.is_empty() && options.unix_socket.is_none() {
-        return wrong(
-            "-p/--port",
-            "0 means no TCP, and there is no Unix socket (-s) either",
-        );
-    }
-    Ok(Listen {
-        addresses,
-        port,
-        words,
-    })
-}
-
-fn unix_mode(options: &Options) -> Result<u32, UsageError> {
-    let Some(Word(text)) = &options.unix_mask else {
-        return Ok(0o700);
-    };
-    match u32::from_str_radix(text, 8) {
-        Ok(mode) if mode <= 0o777 => Ok(mode),
-        _ => wrong(
-            "-a/--unix-mask",
-            format!("'{text}' is no octal mode, 0 to 777"),
-        ),
-    }
-}
-
-fn memory_limit(options: &Options) -> Result<usize, UsageError> {
-    const NAME: &str = "-m/--memory-limit";
-    const LEAST: usize = 1 << 20;
-    const MOST: usize = 1 << 46;
-    let Some(word) = &options.memory_limit else {
-        return Ok(MEMORY_BYTES_DEFAULT);
-    };
-    let bytes = size(NAME, word, 1 << 20)?;
-    if !(LEAST..=MOST).contains(&bytes) {
-        return wrong(NAME, format!("{word} is out of range, must be 1m to 64t"));
-    }
-    Ok(bytes)
-}
-
-fn max_item_size(options: &Options, settings: &Settings) -> Result<usize, UsageError> {
-    const NAME: &str = "-I/--max-item-size";
-    let allowed = settings.item_bytes_allowed();
-    let Some(word) = &options.max_item_size else {
-        return Ok(ITEM_BYTES_DEFAULT.min(allowed));
-    };
-    let bytes = size(NAME, word, 1)?;
-    if !(ITEM_BYTES_MIN..=ITEM_BYTES_MAX).contains(&bytes) {
-        return wrong(NAME, format!("{word} is out of range, must be 1k to 1g"));
-    }
-    if bytes > allowed {
-        let memory = super::size_text(settings.memory_bytes);
-        let most = super::size_text(allowed);
-        return wrong(
-            NAME,
-            format!("{word} is too large for {memory} of memory (-m), which allows {most}"),
-        );
-    }
-    Ok(bytes)
-}
-
-fn value_buffers(options: &Options, item_bytes_max: usize) -> Result<usize, UsageError> {
-    const NAME: &str = "--value-buffers";
-    let Some(word) = &options.value_buffers else {
-        return Ok((VALUE_BUFFERS_MIN * item_bytes_max).max(VALUE_BUFFER_BYTES_MIN));
-    };
-    let bytes = size(NAME, word, 1)?;
-    if bytes < item_bytes_max {
-        return wrong(
-            NAME,
-            format!("{word} is less than one of the largest values (-I)"),
-        );
-    }
-    Ok(bytes)
-}
-
-fn eviction(options: &Options) -> Result<Eviction, UsageError> {
-    let Some(Word(text)) = &options.eviction else {
-        return Ok(Eviction::default());
-    };
-    text.parse()
-        .or_else(|what: String| wrong("--eviction", what))
-}
-
-fn hash_seed(options: &Options) -> Result<Option<u64>, UsageError> {
-    let Some(Word(text)) = &options.hash_seed else {
-        return Ok(None);
-    };
-    match text.parse() {
-        Ok(seed) => Ok(Some(seed)),
-        Err(_) => wrong("--hash-seed", format!("'{text}' is no number of 64 bits")),
-    }
-}
-
-/// A relative path, made independent of the working directory, which a daemon leaves.
-fn absolute(path: &str) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| Path::new(path).into())
 }

@@ -2,6 +2,8 @@
 
 use clap::{Args, Command, FromArgMatches};
 
+use micanite_engine::{Access, Semantics};
+
 use super::{Options, Settings, UsageError, Word, size_text};
 
 fn options(arguments: &str) -> Result<Options, String> {
@@ -138,7 +140,14 @@ fn wrong_values_are_named() {
         ("-U 11211", "UDP is not served"),
         ("-U -1", "UDP is not served"),
         ("--item-size 1", "--item-size"),
-        ("--eviction best", "approximate-lru"),
+        ("--eviction best", "s3-fifo, clock, approximate-lru"),
+        ("--eviction fifo -M", "does not evict"),
+        ("--semantics shop", "cache or store"),
+        ("--semantics cache -M", "-M forbids"),
+        ("--access crow", "erew, crew or crcw"),
+        ("--balance maybe", "auto"),
+        ("-D ::", "one printable ASCII character"),
+        ("-D é", "one printable ASCII character"),
         ("--value-buffers 1k", "--value-buffers"),
         ("--hash-seed x", "--hash-seed"),
     ] {
@@ -203,12 +212,52 @@ fn what_is_printed_leads_to_the_same_settings() {
         "",
         "-p 7 -l 127.0.0.1:8 -l ::1 -s /tmp/x -a 660 -m 1500000b -t 4 -c 9 -I 5k -R 3 -b 2 -v -u me -P /p -d -A",
         "--item-size 17 --eviction fifo --value-buffers 3m --hash-seed 18446744073709551615",
+        "-M --access crew --balance auto -D / --control-socket /tmp/x.ctl",
+        "--semantics store --access erew -D - --control-socket none",
     ] {
         let first = settings(arguments).unwrap();
         let text = toml::to_string(&first.options()).unwrap();
         let again: Options = toml::from_str(&text).unwrap();
         assert_eq!(Settings::of(&again, 1).unwrap(), first, "{text}");
     }
+}
+
+#[test]
+fn a_store_by_either_name() {
+    for arguments in [
+        "-M",
+        "--disable-evictions",
+        "--semantics store",
+        "-M --semantics store",
+    ] {
+        assert_eq!(
+            settings(arguments).unwrap().semantics,
+            Semantics::Store,
+            "{arguments}"
+        );
+    }
+    let off = settings("--disable-evictions=false").unwrap();
+    assert_eq!(off.semantics, Semantics::Cache);
+}
+
+#[test]
+fn the_command_line_turns_the_cache_of_a_file_into_a_store() {
+    let file = settings("--eviction fifo").unwrap().options();
+    let both = options("-M").unwrap().or(file);
+    let settings = Settings::of(&both, 3).unwrap();
+    assert_eq!(settings.semantics, Semantics::Store);
+}
+
+#[test]
+fn the_engine_is_told() {
+    let settings = settings("-t 2 -M --access erew -D /").unwrap();
+    let config = settings.engine(5);
+    assert_eq!(
+        (config.semantics, config.access),
+        (Semantics::Store, Access::Erew)
+    );
+    assert_eq!((config.namespace_delimiter, config.seed), (Some(b'/'), 5));
+    assert_eq!(config.item_bytes_hint, None);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use micanite_engine::Semantics;
 use micanite_net::Listener;
 
-use crate::configuration::{Settings, size_text};
+use crate::configuration::{Balance, Settings, size_text};
 use crate::connection::Buffers;
 use crate::log::log;
 use crate::shared::Shared;
@@ -77,6 +78,12 @@ fn workers(settings: &Settings, cpus: &[usize]) -> String {
             let _ = write!(text, " {cpu}");
         }
     }
+    if settings.threads > 1 {
+        let _ = write!(text, ", {}", settings.access.name());
+        if settings.balance == Balance::Auto {
+            text.push_str(", balanced");
+        }
+    }
     let _ = write!(text, "; at most {} connections", settings.connections_max);
     text
 }
@@ -91,8 +98,15 @@ fn memory(shared: &Shared) -> String {
         "{} in {partitions}, on {}; {}",
         size_text(shared.settings.memory_bytes),
         shared.cache.pages().name(),
-        shared.settings.eviction.name(),
+        when_full(&shared.settings),
     )
+}
+
+fn when_full(settings: &Settings) -> String {
+    match settings.semantics {
+        Semantics::Cache => format!("a cache, {}", settings.eviction.name()),
+        Semantics::Store => "a store, refuses when full".into(),
+    }
 }
 
 fn values(settings: &Settings) -> String {
