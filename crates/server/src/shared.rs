@@ -1,7 +1,7 @@
 //! What all threads of a server share: settings, the cache, counters, the wish to end.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use micanite_engine::{Cache, Stats};
@@ -25,6 +25,10 @@ pub struct Shared {
     pub acceptor: AcceptorCounters,
     /// Wakes the main thread.
     pub main_waker: Waker,
+    /// Wakes each worker.
+    pub wakers: Arc<[Waker]>,
+    /// Workers that still have connections, or may get some.
+    working: AtomicUsize,
     ending: AtomicU8,
     tcp_port: AtomicU16,
     verbosity: AtomicU8,
@@ -104,7 +108,18 @@ impl Shared {
     /// # Errors
     /// The kernel has no more descriptors.
     pub fn new(settings: Settings, cache: Arc<Cache>, started_s: u32) -> io::Result<Self> {
+        let wakers: Vec<_> = (0..settings.threads)
+            .map(|_| Waker::new())
+            .collect::<io::Result<_>>()?;
+        let wakers: Arc<[Waker]> = wakers.into();
+        if settings.threads > 1 {
+            // A worker that needs the owner of a partition may find it asleep.
+            let wakers = Arc::clone(&wakers);
+            cache.set_waker(move |worker| wakers[worker].wake());
+        }
         Ok(Self {
+            working: AtomicUsize::new(settings.threads),
+            wakers,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             verbosity: AtomicU8::new(settings.verbosity),
             settings,
@@ -176,6 +191,18 @@ impl Shared {
             1 => Ending::Gracefully,
             _ => Ending::AtOnce,
         }
+    }
+
+    /// Notes that a worker has no connections any more and will get none.
+    pub fn worker_is_done(&self) {
+        if self.working.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.wakers.iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Whether a worker may still have connections.
+    pub fn are_working(&self) -> bool {
+        self.working.load(Ordering::Acquire) > 0
     }
 
     /// Lets the server end; once it ends at once, it does not become graceful again.

@@ -4,14 +4,15 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use micanite_net::{ByteStream, Interest, Listener, Poller, Stream};
+use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
 use micanite_wire::memcache::text::reply;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::threads::{Link, Threads};
+use super::threads::Threads;
 use super::{Failure, listeners};
 use crate::log::log;
 use crate::shared::{Ending, Shared};
@@ -104,7 +105,7 @@ impl Acceptor {
             self.round(links);
         }
         self.watch(Interest::Nothing);
-        links.iter().for_each(|link| link.waker.wake());
+        self.shared.wakers.iter().for_each(Waker::wake);
         if self.shared.ending() == Ending::Gracefully {
             log!("ending when {} connections have", self.shared.connections());
         }
@@ -113,7 +114,7 @@ impl Acceptor {
         }
     }
 
-    fn round(&mut self, links: &[Link]) {
+    fn round(&mut self, links: &[Sender<Stream>]) {
         let watching = self.pausing || self.shared.ending() != Ending::Not;
         let wait_ms = if watching { WATCH_MS } else { IDLE_MS };
         let count = match self.poller.wait(wait_ms) {
@@ -139,7 +140,7 @@ impl Acceptor {
         }
     }
 
-    fn accept(&mut self, listener: usize, links: &[Link]) {
+    fn accept(&mut self, listener: usize, links: &[Sender<Stream>]) {
         for _ in 0..BURST_MAX {
             if self.is_full() && self.are_behind() {
                 // Some of those that count may have left again: let the workers look at them.
@@ -188,7 +189,7 @@ impl Acceptor {
     }
 
     /// Gives a connection to the worker that has fewest, or refuses it.
-    fn hand_over(&mut self, mut stream: Stream, links: &[Link]) {
+    fn hand_over(&mut self, mut stream: Stream, links: &[Sender<Stream>]) {
         if self.is_full() {
             self.shared.acceptor.count_rejected();
             // Whether the peer hears it or not, the connection ends.
@@ -200,8 +201,8 @@ impl Acceptor {
         };
         self.assigned[worker] += 1;
         self.shared.acceptor.count_accepted();
-        if links[worker].streams.send(stream).is_ok() {
-            links[worker].waker.wake();
+        if links[worker].send(stream).is_ok() {
+            self.shared.wakers[worker].wake();
         }
     }
 

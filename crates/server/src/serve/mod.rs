@@ -88,7 +88,7 @@ fn run(options: Options) -> Result<(), Failure> {
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     report::print(&shared, acceptor.listeners(), &threads.cpus);
     acceptor.run(&threads);
-    threads.join();
+    threads.join(&shared);
     acceptor.remove_files();
     drop(pidfile);
     log!("ended");

@@ -10,20 +10,14 @@ use micanite_net::{Stream, Waker};
 use crate::clock::Clock;
 use crate::cores;
 use crate::log::log;
-use crate::shared::{Ending, Shared};
-use crate::worker::{Inbox, Worker};
-
-/// Where the connections of a worker are handed in.
-#[derive(Debug)]
-pub(super) struct Link {
-    pub streams: Sender<Stream>,
-    pub waker: Arc<Waker>,
-}
+use crate::shared::Shared;
+use crate::worker::Worker;
 
 /// The running threads.
 #[derive(Debug)]
 pub(super) struct Threads {
-    pub links: Vec<Link>,
+    /// Where the connections of each worker are handed in.
+    pub links: Vec<Sender<Stream>>,
     /// The CPU of each worker; empty when they are not pinned.
     pub cpus: Vec<usize>,
     workers: Vec<JoinHandle<()>>,
@@ -41,19 +35,11 @@ impl Threads {
         let (mut links, mut workers) = (Vec::new(), Vec::new());
         for number in 0..count {
             let (streams, receiver) = channel();
-            let waker = Arc::new(Waker::new()?);
-            links.push(Link {
-                streams,
-                waker: Arc::clone(&waker),
-            });
-            let inbox = Inbox {
-                streams: receiver,
-                waker,
-            };
-            let worker = Worker::new(number, Arc::clone(shared), clock, inbox, connections_max)?;
-            let (shared, cpu) = (Arc::clone(shared), cpus.get(number).copied());
+            links.push(streams);
+            let worker = Worker::new(number, Arc::clone(shared), clock, receiver, connections_max)?;
+            let cpu = cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));
-            workers.push(thread.spawn(move || work(worker, &shared, number, cpu))?);
+            workers.push(thread.spawn(move || work(worker, number, cpu))?);
         }
         Ok(Self {
             links,
@@ -68,10 +54,8 @@ impl Threads {
     }
 
     /// Waits for their end, which somebody has asked for.
-    pub fn join(self) {
-        for link in &self.links {
-            link.waker.wake();
-        }
+    pub fn join(self, shared: &Shared) {
+        shared.wakers.iter().for_each(Waker::wake);
         for worker in self.workers {
             // A panic ends the process before this.
             let _ = worker.join();
@@ -79,7 +63,7 @@ impl Threads {
     }
 }
 
-fn work(worker: Worker, shared: &Shared, number: usize, cpu: Option<usize>) {
+fn work(worker: Worker, number: usize, cpu: Option<usize>) {
     if let Some(cpu) = cpu
         && !cores::pin(cpu)
     {
@@ -87,6 +71,5 @@ fn work(worker: Worker, shared: &Shared, number: usize, cpu: Option<usize>) {
     }
     if let Err(error) = worker.run() {
         log!("worker {number} cannot go on: {error}");
-        shared.end(Ending::AtOnce);
     }
 }

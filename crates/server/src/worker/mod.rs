@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use micanite_net::{Interest, Poller, Stream, Waker};
+use micanite_net::{Interest, Poller, Stream};
 
 use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
@@ -26,15 +26,6 @@ use slots::{Slot, Slots, Token};
 /// The waker's token; no connection has it.
 const WAKER: u64 = u64::MAX;
 
-/// What the acceptor has of a worker.
-#[derive(Debug)]
-pub struct Inbox {
-    /// New connections come here.
-    pub streams: Receiver<Stream>,
-    /// Tells of them, and of the end.
-    pub waker: Arc<Waker>,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Worker {
@@ -42,7 +33,8 @@ pub struct Worker {
     shared: Arc<Shared>,
     engine: micanite_engine::Worker,
     clock: Clock,
-    inbox: Inbox,
+    /// New connections; its waker tells of them, and of the end.
+    streams: Receiver<Stream>,
     poller: Poller,
     slots: Slots,
     /// Connections with more to do.
@@ -51,6 +43,8 @@ pub struct Worker {
     waiting: VecDeque<Token>,
     buffers: Buffers,
     maintained_ms: u64,
+    /// Whether there are other workers.
+    has_colleagues: bool,
 }
 
 impl Worker {
@@ -69,23 +63,24 @@ impl Worker {
         number: usize,
         shared: Arc<Shared>,
         clock: Clock,
-        inbox: Inbox,
+        streams: Receiver<Stream>,
         connections_max: usize,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
-        poller.add(&*inbox.waker, WAKER, Interest::Read)?;
+        poller.add(&shared.wakers[number], WAKER, Interest::Read)?;
         let engine = shared.cache.worker(number);
         Ok(Self {
             number,
             engine: engine.expect("each worker is made once"),
             clock,
-            inbox,
+            streams,
             poller,
             slots: Slots::new(connections_max),
             again: VecDeque::with_capacity(connections_max),
             waiting: VecDeque::with_capacity(connections_max),
             buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
             maintained_ms: 0,
+            has_colleagues: shared.settings.threads > 1,
             shared,
         })
     }
@@ -95,15 +90,49 @@ impl Worker {
     /// # Errors
     /// The poller fails: nothing can be served any more.
     pub fn run(mut self) -> io::Result<()> {
+        let result = self.serve();
+        if result.is_err() {
+            self.shared.end(Ending::AtOnce);
+        }
+        self.shared.worker_is_done();
+        self.attend();
+        result
+    }
+
+    /// Executes what other workers ask of this one, as the owner of partitions, until they have
+    /// nothing to ask any more.
+    fn attend(&mut self) {
+        while self.shared.are_working() {
+            if self.wait(false).is_err() {
+                self.engine.serve();
+                std::thread::yield_now();
+            }
+            self.shared.wakers[self.number].take();
+        }
+    }
+
+    /// Waits for events; other workers know that they have to wake this one meanwhile.
+    #[inline]
+    fn wait(&mut self, busy: bool) -> io::Result<usize> {
+        if busy || !self.has_colleagues {
+            return self.poller.wait(if busy { 0 } else { WAIT_MS_MAX });
+        }
+        let asleep = self.engine.fall_asleep();
+        let count = self.poller.wait(if asleep { WAIT_MS_MAX } else { 0 });
+        self.engine.wake_up();
+        count
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
         loop {
             let busy = !self.again.is_empty();
-            let count = self.poller.wait(if busy { 0 } else { WAIT_MS_MAX })?;
+            let count = self.wait(busy)?;
             let now_ms = self.clock.now_ms();
             let mut woken = false;
             for number in 0..count {
                 let event = self.poller.event(number);
                 if event.token == WAKER {
-                    self.inbox.waker.take();
+                    self.shared.wakers[self.number].take();
                     woken = true;
                 } else {
                     self.on_event(Token::from_u64(event.token), event.broken, now_ms);
@@ -220,7 +249,7 @@ impl Worker {
     /// Takes new connections in. Their first request is often there already, or they have left
     /// again.
     fn welcome(&mut self, now_ms: u64) {
-        while let Ok(stream) = self.inbox.streams.try_recv() {
+        while let Ok(stream) = self.streams.try_recv() {
             let interest = Interest::Read;
             let token = self.slots.insert(Slot {
                 connection: Connection::new(stream),
