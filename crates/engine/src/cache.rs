@@ -168,6 +168,23 @@ impl Cache {
         (heap.units_largest(), heap.units_free())
     }
 
+    /// Entries in main buckets and in spare ones, for tests.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn entries_in_main_and_spare(&self) -> (usize, usize) {
+        let filled = |bucket: crate::index::bucket::Bucket<'_>| {
+            bucket.entries().iter().filter(|entry| **entry != 0).count()
+        };
+        let (mut main, mut spare) = (0, 0);
+        for partition in &self.partitions {
+            for number in 0..partition.buckets() {
+                let bucket = partition.main_bucket(number);
+                main += filled(bucket);
+                spare += partition.chain(bucket).skip(1).map(filled).sum::<usize>();
+            }
+        }
+        (main, spare)
+    }
+
     /// Counts the items that the index leads to, for tests.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn items_in_index(&self) -> u64 {

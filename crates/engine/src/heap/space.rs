@@ -115,7 +115,11 @@ impl Heap<'_> {
         loop {
             let header = self.load(block);
             let is_free = header & FREE != 0;
-            let bits = if is_free { super::FREE_UNITS } else { ALLOCATED_UNITS };
+            let bits = if is_free {
+                super::FREE_UNITS
+            } else {
+                ALLOCATED_UNITS
+            };
             let units = header & bits;
             // Not by its position: between two stores of a cut there are two of them.
             if units == SENTINEL {

@@ -13,8 +13,13 @@ use micanite_wire::hash::Buckets;
 
 /// Items of a bucket from which on the index grows whatever its spare buckets are, by 16.
 const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS;
-/// Spare buckets are scarce when less than one of this many buckets is one that is left.
-const SPARES_LEFT: u64 = 12;
+/// Spare buckets are scarce when less than one of this many buckets is one that is left. Chains of
+/// a cache keep theirs until somebody comes by, after the items have left; those of a store do
+/// not.
+const SPARES_LEFT_CACHE: u64 = 12;
+const SPARES_LEFT_STORE: u64 = 100;
+/// Buckets that are split at once when an insertion finds no spare one.
+const SPLITS_MAX: usize = 16;
 /// The items of a bucket are loaded this many splits ahead.
 const AHEAD: u64 = 8;
 
@@ -27,8 +32,42 @@ impl Writer<'_> {
         let buckets = p.buckets();
         let full = p.get(Field::ItemsLive) * 16 > buckets * LOAD_ITEMS_SIXTEENTHS;
         let spares_left = p.layout.spares(buckets) - p.get(Field::SparesUsed);
-        if full || spares_left * SPARES_LEFT < buckets {
+        let least = if p.is_store() {
+            SPARES_LEFT_STORE
+        } else {
+            SPARES_LEFT_CACHE
+        };
+        if full || spares_left * least < buckets {
             self.grow();
+        }
+    }
+
+    /// Splits buckets if a new entry in this one would need a spare bucket and none is free:
+    /// splits bring new ones, and free those that are in use. The key's bucket may be another
+    /// one afterwards.
+    #[inline]
+    pub fn grow_if_short_of_spares(&self, bucket: Bucket<'_>) {
+        if self.partition.get(Field::SpareFree) == 0 {
+            self.grow_for_spares(bucket);
+        }
+    }
+
+    #[cold]
+    fn grow_for_spares(&self, bucket: Bucket<'_>) {
+        let p = self.partition;
+        let is_full = |bucket: Bucket<'_>| {
+            let mut entries = bucket.entries().into_iter();
+            entries.all(|entry| p.place(Entry(entry)).is_some())
+        };
+        if !p.chain(bucket).all(is_full) {
+            return;
+        }
+        for _ in 0..SPLITS_MAX {
+            let buckets = p.buckets();
+            self.grow();
+            if p.get(Field::SpareFree) != 0 || p.buckets() == buckets {
+                return;
+            }
         }
     }
 

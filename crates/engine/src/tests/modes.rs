@@ -137,9 +137,9 @@ fn switches_and_moves_under_load_lose_nothing_of_a_store() {
 
 #[test]
 fn switches_and_moves_under_load_never_make_a_cache_lie() {
-    let (changes, stats) = stress(Semantics::Cache, 2048, 4);
+    let (changes, stats) = stress(Semantics::Cache, 1024, 4);
     assert!(changes >= 1000, "{changes} changes only");
-    assert!(stats.evicted_log > 0);
+    assert!(stats.items_appended > 10_000, "{stats:?}");
 }
 
 #[test]

@@ -226,6 +226,9 @@ impl Writer<'_> {
             p.word(word).store(stamp, Relaxed);
         }
         self.set_header(place.position, header);
+        if replaced.is_none() && reserved.ghost.is_none() {
+            self.grow_if_short_of_spares(p.bucket(hash));
+        }
         let bucket = p.bucket(hash);
         let entry = self.entry_of(hash, place);
         let published = bucket.write(|| {
