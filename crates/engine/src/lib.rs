@@ -70,6 +70,7 @@ mod reader;
 mod request;
 mod samples;
 mod scan;
+mod simple;
 mod stats;
 #[cfg(test)]
 mod tests;

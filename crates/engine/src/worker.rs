@@ -35,6 +35,22 @@ struct Delegated<'a, S> {
     had_room: bool,
 }
 
+/// A worker inside a batch.
+pub(crate) struct Batch<'a>(&'a Worker);
+
+impl Batch<'_> {
+    /// The worker's number.
+    pub fn number(&self) -> usize {
+        self.0.number
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.0.cache.epochs.leave(self.0.number);
+    }
+}
+
 impl Worker {
     pub(crate) fn new(cache: Arc<Cache>, number: usize) -> Self {
         Self { cache, number }
@@ -49,6 +65,12 @@ impl Worker {
     /// Its number, 0 to `workers - 1`.
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// Begins a batch, until the result is dropped: permissions seen meanwhile hold.
+    pub(crate) fn enter(&self) -> Batch<'_> {
+        self.cache.epochs.enter(self.number);
+        Batch(self)
     }
 
     /// Starts loading the bucket of a key: a hint, worth giving as soon as the hash is known.

@@ -42,7 +42,7 @@ impl KeyHash {
         let field = (self.0 << PARTITION_BITS) >> (PARTITION_BITS + TAG_BITS);
         // The high bits choose a bucket out of those that there were first, the low bits what
         // became of it.
-        let first = (field as u128 * buckets.first as u128 >> BUCKET_BITS) as u64;
+        let first = ((field as u128 * buckets.first as u128) >> BUCKET_BITS) as u64;
         let mask = (2 << buckets.level) - 1;
         let bucket = first + buckets.first * (field & mask);
         let before = first + buckets.first * (field & (mask >> 1));

@@ -219,7 +219,7 @@ fn check(config: &Config, header: &[u64; 64]) -> Result<(Layout, u64), String> {
     if wanted != layout.partition_bytes {
         return Err(format!(
             "the image has {} MiB of memory, not {} (-m)",
-            layout.partitions * layout.partition_bytes >> 20,
+            (layout.partitions * layout.partition_bytes) >> 20,
             config.memory_bytes >> 20
         ));
     }

@@ -67,6 +67,28 @@ impl Writer<'_> {
         true
     }
 
+    /// Shows a value in place.
+    pub fn show<R>(&self, found: &Found, look: impl FnOnce(&[u8]) -> R) -> R {
+        self.count_request(found);
+        #[cfg(not(any(loom, miri)))]
+        {
+            // SAFETY: only the writer writes, and this writer does not while the slice lives.
+            #[expect(unsafe_code, reason = "the owner reads plain bytes")]
+            let value = unsafe {
+                self.partition
+                    .region
+                    .plain_bytes(found.value_at(), found.value_bytes())
+            };
+            look(value)
+        }
+        #[cfg(any(loom, miri))]
+        {
+            let mut value = vec![0; found.value_bytes()];
+            self.partition.region.copy_out(found.value_at(), &mut value);
+            look(&value)
+        }
+    }
+
     #[inline(always)]
     fn copy_value(&self, found: &Found, target: &mut [u8]) {
         #[cfg(not(any(loom, miri)))]
@@ -92,9 +114,12 @@ fn copy(from: &[u8], to: &mut [u8]) {
     if let (Some(first), Some(last), 8..=16) =
         (from.first_chunk::<8>(), from.last_chunk::<8>(), to.len())
     {
-        let (first, last) = (*first, *last);
-        to.first_chunk_mut().map(|to| *to = first);
-        to.last_chunk_mut().map(|to| *to = last);
+        if let Some(to) = to.first_chunk_mut() {
+            *to = *first;
+        }
+        if let Some(to) = to.last_chunk_mut() {
+            *to = *last;
+        }
     } else {
         to.copy_from_slice(from);
     }

@@ -83,10 +83,10 @@ impl PartitionLayout {
             Semantics::Store => RECIPROCAL_STORE,
         };
         debug_assert_eq!(
-            (number as u128 * reciprocal as u128 >> 64) as u64,
+            ((number as u128 * reciprocal as u128) >> 64) as u64,
             number / self.main_per_spare()
         );
-        (number as u128 * reciprocal as u128 >> 64) as u64
+        ((number as u128 * reciprocal as u128) >> 64) as u64
     }
 
     /// Word of a spare bucket.

@@ -62,7 +62,7 @@ fn expired_percent(eviction: Eviction, requests_per_s: u32, keys: u64, skew: boo
             if client.get(&name).is_some() {
                 hits += 1;
             } else {
-                let life_s = if key % 2 == 0 {
+                let life_s = if key.is_multiple_of(2) {
                     client.now_s + LIFE_S
                 } else {
                     0
