@@ -47,9 +47,12 @@ impl Worker {
         let batch = self.enter();
         if partition.route.permission(batch.number()) == Permission::Own {
             let writer = Own::writer(partition, now_s);
-            let found = writer.find(hash, key);
-            let seen = found.map(|found| writer.show(&found, |value| look(value, found.flags)));
-            return Ok(seen);
+            let Some(found) = writer.find(hash, key) else {
+                return Ok(None);
+            };
+            let seen = writer.show(&found, |value| look(value, found.flags));
+            writer.note_found(hash, key, &found);
+            return Ok(Some(seen));
         }
         drop(batch);
         let mut reply = Reply::default();

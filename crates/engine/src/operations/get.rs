@@ -58,18 +58,13 @@ impl Writer<'_> {
             return false;
         };
         self.copy_value(found, &mut target[..value_bytes]);
-        if self.is_due_to_move(found) {
-            self.reinsert(request.hash, request.key);
-        } else {
-            self.count_request(found);
-        }
+        self.note_found(request.hash, request.key, found);
         sink.finish(index, Outcome::Hit);
         true
     }
 
     /// Shows a value in place.
     pub fn show<R>(&self, found: &Found, look: impl FnOnce(&[u8]) -> R) -> R {
-        self.count_request(found);
         #[cfg(not(any(loom, miri)))]
         {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.

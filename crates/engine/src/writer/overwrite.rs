@@ -74,11 +74,17 @@ impl Writer<'_> {
     #[cold]
     pub fn note_request(&self, hash: KeyHash, key: &[u8]) {
         if let Some(found) = self.find(hash, key) {
-            if self.is_due_to_move(&found) {
-                self.reinsert(hash, key);
-            } else {
-                self.count_request(&found);
-            }
+            self.note_found(hash, key, &found);
+        }
+    }
+
+    /// Does for a requested item what the policy wants: counts the request, or moves the item.
+    #[inline(always)]
+    pub fn note_found(&self, hash: KeyHash, key: &[u8], found: &Found) {
+        if self.is_due_to_move(found) {
+            self.reinsert(hash, key);
+        } else {
+            self.count_request(found);
         }
     }
 

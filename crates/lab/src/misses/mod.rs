@@ -8,6 +8,7 @@ mod log;
 mod model;
 mod one_log;
 mod policy;
+mod real;
 mod reference;
 mod simulate;
 mod sweep;
@@ -18,6 +19,7 @@ mod two_logs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use micanite_engine::Eviction;
 use serde::Serialize;
 
 use self::model::Parameters;
@@ -163,7 +165,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if reference::covers(&trace) && options.header_bytes == 0 {
             reference::check(&trace)?;
         }
-        one_trace(options, &trace, &mut records);
+        one_trace(options, &trace, &mut records)?;
     }
     if options.trace.is_empty() {
         let scale = if options.quick {
@@ -172,7 +174,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Scale::FULL
         };
         for trace in synthetic::all(scale) {
-            one_trace(options, &trace, &mut records);
+            one_trace(options, &trace, &mut records)?;
         }
     }
     if !records.is_empty() {
@@ -209,7 +211,7 @@ fn fetched_traces(quick: bool) -> Vec<PathBuf> {
     there
 }
 
-fn one_trace(options: &Options, trace: &Trace, records: &mut Vec<Record>) {
+fn one_trace(options: &Options, trace: &Trace, records: &mut Vec<Record>) -> Result<()> {
     println!(
         "## {}: {} requests, {} objects, footprint {} bytes\n",
         trace.name,
@@ -235,7 +237,37 @@ fn one_trace(options: &Options, trace: &Trace, records: &mut Vec<Record>) {
         sweep::sweep(&subject, options.engine.parameters());
     } else {
         compare(options, &subject, records);
+        engine_itself(&subject)?;
     }
+    Ok(())
+}
+
+/// The engine's own policies, on the engine.
+fn engine_itself(subject: &Subject) -> Result<()> {
+    println!("Everything counted (the engine itself):\n");
+    subject.print_header("--eviction");
+    for eviction in Eviction::ALL {
+        let replayed = on_all_cores(&subject.capacities, |&percent| {
+            let capacity = subject.trace.share_bytes(percent);
+            real::replay(subject.trace, eviction, capacity).map_err(|error| error.to_string())
+        });
+        print!("| {} |", eviction.name());
+        for (replayed, s3_fifo) in replayed.into_iter().zip(&subject.s3_fifo) {
+            match replayed? {
+                None => print!(" below the least memory |"),
+                Some(of) => print!(
+                    " {:.4} x{:.3} ({:.2}, {:.2} % lost) |",
+                    of.object_miss,
+                    of.object_miss / s3_fifo,
+                    of.moves_per_request,
+                    of.lost_share * 100.0
+                ),
+            }
+        }
+        println!();
+    }
+    println!();
+    Ok(())
 }
 
 /// A trace with what all its simulations share.
