@@ -1,4 +1,6 @@
-"""Fixtures: `server` is one shared server per number of workers, `start` makes servers with options of their own."""
+"""Fixtures: `server` is one shared server per number of workers, `start` makes servers with options of their own.
+
+A module that says EVERY_MODE = True also runs its tests on shared servers in the other access modes, and as a store."""
 
 import uuid
 
@@ -7,19 +9,26 @@ import pytest
 from harness.server import Server
 
 WORKERS = (1, 2, 4)
+SETUPS = [pytest.param((workers, ()), id=f"workers{workers}") for workers in WORKERS]
+OTHER_MODES = [
+    pytest.param((3, ("--access", "erew")), id="erew"),
+    pytest.param((2, ("--access", "crew", "--balance", "auto")), id="crew"),
+    pytest.param((2, ("--semantics", "store")), id="store"),
+    pytest.param((2, ("--semantics", "store", "--access", "erew")), id="store-erew"),
+]
 SHOWN_BYTES = 4096
 
 
 class Shared:
-    """The server that tests with the same number of workers share; replaced when a test has ended it."""
+    """The server that tests with the same setup share; replaced when a test has ended it."""
 
-    def __init__(self, workers):
-        self.workers = workers
+    def __init__(self, setup):
+        self.workers, self.options = setup
         self.server = None
 
     def get(self):
         if self.server is None:
-            self.server = Server("-t", self.workers, "-m", "64")
+            self.server = Server("-t", self.workers, "-m", "64", *self.options)
         return self.server
 
     def drop(self):
@@ -28,16 +37,29 @@ class Shared:
             self.server = None
 
 
-@pytest.fixture(scope="session", params=WORKERS, ids=lambda n: f"workers{n}")
-def workers(request):
-    """The number of workers; whatever uses it runs once for each."""
+def pytest_generate_tests(metafunc):
+    """Whatever uses the number of workers or the shared server runs once for each setup."""
+    if "setup" in metafunc.fixturenames:
+        setups = SETUPS + (OTHER_MODES if getattr(metafunc.module, "EVERY_MODE", False) else [])
+        metafunc.parametrize("setup", setups, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def setup(request):
+    """The number of workers and further options of the shared server."""
     return request.param
 
 
 @pytest.fixture(scope="session")
-def shared(workers):
+def workers(setup):
+    """The number of workers."""
+    return setup[0]
+
+
+@pytest.fixture(scope="session")
+def shared(setup):
     """Holds the shared server."""
-    shared = Shared(workers)
+    shared = Shared(setup)
     yield shared
     shared.drop()
 

@@ -10,6 +10,8 @@ from harness.wire import send_in_background
 
 MIB = 1 << 20
 
+EVERY_MODE = True
+
 
 VERBS = ["set", "set", "get", "get", "get", "multi", "add", "replace", "append", "delete", "incr", "quiet", "touch"]
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+EVERY_MODE = True
+
 
 def whole(connection, key):
     """Flags and value of a key that is there."""

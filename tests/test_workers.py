@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+EVERY_MODE = True
+
 
 def test_reads_its_own_writes_in_one_pipeline(client, key):
     """`set a; get a` is never reordered, whichever worker owns the key."""
