@@ -218,6 +218,14 @@ pub(super) fn namespace_delimiter(options: &Options) -> Result<u8, UsageError> {
     }
 }
 
+pub(super) fn image(options: &Options) -> Result<Option<PathBuf>, UsageError> {
+    match &options.image {
+        None => Ok(None),
+        Some(Word(text)) if text.is_empty() => wrong("--image", "the path is empty"),
+        Some(Word(text)) => Ok(Some(absolute(text))),
+    }
+}
+
 pub(super) fn control_socket(options: &Options) -> Result<ControlSocket, UsageError> {
     match &options.control_socket {
         None => Ok(ControlSocket::Derived),

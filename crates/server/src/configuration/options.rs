@@ -177,6 +177,10 @@ pub struct Options {
         allow_hyphen_values = true
     )]
     pub namespace_delimiter: Option<Word>,
+    /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them
+    /// [default: they end with the process]
+    #[arg(long, value_name = "DIR", env = "MICANITE_IMAGE", hide_env = true)]
+    pub image: Option<Word>,
     /// Unix socket for `micanite ctl`, or none [default: named after the port, in
     /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
     #[arg(
@@ -258,7 +262,7 @@ impl Options {
         take!(port unix_socket unix_mask memory_limit threads max_connections max_item_size);
         take!(max_requests_per_event listen_backlog udp_port user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
-        take!(control_socket item_size value_buffers hash_seed no_prefetch);
+        take!(image control_socket item_size value_buffers hash_seed no_prefetch);
         if self.listen.is_empty() {
             self.listen = other.listen;
         }

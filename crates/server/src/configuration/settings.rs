@@ -107,6 +107,8 @@ pub struct Settings {
     pub namespace_delimiter: u8,
     /// Whether loads are balanced from the start.
     pub balance: Balance,
+    /// Directory of the files that the items are kept in, absolute.
+    pub image: Option<PathBuf>,
     /// Where the server is controlled.
     pub control_socket: ControlSocket,
     /// Budget of value buffers of one worker.
@@ -169,6 +171,7 @@ impl Settings {
             eviction: checks::eviction(options, semantics)?,
             namespace_delimiter: checks::namespace_delimiter(options)?,
             balance: checks::balance(options)?,
+            image: checks::image(options)?,
             control_socket: checks::control_socket(options)?,
             value_buffer_bytes: 0,
             hash_seed: checks::hash_seed(options)?,
@@ -190,8 +193,8 @@ impl Settings {
             semantics: self.semantics,
             eviction: self.eviction,
             namespace_delimiter: Some(self.namespace_delimiter),
+            image: self.image.clone(),
             seed,
-            ..Config::default()
         }
     }
 
@@ -247,6 +250,7 @@ impl Settings {
                 .then(|| Word(self.eviction.name().into())),
             namespace_delimiter: word(char::from(self.namespace_delimiter).into()),
             balance: word(self.balance.name().into()),
+            image: path(&self.image),
             control_socket: match &self.control_socket {
                 ControlSocket::Derived => None,
                 ControlSocket::At(path) => Some(Word(path.display().to_string())),

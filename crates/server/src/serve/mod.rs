@@ -90,6 +90,9 @@ fn run(options: Options) -> Result<(), Failure> {
     acceptor.run(&threads);
     threads.join(&shared);
     acceptor.remove_files();
+    if let Err(error) = shared.cache.close() {
+        log!("the image could not be completed, the next start will check it: {error}");
+    }
     drop(pidfile);
     log!("ended");
     Ok(())
@@ -117,6 +120,7 @@ fn cache(settings: &Settings) -> Result<Arc<Cache>, Failure> {
             cache.set_prefetch(settings.prefetch);
             Ok(Arc::new(cache))
         }
+        Err(error) if settings.image.is_some() => Err(Failure::system(format!("{error}"))),
         Err(error) => Err(Failure::system(format!("{error}\n  Try less memory (-m)."))),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use micanite_engine::Semantics;
+use micanite_engine::{ImageState, Semantics};
 use micanite_net::Listener;
 
 use crate::configuration::{Balance, Settings, size_text};
@@ -95,11 +95,30 @@ fn memory(shared: &Shared) -> String {
         count => format!("{count} partitions"),
     };
     format!(
-        "{} in {partitions}, on {}; {}",
+        "{} in {partitions}, on {}; {}{}",
         size_text(shared.settings.memory_bytes),
         shared.cache.pages().name(),
         when_full(&shared.settings),
+        image(shared),
     )
+}
+
+/// What the image held, or nothing.
+fn image(shared: &Shared) -> String {
+    let Some(directory) = &shared.settings.image else {
+        return String::new();
+    };
+    let found = match shared.cache.image_state() {
+        ImageState::None => return String::new(),
+        ImageState::Created => "new".into(),
+        ImageState::Clean => format!("{} items", shared.cache.stats().items_live),
+        ImageState::Recovered => format!(
+            "not closed by the process before, checked: {} items",
+            shared.cache.stats().items_live
+        ),
+        ImageState::Discarded { reason } => format!("discarded and made anew: {reason}"),
+    };
+    format!("; image {} ({found})", directory.display())
 }
 
 fn when_full(settings: &Settings) -> String {

@@ -1,6 +1,6 @@
 //! What is not for the engine, or not for it alone: administration, refused lines and bodies.
 
-use micanite_engine::{Operation, Outcome, ReplySink, Request, ValueMeta};
+use micanite_engine::{Operation, Outcome, ReplySink, Request, Semantics, ValueMeta};
 use micanite_wire::memcache::text::{Command, StoreVerb, expiry, reply};
 
 use super::{Context, Output, Session};
@@ -68,8 +68,10 @@ impl Session {
                 value_bytes,
                 noreply,
             } => {
-                if verb == StoreVerb::Set {
-                    // The client believes that the old value has gone: it must not stay.
+                let is_cache = context.shared.settings.semantics == Semantics::Cache;
+                if verb == StoreVerb::Set && is_cache {
+                    // The client believes that the old value has gone: it must not stay. A store
+                    // drops nothing that it has acknowledged.
                     delete(key, context);
                 }
                 context.counters.store_too_large.add(1);
@@ -97,6 +99,9 @@ impl Session {
             Command::FlushAll { delay_s, noreply } => {
                 flush_all(delay_s, context);
                 say(reply::OK, noreply, output);
+            }
+            Command::FlushNamespace { name, noreply } => {
+                say(flush_namespace(name, context), noreply, output);
             }
             Command::Verbosity { level, noreply } => {
                 context.shared.set_verbosity(level);
@@ -147,6 +152,19 @@ fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     };
     if at_s >= context.shared.started_s {
         context.worker.flush_all(at_s, context.now_s);
+    }
+}
+
+fn flush_namespace(name: &[u8], context: &mut Context<'_>) -> &'static [u8] {
+    if name.contains(&context.shared.settings.namespace_delimiter) {
+        return reply::BAD_NAMESPACE;
+    }
+    match context.worker.invalidate_namespace(name, context.now_s) {
+        Ok(()) => {
+            context.counters.cmd_flush_namespace.add(1);
+            reply::OK
+        }
+        Err(_) => reply::TOO_MANY_NAMESPACES,
     }
 }
 

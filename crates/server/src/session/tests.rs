@@ -161,6 +161,102 @@ fn expiry_follows_the_given_clock() {
 }
 
 #[test]
+fn a_namespace_is_forgotten_at_once() {
+    for semantics in ["cache", "store"] {
+        let mut bench = Bench::new(&format!(
+            "semantics = '{semantics}'\nnamespace-delimiter = '/'"
+        ));
+        let set = |key: &str| format!("set {key} 0 0 1\r\nx\r\n");
+        let keys = ["user/1", "user/2/3", "user", "users/1", "user:1"];
+        let sets: String = keys.into_iter().map(set).collect();
+        let get = format!("get {}\r\n", keys.join(" "));
+        let found = |keys: &[&str]| {
+            let value = |key: &&str| format!("VALUE {key} 0 1\r\nx\r\n");
+            keys.iter().map(value).collect::<String>() + "END\r\n"
+        };
+        let stored = "STORED\r\n".repeat(keys.len());
+        assert_eq!(
+            said(
+                &mut bench,
+                &format!("{sets}flush_namespace user\r\n{get}{}{get}", set("user/1"))
+            ),
+            format!(
+                "{stored}OK\r\n{}STORED\r\n{}",
+                found(&["user", "users/1", "user:1"]),
+                found(&["user/1", "user", "users/1", "user:1"])
+            )
+        );
+        assert_eq!(
+            said(&mut bench, "flush_namespace user noreply\r\nget user/1\r\n"),
+            "END\r\n"
+        );
+        assert_eq!(
+            said(&mut bench, "flush_namespace a/\r\n").as_bytes(),
+            reply::BAD_NAMESPACE
+        );
+        assert_eq!(stat(&mut bench, "cmd_flush_namespace"), 2);
+    }
+}
+
+#[test]
+fn too_many_namespaces_at_a_time_are_refused() {
+    let mut bench = Bench::new("");
+    let flush = |number: usize| format!("flush_namespace n{number}\r\n");
+    let all: String = (0..2000).map(flush).collect();
+    let answers = said(&mut bench, &all);
+    let done = answers.matches("OK\r\n").count();
+    let refusal = String::from_utf8_lossy(reply::TOO_MANY_NAMESPACES);
+    let refused = answers.matches(&*refusal).count();
+    assert_eq!(done + refused, 2000);
+    assert!((1..2000).contains(&done), "{done}");
+    assert_eq!(stat(&mut bench, "cmd_flush_namespace"), done as u64);
+}
+
+#[test]
+fn a_store_keeps_the_old_value_when_the_new_one_is_refused() {
+    let mut bench = Bench::new("semantics = 'store'\nmax-item-size = '100k'");
+    let too_large = "x".repeat((100 << 10) + 1);
+    let replies = said(
+        &mut bench,
+        &format!(
+            "set a 0 0 3\r\nold\r\nset a 0 0 {}\r\n{too_large}\r\nget a\r\n",
+            too_large.len()
+        ),
+    );
+    assert_eq!(
+        replies,
+        "STORED\r\nSERVER_ERROR object too large for cache\r\nVALUE a 0 3\r\nold\r\nEND\r\n"
+    );
+    let value = "y".repeat(90 << 10);
+    let fill = |key: usize| format!("set k{key} 0 0 {}\r\n{value}\r\n", value.len());
+    let filling: String = (0..60).map(fill).collect();
+    let answers = said(&mut bench, &filling);
+    let stored = answers.matches("STORED\r\n").count();
+    let refused = answers
+        .matches("SERVER_ERROR out of memory storing object\r\n")
+        .count();
+    assert_eq!(
+        (stored + refused, refused > 10),
+        (60, true),
+        "{stored} stored"
+    );
+    assert_eq!(stat(&mut bench, "store_no_memory"), refused as u64);
+    // The old value stays where the new one has no room.
+    let again = format!("set a 0 0 {}\r\n{value}\r\nget a\r\n", value.len());
+    assert_eq!(
+        said(&mut bench, &again),
+        "SERVER_ERROR out of memory storing object\r\nVALUE a 0 3\r\nold\r\nEND\r\n"
+    );
+    assert_eq!(
+        said(&mut bench, &format!("delete k0\r\n{again}")),
+        format!(
+            "DELETED\r\nSTORED\r\nVALUE a 0 {}\r\n{value}\r\nEND\r\n",
+            value.len()
+        )
+    );
+}
+
+#[test]
 fn flush_all_now_later_and_in_the_past() {
     let mut bench = Bench::new("");
     let there = "VALUE a 0 1\r\nx\r\nEND\r\n";

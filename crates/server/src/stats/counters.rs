@@ -58,6 +58,8 @@ counters! {
     cmd_set,
     /// flush_all.
     cmd_flush,
+    /// flush_namespace that was done.
+    cmd_flush_namespace,
     /// touch, gat, gats.
     cmd_touch,
     /// get and gets that found their key.
