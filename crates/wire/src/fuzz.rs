@@ -68,7 +68,8 @@ fn check(command: &Command<'_>) -> String {
         Command::Store { key, .. }
         | Command::Delete { key, .. }
         | Command::Arithmetic { key, .. }
-        | Command::Touch { key, .. } => check_key(key),
+        | Command::Touch { key, .. }
+        | Command::FlushNamespace { name: key, .. } => check_key(key),
         _ => {}
     }
     format!("{command:?}")

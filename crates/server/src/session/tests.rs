@@ -201,6 +201,7 @@ fn a_namespace_is_forgotten_at_once() {
 #[test]
 fn too_many_namespaces_at_a_time_are_refused() {
     let mut bench = Bench::new("");
+    said(&mut bench, "set n0:1 0 0 1\r\nx\r\n");
     let flush = |number: usize| format!("flush_namespace n{number}\r\n");
     let all: String = (0..2000).map(flush).collect();
     let answers = said(&mut bench, &all);

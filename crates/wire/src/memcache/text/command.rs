@@ -70,6 +70,13 @@ pub enum Command<'a> {
         /// No reply is wanted.
         noreply: bool,
     },
+    /// `flush_namespace`, which memcached does not have: forgets all keys of a namespace.
+    FlushNamespace {
+        /// What stands before the delimiter in those keys: 1 to [`super::KEY_BYTES_MAX`] bytes.
+        name: &'a [u8],
+        /// No reply is wanted.
+        noreply: bool,
+    },
     /// verbosity.
     Verbosity {
         /// The new level.

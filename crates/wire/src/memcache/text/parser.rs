@@ -364,6 +364,12 @@ fn touch(mut words: Words<'_>) -> Result<Command<'_>> {
 fn administration<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Command<'a>> {
     match verb {
         b"flush_all" => flush_all(words),
+        b"flush_namespace" => {
+            let name = key(&mut words);
+            let noreply = noreply(words);
+            let name = name.map_err(|refusal| refusal.silent(noreply))?;
+            Ok(Command::FlushNamespace { name, noreply })
+        }
         b"verbosity" => {
             let level = words.next().ok_or(BAD_FORMAT)?;
             let noreply = level == b"noreply" || noreply(words);

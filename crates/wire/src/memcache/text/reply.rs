@@ -31,6 +31,11 @@ pub const META_NOOP: &[u8] = b"MN\r\n";
 pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 /// There is no space for the item.
 pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
+/// `flush_namespace` while what earlier ones have left is still being removed.
+pub const TOO_MANY_NAMESPACES: &[u8] =
+    b"SERVER_ERROR too many namespaces flushed, try again later\r\n";
+/// `flush_namespace` with a name in which the delimiter stands.
+pub const BAD_NAMESPACE: &[u8] = b"CLIENT_ERROR a namespace ends before its delimiter\r\n";
 /// The body did not end where its length said.
 pub const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
 /// incr or decr of something else.

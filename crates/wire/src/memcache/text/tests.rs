@@ -26,6 +26,9 @@ fn step(line: &str) -> String {
                     let key = String::from_utf8_lossy(key);
                     format!("{verb:?} {key} {flags} {exptime} {value_bytes} {noreply}")
                 }
+                Command::FlushNamespace { name, noreply } => {
+                    format!("namespace {} {noreply}", String::from_utf8_lossy(name))
+                }
                 Command::Delete { noreply, .. } => format!("delete {noreply}"),
                 command => format!("{command:?}"),
             }
@@ -92,6 +95,11 @@ fn lines_mean_what_they_mean_to_memcached() {
         ),
         ("incr a x noreply\r\n", ""),
         ("flush_all x\r\n", "CLIENT_ERROR invalid exptime argument"),
+        ("flush_namespace user\r\n", "namespace user false"),
+        ("flush_namespace user noreply\r\n", "namespace user true"),
+        ("flush_namespace noreply\r\n", "namespace noreply false"),
+        ("flush_namespace\r\n", BAD),
+        ("flush_namespace \r\n", BAD),
         ("bogus\r\n", "ERROR"),
         ("GET a\r\n", "ERROR"),
         ("watch foo\r\n", "ERROR"),
@@ -107,7 +115,11 @@ fn keys_have_at_most_250_bytes() {
         step(&format!("get {longest}\r\n")),
         format!("get false {longest}")
     );
-    for line in [format!("get {longer}\r\n"), format!("delete {longer}\r\n")] {
+    for line in [
+        format!("get {longer}\r\n"),
+        format!("delete {longer}\r\n"),
+        format!("flush_namespace {longer}\r\n"),
+    ] {
         assert_eq!(step(&line), BAD);
     }
     assert_eq!(
