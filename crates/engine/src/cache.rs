@@ -268,6 +268,15 @@ impl Cache {
         }
     }
 
+    /// Puts huge pages under what an image has come to use; memory that is no file has them from
+    /// the start. For a background thread, now and then: it may take milliseconds per 2 MiB, and
+    /// workers go on meanwhile.
+    pub fn collapse_used(&self) {
+        if self.image_state != ImageState::None && self.pages() == Pages::Transparent {
+            self.partitions.iter().for_each(Partition::collapse_used);
+        }
+    }
+
     /// Whether batches prefetch: for benchmarks.
     pub fn set_prefetch(&self, on: bool) {
         self.prefetch_on.store(on, Ordering::Relaxed);

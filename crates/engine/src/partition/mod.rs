@@ -12,8 +12,8 @@ mod geometry;
 
 use std::io;
 
-use micanite_memory::Region;
 use micanite_memory::sync::{AtomicU64, Ordering};
+use micanite_memory::{HUGE_PAGE_BYTES, Region};
 use micanite_wire::hash::{Buckets, KeyHash};
 
 pub(crate) use fields::{Field, LogField};
@@ -45,6 +45,8 @@ pub(crate) struct Partition {
     pub read_retries: AtomicU64,
     /// Who may read and write.
     pub route: RouteWord,
+    /// Bytes at the begin and at the end of the region that huge pages have been put under.
+    collapsed_bytes: [AtomicU64; 2],
     /// Requests that readers could not note in the items themselves.
     pub samples: Samples,
 }
@@ -106,6 +108,7 @@ impl Partition {
                 access: Access::Crcw,
                 owner: 0,
             }),
+            collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
             samples: Samples::new(),
         }
     }
@@ -260,6 +263,37 @@ impl Partition {
             slot: bucket.slot_word(slot),
             entry: entry.0,
             spare: None,
+        }
+    }
+
+    /// Puts huge pages under what has come into use since the last call: items from the begin of
+    /// the region on, the index from its end.
+    pub fn collapse_used(&self) {
+        let used_words = if self.is_store() {
+            self.layout.data_first() as u64 + self.get(Field::UnitsLive)
+        } else {
+            let main = self.log(Which::Main);
+            let lapped = main.get(LogField::LapStart) > 1;
+            let units = if lapped { u64::MAX } else { main.lap_units() };
+            main.get(LogField::First).saturating_add(units)
+        };
+        let data_end = self.get(Field::DataEnd);
+        let region_bytes = self.region.words() * 8;
+        let data_bytes = used_words.min(data_end) as usize * 8;
+        let index_bytes = (self.layout.region_words - data_end) as usize * 8;
+        let [data, index] = &self.collapsed_bytes;
+        for (done, bytes) in [(data, data_bytes), (index, index_bytes)] {
+            let before = done.load(Ordering::Relaxed) as usize;
+            let whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+            if whole > before {
+                let first = if std::ptr::eq(done, data) {
+                    before
+                } else {
+                    region_bytes - whole
+                };
+                self.region.collapse(first, whole - before);
+                done.store(whole as u64, Ordering::Relaxed);
+            }
         }
     }
 

@@ -1,17 +1,21 @@
-//! The threads beside the main one: the workers.
+//! The threads beside the main one: the workers, and one that puts huge pages under an image.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, park_timeout};
+use std::time::Duration;
 
 use micanite_net::{Stream, Waker};
 
 use crate::clock::Clock;
 use crate::cores;
 use crate::log::log;
-use crate::shared::Shared;
+use crate::shared::{Ending, Shared};
 use crate::worker::Worker;
+
+/// How often the image is looked at for pages that have come into use.
+const PAGES_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The running threads.
 #[derive(Debug)]
@@ -21,6 +25,7 @@ pub(super) struct Threads {
     /// The CPU of each worker; empty when they are not pinned.
     pub cpus: Vec<usize>,
     workers: Vec<JoinHandle<()>>,
+    pages: Option<JoinHandle<()>>,
 }
 
 impl Threads {
@@ -41,10 +46,16 @@ impl Threads {
             let thread = Builder::new().name(format!("worker-{number}"));
             workers.push(thread.spawn(move || work(worker, number, cpu))?);
         }
+        let pages = shared.settings.image.is_some().then(|| {
+            let shared = Arc::clone(shared);
+            let thread = Builder::new().name("pages".into());
+            thread.spawn(move || put_pages(&shared))
+        });
         Ok(Self {
             links,
             cpus,
             workers,
+            pages: pages.transpose()?,
         })
     }
 
@@ -60,6 +71,10 @@ impl Threads {
             // A panic ends the process before this.
             let _ = worker.join();
         }
+        if let Some(pages) = self.pages {
+            pages.thread().unpark();
+            let _ = pages.join();
+        }
     }
 }
 
@@ -71,5 +86,12 @@ fn work(worker: Worker, number: usize, cpu: Option<usize>) {
     }
     if let Err(error) = worker.run() {
         log!("worker {number} cannot go on: {error}");
+    }
+}
+
+fn put_pages(shared: &Shared) {
+    while shared.ending() == Ending::Not {
+        shared.cache.collapse_used();
+        park_timeout(PAGES_INTERVAL);
     }
 }
