@@ -80,6 +80,7 @@ fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("expired_bytes", engine.early_bytes);
     lines.stat("expiry_lag_seconds", engine.expiry_lag_s);
     lines.stat("items_promoted", engine.promoted - before.promoted);
+    lines.stat("out_of_memory", engine.out_of_memory - before.out_of_memory);
     lines.stat("ghosts_met", engine.ghosts_met - before.ghosts_met);
     lines.stat("pages", pages(shared.cache.pages()));
 }

@@ -1,5 +1,7 @@
 //! `stats settings`: the settings by memcached's names where they mean the same, then ours.
 
+use micanite_engine::Semantics;
+
 use super::Lines;
 use crate::session::Output;
 use crate::shared::Shared;
@@ -14,7 +16,8 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
     lines.stat("udpport", 0);
     lines.stat("inter", settings.listen.words.join(","));
     lines.stat("verbosity", shared.verbosity());
-    lines.stat("evictions", "on");
+    let evicts = settings.semantics == Semantics::Cache;
+    lines.stat("evictions", if evicts { "on" } else { "off" });
     match &settings.unix_socket {
         Some(path) => lines.stat("domain_socket", path.display()),
         None => lines.stat("domain_socket", "NULL"),
@@ -28,7 +31,21 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
     lines.stat("num_threads", settings.threads);
     lines.stat("item_size_max", settings.item_bytes_max);
     lines.stat("hash_algorithm", "xxh3");
-    lines.stat("eviction", settings.eviction.name());
+    lines.stat("semantics", settings.semantics.name());
+    lines.stat(
+        "eviction",
+        if evicts {
+            settings.eviction.name()
+        } else {
+            "none"
+        },
+    );
+    lines.stat("access", settings.access.name());
+    lines.stat("balance", settings.balance.name());
+    lines.stat(
+        "namespace_delimiter",
+        char::from(settings.namespace_delimiter),
+    );
     lines.stat("item_size_hint", settings.item_bytes_hint.unwrap_or(0));
     lines.stat("partitions", shared.cache.layout().partitions);
     lines.stat("value_buffer_bytes", settings.value_buffer_bytes);
