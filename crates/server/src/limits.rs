@@ -26,6 +26,8 @@ pub const VALUE_BUFFERS_MIN: usize = 4;
 pub const VALUE_BUFFER_STALL_MS_MAX: u64 = 10_000;
 /// A worker waits at most this long for events.
 pub const WAIT_MS_MAX: u16 = 100;
+/// Rounds in which a worker that was woken does not sleep: about 50 microseconds.
+pub const LINGER_ROUNDS: u32 = 64;
 /// A worker does its housekeeping not more often than this.
 pub const MAINTAIN_INTERVAL_MS: u64 = 10;
 /// Most workers.

@@ -17,7 +17,7 @@ use micanite_net::{Interest, Poller, Stream};
 
 use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
-use crate::limits::{MAINTAIN_INTERVAL_MS, VALUE_BUFFER_STALL_MS_MAX, WAIT_MS_MAX};
+use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, VALUE_BUFFER_STALL_MS_MAX, WAIT_MS_MAX};
 use crate::log::log;
 use crate::session::Context;
 use crate::shared::{Ending, Shared};
@@ -43,6 +43,8 @@ pub struct Worker {
     waiting: VecDeque<Token>,
     buffers: Buffers,
     maintained_ms: u64,
+    /// Rounds until this worker may sleep: whoever has asked it for something soon asks again.
+    lingering: u32,
     /// Whether there are other workers.
     has_colleagues: bool,
 }
@@ -80,6 +82,7 @@ impl Worker {
             waiting: VecDeque::with_capacity(connections_max),
             buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
             maintained_ms: 0,
+            lingering: 0,
             has_colleagues: shared.settings.threads > 1,
             shared,
         })
@@ -117,6 +120,11 @@ impl Worker {
         if busy || !self.has_colleagues {
             return self.poller.wait(if busy { 0 } else { WAIT_MS_MAX });
         }
+        if self.lingering > 0 {
+            self.lingering -= 1;
+            self.engine.serve();
+            return self.poller.wait(0);
+        }
         let asleep = self.engine.fall_asleep();
         let count = self.poller.wait(if asleep { WAIT_MS_MAX } else { 0 });
         self.engine.wake_up();
@@ -134,6 +142,7 @@ impl Worker {
                 if event.token == WAKER {
                     self.shared.wakers[self.number].take();
                     woken = true;
+                    self.lingering = LINGER_ROUNDS;
                 } else {
                     self.on_event(Token::from_u64(event.token), event.broken, now_ms);
                 }
