@@ -141,7 +141,7 @@ impl Cache {
     }
 
     /// A cache of partitions of any size and offset width, for tests of the edges.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn with_partitions(
         layout: crate::partition::PartitionLayout,
         config: &Config,
@@ -159,13 +159,6 @@ impl Cache {
             sizes,
             config,
         ))
-    }
-
-    /// Units of the largest free block and of all, in the first partition of a store, for tests.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn heap_units(&self) -> (usize, usize) {
-        let heap = self.partitions[0].heap();
-        (heap.units_largest(), heap.units_free())
     }
 
     /// Entries in main buckets and in spare ones, for tests.
@@ -186,7 +179,7 @@ impl Cache {
     }
 
     /// Counts the items that the index leads to, for tests.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
     pub(crate) fn items_in_index(&self) -> u64 {
         let in_partition = |partition: &Partition| {
             let buckets = (0..partition.buckets())

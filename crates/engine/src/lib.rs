@@ -55,6 +55,8 @@ mod config;
 mod delegate;
 mod error;
 mod eviction;
+#[cfg(all(any(test, feature = "fuzz"), not(loom)))]
+pub mod fuzz;
 mod heap;
 mod image;
 mod index;
@@ -72,7 +74,7 @@ mod samples;
 mod scan;
 mod simple;
 mod stats;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzz"))]
 mod tests;
 mod worker;
 mod writer;

@@ -190,6 +190,15 @@ impl Cache {
                 let writer = M::writer(partition, now_s);
                 return writer.get((index, request), cas, sink);
             }
+            Operation::GetAndTouch { expiry, cas } if expiry.has_passed(now_s) => {
+                // The value is still returned, for the last time.
+                let writer = M::writer(partition, now_s);
+                let had_room = writer.get((index, request), cas, sink);
+                if had_room {
+                    writer.delete(request);
+                }
+                return had_room;
+            }
             Operation::GetAndTouch { expiry, cas } => {
                 let touch = || M::writer(partition, now_s).touch(request, expiry);
                 match until_not_busy(touch) {

@@ -1,17 +1,21 @@
-//! Tests of the engine as a whole.
+//! Tests of the engine as a whole. The model is also what the fuzz target runs against.
 
-#[cfg(not(loom))]
+#[cfg(all(test, not(loom)))]
 mod behaviour;
-#[cfg(not(any(loom, miri)))]
+#[cfg(all(test, not(any(loom, miri))))]
 mod expiry;
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 mod loom_models;
 #[cfg(not(loom))]
-mod model;
-#[cfg(not(any(loom, miri)))]
+pub(crate) mod model;
+#[cfg(all(test, not(any(loom, miri))))]
 mod modes;
-#[cfg(not(any(loom, miri)))]
+#[cfg(all(test, not(any(loom, miri))))]
 mod namespaces;
-#[cfg(not(any(loom, miri)))]
+#[cfg(all(test, not(any(loom, miri))))]
 mod stress;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the fuzz target needs a part of it")
+)]
 mod support;

@@ -1,0 +1,247 @@
+//! Batches of requests, and the workers that execute them: one at a time, and another one where
+//! the first is told that a partition is not its own.
+
+use std::sync::Arc;
+
+use super::Key;
+use crate::tests::support::{Geometry, Reply};
+use crate::*;
+
+/// One request, owned.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub key: usize,
+    pub wish: Wish,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Wish {
+    Get {
+        cas: bool,
+    },
+    GetAndTouch {
+        expiry: Expiry,
+    },
+    Store {
+        condition: Condition,
+        value: Vec<u8>,
+        flags: u32,
+        expiry: Expiry,
+    },
+    Concatenate {
+        before: bool,
+        more: Vec<u8>,
+    },
+    Arithmetic {
+        up: bool,
+        delta: u64,
+    },
+    Touch {
+        expiry: Expiry,
+    },
+    Delete,
+}
+
+impl Wish {
+    fn operation(&self) -> Operation<'_> {
+        match *self {
+            Self::Get { cas } => Operation::Get { cas },
+            Self::GetAndTouch { expiry } => Operation::GetAndTouch { expiry, cas: true },
+            Self::Store {
+                condition,
+                ref value,
+                flags,
+                expiry,
+            } => Operation::Store {
+                condition,
+                value,
+                flags,
+                expiry,
+            },
+            Self::Concatenate {
+                before: true,
+                ref more,
+            } => Operation::Prepend { value: more },
+            Self::Concatenate { ref more, .. } => Operation::Append { value: more },
+            Self::Arithmetic { up: true, delta } => Operation::Increment { delta },
+            Self::Arithmetic { delta, .. } => Operation::Decrement { delta },
+            Self::Touch { expiry } => Operation::Touch { expiry },
+            Self::Delete => Operation::Delete,
+        }
+    }
+}
+
+/// The replies of a batch, in the order in which its requests took effect.
+pub(super) struct Executed {
+    pub in_order: Vec<(usize, Reply)>,
+    pub elsewhere: u64,
+}
+
+/// The handles of all workers, used by one thread.
+pub(super) struct Workers {
+    cache: Arc<Cache>,
+    handles: Vec<Worker>,
+    /// Whose turn it is.
+    turn: usize,
+    pub now_s: u32,
+    /// Values that the sink of the next batch has room for.
+    pub room_values: usize,
+}
+
+impl Workers {
+    pub fn new(geometry: &Geometry) -> Self {
+        let cache = geometry.cache();
+        let handle = |number| cache.worker(number).unwrap();
+        Self {
+            handles: (0..geometry.workers).map(handle).collect(),
+            cache,
+            turn: 0,
+            now_s: 1000,
+            room_values: usize::MAX,
+        }
+    }
+
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    pub fn turn(&mut self) -> &mut Worker {
+        &mut self.handles[self.turn]
+    }
+
+    /// Now it is the next worker's turn.
+    pub fn swap(&mut self) {
+        self.turn = (self.turn + 1) % self.handles.len();
+    }
+
+    pub fn maintain(&mut self) {
+        let now_s = self.now_s;
+        self.turn().maintain(now_s);
+    }
+
+    /// Another mode, another owner, for one of the partitions.
+    pub fn change_route(&mut self, drawn: usize) {
+        let access = [Access::Erew, Access::Crew, Access::Crcw][drawn % 3];
+        let owner = drawn / 3 % self.handles.len();
+        let partition = drawn / 16 % self.cache.layout().partitions;
+        self.cache
+            .set_route(partition, Route { access, owner })
+            .unwrap();
+    }
+
+    /// Executes a batch, to the end: what a full sink or another owner stopped is repeated.
+    pub fn execute(&mut self, keys: &[Key], batch: &[Ask]) -> Executed {
+        let mut in_order = Vec::with_capacity(batch.len());
+        let mut left: Vec<usize> = (0..batch.len()).collect();
+        let mut elsewhere = Vec::new();
+        while !left.is_empty() {
+            let replies = self.execute_once(keys, batch, &left);
+            for (reply, at) in replies.into_iter().zip(left.iter().copied()) {
+                if reply.outcome == Some(Outcome::NotOwner) {
+                    self.check_not_owner(keys[batch[at].key].hash, &batch[at].wish);
+                    elsewhere.push(at);
+                } else {
+                    in_order.push((at, reply));
+                }
+            }
+            let taken = in_order.len() + elsewhere.len();
+            left.drain(..left.len() - (batch.len() - taken));
+        }
+        let repeated = elsewhere.len() as u64;
+        if repeated > 0 {
+            self.swap();
+            let replies = self.execute_once(keys, batch, &elsewhere);
+            assert_eq!(replies.len(), elsewhere.len());
+            in_order.extend(elsewhere.into_iter().zip(replies));
+        }
+        Executed {
+            in_order,
+            elsewhere: repeated,
+        }
+    }
+
+    fn execute_once(&mut self, keys: &[Key], batch: &[Ask], which: &[usize]) -> Vec<Reply> {
+        let request = |at: &usize| {
+            let ask = &batch[*at];
+            let key = &keys[ask.key];
+            Request {
+                hash: key.hash,
+                key: &key.name,
+                operation: ask.wish.operation(),
+            }
+        };
+        let requests: Vec<_> = which.iter().map(request).collect();
+        let room_values = std::mem::replace(&mut self.room_values, usize::MAX);
+        let mut sink = Sink {
+            replies: Vec::with_capacity(which.len()),
+            room_values,
+        };
+        let now_s = self.now_s;
+        let executed = self.turn().execute(&requests, now_s, &mut sink);
+        assert_eq!(executed, sink.replies.len(), "replies of a batch");
+        let full = executed < which.len();
+        assert!(!full || sink.room_values == 0, "a batch ended with room");
+        sink.replies
+    }
+
+    /// `NotOwner` is right only where the route says so.
+    fn check_not_owner(&self, hash: KeyHash, wish: &Wish) {
+        let route = self.cache.route(self.cache.partition_of(hash)).unwrap();
+        let may = match route.access {
+            Access::Erew => route.owner == self.turn,
+            Access::Crew => route.owner == self.turn || matches!(wish, Wish::Get { cas: false }),
+            Access::Crcw => true,
+        };
+        assert!(!may, "worker {} refused in {route:?}", self.turn);
+    }
+}
+
+impl std::fmt::Display for Workers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let routes = (0..).map_while(|partition| self.cache.route(partition));
+        let routes: Vec<_> = routes.collect();
+        write!(
+            formatter,
+            "worker {}, {routes:?}\n{:?}",
+            self.turn,
+            self.cache.stats()
+        )
+    }
+}
+
+/// Keeps replies; has room for so many values only.
+struct Sink {
+    replies: Vec<Reply>,
+    room_values: usize,
+}
+
+impl ReplySink for Sink {
+    fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        assert_eq!(index, self.replies.len());
+        self.room_values = self.room_values.checked_sub(1)?;
+        self.replies.push(Reply {
+            outcome: None,
+            value: vec![0; meta.value_bytes],
+            flags: meta.flags,
+            cas: meta.cas,
+        });
+        self.replies.last_mut().map(|reply| &mut reply.value[..])
+    }
+
+    fn rollback(&mut self, index: usize) {
+        assert_eq!(index + 1, self.replies.len());
+        self.replies.pop();
+        self.room_values += 1;
+    }
+
+    fn finish(&mut self, index: usize, outcome: Outcome) {
+        assert_eq!(
+            index + usize::from(outcome == Outcome::Hit),
+            self.replies.len()
+        );
+        if outcome != Outcome::Hit {
+            self.replies.push(Reply::default());
+        }
+        self.replies[index].outcome = Some(outcome);
+    }
+}

@@ -1,0 +1,26 @@
+//! What the model has found wrong, as short as can be.
+
+use super::*;
+
+fn set(model: &mut Model, key: usize, value_bytes: usize) {
+    let store = Wish::Store {
+        condition: Condition::Always,
+        value: vec![b'v'; value_bytes],
+        flags: 0,
+        expiry: Expiry::NEVER,
+    };
+    model.ask(key, store);
+}
+
+#[test]
+fn a_get_and_touch_with_a_past_expiry_answered_that_there_was_no_item() {
+    for geometry in [cache_geometry(0, 0), store_geometry(0, 1)] {
+        let mut model = Model::new(&geometry, 1);
+        set(&mut model, 0, 10);
+        let expiry = Expiry::PAST;
+        model.ask(0, Wish::GetAndTouch { expiry });
+        assert_eq!(model.tally().hits, 1);
+        model.ask(0, Wish::Get { cas: false });
+        assert_eq!(model.tally().hits, 1);
+    }
+}

@@ -1,0 +1,167 @@
+//! Long runs: the same steps from a seeded generator, ten million operations unless
+//! `MICANITE_MODEL_OPERATIONS` says another number (`make soak`: a thousand million).
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// The tests of this file, which share the operations.
+const RUNS: u64 = (CACHE_SHAPES + STORE_SHAPES) as u64;
+/// Operations of one engine.
+const ROUND_OPERATIONS: u64 = 50_000;
+/// Steps between audits.
+const AUDIT_STEPS: u64 = 2000;
+const KEYS_MAX: u64 = 200;
+const REPORT_EVERY: Duration = Duration::from_secs(30);
+
+/// How many operations, and whether somebody waits for so many that progress is worth telling.
+fn operations() -> (u64, bool) {
+    let asked = std::env::var("MICANITE_MODEL_OPERATIONS");
+    let all: u64 = asked
+        .as_ref()
+        .map_or(10_000_000, |text| text.parse().unwrap());
+    (all.div_ceil(RUNS), asked.is_ok())
+}
+
+/// Says which round failed.
+struct Round<'a> {
+    name: &'a str,
+    seed: u64,
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("model: {}, round {}", self.name, self.seed);
+        }
+    }
+}
+
+fn next(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+}
+
+/// One engine from its start to its end.
+fn run_round(geometry: &Geometry, seed: u64) -> (Tally, Stats) {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let keys = 1 + next(&mut random) % KEYS_MAX;
+    let mut model = Model::new(geometry, keys as usize);
+    for step in 1.. {
+        model.step(next(&mut random));
+        if step % AUDIT_STEPS == 0 {
+            model.audit();
+        }
+        if model.tally().operations >= ROUND_OPERATIONS {
+            break;
+        }
+    }
+    let stats = model.stats();
+    model.clear();
+    (model.tally(), stats)
+}
+
+/// Rounds until the operations are done; returns the sums of what they saw.
+fn run(name: &str, geometry: impl Fn(usize) -> Geometry) -> (Tally, Stats) {
+    let (operations, tell) = operations();
+    let started = Instant::now();
+    let mut told = started;
+    let (mut tallies, mut all) = (Tally::default(), Stats::default());
+    for seed in 0.. {
+        let round = Round { name, seed };
+        let (tally, stats) = run_round(&geometry(seed as usize), seed);
+        drop(round);
+        tallies.operations += tally.operations;
+        tallies.refused += tally.refused;
+        tallies.lost += tally.lost;
+        tallies.hits += tally.hits;
+        tallies.elsewhere += tally.elsewhere;
+        all.evicted_log += stats.evicted_log;
+        all.evicted_bucket += stats.evicted_bucket;
+        all.buckets_split += stats.buckets_split;
+        all.ghosts_met += stats.ghosts_met;
+        let done = tallies.operations >= operations;
+        if tell && (done || told.elapsed() >= REPORT_EVERY) {
+            told = Instant::now();
+            let seconds = started.elapsed().as_secs();
+            println!(
+                "model: {name}, {seconds} s: {} rounds, {tallies:?}",
+                seed + 1
+            );
+        }
+        if done {
+            break;
+        }
+    }
+    assert!(tallies.hits * 20 > tallies.operations, "{tallies:?}");
+    assert!(tallies.elsewhere > 0, "{tallies:?}");
+    (tallies, all)
+}
+
+#[test]
+fn long_run_of_a_cache_with_room() {
+    run("cache with room", |drawn| cache_geometry(0, drawn));
+}
+
+#[test]
+fn long_run_of_a_cache_too_small() {
+    let (tally, stats) = run("cache too small", |drawn| cache_geometry(1, drawn));
+    assert!(tally.lost > 0 && stats.evicted_log > 0 && stats.evicted_bucket > 0);
+    assert!(stats.ghosts_met > 0);
+}
+
+#[test]
+fn long_run_of_a_cache_with_items_of_half_a_log() {
+    let (tally, _) = run("cache with items of half a log", |drawn| {
+        cache_geometry(2, drawn)
+    });
+    assert!(tally.lost > 0);
+}
+
+#[test]
+fn long_run_of_a_cache_with_offsets_that_repeat() {
+    let (tally, _) = run("cache with offsets that repeat", |drawn| {
+        cache_geometry(3, drawn)
+    });
+    assert!(tally.lost > 0);
+}
+
+#[test]
+fn long_run_of_a_cache_that_grows_its_index() {
+    let (_, stats) = run("cache that grows its index", |drawn| {
+        cache_geometry(4, drawn)
+    });
+    assert!(stats.buckets_split > 0);
+}
+
+#[test]
+fn long_run_of_a_store_with_room() {
+    let (tally, _) = run("store with room", |drawn| store_geometry(0, drawn));
+    assert_eq!(tally.refused, 0);
+}
+
+#[test]
+fn long_run_of_a_store_with_too_little_space() {
+    let (tally, _) = run("store with too little space", |drawn| {
+        store_geometry(1, drawn)
+    });
+    assert!(tally.refused > 0);
+}
+
+#[test]
+fn long_run_of_a_store_with_too_few_entries() {
+    let (tally, _) = run("store with too few entries", |drawn| {
+        store_geometry(2, drawn)
+    });
+    assert!(tally.refused > 0);
+}
+
+#[test]
+fn long_run_of_a_store_that_grows_its_index() {
+    let (_, stats) = run("store that grows its index", |drawn| {
+        store_geometry(3, drawn)
+    });
+    assert!(stats.buckets_split > 0);
+}

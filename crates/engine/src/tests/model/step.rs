@@ -1,0 +1,128 @@
+//! A step from a word: every word means something, so that any bytes are a run.
+
+use super::{Model, Wish};
+use crate::limits::NAMESPACES_MAX;
+use crate::*;
+
+/// The namespaces that keys are in.
+pub(super) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
+/// Namespaces without keys, which only fill the table of those invalidated. With these and the
+/// others there may be one too many.
+const EMPTY_NAMESPACES: usize = NAMESPACES_MAX;
+
+/// The parts of a word.
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+impl Word {
+    /// What to do.
+    fn kind(self) -> u8 {
+        self.0 as u8
+    }
+
+    fn key(self) -> usize {
+        usize::from((self.0 >> 8) as u16)
+    }
+
+    fn size(self) -> usize {
+        usize::from((self.0 >> 24) as u16)
+    }
+
+    /// Most items do not expire, some have expired when they are stored.
+    fn expiry(self, now_s: u32) -> Expiry {
+        match (self.0 >> 40) as u8 {
+            0..200 => Expiry::NEVER,
+            200..204 => Expiry::PAST,
+            drawn => Expiry(now_s + 1 + u32::from(drawn) % 20),
+        }
+    }
+
+    fn extra(self) -> usize {
+        usize::from((self.0 >> 48) as u16)
+    }
+}
+
+impl Model {
+    /// Does what a word says.
+    pub fn step(&mut self, word: u64) {
+        let word = Word(word);
+        match word.kind() {
+            0..222 => self.ask_for(word),
+            kind => {
+                self.execute();
+                match kind {
+                    222..228 => self.pass_time(word.extra() as u32 % 3),
+                    228..234 => self.workers.swap(),
+                    234..240 => self.workers.change_route(word.extra()),
+                    240..248 => self.batch_requests = 1 + word.extra() % 32,
+                    248..252 => self.workers.maintain(),
+                    252..255 => self.workers.room_values = word.extra() % 4,
+                    255 => self.step_seldom(word),
+                    _ => unreachable!("requests are above"),
+                }
+            }
+        }
+    }
+
+    fn ask_for(&mut self, word: Word) {
+        let key = word.key() % self.keys.len();
+        let expiry = word.expiry(self.workers.now_s);
+        let extra = word.extra();
+        let wish = match word.kind() {
+            0..80 => Wish::Get {
+                cas: extra.is_multiple_of(4),
+            },
+            80..88 => Wish::GetAndTouch { expiry },
+            88..168 => {
+                let max = match extra / 16 % 4 {
+                    0 => self.value_bytes_max.min(20),
+                    _ => self.value_bytes_max,
+                };
+                let condition = match extra % 16 {
+                    0..10 => Condition::Always,
+                    10..12 => Condition::Absent,
+                    12..14 => Condition::Present,
+                    _ => Condition::Unchanged(
+                        self.keys[key].given.last().copied().unwrap_or(u64::MAX),
+                    ),
+                };
+                Wish::Store {
+                    condition,
+                    value: self.value(word.size() % (max + 2), (extra / 64).is_multiple_of(8)),
+                    flags: [0, extra as u32][extra / 512 % 2],
+                    expiry,
+                }
+            }
+            168..184 => Wish::Concatenate {
+                before: extra % 2 == 1,
+                more: self.value(word.size() % 24, false),
+            },
+            184..200 => Wish::Arithmetic {
+                up: extra % 2 == 1,
+                delta: match extra / 2 % 8 {
+                    0 => u64::MAX - extra as u64,
+                    _ => word.size() as u64 % 200,
+                },
+            },
+            200..210 => Wish::Touch { expiry },
+            _ => Wish::Delete,
+        };
+        self.ask(key, wish);
+    }
+
+    /// What ends much at once.
+    fn step_seldom(&mut self, word: Word) {
+        match word.size() as u8 {
+            0..4 => self.flush(0),
+            4..8 => self.flush(1 + word.extra() as u32 % 4),
+            8..64 => self.invalidate(NAMESPACES[word.extra() % NAMESPACES.len()]),
+            64..128 => {
+                // Filled with these, the table refuses: with several partitions, some of them.
+                if self.workers.cache().layout().partitions == 1 {
+                    self.invalidate(&format!("empty-{}", word.extra() % EMPTY_NAMESPACES));
+                }
+            }
+            _ => self.audit(),
+        }
+    }
+}
