@@ -100,12 +100,12 @@ impl Worker {
         assert!(batch.len() <= BATCH_REQUESTS_MAX);
         self.flush_if_due(now_s);
         let cache = &*self.cache;
+        cache.epochs.enter(self.number);
+        cache.mailboxes.serve(self.number);
         let mut hints = [Hint::default(); BATCH_REQUESTS_MAX];
         if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
             cache.prefetch(batch, &mut hints);
         }
-        cache.epochs.enter(self.number);
-        cache.mailboxes.serve(self.number);
         let mut executed = 0;
         while let Some(request) = batch.get(executed) {
             let partition = cache.partition(request.hash);
@@ -126,6 +126,8 @@ impl Worker {
                 Permission::Elsewhere { owner } => self.delegate(owner, numbered, now_s, sink),
                 Permission::Wait => {
                     self.wait(partition);
+                    // Another owner may have written meanwhile.
+                    hints = [Hint::default(); BATCH_REQUESTS_MAX];
                     continue;
                 }
             };

@@ -45,12 +45,9 @@ impl KeyHash {
         let first = ((field as u128 * buckets.first as u128) >> BUCKET_BITS) as u64;
         let mask = (2 << buckets.level) - 1;
         let bucket = first + buckets.first * (field & mask);
-        let before = first + buckets.first * (field & (mask >> 1));
-        (if bucket < buckets.count {
-            bucket
-        } else {
-            before
-        }) as usize
+        // One bit less where that bucket is not there yet: half of the time, so not by a branch.
+        let absent = (bucket >= buckets.count) as u32;
+        (first + buckets.first * (field & (mask >> absent))) as usize
     }
 
     /// The tag, never zero (MICA 4.3.2: zero means an empty entry, so zero becomes one).

@@ -57,10 +57,35 @@ pub(crate) struct Partition {
 pub(crate) struct Hint {
     /// The word of the first entry with the tag; 0 = there was none.
     pub slot: usize,
-    /// The entry.
+    /// The entry; 0 = it led nowhere.
     pub entry: u64,
-    /// The spare bucket to look at later.
-    pub spare: Option<u64>,
+    /// Where its item was.
+    pub position: usize,
+    /// The tails of the logs at that time.
+    pub tails: u64,
+}
+
+impl Hint {
+    /// A spare bucket has to be looked at: its number, in a hint without an entry.
+    #[inline]
+    const fn chained(number: u64) -> Self {
+        Self {
+            slot: 0,
+            entry: 0,
+            position: number as usize + 1,
+            tails: 0,
+        }
+    }
+
+    /// The spare bucket to look at.
+    #[inline]
+    pub const fn spare(&self) -> Option<u64> {
+        if self.slot == 0 && self.position != 0 {
+            Some(self.position as u64 - 1)
+        } else {
+            None
+        }
+    }
 }
 
 /// Where an item is.
@@ -243,26 +268,28 @@ impl Partition {
         let entries = bucket.entries();
         let matches = crate::index::entry::match_tags(&entries, hash.tag());
         if matches == 0 {
-            let spare = bucket.next_spare().filter(|_| !bucket.is_being_written());
-            if let Some(number) = spare {
-                self.region.prefetch(self.layout.spare_bucket_word(number));
-            }
-            return Hint {
-                spare,
-                ..Hint::default()
+            return match bucket.next_spare().filter(|_| !bucket.is_being_written()) {
+                Some(number) => {
+                    let word = self.layout.spare_bucket_word(number);
+                    self.region.prefetch(word);
+                    Hint::chained(number)
+                }
+                None => Hint::default(),
             };
         }
         let slot = matches.trailing_zeros() as usize;
         let entry = Entry(entries[slot]);
-        let place = self.place(entry);
-        if let Some(place) = place {
-            self.region.prefetch(place.position);
-            self.region.prefetch(place.position + BUCKET_WORDS / 2);
-        }
+        let tails = self.tails();
+        let Some(place) = self.place(entry) else {
+            return Hint::default();
+        };
+        self.region.prefetch(place.position);
+        self.region.prefetch(place.position + BUCKET_WORDS / 2);
         Hint {
             slot: bucket.slot_word(slot),
             entry: entry.0,
-            spare: None,
+            position: place.position,
+            tails,
         }
     }
 

@@ -6,7 +6,7 @@ use micanite_wire::hash::KeyHash;
 use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::log::Which;
-use crate::partition::{Field, Hint, LogField};
+use crate::partition::{Field, Hint, LogField, Place};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
@@ -26,14 +26,30 @@ impl Writer<'_> {
     }
 
     /// The item of a key whose entry was seen a moment ago, if it is still there, is the key's and
-    /// has nothing about it that needs a closer look.
+    /// has nothing about it that needs a closer look. The hint is of this batch, and since it
+    /// began nobody wrote but its owner, or those who hold the lock.
     #[inline(always)]
     pub fn find_hinted(&self, hint: &Hint, key: &[u8]) -> Option<Found> {
         let p = self.partition;
         if hint.entry == 0 || p.word(hint.slot).load(Relaxed) != hint.entry {
             return None;
         }
-        let place = p.place(Entry(hint.entry))?;
+        let entry = Entry(hint.entry);
+        let place = if self.shared || hint.tails != p.tails() {
+            p.place(entry)?
+        } else {
+            // No tail has moved, so no head has, and the item is where it was.
+            let log = Which::of(entry.log());
+            let offset = match p.is_store() {
+                true => hint.position as u64,
+                false => p.log(log).offset(entry)?,
+            };
+            Place {
+                log,
+                offset,
+                position: hint.position,
+            }
+        };
         let header = p.header(place.position);
         let same = header.key_bytes() == key.len()
             && !header.is_busy()

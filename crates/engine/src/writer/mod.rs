@@ -235,6 +235,9 @@ impl<'a> Writer<'a> {
         }
         let dead = if early {
             p.add(Field::UnitsLeftEarly, header.units());
+            if place.log == Which::Main {
+                p.add(Field::UnitsLeftEarlyInMain, header.units());
+            }
             header.with_dead().with_left_early()
         } else {
             header.with_dead()
