@@ -32,6 +32,9 @@ impl Writer<'_> {
         if header.is_dead() || header.is_busy() {
             if header.left_early() {
                 p.add(Field::UnitsLeftEarly, header.units().wrapping_neg());
+                if which == Which::Main {
+                    p.add(Field::UnitsLeftEarlyInMain, header.units().wrapping_neg());
+                }
             }
         } else if log.is_live(offset) {
             let found = self.found_at(0, place);
@@ -171,17 +174,18 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// Passes the heads over items that left early, moving the living, until such items hold
-    /// little of the memory again: bounded work, for upkeep.
+    /// Passes the head of main over items that left early, moving the living, until such items
+    /// hold little of the memory again: bounded work, for upkeep. (Those in the small log, a tenth
+    /// of the memory, wait for its head.)
     pub fn clean(&self) {
         let p = self.partition;
         if p.is_store() {
             return;
         }
         let data_units = p.get(Field::DataEnd) - p.layout.data_first() as u64;
+        let log = p.log(Which::Main);
         let mut budget_units = CLEAN_UNITS;
-        while p.get(Field::UnitsLeftEarly) * 100 > data_units * EARLY_PERCENT_MAX {
-            let log = p.log(Which::Main);
+        while p.get(Field::UnitsLeftEarlyInMain) * 100 > data_units * EARLY_PERCENT_MAX {
             let offset = log.get(LogField::Head);
             if budget_units <= 0 || offset >= log.get(LogField::Tail) {
                 return;
@@ -205,6 +209,7 @@ impl Writer<'_> {
                 !found.expiry.has_passed(self.now_s) && !self.is_invalid(&found)
             };
             if living && self.requeue(&self.found_at(0, place)) {
+                self.scan_as_the_tail_advances();
                 continue;
             }
             if self.pass_head(Which::Main, &mut 0).is_err() {

@@ -24,3 +24,24 @@ fn a_get_and_touch_with_a_past_expiry_answered_that_there_was_no_item() {
         assert_eq!(model.tally().hits, 1);
     }
 }
+
+#[test]
+fn upkeep_copied_main_around_for_what_had_left_the_small_log() {
+    let main_tail = |model: &Model| {
+        let partition = &model.workers.cache().partitions[0];
+        let main = partition.log(crate::log::Which::Main);
+        main.get(crate::partition::LogField::Tail)
+    };
+    // The small log takes what comes first, main the rest.
+    let mut model = Model::new(&cache_geometry(1, 0), 24);
+    for key in 0..24 {
+        set(&mut model, key, 40);
+    }
+    for key in 0..10 {
+        model.ask(key, Wish::Delete);
+    }
+    assert!(model.stats().early_bytes * 100 > 6 * 1024 * 8);
+    let tail = main_tail(&model);
+    model.workers.maintain();
+    assert_eq!(main_tail(&model), tail);
+}
