@@ -258,6 +258,7 @@ impl Worker {
                 Permission::Share if turn => Share::writer(partition, now_s),
                 _ => continue,
             };
+            partition.measure_items();
             writer.take_samples();
             writer.sweep();
             writer.clean();

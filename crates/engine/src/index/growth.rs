@@ -20,6 +20,8 @@ const SPARES_LEFT_CACHE: u64 = 12;
 const SPARES_LEFT_STORE: u64 = 100;
 /// Buckets that are split at once when an insertion finds no spare one.
 const SPLITS_MAX: usize = 16;
+/// Splits after which the items are measured.
+const MEASURE_INTERVAL: u64 = 64;
 /// The items of a bucket are loaded this many splits ahead.
 const AHEAD: u64 = 8;
 
@@ -135,6 +137,9 @@ impl Writer<'_> {
         });
         if p.layout.spares(number + 1) > p.layout.spares(number) {
             p.free_spare(p.layout.spares(number));
+        }
+        if number % MEASURE_INTERVAL == 0 {
+            p.measure_items();
         }
         p.add(Field::BucketsSplit, 1);
         p.add(Field::Moves, 1);

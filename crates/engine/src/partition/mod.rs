@@ -47,6 +47,8 @@ pub(crate) struct Partition {
     pub route: RouteWord,
     /// Bytes at the begin and at the end of the region that huge pages have been put under.
     collapsed_bytes: [AtomicU64; 2],
+    /// Words that an item has on average: for prefetching.
+    item_words: AtomicU64,
     /// Requests that readers could not note in the items themselves.
     pub samples: Samples,
 }
@@ -134,6 +136,7 @@ impl Partition {
                 owner: 0,
             }),
             collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
+            item_words: AtomicU64::new(3),
             samples: Samples::new(),
         }
     }
@@ -261,6 +264,26 @@ impl Partition {
         Header(self.word(position).load(Ordering::Relaxed))
     }
 
+    /// Starts loading the lines of an item of the usual length: its first, its last, and the one
+    /// behind the first if it may have three. Every line that is not loaded ahead costs more
+    /// than all else that a request does; longer items are loaded ahead by the processor.
+    #[inline(always)]
+    fn prefetch_span(&self, position: usize) {
+        let last = self.item_words.load(Ordering::Relaxed) as usize - 1;
+        self.region.prefetch(position);
+        self.region.prefetch(position + last.min(2 * BUCKET_WORDS));
+        if last > BUCKET_WORDS {
+            self.region.prefetch(position + BUCKET_WORDS);
+        }
+    }
+
+    /// Takes note of how long items are.
+    pub fn measure_items(&self) {
+        let items = self.get(Field::ItemsLive).max(1);
+        let words = self.get(Field::UnitsLive) / items;
+        self.item_words.store(words.max(3), Ordering::Relaxed);
+    }
+
     /// Looks for the item of a key and starts loading it, or the next bucket of the chain if
     /// nothing in this one has the tag. `bucket` is loaded.
     #[inline(always)]
@@ -283,8 +306,7 @@ impl Partition {
         let Some(place) = self.place(entry) else {
             return Hint::default();
         };
-        self.region.prefetch(place.position);
-        self.region.prefetch(place.position + BUCKET_WORDS / 2);
+        self.prefetch_span(place.position);
         Hint {
             slot: bucket.slot_word(slot),
             entry: entry.0,
