@@ -112,13 +112,13 @@ impl Cache {
             let partition = self.partition(request.hash);
             let bucket = Bucket::at(&partition.region, hint.slot);
             *hint = partition.prefetch_item(bucket, request.hash);
-            chained |= u64::from(hint.spare.is_some()) << index;
+            chained |= u64::from(hint.spare().is_some()) << index;
         }
         while chained != 0 {
             let index = chained.trailing_zeros() as usize;
             chained &= chained - 1;
             let partition = self.partition(batch[index].hash);
-            if let Some(number) = hints[index].spare
+            if let Some(number) = hints[index].spare()
                 && number < partition.layout.spares(partition.buckets())
             {
                 let bucket = partition.spare_bucket(number);
