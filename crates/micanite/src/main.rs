@@ -1,16 +1,21 @@
-//! Micanite: a memcached-compatible cache on MICA's engine. The command line.
+//! Micanite: a memcached-compatible cache and store on MICA's engine. The command line.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use micanite_server::configuration::Options;
+use micanite_server::control::{ControlOptions, EXIT_CONTROL_USAGE, control};
 
 const SOURCES: &str = "\
 Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)
 or from the file that --config names (memory-limit = \"1g\"). The command line wins, then the
 environment, then the file.";
 
-/// A memcached-compatible in-memory cache.
+const CONTROL: &str = "\
+The server listens on a Unix socket that its own user alone can reach; it prints the path at start.
+Exit status: 0 done, 1 refused (the reason is on standard error), 2 usage.";
+
+/// A memcached-compatible in-memory cache and store.
 #[derive(Debug, Parser)]
 #[command(name = "micanite", version, max_term_width = 100)]
 struct CommandLine {
@@ -23,6 +28,9 @@ enum Command {
     /// Serve the memcached protocol.
     #[command(version, args_override_self = true, after_help = SOURCES)]
     Serve(Box<Options>),
+    /// Ask a running server for something, or change how it works.
+    #[command(version, after_help = CONTROL)]
+    Ctl(ControlOptions),
 }
 
 fn main() -> ExitCode {
@@ -30,13 +38,16 @@ fn main() -> ExitCode {
         Ok(CommandLine {
             command: Command::Serve(options),
         }) => micanite_server::serve(*options),
+        Ok(CommandLine {
+            command: Command::Ctl(options),
+        }) => control(options),
         Err(error) => {
             // Help and version come this way too. Where it cannot be printed, the status tells.
             let _ = error.print();
-            ExitCode::from(if error.use_stderr() {
-                micanite_server::EXIT_USAGE
-            } else {
-                0
+            ExitCode::from(match std::env::args().nth(1) {
+                _ if !error.use_stderr() => 0,
+                Some(word) if word == "ctl" => EXIT_CONTROL_USAGE,
+                _ => micanite_server::EXIT_USAGE,
             })
         }
     }

@@ -19,13 +19,16 @@
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
 //! connection is one `recv` and one `send`. A panic ends the process (see `Cargo.toml`).
 
+pub mod balance;
 pub mod clock;
 pub mod configuration;
 pub mod connection;
+pub mod control;
 mod cores;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod limits;
+pub mod loads;
 mod log;
 mod serve;
 pub mod session;

@@ -17,7 +17,7 @@ pub const SHORT_REPLY_BYTES_MAX: usize = 64;
 /// Room that a batch keeps for replies that are no values.
 pub const BATCH_REPLY_BYTES: usize = BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX;
 /// The longest reply to `stats`.
-pub const STATS_REPLY_BYTES_MAX: usize = 8 << 10;
+pub const STATS_REPLY_BYTES_MAX: usize = 16 << 10;
 /// Value buffers of a worker, at least.
 pub const VALUE_BUFFER_BYTES_MIN: usize = 16 << 20;
 /// Value buffers of a worker hold at least this many of the largest values.

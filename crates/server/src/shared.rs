@@ -4,10 +4,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use micanite_engine::{Cache, Stats};
+use micanite_engine::{Access, Cache, Route, RouteError, Stats};
 use micanite_net::Waker;
 
+use crate::balance::BalanceState;
 use crate::configuration::Settings;
+use crate::loads::Loads;
 use crate::stats::{Counter, Counters, Totals};
 
 /// See the module.
@@ -23,6 +25,10 @@ pub struct Shared {
     pub counters: Box<[Counters]>,
     /// Written by the acceptor alone.
     pub acceptor: AcceptorCounters,
+    /// Requests by worker and partition.
+    pub loads: Loads,
+    /// Whether partitions change by load.
+    pub balance: BalanceState,
     /// Wakes the main thread.
     pub main_waker: Waker,
     /// Wakes each worker.
@@ -118,6 +124,8 @@ impl Shared {
             cache.set_waker(move |worker| wakers[worker].wake());
         }
         Ok(Self {
+            loads: Loads::new(settings.threads, &cache),
+            balance: BalanceState::new(settings.balance),
             working: AtomicUsize::new(settings.threads),
             wakers,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
@@ -161,6 +169,17 @@ impl Shared {
             engine: self.cache.stats(),
         };
         *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = baseline;
+    }
+
+    /// Changes the route of a partition, from any thread that is not a worker.
+    ///
+    /// # Errors
+    /// There is no such partition or worker.
+    pub fn set_route(&self, partition: usize, route: Route) -> Result<(), RouteError> {
+        if route.access == Access::Erew {
+            self.loads.expect_exclusive();
+        }
+        self.cache.set_route(partition, route)
     }
 
     /// How much is logged, 0 to 3.

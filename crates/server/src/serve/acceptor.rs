@@ -16,6 +16,7 @@ use super::threads::Threads;
 use super::{Failure, listeners};
 use crate::log::log;
 use crate::shared::{Ending, Shared};
+use crate::worker::Post;
 
 const SIGNALS: u64 = u64::MAX;
 const WAKER: u64 = u64::MAX - 1;
@@ -114,7 +115,7 @@ impl Acceptor {
         }
     }
 
-    fn round(&mut self, links: &[Sender<Stream>]) {
+    fn round(&mut self, links: &[Sender<Post>]) {
         let watching = self.pausing || self.shared.ending() != Ending::Not;
         let wait_ms = if watching { WATCH_MS } else { IDLE_MS };
         let count = match self.poller.wait(wait_ms) {
@@ -140,7 +141,7 @@ impl Acceptor {
         }
     }
 
-    fn accept(&mut self, listener: usize, links: &[Sender<Stream>]) {
+    fn accept(&mut self, listener: usize, links: &[Sender<Post>]) {
         for _ in 0..BURST_MAX {
             if self.is_full() && self.are_behind() {
                 // Some of those that count may have left again: let the workers look at them.
@@ -189,7 +190,7 @@ impl Acceptor {
     }
 
     /// Gives a connection to the worker that has fewest, or refuses it.
-    fn hand_over(&mut self, mut stream: Stream, links: &[Sender<Stream>]) {
+    fn hand_over(&mut self, mut stream: Stream, links: &[Sender<Post>]) {
         if self.is_full() {
             self.shared.acceptor.count_rejected();
             // Whether the peer hears it or not, the connection ends.
@@ -201,7 +202,7 @@ impl Acceptor {
         };
         self.assigned[worker] += 1;
         self.shared.acceptor.count_accepted();
-        if links[worker].send(stream).is_ok() {
+        if links[worker].send(Post::Connection(stream)).is_ok() {
             self.shared.wakers[worker].wake();
         }
     }

@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use micanite_engine::Cache;
 
+use crate::balance::BalanceThread;
 use crate::clock::{Clock, seconds};
 use crate::configuration::{Options, Settings, UsageError};
+use crate::control::{ControlThread, NoSocket, Socket};
 use crate::cores;
 use crate::log::log;
 use crate::shared::Shared;
@@ -77,17 +79,26 @@ fn run(options: Options) -> Result<(), Failure> {
     // From here on the process id is the server's.
     let clock = Clock::start();
     let shared = Shared::new(settings, cache, seconds(clock.now_ms()));
-    let shared = shared.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
-    let shared = Arc::new(shared);
+    let shared = Arc::new(shared.map_err(cannot_start)?);
     let acceptor = Acceptor::new(listeners, Arc::clone(&shared));
-    let mut acceptor =
-        acceptor.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
+    let mut acceptor = acceptor.map_err(cannot_start)?;
     acceptor.note_ports()?;
+    let socket = control_socket(&shared).inspect_err(|_| acceptor.remove_files())?;
     let pidfile = process::write_pidfile(&shared.settings)?;
     let threads = Threads::start(&shared, clock)
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
-    report::print(&shared, acceptor.listeners(), &threads.cpus);
+    let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
+    let control = socket.map(start).transpose().map_err(cannot_start)?;
+    let balance = BalanceThread::start(&shared).map_err(cannot_start)?;
+    report::print(
+        &shared,
+        acceptor.listeners(),
+        &threads.cpus,
+        control.as_ref(),
+    );
     acceptor.run(&threads);
+    control.into_iter().for_each(ControlThread::end);
+    balance.into_iter().for_each(BalanceThread::end);
     threads.join(&shared);
     acceptor.remove_files();
     if let Err(error) = shared.cache.close() {
@@ -96,6 +107,26 @@ fn run(options: Options) -> Result<(), Failure> {
     drop(pidfile);
     log!("ended");
     Ok(())
+}
+
+fn cannot_start(error: std::io::Error) -> Failure {
+    Failure::system(format!("cannot start: {error}"))
+}
+
+/// The control socket, if there is to be one and can be.
+fn control_socket(shared: &Shared) -> Result<Option<Socket>, Failure> {
+    const ADVICE: &str = "--control-socket PATH chooses another one, none does without";
+    match Socket::open(shared) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(NoSocket::Unwanted) => Ok(None),
+        Err(NoSocket::Without(reason)) => {
+            log!("no control socket: {reason}\n  {ADVICE}");
+            Ok(None)
+        }
+        Err(NoSocket::Refused(reason)) => Err(Failure::system(format!(
+            "failed to open the control socket {reason}\n  {ADVICE}"
+        ))),
+    }
 }
 
 fn print(settings: &Settings) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use micanite_net::Listener;
 
 use crate::configuration::{Balance, Settings, size_text};
 use crate::connection::Buffers;
+use crate::control::ControlThread;
 use crate::log::log;
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -34,7 +35,12 @@ impl Beside {
 }
 
 /// Prints it.
-pub(super) fn print(shared: &Shared, listeners: &[Listener], cpus: &[usize]) {
+pub(super) fn print(
+    shared: &Shared,
+    listeners: &[Listener],
+    cpus: &[usize],
+    control: Option<&ControlThread>,
+) {
     log!(
         "version {}, process {}",
         env!("CARGO_PKG_VERSION"),
@@ -46,10 +52,15 @@ pub(super) fn print(shared: &Shared, listeners: &[Listener], cpus: &[usize]) {
         ("memory", memory(shared)),
         ("values", values(&shared.settings)),
         ("beside", beside(&shared.settings)),
+        ("control", control_text(control)),
     ] {
         log!("  {name:<10} {text}");
     }
     log!("ready");
+}
+
+fn control_text(control: Option<&ControlThread>) -> String {
+    control.map_or("none".into(), |control| control.path.display().to_string())
 }
 
 fn addresses(settings: &Settings, listeners: &[Listener]) -> String {

@@ -6,13 +6,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::Duration;
 
-use micanite_net::{Stream, Waker};
+use micanite_net::Waker;
 
 use crate::clock::Clock;
 use crate::cores;
 use crate::log::log;
 use crate::shared::{Ending, Shared};
-use crate::worker::Worker;
+use crate::worker::{Post, Worker};
 
 /// How often the image is looked at for pages that have come into use.
 const PAGES_INTERVAL: Duration = Duration::from_millis(200);
@@ -20,8 +20,8 @@ const PAGES_INTERVAL: Duration = Duration::from_millis(200);
 /// The running threads.
 #[derive(Debug)]
 pub(super) struct Threads {
-    /// Where the connections of each worker are handed in.
-    pub links: Vec<Sender<Stream>>,
+    /// Where each worker is written to.
+    pub links: Vec<Sender<Post>>,
     /// The CPU of each worker; empty when they are not pinned.
     pub cpus: Vec<usize>,
     workers: Vec<JoinHandle<()>>,
@@ -39,8 +39,8 @@ impl Threads {
         let connections_max = shared.settings.connections_max.div_ceil(count);
         let (mut links, mut workers) = (Vec::new(), Vec::new());
         for number in 0..count {
-            let (streams, receiver) = channel();
-            links.push(streams);
+            let (posts, receiver) = channel();
+            links.push(posts);
             let worker = Worker::new(number, Arc::clone(shared), clock, receiver, connections_max)?;
             let cpu = cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));

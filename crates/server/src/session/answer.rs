@@ -194,9 +194,7 @@ pub(super) fn delete(key: &[u8], context: &mut Context<'_>) {
         key,
         operation: Operation::Delete,
     };
-    context
-        .worker
-        .execute(&[request], context.now_s, &mut Nobody);
+    context.execute(&[request], &mut Nobody);
 }
 
 struct Nobody;

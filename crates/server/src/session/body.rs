@@ -107,7 +107,7 @@ fn execute(store: &LongStore, key: &[u8], value: &[u8], context: &mut Context<'_
         operation: operation(store.verb, value, store.flags, expiry),
     };
     let mut sink = OneOutcome(Outcome::OutOfMemory);
-    context.worker.execute(&[request], context.now_s, &mut sink);
+    context.execute(&[request], &mut sink);
     sink.0
 }
 

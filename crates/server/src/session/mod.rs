@@ -20,7 +20,7 @@ mod tests;
 
 pub use output::Output;
 
-use micanite_engine::{KeyHash, Worker};
+use micanite_engine::{KeyHash, ReplySink, Request, Worker};
 use micanite_wire::memcache::text::{Parser, StoreVerb};
 
 use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
@@ -48,6 +48,16 @@ impl Context<'_> {
         let hash = self.worker.cache().hash(key);
         self.worker.prefetch(hash);
         hash
+    }
+
+    /// Executes a batch, as [`Worker::execute`].
+    #[inline]
+    fn execute<S: ReplySink + Send>(&mut self, requests: &[Request<'_>], sink: &mut S) -> usize {
+        let done = self.worker.execute(requests, self.now_s, sink);
+        let worker = &*self.worker;
+        let loads = &self.shared.loads;
+        loads.count(worker.cache(), worker.number(), &requests[..done]);
+        done
     }
 }
 
@@ -205,7 +215,7 @@ fn run(
         });
     }
     let mut sink = Sink::new(requests, &gather.pending, output, context.counters);
-    let done = context.worker.execute(requests, context.now_s, &mut sink);
+    let done = context.execute(requests, &mut sink);
     if done == requests.len() {
         Ok(())
     } else {

@@ -73,6 +73,8 @@ fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("items_reinserted", engine.reinserted - before.reinserted);
     lines.stat("read_retries", engine.read_retries - before.read_retries);
     lines.stat("partitions", layout.partitions);
+    lines.stat("route_generation", shared.cache.generation());
+    lines.stat("balance_changes", shared.balance.changes());
     lines.stat("buckets", engine.buckets);
     lines.stat("spare_buckets", engine.spare_buckets);
     lines.stat("spare_buckets_used", engine.spare_buckets_used);

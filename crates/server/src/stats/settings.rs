@@ -41,7 +41,7 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
         },
     );
     lines.stat("access", settings.access.name());
-    lines.stat("balance", settings.balance.name());
+    lines.stat("balance", shared.balance.get().name());
     lines.stat(
         "namespace_delimiter",
         char::from(settings.namespace_delimiter),

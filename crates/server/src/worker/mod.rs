@@ -6,6 +6,7 @@
 //!               -> new connections -> housekeeping, every 10 ms
 //! ```
 
+mod post;
 mod slots;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, VALUE_BUFFER_STALL_MS_M
 use crate::log::log;
 use crate::session::Context;
 use crate::shared::{Ending, Shared};
+pub use post::Post;
 use slots::{Slot, Slots, Token};
 
 /// The waker's token; no connection has it.
@@ -33,8 +35,8 @@ pub struct Worker {
     shared: Arc<Shared>,
     engine: micanite_engine::Worker,
     clock: Clock,
-    /// New connections; its waker tells of them, and of the end.
-    streams: Receiver<Stream>,
+    /// The worker's waker tells of them, and of the end.
+    posts: Receiver<Post>,
     poller: Poller,
     slots: Slots,
     /// Connections with more to do.
@@ -65,7 +67,7 @@ impl Worker {
         number: usize,
         shared: Arc<Shared>,
         clock: Clock,
-        streams: Receiver<Stream>,
+        posts: Receiver<Post>,
         connections_max: usize,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
@@ -75,7 +77,7 @@ impl Worker {
             number,
             engine: engine.expect("each worker is made once"),
             clock,
-            streams,
+            posts,
             poller,
             slots: Slots::new(connections_max),
             again: VecDeque::with_capacity(connections_max),
@@ -150,7 +152,7 @@ impl Worker {
             self.go_on(now_ms);
             self.serve_waiting(now_ms);
             if woken {
-                self.welcome(now_ms);
+                self.take_posts(now_ms);
             }
             if now_ms - self.maintained_ms >= MAINTAIN_INTERVAL_MS {
                 self.maintain(now_ms);
@@ -255,29 +257,39 @@ impl Worker {
         }
     }
 
-    /// Takes new connections in. Their first request is often there already, or they have left
-    /// again.
-    fn welcome(&mut self, now_ms: u64) {
-        while let Ok(stream) = self.streams.try_recv() {
-            let interest = Interest::Read;
-            let token = self.slots.insert(Slot {
-                connection: Connection::new(stream),
-                interest,
-                queued: false,
-                wait_bytes: 0,
-            });
-            self.shared.counters[self.number].connections_opened.add(1);
-            if self.shared.verbosity() > 0 {
-                log!("worker {}: connection {token} opened", self.number);
+    fn take_posts(&mut self, now_ms: u64) {
+        while let Ok(post) = self.posts.try_recv() {
+            match post {
+                Post::Connection(stream) => self.welcome(stream, now_ms),
+                Post::Invalidate { name, answer } => {
+                    let result = self.engine.invalidate_namespace(&name, seconds(now_ms));
+                    // Whoever has asked may have lost patience.
+                    let _ = answer.send(result);
+                }
             }
-            let Some(slot) = self.slots.get_mut(token) else {
-                continue;
-            };
-            let stream = slot.connection.stream();
-            match self.poller.add(stream, token.to_u64(), interest) {
-                Ok(()) => self.turn(token, true, now_ms),
-                Err(_) => self.close(token),
-            }
+        }
+    }
+
+    /// Takes a new connection in. Its first request is often there already, or it has left again.
+    fn welcome(&mut self, stream: Stream, now_ms: u64) {
+        let interest = Interest::Read;
+        let token = self.slots.insert(Slot {
+            connection: Connection::new(stream),
+            interest,
+            queued: false,
+            wait_bytes: 0,
+        });
+        self.shared.counters[self.number].connections_opened.add(1);
+        if self.shared.verbosity() > 0 {
+            log!("worker {}: connection {token} opened", self.number);
+        }
+        let Some(slot) = self.slots.get_mut(token) else {
+            return;
+        };
+        let stream = slot.connection.stream();
+        match self.poller.add(stream, token.to_u64(), interest) {
+            Ok(()) => self.turn(token, true, now_ms),
+            Err(_) => self.close(token),
         }
     }
 
@@ -310,7 +322,7 @@ impl Worker {
 
     /// Closes what has nothing half done; returns whether nothing is left.
     fn close_idle(&mut self, now_ms: u64) -> bool {
-        self.welcome(now_ms);
+        self.take_posts(now_ms);
         self.close_where(|slot| slot.connection.is_idle(), |_| {});
         self.slots.is_empty()
     }

@@ -1,0 +1,87 @@
+//! What decisions remember from one period to the next.
+
+use std::collections::VecDeque;
+
+use micanite_engine::{Access, Route};
+
+use super::decide::{Change, PartitionState, Situation, decide};
+
+/// Decisions are made on the sum of so many periods, so that noise evens out.
+const WINDOW_PERIODS: usize = 3;
+/// A partition that has changed does not change again within so many periods.
+const REST_PERIODS: u32 = 10;
+
+/// Decides, period by period.
+#[derive(Debug)]
+pub struct Balancer {
+    window: VecDeque<Vec<Vec<u64>>>,
+    /// Periods for which each partition still rests.
+    rests: Vec<u32>,
+    /// Partitions that were turned to CREW here.
+    shared: Vec<bool>,
+    is_moving: bool,
+}
+
+impl Balancer {
+    /// For so many partitions.
+    pub fn new(partitions: usize) -> Self {
+        Self {
+            window: VecDeque::with_capacity(WINDOW_PERIODS),
+            rests: vec![0; partitions],
+            shared: vec![false; partitions],
+            is_moving: false,
+        }
+    }
+
+    /// Forgets the loads, after a time in which nobody asked for decisions.
+    pub fn pause(&mut self) {
+        self.window.clear();
+    }
+
+    /// Takes the requests of one more period, by asking worker and partition, and the routes as
+    /// they are. Returns what to change; it is taken as changed.
+    pub fn period(&mut self, loads: Vec<Vec<u64>>, routes: &[Route]) -> Option<Change> {
+        if self.window.len() == WINDOW_PERIODS {
+            self.window.pop_front();
+        }
+        self.window.push_back(loads);
+        let mut states = Vec::with_capacity(routes.len());
+        for (partition, route) in routes.iter().enumerate() {
+            // Somebody else may have changed it since.
+            self.shared[partition] &= route.access == Access::Crew;
+            self.rests[partition] = self.rests[partition].saturating_sub(1);
+            states.push(PartitionState {
+                resting: self.rests[partition] > 0,
+                shared: self.shared[partition],
+            });
+        }
+        if self.window.len() < WINDOW_PERIODS {
+            return None;
+        }
+        let change = decide(Situation {
+            loads: &self.mean(),
+            routes,
+            states: &states,
+            is_moving: self.is_moving,
+        });
+        self.is_moving = matches!(change, Some(Change::Move { .. }));
+        let change = change?;
+        self.rests[change.partition()] = REST_PERIODS;
+        self.shared[change.partition()] = matches!(change, Change::Share { .. });
+        Some(change)
+    }
+
+    fn mean(&self) -> Vec<Vec<u64>> {
+        let mut sum = self.window[0].clone();
+        for period in self.window.iter().skip(1) {
+            for (into, from) in sum.iter_mut().zip(period) {
+                into.iter_mut()
+                    .zip(from)
+                    .for_each(|(into, from)| *into += from);
+            }
+        }
+        let periods = self.window.len() as u64;
+        sum.iter_mut().flatten().for_each(|load| *load /= periods);
+        sum
+    }
+}

@@ -1,0 +1,87 @@
+//! Balancing: partitions change mode and owner by measured load.
+//!
+//! ```text
+//!  once a second: requests by asking worker and partition -> Balancer::period -> at most one Change
+//! ```
+//!
+//! Only partitions in EREW are balanced, and those that balancing has turned to CREW: in EREW
+//! the owner of a partition carries all of its load, so that owners matter. In CRCW every worker
+//! carries what its own connections ask for.
+
+mod balancer;
+mod decide;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::configuration::Balance;
+
+pub use balancer::Balancer;
+pub use decide::{Change, PartitionState, Situation, decide};
+pub(crate) use thread::BalanceThread;
+
+/// What other threads see of balancing.
+#[derive(Debug)]
+pub struct BalanceState {
+    is_auto: AtomicBool,
+    changes: AtomicU64,
+    /// Requests per second of each partition, in the last period.
+    rates: Mutex<Vec<u64>>,
+    routing: Mutex<()>,
+}
+
+impl BalanceState {
+    /// At the start.
+    pub fn new(balance: Balance) -> Self {
+        Self {
+            is_auto: AtomicBool::new(balance == Balance::Auto),
+            changes: AtomicU64::new(0),
+            rates: Mutex::default(),
+            routing: Mutex::default(),
+        }
+    }
+
+    /// Whether partitions change by themselves.
+    pub fn get(&self) -> Balance {
+        if self.is_auto.load(Ordering::Relaxed) {
+            Balance::Auto
+        } else {
+            Balance::Off
+        }
+    }
+
+    /// Changes that.
+    pub fn set(&self, balance: Balance) {
+        self.is_auto
+            .store(balance == Balance::Auto, Ordering::Relaxed);
+    }
+
+    /// How often balancing has changed a route.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Requests per second of each partition; empty before the first period has passed.
+    pub fn rates(&self) -> Vec<u64> {
+        self.rates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// To be held from the look at a route to its change.
+    pub fn routing(&self) -> MutexGuard<'_, ()> {
+        self.routing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_change(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn set_rates(&self, rates: Vec<u64>) {
+        *self.rates.lock().unwrap_or_else(PoisonError::into_inner) = rates;
+    }
+}

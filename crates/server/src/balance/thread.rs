@@ -1,0 +1,108 @@
+//! The thread that measures, and changes routes where that is wanted.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use micanite_engine::Route;
+
+use super::{Balancer, Change};
+use crate::configuration::Balance;
+use crate::log::log;
+use crate::shared::Shared;
+
+/// How often loads are measured.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct BalanceThread {
+    /// Dropping it ends the thread.
+    end: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl BalanceThread {
+    /// Starts it, if there are workers between which loads can be balanced.
+    pub fn start(shared: &Arc<Shared>) -> io::Result<Option<Self>> {
+        if shared.settings.threads == 1 {
+            return Ok(None);
+        }
+        let (end, ended) = channel();
+        let shared = Arc::clone(shared);
+        let run = move || {
+            let mut measured = Measured::of(&shared);
+            let mut balancer = Balancer::new(shared.cache.layout().partitions);
+            while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                period(&shared, &mut measured, &mut balancer);
+            }
+        };
+        let thread = Builder::new().name("balance".into()).spawn(run)?;
+        Ok(Some(Self { end, thread }))
+    }
+
+    /// Ends it.
+    pub fn end(self) {
+        drop(self.end);
+        // A panic ends the process before this.
+        let _ = self.thread.join();
+    }
+}
+
+/// The counts at the end of the last period.
+struct Measured {
+    at: Instant,
+    counts: Vec<Vec<u64>>,
+}
+
+impl Measured {
+    fn of(shared: &Shared) -> Self {
+        Self {
+            at: Instant::now(),
+            counts: shared.loads.now(&shared.cache),
+        }
+    }
+}
+
+fn period(shared: &Shared, before: &mut Measured, balancer: &mut Balancer) {
+    let now = Measured::of(shared);
+    let seconds = now.at.duration_since(before.at).as_secs_f64();
+    let mut loads = now.counts.clone();
+    for (of_worker, before) in loads.iter_mut().zip(&before.counts) {
+        let pairs = of_worker.iter_mut().zip(before);
+        pairs.for_each(|(now, before)| *now = now.wrapping_sub(*before));
+    }
+    *before = now;
+    let partitions = shared.cache.layout().partitions;
+    let rate = |partition: usize| {
+        let sum: u64 = loads.iter().map(|of_worker| of_worker[partition]).sum();
+        (sum as f64 / seconds) as u64
+    };
+    shared
+        .balance
+        .set_rates((0..partitions).map(rate).collect());
+    if shared.balance.get() == Balance::Off {
+        return balancer.pause();
+    }
+    let _routing = shared.balance.routing();
+    let routes: Vec<Route> = (0..partitions)
+        .filter_map(|partition| shared.cache.route(partition))
+        .collect();
+    if let Some(change) = balancer.period(loads, &routes) {
+        apply(shared, change, routes[change.partition()]);
+    }
+}
+
+fn apply(shared: &Shared, change: Change, before: Route) {
+    let (partition, route) = (change.partition(), change.apply(before));
+    if shared.set_route(partition, route).is_err() {
+        return; // It was decided on routes that are there.
+    }
+    shared.balance.count_change();
+    if shared.verbosity() > 0 {
+        let (mode, owner) = (route.access.name(), route.owner);
+        log!("balance: partition {partition} is {mode} now, of worker {owner}");
+    }
+}

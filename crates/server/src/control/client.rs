@@ -1,0 +1,111 @@
+//! `micanite ctl`: sends a request to a server of this machine and prints its answer.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{OK, REFUSED, Request, paths};
+use crate::log::log;
+
+/// The command line is wrong.
+pub const EXIT_CONTROL_USAGE: u8 = 2;
+/// The server refuses, or there is none.
+const EXIT_REFUSED: u8 = 1;
+/// How long a server may take to answer, but for a snapshot.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Options of `ctl`.
+#[derive(Args, Clone, Debug)]
+pub struct ControlOptions {
+    /// The server's TCP port
+    #[arg(
+        short = 'p',
+        long,
+        value_name = "N",
+        default_value_t = 11211,
+        global = true,
+        conflicts_with = "socket"
+    )]
+    pub port: u16,
+    /// Its control socket; of a server without a port, its Unix socket with .ctl behind
+    #[arg(long, value_name = "PATH", global = true)]
+    pub socket: Option<PathBuf>,
+    /// What is asked of it.
+    #[command(subcommand)]
+    pub request: Request,
+}
+
+/// Asks a server, prints what it answers, and says how that went: 0 done, 1 refused.
+pub fn control(options: ControlOptions) -> ExitCode {
+    match ask(options) {
+        Ok(text) => {
+            // Whoever does not read it does not want it.
+            let _ = io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            log!("{reason}");
+            ExitCode::from(EXIT_REFUSED)
+        }
+    }
+}
+
+fn ask(options: ControlOptions) -> Result<String, String> {
+    let mut request = options.request;
+    if let Request::Snapshot { path } = &mut request {
+        // The server has another working directory.
+        *path = std::path::absolute(&*path).map_err(|error| error.to_string())?;
+    }
+    let line = format!("{request}\n");
+    if line.matches(['\n', '\r']).count() > 1 {
+        return Err("line ends cannot be sent".into());
+    }
+    let mut stream = match &options.socket {
+        Some(path) => connect(path).map_err(|error| not_there(path, &error))?,
+        None => connect_to_port(options.port)?,
+    };
+    let lost = |error: io::Error| format!("the server does not answer: {error}");
+    let timeout = match request {
+        Request::Snapshot { .. } => None,
+        _ => Some(ANSWER_TIMEOUT),
+    };
+    stream.set_read_timeout(timeout).map_err(lost)?;
+    stream.write_all(line.as_bytes()).map_err(lost)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(lost)?;
+    match answer.split_once('\n') {
+        Some((OK, text)) => Ok(text.into()),
+        Some((line, _)) => match line.strip_prefix(REFUSED) {
+            Some(reason) => Err(format!("refused: {reason}")),
+            None => Err(format!("this is no answer: {line}")),
+        },
+        None => Err("the server has closed the connection without an answer".into()),
+    }
+}
+
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path)
+}
+
+/// Tries every place where the socket may be; a directory of somebody else is not one.
+fn connect_to_port(port: u16) -> Result<UnixStream, String> {
+    let mut reasons = Vec::new();
+    for path in paths::of_port(port) {
+        match paths::check_directory(&path).and_then(|()| connect(&path)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => reasons.push(not_there(&path, &error)),
+        }
+    }
+    Err(format!(
+        "no server with a control socket on port {port} that belongs to this user:\n  {}",
+        reasons.join("\n  ")
+    ))
+}
+
+fn not_there(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}

@@ -1,0 +1,162 @@
+//! What requests do. The control thread is no worker: what needs one is posted to the first.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use micanite_engine::{Access, Route};
+use micanite_wire::memcache::text::KEY_BYTES_MAX;
+
+use super::Request;
+use crate::clock::{Clock, seconds};
+use crate::limits::STATS_REPLY_BYTES_MAX;
+use crate::session::Output;
+use crate::shared::Shared;
+use crate::stats;
+use crate::worker::Post;
+
+/// How long a worker may take to do what is posted to it.
+const WORKER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What was asked for, in text; or why not.
+pub(super) type Answer = Result<String, String>;
+
+/// What requests work with.
+#[derive(Clone, Debug)]
+pub(super) struct Executor {
+    pub shared: Arc<Shared>,
+    pub clock: Clock,
+    /// To the first worker.
+    pub worker: Sender<Post>,
+}
+
+impl Executor {
+    pub fn execute(&self, request: &Request) -> Answer {
+        match request {
+            Request::Mode { access, partition } => self.mode(*access, *partition),
+            Request::Move { partition, owner } => self.change(*partition, |before| Route {
+                owner: *owner,
+                ..before
+            }),
+            Request::Routes => Ok(self.routes()),
+            Request::Balance { balance } => {
+                self.several_workers()?;
+                self.shared.balance.set(*balance);
+                Ok(String::new())
+            }
+            Request::Invalidate { name } => self.invalidate(name),
+            Request::Stats => Ok(self.stats()),
+            Request::Snapshot { path } => self.snapshot(path),
+        }
+    }
+
+    fn several_workers(&self) -> Result<(), String> {
+        match self.shared.settings.threads {
+            1 => Err("there is one worker, which does everything: see -t".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn partitions(&self) -> usize {
+        self.shared.cache.layout().partitions
+    }
+
+    fn mode(&self, access: Access, partition: Option<usize>) -> Answer {
+        let all = 0..self.partitions();
+        let which = partition.map_or(all, |one| one..one.saturating_add(1));
+        for partition in which {
+            self.change(partition, |before| Route { access, ..before })?;
+        }
+        Ok(String::new())
+    }
+
+    fn change(&self, partition: usize, change: impl Fn(Route) -> Route) -> Answer {
+        self.several_workers()?;
+        let _routing = self.shared.balance.routing();
+        let before = self.shared.cache.route(partition).unwrap_or(Route {
+            access: Access::Crcw,
+            owner: 0,
+        });
+        match self.shared.set_route(partition, change(before)) {
+            Ok(()) => Ok(String::new()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// A table. A single worker counts nothing by partition.
+    fn routes(&self) -> String {
+        let mut text = format!(
+            "{:>9}  {:<4}  {:>5}  {:>12}  {:>15}\n",
+            "partition", "mode", "owner", "requests/s", "requests"
+        );
+        let counts = self.shared.loads.now(&self.shared.cache);
+        let rates = self.shared.balance.rates();
+        let several = self.several_workers().is_ok();
+        let number = |number: Option<u64>| match number {
+            Some(number) if several => number.to_string(),
+            _ => "-".into(),
+        };
+        for partition in 0..self.partitions() {
+            let Some(Route { access, owner }) = self.shared.cache.route(partition) else {
+                continue;
+            };
+            let sum = counts.iter().map(|of_worker| of_worker[partition]).sum();
+            let (rate, sum) = (number(rates.get(partition).copied()), number(Some(sum)));
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "{partition:>9}  {:<4}  {owner:>5}  {rate:>12}  {sum:>15}",
+                access.name()
+            );
+        }
+        text
+    }
+
+    fn invalidate(&self, name: &str) -> Answer {
+        let delimiter = self.shared.settings.namespace_delimiter;
+        if name.as_bytes().contains(&delimiter) {
+            let delimiter = char::from(delimiter);
+            return Err(format!("a namespace ends before its first '{delimiter}'"));
+        }
+        if name.len() > KEY_BYTES_MAX {
+            return Err(format!("a name has at most {KEY_BYTES_MAX} bytes"));
+        }
+        let (answer, answered) = channel();
+        let post = Post::Invalidate {
+            name: name.as_bytes().into(),
+            answer,
+        };
+        let ending = "the server is ending";
+        self.worker.send(post).map_err(|_| ending)?;
+        self.shared.wakers[0].wake();
+        match answered.recv_timeout(WORKER_TIMEOUT) {
+            Ok(Ok(())) => Ok(String::new()),
+            Ok(Err(too_many)) => Err(too_many.to_string()),
+            Err(_) => Err("the worker does not answer".into()),
+        }
+    }
+
+    fn stats(&self) -> String {
+        let mut bytes = vec![0; STATS_REPLY_BYTES_MAX];
+        let mut output = Output::new(&mut bytes, 0);
+        stats::general(&self.shared, seconds(self.clock.now_ms()), &mut output);
+        let filled = output.filled();
+        String::from_utf8_lossy(&bytes[..filled]).replace('\r', "")
+    }
+
+    fn snapshot(&self, path: &Path) -> Answer {
+        let now_s = seconds(self.clock.now_ms());
+        let copied = self.shared.cache.snapshot(path, now_s);
+        let snapshot = copied.map_err(|error| format!("{}: {error}", path.display()))?;
+        let left_out = match snapshot.left_out {
+            0 => String::new(),
+            count => format!("; {count} found no room in the copy"),
+        };
+        let (items, bytes) = (snapshot.items, snapshot.bytes);
+        Ok(format!(
+            "{items} items, {bytes} bytes of keys and values{left_out}\n"
+        ))
+    }
+}

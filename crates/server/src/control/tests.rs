@@ -1,0 +1,57 @@
+//! Requests survive their line.
+
+use proptest::prelude::*;
+
+use super::Request;
+use crate::configuration::Balance;
+
+fn requests() -> impl Strategy<Value = Request> {
+    let access = prop::sample::select(vec!["erew", "crew", "crcw"]);
+    prop_oneof![
+        (access, any::<Option<usize>>()).prop_map(|(access, partition)| Request::Mode {
+            access: access.parse().unwrap(),
+            partition,
+        }),
+        any::<(usize, usize)>().prop_map(|(partition, owner)| Request::Move { partition, owner }),
+        Just(Request::Routes),
+        Just(Request::Stats),
+        any::<bool>().prop_map(|auto| Request::Balance {
+            balance: if auto { Balance::Auto } else { Balance::Off },
+        }),
+        "[!-~]{1,250}".prop_map(|name| Request::Invalidate { name }),
+        "/[!-~ ]{0,40}[!-~]".prop_map(|path| Request::Snapshot { path: path.into() }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_line_is_read_as_it_was_written(request in requests()) {
+        prop_assert_eq!(request.to_string().parse(), Ok(request));
+    }
+
+    #[test]
+    fn any_line_is_a_request_or_refused(line in "(mode|move|routes|balance|invalidate|stats|snapshot)?[ -~]{0,30}") {
+        if let Ok(request) = line.parse::<Request>() {
+            prop_assert!(request.to_string().parse() == Ok(request));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    for (line, part) in [
+        ("", "not understood"),
+        ("reboot", "'reboot'"),
+        ("mode", "not understood"),
+        ("mode fast", "erew, crew or crcw"),
+        ("mode crew x", "'x' is no number"),
+        ("move 1", "not understood"),
+        ("move 1 -1", "'-1' is no number"),
+        ("balance on", "neither auto nor off"),
+        ("routes now", "not understood"),
+        ("invalidate a b", "not understood"),
+    ] {
+        let error = line.parse::<Request>().unwrap_err();
+        assert!(error.contains(part), "{line}: {error}");
+    }
+}
