@@ -26,9 +26,18 @@ pub(crate) fn pin(cpu: usize) -> Result<()> {
 
 /// Gives this process a real-time priority (round robin); children inherit it.
 pub(crate) fn make_real_time() -> bool {
+    schedule("--rr", "1")
+}
+
+/// Takes the real-time priority back.
+pub(crate) fn make_normal() -> bool {
+    schedule("--other", "0")
+}
+
+fn schedule(policy: &str, priority: &str) -> bool {
     let pid = std::process::id().to_string();
     Command::new("chrt")
-        .args(["--all-tasks", "--rr", "--pid", "1", &pid])
+        .args(["--all-tasks", policy, "--pid", priority, &pid])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()

@@ -1,19 +1,17 @@
-//! The engine and its peers behind one interface: fill, then run a list of operations.
+//! The engine behind the interface of all contenders: fill, then run a list of operations.
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use micanite_engine::{
     BATCH_REQUESTS_MAX, Cache, Condition, Config, Expiry, KeyHash, Operation, Outcome, ReplySink,
-    Request, ValueMeta, Worker,
+    Request, Semantics, ValueMeta, Worker,
 };
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Set in an operation: a SET; clear: a GET. The other bits are the item's number.
 pub(crate) const SET: u32 = 1 << 31;
 
 /// Of the key hash, for all.
-const SEED: u64 = 1;
+pub(super) const SEED: u64 = 1;
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +50,7 @@ impl Done {
     }
 
     #[inline]
-    fn count(&mut self, found: Option<u64>, expected: u64) {
+    pub(super) fn count(&mut self, found: Option<u64>, expected: u64) {
         match found {
             Some(first_word) if first_word == expected => self.hits += 1,
             Some(_) => self.wrong += 1,
@@ -68,14 +66,14 @@ pub(crate) trait Contender {
 
 /// Key and value of an item: its number first, then a pattern.
 #[inline]
-fn bytes<const N: usize>(item: u32) -> [u8; N] {
+pub(super) fn bytes<const N: usize>(item: u32) -> [u8; N] {
     let mut bytes = [0x5a; N];
     bytes[..8].copy_from_slice(&u64::from(item & !SET).to_le_bytes());
     bytes
 }
 
 #[inline]
-fn first_word(value: &[u8]) -> u64 {
+pub(super) fn first_word(value: &[u8]) -> u64 {
     value
         .first_chunk()
         .map_or(u64::MAX, |word| u64::from_le_bytes(*word))
@@ -83,6 +81,7 @@ fn first_word(value: &[u8]) -> u64 {
 
 /// The engine, with one worker: the exclusive owner.
 pub(crate) struct Micanite<const K: usize, const V: usize> {
+    name: &'static str,
     worker: Worker,
     cache: Arc<Cache>,
 }
@@ -114,27 +113,30 @@ impl<const K: usize, const V: usize> ReplySink for Sink<'_, K, V> {
     }
 }
 
-/// A cache with room for all items: a full bucket may still cost some.
-pub(crate) fn cache_of<const K: usize, const V: usize>(
-    items: u64,
-    workers: usize,
-) -> crate::Result<Arc<Cache>> {
+/// Of a cache with room for all items: a full bucket may still cost some.
+pub(crate) fn config_of<const K: usize, const V: usize>(items: u64, workers: usize) -> Config {
     let item_bytes = (8 + K + V).next_multiple_of(8);
-    let config = Config {
+    Config {
         memory_bytes: items as usize * (item_bytes + 24) * 10 / 9 + (64 << 20),
         workers,
         seed: SEED,
-        eviction: std::env::var("EV").map_or(micanite_engine::Eviction::default(), |v| v.parse().unwrap()),
         ..Config::default()
-    };
-    Ok(Arc::new(Cache::new(&config)?))
+    }
 }
 
 impl<const K: usize, const V: usize> Micanite<K, V> {
-    pub fn new(items: u64) -> crate::Result<Self> {
-        let cache = cache_of::<K, V>(items, 1)?;
+    pub fn new(config: &Config) -> crate::Result<Self> {
+        let cache = Arc::new(Cache::new(config)?);
         let worker = cache.worker(0).ok_or("no worker")?;
-        Ok(Self { worker, cache })
+        let name = match config.semantics {
+            Semantics::Cache => "micanite",
+            Semantics::Store => "micanite's store",
+        };
+        Ok(Self {
+            name,
+            worker,
+            cache,
+        })
     }
 
     pub fn cache(&self) -> &Arc<Cache> {
@@ -144,7 +146,7 @@ impl<const K: usize, const V: usize> Micanite<K, V> {
 
 impl<const K: usize, const V: usize> Contender for Micanite<K, V> {
     fn name(&self) -> &'static str {
-        "micanite"
+        self.name
     }
 
     fn run(&mut self, operations: &[u32]) -> Done {
@@ -205,120 +207,11 @@ pub(crate) fn run_worker<const K: usize, const V: usize>(
     total
 }
 
-/// The hash of ours, for the others: XXH3 over the whole key in one call. The hasher that comes
-/// with the hash's crate builds a state of half a kilobyte for every key, whose stores keep
-/// lookups from overlapping: hashbrown would be measured at a fraction of its speed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OneShotXxh3;
-
-/// One key's hash.
-#[derive(Debug, Default)]
-pub(crate) struct KeyHasher(u64);
-
-impl BuildHasher for OneShotXxh3 {
-    type Hasher = KeyHasher;
-
-    #[inline]
-    fn build_hasher(&self) -> KeyHasher {
-        KeyHasher(0)
-    }
-}
-
-impl Hasher for KeyHasher {
-    #[inline]
-    fn write(&mut self, key: &[u8]) {
-        self.0 = xxh3_64_with_seed(key, SEED);
-    }
-
-    /// The length of an array, which is the same for all keys.
-    #[inline]
-    fn write_usize(&mut self, _: usize) {}
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// hashbrown: a hash table without eviction, keys and values in place.
-pub(crate) struct Hashbrown<const K: usize, const V: usize> {
-    map: hashbrown::HashMap<[u8; K], [u8; V], OneShotXxh3>,
-}
-
-impl<const K: usize, const V: usize> Hashbrown<K, V> {
-    pub fn new(items: u64) -> Self {
-        Self {
-            map: hashbrown::HashMap::with_capacity_and_hasher(items as usize, OneShotXxh3),
-        }
-    }
-}
-
-impl<const K: usize, const V: usize> Contender for Hashbrown<K, V> {
-    fn name(&self) -> &'static str {
-        "hashbrown 0.17"
-    }
-
-    fn run(&mut self, operations: &[u32]) -> Done {
-        let mut done = Done::default();
-        let mut value = [0; V];
-        for operation in operations {
-            let key: [u8; K] = bytes(*operation);
-            if operation & SET != 0 {
-                self.map.insert(key, bytes(*operation));
-            } else {
-                let found = self.map.get(&key).map(|found| {
-                    value = *found;
-                    first_word(std::hint::black_box(&value))
-                });
-                done.count(found, first_word(&key));
-            }
-        }
-        done
-    }
-}
-
-/// quick_cache: a concurrent cache with eviction (S3-FIFO), sized so that nothing leaves.
-pub(crate) struct QuickCache<const K: usize, const V: usize> {
-    cache: quick_cache::sync::Cache<[u8; K], [u8; V], quick_cache::UnitWeighter, OneShotXxh3>,
-}
-
-impl<const K: usize, const V: usize> QuickCache<K, V> {
-    pub fn new(items: u64) -> Self {
-        let room = (items + items / 8) as usize;
-        let cache = quick_cache::sync::Cache::with(
-            room,
-            room as u64,
-            quick_cache::UnitWeighter,
-            OneShotXxh3,
-            Default::default(),
-        );
-        Self { cache }
-    }
-}
-
-impl<const K: usize, const V: usize> Contender for QuickCache<K, V> {
-    fn name(&self) -> &'static str {
-        "quick_cache 0.7"
-    }
-
-    fn run(&mut self, operations: &[u32]) -> Done {
-        let mut done = Done::default();
-        for operation in operations {
-            let key: [u8; K] = bytes(*operation);
-            if operation & SET != 0 {
-                self.cache.insert(key, bytes(*operation));
-            } else {
-                let found = self.cache.get(&key);
-                let found = found.map(|value| first_word(std::hint::black_box(&value)));
-                done.count(found, first_word(&key));
-            }
-        }
-        done
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::hash::BuildHasher;
+
+    use super::super::peers::{Hashbrown, OneShotXxh3, QuickCache};
     use super::*;
 
     const ITEMS: u32 = 1 << 12;
@@ -344,8 +237,15 @@ mod tests {
 
     #[test]
     fn every_contender_finds_what_it_was_given() {
-        gets_find_what_sets_stored(&mut Micanite::<8, 8>::new(ITEMS.into()).unwrap());
-        gets_find_what_sets_stored(&mut Micanite::<16, 64>::new(ITEMS.into()).unwrap());
+        let tiny = config_of::<8, 8>(ITEMS.into(), 1);
+        let small = config_of::<16, 64>(ITEMS.into(), 1);
+        let store = Config {
+            semantics: Semantics::Store,
+            ..tiny.clone()
+        };
+        gets_find_what_sets_stored(&mut Micanite::<8, 8>::new(&tiny).unwrap());
+        gets_find_what_sets_stored(&mut Micanite::<8, 8>::new(&store).unwrap());
+        gets_find_what_sets_stored(&mut Micanite::<16, 64>::new(&small).unwrap());
         gets_find_what_sets_stored(&mut Hashbrown::<16, 64>::new(ITEMS.into()));
         gets_find_what_sets_stored(&mut QuickCache::<16, 64>::new(ITEMS.into()));
     }

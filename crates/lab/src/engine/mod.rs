@@ -1,14 +1,26 @@
-//! The engine alone on one core, beside other hash tables and caches.
+//! The engine alone: on one core beside other hash tables, caches and the memory's limit, and on
+//! two cores in its access modes; its memory, and its images.
 //!
 //! Inside every loop, the same for all: an item number from a list drawn beforehand, its key
 //! bytes, the hash, the operation, the value copied out and its first word compared.
 
 mod contenders;
+mod full_store;
+mod image_index;
+mod large_writer;
+mod modes;
 mod overhead;
+mod peers;
+mod restart;
+mod scratch;
+mod snapshot;
+mod switches;
+mod threads;
 mod throughput;
 mod write_path;
 
 use clap::Args;
+use micanite_engine::Eviction;
 
 use crate::report::Report;
 use crate::{Common, Result, system};
@@ -17,9 +29,12 @@ use crate::{Common, Result, system};
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
-    /// Items, a power of two
+    /// Items, a power of two; the full run also measures four times as many
     #[arg(long, default_value_t = 16 << 20)]
     pub items: u64,
+    /// The eviction policy of throughput and overhead (default: the engine's)
+    #[arg(long)]
+    pub eviction: Option<Eviction>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -33,6 +48,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     system::pin(*cpus.last().unwrap_or(&0))?;
     throughput::run(options, &mut report)?;
     overhead::run(options, &mut report)?;
-    write_path::run(options, &cpus, &mut report)?;
+    full_store::run(options, &mut report)?;
+    if let [first, .., last] = cpus[..] {
+        let cpus = [first, last];
+        write_path::run(options, &cpus, &mut report)?;
+        modes::run(options, cpus, &mut report)?;
+        large_writer::run(options, cpus, &mut report)?;
+        switches::run(options, cpus, &mut report)?;
+        snapshot::run(options, cpus, &mut report)?;
+    } else {
+        report.note("what needs two threads was not measured: there is one CPU");
+    }
+    restart::run(options, &mut report)?;
     report.finish()
 }

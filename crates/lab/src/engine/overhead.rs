@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use micanite_engine::{
-    Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta, Worker,
+    Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, Stats, ValueMeta,
+    Worker,
 };
 
 use super::Options;
@@ -15,29 +16,20 @@ const MEMORY_BYTES: usize = 256 << 20;
 
 pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
     for (key_bytes, value_bytes) in [(8, 8), (16, 64), (128, 1024), (16, 100 << 10)] {
-        {
-            let case = format!("overhead {key_bytes}/{value_bytes}");
-            if options.common.wants(&case) {
-                eprintln!("{case}");
-                let (found, items) = fill_and_count(key_bytes, value_bytes)?;
-                let payload = (found * (key_bytes + value_bytes)) as f64;
-                let overhead = (MEMORY_BYTES as f64 - payload) / found as f64;
-                report.value(
-                    &case,
-                    "memory beyond key and value",
-                    "bytes/item",
-                    &[overhead],
-                );
-                report.value(
-                    &case,
-                    "key and value of the memory",
-                    "%",
-                    &[payload / MEMORY_BYTES as f64 * 100.0],
-                );
-                let lost = items.evicted_bucket as f64 / items.items_appended as f64 * 100.0;
-                report.value(&case, "appended items lost to full buckets", "%", &[lost]);
-            }
+        let case = format!("overhead {key_bytes}/{value_bytes}");
+        if !options.common.wants(&case) {
+            continue;
         }
+        eprintln!("{case}");
+        let (found, items) = fill_and_count(key_bytes, value_bytes, options)?;
+        let payload = (found * (key_bytes + value_bytes)) as f64;
+        let overhead = (MEMORY_BYTES as f64 - payload) / found as f64;
+        let name = "memory beyond key and value";
+        report.value(&case, name, "bytes/item", &[overhead]);
+        let share = payload / MEMORY_BYTES as f64 * 100.0;
+        report.value(&case, "key and value of the memory", "%", &[share]);
+        let lost = items.evicted_bucket as f64 / items.items_appended as f64 * 100.0;
+        report.value(&case, "appended items lost to full buckets", "%", &[lost]);
     }
     Ok(())
 }
@@ -60,9 +52,14 @@ impl ReplySink for Hits {
 }
 
 /// Stores three times what fits, then asks for every key: the items found, and the counters.
-fn fill_and_count(key_bytes: usize, value_bytes: usize) -> Result<(usize, micanite_engine::Stats)> {
+fn fill_and_count(
+    key_bytes: usize,
+    value_bytes: usize,
+    options: &Options,
+) -> Result<(usize, Stats)> {
     let config = Config {
         memory_bytes: MEMORY_BYTES,
+        eviction: options.eviction.unwrap_or_default(),
         ..Config::default()
     };
     let cache = Arc::new(Cache::new(&config)?);
@@ -79,7 +76,6 @@ fn fill_and_count(key_bytes: usize, value_bytes: usize) -> Result<(usize, micani
     let mut hits = Hits::default();
     for_each_key(&mut worker, items, key_bytes, store, &mut hits);
     let stats = cache.stats();
-    eprintln!("{stats:?}");
     for_each_key(
         &mut worker,
         items,

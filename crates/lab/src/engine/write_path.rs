@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
-use micanite_engine::Worker;
+use micanite_engine::{Cache, Worker};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::Options;
-use super::contenders::{Done, SET, cache_of, run_worker};
+use super::contenders::{Done, SET, config_of, run_worker};
 use crate::popularity::{Popularity, Random};
 use crate::report::Report;
 use crate::{Result, system};
@@ -129,7 +129,7 @@ struct Bell {
 
 /// One cache, used by both threads.
 fn lock_threads() -> Result<[Thread; 2]> {
-    let cache = cache_of::<8, 8>(2 * ITEMS, 2)?;
+    let cache = Arc::new(Cache::new(&config_of::<8, 8>(2 * ITEMS, 2))?);
     let worker = |number| cache.worker(number).ok_or("no worker");
     let (mut first, second) = (worker(0)?, worker(1)?);
     fill(&mut first, |_| true);
@@ -162,7 +162,8 @@ fn ring_threads(sleeping: bool) -> Result<[Thread; 2]> {
     let (reply_0, replies_1) = RingBuffer::new(256);
     let (reply_1, replies_0) = RingBuffer::new(256);
     let owner = |me, ask, asked, reply, replies| -> Result<Thread> {
-        let mut worker = cache_of::<8, 8>(ITEMS, 1)?.worker(0).ok_or("no worker")?;
+        let cache = Arc::new(Cache::new(&config_of::<8, 8>(ITEMS, 1))?);
+        let mut worker = cache.worker(0).ok_or("no worker")?;
         fill(&mut worker, |item| item & 1 == me);
         let [first, second] = bells.clone();
         let pair = if me == 0 {

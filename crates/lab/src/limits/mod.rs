@@ -20,10 +20,6 @@ use clap::Args;
 use crate::report::Report;
 use crate::{Common, Result, system};
 
-#[expect(
-    unused_imports,
-    reason = "the engine's benchmark runs it beside the engine"
-)]
 pub(crate) use two_lines::TwoLines;
 
 #[derive(Args, Debug)]

@@ -1,0 +1,119 @@
+//! The peers: a hash table and a cache of other crates.
+
+use std::hash::{BuildHasher, Hasher};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::contenders::{Contender, Done, SEED, SET, bytes, first_word};
+
+/// The hash of ours, for the others: XXH3 over the whole key in one call. The hasher that comes
+/// with the hash's crate builds a state of half a kilobyte for every key, whose stores keep
+/// lookups from overlapping: hashbrown would be measured at a fraction of its speed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OneShotXxh3;
+
+/// One key's hash.
+#[derive(Debug, Default)]
+pub(crate) struct KeyHasher(u64);
+
+impl BuildHasher for OneShotXxh3 {
+    type Hasher = KeyHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher(0)
+    }
+}
+
+impl Hasher for KeyHasher {
+    #[inline]
+    fn write(&mut self, key: &[u8]) {
+        self.0 = xxh3_64_with_seed(key, SEED);
+    }
+
+    /// The length of an array, which is the same for all keys.
+    #[inline]
+    fn write_usize(&mut self, _: usize) {}
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// hashbrown: a hash table without eviction, keys and values in place.
+pub(crate) struct Hashbrown<const K: usize, const V: usize> {
+    map: hashbrown::HashMap<[u8; K], [u8; V], OneShotXxh3>,
+}
+
+impl<const K: usize, const V: usize> Hashbrown<K, V> {
+    pub fn new(items: u64) -> Self {
+        Self {
+            map: hashbrown::HashMap::with_capacity_and_hasher(items as usize, OneShotXxh3),
+        }
+    }
+}
+
+impl<const K: usize, const V: usize> Contender for Hashbrown<K, V> {
+    fn name(&self) -> &'static str {
+        "hashbrown 0.17"
+    }
+
+    fn run(&mut self, operations: &[u32]) -> Done {
+        let mut done = Done::default();
+        let mut value = [0; V];
+        for operation in operations {
+            let key: [u8; K] = bytes(*operation);
+            if operation & SET != 0 {
+                self.map.insert(key, bytes(*operation));
+            } else {
+                let found = self.map.get(&key).map(|found| {
+                    value = *found;
+                    first_word(std::hint::black_box(&value))
+                });
+                done.count(found, first_word(&key));
+            }
+        }
+        done
+    }
+}
+
+/// quick_cache: a concurrent cache with eviction (S3-FIFO), sized so that nothing leaves.
+pub(crate) struct QuickCache<const K: usize, const V: usize> {
+    cache: quick_cache::sync::Cache<[u8; K], [u8; V], quick_cache::UnitWeighter, OneShotXxh3>,
+}
+
+impl<const K: usize, const V: usize> QuickCache<K, V> {
+    pub fn new(items: u64) -> Self {
+        let room = (items + items / 8) as usize;
+        let cache = quick_cache::sync::Cache::with(
+            room,
+            room as u64,
+            quick_cache::UnitWeighter,
+            OneShotXxh3,
+            Default::default(),
+        );
+        Self { cache }
+    }
+}
+
+impl<const K: usize, const V: usize> Contender for QuickCache<K, V> {
+    fn name(&self) -> &'static str {
+        "quick_cache 0.7"
+    }
+
+    fn run(&mut self, operations: &[u32]) -> Done {
+        let mut done = Done::default();
+        for operation in operations {
+            let key: [u8; K] = bytes(*operation);
+            if operation & SET != 0 {
+                self.cache.insert(key, bytes(*operation));
+            } else {
+                let found = self.cache.get(&key);
+                let found = found.map(|value| first_word(std::hint::black_box(&value)));
+                done.count(found, first_word(&key));
+            }
+        }
+        done
+    }
+}
