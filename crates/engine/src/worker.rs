@@ -269,6 +269,7 @@ impl Worker {
     /// Makes everything stored until the second `at_s` unreachable, now if that has come
     /// (`at_s <= now_s`). A later call replaces one that is still to come.
     pub fn flush_all(&mut self, at_s: u32, now_s: u32) {
+        self.flush_if_due(now_s); // one that nobody has come to do yet
         self.cache.flush_due_s.store(at_s.max(1), Ordering::Relaxed);
         self.flush_if_due(now_s);
     }

@@ -45,3 +45,16 @@ fn upkeep_copied_main_around_for_what_had_left_the_small_log() {
     model.workers.maintain();
     assert_eq!(main_tail(&model), tail);
 }
+
+#[test]
+fn a_flush_that_was_due_was_forgotten_for_one_that_is_to_come() {
+    for geometry in [cache_geometry(0, 0), store_geometry(0, 1)] {
+        let mut model = Model::new(&geometry, 1);
+        set(&mut model, 0, 10);
+        model.flush(1);
+        model.pass_time(2);
+        model.flush(1);
+        model.ask(0, Wish::Get { cas: false });
+        assert_eq!(model.tally().hits, 0);
+    }
+}
