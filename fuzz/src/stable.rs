@@ -64,8 +64,9 @@ fn main() -> ExitCode {
     let body: fn(&[u8]) = match target.as_str() {
         "text_parser" => micanite_wire::fuzz::text_parser,
         "session" => micanite_server::fuzz::session,
+        "operations" => micanite_engine::fuzz::operations,
         _ => {
-            eprintln!("no fuzz target {target}; there are text_parser and session");
+            eprintln!("no fuzz target {target}; there are text_parser, session and operations");
             return ExitCode::from(2);
         }
     };
