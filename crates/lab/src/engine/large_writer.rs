@@ -22,17 +22,16 @@ const LARGE_KEYS: usize = 512;
 #[derive(Clone, Copy)]
 struct Large {
     partition: usize,
-    /// Keys that were not there before: values are appended and others evicted, instead of
-    /// being written over in place.
+    /// Keys that were not there before, instead of the same [`LARGE_KEYS`] again and again.
     new_keys: bool,
 }
 
 /// The ways; the first is what the others stand beside.
 const WAYS: [(&str, Option<Large>); 4] = [
     ("alone", None),
-    ("large ones elsewhere", large(1, false)),
-    ("large ones overwritten", large(0, false)),
-    ("new large ones", large(0, true)),
+    ("in another partition", large(1, false)),
+    ("in the same partition, 512 keys", large(0, false)),
+    ("in the same partition, new keys", large(0, true)),
 ];
 
 const fn large(partition: usize, new_keys: bool) -> Option<Large> {

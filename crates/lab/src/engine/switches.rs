@@ -77,6 +77,7 @@ pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Report) -> R
         report.value(case, "changes in a round", "changes", &changes);
     }
     if real_time {
+        system::favour_session(false);
         system::make_real_time();
     }
     Ok(())

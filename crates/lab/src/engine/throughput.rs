@@ -264,7 +264,8 @@ impl Measured {
         if !self.limit.is_empty() {
             report.beside(what, &self.rates[0], "two dependent lines", &self.limit);
         }
-        for (peer, theirs) in contenders.iter().zip(&self.rates).skip(1) {
+        // The store has lines of its own.
+        for (peer, theirs) in contenders.iter().zip(&self.rates).skip(2) {
             report.beside(what, &self.rates[0], peer.name(), theirs);
         }
         if !self.hit_percents[0].is_empty() {
