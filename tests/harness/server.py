@@ -39,6 +39,18 @@ def run(*options, deadline_s=60, **extra_environment):
     )
 
 
+def run_ctl(*words, deadline_s=60, **extra_environment):
+    """Runs `micanite ctl` with these words, to its end."""
+    return subprocess.run(
+        [command()[0], "ctl", *map(str, words)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=deadline_s,
+        env=environment(**extra_environment),
+    )
+
+
 class Server:
     """One running server. `options` are given as they stand; a free TCP port is taken unless they choose one."""
 
@@ -58,7 +70,7 @@ class Server:
             stdin=subprocess.DEVNULL,
             stdout=self._stderr,
             stderr=self._stderr,
-            env=environment(MEMCACHED_PORT_FILENAME=self.directory / "ports", **extra_environment),
+            env=environment(**self.places() | extra_environment),
         )
         self.pid = self.process.pid
         if ready:
@@ -68,6 +80,23 @@ class Server:
                 error.add_note(f"the server said:\n{self.stderr()}")
                 self.end()
                 raise
+
+    def places(self):
+        """Where the server puts its files: a directory of its own."""
+        return {"MEMCACHED_PORT_FILENAME": self.directory / "ports", "XDG_RUNTIME_DIR": self.directory}
+
+    def ctl(self, *words, deadline_s=60):
+        """Runs `micanite ctl` against this server, to its end."""
+        where = ["-p", self.port] if self.unix_socket is None else ["--socket", f"{self.unix_socket}.ctl"]
+        return run_ctl(*words, *where, deadline_s=deadline_s, **self.places())
+
+    def routes(self):
+        """Mode and owner of each partition, as `micanite ctl routes` lists them."""
+        listed = self.ctl("routes")
+        assert listed.returncode == 0, listed.stderr
+        rows = [line.split() for line in listed.stdout.splitlines()[1:]]
+        assert [int(row[0]) for row in rows] == list(range(len(rows)))
+        return [(row[1], int(row[2])) for row in rows]
 
     def wait_until_ready(self):
         """Until it answers. A server that has ended instead fails at once, with what it said."""

@@ -212,7 +212,7 @@ fn what_is_printed_leads_to_the_same_settings() {
         "",
         "-p 7 -l 127.0.0.1:8 -l ::1 -s /tmp/x -a 660 -m 1500000b -t 4 -c 9 -I 5k -R 3 -b 2 -v -u me -P /p -d -A",
         "--item-size 17 --eviction fifo --value-buffers 3m --hash-seed 18446744073709551615",
-        "-M --access crew --balance auto -D / --control-socket /tmp/x.ctl",
+        "-M --access crew --balance auto -D / --control-socket /tmp/x.ctl --image /tmp/image",
         "--semantics store --access erew -D - --control-socket none",
     ] {
         let first = settings(arguments).unwrap();

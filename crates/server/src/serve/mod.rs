@@ -72,8 +72,8 @@ fn run(options: Options) -> Result<(), Failure> {
     }
     process::raise_file_limit(&mut settings);
     let mut listeners = listeners::open_tcp(&settings)?;
-    let cache = cache(&settings)?;
     process::become_user(&settings)?;
+    let cache = cache(&settings)?;
     listeners.extend(listeners::open_unix(&settings)?);
     process::become_daemon(&settings)?;
     // From here on the process id is the server's.
@@ -146,12 +146,17 @@ fn cache(settings: &Settings) -> Result<Arc<Cache>, Failure> {
         Some(seed) => seed,
         None => process::random_seed()?,
     };
-    match Cache::new(&settings.engine(seed)) {
-        Ok(cache) => {
-            cache.set_prefetch(settings.prefetch);
-            Ok(Arc::new(cache))
-        }
-        Err(error) if settings.image.is_some() => Err(Failure::system(format!("{error}"))),
-        Err(error) => Err(Failure::system(format!("{error}\n  Try less memory (-m)."))),
+    let cache = Cache::new(&settings.engine(seed)).map_err(|error| {
+        let advice = match settings.image {
+            None => "Try less memory (-m).",
+            Some(_) => "Another --image directory begins anew.",
+        };
+        Failure::system(format!("{error}\n  {advice}"))
+    })?;
+    if let Some(seed) = settings.hash_seed.filter(|seed| *seed != cache.seed()) {
+        let text = format!("the image has another seed than {seed} (--hash-seed)");
+        return Err(Failure::system(text));
     }
+    cache.set_prefetch(settings.prefetch);
+    Ok(Arc::new(cache))
 }
