@@ -8,7 +8,7 @@ use crate::index::entry::{Entry, match_tags};
 use crate::partition::Partition;
 use crate::writer::Writer;
 
-const SLOTS: usize = if cfg!(loom) { 1 } else { 256 };
+const SLOTS: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// Hashes of keys that were requested; 0 = none. Later ones overwrite earlier ones.
 #[derive(Debug)]

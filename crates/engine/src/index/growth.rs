@@ -138,7 +138,7 @@ impl Writer<'_> {
         if p.layout.spares(number + 1) > p.layout.spares(number) {
             p.free_spare(p.layout.spares(number));
         }
-        if number % MEASURE_INTERVAL == 0 {
+        if number.is_multiple_of(MEASURE_INTERVAL) {
             p.measure_items();
         }
         p.add(Field::BucketsSplit, 1);

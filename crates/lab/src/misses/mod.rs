@@ -53,7 +53,7 @@ pub(crate) struct Options {
     /// those that scripts/fetch-traces fetched, and synthetic ones]
     #[arg(long, value_name = "PATH")]
     trace: Vec<PathBuf>,
-    /// fifo, lru, alru:SHARE, clock:BITS[:REAPPENDS], s3:SMALL,THRESHOLD, s3w:SMALL,THRESHOLD
+    /// fifo, lru, alru:SHARE, clock:BITS or clock:BITS:REAPPENDS, s3:SMALL,THRESHOLD, s3w:SMALL,THRESHOLD
     /// [default: a choice of them]
     #[arg(long)]
     policy: Vec<Policy>,
