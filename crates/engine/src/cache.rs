@@ -1,6 +1,6 @@
 //! A cache: its partitions, who may use them, and the handles of the workers.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 
 use micanite_memory::Pages;
 use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
@@ -328,13 +328,7 @@ impl Cache {
         run: impl FnOnce(&Writer<'_>) -> R,
     ) -> R {
         let partition = &self.partitions[partition];
-        let _changing = loop {
-            if let Ok(guard) = self.changing.try_lock() {
-                break guard;
-            }
-            idle();
-            yield_now();
-        };
+        let _changing = self.lock_changing(&mut idle);
         let route = partition.route.load();
         let shared = Route {
             access: Access::Crcw,
@@ -344,6 +338,33 @@ impl Cache {
         let result = run(&partition.writer(now_s));
         partition.route.change(route, &self.epochs, &mut idle);
         result
+    }
+
+    /// The right to change routes, for a worker: it goes on serving others while it waits.
+    fn lock_changing(&self, idle: &mut impl FnMut()) -> std::sync::MutexGuard<'_, ()> {
+        loop {
+            match self.changing.try_lock() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(held)) => return held.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            idle();
+            yield_now();
+        }
+    }
+
+    /// Shares what a worker owns that ends.
+    pub(crate) fn share_partitions_of(&self, worker: usize, mut idle: impl FnMut()) {
+        let _changing = self.lock_changing(&mut idle);
+        for partition in &self.partitions {
+            let route = partition.route.load();
+            if route.owner == worker && route.access != Access::Crcw {
+                let access = Access::Crcw;
+                let shared = Route { access, ..route };
+                partition.route.change(shared, &self.epochs, &mut idle);
+                self.generation.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     #[inline]

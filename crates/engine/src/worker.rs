@@ -22,7 +22,12 @@ pub struct Worker {
 }
 
 impl Drop for Worker {
+    /// What it owned is shared by the others from now on: nobody would answer for it.
     fn drop(&mut self) {
+        if self.cache.handles_free.len() > 1 {
+            let idle = || self.cache.mailboxes.serve(self.number);
+            self.cache.share_partitions_of(self.number, idle);
+        }
         self.cache.handles_free[self.number].store(true, Ordering::Release);
     }
 }

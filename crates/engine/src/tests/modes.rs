@@ -210,3 +210,20 @@ fn what_only_other_workers_read_stays_recent() {
     }
     assert!(cache.stats().evicted_log > 9000);
 }
+
+#[test]
+fn what_a_worker_owned_that_has_ended_is_shared() {
+    let geometry = Geometry {
+        workers: 2,
+        access: Access::Erew,
+        ..Geometry::default()
+    };
+    let cache = geometry.cache();
+    cache.set_waker(|_| {});
+    let mut owner = Client::new(&cache, 0);
+    let mut other = Client::new(&cache, 1);
+    assert_eq!(owner.set(b"k", b"1"), Outcome::Stored);
+    drop(owner);
+    assert_eq!(other.get(b"k").unwrap(), b"1");
+    assert_eq!(other.set(b"k", b"2"), Outcome::Stored);
+}
