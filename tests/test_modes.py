@@ -12,7 +12,7 @@ KEYS = 400
 CONNECTIONS = 6
 BATCH = 30
 SWITCH_S = 0.05
-SWITCHES = 60
+SWITCHES = 40
 OPERATIONS_MIN = 20_000
 
 
@@ -197,12 +197,12 @@ def test_snapshots_while_modes_change(start, key, tmp_path):
     server = start("-t", "3", "-m", "96", "--access", "crew")
 
     def change(turn):
-        if turn % 20 == 10:
+        if turn % 15 == 10:
             done(server.ctl("snapshot", tmp_path / f"copy-{turn}"))
         done(server.ctl("mode", ["erew", "crew", "crcw"][turn % 3]))
 
     run_under_load(server, key, change)
-    copy = start("-t", "3", "-m", "96", "--image", tmp_path / "copy-50")
+    copy = start("-t", "3", "-m", "96", "--image", tmp_path / "copy-25")
     with copy.connect() as connection:
         found = 0
         for number in range(CONNECTIONS):

@@ -14,9 +14,11 @@ pid uptime time version pointer_size rusage_user rusage_system max_connections c
 rejected_connections cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses delete_misses delete_hits incr_misses incr_hits
 decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses bytes_read bytes_written limit_maxbytes
 accepting_conns threads conn_yields bytes curr_items total_items evictions store_too_large store_no_memory
+cmd_flush_namespace out_of_memory route_generation balance_changes expiry_lag_seconds spare_buckets spare_buckets_used
 """.split()
 
 SETTINGS = "maxbytes maxconns tcpport udpport verbosity num_threads item_size_max reqs_per_event cas_enabled evictions inter domain_socket umask".split()
+SETTINGS += "semantics access eviction balance namespace_delimiter".split()
 
 
 @pytest.fixture
@@ -127,6 +129,7 @@ def test_items_and_bytes(fresh, key):
 
 def test_connections_are_counted(fresh):
     with fresh.connect() as connection:
+        until(lambda: connection.stats()["curr_connections"] == "1", "the connection that has tried whether it answers to go")
         before = connection.stats()
         others = [fresh.connect() for _ in range(10)]
         for other in others:
