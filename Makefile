@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 600
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build test test-unit test-loom test-blackbox lint bench bench-engine bench-server fuzz deps clean
+.PHONY: help run build test test-unit test-loom test-blackbox lint bench bench-engine bench-server bench-limits bench-misses fuzz deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,11 +53,19 @@ lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	scripts/check-paths
 
-bench: bench-engine bench-server ## every benchmark; tables, and JSON in target/bench (QUICK=1: under three minutes each)
+bench: bench-engine bench-server ## engine and server; tables, and JSON in target/bench (QUICK=1: under three minutes each)
 
-bench-engine: ## the engine alone beside hash tables and caches of other crates
+bench-engine: ## the engine: beside the memory's limit and other tables, modes, memory, images
 	@scripts/deps build
 	$(LAB) engine $(LAB_FLAGS)
+
+bench-limits: ## what the memory allows one core, and prototypes of the lookup beside that
+	@scripts/deps build
+	$(LAB) limits $(LAB_FLAGS)
+
+bench-misses: ## miss ratios of eviction policies on traces, by simulation
+	@scripts/deps build
+	$(LAB) misses $(LAB_FLAGS)
 
 bench-server: build ## the server beside Debian's memcached, stable and current, interleaved in one run
 	@scripts/peer-memcached >/dev/null
