@@ -8,7 +8,7 @@ import pytest
 from harness.server import free_port, run
 from harness.wire import Connection
 
-LETTERS = "plsamtcIRbvUuPdAh"
+LETTERS = "plsamtcIRbvUuPdAhMD"
 
 WRONG = [
     ["-l", "fooble"],
@@ -37,6 +37,14 @@ WRONG = [
     ["-o", "no_such_word"],
     ["-s", "/no/such/directory/socket"],
     ["-P", "/no/such/directory/pid"],
+    ["--semantics", "shop"],
+    ["--semantics", "cache", "-M"],
+    ["-M", "--eviction", "fifo"],
+    ["--eviction", "best"],
+    ["--access", "all"],
+    ["--balance", "on"],
+    ["-D", "ab"],
+    ["--control-socket", "/no/such/directory/socket"],
     ["--no-such-option"],
     ["--config", "/no/such/file.toml"],
     ["stray"],
@@ -69,7 +77,7 @@ def test_print_config_ends_it_and_prints_toml():
 
 
 def test_what_it_prints_it_also_reads(tmp_path):
-    options = ["-t", "3", "-m", "96", "-p", "12345", "-c", "77", "-I", "2m", "-R", "32", "-l", "127.0.0.1"]
+    options = ["-t", "3", "-m", "96", "-p", "12345", "-c", "77", "-I", "2m", "-R", "32", "-l", "127.0.0.1", "-M", "-D", "/", "--access", "crew"]
     first = run("--print-config", *options)
     assert first.returncode == 0, first.stderr
     file = tmp_path / "micanite.toml"
@@ -115,6 +123,14 @@ def test_the_options_are_in_the_settings(start):
     assert int(settings["reqs_per_event"]) == 33
     assert int(settings["tcp_backlog"]) == 555
     assert settings["inter"] == "127.0.0.1"
+
+
+def test_names_of_kinds_are_in_the_settings(start):
+    cache = start("-t", "2", "--eviction", "clock", "--access", "erew", "--balance", "auto").stats("settings")
+    assert (cache["semantics"], cache["eviction"], cache["evictions"]) == ("cache", "clock", "on")
+    assert (cache["access"], cache["balance"], cache["namespace_delimiter"]) == ("erew", "auto", ":")
+    store = start("--disable-evictions").stats("settings")
+    assert (store["semantics"], store["eviction"], store["evictions"]) == ("store", "none", "off")
 
 
 def test_long_names(start):

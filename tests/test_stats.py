@@ -157,6 +157,13 @@ def test_reset(fresh, key):
         assert connection.stats()["get_hits"] == "1"
 
 
+def test_partitions(fresh, workers):
+    partitions = fresh.stats("partitions")
+    count = int(fresh.stats()["partitions"])
+    assert partitions.keys() == {f"{i}:{name}" for i in range(count) for name in ("mode", "owner", "requests")}
+    assert {int(partitions[f"{i}:owner"]) for i in range(count)} == set(range(min(count, workers)))
+
+
 def test_uptime_goes_on(fresh):
     until(lambda: int(fresh.stats()["uptime"]) >= 1, "the uptime to reach a second")
     assert os.path.exists(f"/proc/{fresh.pid}")

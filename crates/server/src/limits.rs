@@ -18,6 +18,8 @@ pub const SHORT_REPLY_BYTES_MAX: usize = 64;
 pub const BATCH_REPLY_BYTES: usize = BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX;
 /// The longest reply to `stats`.
 pub const STATS_REPLY_BYTES_MAX: usize = 16 << 10;
+/// The most partitions that `stats partitions` lists.
+pub const STATS_PARTITIONS_MAX: usize = 128;
 /// Value buffers of a worker, at least.
 pub const VALUE_BUFFER_BYTES_MIN: usize = 16 << 20;
 /// Value buffers of a worker hold at least this many of the largest values.
@@ -43,5 +45,11 @@ const _: () = assert!(INPUT_BYTES >= 4 * LINE_BYTES_MAX && INPUT_BYTES > 16 * KE
 const _: () = assert!(OUTPUT_BYTES >= 4 * BATCH_REPLY_BYTES);
 // Statistics fit beside them.
 const _: () = assert!(OUTPUT_BYTES > STATS_REPLY_BYTES_MAX + BATCH_REPLY_BYTES);
+// Three lines for each partition, with the largest numbers.
+const _: () = assert!(
+    STATS_REPLY_BYTES_MAX
+        >= STATS_PARTITIONS_MAX * 3 * "STAT 127:requests \r\n".len()
+            + STATS_PARTITIONS_MAX * (4 + 4 + 20)
+);
 // A value that came in one block of input can be answered from the output without a buffer.
 const _: () = assert!(OUTPUT_BYTES > INPUT_BYTES + VALUE_HEADER_BYTES_MAX + BATCH_REPLY_BYTES);

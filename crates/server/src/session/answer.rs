@@ -175,6 +175,7 @@ fn report(arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
     match words.next() {
         None => stats::general(context.shared, context.now_s, output),
         Some(b"settings") => stats::settings(context.shared, output),
+        Some(b"partitions") => stats::partitions(context.shared, output),
         // There are no slab classes to tell of.
         Some(b"items" | b"slabs" | b"sizes") => {}
         Some(b"reset") => {

@@ -1,10 +1,12 @@
 //! Statistics: counters that each worker writes for itself, and the reports over them.
 
 mod counters;
+mod partitions;
 mod report;
 mod settings;
 
 pub use counters::{Counter, Counters, Totals};
+pub use partitions::partitions;
 pub use report::general;
 pub use settings::settings;
 
