@@ -53,12 +53,13 @@ impl Partition {
                 self.read_retries.fetch_add(1, Ordering::Relaxed);
                 spin_loop();
             }
-            let bucket = self.bucket(request.hash);
+            let buckets = self.all_buckets();
+            let bucket = self.main_bucket(request.hash.bucket(buckets) as u64);
             let Some(version) = bucket.version_stable() else {
                 continue;
             };
             // A split changes the number of buckets before it moves entries out of this one.
-            if self.bucket(request.hash).first_word != bucket.first_word {
+            if self.all_buckets() != buckets {
                 continue;
             }
             let found = self.candidate(bucket, request);
