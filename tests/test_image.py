@@ -1,0 +1,124 @@
+"""--image: what is stored outlives the process, whole or not at all."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from harness.server import run
+from test_modes import is_value_of, value_of
+
+COUNT = 5000
+
+
+@pytest.fixture(params=[("--semantics", "cache"), ("--semantics", "store"), ("--access", "erew")], ids=lambda options: options[1])
+def options(request, tmp_path):
+    """Options of a server with an image."""
+    return ["-t", "2", "-m", "96", "--image", tmp_path / "image", *request.param]
+
+
+def put(connection, key, version):
+    """Stores a version of each key."""
+    requests = []
+    for i in range(COUNT):
+        name = b"%b-%d" % (key, i)
+        value = value_of(name, 0, version)
+        requests.append(b"set %b %d 0 %d noreply\r\n%b\r\n" % (name, i, len(value), value))
+    connection.send(b"".join(requests) + b"mn\r\n")
+    assert connection.line() == b"MN"
+
+
+def everything(connection, key):
+    """All that is there of the keys."""
+    found = {}
+    for at in range(0, COUNT, 100):
+        names = b" ".join(b"%b-%d" % (key, i) for i in range(at, at + 100))
+        found |= connection.values(b"get " + names + b"\r\n")
+    return found
+
+
+def end(server, number):
+    """Ends it by a signal."""
+    os.kill(server.pid, number)
+    return server.wait_for_end()
+
+
+def test_a_clean_end_keeps_everything(start, options, key):
+    server = start(*options)
+    for version in range(1, 4):
+        with server.connect() as connection:
+            put(connection, key, version)
+            connection.send(b"delete %b-0\r\nset %b-short 0 1 1\r\nx\r\n" % (key, key))
+            assert [connection.line(), connection.line()] == [b"DELETED", b"STORED"]
+        assert end(server, signal.SIGTERM) == 0
+        server = start(*options)
+        assert "image" in server.stderr()
+        with server.connect() as connection:
+            expected = {b"%b-%d" % (key, i): (i, value_of(b"%b-%d" % (key, i), 0, version)) for i in range(1, COUNT)}
+            assert everything(connection, key) == expected
+            assert COUNT - 1 <= int(connection.stats()["curr_items"]) <= COUNT
+
+
+def test_after_a_kill_everything_is_there(start, options, key):
+    server = start(*options)
+    with server.connect() as connection:
+        put(connection, key, 1)
+    end(server, signal.SIGKILL)
+    with start(*options).connect() as connection:
+        expected = {b"%b-%d" % (key, i): (i, value_of(b"%b-%d" % (key, i), 0, 1)) for i in range(COUNT)}
+        assert everything(connection, key) == expected
+
+
+def test_a_kill_under_load_leaves_no_wrong_value(start, options, key):
+    """Each round writes new versions until it is killed; what is found afterwards is whole, and of its key."""
+    for round_ in range(5):
+        server = start(*options)
+        began = threading.Event()
+
+        def write():
+            try:
+                with server.connect() as connection:
+                    for version in range(round_ * 1000, round_ * 1000 + 1000):
+                        put(connection, key, version)
+                        began.set()
+            except (AssertionError, OSError):
+                pass  # the server was killed, as it should be
+
+        writers = [threading.Thread(target=write) for _ in range(2)]
+        for writer in writers:
+            writer.start()
+        assert began.wait(30)
+        end(server, signal.SIGKILL)
+        for writer in writers:
+            writer.join(30)
+        server = start(*options)
+        with server.connect() as connection:
+            found = everything(connection, key)
+            assert len(found) > COUNT * 0.9
+            for name, (_, value) in found.items():
+                assert is_value_of(name, value), (name, value[:100])
+        server.end()
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [(["-m", "128"], "-m"), (["-I", "2m"], "-I"), (["-M"], "--semantics"), (["--eviction", "fifo"], "--eviction"), (["--hash-seed", "5"], "--hash-seed")],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_another_option_is_refused_by_name(start, tmp_path, changed, reason):
+    options = ["-p", "-1", "-t", "2", "-m", "96", "--image", tmp_path / "image"]
+    server = start(*options)
+    assert end(server, signal.SIGTERM) == 0
+    ended = run(*options, *changed, deadline_s=30)
+    assert ended.returncode not in (0, None)
+    assert reason in ended.stderr and "panicked" not in ended.stderr
+    assert start(*options, "-t", "4", "--access", "crew").alive()
+
+
+def test_one_process_at_a_time(start, tmp_path):
+    options = ["-t", "1", "--image", tmp_path / "image"]
+    start(*options)
+    ended = run("-p", "-1", *options, deadline_s=30)
+    assert ended.returncode not in (0, None)
+    assert "another process" in ended.stderr
