@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    const WORDS: [&[u8]; 20] = [
+    const WORDS: [&[u8]; 22] = [
         b"\r\n",
         b" ",
         b"\n",
@@ -99,6 +99,8 @@ mod tests {
         b"delete ",
         b"noreply",
         b"flush_all",
+        b"flush_namespace ",
+        b":",
         b"stats\r\n",
         b"quit\r\n",
         b" 0 0 3\r\nabc\r\n",

@@ -4,6 +4,9 @@
 //!  main thread   options -> settings -> listeners, cache, threads
 //!                accept -> the worker with the fewest connections; signals -> the end
 //!  worker 0..n   wait -> [ recv -> session -> engine -> send ] for each connection -> housekeeping
+//!                work for partitions of theirs, asked by other workers, comes in between
+//!  control       a line from `micanite ctl` -> routes, statistics, snapshots
+//!  balance       loads, once a second -> at most one change of a route
 //!  pages         puts huge pages under the logs as they fill
 //! ```
 //!
@@ -14,6 +17,8 @@
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
 //! | [`worker`] | the loop of a thread over its connections |
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
+//! | [`loads`], [`balance`] | requests by worker and partition, and routes that follow them |
+//! | [`control`] | the control socket, and `micanite ctl` |
 //! | [`stats`] | counters, `stats`, `stats settings` |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
