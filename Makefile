@@ -1,5 +1,6 @@
 # The front door of the project. `make` alone lists the targets.
 # Settings: ARGS (options of `make run`), QUICK=1 (short benchmarks), FUZZ_SECONDS (per fuzz target),
+# MODEL_OPERATIONS, STRESS_OPERATIONS, CRASH_ROUNDS (how long `make soak` is),
 # PYTEST_ARGS (options of the black-box suite), CARGO_TARGET_DIR (as cargo reads it).
 
 SHELL := bash
@@ -10,10 +11,13 @@ TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET_DIR)
 MICANITE_BIN ?= $(TARGET_DIR)/release/micanite
 FUZZ_SECONDS ?= 600
+MODEL_OPERATIONS ?= 1000000000
+STRESS_OPERATIONS ?= 100000000
+CRASH_ROUNDS ?= 500
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build test test-unit test-loom test-blackbox lint bench bench-engine bench-server bench-limits bench-misses fuzz deps clean
+.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses fuzz deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +45,16 @@ test-blackbox: build ## the real binary under real clients and raw sockets (pyte
 	@scripts/deps test
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/pytest tests $(PYTEST_ARGS)
+
+test-sanitizers: ## address and thread sanitizer over engine and memory (nightly; says what it skips)
+	@scripts/deps build
+	@scripts/test-sanitizers
+
+soak: ## the long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills of a writer
+	@scripts/deps build
+	MICANITE_MODEL_OPERATIONS=$(MODEL_OPERATIONS) cargo test --package micanite-engine --lib model::long -- --nocapture
+	MICANITE_STRESS_OPERATIONS=$(STRESS_OPERATIONS) cargo test --package micanite-engine --lib modes -- --nocapture
+	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) cargo test --package micanite-engine --test crash -- --nocapture
 
 lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	@scripts/deps build

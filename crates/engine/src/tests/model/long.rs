@@ -96,7 +96,9 @@ fn run(name: &str, geometry: impl Fn(usize) -> Geometry) -> (Tally, Stats) {
         }
     }
     assert!(tallies.hits * 20 > tallies.operations, "{tallies:?}");
-    assert!(tallies.elsewhere > 0, "{tallies:?}");
+    // The first rounds have one worker.
+    let several = operations >= 10 * ROUND_OPERATIONS;
+    assert!(!several || tallies.elsewhere > 0, "{tallies:?}");
     (tallies, all)
 }
 
