@@ -42,7 +42,11 @@ fn a_run_writes_what_the_documentation_says() {
 
     let json = std::fs::read_to_string(folder.join("target/bench/engine.json")).unwrap();
     let records: Vec<serde_json::Map<String, Value>> = serde_json::from_str(&json).unwrap();
-    assert_eq!(records.len(), 5, "two peers, the limit, the store, and the hits");
+    assert_eq!(
+        records.len(),
+        5,
+        "two peers, the limit, the store, and the hits"
+    );
     for record in &records {
         let mut fields: Vec<_> = record.keys().map(String::as_str).collect();
         fields.sort_unstable();
