@@ -109,9 +109,8 @@ struct View<'a> {
     workers: Vec<f64>,
     /// The mean of those.
     mean: f64,
-    /// The load of a partition that no worker could own without being too hot, whatever else it
-    /// gave away: what others share remains with it.
-    partition_max: f64,
+    /// What each worker executes of partitions that it does not own alone, and cannot give away.
+    shares: Vec<f64>,
 }
 
 impl<'a> View<'a> {
@@ -133,14 +132,28 @@ impl<'a> View<'a> {
             }
         }
         let mean = workers.iter().sum::<f64>() / workers.len() as f64;
-        let share_min = shares.into_iter().fold(f64::INFINITY, f64::min);
         Self {
             of,
-            partition_max: HOT * mean - share_min,
+            shares,
             partitions,
             workers,
             mean,
         }
+    }
+
+    /// The load from which on no worker could own this partition without being too hot, whatever
+    /// else it gave away.
+    fn limit(&self, partition: usize) -> f64 {
+        let is_shared = self.of.routes[partition].access != Access::Erew;
+        let others = |(share, loads): (&f64, &Vec<u64>)| {
+            if is_shared {
+                share - loads[partition] as f64
+            } else {
+                *share
+            }
+        };
+        let shares = self.shares.iter().zip(self.of.loads).map(others);
+        HOT * self.mean - shares.fold(f64::INFINITY, f64::min)
     }
 
     /// Partitions that may change now.
@@ -155,7 +168,7 @@ impl<'a> View<'a> {
         let is_too_hot = |partition: &usize| {
             let load = self.partitions[*partition];
             let own = self.of.loads[self.of.routes[*partition].owner][*partition] as f64;
-            load > self.partition_max && load - own > FOREIGN_SHARE * load
+            load > self.limit(*partition) && load - own > FOREIGN_SHARE * load
         };
         self.movable()
             .filter(is_too_hot)
@@ -199,7 +212,7 @@ impl<'a> View<'a> {
             self.of.routes[*partition].access == Access::Crew
                 && state.shared
                 && !state.resting
-                && self.partitions[*partition] < COOL * self.partition_max
+                && self.partitions[*partition] < COOL * self.limit(*partition)
         };
         (0..self.of.routes.len())
             .find(has_cooled)

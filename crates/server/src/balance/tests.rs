@@ -168,6 +168,20 @@ fn one_hot_partition_is_shared_and_given_back_when_it_cools_down() {
 }
 
 #[test]
+fn a_shared_partition_of_few_cools_down_to_an_even_load() {
+    let mut machine = Machine::new(2, 4, Access::Erew);
+    assert_eq!(
+        machine.changes(10, &[900_000, 10_000, 10_000, 10_000]),
+        [Change::Share { partition: 0 }]
+    );
+    assert_eq!(
+        machine.changes(30, &[50_000; 4]),
+        [Change::Own { partition: 0 }]
+    );
+    assert_eq!(machine.changes(100, &[50_000; 4]), []);
+}
+
+#[test]
 fn a_hot_spot_that_moves_is_followed() {
     let mut machine = Machine::new(4, 16, Access::Erew);
     for hot in [3, 9, 14, 3] {
