@@ -18,8 +18,9 @@ impl Writer<'_> {
         let p = self.partition;
         while p.tails().wrapping_sub(p.get(Field::ScanTail)) >= p.scan_interval_units {
             p.add(Field::ScanTail, p.scan_interval_units);
-            let number = self.next_bucket();
-            self.clear_dangling(p.main_bucket(number), true);
+            let main = p.main_bucket(self.next_bucket());
+            self.clear_dangling(main, true);
+            self.sweep_chain(main); // its rounds count as rounds of the sweep
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the model has found wrong, as short as can be.
 
 use super::*;
+use crate::limits::NAMESPACES_MAX;
 
 fn set(model: &mut Model, key: usize, value_bytes: usize) {
     let store = Wish::Store {
@@ -56,5 +57,37 @@ fn a_flush_that_was_due_was_forgotten_for_one_that_is_to_come() {
         model.flush(1);
         model.ask(0, Wish::Get { cas: false });
         assert_eq!(model.tally().hits, 0);
+    }
+}
+
+#[test]
+fn a_namespace_came_back_after_rounds_that_had_only_cleared_dangling_entries() {
+    let append = |model: &mut Model, items: usize| {
+        for key in 4..4 + items {
+            model.ask(key, Wish::Delete);
+            set(model, key, 20);
+        }
+    };
+    let mut model = Model::new(&cache_geometry(3, 4), 100);
+    for round in 0..400 {
+        append(&mut model, round % 7 * 8);
+        let namespaces = [(0, "a"), (1, "b"), (2, "c")];
+        for (key, name) in namespaces {
+            set(&mut model, key, 10);
+            model.invalidate(name);
+        }
+        model.workers.maintain();
+        append(&mut model, round % 11 * 6);
+        model.workers.maintain();
+        for empty in 0..NAMESPACES_MAX {
+            model.invalidate(&format!("empty-{round}-{empty}"));
+        }
+        for (key, _) in namespaces {
+            model.ask(key, Wish::Get { cas: false });
+        }
+        // The table of namespaces is free again.
+        for _ in 0..4 {
+            model.workers.maintain();
+        }
     }
 }
