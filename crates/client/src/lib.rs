@@ -1,0 +1,1 @@
+//! The native client: directory, request direction, batching, resending.

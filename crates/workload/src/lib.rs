@@ -1,0 +1,1 @@
+//! Key popularity, sizes and operation mixes.
