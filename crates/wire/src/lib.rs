@@ -5,8 +5,10 @@
 //!
 //! - [`hash`]: the 64-bit key hash and its split into partition, bucket and tag.
 //! - [`memcache`]: memcached's protocols.
+//! - [`native`]: Micanite's own, over datagrams.
 
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod hash;
 pub mod memcache;
+pub mod native;
