@@ -111,29 +111,27 @@ fn read<'a>(rest: &mut &'a [u8]) -> Option<Reply<'a>> {
     })
 }
 
-/// Writes replies into a datagram behind the room for its header.
-#[derive(Debug)]
-pub struct ReplyWriter<'a> {
-    datagram: &'a mut [u8],
+/// Writes replies into a datagram behind the room for its header. The bytes are lent for each call,
+/// the same ones every time.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyWriter {
+    limit: usize,
     filled: usize,
     count: u16,
 }
 
-impl<'a> ReplyWriter<'a> {
+impl ReplyWriter {
     /// The most bytes of a reply without a value.
     pub const SHORT_BYTES_MAX: usize = FIXED_BYTES + 8;
     /// The least bytes of a reply.
     pub const BYTES_MIN: usize = FIXED_BYTES;
 
-    /// A datagram without replies, which will be no longer than the bytes.
-    ///
-    /// # Panics
-    /// When there is no room for a header.
+    /// A datagram without replies, which will be no longer than the limit; that is enough for a
+    /// header.
     #[inline]
-    pub fn new(datagram: &'a mut [u8]) -> Self {
-        assert!(datagram.len() >= Header::BYTES);
+    pub fn new(limit: usize) -> Self {
         Self {
-            datagram,
+            limit,
             filled: Header::BYTES,
             count: 0,
         }
@@ -148,7 +146,7 @@ impl<'a> ReplyWriter<'a> {
     /// Bytes that are left.
     #[inline]
     pub fn room(&self) -> usize {
-        self.datagram.len() - self.filled
+        self.limit.saturating_sub(self.filled)
     }
 
     /// Bytes of a reply with a value.
@@ -157,23 +155,35 @@ impl<'a> ReplyWriter<'a> {
         FIXED_BYTES + 8 * has_cas as usize + padded(value_bytes)
     }
 
+    /// Bytes of a reply without a value.
+    #[inline]
+    pub const fn short_reply_bytes(opcode: Opcode, status: Status) -> usize {
+        let has_number = matches!(status, Status::Ok) && opcode.answers_number();
+        FIXED_BYTES + 8 * has_number as usize
+    }
+
     /// Adds a reply without a value. `word` is the number of increment and decrement, and the limit
     /// of "too large"; anything else has none.
     ///
     /// # Panics
-    /// When there is no room.
+    /// When the bytes have no room.
     #[inline]
-    pub fn push(&mut self, opcode: Opcode, status: Status, hash: u64, word: u64) {
-        let has_number = status == Status::Ok && opcode.answers_number();
-        let bytes = FIXED_BYTES + 8 * usize::from(has_number);
-        let out = &mut self.datagram[self.filled..self.filled + bytes];
+    pub fn push(
+        &mut self,
+        datagram: &mut [u8],
+        (opcode, status): (Opcode, Status),
+        hash: u64,
+        word: u64,
+    ) {
+        let bytes = Self::short_reply_bytes(opcode, status);
+        let out = &mut datagram[self.filled..self.filled + bytes];
         let limit_bytes = if status == Status::TooLarge {
             word as u32
         } else {
             0
         };
         fixed(out, (opcode, status, false), limit_bytes, (0, hash));
-        if has_number {
+        if bytes > FIXED_BYTES {
             put_u64(out, FIXED_BYTES, word);
         }
         self.filled += bytes;
@@ -184,17 +194,17 @@ impl<'a> ReplyWriter<'a> {
     /// [`ReplyWriter::end_value`] is called with the value's length.
     ///
     /// # Panics
-    /// When there is no room.
+    /// When the bytes have no room.
     #[inline]
-    pub fn begin_value(
-        &mut self,
-        opcode: Opcode,
-        (flags, hash): (u32, u64),
+    pub fn begin_value<'a>(
+        &self,
+        datagram: &'a mut [u8],
+        (opcode, flags, hash): (Opcode, u32, u64),
         cas: Option<u64>,
         value_bytes: usize,
-    ) -> &mut [u8] {
+    ) -> &'a mut [u8] {
         let bytes = Self::value_reply_bytes(value_bytes, cas.is_some());
-        let out = &mut self.datagram[self.filled..self.filled + bytes];
+        let out = &mut datagram[self.filled..self.filled + bytes];
         let head = (opcode, Status::Ok, cas.is_some());
         fixed(out, head, value_bytes as u32, (flags, hash));
         let mut at = FIXED_BYTES;
@@ -215,12 +225,12 @@ impl<'a> ReplyWriter<'a> {
 
     /// Writes the header, with the count; returns the datagram's length.
     #[inline]
-    pub fn finish(self, header: &Header) -> usize {
+    pub fn finish(self, datagram: &mut [u8], header: &Header) -> usize {
         let header = Header {
             count: self.count,
             ..*header
         };
-        header.write(self.datagram);
+        header.write(datagram);
         self.filled
     }
 }
