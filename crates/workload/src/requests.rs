@@ -1,0 +1,202 @@
+//! Reads and writes, in the order of one thread.
+
+use crate::{Popularity, Random, Sampler};
+
+/// How many of the operations are what.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mix {
+    /// Fraction of the operations that read, 0 to 1.
+    pub gets: f64,
+    /// Operations that one reading request carries; a writing one carries one.
+    pub gets_per_request: usize,
+}
+
+impl Mix {
+    /// Operations per request, on average.
+    pub fn operations_per_request(&self) -> f64 {
+        let reading = self.reading_requests();
+        reading * self.gets_per_request as f64 + (1.0 - reading)
+    }
+
+    /// The fraction of the *requests* that read, so that of the *operations* [`Self::gets`] do.
+    pub fn reading_requests(&self) -> f64 {
+        let reading = self.gets / self.gets_per_request as f64;
+        let sum = reading + (1.0 - self.gets);
+        if sum > 0.0 { reading / sum } else { 0.0 }
+    }
+}
+
+/// The requests of one thread: always the same for the same seed and thread.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    random: Random,
+    sampler: Sampler,
+    reading_requests: f64,
+    latest: Option<Latest>,
+    /// Of the next value; every thread begins elsewhere.
+    version: u32,
+}
+
+impl Requests {
+    /// The requests of thread `thread` of `threads`, over the items `0..items`.
+    ///
+    /// # Panics
+    /// When there are no items, or more than [`crate::ITEMS_MAX`].
+    pub fn new(
+        popularity: Popularity,
+        items: u64,
+        mix: Mix,
+        seed: u64,
+        (thread, threads): (usize, usize),
+    ) -> Self {
+        Self {
+            random: Random::of_stream(seed, thread as u64),
+            sampler: Sampler::new(popularity, items),
+            reading_requests: mix.reading_requests(),
+            latest: (popularity == Popularity::Latest).then(|| Latest {
+                items,
+                first: items + thread as u64,
+                step: threads as u64,
+                inserted: 0,
+            }),
+            version: (thread as u32) << 24,
+        }
+    }
+
+    /// Whether the next request reads.
+    #[inline]
+    pub fn reads(&mut self) -> bool {
+        self.random.chance(self.reading_requests)
+    }
+
+    /// The item to be read next.
+    #[inline]
+    pub fn item_to_read(&mut self) -> u64 {
+        match &self.latest {
+            None => self.sampler.item(&mut self.random),
+            Some(latest) => latest.item(self.sampler.place(&mut self.random)),
+        }
+    }
+
+    /// The item to be written next, and the version of its value.
+    #[inline]
+    pub fn item_to_write(&mut self) -> (u64, u32) {
+        self.version = self.version.wrapping_add(1);
+        let item = match &mut self.latest {
+            None => self.sampler.item(&mut self.random),
+            Some(latest) => latest.insert(),
+        };
+        (item, self.version)
+    }
+}
+
+/// Items by age. Every thread makes items of its own and reads those and the ones that were
+/// there before.
+#[derive(Clone, Debug)]
+struct Latest {
+    items: u64,
+    first: u64,
+    step: u64,
+    inserted: u64,
+}
+
+impl Latest {
+    fn insert(&mut self) -> u64 {
+        self.inserted += 1;
+        self.first + (self.inserted - 1) * self.step
+    }
+
+    /// The item of this age, 0 being the newest.
+    fn item(&self, age: u64) -> u64 {
+        if age < self.inserted {
+            self.first + (self.inserted - 1 - age) * self.step
+        } else {
+            // Ages are below the number of items.
+            self.items - 1 - (age - self.inserted)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(popularity: Popularity, mix: Mix, seed: u64, thread: usize) -> Requests {
+        Requests::new(popularity, 1000, mix, seed, (thread, 4))
+    }
+
+    fn mix(gets: f64, gets_per_request: usize) -> Mix {
+        Mix {
+            gets,
+            gets_per_request,
+        }
+    }
+
+    fn first(mut requests: Requests) -> Vec<(bool, u64)> {
+        (0..1000)
+            .map(|_| match requests.reads() {
+                true => (true, requests.item_to_read()),
+                false => (false, requests.item_to_write().0),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_same_seed_and_thread_give_the_same_requests() {
+        for popularity in [Popularity::Zipf(0.99), Popularity::Latest] {
+            let of = |seed, thread| first(requests(popularity, mix(0.5, 1), seed, thread));
+            assert_eq!(of(1, 0), of(1, 0));
+            assert_ne!(of(1, 0), of(2, 0));
+            assert_ne!(of(1, 0), of(1, 1));
+        }
+    }
+
+    #[test]
+    fn the_mix_is_one_of_operations() {
+        for (gets, per_request) in [(0.95, 1), (0.95, 16), (0.5, 4), (0.0, 4), (1.0, 100)] {
+            let mix = mix(gets, per_request);
+            let mut requests = requests(Popularity::Uniform, mix, 3, 0);
+            let (mut reads, mut writes) = (0, 0);
+            for _ in 0..1_000_000 {
+                match requests.reads() {
+                    true => reads += per_request,
+                    false => writes += 1,
+                }
+            }
+            let share = reads as f64 / (reads + writes) as f64;
+            assert!(
+                (share - gets).abs() < 0.005,
+                "{gets} {per_request}: {share}"
+            );
+            let per_request = (reads + writes) as f64 / 1e6;
+            let relative = per_request / mix.operations_per_request() - 1.0;
+            assert!(relative.abs() < 0.02, "{relative}");
+        }
+    }
+
+    #[test]
+    fn latest_reads_what_exists_and_mostly_the_newest() {
+        let mut requests = requests(Popularity::Latest, mix(0.5, 1), 3, 1);
+        let mut written = Vec::new();
+        let mut newest = 0;
+        for _ in 0..2000 {
+            written.push(requests.item_to_write().0);
+            let read = requests.item_to_read();
+            assert!(read < 1000 || written.contains(&read), "{read}");
+            newest += u32::from(read == *written.last().unwrap());
+        }
+        assert_eq!(&written[..3], [1001, 1005, 1009], "thread 1 of 4");
+        // Rank 1 of 1,000 has 12.9 % of the mass.
+        assert!((180..340).contains(&newest), "{newest}");
+    }
+
+    #[test]
+    fn versions_of_threads_begin_apart() {
+        let version = |thread| {
+            requests(Popularity::Uniform, mix(0.0, 1), 1, thread)
+                .item_to_write()
+                .1
+        };
+        assert_ne!(version(0), version(1));
+    }
+}
