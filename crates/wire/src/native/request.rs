@@ -91,7 +91,51 @@ impl<'a> Iterator for Requests<'a> {
     }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// Reads the request that the bytes begin with; returns it with its length. None if they end
+    /// too early, or a byte has no meaning.
+    #[inline]
+    pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let mut rest = bytes;
+        let request = read(&mut rest)?;
+        Some((request, bytes.len() - rest.len()))
+    }
+
+    /// Writes the request at the start of the bytes, its fields as they are; returns its length.
+    ///
+    /// # Errors
+    /// There is no room; nothing was written.
+    #[inline]
+    pub fn write(&self, bytes: &mut [u8]) -> Result<usize, Full> {
+        let (opcode, key, value) = (self.opcode, self.key, self.value);
+        let length = request_bytes(opcode, key.len(), value.len());
+        let out = bytes.get_mut(..length).ok_or(Full)?;
+        out[0] = opcode as u8;
+        out[1] = key.len() as u8;
+        out[2] = u8::from(self.wants_cas);
+        out[3] = 0;
+        put_u32(out, 4, value.len() as u32);
+        put_u64(out, 8, self.hash);
+        put_u32(out, 16, self.flags);
+        put_u32(out, 20, self.expiry_s);
+        let mut at = FIXED_BYTES;
+        if opcode.has_argument() {
+            put_u64(out, at, self.argument);
+            at += 8;
+        }
+        if opcode.has_id() {
+            put_u64(out, at, self.id);
+            at += 8;
+        }
+        for part in [key, value] {
+            let padded = padded(part.len());
+            out[at..at + part.len()].copy_from_slice(part);
+            out[at + part.len()..at + padded].fill(0);
+            at += padded;
+        }
+        Ok(length)
+    }
+
     /// Whether no field is set that the operation does not have, and the key is one.
     #[inline]
     fn makes_sense(&self) -> bool {
@@ -178,37 +222,11 @@ impl<'a> RequestWriter<'a> {
     /// There is no room; nothing was written.
     #[inline]
     pub fn push(&mut self, request: &Request<'_>) -> Result<(), Full> {
-        let (opcode, key, value) = (request.opcode, request.key, request.value);
-        let bytes = request_bytes(opcode, key.len(), value.len());
         let count = self.count.checked_add(1).ok_or(Full)?;
-        let rest = &mut self.datagram[self.filled..];
-        let out = rest.get_mut(..bytes).ok_or(Full)?;
-        out[0] = opcode as u8;
-        out[1] = key.len() as u8;
-        out[2] = u8::from(request.wants_cas);
-        out[3] = 0;
-        put_u32(out, 4, value.len() as u32);
-        put_u64(out, 8, request.hash);
-        put_u32(out, 16, request.flags);
-        put_u32(out, 20, request.expiry_s);
-        let mut at = FIXED_BYTES;
-        if opcode.has_argument() {
-            put_u64(out, at, request.argument);
-            at += 8;
-        }
-        if opcode.has_id() {
-            put_u64(out, at, request.id);
-            at += 8;
-        }
-        for part in [key, value] {
-            let padded = padded(part.len());
-            out[at..at + part.len()].copy_from_slice(part);
-            out[at + part.len()..at + padded].fill(0);
-            at += padded;
-        }
+        let bytes = request.write(&mut self.datagram[self.filled..])?;
         self.filled += bytes;
         self.count = count;
-        self.writes |= opcode.writes();
+        self.writes |= request.opcode.writes();
         Ok(())
     }
 
