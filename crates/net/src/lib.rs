@@ -1,4 +1,4 @@
-//! Bytes in, bytes out: what moves the bytes of streams, and the memory they wait in.
+//! Bytes in, bytes out: what moves the bytes of streams and datagrams, and the memory they wait in.
 //!
 //! This crate knows no keys and no protocol. A worker of the server assembles its parts:
 //!
@@ -9,11 +9,23 @@
 //!                          |
 //!   Blocks        fixed pieces for what a stream could not finish reading or sending
 //!   ValueBuffers  pieces of any length, within a budget
+//!
+//!  UdpSocket --> Receiver: bursts of datagrams    Sender: bursts of replies --> UdpSocket
+//!
+//!   Idle          what a worker does when nothing is there: spin, yield, block
 //! ```
 //!
-//! Only Linux is supported; no part of the crate needs `unsafe`.
+//! Only Linux is supported. `unsafe` are only the system calls of [`datagram`].
+
+#![expect(
+    unsafe_code,
+    reason = "recvmmsg and sendmmsg take pointers to many buffers; wrappers allocate per call"
+)]
 
 mod blocks;
+pub mod datagram;
+mod idle;
+pub mod limits;
 mod listener;
 mod poller;
 mod stream;
@@ -21,6 +33,7 @@ mod value_buffers;
 mod waker;
 
 pub use blocks::{Block, Blocks};
+pub use idle::{Idle, IdleRounds, Step};
 pub use listener::Listener;
 pub use poller::{Event, Interest, Poller};
 pub use stream::{ByteStream, Stream};

@@ -1,0 +1,214 @@
+//! The sender against a kernel that says what the test wants.
+
+use super::*;
+
+const A: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
+const B: ([u8; 4], u16) = ([127, 0, 0, 1], 2);
+
+/// A message as the kernel would see it: peer, segment length, payload.
+type Seen = (u16, Option<u16>, Vec<u8>);
+
+/// Takes `limits.next()` messages per call, or fails.
+struct Kernel {
+    answers: Vec<Result<usize, i32>>,
+    seen: Vec<Seen>,
+}
+
+impl Kernel {
+    /// Answers the calls in this order, then takes everything.
+    fn new(answers: &[Result<usize, i32>]) -> Self {
+        let answers = answers.iter().rev().copied().collect();
+        let seen = Vec::new();
+        Self { answers, seen }
+    }
+
+    fn send(&mut self, sender: &mut Sender) -> io::Result<usize> {
+        sender.send_by(|memory, queue, planned, pieces| {
+            let answer = self.answers.pop().unwrap_or(Ok(planned.len()));
+            let most = answer.map_err(io::Error::from_raw_os_error)?;
+            let mut pieces = pieces.iter();
+            for planned in &planned[..most] {
+                let own = pieces.by_ref().take(planned.pieces.into());
+                let payload = own.flat_map(|&(start, end)| &memory[start as usize..end as usize]);
+                let peer = queue.name(planned.peer).address(16).unwrap().port();
+                let payload = payload.copied().collect();
+                self.seen.push((peer, planned.segment_bytes, payload));
+            }
+            Ok(most)
+        })
+    }
+}
+
+fn commit(sender: &mut Sender, peer: ([u8; 4], u16), payload: &[u8]) {
+    let room = sender.begin(peer.into()).unwrap();
+    assert_eq!(room.as_ptr().align_offset(8), 0);
+    room[..payload.len()].copy_from_slice(payload);
+    sender.commit(payload.len());
+}
+
+#[test]
+fn pieces_are_joined_only_where_no_gap_is_between_them() {
+    let mut sender = Sender::new(true, 100);
+    for (length, pieces_expected) in [(16, 1), (12, 3)] {
+        for byte in 0..3 {
+            commit(&mut sender, A, &vec![byte; length]);
+        }
+        let mut payload = Vec::new();
+        sender
+            .send_by(|memory, _, planned, pieces| {
+                assert_eq!(pieces.len(), pieces_expected);
+                for &(start, end) in pieces {
+                    payload.extend_from_slice(&memory[start as usize..end as usize]);
+                }
+                Ok(planned.len())
+            })
+            .unwrap();
+        let expected: Vec<_> = (0..3).flat_map(|byte| vec![byte; length]).collect();
+        assert_eq!(payload, expected);
+    }
+}
+
+#[test]
+fn what_would_block_stays_and_goes_later_together_with_what_came_since() {
+    let mut sender = Sender::new(false, 100);
+    for byte in 0..4 {
+        commit(&mut sender, A, &[byte]);
+    }
+    let mut kernel = Kernel::new(&[Ok(1), Err(libc::EINTR), Ok(1), Err(libc::EAGAIN)]);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 2);
+    assert_eq!(sender.pending(), 2);
+    commit(&mut sender, B, &[4]);
+    assert_eq!(sender.pending(), 3);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 3);
+    assert_eq!(sender.pending(), 0);
+    let payloads: Vec<_> = kernel.seen.iter().map(|seen| seen.2[0]).collect();
+    assert_eq!(payloads, [0, 1, 2, 3, 4]);
+    assert_eq!(sender.sent().datagrams, 5);
+    assert_eq!((sender.end, sender.first_unsent), (0, 0));
+}
+
+#[test]
+fn what_would_block_can_be_given_up() {
+    let mut sender = Sender::new(true, 100);
+    commit(&mut sender, A, &[1]);
+    commit(&mut sender, B, &[2]);
+    let mut kernel = Kernel::new(&[Err(libc::ENOBUFS)]);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 0);
+    assert_eq!(sender.discard(), 2);
+    assert_eq!(sender.pending(), 0);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 0);
+    assert_eq!(kernel.seen, []);
+    assert_eq!(sender.sent().discarded, 2);
+}
+
+#[test]
+fn an_error_of_one_peer_keeps_no_other() {
+    let mut sender = Sender::new(true, 100);
+    for peer in [A, A, B] {
+        commit(&mut sender, peer, &[7; 8]);
+    }
+    let mut kernel = Kernel::new(&[Err(libc::ENETUNREACH)]);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 1);
+    assert_eq!(kernel.seen, [(2, None, vec![7; 8])]);
+    let sent = sender.sent();
+    assert_eq!((sent.failed, sent.datagrams, sent.calls), (2, 1, 2));
+}
+
+#[test]
+fn a_broken_socket_is_an_error_and_loses_nothing() {
+    let mut sender = Sender::new(true, 100);
+    commit(&mut sender, A, &[1]);
+    let mut kernel = Kernel::new(&[Err(libc::EBADF)]);
+    kernel.send(&mut sender).unwrap_err();
+    assert_eq!(sender.pending(), 1);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 1);
+}
+
+#[test]
+fn a_refused_super_packet_leaves_in_parts_and_is_remembered_for_a_while() {
+    let mut sender = Sender::new(true, 100);
+    let mut kernel = Kernel::new(&[Err(libc::EMSGSIZE), Ok(1)]);
+    let push = |sender: &mut Sender, bytes: usize| {
+        for byte in 0..3 {
+            commit(sender, A, &vec![byte; bytes]);
+        }
+    };
+    push(&mut sender, 50);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 3);
+    let alone: Vec<_> = (0..3).map(|byte| (1, None, vec![byte; 50])).collect();
+    assert_eq!(kernel.seen, alone);
+    assert_eq!(sender.sent().gso_refused, 1);
+
+    // Shorter ones still leave together, equal ones do not until it was long enough ago.
+    push(&mut sender, 49);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 3);
+    assert_eq!(sender.sent().super_packets, 1);
+    for _ in 0..GSO_REFUSED_MESSAGES {
+        push(&mut sender, 50);
+        assert_eq!(kernel.send(&mut sender).unwrap(), 3);
+    }
+    assert_eq!(sender.sent().super_packets, 1);
+    push(&mut sender, 50);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 3);
+    assert_eq!(sender.sent().super_packets, 2);
+}
+
+#[test]
+fn a_datagram_that_is_too_long_by_itself_is_given_up() {
+    let mut sender = Sender::new(true, 100);
+    for byte in 0..3 {
+        commit(&mut sender, A, &[byte; 20]);
+    }
+    // First as a super-packet, then the datagrams: the second one fails.
+    let answers = [Err(libc::EINVAL), Ok(1), Err(libc::EMSGSIZE)];
+    let mut kernel = Kernel::new(&answers);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 2);
+    assert_eq!(
+        kernel.seen,
+        [(1, None, vec![0; 20]), (1, None, vec![2; 20])]
+    );
+    assert_eq!(sender.sent().failed, 1);
+}
+
+#[test]
+fn what_was_begun_and_not_committed_is_not_sent() {
+    let mut sender = Sender::new(true, 100);
+    sender.begin(A.into()).unwrap()[0] = 1;
+    sender.abandon();
+    sender.begin(A.into()).unwrap()[0] = 2;
+    commit(&mut sender, B, &[3]);
+    let mut kernel = Kernel::new(&[]);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 1);
+    assert_eq!(kernel.seen, [(2, None, vec![3])]);
+}
+
+#[test]
+fn it_is_full_at_some_point_and_empty_again_after_sending() {
+    for (payload_bytes_max, bytes) in [(64, 8), (1472, 1472), (DATAGRAM_PAYLOAD_BYTES_MAX, 60_000)]
+    {
+        let mut sender = Sender::new(true, payload_bytes_max);
+        let memory = |sender: &Sender| (sender.planned.capacity(), sender.pieces.capacity());
+        let memory_before = memory(&sender);
+        for _ in 0..2 {
+            let mut count = 0;
+            while !sender.is_full() {
+                commit(&mut sender, A, &vec![0; bytes]);
+                count += 1;
+            }
+            assert!(sender.begin(A.into()).is_none());
+            assert!(count >= 4);
+            let mut kernel = Kernel::new(&[]);
+            assert_eq!(kernel.send(&mut sender).unwrap(), count);
+            assert!(!sender.is_full());
+        }
+        assert_eq!(memory(&sender), memory_before);
+    }
+}
+
+#[test]
+#[should_panic(expected = "longer than the room")]
+fn more_than_the_room_is_a_mistake_of_the_caller() {
+    let mut sender = Sender::new(true, 100);
+    sender.begin(A.into()).unwrap();
+    sender.commit(101);
+}

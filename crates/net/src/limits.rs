@@ -1,0 +1,43 @@
+//! Every limit of this crate's datagrams and of its idle policy, and the relations between them.
+
+/// The longest payload of a UDP datagram over IPv4 without options: 65,535 bytes less the headers.
+pub const DATAGRAM_PAYLOAD_BYTES_MAX: usize = 65_507;
+/// Messages of one `recvmmsg` or `sendmmsg`. More gain nothing: the stack is the cost by then.
+pub const BURST_MESSAGES_MAX: usize = 32;
+/// Messages of one `recvmmsg` when each can be a super-packet: 1 MiB of buffers, which is only
+/// touched as far as super-packets reach.
+pub const BURST_SUPER_PACKETS_MAX: usize = 16;
+/// The least room of a receive buffer.
+pub const RECEIVE_BYTES_MIN: usize = 2048;
+/// The room of a receive buffer that a super-packet must fit into.
+pub const SUPER_PACKET_BYTES: usize = 65_536;
+/// Datagrams of a super-packet that leaves. Kernels before 6.9 take no more.
+pub const SEND_SEGMENTS_MAX: usize = 64;
+/// Datagrams of a super-packet that arrives, for the first size of a table that can grow.
+pub const RECEIVE_SEGMENTS: usize = 128;
+/// Datagrams that a sender holds.
+pub const SEND_DATAGRAMS_MAX: usize = 256;
+/// Bytes of datagrams that a sender holds besides one of the greatest length.
+pub const SEND_BYTES: usize = 256 << 10;
+/// Pieces of memory of one `sendmmsg`.
+pub const SEND_PIECES_MAX: usize = 128;
+/// Super-packets that a sender fills at the same time, each for one peer and one length.
+pub const SEND_OPEN_MAX: usize = 8;
+/// After a super-packet was refused, this many others with datagrams as long as its own leave one
+/// by one before the next attempt.
+pub const GSO_REFUSED_MESSAGES: u32 = 1024;
+
+/// Default rounds of an idle worker without leaving its CPU: about as long as a sleep and the
+/// wake-up from it take, when a round looks at a socket or two.
+pub const IDLE_SPIN_ROUNDS: u32 = 256;
+/// Default rounds in which it lets others run in between, before it blocks.
+pub const IDLE_YIELD_ROUNDS: u32 = 64;
+
+const _: () = {
+    assert!(DATAGRAM_PAYLOAD_BYTES_MAX < SUPER_PACKET_BYTES);
+    assert!(BURST_SUPER_PACKETS_MAX <= BURST_MESSAGES_MAX);
+    // One message always fits into one call, and the kernel takes 1,024 pieces of a message.
+    assert!(SEND_SEGMENTS_MAX <= SEND_PIECES_MAX && SEND_PIECES_MAX <= 1024);
+    // Numbers of datagrams, messages and peers are stored in 16 bits.
+    assert!(SEND_DATAGRAMS_MAX < u16::MAX as usize);
+};
