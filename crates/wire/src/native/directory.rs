@@ -172,6 +172,9 @@ impl<'a> DirectoryWriter<'a> {
         if datagram.len() < Self::BYTES_MIN {
             return None;
         }
+        // The padding of the last entry has to fit as well.
+        let bytes = datagram.len() / 8 * 8;
+        let datagram = &mut datagram[..bytes];
         let body = &mut datagram[Header::BYTES..];
         body[..FIXED_BYTES].fill(0);
         put_u64(body, 0, directory.hash_seed);
@@ -221,7 +224,7 @@ impl<'a> DirectoryWriter<'a> {
         header.write(self.datagram);
         put_u32(self.datagram, Header::BYTES + 32, self.listed);
         let end = Header::BYTES + FIXED_BYTES + self.listed as usize * ENTRY_BYTES;
-        let padded = end.next_multiple_of(8).min(self.datagram.len());
+        let padded = end.next_multiple_of(8);
         self.datagram[end..padded].fill(0);
         padded
     }
