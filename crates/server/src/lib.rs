@@ -19,6 +19,7 @@
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
 //! | [`loads`], [`balance`] | requests by worker and partition, and routes that follow them |
 //! | [`control`] | the control socket, and `micanite ctl` |
+//! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
 //! | [`stats`] | counters, `stats`, `stats settings` |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
@@ -35,6 +36,7 @@ pub mod fuzz;
 pub mod limits;
 pub mod loads;
 mod log;
+mod nic;
 mod serve;
 pub mod session;
 pub mod shared;

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::{OK, REFUSED, Request, paths};
 use crate::log::log;
+use crate::nic::{NicOptions, nic};
 
 /// The command line is wrong.
 pub const EXIT_CONTROL_USAGE: u8 = 2;
@@ -36,12 +37,26 @@ pub struct ControlOptions {
     pub socket: Option<PathBuf>,
     /// What is asked of it.
     #[command(subcommand)]
-    pub request: Request,
+    pub errand: Errand,
+}
+
+/// What `ctl` is to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Errand {
+    /// To ask a server.
+    #[command(flatten)]
+    Ask(Request),
+    /// Print, or set, what makes network interfaces deliver each worker's port to its CPU
+    Nic(NicOptions),
 }
 
 /// Asks a server, prints what it answers, and says how that went: 0 done, 1 refused.
 pub fn control(options: ControlOptions) -> ExitCode {
-    match ask(options) {
+    let request = match options.errand {
+        Errand::Ask(request) => request,
+        Errand::Nic(options) => return nic(&options),
+    };
+    match ask(request, options.port, options.socket.as_deref()) {
         Ok(text) => {
             // Whoever does not read it does not want it.
             let _ = io::stdout().write_all(text.as_bytes());
@@ -54,8 +69,7 @@ pub fn control(options: ControlOptions) -> ExitCode {
     }
 }
 
-fn ask(options: ControlOptions) -> Result<String, String> {
-    let mut request = options.request;
+fn ask(mut request: Request, port: u16, socket: Option<&Path>) -> Result<String, String> {
     if let Request::Snapshot { path } = &mut request {
         // The server has another working directory.
         *path = std::path::absolute(&*path).map_err(|error| error.to_string())?;
@@ -64,9 +78,9 @@ fn ask(options: ControlOptions) -> Result<String, String> {
     if line.matches(['\n', '\r']).count() > 1 {
         return Err("line ends cannot be sent".into());
     }
-    let mut stream = match &options.socket {
+    let mut stream = match socket {
         Some(path) => connect(path).map_err(|error| not_there(path, &error))?,
-        None => connect_to_port(options.port)?,
+        None => connect_to_port(port)?,
     };
     let lost = |error: io::Error| format!("the server does not answer: {error}");
     let timeout = match request {

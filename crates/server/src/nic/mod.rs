@@ -1,0 +1,121 @@
+//! `micanite ctl nic`: what makes a network interface deliver port to queue to core.
+//!
+//! ```text
+//!  options --- workers: port, CPU, node            (options)
+//!  sysfs, /proc, ethtool --- facts                 (gather: parse, interrupts, cpus)
+//!  workers + facts --- who uses which interface    (share)
+//!  facts of one interface --- steps                (layout, plan)
+//!  steps --- text that a shell takes               (print)
+//!        \-- one by one, with their answers        (apply, undo)
+//! ```
+//!
+//! A client names the worker by the UDP port. A flow rule for each port takes its datagrams to a
+//! queue of its own, whose interrupts come to the worker's CPU: the kernel then touches them where
+//! the worker reads them. Each worker is on one interface only, as the number of queues costs
+//! cache (billion-rps, section 5.1). Where an interface has no flow rules, the kernel still finds
+//! the worker's socket by the port; the datagram only changes CPUs on the way.
+//!
+//! Planning is a function of [`facts`]; only [`gather`] reads the machine, only [`apply`] and
+//! [`undo`] change it.
+
+mod apply;
+mod command;
+mod cpus;
+mod ethtool;
+mod facts;
+mod gather;
+mod interrupts;
+mod layout;
+mod options;
+mod parse;
+mod plan;
+mod print;
+mod share;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod undo;
+
+use std::process::ExitCode;
+
+pub use options::NicOptions;
+
+use crate::log::log;
+use gather::Machine;
+use options::Worker;
+
+/// Some step was refused, or there is no such interface.
+const EXIT_REFUSED: u8 = 1;
+/// The command line is wrong.
+const EXIT_NIC_USAGE: u8 = 2;
+
+/// Prints or sets what the options ask for. 0: all set; 1: something refused; 2: usage.
+pub fn nic(options: &NicOptions) -> ExitCode {
+    let machine = Machine::here();
+    let outcome = match options.check() {
+        Err(reason) => {
+            log!("{reason}");
+            return ExitCode::from(EXIT_NIC_USAGE);
+        }
+        Ok(()) => match &options.undo {
+            Some(rules) => undo::undo(&machine, &options.interfaces[0], rules),
+            None => match options.workers(&crate::cores::allowed()) {
+                Ok(workers) => set_up(&machine, options, &workers),
+                Err(reason) => {
+                    log!("{reason}");
+                    return ExitCode::from(EXIT_NIC_USAGE);
+                }
+            },
+        },
+    };
+    match outcome {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(EXIT_REFUSED),
+        Err(reason) => {
+            log!("{reason}");
+            ExitCode::from(EXIT_REFUSED)
+        }
+    }
+}
+
+/// Plans for each interface, and prints the plan or follows it. Returns how many steps were
+/// refused.
+fn set_up(machine: &Machine, options: &NicOptions, workers: &[Worker]) -> Result<usize, String> {
+    let known = machine.facts()?;
+    let workers: Vec<_> = workers
+        .iter()
+        .map(|worker| Worker {
+            node: known.node_of(worker.cpu),
+            ..*worker
+        })
+        .collect();
+    if let Some(worker) = workers.iter().find(|w| !known.online.contains(&w.cpu)) {
+        return Err(format!("CPU {} is not online", worker.cpu));
+    }
+    // All of them are looked at before the first is changed.
+    let interfaces = options
+        .interfaces
+        .iter()
+        .map(|name| machine.interface(name))
+        .collect::<Result<Vec<_>, _>>()?;
+    let nodes: Vec<_> = interfaces.iter().map(|facts| facts.node).collect();
+    let shares = share::share(&workers, &nodes);
+    let spare = known.without(&workers);
+    if !options.apply {
+        print::introduction(&known);
+    }
+    let mut refused = 0;
+    for (facts, workers) in interfaces.into_iter().zip(&shares) {
+        let request = plan::Request {
+            workers,
+            spare: &spare,
+            machine: &known,
+        };
+        if options.apply {
+            refused += apply::apply(machine, facts, &request)?;
+        } else {
+            print::plan(&facts, &plan::plan(&facts, &request));
+        }
+    }
+    Ok(refused)
+}

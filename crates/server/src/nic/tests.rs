@@ -1,0 +1,1 @@
+//! Plans for machines of several kinds.
