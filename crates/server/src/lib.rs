@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`configuration`] | what a person writes, and the settings that are derived from it |
 //! | [`session`] | a conversation without a socket: bytes in, engine batches, replies out |
+//! | [`native`] | datagrams of the native protocol: rounds, directory, cookies, rings |
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
 //! | [`worker`] | the loop of a thread over its connections |
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
@@ -36,6 +37,7 @@ pub mod fuzz;
 pub mod limits;
 pub mod loads;
 mod log;
+pub mod native;
 mod nic;
 mod serve;
 pub mod session;

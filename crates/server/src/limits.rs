@@ -17,7 +17,7 @@ pub const SHORT_REPLY_BYTES_MAX: usize = 64;
 /// Room that a batch keeps for replies that are no values.
 pub const BATCH_REPLY_BYTES: usize = BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX;
 /// The longest reply to `stats`.
-pub const STATS_REPLY_BYTES_MAX: usize = 16 << 10;
+pub const STATS_REPLY_BYTES_MAX: usize = 48 << 10;
 /// The most partitions that `stats partitions` lists.
 pub const STATS_PARTITIONS_MAX: usize = 128;
 /// Value buffers of a worker, at least.
@@ -32,6 +32,32 @@ pub const WAIT_MS_MAX: u16 = 100;
 pub const LINGER_ROUNDS: u32 = 64;
 /// A worker does its housekeeping not more often than this.
 pub const MAINTAIN_INTERVAL_MS: u64 = 10;
+/// A cookie is good during its epoch and the next.
+pub const COOKIE_EPOCH_S: u32 = 64;
+/// Numbered requests that are remembered of a client.
+pub const IDS_WINDOW: usize = 128;
+/// Sets of clients whose numbered requests are remembered.
+pub const IDS_SETS: usize = 64;
+/// Clients of a set.
+pub const IDS_CLIENTS_PER_SET: usize = 16;
+/// Losses in front of a socket are put in proportion over this time.
+pub const PRESSURE_WINDOW_MS: u64 = 10;
+/// Replies tell of a loss for this long.
+pub const PRESSURE_LASTS_MS: u64 = 100;
+/// Rings from one worker to all others, together.
+pub const RINGS_BYTES_OF_WORKER: usize = 1 << 20;
+/// The least length of a ring.
+pub const RING_BYTES_MIN: usize = 16 << 10;
+/// The greatest length of a ring, unless datagrams are very long.
+pub const RING_BYTES_MAX: usize = 256 << 10;
+/// Datagrams from other workers that a worker takes at a time.
+pub const HANDED_OVER_MAX: usize = 64;
+/// Queue of a native socket, in bytes as the kernel counts them; it may grant less.
+pub const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+/// The most workers that `stats native` lists.
+pub const STATS_WORKERS_MAX: usize = 32;
+/// Native rounds between two looks at the streams.
+pub const ROUNDS_PER_POLL: u32 = 8;
 /// Most workers.
 pub const THREADS_MAX: usize = 1024;
 /// Most connections.

@@ -10,6 +10,7 @@ use micanite_net::Waker;
 use crate::balance::BalanceState;
 use crate::configuration::Settings;
 use crate::loads::Loads;
+use crate::native::NativeShared;
 use crate::stats::{Counter, Counters, Totals};
 
 /// See the module.
@@ -27,6 +28,8 @@ pub struct Shared {
     pub acceptor: AcceptorCounters,
     /// Requests by worker and partition.
     pub loads: Loads,
+    /// The native protocol, if it is spoken.
+    pub native: Option<NativeShared>,
     /// Whether partitions change by load.
     pub balance: BalanceState,
     /// Wakes the main thread.
@@ -113,7 +116,12 @@ impl Shared {
     ///
     /// # Errors
     /// The kernel has no more descriptors.
-    pub fn new(settings: Settings, cache: Arc<Cache>, started_s: u32) -> io::Result<Self> {
+    pub fn new(
+        settings: Settings,
+        cache: Arc<Cache>,
+        native: Option<NativeShared>,
+        started_s: u32,
+    ) -> io::Result<Self> {
         let wakers: Vec<_> = (0..settings.threads)
             .map(|_| Waker::new())
             .collect::<io::Result<_>>()?;
@@ -124,6 +132,7 @@ impl Shared {
             cache.set_waker(move |worker| wakers[worker].wake());
         }
         Ok(Self {
+            native,
             loads: Loads::new(settings.threads, &cache),
             balance: BalanceState::new(settings.balance),
             working: AtomicUsize::new(settings.threads),

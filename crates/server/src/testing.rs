@@ -40,7 +40,7 @@ impl Bench {
             worker: cache.worker(0).expect("the only worker"),
             buffers: Buffers::new(8, settings.value_buffer_bytes),
             requests_max: settings.turn_requests_max,
-            shared: Arc::new(Shared::new(settings, cache, NOW_S).expect("a waker")),
+            shared: Arc::new(Shared::new(settings, cache, None, NOW_S).expect("a waker")),
             now_s: NOW_S,
             now_ms: 1,
         }

@@ -64,7 +64,7 @@ fn a_session_allocates_nothing() {
     let settings = Settings::of(&Options::default(), 1).unwrap();
     let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
     let mut worker = cache.worker(0).unwrap();
-    let shared = Shared::new(settings, cache, 1000).unwrap();
+    let shared = Shared::new(settings, cache, None, 1000).unwrap();
     let mut context = Context {
         worker: &mut worker,
         shared: &shared,

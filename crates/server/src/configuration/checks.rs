@@ -1,10 +1,12 @@
 //! One option after the other: what is wrong with it, in a sentence that names it.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use micanite_engine::{Access, Eviction, Semantics};
+use micanite_wire::native::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
-use super::settings::{Balance, ControlSocket, Listen, Settings};
+use super::settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 use super::size::parse;
 use super::{Options, UsageError, Word, address};
 use crate::limits::{VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
@@ -87,10 +89,11 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
             addresses.extend(found.or_else(|what| wrong("-l/--listen", what))?);
         }
     }
-    if addresses.is_empty() && options.unix_socket.is_none() {
+    let has_native = matches!(&options.native, Some(Word(text)) if text != "0");
+    if addresses.is_empty() && options.unix_socket.is_none() && !has_native {
         return wrong(
             "-p/--port",
-            "0 means no TCP, and there is no Unix socket (-s) either",
+            "0 means no TCP, and there is neither a Unix socket (-s) nor the native protocol (--native)",
         );
     }
     Ok(Listen {
@@ -202,6 +205,63 @@ where
         None => Ok(T::default()),
         Some(Word(text)) => text.parse().or_else(|what: String| wrong(name, what)),
     }
+}
+
+pub(super) fn native(
+    options: &Options,
+    settings: &Settings,
+) -> Result<Option<NativeSettings>, UsageError> {
+    const NAME: &str = "--native";
+    let port = match &options.native {
+        None => 0,
+        Some(Word(text)) => match text.parse::<i64>() {
+            Ok(port) if (-1..=65535).contains(&port) => port,
+            _ => return wrong(NAME, format!("'{text}' is no port: 1 to 65535, 0 for none")),
+        },
+    };
+    let threads = settings.threads;
+    let last = port + threads as i64 - 1;
+    if port > 0 && last > 65535 {
+        return wrong(
+            NAME,
+            format!(
+                "{port} is too high: with {threads} workers (-t) the last port would be {last}"
+            ),
+        );
+    }
+    let payload_bytes = number(
+        "--native-payload",
+        &options.native_payload,
+        PAYLOAD_BYTES,
+        PAYLOAD_BYTES_MIN,
+        PAYLOAD_BYTES_MAX,
+    )?;
+    let gro = match options.native_gro.as_ref().map(|word| word.0.as_str()) {
+        None | Some("on") => true,
+        Some("off") => false,
+        Some(text) => return wrong("--native-gro", format!("'{text}' is neither on nor off")),
+    };
+    let busy_poll = &options.native_busy_poll;
+    let busy_poll_us = number("--native-busy-poll", busy_poll, 0, 0, 1_000_000)? as u32;
+    if port == 0 {
+        return Ok(None);
+    }
+    let mut addresses = Vec::new();
+    for word in &settings.listen.words {
+        let found = address::resolve(word, 1).or_else(|what| wrong("-l/--listen", what))?;
+        for ip in found.iter().map(SocketAddr::ip) {
+            if !addresses.contains(&ip) {
+                addresses.push(ip);
+            }
+        }
+    }
+    Ok(Some(NativeSettings {
+        addresses,
+        port,
+        payload_bytes,
+        gro,
+        busy_poll_us,
+    }))
 }
 
 /// A byte that can stand in a key.

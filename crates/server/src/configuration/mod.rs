@@ -14,7 +14,7 @@ mod tests;
 mod word;
 
 pub use options::Options;
-pub use settings::{Balance, ControlSocket, Listen, Settings};
+pub use settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 pub use size::size_text;
 pub use word::Word;
 

@@ -117,6 +117,41 @@ pub struct Options {
         allow_hyphen_values = true
     )]
     pub udp_port: Option<Word>,
+    /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
+    /// [default: 0]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "MICANITE_NATIVE",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub native: Option<Word>,
+    /// The longest datagram of the native protocol, 1232 to 65507 bytes [default: 1472]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "MICANITE_NATIVE_PAYLOAD",
+        hide_env = true
+    )]
+    pub native_payload: Option<Word>,
+    /// Let the kernel join and split native datagrams (GRO, GSO): on, off [default: on]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "MICANITE_NATIVE_GRO",
+        hide_env = true
+    )]
+    pub native_gro: Option<Word>,
+    /// Microseconds that the kernel polls the NIC for native datagrams before it sleeps
+    /// [default: 0]
+    #[arg(
+        long,
+        value_name = "US",
+        env = "MICANITE_NATIVE_BUSY_POLL",
+        hide_env = true
+    )]
+    pub native_busy_poll: Option<Word>,
     /// User to become when started as root
     #[arg(
         short = 'u',
@@ -263,6 +298,7 @@ impl Options {
         take!(max_requests_per_event listen_backlog udp_port user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
         take!(image control_socket item_size value_buffers hash_seed no_prefetch);
+        take!(native native_payload native_gro native_busy_poll);
         if self.listen.is_empty() {
             self.listen = other.listen;
         }

@@ -1,6 +1,6 @@
 //! What the server works with: options that were checked, and what is derived from them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
@@ -30,6 +30,21 @@ pub enum ControlSocket {
     At(PathBuf),
     /// Nowhere.
     None,
+}
+
+/// The native protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeSettings {
+    /// Where it listens.
+    pub addresses: Vec<IpAddr>,
+    /// Port of the first worker; -1: each worker takes a free one.
+    pub port: i64,
+    /// The longest datagram.
+    pub payload_bytes: usize,
+    /// Whether the kernel joins and splits datagrams.
+    pub gro: bool,
+    /// How long the kernel polls the NIC; 0: not.
+    pub busy_poll_us: u32,
 }
 
 /// Whether partitions change mode and owner by measured load.
@@ -117,6 +132,8 @@ pub struct Settings {
     pub hash_seed: Option<u64>,
     /// Whether batches prefetch.
     pub prefetch: bool,
+    /// The native protocol, if it is spoken.
+    pub native: Option<NativeSettings>,
 }
 
 impl Settings {
@@ -176,7 +193,9 @@ impl Settings {
             value_buffer_bytes: 0,
             hash_seed: checks::hash_seed(options)?,
             prefetch: !options.no_prefetch.unwrap_or(false),
+            native: None,
         };
+        settings.native = checks::native(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(options, &settings)?;
         settings.value_buffer_bytes = checks::value_buffers(options, settings.item_bytes_max)?;
         Ok(settings)
@@ -222,6 +241,9 @@ impl Settings {
     /// The options that lead to these settings, each of them said.
     pub fn options(&self) -> Options {
         let word = |text: String| Some(Word(text));
+        let native = |text: fn(&NativeSettings) -> String| {
+            self.native.as_ref().map(|native| Word(text(native)))
+        };
         let path =
             |path: &Option<PathBuf>| path.as_ref().map(|path| Word(path.display().to_string()));
         Options {
@@ -259,6 +281,15 @@ impl Settings {
             value_buffers: word(exact(self.value_buffer_bytes)),
             hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),
             no_prefetch: (!self.prefetch).then_some(true),
+            native: word(
+                self.native
+                    .as_ref()
+                    .map_or(0, |native| native.port)
+                    .to_string(),
+            ),
+            native_payload: native(|native| native.payload_bytes.to_string()),
+            native_gro: native(|native| if native.gro { "on" } else { "off" }.into()),
+            native_busy_poll: native(|native| native.busy_poll_us.to_string()),
             config: None,
             print_config: false,
         }

@@ -115,11 +115,30 @@ fn sizes() {
 }
 
 #[test]
+fn the_native_protocol_is_off_until_it_is_asked_for() {
+    assert_eq!(settings("").unwrap().native, None);
+    assert_eq!(settings("--native 0").unwrap().native, None);
+    let native =
+        settings("-p 0 --native 9000 --native-payload 8000 --native-gro off -l 127.0.0.1,::1");
+    let native = native.unwrap().native.unwrap();
+    assert_eq!(
+        (native.port, native.payload_bytes, native.gro),
+        (9000, 8000, false)
+    );
+    assert_eq!(native.addresses.len(), 2);
+}
+
+#[test]
 fn wrong_values_are_named() {
     for (arguments, part) in [
         ("-p 70000", "-p/--port"),
         ("-p x", "-p/--port"),
-        ("-p 0", "no Unix socket"),
+        ("-p 0", "neither a Unix socket"),
+        ("--native 70000", "--native"),
+        ("--native 65535 -t 2", "the last port would be 65536"),
+        ("--native 9000 --native-payload 100", "1232 to 65507"),
+        ("--native 9000 --native-gro maybe", "neither on nor off"),
+        ("--native 9000 --native-busy-poll x", "no number"),
         ("-l 127.0.0.1:x", "-l/--listen"),
         ("-c 0", "-c/--max-connections"),
         ("-c -1", "-c/--max-connections"),

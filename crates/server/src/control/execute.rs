@@ -12,6 +12,7 @@ use micanite_wire::memcache::text::KEY_BYTES_MAX;
 use super::Request;
 use crate::clock::{Clock, seconds};
 use crate::limits::STATS_REPLY_BYTES_MAX;
+use crate::native::directory_text;
 use crate::session::Output;
 use crate::shared::Shared;
 use crate::stats;
@@ -41,6 +42,10 @@ impl Executor {
                 ..before
             }),
             Request::Routes => Ok(self.routes()),
+            Request::Directory => match &self.shared.native {
+                Some(native) => Ok(directory_text(&self.shared, native)),
+                None => Err("the native protocol is not spoken: see --native".into()),
+            },
             Request::Balance { balance } => {
                 self.several_workers()?;
                 self.shared.balance.set(*balance);

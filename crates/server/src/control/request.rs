@@ -45,6 +45,8 @@ pub enum Request {
         #[arg(value_name = "NAME")]
         name: String,
     },
+    /// Print what clients of the native protocol go by: cores, ports, partitions, owners
+    Directory,
     /// Print the statistics, as the memcached command `stats` does
     Stats,
     /// Copy everything that is stored into a new image, while the server serves
@@ -64,6 +66,7 @@ impl fmt::Display for Request {
             }
             Self::Move { partition, owner } => write!(formatter, "move {partition} {owner}"),
             Self::Routes => formatter.write_str("routes"),
+            Self::Directory => formatter.write_str("directory"),
             Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
             Self::Stats => formatter.write_str("stats"),
@@ -92,6 +95,7 @@ impl FromStr for Request {
                 owner: number(owner)?,
             },
             ("routes", []) => Self::Routes,
+            ("directory", []) => Self::Directory,
             ("balance", [balance]) => Self::Balance {
                 balance: balance.parse()?,
             },

@@ -2,13 +2,16 @@
 
 use std::fmt::Display;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use micanite_net::Listener;
+use micanite_net::datagram::{UdpOptions, UdpSocket};
 
 use super::Failure;
 use crate::configuration::Settings;
+use crate::limits::RECEIVE_BUFFER_BYTES;
+use crate::native::Sockets;
 
 /// Opens the TCP listeners, or says which could not be. Root may take low ports.
 pub(super) fn open_tcp(settings: &Settings) -> Result<Vec<Listener>, Failure> {
@@ -17,6 +20,40 @@ pub(super) fn open_tcp(settings: &Settings) -> Result<Vec<Listener>, Failure> {
             .map_err(|error| failure(format_args!("TCP {address}"), &error))
     };
     settings.listen.addresses.iter().map(open).collect()
+}
+
+/// Opens the sockets of the native protocol: by worker, then by address. All addresses of a worker
+/// have one port.
+pub(super) fn open_native(settings: &Settings) -> Result<Option<Sockets>, Failure> {
+    let Some(native) = &settings.native else {
+        return Ok(None);
+    };
+    let options = UdpOptions {
+        gro: native.gro,
+        gso: native.gro,
+        receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
+        send_buffer_bytes: RECEIVE_BUFFER_BYTES,
+        busy_poll_us: (native.busy_poll_us > 0).then_some(native.busy_poll_us),
+        reuse_port: false,
+    };
+    let open = |ip: IpAddr, port: u16| {
+        let address = SocketAddr::new(ip, port);
+        UdpSocket::bind(address, &options)
+            .map_err(|error| failure(format_args!("UDP {address} (--native)"), &error))
+    };
+    let mut workers = Vec::new();
+    for worker in 0..settings.threads {
+        let mut sockets = Vec::new();
+        let mut port = u16::try_from(native.port).map_or(0, |base| base + worker as u16);
+        for ip in &native.addresses {
+            let socket = open(*ip, port)?;
+            let address = socket.local_addr();
+            port = address.map_or(port, |address| address.port());
+            sockets.push(socket);
+        }
+        workers.push(sockets.into());
+    }
+    Ok(Some(workers.into()))
 }
 
 /// Opens the Unix socket, if there is to be one. It belongs to the user that serves.

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use micanite_engine::Cache;
+use micanite_net::datagram::UdpSocket;
+use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
 
 use crate::balance::BalanceThread;
 use crate::clock::{Clock, seconds};
@@ -17,6 +19,7 @@ use crate::configuration::{Options, Settings, UsageError};
 use crate::control::{ControlThread, NoSocket, Socket};
 use crate::cores;
 use crate::log::log;
+use crate::native::{NativeShared, Sockets};
 use crate::shared::Shared;
 use acceptor::Acceptor;
 use threads::Threads;
@@ -72,20 +75,23 @@ fn run(options: Options) -> Result<(), Failure> {
     }
     process::raise_file_limit(&mut settings);
     let mut listeners = listeners::open_tcp(&settings)?;
+    let sockets = listeners::open_native(&settings)?;
     process::become_user(&settings)?;
     let cache = cache(&settings)?;
     listeners.extend(listeners::open_unix(&settings)?);
     process::become_daemon(&settings)?;
     // From here on the process id is the server's.
     let clock = Clock::start();
-    let shared = Shared::new(settings, cache, seconds(clock.now_ms()));
+    let native = sockets.as_ref().map(|sockets| native(&settings, sockets));
+    let native = native.transpose()?;
+    let shared = Shared::new(settings, cache, native, seconds(clock.now_ms()));
     let shared = Arc::new(shared.map_err(cannot_start)?);
     let acceptor = Acceptor::new(listeners, Arc::clone(&shared));
     let mut acceptor = acceptor.map_err(cannot_start)?;
     acceptor.note_ports()?;
     let socket = control_socket(&shared).inspect_err(|_| acceptor.remove_files())?;
     let pidfile = process::write_pidfile(&shared.settings)?;
-    let threads = Threads::start(&shared, clock)
+    let threads = Threads::start(&shared, clock, sockets)
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
     let control = socket.map(start).transpose().map_err(cannot_start)?;
@@ -107,6 +113,37 @@ fn run(options: Options) -> Result<(), Failure> {
     drop(pidfile);
     log!("ended");
     Ok(())
+}
+
+/// What workers share of the native protocol.
+fn native(settings: &Settings, sockets: &Sockets) -> Result<NativeShared, Failure> {
+    let cpus = cores::of_workers(settings.threads);
+    let core = |(worker, sockets): (usize, &[UdpSocket])| {
+        let address = sockets.first().map(UdpSocket::local_addr);
+        CoreEntry {
+            port: address
+                .and_then(Result::ok)
+                .map_or(0, |address| address.port()),
+            node: cpus.get(worker).map_or(0, |cpu| cores::node_of(*cpu)),
+        }
+    };
+    let cores = sockets
+        .iter()
+        .map(AsRef::as_ref)
+        .enumerate()
+        .map(core)
+        .collect();
+    let random = [
+        process::random_seed()?,
+        process::random_seed()?,
+        process::random_seed()?,
+    ];
+    let payload = settings.native.as_ref().map(|native| native.payload_bytes);
+    Ok(NativeShared::new(
+        cores,
+        payload.unwrap_or(PAYLOAD_BYTES),
+        random,
+    ))
 }
 
 fn cannot_start(error: std::io::Error) -> Failure {

@@ -5,10 +5,11 @@ use std::fmt::Write;
 use micanite_engine::{ImageState, Semantics};
 use micanite_net::Listener;
 
-use crate::configuration::{Balance, Settings, size_text};
+use crate::configuration::{Balance, NativeSettings, Settings, size_text};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
 use crate::log::log;
+use crate::native::{Ids, NativePort, ring_bytes};
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -17,6 +18,7 @@ struct Beside {
     connections_bytes: usize,
     values_bytes: usize,
     scratch_bytes: usize,
+    native_bytes: usize,
 }
 
 impl Beside {
@@ -26,12 +28,23 @@ impl Beside {
             connections_bytes: settings.connections_max * per_connection,
             values_bytes: settings.threads * settings.value_buffer_bytes,
             scratch_bytes: settings.threads * Buffers::SCRATCH_BYTES,
+            native_bytes: settings
+                .native
+                .as_ref()
+                .map_or(0, |native| native_bytes(settings, native)),
         }
     }
 
     fn total(&self) -> usize {
-        self.connections_bytes + self.values_bytes + self.scratch_bytes
+        self.connections_bytes + self.values_bytes + self.scratch_bytes + self.native_bytes
     }
+}
+
+fn native_bytes(settings: &Settings, native: &NativeSettings) -> usize {
+    let others = settings.threads - 1;
+    let rings_bytes = others * ring_bytes(settings.threads, native.payload_bytes);
+    let port_bytes = NativePort::bytes(native.addresses.len(), native.payload_bytes, native.gro);
+    Ids::BYTES_MAX + settings.threads * (rings_bytes + port_bytes)
 }
 
 /// Prints it.
@@ -47,7 +60,7 @@ pub(super) fn print(
         std::process::id()
     );
     for (name, text) in [
-        ("listening", addresses(&shared.settings, listeners)),
+        ("listening", addresses(shared, listeners)),
         ("workers", workers(&shared.settings, cpus)),
         ("memory", memory(shared)),
         ("values", values(&shared.settings)),
@@ -63,14 +76,22 @@ fn control_text(control: Option<&ControlThread>) -> String {
     control.map_or("none".into(), |control| control.path.display().to_string())
 }
 
-fn addresses(settings: &Settings, listeners: &[Listener]) -> String {
+fn addresses(shared: &Shared, listeners: &[Listener]) -> String {
     let mut words: Vec<_> = listeners
         .iter()
         .filter_map(Listener::address)
         .map(|address| format!("TCP {address}"))
         .collect();
-    if let Some(path) = &settings.unix_socket {
+    if let Some(path) = &shared.settings.unix_socket {
         words.push(format!("Unix socket {}", path.display()));
+    }
+    if let Some(native) = &shared.native {
+        let ports = native.cores.iter().map(|core| core.port);
+        let (first, last) = (ports.clone().min().unwrap_or(0), ports.max().unwrap_or(0));
+        words.push(match first == last {
+            true => format!("native UDP port {first}"),
+            false => format!("native UDP ports {first} to {last}"),
+        });
     }
     words.join(", ")
 }
@@ -150,11 +171,15 @@ fn values(settings: &Settings) -> String {
 fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
     format!(
-        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared",
+        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared{}",
         size_text(beside.total()),
         size_text(beside.connections_bytes),
         settings.connections_max,
         size_text(beside.values_bytes),
         size_text(beside.scratch_bytes),
+        match beside.native_bytes {
+            0 => String::new(),
+            bytes => format!(", {} for the native protocol", size_text(bytes)),
+        },
     )
 }

@@ -11,6 +11,7 @@ use micanite_net::Waker;
 use crate::clock::Clock;
 use crate::cores;
 use crate::log::log;
+use crate::native::{NativePort, Sockets, rings};
 use crate::shared::{Ending, Shared};
 use crate::worker::{Post, Worker};
 
@@ -30,18 +31,19 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Starts them.
-    pub fn start(shared: &Arc<Shared>, clock: Clock) -> io::Result<Self> {
+    pub fn start(shared: &Arc<Shared>, clock: Clock, sockets: Option<Sockets>) -> io::Result<Self> {
         let count = shared.settings.threads;
-        let mut cpus = cores::allowed();
-        // More workers than CPUs are left to the scheduler.
-        cpus.truncate(if count <= cpus.len() { count } else { 0 });
+        let cpus = cores::of_workers(count);
+        let mut ports = native_ports(shared, sockets.as_ref());
         // Each connection goes to the worker that has fewest, so none ever has more than this.
         let connections_max = shared.settings.connections_max.div_ceil(count);
         let (mut links, mut workers) = (Vec::new(), Vec::new());
         for number in 0..count {
             let (posts, receiver) = channel();
             links.push(posts);
-            let worker = Worker::new(number, Arc::clone(shared), clock, receiver, connections_max)?;
+            let port = ports.next().flatten();
+            let shared = Arc::clone(shared);
+            let worker = Worker::new((number, shared), clock, receiver, connections_max, port)?;
             let cpu = cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));
             workers.push(thread.spawn(move || work(worker, number, cpu))?);
@@ -76,6 +78,22 @@ impl Threads {
             let _ = pages.join();
         }
     }
+}
+
+/// A port for each worker, if the native protocol is spoken; otherwise none.
+fn native_ports(
+    shared: &Shared,
+    sockets: Option<&Sockets>,
+) -> impl Iterator<Item = Option<NativePort>> {
+    let spoken = shared.native.as_ref().zip(sockets);
+    let rings = spoken.map_or(Vec::new(), |(native, sockets)| {
+        rings(sockets.len(), native.payload_bytes)
+    });
+    let port = move |(worker, rings)| {
+        let (native, sockets) = spoken?;
+        Some(NativePort::new(worker, Arc::clone(sockets), rings, native))
+    };
+    rings.into_iter().enumerate().map(port)
 }
 
 fn work(worker: Worker, number: usize, cpu: Option<usize>) {

@@ -176,6 +176,7 @@ fn report(arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
         None => stats::general(context.shared, context.now_s, output),
         Some(b"settings") => stats::settings(context.shared, output),
         Some(b"partitions") => stats::partitions(context.shared, output),
+        Some(b"native") => stats::native(context.shared, output),
         // There are no slab classes to tell of.
         Some(b"items" | b"slabs" | b"sizes") => {}
         Some(b"reset") => {

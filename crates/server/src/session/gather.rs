@@ -25,7 +25,7 @@ pub(super) struct Pending {
 
 /// Requests as the statistics tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Get,
     GetAndTouch,
     Store,

@@ -18,7 +18,9 @@ mod sink;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use gather::Kind;
 pub use output::Output;
+pub(crate) use sink::count;
 
 use micanite_engine::{KeyHash, ReplySink, Request, Worker};
 use micanite_wire::memcache::text::{Parser, StoreVerb};
@@ -43,6 +45,17 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// The same, for a shorter time.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> Context<'_> {
+        Context {
+            worker: self.worker,
+            shared: self.shared,
+            counters: self.counters,
+            now_s: self.now_s,
+        }
+    }
+
     #[inline]
     fn hash(&self, key: &[u8]) -> KeyHash {
         let hash = self.worker.cache().hash(key);
@@ -52,7 +65,11 @@ impl Context<'_> {
 
     /// Executes a batch, as [`Worker::execute`].
     #[inline]
-    fn execute<S: ReplySink + Send>(&mut self, requests: &[Request<'_>], sink: &mut S) -> usize {
+    pub(crate) fn execute<S: ReplySink + Send>(
+        &mut self,
+        requests: &[Request<'_>],
+        sink: &mut S,
+    ) -> usize {
         let done = self.worker.execute(requests, self.now_s, sink);
         let worker = &*self.worker;
         let loads = &self.shared.loads;

@@ -119,7 +119,7 @@ pub(super) fn write(output: &mut Output<'_>, outcome: Outcome) {
 
 /// Counts a request, as memcached does: gat is a get and a touch, and its hits are touches.
 #[inline]
-pub(super) fn count(counters: &Counters, kind: Kind, outcome: Outcome) {
+pub(crate) fn count(counters: &Counters, kind: Kind, outcome: Outcome) {
     let found = !matches!(outcome, Outcome::NotFound);
     let of = |hits: &Counter, misses: &Counter| if found { hits } else { misses }.add(1);
     match kind {

@@ -106,6 +106,10 @@ counters! {
     connections_opened,
     /// Connections that ended.
     connections_closed,
+    /// Time of the worker's housekeeping: sweeps, cleaning, counts of readers.
+    housekeeping_ns,
+    /// CPU time of the worker, as of its last housekeeping.
+    cpu_ns,
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Statistics: counters that each worker writes for itself, and the reports over them.
 
 mod counters;
+mod native;
 mod partitions;
 mod report;
 mod settings;
 
 pub use counters::{Counter, Counters, Totals};
+pub use native::native;
 pub use partitions::partitions;
 pub use report::general;
 pub use settings::settings;

@@ -48,6 +48,13 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
     );
     lines.stat("item_size_hint", settings.item_bytes_hint.unwrap_or(0));
     lines.stat("partitions", shared.cache.layout().partitions);
+    let native = shared.native.as_ref();
+    let port = native.and_then(|native| native.cores.first());
+    lines.stat("native_port", port.map_or(0, |core| core.port));
+    lines.stat(
+        "native_payload_bytes",
+        native.map_or(0, |native| native.payload_bytes),
+    );
     lines.stat("value_buffer_bytes", settings.value_buffer_bytes);
 }
 

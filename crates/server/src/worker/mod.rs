@@ -6,6 +6,7 @@
 //!               -> new connections -> housekeeping, every 10 ms
 //! ```
 
+mod native;
 mod post;
 mod slots;
 
@@ -13,20 +14,28 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::time::Instant;
 
 use micanite_net::{Interest, Poller, Stream};
+use nix::time::{ClockId, clock_gettime};
 
 use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
+use crate::cores;
 use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, VALUE_BUFFER_STALL_MS_MAX, WAIT_MS_MAX};
 use crate::log::log;
+use crate::native::NativePort;
 use crate::session::Context;
 use crate::shared::{Ending, Shared};
+use crate::stats::Counters;
+use native::NativeTurn;
 pub use post::Post;
 use slots::{Slot, Slots, Token};
 
 /// The waker's token; no connection has it.
 const WAKER: u64 = u64::MAX;
+/// The token of the native sockets.
+const NATIVE: u64 = u64::MAX - 1;
 
 /// See the module.
 #[derive(Debug)]
@@ -49,6 +58,8 @@ pub struct Worker {
     lingering: u32,
     /// Whether there are other workers.
     has_colleagues: bool,
+    /// The native protocol, if it is spoken.
+    native: Option<NativeTurn>,
 }
 
 impl Worker {
@@ -64,15 +75,19 @@ impl Worker {
     /// # Panics
     /// When there is a worker of this number already.
     pub fn new(
-        number: usize,
-        shared: Arc<Shared>,
+        (number, shared): (usize, Arc<Shared>),
         clock: Clock,
         posts: Receiver<Post>,
         connections_max: usize,
+        native: Option<NativePort>,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(&shared.wakers[number], WAKER, Interest::Read)?;
+        for descriptor in native.iter().flat_map(NativePort::descriptors) {
+            poller.add(descriptor, NATIVE, Interest::Read)?;
+        }
         let engine = shared.cache.worker(number);
+        let alone = shared.settings.threads <= cores::allowed().len();
         Ok(Self {
             number,
             engine: engine.expect("each worker is made once"),
@@ -86,6 +101,7 @@ impl Worker {
             maintained_ms: 0,
             lingering: 0,
             has_colleagues: shared.settings.threads > 1,
+            native: native.map(|port| NativeTurn::new(port, alone)),
             shared,
         })
     }
@@ -127,21 +143,24 @@ impl Worker {
             self.engine.serve();
             return self.poller.wait(0);
         }
-        let asleep = self.engine.fall_asleep();
+        let asleep = self.fall_asleep();
         let count = self.poller.wait(if asleep { WAIT_MS_MAX } else { 0 });
-        self.engine.wake_up();
+        self.wake_up();
         count
     }
 
     fn serve(&mut self) -> io::Result<()> {
         loop {
-            let busy = !self.again.is_empty();
+            let more = self.serve_native()?;
+            let busy = !self.again.is_empty() || more;
             let count = self.wait(busy)?;
             let now_ms = self.clock.now_ms();
             let mut woken = false;
             for number in 0..count {
                 let event = self.poller.event(number);
-                if event.token == WAKER {
+                if event.token == NATIVE {
+                    self.native_is_busy();
+                } else if event.token == WAKER {
                     self.shared.wakers[self.number].take();
                     woken = true;
                     self.lingering = LINGER_ROUNDS;
@@ -305,8 +324,24 @@ impl Worker {
     }
 
     fn maintain(&mut self, now_ms: u64) {
+        let began = Instant::now();
         self.maintained_ms = now_ms;
         self.engine.maintain(seconds(now_ms));
+        self.close_stalled(now_ms);
+        self.counters()
+            .housekeeping_ns
+            .add(began.elapsed().as_nanos() as u64);
+        let spent_ns = cpu_time_ns();
+        self.counters()
+            .cpu_ns
+            .add(spent_ns - self.counters().cpu_ns.get());
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters[self.number]
+    }
+
+    fn close_stalled(&mut self, now_ms: u64) {
         if !self.waiting.is_empty() {
             let before_ms = now_ms.saturating_sub(VALUE_BUFFER_STALL_MS_MAX);
             self.close_where(
@@ -337,4 +372,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// CPU time of this thread.
+fn cpu_time_ns() -> u64 {
+    // It cannot fail for the own thread.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |time| {
+        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+    })
 }

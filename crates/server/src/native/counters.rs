@@ -1,0 +1,90 @@
+//! Counters of the native protocol, of one worker each.
+
+use crate::stats::Counter;
+
+/// Places of the histogram of bursts: 1, 2, up to 4, up to 8, and so on.
+pub const BURST_PLACES: usize = 10;
+
+macro_rules! native_counters {
+    ($($(#[doc = $what:literal])* $name:ident,)*) => {
+        /// The counters of one worker, which that worker alone writes.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct NativeCounters {
+            $($(#[doc = $what])* pub $name: Counter,)*
+            /// Bursts by their length in datagrams: place `i` counts those of at most `2^i` that
+            /// are longer than `2^(i-1)`; the last counts what is longer as well.
+            pub bursts: [Counter; BURST_PLACES],
+        }
+
+        impl NativeCounters {
+            /// Calls with each name and number, the histogram aside.
+            pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {
+                $(visit(stringify!($name), self.$name.get());)*
+            }
+        }
+    };
+}
+
+native_counters! {
+    /// Datagrams that came from the network.
+    datagrams_received,
+    /// Datagrams sent.
+    datagrams_sent,
+    /// Datagrams that the network did not take.
+    datagrams_unsent,
+    /// Requests executed or refused, one by one.
+    requests,
+    /// Datagrams that the kernel dropped because the socket's queue was full.
+    dropped_by_kernel,
+    /// Datagrams of another protocol, too short, or of a kind that only servers send.
+    not_ours,
+    /// Datagrams that make no sense.
+    bad_datagrams,
+    /// Requests that make no sense: a write whose hash is wrong.
+    bad_requests,
+    /// Datagrams of another version.
+    other_versions,
+    /// Requests refused because the address was not proved.
+    unproven,
+    /// Requests whose value found no room.
+    no_room,
+    /// Directory requests.
+    directories,
+    /// Datagrams by a directory that is out of date.
+    stale,
+    /// Datagrams handed to the owner of their partition.
+    forwarded,
+    /// Datagrams that other workers handed over.
+    forwarded_in,
+    /// Datagrams that could not be handed over: the ring was full.
+    ring_full,
+    /// Numbered requests that were executed already and answered from memory.
+    answered_again,
+    /// Numbered requests of which nothing is known any more.
+    forgotten,
+}
+
+impl NativeCounters {
+    /// Counts a burst that is not empty.
+    #[inline]
+    pub fn burst(&self, datagrams: usize) {
+        let place = (usize::BITS - (datagrams - 1).leading_zeros()) as usize;
+        self.bursts[place.min(BURST_PLACES - 1)].add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_counted_by_powers_of_two() {
+        let counters = NativeCounters::default();
+        for datagrams in [1, 2, 3, 4, 5, 32, 33, 512, 513, 100_000] {
+            counters.burst(datagrams);
+        }
+        let counts: Vec<_> = counters.bursts.iter().map(Counter::get).collect();
+        assert_eq!(counts, [1, 1, 2, 1, 0, 1, 1, 0, 0, 3]);
+    }
+}

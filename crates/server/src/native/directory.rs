@@ -1,0 +1,94 @@
+//! The directory: what clients go by.
+
+use std::fmt::Write;
+
+use micanite_engine::{Access, Cache, Route};
+use micanite_wire::native::{
+    CoreEntry, Directory, DirectoryWriter, Entry, Header, PartitionAccess, PartitionEntry,
+};
+
+use super::NativeShared;
+use crate::limits::{COOKIE_EPOCH_S, IDS_WINDOW};
+use crate::shared::Shared;
+
+/// What holds for the whole server.
+pub(super) fn directory(shared: &Shared, native: &NativeShared) -> Directory {
+    let cache = &*shared.cache;
+    Directory {
+        hash_seed: cache.seed(),
+        partitions: cache.layout().partitions as u32,
+        cores: native.cores.len() as u16,
+        stream_port: shared.tcp_port(),
+        payload_bytes_max: native.payload_bytes as u32,
+        value_bytes_max: cache.value_bytes_max() as u32,
+        ids_window: IDS_WINDOW as u16,
+        cookie_s: COOKIE_EPOCH_S as u16,
+    }
+}
+
+/// Writes a reply that begins with the entry `first`, into a datagram of this length or less;
+/// returns its length, none if nothing fits.
+pub(super) fn write(
+    shared: &Shared,
+    native: &NativeShared,
+    header: &Header,
+    first: u32,
+    datagram: &mut [u8],
+) -> Option<usize> {
+    let directory = directory(shared, native);
+    let first = first.min(directory.entries());
+    let mut writer = DirectoryWriter::new(datagram, &directory, first)?;
+    while let Some(entry) = entry(&shared.cache, native, writer.next()) {
+        if !writer.push(entry) {
+            break;
+        }
+    }
+    Some(writer.finish(header))
+}
+
+fn entry(cache: &Cache, native: &NativeShared, number: u32) -> Option<Entry> {
+    let number = number as usize;
+    if let Some(core) = native.cores.get(number) {
+        return Some(Entry::Core(*core));
+    }
+    let Route { access, owner } = cache.route(number - native.cores.len())?;
+    let access = match access {
+        Access::Erew => PartitionAccess::Erew,
+        Access::Crew => PartitionAccess::Crew,
+        Access::Crcw => PartitionAccess::Crcw,
+    };
+    let owner = owner as u16;
+    Some(Entry::Partition(PartitionEntry { owner, access }))
+}
+
+/// The directory as text, for people.
+pub fn text(shared: &Shared, native: &NativeShared) -> String {
+    let directory = directory(shared, native);
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for (name, number) in [
+        ("generation", u64::from(native.generation(&shared.cache))),
+        ("hash_seed", directory.hash_seed),
+        ("partitions", u64::from(directory.partitions)),
+        ("cores", u64::from(directory.cores)),
+        ("stream_port", u64::from(directory.stream_port)),
+        ("payload_bytes_max", u64::from(directory.payload_bytes_max)),
+        ("value_bytes_max", u64::from(directory.value_bytes_max)),
+        ("ids_window", u64::from(directory.ids_window)),
+        ("cookie_s", u64::from(directory.cookie_s)),
+    ] {
+        let _ = writeln!(text, "{name} {number}");
+    }
+    let _ = writeln!(text, "\n{:>9}  {:>8}  {:>4}", "core", "UDP port", "node");
+    for (number, CoreEntry { port, node }) in native.cores.iter().enumerate() {
+        let _ = writeln!(text, "{number:>9}  {port:>8}  {node:>4}");
+    }
+    let _ = writeln!(text, "\n{:>9}  {:<4}  {:>5}", "partition", "mode", "owner");
+    for partition in 0..directory.partitions as usize {
+        if let Some(Route { access, owner }) = shared.cache.route(partition) {
+            let access = access.name();
+            let _ = writeln!(text, "{partition:>9}  {access:<4}  {owner:>5}");
+        }
+    }
+    text
+}

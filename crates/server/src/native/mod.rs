@@ -1,0 +1,38 @@
+//! The native protocol (`docs/protocol.md`): datagrams that clients direct to the owner of a key.
+//!
+//! ```text
+//!  port.rs     a worker's sockets: a burst in, a burst out; what other workers hand over
+//!  round.rs      datagrams -> batches of the engine
+//!  sink.rs         replies -> the datagrams that leave
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `cookie.rs` | proofs of addresses |
+//! | `ids.rs` | requests that must not be executed twice |
+//! | `ring.rs` | rings between workers |
+//! | `directory.rs` | who owns what |
+//! | `pressure.rs` | losses in front of a socket |
+//! | `counters.rs` | what happened |
+
+mod cookie;
+mod counters;
+mod directory;
+mod ids;
+mod outbox;
+mod port;
+mod pressure;
+mod ring;
+mod round;
+mod shared;
+mod sink;
+
+pub use cookie::{CookieKey, Cookies};
+pub use counters::NativeCounters;
+pub use directory::text as directory_text;
+pub use ids::Ids;
+pub use outbox::Outbox;
+pub use port::{NativePort, Sockets};
+pub use ring::{RingEnds, ring_bytes, rings};
+pub use round::{Round, Taken};
+pub use shared::NativeShared;

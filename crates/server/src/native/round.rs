@@ -1,0 +1,425 @@
+//! A round: the datagrams of a burst, gathered into batches of the engine, answered in order.
+//!
+//! ```text
+//!  datagram -> header -> address proved? -> ours? -> requests -> batch of up to 64 -> engine -> sink
+//!                 |                           '- no: to the owner, by a ring
+//!                 '- directory, refusals: answered at once
+//! ```
+
+use std::net::SocketAddr;
+
+use arrayvec::ArrayVec;
+use micanite_engine::{Access, BATCH_REQUESTS_MAX, Condition, Expiry, KeyHash, Operation, Request};
+use micanite_wire::native::{
+    self as wire, DirectoryRequest, Header, HeaderError, Kind, Opcode, Requests, Status,
+};
+
+use super::NativeShared;
+use super::cookie::Cookies;
+use super::counters::NativeCounters;
+use super::directory;
+use super::ids::{Begin, ClientKey};
+use super::outbox::Outbox;
+use super::sink::{Head, Open, Plan, Sink};
+use crate::session::Context;
+
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is answered, or will be by the end of the round, or needs no answer.
+    Done,
+    /// It is for another worker.
+    Elsewhere {
+        /// That one.
+        owner: usize,
+    },
+}
+
+/// See the module. `'d` is that of the datagrams.
+pub struct Round<'a, 'd, O> {
+    context: Context<'a>,
+    native: &'a NativeShared,
+    counters: &'a NativeCounters,
+    cookies: &'a mut Cookies,
+    out: &'a mut O,
+    /// Of the routes, now.
+    generation: u32,
+    /// What replies say of losses.
+    pressure: u16,
+    serial: u64,
+    open: Option<Open>,
+    requests: ArrayVec<Request<'d>, BATCH_REQUESTS_MAX>,
+    plans: ArrayVec<Plan, BATCH_REQUESTS_MAX>,
+    heads: ArrayVec<Head, BATCH_REQUESTS_MAX>,
+}
+
+impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
+    /// An empty round.
+    #[inline]
+    pub fn new(
+        context: Context<'a>,
+        native: &'a NativeShared,
+        cookies: &'a mut Cookies,
+        out: &'a mut O,
+        pressure: u16,
+    ) -> Self {
+        Self {
+            counters: &native.counters[context.worker.number()],
+            generation: native.generation(context.worker.cache()),
+            context,
+            native,
+            cookies,
+            out,
+            pressure,
+            serial: 0,
+            open: None,
+            requests: ArrayVec::new(),
+            plans: ArrayVec::new(),
+            heads: ArrayVec::new(),
+        }
+    }
+
+    /// Takes a datagram. `handed_over`: another worker has forwarded it, so it stays here.
+    #[inline]
+    pub fn take(&mut self, datagram: &'d [u8], peer: SocketAddr, handed_over: bool) -> Taken {
+        let header = match Header::read(datagram) {
+            Ok(header) => header,
+            Err(HeaderError::NotOurs) => {
+                self.counters.not_ours.add(1);
+                return Taken::Done;
+            }
+            Err(HeaderError::Refused { status, header }) => {
+                self.refuse(&header, peer, status);
+                return Taken::Done;
+            }
+        };
+        match header.kind {
+            Kind::Requests => self.take_requests(header, datagram, peer, handed_over),
+            Kind::DirectoryRequest => {
+                self.answer_directory(header, datagram, peer);
+                Taken::Done
+            }
+            Kind::Replies | Kind::DirectoryReply => {
+                self.counters.not_ours.add(1);
+                Taken::Done
+            }
+        }
+    }
+
+    #[inline]
+    fn take_requests(
+        &mut self,
+        header: Header,
+        datagram: &'d [u8],
+        peer: SocketAddr,
+        handed_over: bool,
+    ) -> Taken {
+        let Ok(requests) = Requests::check(datagram, header.count) else {
+            self.refuse(&header, peer, Status::BadRequest);
+            return Taken::Done;
+        };
+        let is_stale = header.generation != self.generation;
+        if !handed_over {
+            if is_stale {
+                self.counters.stale.add(1);
+            }
+            if let Some(owner) = self.elsewhere(&header, is_stale, &requests) {
+                return Taken::Elsewhere { owner };
+            }
+        }
+        self.counters.requests.add(u64::from(header.count));
+        let head = self.head(&header, datagram, peer);
+        for request in requests {
+            self.add(&head, header.resent, is_stale, request);
+        }
+        Taken::Done
+    }
+
+    /// Who has to execute a datagram instead of this worker.
+    #[inline]
+    fn elsewhere(&self, header: &Header, is_stale: bool, requests: &Requests<'d>) -> Option<usize> {
+        if self.context.shared.settings.threads == 1 {
+            return None;
+        }
+        let cache = self.context.worker.cache();
+        let partition = match requests.clone().next() {
+            Some(first) if is_stale => cache.partition_of(cache.hash(first.key)),
+            _ => usize::from(header.partition),
+        };
+        let route = cache.route(partition)?;
+        let is_here = match route.access {
+            Access::Erew => false,
+            Access::Crew => !header.writes,
+            Access::Crcw => true,
+        };
+        (!is_here && route.owner != self.context.worker.number()).then_some(route.owner)
+    }
+
+    /// Answers a datagram that could not be handed to its owner.
+    #[cold]
+    pub fn turn_away(&mut self, datagram: &'d [u8], peer: SocketAddr) {
+        let Ok(header) = Header::read(datagram) else {
+            return;
+        };
+        let Ok(requests) = Requests::check(datagram, header.count) else {
+            return;
+        };
+        let knows = header.generation == self.generation;
+        let status = if knows {
+            Status::SlowDown
+        } else {
+            Status::Moved
+        };
+        let head = self.head(&header, datagram, peer);
+        for request in requests {
+            self.answer(&head, (request.opcode, status), request.hash, 0);
+        }
+    }
+
+    /// What the replies to a datagram begin with.
+    #[inline]
+    fn head(&mut self, header: &Header, datagram: &[u8], peer: SocketAddr) -> Head {
+        let now_s = self.context.now_s;
+        let proof = self.cookies.check(peer, header.cookie, now_s);
+        let limit = match proof.proven {
+            true => self.native.payload_bytes,
+            false => datagram.len().min(self.native.payload_bytes),
+        };
+        self.serial += 1;
+        Head {
+            serial: self.serial,
+            header: Header {
+                generation: self.generation,
+                pressure: self.pressure,
+                slow_down: self.pressure != 0,
+                cookie: proof.renewal,
+                ..header.reply(Kind::Replies)
+            },
+            peer,
+            client: ClientKey::of(peer, header.client),
+            requests: header.count,
+            limit,
+            proven: proof.proven,
+        }
+    }
+
+    /// Adds a request to the batch, or answers it.
+    #[inline]
+    fn add(&mut self, head: &Head, resent: bool, is_stale: bool, request: wire::Request<'d>) {
+        let opcode = request.opcode;
+        let mut hash = KeyHash(request.hash);
+        if opcode.writes() || is_stale {
+            if opcode == Opcode::Noop {
+                self.answer(head, (opcode, Status::Ok), request.hash, 0);
+                return;
+            }
+            if opcode.writes() && !head.proven {
+                self.counters.unproven.add(1);
+                self.answer(head, (opcode, Status::Unproven), request.hash, 0);
+                return;
+            }
+            hash = self.context.worker.cache().hash(request.key);
+            if hash.0 != request.hash && !is_stale {
+                self.counters.bad_requests.add(1);
+                self.answer(head, (opcode, Status::BadRequest), request.hash, 0);
+                return;
+            }
+            if opcode.has_id() && !self.begin(head, resent, &request) {
+                return;
+            }
+        }
+        let Some(operation) = operation(&request, self.context.now_s) else {
+            self.answer(head, (opcode, Status::Ok), request.hash, 0);
+            return;
+        };
+        if self.requests.is_full() {
+            self.flush();
+        }
+        if self
+            .heads
+            .last()
+            .is_none_or(|last| last.serial != head.serial)
+        {
+            self.heads.push(*head);
+        }
+        self.plans.push(Plan {
+            head: (self.heads.len() - 1) as u8,
+            opcode,
+            wants_cas: request.wants_cas,
+            hash: request.hash,
+            id: request.id,
+        });
+        self.requests.push(Request {
+            hash,
+            key: request.key,
+            operation,
+        });
+    }
+
+    /// Looks whether a numbered request was executed already; if so, answers it.
+    fn begin(&mut self, head: &Head, resent: bool, request: &wire::Request<'_>) -> bool {
+        let ids = &self.native.ids;
+        let mut begin = ids.begin(head.client, request.id, resent);
+        if begin == Begin::Busy {
+            // Perhaps it waits in this very batch.
+            self.flush();
+            begin = ids.begin(head.client, request.id, resent);
+        }
+        let (status, number) = match begin {
+            Begin::Execute => return true,
+            Begin::Answer { status, number } => {
+                self.counters.answered_again.add(1);
+                (status, number)
+            }
+            Begin::Busy => (Status::SlowDown, 0),
+            Begin::Forgotten => {
+                self.counters.forgotten.add(1);
+                (Status::Forgotten, 0)
+            }
+        };
+        self.answer(head, (request.opcode, status), request.hash, number);
+        false
+    }
+
+    /// Answers a request that does not reach the engine, after those before it.
+    #[cold]
+    fn answer(&mut self, head: &Head, what: (Opcode, Status), hash: u64, word: u64) {
+        self.flush();
+        Open::switch(&mut self.open, head, self.out);
+        if let Some(open) = &mut self.open {
+            open.push(self.out, what, hash, word);
+        }
+    }
+
+    /// Executes the batch.
+    #[inline]
+    fn flush(&mut self) {
+        let mut sink = Sink {
+            plans: &self.plans,
+            heads: &self.heads,
+            open: &mut self.open,
+            out: &mut *self.out,
+            native: self.native,
+            counters: self.context.counters,
+            native_counters: self.counters,
+            value_bytes_max: self.context.worker.cache().value_bytes_max() as u64,
+            denied: Status::NoRoom,
+            value_bytes: 0,
+        };
+        let mut requests = self.requests.as_slice();
+        while !requests.is_empty() {
+            let done = self.context.execute(requests, &mut sink);
+            requests = &requests[done..];
+            sink.skip(done);
+            if let Some((_, rest)) = requests.split_first() {
+                sink.deny(0);
+                requests = rest;
+                sink.skip(1);
+            }
+        }
+        self.requests.clear();
+        self.plans.clear();
+        self.heads.clear();
+    }
+
+    /// Answers a datagram by a header alone.
+    #[cold]
+    fn refuse(&mut self, header: &Header, peer: SocketAddr, status: Status) {
+        match status {
+            Status::Version => self.counters.other_versions.add(1),
+            _ => self.counters.bad_datagrams.add(1),
+        }
+        if !matches!(header.kind, Kind::Requests | Kind::DirectoryRequest) {
+            return;
+        }
+        let reply = Header {
+            generation: self.generation,
+            status,
+            ..header.reply(Kind::Replies)
+        };
+        self.send_alone(peer, |out| {
+            reply.write(out);
+            Some(Header::BYTES)
+        });
+    }
+
+    #[cold]
+    fn answer_directory(&mut self, header: Header, datagram: &[u8], peer: SocketAddr) {
+        let Some(request) = DirectoryRequest::read(datagram) else {
+            self.refuse(&header, peer, Status::BadRequest);
+            return;
+        };
+        self.counters.directories.add(1);
+        let limit = datagram.len().min(self.native.payload_bytes);
+        let proof = self.cookies.check(peer, header.cookie, self.context.now_s);
+        let reply = Header {
+            generation: self.generation,
+            cookie: proof.renewal,
+            ..header.reply(Kind::DirectoryReply)
+        };
+        let (shared, native) = (self.context.shared, self.native);
+        self.send_alone(peer, |out| {
+            directory::write(shared, native, &reply, request.first, &mut out[..limit])
+        });
+    }
+
+    /// Sends a datagram that is not made of replies.
+    fn send_alone(&mut self, peer: SocketAddr, write: impl FnOnce(&mut [u8]) -> Option<usize>) {
+        self.flush();
+        Open::close(&mut self.open, self.out);
+        self.out.open(peer);
+        if let Some(bytes) = write(self.out.slot()) {
+            self.out.commit(bytes);
+        }
+    }
+
+    /// Executes what is left, and completes the last reply.
+    #[inline]
+    pub fn finish(mut self) {
+        self.flush();
+        Open::close(&mut self.open, self.out);
+    }
+}
+
+/// What the engine is asked; none for no-op.
+#[inline]
+fn operation<'d>(request: &wire::Request<'d>, now_s: u32) -> Option<Operation<'d>> {
+    let expiry = match request.expiry_s {
+        0 => Expiry::NEVER,
+        after_s => Expiry(now_s.saturating_add(after_s)),
+    };
+    let store = |condition| Operation::Store {
+        condition,
+        value: request.value,
+        flags: request.flags,
+        expiry,
+    };
+    Some(match request.opcode {
+        Opcode::Noop => return None,
+        Opcode::Get => Operation::Get {
+            cas: request.wants_cas,
+        },
+        Opcode::GetAndTouch => Operation::GetAndTouch {
+            expiry,
+            cas: request.wants_cas,
+        },
+        Opcode::Set => store(Condition::Always),
+        Opcode::Add => store(Condition::Absent),
+        Opcode::Replace => store(Condition::Present),
+        Opcode::Cas => store(Condition::Unchanged(request.argument)),
+        Opcode::Delete => Operation::Delete,
+        Opcode::Touch => Operation::Touch { expiry },
+        Opcode::Increment => Operation::Increment {
+            delta: request.argument,
+        },
+        Opcode::Decrement => Operation::Decrement {
+            delta: request.argument,
+        },
+        Opcode::Append => Operation::Append {
+            value: request.value,
+        },
+        Opcode::Prepend => Operation::Prepend {
+            value: request.value,
+        },
+    })
+}

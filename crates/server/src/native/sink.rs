@@ -1,0 +1,215 @@
+//! Replies of a batch, straight from the engine into the datagrams that will be sent.
+
+use std::net::SocketAddr;
+
+use micanite_engine::{Outcome, ReplySink, ValueMeta};
+use micanite_wire::native::{Header, Opcode, ReplyWriter, Status};
+
+use super::NativeShared;
+use super::counters::NativeCounters;
+use super::ids::ClientKey;
+use super::outbox::Outbox;
+use crate::session::{Kind, count};
+use crate::stats::Counters;
+
+/// A datagram that is answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    /// Which of the round.
+    pub serial: u64,
+    /// Of the reply.
+    pub header: Header,
+    /// Who gets it.
+    pub peer: SocketAddr,
+    /// Who numbers its requests.
+    pub client: ClientKey,
+    /// Requests in it.
+    pub requests: u16,
+    /// The longest reply.
+    pub limit: usize,
+    /// The address is proved.
+    pub proven: bool,
+}
+
+/// What the sink has to know of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Its datagram, out of those of the batch.
+    pub head: u8,
+    pub opcode: Opcode,
+    pub wants_cas: bool,
+    pub hash: u64,
+    /// 0 for none.
+    pub id: u64,
+}
+
+/// A reply that is being written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    head: Head,
+    writer: ReplyWriter,
+}
+
+impl Open {
+    /// Begins the reply to a datagram, if it is not this one already.
+    #[inline]
+    pub fn switch<O: Outbox>(open: &mut Option<Self>, head: &Head, out: &mut O) {
+        match open {
+            Some(open) if open.head.serial == head.serial => {}
+            _ => {
+                Self::close(open, out);
+                out.open(head.peer);
+                *open = Some(Self {
+                    head: *head,
+                    writer: ReplyWriter::new(head.limit),
+                });
+            }
+        }
+    }
+
+    /// Completes the open reply, if there is one.
+    #[inline]
+    pub fn close<O: Outbox>(open: &mut Option<Self>, out: &mut O) {
+        if let Some(open) = open.take() {
+            let bytes = open.writer.finish(out.slot(), &open.head.header);
+            out.commit(bytes);
+        }
+    }
+
+    /// Adds a reply without a value.
+    #[inline]
+    pub fn push<O: Outbox>(
+        &mut self,
+        out: &mut O,
+        (opcode, status): (Opcode, Status),
+        hash: u64,
+        word: u64,
+    ) {
+        let writer = &mut self.writer;
+        // A request is at least as long as the shortest reply to it, so there is room for this.
+        let fits = ReplyWriter::short_reply_bytes(opcode, status) <= writer.room();
+        let status = if fits { status } else { Status::NoRoom };
+        writer.push(out.slot(), (opcode, status), hash, word);
+    }
+}
+
+/// Takes the replies of one batch.
+pub(super) struct Sink<'s, O> {
+    pub plans: &'s [Plan],
+    pub heads: &'s [Head],
+    pub open: &'s mut Option<Open>,
+    pub out: &'s mut O,
+    pub native: &'s NativeShared,
+    pub counters: &'s Counters,
+    pub native_counters: &'s NativeCounters,
+    pub value_bytes_max: u64,
+    /// Why there was no room.
+    pub denied: Status,
+    /// Of the value that is being written.
+    pub value_bytes: usize,
+}
+
+impl<O: Outbox> Sink<'_, O> {
+    /// The batch goes on after so many requests, which count from there.
+    pub fn skip(&mut self, requests: usize) {
+        self.plans = &self.plans[requests..];
+    }
+
+    /// Writes the reply to a request that asked for a value which it does not get.
+    pub fn deny(&mut self, index: usize) {
+        let (plan, status) = (&self.plans[index], self.denied);
+        let counter = match status {
+            Status::Unproven => &self.native_counters.unproven,
+            _ => &self.native_counters.no_room,
+        };
+        counter.add(1);
+        self.push(plan, status, 0);
+    }
+
+    #[inline]
+    fn push(&mut self, plan: &Plan, status: Status, word: u64) {
+        Open::switch(self.open, &self.heads[usize::from(plan.head)], self.out);
+        if let Some(open) = self.open {
+            open.push(self.out, (plan.opcode, status), plan.hash, word);
+        }
+    }
+}
+
+impl<O: Outbox> ReplySink for Sink<'_, O> {
+    #[inline]
+    fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        let plan = &self.plans[index];
+        let head = &self.heads[usize::from(plan.head)];
+        Open::switch(self.open, head, self.out);
+        let open = self.open.as_mut()?;
+        let bytes = ReplyWriter::value_reply_bytes(meta.value_bytes, plan.wants_cas);
+        let after = usize::from(head.requests - open.writer.count()) - 1;
+        let kept = after * ReplyWriter::SHORT_BYTES_MAX;
+        if bytes + kept > open.writer.room() {
+            self.denied = match head.proven {
+                false => Status::Unproven,
+                true if Header::BYTES + bytes > head.limit => Status::UseStream,
+                true => Status::NoRoom,
+            };
+            return None;
+        }
+        self.value_bytes = meta.value_bytes;
+        let cas = plan.wants_cas.then_some(meta.cas);
+        let what = (plan.opcode, meta.flags, plan.hash);
+        let slot = self.out.slot();
+        Some(open.writer.begin_value(slot, what, cas, meta.value_bytes))
+    }
+
+    #[inline]
+    fn rollback(&mut self, _: usize) {
+        // Nothing counts before the value is complete.
+    }
+
+    #[inline]
+    fn finish(&mut self, index: usize, outcome: Outcome) {
+        let plan = &self.plans[index];
+        if let Some(kind) = kind(plan.opcode) {
+            count(self.counters, kind, outcome);
+        }
+        if outcome == Outcome::Hit {
+            if let Some(open) = self.open {
+                open.writer.end_value(self.value_bytes, plan.wants_cas);
+            }
+            return;
+        }
+        let (status, word) = match outcome {
+            Outcome::Hit | Outcome::Stored | Outcome::Deleted | Outcome::Touched => (Status::Ok, 0),
+            Outcome::Number(number) => (Status::Ok, number),
+            Outcome::NotStored => (Status::NotStored, 0),
+            Outcome::Exists => (Status::Exists, 0),
+            Outcome::NotFound => (Status::NotFound, 0),
+            Outcome::NotANumber => (Status::NotANumber, 0),
+            Outcome::TooLarge => (Status::TooLarge, self.value_bytes_max),
+            // Owners are asked, and the engine waits by itself.
+            Outcome::OutOfMemory | Outcome::NotOwner | Outcome::Busy => (Status::OutOfSpace, 0),
+        };
+        if plan.id != 0 {
+            let client = self.heads[usize::from(plan.head)].client;
+            self.native.ids.finish(client, plan.id, status, word);
+        }
+        self.push(plan, status, word);
+    }
+}
+
+/// How a request is counted in the general statistics.
+#[inline]
+fn kind(opcode: Opcode) -> Option<Kind> {
+    Some(match opcode {
+        Opcode::Noop => return None,
+        Opcode::Get => Kind::Get,
+        Opcode::GetAndTouch => Kind::GetAndTouch,
+        Opcode::Set | Opcode::Add | Opcode::Replace | Opcode::Append | Opcode::Prepend => {
+            Kind::Store
+        }
+        Opcode::Cas => Kind::Cas,
+        Opcode::Delete => Kind::Delete,
+        Opcode::Touch => Kind::Touch,
+        Opcode::Increment => Kind::Increment,
+        Opcode::Decrement => Kind::Decrement,
+    })
+}

@@ -1,0 +1,98 @@
+//! The native protocol in a worker's loop: bursts while there are any, then the steps to sleep.
+
+use std::io;
+
+use micanite_net::{Idle, IdleRounds, Step};
+
+use super::Worker;
+use crate::clock::seconds;
+use crate::limits::ROUNDS_PER_POLL;
+use crate::native::NativePort;
+use crate::session::Context;
+
+/// A worker's port, and when it may sleep.
+#[derive(Debug)]
+pub(super) struct NativeTurn {
+    port: NativePort,
+    idle: Idle,
+}
+
+impl NativeTurn {
+    /// `alone`: no other worker shares the CPU, so that spinning takes nothing from anybody.
+    pub fn new(port: NativePort, alone: bool) -> Self {
+        let rounds = match alone {
+            true => IdleRounds::default(),
+            false => IdleRounds {
+                spin: 0,
+                r#yield: 0,
+            },
+        };
+        Self {
+            port,
+            idle: Idle::new(rounds),
+        }
+    }
+}
+
+impl Worker {
+    /// Some rounds of the native protocol. Returns whether the worker must not sleep.
+    #[inline]
+    pub(super) fn serve_native(&mut self) -> io::Result<bool> {
+        let Some(turn) = &mut self.native else {
+            return Ok(false);
+        };
+        for _ in 0..ROUNDS_PER_POLL {
+            let now_ms = self.clock.now_ms();
+            let mut context = Context {
+                worker: &mut self.engine,
+                shared: &self.shared,
+                counters: &self.shared.counters[self.number],
+                now_s: seconds(now_ms),
+            };
+            if turn.port.round(&mut context, now_ms)? > 0 {
+                turn.idle.busy();
+                continue;
+            }
+            match turn.idle.step() {
+                Step::Spin => std::hint::spin_loop(),
+                Step::Yield => std::thread::yield_now(),
+                Step::Block => return Ok(false),
+            }
+            if self.has_colleagues {
+                self.engine.serve();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Datagrams have come.
+    pub(super) fn native_is_busy(&mut self) {
+        if let Some(turn) = &mut self.native {
+            turn.idle.busy();
+        }
+    }
+
+    /// Others have to wake this worker from now on. Returns whether it may sleep.
+    pub(super) fn fall_asleep(&mut self) -> bool {
+        let mut may_sleep = self.engine.fall_asleep();
+        if let (Some(turn), Some(native)) = (&mut self.native, &self.shared.native) {
+            native.fall_asleep(self.number);
+            if turn.port.has_handed_over() {
+                turn.idle.busy();
+                may_sleep = false;
+            }
+        }
+        may_sleep
+    }
+
+    /// The worker is awake.
+    pub(super) fn wake_up(&mut self) {
+        self.engine.wake_up();
+        if let (Some(turn), Some(native)) = (&mut self.native, &self.shared.native) {
+            native.wake_up(self.number);
+            if turn.port.has_handed_over() {
+                turn.idle.busy();
+            }
+        }
+    }
+}
