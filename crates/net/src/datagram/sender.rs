@@ -216,6 +216,9 @@ impl Sender {
         }
         for number in self.first_unsent..self.queue.messages.len() {
             let message = self.queue.messages[number];
+            if message.count == 0 {
+                continue; // sent, or the end of another
+            }
             let room = self.planned.len() < BURST_MESSAGES_MAX
                 && self.pieces.len() + usize::from(message.count) <= SEND_PIECES_MAX;
             if !room {

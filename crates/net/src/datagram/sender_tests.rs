@@ -69,6 +69,20 @@ fn pieces_are_joined_only_where_no_gap_is_between_them() {
 }
 
 #[test]
+fn a_message_that_became_the_end_of_another_leaves_once() {
+    let mut sender = Sender::new(true, 100);
+    for bytes in [40, 16, 40] {
+        commit(&mut sender, A, &vec![bytes as u8; bytes]);
+    }
+    commit(&mut sender, B, &[1]);
+    let mut kernel = Kernel::new(&[]);
+    assert_eq!(kernel.send(&mut sender).unwrap(), 4);
+    let together = [vec![40; 80], vec![16; 16]].concat();
+    assert_eq!(kernel.seen, [(1, Some(40), together), (2, None, vec![1])]);
+    assert_eq!(sender.sent().messages, 2);
+}
+
+#[test]
 fn what_would_block_stays_and_goes_later_together_with_what_came_since() {
     let mut sender = Sender::new(false, 100);
     for byte in 0..4 {
@@ -211,4 +225,54 @@ fn more_than_the_room_is_a_mistake_of_the_caller() {
     let mut sender = Sender::new(true, 100);
     sender.begin(A.into()).unwrap();
     sender.commit(101);
+}
+
+/// Sends 8 datagrams of a length, twice, over a socket that was prepared; returns what was sent.
+fn send_over(address: &str, bytes: usize, prepare: impl FnOnce(&UdpSocket)) -> Sent {
+    let options = super::super::UdpOptions::default();
+    let bind = || UdpSocket::bind(address.parse().unwrap(), &options).unwrap();
+    let (from, to) = (bind(), bind());
+    assert!(from.granted().gso);
+    prepare(&from);
+    let peer = to.local_addr().unwrap();
+    let mut sender = Sender::new(true, bytes);
+    let mut receiver = super::super::Receiver::new(to.granted().gro, bytes);
+    for _ in 0..2 {
+        for byte in 0..8 {
+            sender.begin(peer).unwrap().fill(byte);
+            sender.commit(bytes);
+        }
+        assert_eq!(sender.send(&from).unwrap(), 8);
+        let mut arrived = Vec::new();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while arrived.len() < 8 {
+            assert!(std::time::Instant::now() < deadline);
+            receiver.recv(&to).unwrap();
+            arrived.extend(receiver.datagrams().map(|datagram| datagram.bytes.to_vec()));
+        }
+        let expected: Vec<_> = (0..8).map(|byte| vec![byte; bytes]).collect();
+        assert_eq!(arrived, expected);
+    }
+    sender.sent()
+}
+
+#[test]
+fn a_kernel_that_refuses_super_packets_gets_datagrams() {
+    let level_socket = libc::SOL_SOCKET;
+    let set = |level, name, value| {
+        move |socket: &UdpSocket| system::set_option(socket.as_fd(), level, name, value).unwrap()
+    };
+    // A socket that sends without checksums cannot have the network card cut its super-packets.
+    let sent = send_over("127.0.0.1:0", 100, set(level_socket, libc::SO_NO_CHECK, 1));
+    assert_eq!((sent.super_packets, sent.gso_refused), (0, 1));
+    // Datagrams that are longer than packets may be must leave in fragments, each on its own.
+    let sent = send_over(
+        "[::1]:0",
+        2000,
+        set(libc::IPPROTO_IPV6, libc::IPV6_MTU, 1280),
+    );
+    assert_eq!((sent.super_packets, sent.gso_refused), (0, 1));
+    // The same length otherwise.
+    let sent = send_over("[::1]:0", 2000, |_| ());
+    assert_eq!((sent.super_packets, sent.gso_refused), (2, 0));
 }

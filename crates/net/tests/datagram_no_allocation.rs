@@ -1,0 +1,81 @@
+//! Bursts of datagrams come and go without touching the allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use micanite_net::datagram::{Receiver, Sender, UdpOptions, UdpSocket};
+
+/// The system's allocator, which counts what it is asked for.
+struct Counting;
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+#[expect(unsafe_code, reason = "the trait is unsafe")]
+// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Sends datagrams of several lengths from one socket to another.
+fn exchange(from: &UdpSocket, sender: &mut Sender, to: &UdpSocket, receiver: &mut Receiver) {
+    let send = || -> io::Result<usize> {
+        let peer = to.local_addr()?;
+        let mut sent = 0;
+        for number in 0..200 {
+            if sender.is_full() {
+                sent += sender.send(from)?;
+            }
+            if sender.begin(peer).is_some() {
+                sender.commit(1 + number % 5 * 30);
+            }
+        }
+        Ok(sent + sender.send(from)?)
+    };
+    let sent = { send }().unwrap();
+    assert_eq!(sent, 200);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut received = 0;
+    while received < sent {
+        received += receiver.recv(to).unwrap();
+        assert!(Instant::now() < deadline);
+    }
+    let bytes: usize = receiver
+        .datagrams()
+        .map(|datagram| datagram.bytes.len())
+        .sum();
+    assert!(bytes > 0);
+}
+
+#[test]
+fn nothing_is_allocated_once_it_runs() {
+    for (gro, gso) in [(false, false), (true, true)] {
+        let options = UdpOptions {
+            gro,
+            gso,
+            ..UdpOptions::default()
+        };
+        let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+        let (from, to) = (bind(), bind());
+        let mut sender = Sender::new(from.granted().gso, 1472);
+        let mut receiver = Receiver::new(to.granted().gro, 1472);
+        let calls = CALLS.load(Relaxed);
+        for _ in 0..100 {
+            exchange(&from, &mut sender, &to, &mut receiver);
+        }
+        assert_eq!(CALLS.load(Relaxed), calls);
+    }
+}
