@@ -14,7 +14,16 @@ const INPUT_BYTES_MAX: usize = 16 * 1024;
 const MUTATIONS_MAX: usize = 6;
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// What the protocol's grammar is made of: mutations insert these besides random bytes.
+/// The targets by name.
+const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("text_parser", micanite_wire::fuzz::text_parser),
+    ("native_requests", micanite_wire::fuzz::native_requests),
+    ("native_replies", micanite_wire::fuzz::native_replies),
+    ("session", micanite_server::fuzz::session),
+    ("operations", micanite_engine::fuzz::operations),
+];
+
+/// What the protocols' grammars are made of: mutations insert these besides random bytes.
 const WORDS: &[&[u8]] = &[
     b"\r\n",
     b"\n",
@@ -53,6 +62,12 @@ const WORDS: &[&[u8]] = &[
     b"\x80",
     b"a",
     b"key",
+    // The native protocol: a header's start, lengths, an empty word.
+    b"Mi\x01\x01",
+    b"Mi\x01\x02",
+    b"\xff\xff\xff\xff",
+    b"\x01\0\0\0",
+    b"\0\0\0\0\0\0\0\0",
 ];
 
 fn main() -> ExitCode {
@@ -61,14 +76,10 @@ fn main() -> ExitCode {
         eprintln!("usage: stable TARGET CORPUS SECONDS [SEED]");
         return ExitCode::from(2);
     };
-    let body: fn(&[u8]) = match target.as_str() {
-        "text_parser" => micanite_wire::fuzz::text_parser,
-        "session" => micanite_server::fuzz::session,
-        "operations" => micanite_engine::fuzz::operations,
-        _ => {
-            eprintln!("no fuzz target {target}; there are text_parser, session and operations");
-            return ExitCode::from(2);
-        }
+    let Some((_, body)) = TARGETS.iter().find(|(name, _)| name == target) else {
+        let names: Vec<_> = TARGETS.iter().map(|(name, _)| *name).collect();
+        eprintln!("no fuzz target {target}; there are {}", names.join(", "));
+        return ExitCode::from(2);
     };
     let (Ok(seconds), Ok(seed)) = (
         seconds.parse(),
@@ -90,7 +101,7 @@ fn main() -> ExitCode {
     };
     fuzz(
         target,
-        body,
+        *body,
         pool,
         Duration::from_secs(seconds),
         Generator(seed),

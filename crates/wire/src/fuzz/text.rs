@@ -1,4 +1,4 @@
-//! Bodies of fuzz targets: each takes any bytes and panics when an invariant is broken.
+//! The text parser.
 
 use crate::memcache::text::{Command, KEY_BYTES_MAX, Keys, Parser, Step};
 
@@ -78,54 +78,4 @@ fn check(command: &Command<'_>) -> String {
 fn check_key(key: &[u8]) {
     assert!((1..=KEY_BYTES_MAX).contains(&key.len()));
     assert!(!key.contains(&b' ') && !key.contains(&b'\n'));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::path::Path;
-
-    fn seeds() -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/corpus/text");
-        let mut files: Vec<_> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        files.sort();
-        files
-            .iter()
-            .map(|file| std::fs::read(file).unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn fuzz_text_parser_on_its_seeds() {
-        let seeds = seeds();
-        assert!(seeds.len() >= 10);
-        for seed in seeds {
-            for piece in 0..=255 {
-                text_parser(&[&[piece], seed.as_slice()].concat());
-            }
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..Default::default() })]
-
-        #[test]
-        fn fuzz_text_parser_on_mutated_seeds(
-            choice in any::<prop::sample::Index>(),
-            piece in any::<u8>(),
-            edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..4, any::<u8>()), 0..12),
-        ) {
-            let mut input = seeds()[choice.index(seeds().len())].clone();
-            for (at, length, byte) in edits {
-                let at = at.index(input.len() + 1);
-                let end = input.len().min(at + length);
-                input.splice(at..end, [byte; 2].into_iter().take(usize::from(byte) % 3));
-            }
-            text_parser(&[&[piece], input.as_slice()].concat());
-        }
-    }
 }

@@ -1,0 +1,9 @@
+//! Bodies of fuzz targets: each takes any bytes and panics when an invariant is broken.
+
+mod native;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use native::{native_replies, native_requests};
+pub use text::text_parser;
