@@ -169,7 +169,10 @@ fn the_longest_datagrams_arrive_when_asked_for() {
         let mut to = End::new(address, &options(gro, gso), DATAGRAM_PAYLOAD_BYTES_MAX);
         let lengths = [DATAGRAM_PAYLOAD_BYTES_MAX, 30_001, 30_001, 9000, 9000, 9000];
         transfer(&mut from, &mut to, &lengths);
+        // As long as a super-packet can be.
+        transfer(&mut from, &mut to, &[32_753, 32_753, 1]);
         assert_eq!(from.sender.sent().failed, 0);
+        assert_eq!(from.sender.sent().gso_refused, 0);
     }
 }
 

@@ -185,12 +185,12 @@ fn apply(socket: BorrowedFd<'_>, options: &UdpOptions) -> Granted {
             libc::SO_SNDBUF,
             libc::SO_SNDBUF,
         ),
-        busy_poll_us: options.busy_poll_us.filter(|&busy_poll_us| {
+        busy_poll_us: options.busy_poll_us.and_then(|busy_poll_us| {
             let busy_poll_us = c_int::try_from(busy_poll_us).unwrap_or(c_int::MAX);
             let granted = set(libc::SOL_SOCKET, libc::SO_BUSY_POLL, busy_poll_us);
             // Without it, interrupts still compete with the polling: slower, not wrong.
             let _ = granted && set(libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, 1);
-            granted
+            granted.then_some(busy_poll_us.unsigned_abs())
         }),
         overflow_counted: set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1),
     }
@@ -233,6 +233,22 @@ mod tests {
         let granted = UdpSocket::bind(local(), &options).unwrap().granted();
         assert!(!granted.gro && !granted.gso);
         assert_eq!(granted.receive_buffer_bytes, 128 << 10);
+    }
+
+    #[test]
+    fn busy_polling_is_granted_or_said_not_to_be() {
+        for busy_poll_us in [None, Some(0), Some(50), Some(u32::MAX)] {
+            let options = UdpOptions {
+                busy_poll_us,
+                ..UdpOptions::default()
+            };
+            let socket = UdpSocket::bind(local(), &options).unwrap();
+            let mut set_us = [1];
+            let option = (libc::SOL_SOCKET, libc::SO_BUSY_POLL);
+            get_option(socket.as_fd(), option.0, option.1, &mut set_us).unwrap();
+            // Whether it is depends on privileges, but not that the answer is true.
+            assert_eq!(socket.granted().busy_poll_us.unwrap_or(0), set_us[0]);
+        }
     }
 
     #[test]
