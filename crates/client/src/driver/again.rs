@@ -1,0 +1,200 @@
+//! Requests of a datagram that were not executed, or have to go elsewhere: they leave in datagrams of
+//! other sequence numbers, so that late replies to the old one do not match.
+
+use super::map::Map;
+use super::receive::Again;
+use super::slots::State;
+use super::{Driver, Place};
+use crate::operation::Opcode;
+use micanite_wire::hash::KeyHash;
+use micanite_wire::native::Request;
+
+impl Driver {
+    /// Counts, slows down where the server asks for it, and looks for the new owners.
+    pub(super) fn count_again(&mut self, now_ns: u64, index: u16, again: &Again) {
+        self.counters.moved += u64::from(again.moved);
+        self.counters.no_room += u64::from(again.no_room);
+        self.counters.unproven += u64::from(again.unproven);
+        self.counters.slow_downs += u64::from(again.slow_down);
+        let slot = self.slots.get(index);
+        let number = slot.server;
+        let server = &mut self.servers[usize::from(number)];
+        let lane = &mut server.lanes[usize::from(slot.core)];
+        if again.slow_down > 0 {
+            let cut = lane.window.slow_down(now_ns, lane.rtt.smoothed_ns(), 0);
+            self.counters.window_cuts += u64::from(cut);
+        }
+        if again.moved > 0 {
+            self.fetch_directory(number, now_ns);
+        }
+        if again.no_room > 0 {
+            let server = &mut self.servers[usize::from(number)];
+            server.value_bytes = server.value_bytes * 1.25 + 8.0;
+        }
+    }
+
+    /// Sends the requests of `scratch_entries`, all of one datagram that is in no list, once more.
+    pub(super) fn send_again(&mut self, now_ns: u64, index: u16, again: &Again) {
+        let slot = self.slots.get_mut(index);
+        // An earlier sending of the same may be executed still.
+        slot.resent |= slot.attempts > 1;
+        let patient = again.moved + again.slow_down > 0 || again.unproven > 0 && slot.backoff > 0;
+        if again.no_room == 0 || patient {
+            slot.backoff = slot.backoff.saturating_add(1);
+        }
+        let (server, core, backoff) = (slot.server, slot.core, slot.backoff);
+        let lane = &self.servers[usize::from(server)].lanes[usize::from(core)];
+        let wait_ns = match patient {
+            true => {
+                let once = lane.rtt.smoothed_ns().max(self.options.resend_ns_min / 8);
+                let doubled = once.saturating_mul(1 << backoff.min(32));
+                self.random
+                    .jittered(doubled.min(self.options.resend_ns_max))
+            }
+            false => 0,
+        };
+        self.take_apart(index, again.no_room > 0);
+        self.put_again(index, now_ns.saturating_add(wait_ns), wait_ns == 0);
+    }
+
+    /// Sends all requests of a datagram, which is in no list, where the directory of now says.
+    pub(super) fn redirect(&mut self, now_ns: u64, index: u16) {
+        self.scratch_entries.clear();
+        self.scratch_entries
+            .extend_from_slice(self.slots.entries(index));
+        self.slots.get_mut(index).resent = true;
+        self.take_apart(index, false);
+        self.put_again(index, now_ns, true);
+    }
+
+    /// Fills the datagram anew with those of its requests that `scratch_entries` has, as far as
+    /// they go the same way; for each of the others finds another datagram, or leaves it with the
+    /// first if there is none: a server sends it on. `alone`: each in a datagram of its own.
+    fn take_apart(&mut self, index: u16, alone: bool) {
+        let bytes = std::mem::take(&mut self.scratch_bytes);
+        let entries = std::mem::take(&mut self.scratch_entries);
+        let mut bytes = bytes;
+        bytes.clear();
+        bytes.extend_from_slice(self.slots.bytes(index));
+        let old = self.slots.get(index).clone();
+        self.slots.renew(index, &mut self.random);
+        let mut first = true;
+        for entry in &entries {
+            let Some((mut request, _)) = Request::read(&bytes[usize::from(entry.offset)..]) else {
+                continue; // cannot be: this client wrote it
+            };
+            let (place, shared, partition) = self.direct(
+                old.server,
+                old.core,
+                &mut request,
+                old.has_ids && old.resent,
+            );
+            if first {
+                first = false;
+                self.move_to(index, place, shared, partition);
+            }
+            let own = self.slots.get(index);
+            let stays = own.count == 0 || !alone && own.core == place.core;
+            let target = match stays {
+                true => None,
+                false => self.another(index, place, shared, partition),
+            };
+            let to = target.unwrap_or(index);
+            // It fitted with all the others; values are not estimated, for that would split it.
+            let token = (entry.token, self.options.payload_bytes, 0.0);
+            let fitted = self.slots.append(to, &request, token);
+            debug_assert!(fitted.is_ok());
+            if let Some(target) = target {
+                let due_at = 0;
+                self.queue_first(target, due_at);
+            }
+        }
+        self.scratch_bytes = bytes;
+        self.scratch_entries = entries;
+    }
+
+    /// Where a request goes by the directory of now. One with an id that may have been executed stays
+    /// at its core.
+    fn direct(
+        &self,
+        server: u16,
+        core: u16,
+        request: &mut Request<'_>,
+        stays: bool,
+    ) -> (Place, bool, u16) {
+        let here = Place { server, core };
+        let Some(map) = &self.servers[usize::from(server)].map else {
+            return (here, false, 0);
+        };
+        if request.opcode != Opcode::Noop {
+            request.hash = KeyHash::of(request.key, map.facts.hash_seed).0;
+        }
+        let (partition, entry) = map.find(request.hash);
+        if stays && usize::from(core) < map.cores.len() {
+            return (here, false, partition);
+        }
+        let shared = request.opcode == Opcode::Get && !request.wants_cas && Map::is_shared(entry);
+        let core = match shared {
+            true => map.reader(entry.owner, self.options.numa_node),
+            false => entry.owner,
+        };
+        (Place { server, core }, shared, partition)
+    }
+
+    /// Another datagram for a request that goes another way than the rest of its own.
+    fn another(&mut self, index: u16, place: Place, shared: bool, partition: u16) -> Option<u16> {
+        let target = self.slots.take(&mut self.random)?;
+        let old = self.slots.get(index).clone();
+        let server = &mut self.servers[usize::from(place.server)];
+        server.lanes[usize::from(place.core)].held += 1;
+        let slot = self.slots.get_mut(target);
+        slot.server = place.server;
+        slot.core = place.core;
+        slot.shared = shared;
+        slot.partition = partition;
+        slot.generation = server.map.as_ref().map_or(0, |map| map.generation);
+        slot.deadline_at = old.deadline_at;
+        slot.resent = old.resent;
+        slot.backoff = old.backoff;
+        Some(target)
+    }
+
+    /// Gives an empty datagram to another lane.
+    fn move_to(&mut self, index: u16, place: Place, shared: bool, partition: u16) {
+        let server = &mut self.servers[usize::from(place.server)];
+        let slot = self.slots.get_mut(index);
+        server.lanes[usize::from(slot.core)].held -= 1;
+        server.lanes[usize::from(place.core)].held += 1;
+        slot.core = place.core;
+        slot.shared = shared;
+        slot.partition = partition;
+        slot.generation = server.map.as_ref().map_or(0, |map| map.generation);
+    }
+
+    /// A datagram that was filled anew leaves at a time, or as soon as it may.
+    fn put_again(&mut self, index: u16, due_at: u64, at_once: bool) {
+        if at_once {
+            self.queue_first(index, due_at);
+            return;
+        }
+        let slot = self.slots.get_mut(index);
+        slot.state = State::Delayed;
+        slot.due_at = due_at.min(slot.deadline_at);
+        self.wheel.insert(&mut self.slots, index);
+    }
+
+    /// A datagram, which is in no list, is the next of its lane.
+    pub(super) fn queue_first(&mut self, index: u16, due_at: u64) {
+        let slot = self.slots.get_mut(index);
+        slot.state = State::Queued;
+        slot.due_at = due_at;
+        let place = Place {
+            server: slot.server,
+            core: slot.core,
+        };
+        let server = &mut self.servers[usize::from(place.server)];
+        let lane = &mut server.lanes[usize::from(place.core)];
+        self.slots.push_front(&mut lane.queue, index);
+        self.wake(place);
+    }
+}

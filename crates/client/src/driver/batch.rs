@@ -1,0 +1,139 @@
+//! How many requests to gather for a datagram: equation 1 of Li et al. (TOCS 2016), evaluated live.
+//!
+//! A client that makes `rate` requests per second for `destinations` server cores makes one for the
+//! same core every `destinations / rate` seconds. In a datagram of `b` requests the first waits for
+//! `b - 1` others and the last for none: `(b - 1) / 2` such intervals on average.
+
+use crate::options::Batch;
+
+/// The wait that gathering may add, as a share of the round trip.
+const DELAY_SHARE: f64 = 0.1;
+/// The rate is measured over so long at least.
+const INTERVAL_NS: u64 = 1_000_000;
+/// A rate measured over longer than this says nothing about what was before.
+const FRESH_NS: u64 = 20_000_000;
+
+/// Measures how often requests are made, and for how many destinations.
+#[derive(Clone, Debug)]
+pub(super) struct Gathering {
+    batch: Batch,
+    linger_ns_max: u64,
+    since_ns: u64,
+    submitted: u32,
+    destinations: u32,
+    /// Which interval this is: destinations are counted once in each.
+    interval: u32,
+    /// Mean time between two requests for the same destination; infinite when nothing is known.
+    spacing_ns: f64,
+}
+
+impl Gathering {
+    pub(super) fn new(batch: Batch, linger_ns_max: u64) -> Self {
+        Self {
+            batch,
+            linger_ns_max,
+            since_ns: 0,
+            submitted: 0,
+            destinations: 0,
+            interval: 1,
+            spacing_ns: f64::INFINITY,
+        }
+    }
+
+    /// A request for a destination, which keeps the number of the interval in which it had one last.
+    pub(super) fn count(&mut self, now_ns: u64, seen: &mut u32) {
+        if *seen != self.interval {
+            *seen = self.interval;
+            self.destinations += 1;
+        }
+        self.submitted += 1;
+        let elapsed_ns = now_ns.saturating_sub(self.since_ns);
+        if elapsed_ns < INTERVAL_NS {
+            return;
+        }
+        let now_spacing_ns =
+            elapsed_ns as f64 * f64::from(self.destinations) / f64::from(self.submitted);
+        if elapsed_ns > FRESH_NS || self.spacing_ns.is_infinite() {
+            self.spacing_ns = now_spacing_ns;
+        } else {
+            self.spacing_ns += (now_spacing_ns - self.spacing_ns) / 4.0;
+        }
+        self.since_ns = now_ns;
+        self.submitted = 0;
+        self.destinations = 0;
+        self.interval = self.interval.wrapping_add(1);
+    }
+
+    /// How many requests a datagram should have, and how long to wait for them, given the round trip.
+    pub(super) fn size(&self, rtt_ns: u64) -> (u16, u64) {
+        match self.batch {
+            Batch::Fixed(requests) => (requests.max(1), self.linger_ns_max),
+            Batch::Full => (u16::MAX, self.linger_ns_max),
+            Batch::Adaptive => {
+                let more = (2.0 * DELAY_SHARE * rtt_ns as f64 / self.spacing_ns).floor();
+                let wait_ns = (more * self.spacing_ns) as u64;
+                if more < 1.0 {
+                    (1, 0)
+                } else {
+                    (
+                        more.min(65_534.0) as u16 + 1,
+                        wait_ns.min(self.linger_ns_max),
+                    )
+                }
+            }
+        }
+    }
+
+    /// Whether a datagram may not have more requests than that, even while it cannot leave anyway.
+    pub(super) fn is_fixed(&self) -> bool {
+        matches!(self.batch, Batch::Fixed(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is gathered by a client of a rate with a number of destinations and a round trip.
+    fn size(rate_per_s: u64, destinations: usize, rtt_ns: u64) -> (u16, u64) {
+        let mut gathering = Gathering::new(Batch::Adaptive, u64::MAX);
+        let mut seen = vec![0; destinations];
+        for request in 0..20_000_u64 {
+            let now_ns = request * 1_000_000_000 / rate_per_s;
+            gathering.count(now_ns, &mut seen[request as usize % destinations]);
+        }
+        gathering.size(rtt_ns)
+    }
+
+    /// Equation 1 as it stands in the paper.
+    fn delay_ns(batch: u16, destinations: usize, rate_per_s: u64) -> f64 {
+        let interval_ns = destinations as f64 * 1e9 / rate_per_s as f64;
+        let sum: f64 = (1..=batch)
+            .map(|i| f64::from(batch - i) * interval_ns)
+            .sum();
+        sum / f64::from(batch)
+    }
+
+    #[test]
+    fn the_largest_batch_whose_delay_is_a_tenth_of_the_round_trip() {
+        for (rate, destinations, rtt_ns) in [
+            (1_000_000, 1, 100_000),
+            (3_000_000, 4, 250_000),
+            (500_000, 8, 1_000_000),
+            (10_000_000, 16, 50_000),
+        ] {
+            let (batch, _) = size(rate, destinations, rtt_ns);
+            let bound = 0.1 * rtt_ns as f64;
+            assert!(batch > 1);
+            assert!(delay_ns(batch, destinations, rate) <= bound * 1.02);
+            assert!(delay_ns(batch + 1, destinations, rate) > bound * 0.98);
+        }
+    }
+
+    #[test]
+    fn one_at_low_rate_and_at_high_fan_out() {
+        assert_eq!(size(5_000, 1, 100_000), (1, 0));
+        assert_eq!(size(1_000_000, 400, 100_000), (1, 0));
+        assert_eq!(Gathering::new(Batch::Adaptive, 0).size(100_000), (1, 0));
+    }
+}

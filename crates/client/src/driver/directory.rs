@@ -1,0 +1,226 @@
+//! Fetching directories: a page at a time, again when another generation shows.
+
+use super::map::Map;
+use super::rtt::Rtt;
+use super::server::{Fetch, Health, Server};
+use super::{Driver, Place};
+use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES};
+use std::net::SocketAddr;
+
+/// A server that was never reached is given up after so many attempts.
+const ATTEMPTS_UNTIL_DEAD: u8 = 6;
+
+impl Driver {
+    /// Asks for a server's directory at a time, or as soon after as it may be asked for again,
+    /// unless that has begun already.
+    pub(super) fn fetch_directory(&mut self, server: u16, at: u64) {
+        let state = &mut self.servers[usize::from(server)];
+        if state.fetch.is_some() {
+            return;
+        }
+        let earliest = match state.fetched_at {
+            0 => 0,
+            fetched_at => fetched_at.saturating_add(self.options.refresh_ns_min),
+        };
+        let due_at = at.max(earliest);
+        state.fetch = Some(Fetch {
+            due_at,
+            sent_at: 0,
+            attempts: 0,
+            sequence: u32::from(server),
+            nonce: 0,
+            asked: state.base,
+            pages: None,
+        });
+        self.directories_due_at = self.directories_due_at.min(due_at);
+    }
+
+    /// Sends the directory requests that are due; returns whether the closure took all of them.
+    pub(super) fn transmit_directories(
+        &mut self,
+        now_ns: u64,
+        send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
+    ) -> bool {
+        let mut next = u64::MAX;
+        for number in 0..self.servers.len() {
+            let Some(fetch) = &self.servers[number].fetch else {
+                continue;
+            };
+            if fetch.due_at <= now_ns && !self.ask(now_ns, number, send) {
+                return false;
+            }
+            let fetch = self.servers[number].fetch.as_ref();
+            next = next.min(fetch.map_or(u64::MAX, |fetch| fetch.due_at));
+        }
+        self.directories_due_at = next;
+        true
+    }
+
+    fn ask(
+        &mut self,
+        now_ns: u64,
+        number: usize,
+        send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
+    ) -> bool {
+        let payload_bytes = self.options.payload_bytes.min(PAYLOAD_BYTES);
+        let server = &mut self.servers[number];
+        let asked = server.port_to_ask();
+        let Some(fetch) = &mut server.fetch else {
+            return true;
+        };
+        if fetch.attempts >= ATTEMPTS_UNTIL_DEAD && server.health == Health::Unknown {
+            server.health = Health::Dead;
+        }
+        let sequence = fetch.sequence.wrapping_add(1 << 16);
+        let nonce = self.random.next();
+        let header = Header {
+            kind: Kind::DirectoryRequest,
+            generation: fetch.pages.as_ref().map_or(0, |pages| pages.generation),
+            sequence,
+            client: self.client,
+            echo: nonce,
+            cookie: server.cookie,
+            ..Header::REQUESTS
+        };
+        let first = fetch.pages.as_ref().map_or(0, Map::next);
+        self.scratch_bytes.clear();
+        self.scratch_bytes.resize(payload_bytes, 0);
+        DirectoryRequest { first }.write(&header, &mut self.scratch_bytes);
+        if !send(asked, &self.scratch_bytes) {
+            return false;
+        }
+        let wait_ns = match server.health {
+            Health::Dead => self.options.dead_for_ns,
+            _ => Rtt::default().resend_after_ns(fetch.attempts, &self.options),
+        };
+        fetch.sequence = sequence;
+        fetch.nonce = nonce;
+        fetch.asked = asked;
+        fetch.sent_at = now_ns;
+        fetch.attempts = fetch.attempts.saturating_add(1);
+        fetch.due_at = now_ns.saturating_add(self.random.jittered(wait_ns));
+        true
+    }
+
+    /// The fetch that a directory reply belongs to, if everything about it is right.
+    fn fetching(&mut self, header: &Header, from: SocketAddr) -> Option<usize> {
+        let number = usize::from(header.sequence as u16);
+        let server = self.servers.get(number);
+        let fetch = server.and_then(|server| server.fetch.as_ref());
+        let is_asked = |fetch: &&Fetch| {
+            fetch.attempts > 0
+                && fetch.sequence == header.sequence
+                && fetch.nonce == header.echo
+                && self.client == header.client
+                && fetch.asked.ip() == from.ip()
+                && fetch.asked.port() == from.port()
+        };
+        let found = fetch.filter(is_asked).is_some();
+        if !found {
+            self.counters.bogus += 1;
+        }
+        found.then_some(number)
+    }
+
+    /// Reads a page.
+    pub(super) fn on_directory(
+        &mut self,
+        now_ns: u64,
+        header: &Header,
+        bytes: &[u8],
+        from: SocketAddr,
+    ) {
+        let Some(number) = self.fetching(header, from) else {
+            return;
+        };
+        let Some((facts, first, entries)) = Directory::read(bytes) else {
+            self.counters.bogus += 1;
+            return;
+        };
+        self.counters.received += 1;
+        let server = &mut self.servers[number];
+        server.version = None;
+        server.heard_at = now_ns;
+        if header.cookie != 0 {
+            server.cookie = header.cookie;
+        }
+        let Some(fetch) = &mut server.fetch else {
+            return;
+        };
+        fetch.due_at = now_ns;
+        self.directories_due_at = 0;
+        let begun = fetch.pages.take();
+        let same = |pages: &Map| pages.generation == header.generation && pages.facts == facts;
+        let begun = begun.filter(same);
+        let mut pages = match (begun, first) {
+            (Some(pages), _) => pages,
+            (None, 0) => Map::begin(header.generation, facts),
+            (None, _) => return, // another generation: from the first entry again
+        };
+        if entries.is_empty() || !pages.extend(first, entries) {
+            // Nonsense: from the first entry again, after a while.
+            self.counters.bogus += 1;
+            fetch.due_at = now_ns.saturating_add(self.options.resend_ns_first);
+            return;
+        }
+        if !pages.is_complete() {
+            fetch.attempts = 0;
+            fetch.pages = Some(pages);
+            return;
+        }
+        let rtt_ns = now_ns.saturating_sub(fetch.sent_at);
+        self.adopt(now_ns, number, pages, rtt_ns);
+    }
+
+    fn adopt(&mut self, now_ns: u64, number: usize, mut pages: Map, rtt_ns: u64) {
+        pages.finish();
+        self.counters.directories += 1;
+        let mut rtt = Rtt::default();
+        rtt.measure(rtt_ns);
+        let server = &mut self.servers[number];
+        server.fetch = None;
+        server.fetched_at = now_ns.max(1);
+        server.health = Health::Alive;
+        server.adopt(pages, rtt, &self.options);
+        let lanes = server.lanes.len();
+        self.share_datagrams();
+        // What waits at cores that are no more still has to leave: their lanes stay.
+        for core in 0..lanes as u16 {
+            self.wake(Place {
+                server: number as u16,
+                core,
+            });
+        }
+    }
+
+    /// A server answers in another version of the protocol.
+    pub(super) fn on_other_version(
+        &mut self,
+        now_ns: u64,
+        header: &Header,
+        version: u8,
+        from: SocketAddr,
+    ) {
+        let Some(number) = self.fetching(header, from) else {
+            return;
+        };
+        let server = &mut self.servers[number];
+        server.version = Some(version);
+        server.health = Health::Dead;
+        if let Some(fetch) = &mut server.fetch {
+            fetch.due_at = now_ns.saturating_add(self.options.dead_for_ns);
+        }
+    }
+}
+
+impl Server {
+    /// The base port at first, then the ports of the cores in turn: one may be overwhelmed.
+    fn port_to_ask(&self) -> SocketAddr {
+        let attempts = self.fetch.as_ref().map_or(0, |fetch| fetch.attempts);
+        let core = usize::from(attempts / 2) % self.lanes.len().max(1);
+        match (attempts % 2, self.lanes.get(core)) {
+            (1, Some(lane)) => lane.address,
+            _ => self.base,
+        }
+    }
+}

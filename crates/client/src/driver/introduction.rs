@@ -1,0 +1,72 @@
+//! A server answers *forgotten* to a resent request of a client that it does not know. When the
+//! very first request with an id was lost, resending it would end like that. So another one, of
+//! which it does not matter how often it is executed, goes ahead of it until it is answered.
+
+use super::slots::State;
+use super::submit::request;
+use super::{Driver, OWN_TOKEN};
+use crate::operation::Operation;
+use micanite_wire::hash::KeyHash;
+
+impl Driver {
+    /// Whether a datagram, which is in no list, has to wait because it has been sent and the server
+    /// may not know this client yet. If so it is in the wheel afterwards.
+    pub(super) fn waits_for_introduction(&mut self, now_ns: u64, index: u16) -> bool {
+        let slot = self.slots.get(index);
+        let server = slot.server;
+        let is_first = slot.attempts == 0 && !slot.resent;
+        let introduced = self.servers[usize::from(server)].introduced;
+        if introduced || !slot.has_ids || is_first || now_ns >= slot.deadline_at {
+            return false;
+        }
+        if self.slots.entries(index)[0].token == OWN_TOKEN {
+            // The introduction itself: as if it were sent for the first time.
+            self.slots.get_mut(index).attempts = 0;
+            return false;
+        }
+        if !self.servers[usize::from(server)].introducing {
+            self.introduce(now_ns, server);
+        }
+        let wait_ns = self.options.resend_ns_min;
+        let slot = self.slots.get_mut(index);
+        slot.state = State::Delayed;
+        slot.due_at = now_ns.saturating_add(wait_ns).min(slot.deadline_at);
+        self.wheel.insert(&mut self.slots, index);
+        true
+    }
+
+    /// Adds nothing to a number that does not exist, in a datagram of its own.
+    fn introduce(&mut self, now_ns: u64, number: u16) {
+        let server = &mut self.servers[usize::from(number)];
+        let Some(map) = &server.map else {
+            return;
+        };
+        let Some(index) = self.slots.take(&mut self.random) else {
+            return;
+        };
+        let Some(id) = server.ids.take_last() else {
+            self.slots.give_back(index);
+            return;
+        };
+        let key = self.random.next().to_le_bytes();
+        let hash = KeyHash::of(&key, map.facts.hash_seed).0;
+        let (partition, entry) = map.find(hash);
+        let request = request(&Operation::increment(&key, 0), hash, id);
+        let slot = self.slots.get_mut(index);
+        slot.server = number;
+        slot.core = entry.owner;
+        slot.shared = false;
+        slot.partition = partition;
+        slot.generation = map.generation;
+        slot.deadline_at = now_ns.saturating_add(self.options.deadline_ns);
+        let payload_bytes = server.payload_bytes(&self.options);
+        let put = self
+            .slots
+            .append(index, &request, (OWN_TOKEN, payload_bytes, 0.0));
+        debug_assert!(put.is_ok());
+        server.lanes[usize::from(entry.owner)].held += 1;
+        server.introducing = true;
+        self.counters.submitted += 1;
+        self.queue_first(index, now_ns);
+    }
+}

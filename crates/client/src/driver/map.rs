@@ -1,0 +1,105 @@
+//! A server's directory as the client uses it: hash seed, cores, owners.
+
+use micanite_wire::hash::KeyHash;
+use micanite_wire::native::{CoreEntry, Directory, Entry, PartitionAccess, PartitionEntry};
+
+/// One generation of the directory.
+#[derive(Clone, Debug)]
+pub(super) struct Map {
+    pub(super) generation: u32,
+    pub(super) facts: Directory,
+    partition_bits: u32,
+    pub(super) cores: Vec<CoreEntry>,
+    partitions: Vec<PartitionEntry>,
+    /// For each core, the next one of its NUMA node.
+    next_in_node: Vec<u16>,
+    /// For each core, which one of its node reads next: the entry of the node's first core counts.
+    reader: Vec<u16>,
+    first_in_node: Vec<u16>,
+}
+
+impl Map {
+    /// Begins a directory: entries follow.
+    pub(super) fn begin(generation: u32, facts: Directory) -> Self {
+        Self {
+            generation,
+            facts,
+            partition_bits: facts.partitions.trailing_zeros(),
+            cores: Vec::with_capacity(usize::from(facts.cores)),
+            partitions: Vec::with_capacity(facts.partitions as usize),
+            next_in_node: Vec::new(),
+            reader: Vec::new(),
+            first_in_node: Vec::new(),
+        }
+    }
+
+    /// The number of the next entry that is missing.
+    pub(super) fn next(&self) -> u32 {
+        (self.cores.len() + self.partitions.len()) as u32
+    }
+
+    /// Takes entries from a number on; returns whether they make sense and carry on from what is here.
+    pub(super) fn extend(&mut self, first: u32, entries: &[u8]) -> bool {
+        if first != self.next() {
+            return false;
+        }
+        for bytes in entries.chunks_exact(4) {
+            match self.facts.entry(self.next(), bytes) {
+                Some(Entry::Core(core)) => self.cores.push(core),
+                Some(Entry::Partition(partition)) => self.partitions.push(partition),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.next() == self.facts.entries()
+    }
+
+    /// Says who reads with whom, once all entries are here.
+    pub(super) fn finish(&mut self) {
+        let cores = self.cores.len();
+        self.next_in_node = (0..cores as u16).collect();
+        self.first_in_node = (0..cores as u16).collect();
+        for core in 0..cores {
+            let same = |other: &usize| self.cores[*other].node == self.cores[core].node;
+            let next = (core + 1..cores).chain(0..=core).find(same);
+            let first = (0..=core).find(same);
+            self.next_in_node[core] = next.unwrap_or(core) as u16;
+            self.first_in_node[core] = first.unwrap_or(core) as u16;
+        }
+        self.reader = self.first_in_node.clone();
+    }
+
+    /// Partition of a key, who owns it, and who may read it.
+    #[inline]
+    pub(super) fn find(&self, hash: u64) -> (u16, PartitionEntry) {
+        let partition = KeyHash(hash).partition(self.partition_bits);
+        let entry = self.partitions[partition];
+        (partition as u16, entry)
+    }
+
+    /// The core that answers the next plain get under CREW.
+    #[inline]
+    pub(super) fn reader(&self, owner: u16, node: Option<u16>) -> u16 {
+        let member = node.and_then(|node| self.cores.iter().position(|core| core.node == node));
+        let member = member.unwrap_or(usize::from(owner));
+        self.reader[usize::from(self.first_in_node[member])]
+    }
+
+    /// Another core of the node reads next.
+    pub(super) fn turn(&mut self, core: u16) {
+        let Some(first) = self.first_in_node.get(usize::from(core)) else {
+            return;
+        };
+        let first = usize::from(*first);
+        self.reader[first] = self.next_in_node[usize::from(core)];
+    }
+
+    /// Whether a plain get of the partition may go to any core of a node.
+    #[inline]
+    pub(super) fn is_shared(entry: PartitionEntry) -> bool {
+        entry.access == PartitionAccess::Crew
+    }
+}

@@ -1,0 +1,310 @@
+//! The datagrams that are filled, wait, or are in the air. Their number is fixed at the start; a
+//! sequence number says which one it is.
+
+use super::random::Random;
+use micanite_wire::native::{Full, Header, Opcode, Request};
+
+/// No datagram.
+pub(super) const NONE: u16 = u16::MAX;
+/// The most requests in a datagram, however long it is.
+const REQUESTS_MAX: usize = 512;
+const REQUEST_BYTES_MIN: usize = 24;
+const REPLY_BYTES: f32 = 24.0;
+
+/// Where a datagram is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Free,
+    /// Takes requests; in the list of those that do.
+    Filling,
+    /// Waits for the window; in its lane's queue.
+    Queued,
+    /// Sent; in the wheel until it is sent again.
+    InFlight,
+    /// Not to be sent yet; in the wheel.
+    Delayed,
+    /// Given up; in the list of those whose requests end at the next look at the timers.
+    Expired,
+}
+
+/// A datagram without its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub(super) state: State,
+    /// Plain gets that any core of a node may answer.
+    pub(super) shared: bool,
+    pub(super) writes: bool,
+    pub(super) has_ids: bool,
+    /// Requests in it may have been received before.
+    pub(super) resent: bool,
+    /// Times that it was sent under its sequence number.
+    pub(super) attempts: u8,
+    /// Times that it came to nothing: doubles the wait.
+    pub(super) backoff: u8,
+    pub(super) server: u16,
+    pub(super) core: u16,
+    pub(super) partition: u16,
+    pub(super) count: u16,
+    pub(super) filled: usize,
+    /// Expected length of the reply.
+    pub(super) reply_bytes: f32,
+    pub(super) generation: u32,
+    pub(super) sequence: u32,
+    pub(super) nonce: u64,
+    pub(super) sent_at: u64,
+    /// When the wheel, or the wait for more requests, is over.
+    pub(super) due_at: u64,
+    pub(super) deadline_at: u64,
+    next: u16,
+    previous: u16,
+}
+
+/// A request in a datagram.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) token: u64,
+    pub(super) hash_low: u32,
+    pub(super) offset: u16,
+    pub(super) opcode: Opcode,
+}
+
+/// A list of datagrams, linked through themselves: each is in one list at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    head: u16,
+    tail: u16,
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+    };
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    pub(super) fn first(&self) -> Option<u16> {
+        (self.head != NONE).then_some(self.head)
+    }
+}
+
+/// All datagrams of a client.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+    free: Vec<u16>,
+    entries_each: usize,
+    bytes_each: usize,
+}
+
+impl Slots {
+    pub(super) fn new(datagrams: usize, payload_bytes: usize) -> Self {
+        let datagrams = datagrams.clamp(16, 1 << 15);
+        let entries_each = ((payload_bytes - Header::BYTES) / REQUEST_BYTES_MIN).min(REQUESTS_MAX);
+        let bytes_each = payload_bytes.next_multiple_of(64);
+        let slot = |index: usize| Slot {
+            state: State::Free,
+            shared: false,
+            writes: false,
+            has_ids: false,
+            resent: false,
+            attempts: 0,
+            backoff: 0,
+            server: 0,
+            core: 0,
+            partition: 0,
+            count: 0,
+            filled: 0,
+            reply_bytes: 0.0,
+            generation: 0,
+            sequence: index as u32,
+            nonce: 0,
+            sent_at: 0,
+            due_at: 0,
+            deadline_at: 0,
+            next: NONE,
+            previous: NONE,
+        };
+        let entry = Entry {
+            token: 0,
+            hash_low: 0,
+            offset: 0,
+            opcode: Opcode::Noop,
+        };
+        Self {
+            slots: (0..datagrams).map(slot).collect(),
+            entries: vec![entry; datagrams * entries_each],
+            bytes: vec![0; datagrams * bytes_each],
+            free: (0..datagrams as u16).rev().collect(),
+            entries_each,
+            bytes_each,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(super) fn get(&self, index: u16) -> &Slot {
+        &self.slots[usize::from(index)]
+    }
+
+    pub(super) fn get_mut(&mut self, index: u16) -> &mut Slot {
+        &mut self.slots[usize::from(index)]
+    }
+
+    /// The datagram of a sequence number, if it is that one still.
+    pub(super) fn find(&self, sequence: u32) -> Option<u16> {
+        let index = sequence as u16;
+        let slot = self.slots.get(usize::from(index))?;
+        (slot.state != State::Free && slot.sequence == sequence).then_some(index)
+    }
+
+    /// The requests of a datagram.
+    pub(super) fn entries(&self, index: u16) -> &[Entry] {
+        let from = usize::from(index) * self.entries_each;
+        &self.entries[from..from + usize::from(self.get(index).count)]
+    }
+
+    /// The bytes of a datagram; its header is written when it is sent.
+    pub(super) fn bytes(&self, index: u16) -> &[u8] {
+        let from = usize::from(index) * self.bytes_each;
+        &self.bytes[from..from + self.get(index).filled]
+    }
+
+    pub(super) fn bytes_mut(&mut self, index: u16) -> &mut [u8] {
+        let from = usize::from(index) * self.bytes_each;
+        let filled = self.get(index).filled;
+        &mut self.bytes[from..from + filled]
+    }
+
+    /// A request of a datagram.
+    pub(super) fn request(&self, index: u16, entry: &Entry) -> Option<Request<'_>> {
+        let bytes = self.bytes(index).get(usize::from(entry.offset)..)?;
+        Request::read(bytes).map(|(request, _)| request)
+    }
+
+    /// Takes a datagram without requests.
+    pub(super) fn take(&mut self, random: &mut Random) -> Option<u16> {
+        let index = self.free.pop()?;
+        self.renew(index, random);
+        let slot = self.get_mut(index);
+        slot.backoff = 0;
+        slot.resent = false;
+        slot.state = State::Filling;
+        Some(index)
+    }
+
+    /// Empties a datagram and gives it another sequence number: late replies will not match.
+    pub(super) fn renew(&mut self, index: u16, random: &mut Random) {
+        let slot = self.get_mut(index);
+        slot.sequence = slot.sequence.wrapping_add(1 << 16);
+        slot.nonce = random.next() >> 8;
+        slot.attempts = 0;
+        slot.count = 0;
+        slot.filled = Header::BYTES;
+        slot.reply_bytes = Header::BYTES as f32;
+        slot.writes = false;
+        slot.has_ids = false;
+    }
+
+    /// Gives a datagram back. It is in no list.
+    pub(super) fn give_back(&mut self, index: u16) {
+        let slot = self.get_mut(index);
+        slot.state = State::Free;
+        slot.count = 0;
+        self.free.push(index);
+    }
+
+    /// Adds a request to a datagram that shall be no longer than the limit, nor its reply.
+    pub(super) fn append(
+        &mut self,
+        index: u16,
+        request: &Request<'_>,
+        (token, limit_bytes, value_bytes): (u64, usize, f32),
+    ) -> Result<(), Full> {
+        let at = usize::from(index);
+        let slot = &mut self.slots[at];
+        let (count, filled) = (usize::from(slot.count), slot.filled);
+        let opcode = request.opcode;
+        let answer = if opcode.answers_value() {
+            value_bytes
+        } else {
+            0.0
+        };
+        let reply_bytes = slot.reply_bytes + REPLY_BYTES + answer;
+        if count >= self.entries_each || count > 0 && reply_bytes > limit_bytes as f32 {
+            return Err(Full);
+        }
+        let limit_bytes = limit_bytes.min(self.bytes_each);
+        let bytes = &mut self.bytes[at * self.bytes_each..][..limit_bytes];
+        let length = request.write(bytes.get_mut(filled..).ok_or(Full)?)?;
+        self.entries[at * self.entries_each + count] = Entry {
+            token,
+            hash_low: request.hash as u32,
+            offset: filled as u16,
+            opcode,
+        };
+        slot.count += 1;
+        slot.filled += length;
+        slot.reply_bytes = reply_bytes;
+        slot.writes |= opcode.writes();
+        slot.has_ids |= opcode.has_id();
+        Ok(())
+    }
+
+    pub(super) fn push_back(&mut self, list: &mut List, index: u16) {
+        let tail = list.tail;
+        let slot = self.get_mut(index);
+        (slot.next, slot.previous) = (NONE, tail);
+        match tail {
+            NONE => list.head = index,
+            tail => self.get_mut(tail).next = index,
+        }
+        list.tail = index;
+    }
+
+    pub(super) fn push_front(&mut self, list: &mut List, index: u16) {
+        let head = list.head;
+        let slot = self.get_mut(index);
+        (slot.next, slot.previous) = (head, NONE);
+        match head {
+            NONE => list.tail = index,
+            head => self.get_mut(head).previous = index,
+        }
+        list.head = index;
+    }
+
+    pub(super) fn unlink(&mut self, list: &mut List, index: u16) {
+        let slot = self.get(index);
+        let (next, previous) = (slot.next, slot.previous);
+        match previous {
+            NONE => list.head = next,
+            previous => self.get_mut(previous).next = next,
+        }
+        match next {
+            NONE => list.tail = previous,
+            next => self.get_mut(next).previous = previous,
+        }
+    }
+
+    pub(super) fn pop_front(&mut self, list: &mut List) -> Option<u16> {
+        let index = list.first()?;
+        self.unlink(list, index);
+        Some(index)
+    }
+
+    /// What follows in the list.
+    pub(super) fn after(&self, index: u16) -> Option<u16> {
+        let next = self.get(index).next;
+        (next != NONE).then_some(next)
+    }
+}

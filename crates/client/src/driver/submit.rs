@@ -1,0 +1,267 @@
+//! A request finds its server, its core and its datagram.
+
+use super::map::Map;
+use super::server::Health;
+use super::slots::{NONE, State};
+use super::{Driver, Place};
+use crate::operation::{Opcode, Operation};
+use crate::options::OnDead;
+use micanite_wire::hash::KeyHash;
+use micanite_wire::native::{Header, KEY_BYTES_MAX, Request, request_bytes};
+
+/// Datagrams that only what has to be sent again may take: one in so many.
+const RESERVE_SHARE: usize = 16;
+
+/// Why an operation was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmitError {
+    /// Windows and buffers are full: come again when something has ended.
+    Full,
+    /// The server is dead or was never reached.
+    ServerDown {
+        /// Its place in the list.
+        server: usize,
+    },
+    /// The key is empty, or longer than 250 bytes.
+    BadKey,
+    /// The operation does not fit a datagram: it is one for the stream.
+    TooLong,
+}
+
+impl Driver {
+    /// Takes an operation, which ends with a [`crate::Completion`] that has this token (any number
+    /// but the greatest).
+    ///
+    /// # Errors
+    /// It was not taken; there will be no completion.
+    #[inline]
+    pub fn submit(
+        &mut self,
+        now_ns: u64,
+        operation: &Operation<'_>,
+        token: u64,
+    ) -> Result<(), SubmitError> {
+        let key = operation.key;
+        let is_noop = operation.opcode == Opcode::Noop;
+        if key.is_empty() != is_noop || key.len() > KEY_BYTES_MAX {
+            return Err(SubmitError::BadKey);
+        }
+        let server = match self.servers.len() {
+            1 => 0,
+            _ if is_noop => 0,
+            _ => self.continuum.find(key),
+        };
+        let server = self.living(server, key)?;
+        let taken = self.place(now_ns, server, operation, token);
+        match taken {
+            Ok(()) => self.counters.submitted += 1,
+            Err(SubmitError::Full) => self.counters.pushed_back += 1,
+            Err(_) => {}
+        }
+        taken
+    }
+
+    /// The server itself, or the one that stands in for it.
+    fn living(&self, server: usize, key: &[u8]) -> Result<u16, SubmitError> {
+        let is_up = |server: usize| self.servers[server].health == Health::Alive;
+        if is_up(server) {
+            return Ok(server as u16);
+        }
+        let stands_in = match self.options.on_dead {
+            OnDead::FailFast => None,
+            OnDead::MoveOn => self.continuum.find_where(key, is_up),
+        };
+        stands_in
+            .map(|server| server as u16)
+            .ok_or(SubmitError::ServerDown { server })
+    }
+
+    fn place(
+        &mut self,
+        now_ns: u64,
+        server: u16,
+        operation: &Operation<'_>,
+        token: u64,
+    ) -> Result<(), SubmitError> {
+        let state = &mut self.servers[usize::from(server)];
+        let limit_bytes = state.payload_bytes(&self.options);
+        let Some(map) = &state.map else {
+            return Err(SubmitError::ServerDown {
+                server: usize::from(server),
+            });
+        };
+        let value_bytes = match operation.opcode.has_value() {
+            true => operation.value.len(),
+            false => 0,
+        };
+        let bytes = request_bytes(operation.opcode, operation.key.len(), value_bytes);
+        if Header::BYTES + bytes > limit_bytes {
+            return Err(SubmitError::TooLong);
+        }
+        let hash = match operation.opcode {
+            Opcode::Noop => 0,
+            _ => KeyHash::of(operation.key, map.facts.hash_seed).0,
+        };
+        let (partition, entry) = map.find(hash);
+        let plain_get = operation.opcode == Opcode::Get && !operation.wants_cas;
+        let shared = plain_get && Map::is_shared(entry);
+        let core = match shared {
+            true => map.reader(entry.owner, self.options.numa_node),
+            false => entry.owner,
+        };
+        let id = match operation.opcode.has_id() {
+            true => state.ids.take().ok_or(SubmitError::Full)?,
+            false => 0,
+        };
+        let request = request(operation, hash, id);
+        let place = Place { server, core };
+        let put = self.put(now_ns, place, (shared, partition), &request, token);
+        if put.is_err() {
+            let state = &mut self.servers[usize::from(server)];
+            state.ids.untake(id);
+            if let (true, Some(map)) = (shared, &mut state.map) {
+                map.turn(core);
+            }
+        }
+        put
+    }
+
+    /// Puts a request into the datagram that is being filled for a place.
+    fn put(
+        &mut self,
+        now_ns: u64,
+        place: Place,
+        (shared, partition): (bool, u16),
+        request: &Request<'_>,
+        token: u64,
+    ) -> Result<(), SubmitError> {
+        let server = &mut self.servers[usize::from(place.server)];
+        let limit_bytes = server.payload_bytes(&self.options);
+        let value_bytes = server.value_bytes;
+        let lane = &mut server.lanes[usize::from(place.core)];
+        let (batch, wait_ns) = lane.gather(&self.gathering);
+        let kind = usize::from(shared);
+        let mut index = lane.filling[kind];
+        let entry = (token, limit_bytes, value_bytes);
+        if index != NONE {
+            let full = self.gathering.is_fixed() && self.slots.get(index).count >= batch;
+            if full || self.slots.append(index, request, entry).is_err() {
+                self.close(index);
+                index = NONE;
+            }
+        }
+        if index == NONE {
+            index = self.open(now_ns, place, (shared, partition), wait_ns)?;
+            if self.slots.append(index, request, entry).is_err() {
+                // Cannot be: an empty datagram takes what its length allows.
+                return Err(SubmitError::TooLong);
+            }
+        }
+        let lane = &mut self.servers[usize::from(place.server)].lanes[usize::from(place.core)];
+        self.gathering.count(now_ns, &mut lane.seen);
+        let may_leave = !self.corked || self.gathering.is_fixed();
+        if may_leave && self.slots.get(index).count >= batch {
+            self.slots.get_mut(index).due_at = 0;
+            self.wake(place);
+        }
+        Ok(())
+    }
+
+    /// Takes another datagram for a place, to be filled.
+    fn open(
+        &mut self,
+        now_ns: u64,
+        place: Place,
+        (shared, partition): (bool, u16),
+        wait_ns: u64,
+    ) -> Result<u16, SubmitError> {
+        let server = &mut self.servers[usize::from(place.server)];
+        let generation = server.map.as_ref().map_or(0, |map| map.generation);
+        let lane = &mut server.lanes[usize::from(place.core)];
+        let reserved = self.slots.free() <= self.slots.len() / RESERVE_SHARE;
+        if reserved || lane.held >= self.lane_datagrams_max {
+            return Err(SubmitError::Full);
+        }
+        let index = self.slots.take(&mut self.random).ok_or(SubmitError::Full)?;
+        lane.held += 1;
+        lane.filling[usize::from(shared)] = index;
+        let due_at = match self.corked {
+            true => u64::MAX,
+            false => now_ns.saturating_add(wait_ns),
+        };
+        let slot = self.slots.get_mut(index);
+        slot.server = place.server;
+        slot.core = place.core;
+        slot.shared = shared;
+        slot.partition = partition;
+        slot.generation = generation;
+        slot.due_at = due_at;
+        slot.deadline_at = now_ns.saturating_add(self.options.deadline_ns);
+        self.slots.push_back(&mut self.filling, index);
+        self.filling_due_at = self.filling_due_at.min(due_at);
+        Ok(index)
+    }
+
+    /// A datagram takes no more requests and waits for its turn.
+    pub(super) fn close(&mut self, index: u16) {
+        self.slots.unlink(&mut self.filling, index);
+        let slot = self.slots.get_mut(index);
+        slot.state = State::Queued;
+        let (shared, core) = (slot.shared, slot.core);
+        let place = Place {
+            server: slot.server,
+            core,
+        };
+        let server = &mut self.servers[usize::from(place.server)];
+        let lane = &mut server.lanes[usize::from(core)];
+        lane.filling[usize::from(shared)] = NONE;
+        self.slots.push_back(&mut lane.queue, index);
+        if let (true, Some(map)) = (shared, &mut server.map) {
+            map.turn(core);
+        }
+        self.wake(place);
+    }
+
+    /// From now on datagrams are filled to the brim before they leave, until [`Driver::flush`]: for
+    /// a caller that has many operations at once.
+    pub fn cork(&mut self) {
+        self.corked = true;
+    }
+
+    /// Everything may leave that has been submitted.
+    pub fn flush(&mut self) {
+        self.corked = false;
+        let mut next = self.filling.first();
+        while let Some(index) = next {
+            next = self.slots.after(index);
+            let slot = self.slots.get_mut(index);
+            slot.due_at = 0;
+            let place = Place {
+                server: slot.server,
+                core: slot.core,
+            };
+            self.wake(place);
+        }
+        self.filling_due_at = u64::MAX;
+    }
+}
+
+/// An operation as the protocol has it.
+pub(super) fn request<'a>(operation: &Operation<'a>, hash: u64, id: u64) -> Request<'a> {
+    let opcode = operation.opcode;
+    let field = |has: bool, value: u32| if has { value } else { 0 };
+    Request {
+        opcode,
+        wants_cas: operation.wants_cas && opcode.answers_value(),
+        hash,
+        flags: field(opcode.has_flags(), operation.flags),
+        expiry_s: field(opcode.has_expiry(), operation.expiry_s),
+        argument: operation.argument,
+        id,
+        key: operation.key,
+        value: match opcode.has_value() {
+            true => operation.value,
+            false => &[],
+        },
+    }
+}

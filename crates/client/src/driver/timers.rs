@@ -1,0 +1,106 @@
+//! Resending, deadlines, servers that do not reply.
+
+use super::server::Health;
+use super::slots::{NONE, State};
+use super::{Driver, Place};
+use crate::operation::{Completion, Outcome};
+
+impl Driver {
+    /// Does what is due by now: prepares what has to be sent again for the next
+    /// [`Driver::transmit`], and ends what has waited for its whole deadline.
+    #[inline]
+    pub fn on_time(&mut self, now_ns: u64, sink: &mut impl FnMut(Completion<'_>)) {
+        while let Some(index) = self.wheel.pop(&mut self.slots, now_ns) {
+            if self.slots.get(index).state == State::InFlight {
+                self.on_missed(now_ns, index, sink);
+            } else if !self.waits_for_introduction(now_ns, index) {
+                self.queue_first(index, now_ns);
+            }
+        }
+        while let Some(index) = self.slots.pop_front(&mut self.expired) {
+            self.counters.timed_out += u64::from(self.slots.get(index).count);
+            self.end_all(index, Outcome::TimedOut, sink);
+        }
+    }
+
+    /// When [`Driver::on_time`] and [`Driver::transmit`] have something to do next, if nothing
+    /// arrives before; none if there is nothing to wait for.
+    pub fn next_time(&self) -> Option<u64> {
+        if self.expired.first().is_some() {
+            return Some(0);
+        }
+        let wheel = self.wheel.next_ns().unwrap_or(u64::MAX);
+        let next = wheel.min(self.filling_due_at).min(self.directories_due_at);
+        (next != u64::MAX).then_some(next)
+    }
+
+    /// No reply to a datagram, which is out of the wheel, has come in time.
+    fn on_missed(&mut self, now_ns: u64, index: u16, sink: &mut impl FnMut(Completion<'_>)) {
+        let slot = self.slots.get(index);
+        let place = Place {
+            server: slot.server,
+            core: slot.core,
+        };
+        let server = &mut self.servers[usize::from(place.server)];
+        let lane = &mut server.lanes[usize::from(place.core)];
+        lane.in_flight -= 1;
+        server.in_flight -= 1;
+        let cut = lane.window.missed(now_ns, lane.rtt.smoothed_ns());
+        self.counters.window_cuts += u64::from(cut);
+        self.wake(place);
+        let slot = self.slots.get(index);
+        if now_ns < slot.deadline_at {
+            self.resend(now_ns, index);
+            return;
+        }
+        self.counters.timed_out += u64::from(slot.count);
+        self.end_all(index, Outcome::TimedOut, sink);
+        let server = &self.servers[usize::from(place.server)];
+        let silence_ns = now_ns.saturating_sub(server.heard_at);
+        let deadlines = u64::from(self.options.dead_after_deadlines.max(1));
+        if silence_ns >= self.options.deadline_ns.saturating_mul(deadlines) {
+            self.lose(now_ns, place.server, sink);
+        }
+    }
+
+    fn resend(&mut self, now_ns: u64, index: u16) {
+        let slot = self.slots.get_mut(index);
+        slot.backoff = slot.backoff.saturating_add(1);
+        let (server, core, has_ids) = (slot.server, slot.core, slot.has_ids);
+        if has_ids && self.waits_for_introduction(now_ns, index) {
+            return;
+        }
+        let generation = self.slots.get(index).generation;
+        let map = self.servers[usize::from(server)].map.as_ref();
+        let is_stale = map.is_some_and(|map| map.generation != generation);
+        let is_gone = map.is_some_and(|map| usize::from(core) >= map.cores.len());
+        if is_stale && !has_ids || is_gone {
+            self.redirect(now_ns, index);
+        } else {
+            self.queue_first(index, now_ns);
+        }
+    }
+
+    /// Gives a server up for a while: everything that waits for it ends.
+    pub(super) fn lose(&mut self, now_ns: u64, server: u16, sink: &mut impl FnMut(Completion<'_>)) {
+        self.counters.servers_lost += 1;
+        self.servers[usize::from(server)].health = Health::Dead;
+        for index in 0..self.slots.len() as u16 {
+            let slot = self.slots.get(index);
+            if slot.state != State::Free && slot.server == server {
+                self.take_out(index);
+                self.end_all(index, Outcome::ServerDown, sink);
+            }
+        }
+        let state = &mut self.servers[usize::from(server)];
+        debug_assert!(
+            state
+                .lanes
+                .iter()
+                .all(|lane| lane.held == 0 && lane.filling == [NONE; 2])
+        );
+        state.fetch = None;
+        let again_at = now_ns.saturating_add(self.options.dead_for_ns);
+        self.fetch_directory(server, again_at);
+    }
+}

@@ -1,0 +1,147 @@
+//! Datagrams leave as far as windows allow.
+
+use super::slots::{NONE, State};
+use super::{Driver, Place};
+use crate::counters::BATCH_SIZES_MAX;
+use micanite_wire::native::Header;
+use std::net::SocketAddr;
+
+/// How often a datagram is sent under one sequence number: the echo counts in 8 bits.
+pub(super) const ATTEMPTS_MAX: u8 = u8::MAX;
+
+impl Driver {
+    /// Hands out what is to be sent now, each datagram once; the closure returns whether it has
+    /// taken it, and is not called again when it has not. Datagrams to one address come in a row.
+    #[inline]
+    pub fn transmit(&mut self, now_ns: u64, mut send: impl FnMut(SocketAddr, &[u8]) -> bool) {
+        if now_ns >= self.directories_due_at && !self.transmit_directories(now_ns, &mut send) {
+            return;
+        }
+        if now_ns >= self.filling_due_at {
+            self.wake_filled(now_ns);
+        }
+        for _ in 0..self.ready.len() {
+            let Some(place) = self.ready.pop_front() else {
+                return;
+            };
+            if !self.transmit_lane(now_ns, place, &mut send) {
+                self.ready.push_front(place);
+                return;
+            }
+        }
+    }
+
+    /// Lanes whose datagrams have waited long enough for more requests have something to send.
+    fn wake_filled(&mut self, now_ns: u64) {
+        self.filling_due_at = u64::MAX;
+        let mut next = self.filling.first();
+        while let Some(index) = next {
+            next = self.slots.after(index);
+            let slot = self.slots.get(index);
+            if slot.due_at > now_ns {
+                self.filling_due_at = self.filling_due_at.min(slot.due_at);
+                continue;
+            }
+            let place = Place {
+                server: slot.server,
+                core: slot.core,
+            };
+            self.wake(place);
+        }
+    }
+
+    /// Sends what a lane has and its window allows; returns whether the closure took all of it.
+    fn transmit_lane(
+        &mut self,
+        now_ns: u64,
+        place: Place,
+        send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
+    ) -> bool {
+        loop {
+            let server = &mut self.servers[usize::from(place.server)];
+            let lane = &mut server.lanes[usize::from(place.core)];
+            if lane.queue.is_empty() {
+                let filling = lane.filling;
+                let is_ripe =
+                    |index: &u16| *index != NONE && self.slots.get(*index).due_at <= now_ns;
+                let Some(index) = filling.into_iter().find(is_ripe) else {
+                    lane.ready = false;
+                    lane.blocked = false;
+                    return true;
+                };
+                if lane.allows() {
+                    self.close(index);
+                    continue;
+                }
+            }
+            if !lane.allows() {
+                lane.ready = false;
+                lane.blocked = true;
+                return true;
+            }
+            let Some(index) = lane.queue.first() else {
+                continue;
+            };
+            if now_ns >= self.slots.get(index).deadline_at {
+                self.slots.unlink(&mut lane.queue, index);
+                self.slots.get_mut(index).state = State::Expired;
+                self.slots.push_back(&mut self.expired, index);
+                continue;
+            }
+            if !self.send(now_ns, place, index, send) {
+                return false;
+            }
+        }
+    }
+
+    /// Sends the first datagram of a lane's queue.
+    fn send(
+        &mut self,
+        now_ns: u64,
+        place: Place,
+        index: u16,
+        send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
+    ) -> bool {
+        let server = &mut self.servers[usize::from(place.server)];
+        let lane = &mut server.lanes[usize::from(place.core)];
+        let slot = self.slots.get(index);
+        let attempts = slot.attempts.saturating_add(1);
+        let header = Header {
+            writes: slot.writes,
+            resent: slot.resent || slot.attempts > 0,
+            count: slot.count,
+            generation: slot.generation,
+            partition: slot.partition,
+            sequence: slot.sequence,
+            client: self.client,
+            echo: slot.nonce << 8 | u64::from(attempts),
+            cookie: server.cookie,
+            ..Header::REQUESTS
+        };
+        header.write(self.slots.bytes_mut(index));
+        if !send(lane.address, self.slots.bytes(index)) {
+            return false;
+        }
+        self.slots.unlink(&mut lane.queue, index);
+        lane.in_flight += 1;
+        if server.in_flight == 0 {
+            server.heard_at = server.heard_at.max(now_ns);
+        }
+        server.in_flight += 1;
+        let slot = self.slots.get_mut(index);
+        let wait_ns = lane.rtt.resend_after_ns(slot.backoff, &self.options);
+        let resend_at = now_ns.saturating_add(self.random.jittered(wait_ns));
+        self.counters.sent += 1;
+        if slot.attempts == 0 {
+            self.counters.batch_sizes[usize::from(slot.count).min(BATCH_SIZES_MAX)] += 1;
+        } else {
+            self.counters.resent += 1;
+        }
+        slot.attempts = attempts;
+        slot.state = State::InFlight;
+        slot.sent_at = now_ns;
+        slot.due_at = resend_at.min(slot.deadline_at);
+        self.wheel.insert(&mut self.slots, index);
+        true
+    }
+}

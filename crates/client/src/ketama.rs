@@ -1,0 +1,65 @@
+//! The consistent hash of libketama and of libmemcached's weighted ketama, exactly: clients that use
+//! those find a key at the same server.
+
+use crate::md5::md5;
+
+/// MD5 digests per server of mean weight, each of which gives four points.
+const DIGESTS: f32 = 40.0;
+
+/// Points on a circle, each of which belongs to a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Continuum {
+    /// Point and server, in the order of points.
+    points: Vec<(u32, u16)>,
+}
+
+impl Continuum {
+    /// Of servers by their names, usually `host:port`, and weights.
+    pub(crate) fn new<'a>(servers: impl ExactSizeIterator<Item = (&'a str, u32)> + Clone) -> Self {
+        let count = servers.len() as f32;
+        let weight_of = |weight: u32| weight.max(1);
+        let total: u64 = servers
+            .clone()
+            .map(|(_, weight)| u64::from(weight_of(weight)))
+            .sum();
+        let mut points = Vec::new();
+        for (server, (name, weight)) in servers.enumerate() {
+            // In single precision, with the summand that libmemcached adds: rounding decides.
+            let share = weight_of(weight) as f32 / total as f32;
+            let digests = (f64::from(share * DIGESTS * count) + 0.000_000_000_1) as f32;
+            for number in 0..digests.floor() as u32 {
+                let digest = md5(format!("{name}-{number}").as_bytes());
+                points.extend(
+                    digest
+                        .chunks_exact(4)
+                        .map(|bytes| (point(bytes), server as u16)),
+                );
+            }
+        }
+        points.sort_unstable();
+        Self { points }
+    }
+
+    /// The server of a key.
+    pub(crate) fn find(&self, key: &[u8]) -> usize {
+        self.from(key).next().unwrap_or(0)
+    }
+
+    /// The first server from the key's place on that will do.
+    pub(crate) fn find_where(&self, key: &[u8], will_do: impl Fn(usize) -> bool) -> Option<usize> {
+        self.from(key).find(|server| will_do(*server))
+    }
+
+    /// The servers of all points, from the key's place on.
+    fn from(&self, key: &[u8]) -> impl Iterator<Item = usize> + '_ {
+        let hash = point(&md5(key));
+        let first = self.points.partition_point(|(point, _)| *point < hash);
+        let around = self.points[first..].iter().chain(&self.points[..first]);
+        around.map(|(_, server)| usize::from(*server))
+    }
+}
+
+/// Four bytes of a digest, the last of which counts most.
+fn point(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
