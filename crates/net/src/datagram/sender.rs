@@ -185,6 +185,7 @@ impl Sender {
             self.sent.calls += 1;
             let memory = self.buffer.bytes();
             match call(memory, &self.queue, &self.planned, &self.pieces) {
+                Ok(0) => break,
                 Ok(messages) => self.took(messages),
                 Err(error) => match (self.planned[0], Fault::of(&error)) {
                     (_, Fault::Interrupted) => {}

@@ -1,5 +1,7 @@
 //! The sender against a kernel that says what the test wants.
 
+use proptest::prelude::*;
+
 use super::*;
 
 const A: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
@@ -8,7 +10,7 @@ const B: ([u8; 4], u16) = ([127, 0, 0, 1], 2);
 /// A message as the kernel would see it: peer, segment length, payload.
 type Seen = (u16, Option<u16>, Vec<u8>);
 
-/// Takes `limits.next()` messages per call, or fails.
+/// Takes so many messages per call at most, or fails.
 struct Kernel {
     answers: Vec<Result<usize, i32>>,
     seen: Vec<Seen>,
@@ -25,7 +27,8 @@ impl Kernel {
     fn send(&mut self, sender: &mut Sender) -> io::Result<usize> {
         sender.send_by(|memory, queue, planned, pieces| {
             let answer = self.answers.pop().unwrap_or(Ok(planned.len()));
-            let most = answer.map_err(io::Error::from_raw_os_error)?;
+            let answer = answer.map_err(io::Error::from_raw_os_error)?;
+            let most = answer.min(planned.len());
             let mut pieces = pieces.iter();
             for planned in &planned[..most] {
                 let own = pieces.by_ref().take(planned.pieces.into());
@@ -225,6 +228,60 @@ fn more_than_the_room_is_a_mistake_of_the_caller() {
     let mut sender = Sender::new(true, 100);
     sender.begin(A.into()).unwrap();
     sender.commit(101);
+}
+
+proptest! {
+    /// Whatever is committed and however the kernel answers, every datagram is sent once, or was
+    /// counted as failed.
+    #[test]
+    fn every_datagram_leaves_once(
+        gso: bool,
+        bursts in prop::collection::vec(prop::collection::vec((1..12u16, 0..6usize), 0..100), 1..4),
+        answers in prop::collection::vec(prop_oneof![
+            (0..20usize).prop_map(Ok),
+            prop::sample::select(vec![
+                libc::EAGAIN, libc::EINTR, libc::EMSGSIZE, libc::EINVAL, libc::EPERM, libc::EBADF,
+            ]).prop_map(Err),
+        ], 0..30),
+    ) {
+        let mut sender = Sender::new(gso, 100);
+        let mut kernel = Kernel::new(&answers);
+        let mut committed = Vec::new();
+        for burst in bursts {
+            for (port, length) in burst {
+                if !sender.is_full() {
+                    // Its number makes every payload another one, but for the empty ones.
+                    let number = (committed.len() as u16).to_le_bytes();
+                    let payload: Vec<_> = number.into_iter().cycle().take(length * 7).collect();
+                    commit(&mut sender, ([127, 0, 0, 1], port), &payload);
+                    committed.push((port, payload));
+                }
+            }
+            let _ = kernel.send(&mut sender);
+        }
+        let mut attempts = 0..1000;
+        while sender.pending() > 0 {
+            attempts.next().expect("the kernel takes everything in the end");
+            let _ = kernel.send(&mut sender);
+        }
+        let mut left: Vec<_> = kernel.seen.iter().flat_map(|(port, segment, payload)| {
+            let segment = segment.map_or(payload.len(), usize::from).max(1);
+            assert!(payload.len() <= segment * crate::limits::SEND_SEGMENTS_MAX);
+            let datagrams = payload.chunks(segment).map(<[u8]>::to_vec);
+            let empty = payload.is_empty().then(Vec::new);
+            datagrams.chain(empty).map(|payload| (*port, payload)).collect::<Vec<_>>()
+        }).collect();
+        let sent = sender.sent();
+        prop_assert_eq!(left.len() as u64, sent.datagrams);
+        prop_assert_eq!(left.len() + sent.failed as usize, committed.len());
+        // Those that left are among those committed, none twice.
+        committed.sort_unstable();
+        left.sort_unstable();
+        let mut committed = committed.into_iter();
+        for datagram in left {
+            prop_assert!(committed.any(|other| other == datagram), "{:?}", datagram);
+        }
+    }
 }
 
 /// Sends 8 datagrams of a length, twice, over a socket that was prepared; returns what was sent.
