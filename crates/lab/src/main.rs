@@ -12,6 +12,7 @@ mod launch;
 mod limits;
 mod misses;
 mod popularity;
+mod relay;
 mod report;
 mod server;
 mod statistics;
@@ -43,6 +44,8 @@ enum Target {
     Limits(limits::Options),
     /// Miss ratios of eviction policies on traces, by simulation
     Misses(misses::Options),
+    /// A lossy, duplicating, reordering network between native clients and a server, by a seed
+    Relay(relay::Options),
     /// Starts a server pinned and bound to the life of the benchmark
     #[command(hide = true)]
     Launch(launch::Options),
@@ -91,6 +94,7 @@ fn main() {
         Target::Server(options) => server::run(&options),
         Target::Limits(options) => limits::run(&options),
         Target::Misses(options) => misses::run(&options),
+        Target::Relay(options) => relay::run(&options),
         Target::Launch(options) => launch::run(&options),
     };
     if let Err(error) = result {
