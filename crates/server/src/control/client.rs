@@ -54,7 +54,12 @@ pub enum Errand {
 pub fn control(options: ControlOptions) -> ExitCode {
     let request = match options.errand {
         Errand::Ask(request) => request,
-        Errand::Nic(options) => return nic(&options),
+        Errand::Nic(nic_options) => {
+            let (port, socket) = (options.port, options.socket);
+            return nic(&nic_options, |request| {
+                ask(request, port, socket.as_deref())
+            });
+        }
     };
     match ask(request, options.port, options.socket.as_deref()) {
         Ok(text) => {

@@ -27,6 +27,7 @@ pub fn apply(
 ) -> Result<usize, String> {
     let name = facts.name.clone();
     let mut progress = Progress::default();
+    say(&print::title(&facts));
     let mut plan = plan::plan(&facts, request);
     if let Some(first) = plan.steps.first().filter(|step| !step.actions.is_empty()) {
         // All else depends on which queues there are.
@@ -40,14 +41,14 @@ pub fn apply(
         };
         plan = plan::plan(&facts, request);
     }
-    progress.follow_all(&facts, &plan);
+    progress.follow_all(&plan);
     progress.say_how_back(&name);
     Ok(progress.refused)
 }
 
 impl Progress {
-    fn follow_all(&mut self, facts: &InterfaceFacts, plan: &Plan) {
-        for line in print::heading(facts, plan) {
+    fn follow_all(&mut self, plan: &Plan) {
+        for line in print::places(plan) {
             say(&line);
         }
         for step in &plan.steps {

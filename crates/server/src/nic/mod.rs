@@ -1,7 +1,7 @@
 //! `micanite ctl nic`: what makes a network interface deliver port to queue to core.
 //!
 //! ```text
-//!  options --- workers: port, CPU, node            (options)
+//!  options, or the server --- workers: port, CPU     (options, server)
 //!  sysfs, /proc, ethtool --- facts                 (gather: parse, interrupts, cpus)
 //!  workers + facts --- who uses which interface    (share)
 //!  facts of one interface --- steps                (layout, plan)
@@ -30,6 +30,7 @@ mod options;
 mod parse;
 mod plan;
 mod print;
+mod server;
 mod share;
 mod steps;
 #[cfg(test)]
@@ -40,32 +41,30 @@ use std::process::ExitCode;
 
 pub use options::NicOptions;
 
+use crate::control::Request;
 use crate::log::log;
 use gather::Machine;
-use options::Worker;
+use options::{Asked, Worker, Workers};
 
 /// Some step was refused, or there is no such interface.
 const EXIT_REFUSED: u8 = 1;
 /// The command line is wrong.
 const EXIT_NIC_USAGE: u8 = 2;
 
-/// Prints or sets what the options ask for. 0: all set; 1: something refused; 2: usage.
-pub fn nic(options: &NicOptions) -> ExitCode {
+/// Prints or sets what the options ask for; `ask` sends a request to the running server.
+/// 0: all set; 1: something refused; 2: usage.
+pub fn nic(options: &NicOptions, ask: impl Fn(Request) -> Result<String, String>) -> ExitCode {
     let machine = Machine::here();
     let outcome = match options.check() {
         Err(reason) => {
             log!("{reason}");
             return ExitCode::from(EXIT_NIC_USAGE);
         }
-        Ok(()) => match &options.undo {
-            Some(rules) => undo::undo(&machine, &options.interfaces[0], rules),
-            None => match options.workers(&crate::cores::allowed()) {
-                Ok(workers) => set_up(&machine, options, &workers),
-                Err(reason) => {
-                    log!("{reason}");
-                    return ExitCode::from(EXIT_NIC_USAGE);
-                }
-            },
+        Ok(asked) => match asked {
+            Asked::Undo { interface, rules } => undo::undo(&machine, interface, rules),
+            Asked::SetUp(Workers::Known(workers)) => set_up(&machine, options, workers),
+            Asked::SetUp(Workers::OfServer(cpus)) => server::workers(ask, cpus.as_deref())
+                .and_then(|workers| set_up(&machine, options, workers)),
         },
     };
     match outcome {
@@ -80,15 +79,15 @@ pub fn nic(options: &NicOptions) -> ExitCode {
 
 /// Plans for each interface, and prints the plan or follows it. Returns how many steps were
 /// refused.
-fn set_up(machine: &Machine, options: &NicOptions, workers: &[Worker]) -> Result<usize, String> {
+fn set_up(
+    machine: &Machine,
+    options: &NicOptions,
+    mut workers: Vec<Worker>,
+) -> Result<usize, String> {
     let known = machine.facts()?;
-    let workers: Vec<_> = workers
-        .iter()
-        .map(|worker| Worker {
-            node: known.node_of(worker.cpu),
-            ..*worker
-        })
-        .collect();
+    for worker in &mut workers {
+        worker.node = known.node_of(worker.cpu);
+    }
     if let Some(worker) = workers.iter().find(|w| !known.online.contains(&w.cpu)) {
         return Err(format!("CPU {} is not online", worker.cpu));
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 
 use super::cpus;
+use crate::cores;
 
 /// Longest name of an interface.
 const NAME_BYTES_MAX: usize = 15;
@@ -15,11 +16,21 @@ pub struct NicOptions {
     /// Network interfaces; the workers are divided among them
     #[arg(value_name = "INTERFACE", required = true)]
     pub interfaces: Vec<String>,
-    /// UDP port of worker 0, as the server's --native
-    #[arg(long, value_name = "BASE", value_parser = clap::value_parser!(u16).range(1..))]
+    /// UDP port of worker 0, as the server's --native [default: ask the server]
+    #[arg(
+        long,
+        value_name = "BASE",
+        requires = "cores",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     pub native: Option<u16>,
-    /// How many workers the server has, as its --threads
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// How many workers the server has, as its --threads [default: ask the server]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "native",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     pub cores: Option<u16>,
     /// The CPUs of the workers, in their order [default: as the server pins them]
     #[arg(long, value_name = "LIST")]
@@ -50,9 +61,32 @@ pub struct Worker {
     pub node: Option<usize>,
 }
 
+/// What the command line asks for, once it is known to make sense.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// To print or to set.
+    SetUp(Workers),
+    /// To delete flow rules.
+    Undo {
+        /// Of this interface.
+        interface: &'a str,
+        /// With these numbers.
+        rules: &'a [u32],
+    },
+}
+
+/// The workers that are to be delivered to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// As the command line says.
+    Known(Vec<Worker>),
+    /// As the running server says; on these CPUs, if they are named.
+    OfServer(Option<Vec<usize>>),
+}
+
 impl NicOptions {
-    /// Whether the interfaces can be names of interfaces, each once.
-    pub fn check(&self) -> Result<(), String> {
+    /// What is asked for, or what is wrong with it.
+    pub fn check(&self) -> Result<Asked<'_>, String> {
         let mut seen = BTreeSet::new();
         for name in &self.interfaces {
             let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
@@ -64,43 +98,45 @@ impl NicOptions {
                 return Err(format!("{name} is named twice"));
             }
         }
-        if self.undo.is_some() && self.interfaces.len() > 1 {
-            return Err("--undo takes one interface: rules are numbered for each".into());
+        match (&self.undo, self.interfaces.as_slice()) {
+            (Some(rules), [interface]) => Ok(Asked::Undo { interface, rules }),
+            (Some(_), _) => Err("--undo takes one interface: each numbers its own rules".into()),
+            (None, _) => self.workers().map(Asked::SetUp),
         }
-        Ok(())
     }
 
-    /// The workers by port and CPU. `allowed` are the CPUs of this process, in the order in which
-    /// a server would pin its workers to them.
-    pub fn workers(&self, allowed: &[usize]) -> Result<Vec<Worker>, String> {
+    fn workers(&self) -> Result<Workers, String> {
+        let chosen = self.cpus.as_deref().map(distinct).transpose()?;
         let (Some(base), Some(count)) = (self.native, self.cores) else {
-            return Err("--native BASE and --cores N are needed, as the server has them".into());
+            return Ok(Workers::OfServer(chosen));
         };
         if base.checked_add(count - 1).is_none() {
             return Err(format!("{count} ports from {base} on end above 65535"));
         }
-        let cpus = match &self.cpus {
-            Some(text) => cpus::parse_list(text).map_err(|reason| format!("--cpus: {reason}"))?,
-            None => allowed.to_vec(),
-        };
-        let distinct: BTreeSet<_> = cpus.iter().collect();
-        if distinct.len() < cpus.len() {
-            return Err("--cpus: a CPU is named twice".into());
-        }
+        let cpus = chosen.unwrap_or_else(cores::allowed);
         if cpus.len() < usize::from(count) {
             return Err(format!(
-                "{count} workers on {} CPUs: a server does not pin them then, and no queue can follow them",
+                "{count} workers on {} CPUs: a server does not pin them then, and no queue can \
+                 follow them",
                 cpus.len()
             ));
         }
-        let workers = (0..count).zip(cpus);
-        Ok(workers
-            .map(|(number, cpu)| Worker {
-                number: number.into(),
-                port: base + number,
-                cpu,
-                node: None,
-            })
-            .collect())
+        let worker = |(number, cpu)| Worker {
+            number: usize::from(number),
+            port: base + number,
+            cpu,
+            node: None,
+        };
+        Ok(Workers::Known((0..count).zip(cpus).map(worker).collect()))
+    }
+}
+
+/// A list of CPUs, each once.
+fn distinct(text: &str) -> Result<Vec<usize>, String> {
+    let cpus = cpus::parse_list(text).map_err(|reason| format!("--cpus: {reason}"))?;
+    let once: BTreeSet<_> = cpus.iter().collect();
+    match once.len() == cpus.len() {
+        true => Ok(cpus),
+        false => Err("--cpus: a CPU is named twice".into()),
     }
 }

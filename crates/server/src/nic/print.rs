@@ -27,7 +27,8 @@ pub fn warnings(machine: &MachineFacts) {
 /// What is to be done to one interface.
 pub fn plan(facts: &InterfaceFacts, plan: &Plan) {
     say("");
-    for line in heading(facts, plan) {
+    say(&format!("# {}", title(facts)));
+    for line in places(plan) {
         say(&format!("# {line}"));
     }
     for step in &plan.steps {
@@ -43,18 +44,9 @@ pub fn plan(facts: &InterfaceFacts, plan: &Plan) {
     }
 }
 
-/// The interface, and which queue is whose.
-pub fn heading(facts: &InterfaceFacts, plan: &Plan) -> Vec<String> {
-    let driver = facts.driver.as_deref().unwrap_or("no driver");
-    let node = facts
-        .node
-        .map_or_else(|| "not known".into(), |node| node.to_string());
-    let count = facts.queues;
-    let plural = if count == 1 { "" } else { "s" };
-    let mut lines = vec![format!(
-        "{}: driver {driver}, NUMA node {node}, {count} receive queue{plural} now",
-        facts.name
-    )];
+/// Which queue is whose.
+pub fn places(plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
     for (worker, queue) in &plan.layout.workers {
         lines.push(format!(
             "  worker {}: UDP port {} -> queue {queue} -> CPU {}",
@@ -70,6 +62,25 @@ pub fn heading(facts: &InterfaceFacts, plan: &Plan) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The interface, in one line.
+pub fn title(facts: &InterfaceFacts) -> String {
+    let driver = match &facts.driver {
+        Some(driver) => format!("driver {driver}"),
+        None => "no driver".into(),
+    };
+    let node = facts
+        .node
+        .map_or_else(|| "not known".into(), |node| node.to_string());
+    let queues = count(facts.queues, "receive queue");
+    format!("{}: {driver}, NUMA node {node}, {queues} now", facts.name)
+}
+
+/// So many of these.
+pub fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 /// Where a step stands.

@@ -2,9 +2,10 @@
 
 use super::command::{Action, Command};
 use super::cpus::{self, Cpus};
-use super::facts::{Channels, Family, InterfaceFacts, Kind, MachineFacts};
+use super::facts::{Channels, Family, Feature, InterfaceFacts, Kind, MachineFacts, PortRule};
 use super::layout::Layout;
 use super::plan::{Step, Subject};
+use super::print::count;
 
 /// What follows where datagrams do not go to the queue of their worker.
 const LOCALITY_LOST: &str =
@@ -31,19 +32,18 @@ pub fn queues(facts: &InterfaceFacts, layout: &Layout) -> Step {
             step
         }
         Err(reason) => {
-            let text = format!(
-                "{} receive queues, which cannot be changed ({reason})",
-                facts.queues
-            );
+            let queues = count(facts.queues, "receive queue");
+            let text = format!("{queues}, and no way to change that ({reason})");
             Step::new(Subject::Queues, text)
         }
     };
     let own = layout.queues - layout.others;
     if own < layout.workers.len() {
         step.cannot = Some(format!(
-            "{} workers share {own} queues: datagrams of one come through a queue and a CPU of \
-             another's. {LOCALITY_LOST}",
-            layout.workers.len()
+            "{} workers share {}: datagrams of one come through the queue and the CPU of another. \
+             {LOCALITY_LOST}",
+            layout.workers.len(),
+            count(own, "queue")
         ));
     }
     step
@@ -89,7 +89,7 @@ pub fn rule_switch(facts: &InterfaceFacts) -> Option<Step> {
 fn switched_on(
     facts: &InterfaceFacts,
     option: &str,
-    feature: Option<super::facts::Feature>,
+    feature: Option<Feature>,
     mut step: Step,
     otherwise: &str,
 ) -> Step {
@@ -147,7 +147,7 @@ pub fn rules(facts: &InterfaceFacts, layout: &Layout) -> Step {
     step
 }
 
-fn matches_port(rule: &super::facts::PortRule, family: Family, port: u16) -> bool {
+fn matches_port(rule: &PortRule, family: Family, port: u16) -> bool {
     rule.family == family && rule.port == port
 }
 
@@ -171,7 +171,7 @@ pub fn spreading(facts: &InterfaceFacts, layout: &Layout, changing: bool) -> Ste
     if facts.rules.is_err() {
         Step::new(
             subject,
-            format!("{shared}: without flow rules, what is for the workers does"),
+            "spread over all queues, as what is for the workers without flow rules",
         )
     } else if layout.other_cpus.is_empty() {
         Step::new(subject, format!("{shared}: every CPU has a worker"))

@@ -1,1 +1,0 @@
-//! Plans for machines of several kinds.
