@@ -3,16 +3,25 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`Client`] | blocks; values of any length |
+//! | [`Link`] | never blocks: many operations in the air, submitted and completed in batches |
 //! | [`Driver`] | everything but sockets and clocks: direction, batches, resending, pace |
 
+mod client;
 mod counters;
 mod driver;
+mod error;
 mod ketama;
+mod link;
 mod md5;
 mod operation;
 mod options;
 
+pub use client::{Answer, Builder, CasOutcome, Client, Value};
 pub use counters::{BATCH_SIZES_MAX, Counters};
 pub use driver::{Driver, SubmitError};
+pub use error::Error;
+pub use link::Link;
+pub use micanite_net::datagram::UdpOptions;
 pub use operation::{Completion, Opcode, Operation, Outcome};
 pub use options::{Batch, OnDead, Options, ServerAddress};

@@ -41,6 +41,7 @@ use random::Random;
 use server::{Health, Server};
 use slots::{Entry, List, Slots};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use wheel::Wheel;
 
 pub use submit::SubmitError;
@@ -160,6 +161,11 @@ impl Driver {
     /// The version that a server speaks, if it has refused ours.
     pub fn other_version(&self, server: usize) -> Option<u8> {
         self.servers[server].version
+    }
+
+    /// The address of a server's base port.
+    pub fn address(&self, server: usize) -> SocketAddr {
+        self.servers[server].base
     }
 
     /// The directory of a server, if it is known.

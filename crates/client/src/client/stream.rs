@@ -1,0 +1,183 @@
+//! Values that do not fit a datagram: memcached's text protocol over TCP, one operation at a time.
+
+use super::{Answer, Value};
+use crate::error::Error;
+use crate::operation::{Opcode, Operation, Outcome};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The longest line that a server may answer with.
+const LINE_BYTES_MAX: u64 = 2048;
+/// From here on memcached takes an expiry for a date.
+const RELATIVE_EXPIRY_S_MAX: u32 = 30 * 24 * 60 * 60;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    server: SocketAddr,
+    reader: BufReader<TcpStream>,
+}
+
+/// Whether the text protocol can carry a key.
+pub(crate) fn is_text_key(key: &[u8]) -> bool {
+    !key.is_empty() && !key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f)
+}
+
+impl Stream {
+    pub(crate) fn connect(server: SocketAddr, deadline: Duration) -> Result<Self, Error> {
+        let deadline = deadline.max(Duration::from_millis(1));
+        let failed = |error: std::io::Error| Error::Stream {
+            server: server.to_string(),
+            reason: format!("no connection: {error}"),
+        };
+        let stream = TcpStream::connect_timeout(&server, deadline).map_err(failed)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(deadline))?;
+        stream.set_write_timeout(Some(deadline))?;
+        Ok(Self {
+            server,
+            reader: BufReader::new(stream),
+        })
+    }
+
+    /// Does an operation whose key the text protocol allows. After an error of the stream itself it
+    /// is of no use any more.
+    pub(crate) fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        let opcode = operation.opcode;
+        let expiry = expiry(operation.expiry_s);
+        let key = operation.key;
+        let (flags, length) = (operation.flags, operation.value.len());
+        let mut head = Vec::with_capacity(key.len() + 64);
+        let word = match opcode {
+            Opcode::Get => "gets",
+            Opcode::GetAndTouch => "gats",
+            Opcode::Set => "set",
+            Opcode::Add => "add",
+            Opcode::Replace => "replace",
+            Opcode::Append => "append",
+            Opcode::Prepend => "prepend",
+            Opcode::Cas => "cas",
+            _ => return Err(Error::Refused),
+        };
+        head.extend_from_slice(word.as_bytes());
+        head.push(b' ');
+        if opcode == Opcode::GetAndTouch {
+            head.extend_from_slice(format!("{expiry} ").as_bytes());
+        }
+        head.extend_from_slice(key);
+        if opcode.has_value() {
+            head.extend_from_slice(format!(" {flags} {expiry} {length}").as_bytes());
+        }
+        if opcode == Opcode::Cas {
+            head.extend_from_slice(format!(" {}", operation.argument).as_bytes());
+        }
+        head.extend_from_slice(b"\r\n");
+        if opcode.has_value() {
+            self.store(&head, operation.value)
+        } else {
+            self.fetch(&head, operation)
+        }
+    }
+
+    fn store(&mut self, head: &[u8], value: &[u8]) -> Result<Answer, Error> {
+        let written = self.write(&[head, value, b"\r\n"]);
+        // A server that refuses the length may close: what it said comes first.
+        let line = match (self.line(), written) {
+            (Ok(line), _) => line,
+            (Err(error), Ok(())) | (Err(_), Err(error)) => return Err(error),
+        };
+        let outcome = match line.as_str() {
+            "STORED" => Outcome::Ok,
+            "NOT_STORED" => Outcome::NotStored,
+            "EXISTS" => Outcome::Exists,
+            "NOT_FOUND" => Outcome::NotFound,
+            _ if line.contains("too large") => return Err(Error::TooLarge { limit_bytes: None }),
+            _ if line.contains("out of memory") => return Err(Error::OutOfSpace),
+            _ => return Err(self.failed(line)),
+        };
+        Ok(Answer {
+            outcome,
+            number: 0,
+            value: Value::default(),
+            resent: false,
+        })
+    }
+
+    fn fetch(&mut self, head: &[u8], operation: &Operation<'_>) -> Result<Answer, Error> {
+        self.write(&[head])?;
+        let line = self.line()?;
+        if line == "END" {
+            return Ok(Answer {
+                outcome: Outcome::NotFound,
+                number: 0,
+                value: Value::default(),
+                resent: false,
+            });
+        }
+        let words: Vec<_> = line.split(' ').collect();
+        let [head, _, flags, length, cas] = words[..] else {
+            return Err(self.failed(line));
+        };
+        let numbers = (flags.parse(), length.parse::<u32>(), cas.parse());
+        let ("VALUE", (Ok(flags), Ok(length), Ok(cas))) = (head, numbers) else {
+            return Err(self.failed(line));
+        };
+        let mut bytes = Vec::new();
+        // What is announced is not believed: memory is taken as bytes come.
+        let announced = u64::from(length) + 2;
+        let read = self.reader.by_ref().take(announced).read_to_end(&mut bytes);
+        read.map_err(|error| self.failed(error.to_string()))?;
+        if bytes.len() as u64 != announced || !bytes.ends_with(b"\r\n") {
+            return Err(self.failed("the value is not as long as announced".to_owned()));
+        }
+        bytes.truncate(length as usize);
+        let end = self.line()?;
+        if end != "END" {
+            return Err(self.failed(end));
+        }
+        let cas = operation.wants_cas.then_some(cas);
+        Ok(Answer {
+            outcome: Outcome::Ok,
+            number: 0,
+            value: Value { bytes, flags, cas },
+            resent: false,
+        })
+    }
+
+    fn write(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
+        for part in parts {
+            let written = self.reader.get_mut().write_all(part);
+            written.map_err(|error| self.failed(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// A line without its end.
+    fn line(&mut self) -> Result<String, Error> {
+        let mut line = Vec::new();
+        let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX);
+        let read = limited.read_until(b'\n', &mut line);
+        read.map_err(|error| self.failed(error.to_string()))?;
+        match line.strip_suffix(b"\r\n") {
+            Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
+            None => Err(self.failed("the server closed the connection".to_owned())),
+        }
+    }
+
+    fn failed(&self, reason: String) -> Error {
+        Error::Stream {
+            server: self.server.to_string(),
+            reason,
+        }
+    }
+}
+
+/// Seconds from now as memcached has them.
+fn expiry(expiry_s: u32) -> u64 {
+    if expiry_s <= RELATIVE_EXPIRY_S_MAX {
+        return u64::from(expiry_s);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs()) + u64::from(expiry_s)
+}
