@@ -11,6 +11,7 @@ mod huge_pages;
 mod launch;
 mod limits;
 mod misses;
+mod network;
 mod popularity;
 mod relay;
 mod report;
@@ -46,6 +47,11 @@ enum Target {
     Misses(misses::Options),
     /// A lossy, duplicating, reordering network between native clients and a server, by a seed
     Relay(relay::Options),
+    /// The native protocol beside memcached and a bare echo of the same packets
+    Net(network::Options),
+    /// Sends every datagram back
+    #[command(hide = true)]
+    Echo(network::echo::Options),
     /// Starts a server pinned and bound to the life of the benchmark
     #[command(hide = true)]
     Launch(launch::Options),
@@ -95,6 +101,8 @@ fn main() {
         Target::Limits(options) => limits::run(&options),
         Target::Misses(options) => misses::run(&options),
         Target::Relay(options) => relay::run(&options),
+        Target::Net(options) => network::run(&options),
+        Target::Echo(options) => network::echo::run(&options),
         Target::Launch(options) => launch::run(&options),
     };
     if let Err(error) = result {

@@ -3,7 +3,7 @@
 
 mod cases;
 mod overhead;
-mod peers;
+pub(crate) mod peers;
 mod prefetch;
 mod rounds;
 mod side_by_side;

@@ -51,8 +51,13 @@ impl Peer {
 
     /// memcached with one worker.
     pub fn memcached(binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {
-        let always = ["-t", "1", "-l", "127.0.0.1", "-U", "0", "-u", "root"];
-        Self::start("memcached", binary, &[&always, flags].concat(), cpu)
+        let always = ["-t", "1", "-l", "127.0.0.1", "-u", "root"];
+        let udp: &[&str] = if flags.contains(&"-U") {
+            &[]
+        } else {
+            &["-U", "0"]
+        };
+        Self::start("memcached", binary, &[&always, udp, flags].concat(), cpu)
     }
 
     fn start(name: &'static str, binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {

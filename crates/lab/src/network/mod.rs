@@ -1,0 +1,52 @@
+//! The native protocol beside memcached and beside a bare echo: one server core, one client core,
+//! the same client, in turns.
+
+mod blaster;
+mod directory;
+pub(crate) mod echo;
+mod packets;
+mod servers;
+mod throughput;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::report::Report;
+use crate::{Common, Result, system};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub common: Common,
+    /// Micanite's binary
+    #[arg(long, default_value = "target/release/micanite")]
+    pub server: PathBuf,
+    /// memcached's binary (default: what `make bench-net` unpacked, else the search path's)
+    #[arg(long)]
+    pub memcached: Vec<PathBuf>,
+    /// Items
+    #[arg(long)]
+    pub items: Option<u64>,
+}
+
+impl Options {
+    fn items(&self) -> u64 {
+        let default = if self.common.quick { 1 << 20 } else { 1 << 22 };
+        self.items.unwrap_or(default)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut report = Report::new("net");
+    report.note(system::cpu_model());
+    let cpus = system::allowed_cpus();
+    let (server_cpu, client_cpu) = (cpus[0], cpus[cpus.len() - 1]);
+    if server_cpu == client_cpu {
+        report.note("one CPU only: server and client share it");
+    }
+    options.common.take_priority(&mut report);
+    system::pin(client_cpu)?;
+    throughput::run(options, server_cpu, &mut report)?;
+    report.finish()
+}

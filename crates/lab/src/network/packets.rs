@@ -1,0 +1,278 @@
+//! Datagrams made before the clock runs: what a client sends, and how it knows what came back.
+
+use micanite_wire::hash::KeyHash;
+use micanite_wire::native::{
+    Header, Opcode, PAYLOAD_BYTES, Replies, Request, RequestWriter, Status, request_bytes,
+};
+use micanite_workload::{Keys, Popularity, Random, Sampler, Values};
+
+/// Key and value of the tiny data set.
+pub(super) const KEY_BYTES: usize = 8;
+pub(super) const VALUE_BYTES: usize = 8;
+/// Bytes of memcached's UDP frame header.
+const FRAME_BYTES: usize = 8;
+
+/// What is in the datagrams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shape {
+    pub protocol: Protocol,
+    /// Requests of a datagram; 0 = as many as fit.
+    pub batch: usize,
+    pub get_percent: u64,
+    pub popularity: Popularity,
+    /// Only keys of this partition, out of so many.
+    pub partition: Option<(usize, u32)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Native,
+    /// memcached's text in UDP frames.
+    Memcached,
+}
+
+/// What the server has to be told of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Terms {
+    pub hash_seed: u64,
+    pub generation: u32,
+    pub cookie: u64,
+}
+
+/// A ring of datagrams.
+pub(super) struct Packets {
+    bytes: Vec<u8>,
+    /// Where each begins; the last is the end.
+    starts: Vec<u32>,
+    next: usize,
+    protocol: Protocol,
+    batch: usize,
+    /// Where the number lies that the reply brings back.
+    number_at: usize,
+}
+
+/// What a reply said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub number: u16,
+    /// Requests that succeeded.
+    pub succeeded: u64,
+    /// No more replies belong to the datagram: memcached sends one for each key of a multi-get.
+    pub is_last: bool,
+}
+
+impl Packets {
+    /// `count` datagrams of a shape.
+    pub fn new(shape: &Shape, items: u64, terms: Terms, count: usize, seed: u64) -> Self {
+        let mut draw = Draw::new(shape, items, terms.hash_seed, seed);
+        let mut packets = Self {
+            bytes: Vec::new(),
+            starts: vec![0],
+            next: 0,
+            protocol: shape.protocol,
+            batch: shape.batch,
+            number_at: match shape.protocol {
+                Protocol::Native => 16,
+                Protocol::Memcached => 0,
+            },
+        };
+        let get_bytes = request_bytes(Opcode::Get, KEY_BYTES, 0);
+        let set_bytes = request_bytes(Opcode::Set, KEY_BYTES, VALUE_BYTES);
+        let longest = if shape.get_percent == 100 {
+            get_bytes
+        } else {
+            set_bytes
+        };
+        if packets.batch == 0 {
+            packets.batch = (PAYLOAD_BYTES - Header::BYTES) / longest;
+        }
+        for _ in 0..count {
+            match shape.protocol {
+                Protocol::Native => packets.push_native(&mut draw, terms),
+                Protocol::Memcached => packets.push_memcached(&mut draw),
+            }
+        }
+        packets
+    }
+
+    fn push_native(&mut self, draw: &mut Draw, terms: Terms) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + PAYLOAD_BYTES, 0);
+        let mut writer = RequestWriter::new(&mut self.bytes[start..]);
+        for _ in 0..self.batch {
+            let drawn = draw.next();
+            let (opcode, value) = match drawn.reads {
+                true => (Opcode::Get, &[][..]),
+                false => (Opcode::Set, &drawn.value[..]),
+            };
+            let request = Request {
+                opcode,
+                wants_cas: false,
+                hash: drawn.hash.0,
+                flags: 0,
+                expiry_s: 0,
+                argument: 0,
+                id: 0,
+                key: &drawn.key,
+                value,
+            };
+            let pushed = writer.push(&request);
+            pushed.expect("a batch fits a datagram");
+        }
+        let header = Header {
+            generation: terms.generation,
+            cookie: terms.cookie,
+            client: 1,
+            ..Header::REQUESTS
+        };
+        let bytes = writer.finish(&header);
+        self.bytes.truncate(start + bytes);
+        self.starts.push(self.bytes.len() as u32);
+    }
+
+    fn push_memcached(&mut self, draw: &mut Draw) {
+        // Number, sequence 0 of 1, reserved.
+        self.bytes.extend([0, 0, 0, 0, 0, 1, 0, 0]);
+        let first = draw.next();
+        if first.reads {
+            self.bytes.extend(b"get");
+            let mut drawn = first;
+            for number in 0..self.batch {
+                if number > 0 {
+                    drawn = draw.next_read();
+                }
+                self.bytes.push(b' ');
+                self.bytes.extend(drawn.key);
+            }
+            self.bytes.extend(b"\r\n");
+        } else {
+            self.bytes.extend(b"set ");
+            self.bytes.extend(first.key);
+            self.bytes
+                .extend(format!(" 0 0 {VALUE_BYTES}\r\n").as_bytes());
+            self.bytes.extend(first.value);
+            self.bytes.extend(b"\r\n");
+        }
+        self.starts.push(self.bytes.len() as u32);
+    }
+
+    /// The next datagram, with this number in it.
+    #[inline]
+    pub fn next(&mut self, number: u16) -> &[u8] {
+        let (start, end) = (
+            self.starts[self.next] as usize,
+            self.starts[self.next + 1] as usize,
+        );
+        self.next += 1;
+        if self.next + 1 == self.starts.len() {
+            self.next = 0;
+        }
+        let at = start + self.number_at;
+        self.bytes[at..at + 2].copy_from_slice(&number.to_le_bytes());
+        &self.bytes[start..end]
+    }
+
+    /// Requests of a datagram.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Reads a reply. `echoed`: it is the request itself, sent back.
+    #[inline]
+    pub fn answer(&self, reply: &[u8], echoed: bool) -> Answer {
+        let number = |at: usize| {
+            let bytes = reply.get(at..at + 2);
+            bytes.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+        };
+        match self.protocol {
+            _ if echoed => Answer {
+                number: number(self.number_at),
+                succeeded: self.batch as u64,
+                is_last: true,
+            },
+            Protocol::Native => {
+                let count = number(6);
+                let mut succeeded = 0;
+                for reply in Replies::new(reply, count).into_iter().flatten() {
+                    let is_ok = reply.is_ok_and(|reply| reply.status == Status::Ok);
+                    succeeded += u64::from(is_ok);
+                }
+                Answer {
+                    number: number(16),
+                    succeeded,
+                    is_last: true,
+                }
+            }
+            Protocol::Memcached => {
+                const LINE_BYTES: usize = "VALUE  0 8\r\n\r\n".len() + KEY_BYTES + VALUE_BYTES;
+                let body = reply.get(FRAME_BYTES..).unwrap_or_default();
+                let stored = body.starts_with(b"STORED");
+                Answer {
+                    number: number(0),
+                    succeeded: if stored { 1 } else { (body.len() / LINE_BYTES) as u64 },
+                    is_last: stored || body.ends_with(b"END\r\n"),
+                }
+            }
+        }
+    }
+}
+
+struct Drawn {
+    reads: bool,
+    key: [u8; KEY_BYTES],
+    value: [u8; VALUE_BYTES],
+    hash: KeyHash,
+}
+
+struct Draw {
+    keys: Keys,
+    values: Values,
+    sampler: Sampler,
+    random: Random,
+    get_percent: u64,
+    seed: u64,
+    partition: Option<(usize, u32)>,
+}
+
+impl Draw {
+    fn new(shape: &Shape, items: u64, hash_seed: u64, seed: u64) -> Self {
+        Self {
+            keys: Keys::new(KEY_BYTES),
+            values: Values::new(VALUE_BYTES),
+            sampler: Sampler::new(shape.popularity, items),
+            random: Random::new(seed),
+            get_percent: shape.get_percent,
+            seed: hash_seed,
+            partition: shape.partition,
+        }
+    }
+
+    fn next(&mut self) -> Drawn {
+        let reads = self.random.below(100) < self.get_percent;
+        Drawn {
+            reads,
+            ..self.next_read()
+        }
+    }
+
+    fn next_read(&mut self) -> Drawn {
+        loop {
+            let item = self.sampler.item(&mut self.random);
+            let (mut key, mut value) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
+            self.keys.write(item, &mut key);
+            let hash = KeyHash::of(&key, self.seed);
+            if let Some((partition, bits)) = self.partition
+                && hash.partition(bits) != partition
+            {
+                continue;
+            }
+            self.values.write(item, 0, &mut value);
+            return Drawn {
+                reads: true,
+                key,
+                value,
+                hash,
+            };
+        }
+    }
+}
