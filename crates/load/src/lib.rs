@@ -1,1 +1,54 @@
 //! The load generator.
+//!
+//! ```text
+//!  command line -> Plan -> [ sweep, search ] -> run -> Report -> table, JSON, histogram, figure
+//!                                                |
+//!      thread 0..n   Feed (closed loop, open loop, filling) --requests--> Connection
+//!                    Recorder <--answers, checked--                         |
+//!                                                                  format, socket
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`plan`], [`address`], [`profile`] | what is to be done |
+//! | `target` | connections of every protocol behind one trait |
+//! | `feed`, `arrivals` | which request is sent when |
+//! | `worker` | the loop of a thread: receive, send, wait |
+//! | `recorder` | counts and latencies of a thread |
+//! | [`run()`] | threads, the measured part of the run, the server's CPU time |
+//! | [`report`] | what came out |
+//! | [`search`], [`sweep`] | several runs |
+//! | [`self_test`] | what the generator itself can do |
+//! | [`load`] | the command |
+//!
+//! A program uses it by way of [`Plan`], [`run()`] and [`Report`].
+
+pub mod address;
+mod arrivals;
+mod clock;
+mod command;
+mod feed;
+mod figure;
+mod machine;
+mod options;
+pub mod plan;
+pub mod profile;
+mod progress;
+mod recorder;
+pub mod report;
+mod run;
+pub mod search;
+pub mod self_test;
+pub mod sweep;
+mod table;
+mod target;
+mod wait;
+mod words;
+mod worker;
+
+pub use address::Address;
+pub use command::{EXIT_LOAD_FAILED, EXIT_LOAD_USAGE, load};
+pub use options::LoadOptions;
+pub use plan::Plan;
+pub use report::Report;
+pub use run::{fill, run};

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use micanite_load::{EXIT_LOAD_USAGE, LoadOptions, load};
 use micanite_server::configuration::Options;
 use micanite_server::control::{ControlOptions, EXIT_CONTROL_USAGE, control};
 
@@ -14,6 +15,10 @@ environment, then the file.";
 const CONTROL: &str = "\
 The server listens on a Unix socket that its own user alone can reach; it prints the path at start.
 Exit status: 0 done, 1 refused (the reason is on standard error), 2 usage.";
+
+const LOAD: &str = "\
+Exit status: 0 done, 1 wrong values, no reply at all or nothing found within the bound, 2 usage.
+docs/load.md explains the figures.";
 
 /// A memcached-compatible in-memory cache and store.
 #[derive(Debug, Parser)]
@@ -31,6 +36,9 @@ enum Command {
     /// Ask a running server for something, or change how it works.
     #[command(version, after_help = CONTROL)]
     Ctl(ControlOptions),
+    /// Load servers and measure them: throughput, loss, latency; every value is checked.
+    #[command(version, after_help = LOAD)]
+    Load(Box<LoadOptions>),
 }
 
 fn main() -> ExitCode {
@@ -41,12 +49,16 @@ fn main() -> ExitCode {
         Ok(CommandLine {
             command: Command::Ctl(options),
         }) => control(options),
+        Ok(CommandLine {
+            command: Command::Load(options),
+        }) => load(&options),
         Err(error) => {
             // Help and version come this way too. Where it cannot be printed, the status tells.
             let _ = error.print();
             ExitCode::from(match std::env::args().nth(1) {
                 _ if !error.use_stderr() => 0,
                 Some(word) if word == "ctl" => EXIT_CONTROL_USAGE,
+                Some(word) if word == "load" => EXIT_LOAD_USAGE,
                 _ => micanite_server::EXIT_USAGE,
             })
         }

@@ -1,0 +1,174 @@
+//! Where the load goes: `SCHEME://ADDRESS`.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The protocols that can be spoken; all addresses of a run have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// memcached's text protocol over a stream.
+    Memcached,
+    /// memcached's text protocol in datagrams.
+    MemcachedUdp,
+    /// Redis's RESP2 over a stream.
+    Redis,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// `host:port`.
+    Host(String),
+    /// Path of a Unix socket.
+    Path(PathBuf),
+}
+
+/// One server's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    protocol: Protocol,
+    place: Place,
+    text: String,
+}
+
+/// A resolved address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Inet(SocketAddr),
+    Unix(PathBuf),
+}
+
+const SCHEMES: [(&str, Protocol, u16); 3] = [
+    ("memcached", Protocol::Memcached, 11211),
+    ("memcached+udp", Protocol::MemcachedUdp, 11211),
+    ("redis", Protocol::Redis, 6379),
+];
+
+impl Address {
+    /// The protocol to be spoken.
+    pub const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Looks the host up.
+    pub(crate) fn resolve(&self) -> Result<Endpoint, String> {
+        match &self.place {
+            Place::Path(path) => Ok(Endpoint::Unix(path.clone())),
+            Place::Host(host) => host
+                .to_socket_addrs()
+                .map_err(|error| format!("{self}: cannot resolve '{host}': {error}"))?
+                .next()
+                .map(Endpoint::Inet)
+                .ok_or_else(|| format!("{self}: '{host}' has no address")),
+        }
+    }
+
+    /// How to start something that listens there.
+    pub(crate) fn how_to_start(&self) -> String {
+        match (&self.place, self.protocol) {
+            (Place::Path(path), _) => {
+                format!("start a server there: micanite serve -s {}", path.display())
+            }
+            (Place::Host(host), Protocol::Memcached) => {
+                let port = host.rsplit(':').next().unwrap_or_default();
+                format!("start a server there: micanite serve -p {port}")
+            }
+            (Place::Host(host), Protocol::MemcachedUdp) => {
+                let port = host.rsplit(':').next().unwrap_or_default();
+                format!("start a server that listens on UDP: memcached -U {port}")
+            }
+            (Place::Host(_), Protocol::Redis) => "start a Redis server there".to_owned(),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let what = || {
+            format!(
+                "'{text}' is no target: memcached://HOST:PORT, memcached+udp://HOST:PORT, \
+                 unix:///PATH or redis://HOST:PORT"
+            )
+        };
+        let (scheme, rest) = text.split_once("://").ok_or_else(what)?;
+        if scheme == "unix" {
+            if !rest.starts_with('/') {
+                return Err(format!(
+                    "'{text}' should be unix:///PATH, with three slashes"
+                ));
+            }
+            return Ok(Self {
+                protocol: Protocol::Memcached,
+                place: Place::Path(rest.into()),
+                text: text.to_owned(),
+            });
+        }
+        let (_, protocol, port) = SCHEMES
+            .into_iter()
+            .find(|(name, ..)| *name == scheme)
+            .ok_or_else(what)?;
+        Ok(Self {
+            protocol,
+            place: Place::Host(with_port(rest.trim_end_matches('/'), port).ok_or_else(what)?),
+            text: text.to_owned(),
+        })
+    }
+}
+
+/// `host`, `host:port`, `[::1]`, `[::1]:port`, completed by the port.
+fn with_port(host: &str, port: u16) -> Option<String> {
+    let name = host.rsplit_once(']').map_or(host, |(_, after)| after);
+    match name.rsplit_once(':') {
+        Some((_, digits)) => digits.parse::<u16>().ok().map(|_| host.to_owned()),
+        None => Some(format!("{host}:{port}")),
+    }
+    .filter(|_| !host.is_empty() && !host.starts_with(':') && !host.contains('/'))
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(text: &str) -> String {
+        match text.parse::<Address>().unwrap().place {
+            Place::Host(host) => host,
+            Place::Path(path) => path.display().to_string(),
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        assert_eq!(host("memcached://127.0.0.1:99"), "127.0.0.1:99");
+        assert_eq!(host("memcached+udp://localhost"), "localhost:11211");
+        assert_eq!(host("redis://[::1]"), "[::1]:6379");
+        assert_eq!(host("redis://[::1]:7/"), "[::1]:7");
+        assert_eq!(host("unix:///tmp/socket"), "/tmp/socket");
+        let address: Address = "memcached://[::1]:5".parse().unwrap();
+        assert_eq!(
+            address.resolve(),
+            Ok(Endpoint::Inet("[::1]:5".parse().unwrap()))
+        );
+        for text in [
+            "",
+            "127.0.0.1:1",
+            "http://x:1",
+            "unix://relative",
+            "memcached://",
+            "memcached://:1",
+            "memcached://x:port",
+            "memcached://x:70000",
+        ] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+}

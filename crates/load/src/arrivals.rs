@@ -1,0 +1,158 @@
+//! When requests are due in the open loop.
+
+use micanite_workload::Random;
+
+use crate::profile::RateProfile;
+
+/// Within this time the rate of a profile is taken as constant.
+const SLICE_NS: f64 = 1e6;
+
+/// The schedule of one thread. It depends on the seed alone, never on how the server does.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrivals {
+    random: Random,
+    /// Between two requests where the factor is 1.
+    gap_ns: f64,
+    even: bool,
+    profile: Option<RateProfile>,
+    run_s: f64,
+    next_ns: f64,
+}
+
+/// What the schedules of all threads have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Rate {
+    /// Requests (not operations) per second of all threads.
+    pub requests_per_s: f64,
+    pub even: bool,
+    pub profile: Option<RateProfile>,
+    /// Length of the run: warm-up and measured part.
+    pub run_s: f64,
+}
+
+impl Arrivals {
+    /// The share of thread `thread` of `threads`.
+    pub fn new(rate: &Rate, seed: u64, (thread, threads): (usize, usize)) -> Self {
+        let mut arrivals = Self {
+            random: Random::of_stream(seed ^ 0x00a2_1e55, thread as u64),
+            gap_ns: 1e9 * threads as f64 / rate.requests_per_s,
+            even: rate.even,
+            profile: rate.profile.clone(),
+            run_s: rate.run_s,
+            next_ns: 0.0,
+        };
+        let phase = if rate.even {
+            thread as f64 / threads as f64
+        } else {
+            arrivals.random.exponential(1.0)
+        };
+        arrivals.pass(phase);
+        arrivals
+    }
+
+    /// When the next request is due.
+    #[inline]
+    pub fn next_ns(&self) -> u64 {
+        self.next_ns as u64
+    }
+
+    /// Goes on to the one after it.
+    #[inline]
+    pub fn advance(&mut self) {
+        let gaps = if self.even {
+            1.0
+        } else {
+            self.random.exponential(1.0)
+        };
+        if self.profile.is_none() {
+            self.next_ns += gaps * self.gap_ns;
+        } else {
+            self.pass(gaps);
+        }
+    }
+
+    /// Lets time pass until `gaps` requests would have come on average.
+    fn pass(&mut self, mut gaps: f64) {
+        let Some(profile) = &self.profile else {
+            self.next_ns += gaps * self.gap_ns;
+            return;
+        };
+        let end_ns = self.run_s * 1e9;
+        while self.next_ns < end_ns {
+            let factor = profile.factor(self.next_ns / 1e9, self.run_s);
+            let slice_ns = SLICE_NS - self.next_ns % SLICE_NS;
+            let gaps_in_slice = slice_ns * factor / self.gap_ns;
+            if gaps <= gaps_in_slice {
+                self.next_ns += gaps * self.gap_ns / factor;
+                return;
+            }
+            gaps -= gaps_in_slice;
+            self.next_ns += slice_ns;
+        }
+        // Nothing more is due.
+        self.next_ns = f64::INFINITY;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(rate: &Rate, thread: usize, threads: usize) -> Vec<u64> {
+        let mut arrivals = Arrivals::new(rate, 7, (thread, threads));
+        let end_ns = (rate.run_s * 1e9) as u64;
+        std::iter::from_fn(|| {
+            let next_ns = arrivals.next_ns();
+            arrivals.advance();
+            (next_ns < end_ns).then_some(next_ns)
+        })
+        .collect()
+    }
+
+    fn rate(even: bool, profile: Option<&str>) -> Rate {
+        Rate {
+            requests_per_s: 10_000.0,
+            even,
+            profile: profile.map(|text| text.parse().unwrap()),
+            run_s: 10.0,
+        }
+    }
+
+    #[test]
+    fn even_requests_of_two_threads_alternate() {
+        let all = [due(&rate(true, None), 0, 2), due(&rate(true, None), 1, 2)];
+        assert_eq!(all[0].len() + all[1].len(), 100_000);
+        assert_eq!(&all[0][..3], [0, 200_000, 400_000]);
+        assert_eq!(&all[1][..3], [100_000, 300_000, 500_000]);
+    }
+
+    #[test]
+    fn random_requests_have_their_rate_and_spread() {
+        let due = due(&rate(false, None), 0, 1);
+        assert!(
+            (due.len() as f64 - 1e5).abs() < 5.0 * 1e5f64.sqrt(),
+            "{}",
+            due.len()
+        );
+        // A share of 1/e of exponential gaps is longer than the mean.
+        let long = due
+            .windows(2)
+            .filter(|pair| pair[1] - pair[0] > 100_000)
+            .count();
+        assert!((long as f64 / 1e5 - 0.3679).abs() < 0.01, "{long}");
+    }
+
+    #[test]
+    fn a_profile_changes_the_rate() {
+        for even in [true, false] {
+            let due = due(&rate(even, Some("steps:1@2s,0@3s,3@5s")), 0, 1);
+            let count = |from: u64, to: u64| {
+                let range = from * 1_000_000_000..to * 1_000_000_000;
+                due.iter().filter(|due| range.contains(due)).count() as f64
+            };
+            assert!((count(0, 2) - 20_000.0).abs() < 800.0);
+            assert!(count(2, 5) <= 1.0);
+            assert!((count(5, 10) - 150_000.0).abs() < 2000.0);
+        }
+    }
+}

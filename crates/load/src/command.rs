@@ -1,0 +1,221 @@
+//! `micanite load`: options in, reports out.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::options::LoadOptions;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::report::{Latency, Report};
+use crate::run::{fill, run_watched};
+use crate::search::search;
+use crate::self_test::self_test;
+use crate::sweep::sweep;
+use crate::table::grouped;
+use crate::{figure, table};
+
+/// Wrong values, no reply at all, no server, or nothing found within the bound.
+pub const EXIT_LOAD_FAILED: u8 = 1;
+/// The options do not make sense.
+pub const EXIT_LOAD_USAGE: u8 = 2;
+
+/// What a command ends with that could not do its work.
+struct Failure {
+    status: u8,
+    reason: String,
+}
+
+/// Runs the command.
+pub fn load(options: &LoadOptions) -> ExitCode {
+    match execute(options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(EXIT_LOAD_FAILED),
+        Err(Failure { status, reason }) => {
+            eprintln!("micanite load: {reason}");
+            ExitCode::from(status)
+        }
+    }
+}
+
+fn usage(reason: String) -> Failure {
+    Failure {
+        status: EXIT_LOAD_USAGE,
+        reason,
+    }
+}
+
+fn failed(reason: String) -> Failure {
+    Failure {
+        status: EXIT_LOAD_FAILED,
+        reason,
+    }
+}
+
+/// Returns whether everything was as it should be.
+fn execute(options: &LoadOptions) -> Result<bool, Failure> {
+    if options.self_test {
+        return execute_self_test(options);
+    }
+    let mut plan = options.plan();
+    plan.check().map_err(usage)?;
+    if options.svg.is_some() && options.sweep.is_none() && options.search.is_none() {
+        return Err(usage(
+            "--svg draws several runs: add --sweep or --search".to_owned(),
+        ));
+    }
+    if plan.fill {
+        let filled = fill(&plan).map_err(failed)?;
+        if !options.quiet {
+            eprintln!(
+                "stored {} items in {:.1} s",
+                grouped(filled.items as f64),
+                filled.seconds
+            );
+        }
+    }
+    let one = |plan: &Plan| run_shown(plan, options);
+    if let Some(rates) = &options.sweep {
+        let runs = sweep(&plan, rates, one).map_err(failed)?;
+        return finish_several(options, &runs, highest(&runs), "Latency against throughput");
+    }
+    if let Some(bound) = options.search {
+        plan.rate_ops = options.rate;
+        let found = search(&plan, bound, one).map_err(failed)?;
+        let title = format!("Search for the highest rate with {bound}");
+        let sound = finish_several(options, &found.runs, found.best.as_ref(), &title)?;
+        if found.best.is_none() {
+            eprintln!("micanite load: no rate was found with {bound}");
+        }
+        return Ok(sound && found.best.is_some());
+    }
+    let report = one(&plan).map_err(failed)?;
+    write_files(options, &report, &[])?;
+    if !json_on_stdout(options) {
+        print!("{}", table::of_run(&report));
+    }
+    Ok(report.is_sound())
+}
+
+/// One run with its progress on standard error.
+fn run_shown(plan: &Plan, options: &LoadOptions) -> Result<Report, String> {
+    let several = options.sweep.is_some() || options.search.is_some();
+    let label = match plan.rate_ops {
+        Some(rate_ops) if several => format!("at {} ops/s: ", grouped(rate_ops)),
+        _ => String::new(),
+    };
+    let mut progress = Progress::new(&label);
+    run_watched(plan, |second| {
+        if !options.quiet {
+            progress.show(second);
+        }
+    })
+}
+
+fn execute_self_test(options: &LoadOptions) -> Result<bool, Failure> {
+    let tested = self_test(&options.plan()).map_err(failed)?;
+    if let Some(path) = &options.json {
+        write_json(path, &tested)?;
+    }
+    if !json_on_stdout(options) {
+        println!(
+            "operations per second that one core of this generator can do here, in requests like these:"
+        );
+        for ability in &tested {
+            println!(
+                "{:>14}  {}",
+                grouped(ability.ops_per_core_second),
+                ability.what
+            );
+        }
+    }
+    Ok(true)
+}
+
+/// The run with the highest throughput.
+fn highest(runs: &[Report]) -> Option<&Report> {
+    runs.iter()
+        .max_by(|a, b| a.throughput_ops.total_cmp(&b.throughput_ops))
+}
+
+fn finish_several(
+    options: &LoadOptions,
+    runs: &[Report],
+    chosen: Option<&Report>,
+    title: &str,
+) -> Result<bool, Failure> {
+    if let Some(path) = &options.svg {
+        write(path, &figure::draw(title, runs))?;
+    }
+    if let Some(report) = chosen.or_else(|| highest(runs)) {
+        write_files(options, report, runs)?;
+    }
+    if !json_on_stdout(options) {
+        print!("{}", table::of_runs(runs));
+        if let Some(report) = chosen {
+            print!("\n{}", table::of_run(report));
+        }
+    }
+    Ok(runs.iter().all(Report::is_sound))
+}
+
+/// A report, and the runs that it was chosen from.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    runs: Vec<Point>,
+}
+
+/// A run among several.
+#[derive(Serialize)]
+struct Point {
+    offered_ops: Option<f64>,
+    throughput_ops: f64,
+    loss_ratio: f64,
+    wrong_values: u64,
+    latency_us: Latency,
+    ops_per_server_core_second: Option<f64>,
+    generator_busy_ratio: f64,
+}
+
+fn write_files(options: &LoadOptions, report: &Report, runs: &[Report]) -> Result<(), Failure> {
+    if let Some(path) = &options.histogram {
+        write(path, &table::percentiles(&report.latency_ns))?;
+    }
+    let Some(path) = &options.json else {
+        return Ok(());
+    };
+    let point = |report: &Report| Point {
+        offered_ops: report.offered_ops,
+        throughput_ops: report.throughput_ops,
+        loss_ratio: report.loss_ratio,
+        wrong_values: report.wrong_values,
+        latency_us: report.latency_us,
+        ops_per_server_core_second: report.ops_per_server_core_second,
+        generator_busy_ratio: report.generator.busy_ratio,
+    };
+    let runs = runs.iter().map(point).collect();
+    write_json(path, &Document { report, runs })
+}
+
+fn json_on_stdout(options: &LoadOptions) -> bool {
+    options.json.as_deref() == Some(Path::new("-"))
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| failed(error.to_string()))?;
+    write(path, &(text + "\n"))
+}
+
+/// Writes a file; `-` is standard output.
+fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        print!("{content}");
+        return Ok(());
+    }
+    std::fs::write(path, content)
+        .map_err(|error| failed(format!("cannot write {}: {error}", path.display())))
+}

@@ -1,0 +1,293 @@
+//! Which request is sent when, and on which connection.
+
+use micanite_workload::{Random, Requests};
+
+use crate::arrivals::Arrivals;
+use crate::clock::Clock;
+use crate::recorder::Recorder;
+use crate::target::{Connection, Stamp};
+
+/// Requests that the open loop hands over before it looks for replies again.
+const BURST_MAX: usize = 256;
+/// A request that is handed over later than this after it was due was delayed by the generator itself.
+const LATE_NS: u64 = 1_000_000;
+
+/// Connections of a thread; those that have failed are gone.
+pub(crate) type Connections<C> = Vec<Option<C>>;
+
+/// Decides what is sent.
+pub(crate) enum Feed {
+    Closed(Source),
+    Open(Box<Open>),
+    Fill(Fill),
+}
+
+/// Where requests come from.
+pub(crate) struct Source {
+    pub requests: Requests,
+    /// Items of one reading request.
+    items: Box<[u64]>,
+    /// Requests that are handed over together.
+    batch: usize,
+    /// Nothing is sent from then on.
+    end_ns: u64,
+}
+
+impl Source {
+    pub fn new(requests: Requests, multiget: usize, batch: usize, end_ns: u64) -> Self {
+        Self {
+            requests,
+            items: vec![0; multiget].into(),
+            batch,
+            end_ns,
+        }
+    }
+
+    #[inline]
+    fn hand_over<C: Connection>(&mut self, to: &mut C, stamp: Stamp, recorder: &mut Recorder) {
+        if self.requests.reads() {
+            for item in &mut self.items {
+                *item = self.requests.item_to_read();
+            }
+            to.read(&self.items, stamp);
+        } else {
+            let (item, version) = self.requests.item_to_write();
+            to.write(item, version, stamp);
+        }
+        recorder.sent(stamp.scheduled_ns);
+    }
+
+    /// Keeps as much in flight as one connection may have.
+    pub fn fill_up<C: Connection>(
+        &mut self,
+        connection: &mut C,
+        clock: Clock,
+        recorder: &mut Recorder,
+    ) -> bool {
+        let mut any = false;
+        while connection.room() >= self.batch {
+            let now_ns = clock.now_ns();
+            if now_ns >= self.end_ns {
+                break;
+            }
+            let stamp = Stamp {
+                scheduled_ns: now_ns,
+                now_ns,
+            };
+            for _ in 0..self.batch {
+                self.hand_over(connection, stamp, recorder);
+            }
+            any = true;
+        }
+        any
+    }
+}
+
+/// The open loop: requests are due when the schedule says, whatever the server does.
+pub(crate) struct Open {
+    pub source: Source,
+    pub arrivals: Arrivals,
+    /// Due, and waiting for the rest of their batch or for a connection with room.
+    due_ns: Vec<u64>,
+    /// The connection whose turn it is.
+    next: usize,
+    /// Connections that have something to send.
+    pub dirty: Vec<usize>,
+    /// Requests that were due until then may have waited for room.
+    blocked_ns: u64,
+    pub lateness: Lateness,
+}
+
+/// Requests that left too late although there was room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lateness {
+    pub requests: u64,
+    pub longest_ns: u64,
+}
+
+impl Open {
+    pub fn new(source: Source, arrivals: Arrivals) -> Self {
+        Self {
+            due_ns: Vec::with_capacity(source.batch),
+            source,
+            arrivals,
+            next: 0,
+            dirty: Vec::new(),
+            blocked_ns: 0,
+            lateness: Lateness::default(),
+        }
+    }
+
+    /// Hands over what is due; returns whether there was anything.
+    pub fn hand_over<C: Connection>(
+        &mut self,
+        connections: &mut Connections<C>,
+        now_ns: u64,
+        recorder: &mut Recorder,
+    ) -> bool {
+        let mut any = false;
+        for _ in 0..BURST_MAX.div_ceil(self.source.batch) {
+            self.collect(now_ns);
+            let complete = self.due_ns.len() == self.source.batch
+                || now_ns >= self.source.end_ns && !self.due_ns.is_empty();
+            if !complete {
+                break;
+            }
+            let Some(turn) = self.with_room(connections) else {
+                self.blocked_ns = now_ns;
+                break;
+            };
+            if let Some(connection) = &mut connections[turn] {
+                self.hand_over_due(connection, now_ns, recorder);
+                any = true;
+            }
+            if !self.dirty.contains(&turn) {
+                self.dirty.push(turn);
+            }
+        }
+        any
+    }
+
+    /// Adds to the batch what has come due.
+    fn collect(&mut self, now_ns: u64) {
+        while self.due_ns.len() < self.source.batch {
+            let next_ns = self.arrivals.next_ns();
+            if next_ns > now_ns || next_ns >= self.source.end_ns {
+                break;
+            }
+            self.due_ns.push(next_ns);
+            self.arrivals.advance();
+        }
+    }
+
+    fn hand_over_due<C: Connection>(
+        &mut self,
+        connection: &mut C,
+        now_ns: u64,
+        recorder: &mut Recorder,
+    ) {
+        // The last of a batch completes it: the others wait for it on purpose.
+        if let Some(&last_ns) = self.due_ns.last()
+            && last_ns > self.blocked_ns
+        {
+            let late_ns = now_ns.saturating_sub(last_ns);
+            self.lateness.longest_ns = self.lateness.longest_ns.max(late_ns);
+            if late_ns > LATE_NS {
+                self.lateness.requests += self.due_ns.len() as u64;
+            }
+        }
+        for at in 0..self.due_ns.len() {
+            let stamp = Stamp {
+                scheduled_ns: self.due_ns[at],
+                now_ns,
+            };
+            self.source.hand_over(connection, stamp, recorder);
+        }
+        self.due_ns.clear();
+    }
+
+    /// The next connection in turn that has room for a batch.
+    fn with_room<C: Connection>(&mut self, connections: &Connections<C>) -> Option<usize> {
+        for _ in 0..connections.len() {
+            let turn = self.next;
+            self.next = (self.next + 1) % connections.len();
+            let room = connections[turn].as_ref().map_or(0, Connection::room);
+            if room >= self.due_ns.len() {
+                return Some(turn);
+            }
+        }
+        None
+    }
+
+    /// When the next request is due; nothing if none is.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        let next_ns = self.arrivals.next_ns();
+        (next_ns < self.source.end_ns).then_some(next_ns)
+    }
+
+    /// Whether everything that was due has been handed over.
+    pub fn is_done(&self, now_ns: u64) -> bool {
+        now_ns >= self.source.end_ns && self.due_ns.is_empty() && self.next_due_ns().is_none()
+    }
+
+    /// Counts what has been due and was never sent.
+    pub fn give_up(&mut self, now_ns: u64, recorder: &mut Recorder) {
+        for due_ns in self.due_ns.drain(..) {
+            recorder.unsent(due_ns, now_ns);
+        }
+        while let Some(due_ns) = self.next_due_ns() {
+            recorder.unsent(due_ns, now_ns);
+            self.arrivals.advance();
+        }
+    }
+}
+
+/// Writes every item once; all connections lead to the same target.
+pub(crate) struct Fill {
+    /// The items that each connection has still to write.
+    shares: Vec<Share>,
+    /// Versions of the values.
+    random: Random,
+}
+
+/// Every `step`-th item from `next` on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub next: u64,
+    pub step: u64,
+    pub items: u64,
+}
+
+impl Fill {
+    pub fn new(shares: Vec<Share>, seed: u64) -> Self {
+        Self {
+            shares,
+            random: Random::new(seed),
+        }
+    }
+
+    /// Keeps as much in flight as connection `turn` may have.
+    pub fn fill_up<C: Connection>(
+        &mut self,
+        connection: &mut C,
+        turn: usize,
+        clock: Clock,
+        recorder: &mut Recorder,
+    ) -> bool {
+        let now_ns = clock.now_ns();
+        let stamp = Stamp {
+            scheduled_ns: now_ns,
+            now_ns,
+        };
+        let mut any = false;
+        while connection.room() > 0 {
+            let Some(item) = self.next_item(turn, recorder) else {
+                break;
+            };
+            connection.write(item, self.random.word() as u32, stamp);
+            recorder.sent(now_ns);
+            any = true;
+        }
+        any
+    }
+
+    /// Lost ones first.
+    fn next_item(&mut self, turn: usize, recorder: &mut Recorder) -> Option<u64> {
+        if let Some(item) = recorder.resend.as_mut().and_then(Vec::pop) {
+            return Some(item);
+        }
+        let share = &mut self.shares[turn];
+        if share.next >= share.items {
+            return None;
+        }
+        let item = share.next;
+        share.next += share.step;
+        Some(item)
+    }
+
+    /// Whether every item has been handed over.
+    pub fn is_done(&self, recorder: &Recorder) -> bool {
+        recorder.resend.as_ref().is_none_or(Vec::is_empty)
+            && self.shares.iter().all(|share| share.next >= share.items)
+    }
+}

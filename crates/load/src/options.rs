@@ -1,0 +1,183 @@
+//! The command line of `micanite load`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use micanite_workload::{DataSet, Popularity};
+
+use crate::address::Address;
+use crate::plan::Plan;
+use crate::profile::RateProfile;
+use crate::search::Bound;
+use crate::sweep::Rates;
+use crate::words;
+
+/// Options of `micanite load`.
+#[derive(Args, Clone, Debug)]
+pub struct LoadOptions {
+    /// Servers: memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT;
+    /// connections go to them in turn
+    #[arg(value_name = "URL", required_unless_present = "self_test")]
+    pub targets: Vec<Address>,
+
+    /// Open loop: offer so many operations per second, whatever the server does; latency counts
+    /// from the time a request was due. Without it: closed loop, as fast as replies come
+    #[arg(long, value_name = "OPS", value_parser = words::rate, help_heading = "Load")]
+    pub rate: Option<f64>,
+    /// Change the rate over time: steps:1@10s,2@10s or spike:3@5s+2s (factor@start+length) or a
+    /// file with a time and a factor per line, stretched to the run
+    #[arg(long, value_name = "PROFILE", help_heading = "Load")]
+    pub rate_profile: Option<RateProfile>,
+    /// How requests of the open loop are spaced
+    #[arg(long, value_enum, default_value_t = Spacing::Poisson, help_heading = "Load")]
+    pub arrivals: Spacing,
+    /// Connections, or UDP sockets, in total [default: one per thread and target]
+    #[arg(short, long, value_name = "N", help_heading = "Load")]
+    pub connections: Option<usize>,
+    /// Requests in flight per connection, at most [default: the batch; open loop: 1024]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub pipeline: Option<usize>,
+    /// Requests that are sent together; in an open loop the first ones wait for the last
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
+    pub batch: usize,
+    /// Keys per GET
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
+    pub multiget: usize,
+    /// Threads that send and receive
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "Load"
+    )]
+    pub threads: usize,
+    /// CPUs that the threads are pinned to, in turn: 1 or 0,2 or 4-7
+    #[arg(long, value_name = "LIST", value_parser = words::cpus, help_heading = "Load")]
+    pub cpu: Option<std::vec::Vec<usize>>,
+
+    /// Load before the measured part
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = words::duration, help_heading = "Time")]
+    pub warmup: Duration,
+    /// Length of the measured part [default: 10s, or that of the steps of --rate-profile]
+    #[arg(short, long, value_name = "TIME", value_parser = words::duration, help_heading = "Time")]
+    pub duration: Option<Duration>,
+    /// After this the reply to a datagram counts as lost
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = words::duration, help_heading = "Time")]
+    pub timeout: Duration,
+
+    /// Lengths of keys and values: tiny (8/8), small (16/64), large (128/1024), xlarge (250/1152),
+    /// or KEY/VALUE in bytes
+    #[arg(
+        long,
+        value_name = "SET",
+        default_value = "tiny",
+        help_heading = "Data"
+    )]
+    pub dataset: DataSet,
+    /// How many items there are
+    #[arg(long, value_name = "N", default_value = "1m", value_parser = words::count, help_heading = "Data")]
+    pub items: u64,
+    /// Which items are asked for: uniform, zipf:0.99 (exact), zipf-gray:0.99 (fast and biased, as in
+    /// YCSB), latest, hot:KEYS/REQUESTS (fractions)
+    #[arg(
+        long,
+        value_name = "LAW",
+        default_value = "uniform",
+        help_heading = "Data"
+    )]
+    pub popularity: Popularity,
+    /// Percentage of the operations that read; the others write
+    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = words::percent, help_heading = "Data")]
+    pub get: f64,
+    /// What is written expires after so many seconds; 0: never
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0,
+        help_heading = "Data"
+    )]
+    pub expiry: u32,
+    /// Store every item before the run
+    #[arg(long, help_heading = "Data")]
+    pub fill: bool,
+    /// The same seed gives the same requests
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Data")]
+    pub seed: u64,
+
+    /// Find the highest rate within a bound: of loss (1%) or of the 99th percentile (500us, with at
+    /// most 1 % loss); begins at --rate
+    #[arg(long, value_name = "BOUND", conflicts_with_all = ["sweep", "rate_profile"], help_heading = "Several runs")]
+    pub search: Option<Bound>,
+    /// Measure at several rates: 10k,20k,50k or 10k..100k/10
+    #[arg(long, value_name = "RATES", conflicts_with_all = ["rate", "rate_profile"], help_heading = "Several runs")]
+    pub sweep: Option<Rates>,
+    /// Measure what this generator can do itself on this machine
+    #[arg(long, conflicts_with_all = ["search", "sweep", "rate"], help_heading = "Several runs")]
+    pub self_test: bool,
+
+    /// Process of the server, for its CPU time
+    #[arg(long, value_name = "PID", help_heading = "Output")]
+    pub server_pid: Option<u32>,
+    /// Write the report as JSON; - is standard output, without the table
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Write the percentiles of the latencies (HdrHistogram's text format, microseconds)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub histogram: Option<PathBuf>,
+    /// Draw latency against throughput (with --sweep or --search)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub svg: Option<PathBuf>,
+    /// No lines while it runs
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+}
+
+/// How requests of the open loop follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Spacing {
+    /// At random, independently of each other, as from many users
+    Poisson,
+    /// At equal distances
+    Even,
+}
+
+impl LoadOptions {
+    /// The run that these options describe.
+    pub(crate) fn plan(&self) -> Plan {
+        let open = self.rate.is_some() || self.search.is_some() || self.sweep.is_some();
+        let least = self.threads.max(1) * self.targets.len().max(1);
+        let stepped = self.rate_profile.as_ref().and_then(RateProfile::length_s);
+        let duration = match (self.duration, stepped) {
+            (Some(duration), _) => duration,
+            (None, Some(length_s)) => Duration::from_secs_f64(length_s).saturating_sub(self.warmup),
+            (None, None) => Duration::from_secs(10),
+        };
+        Plan {
+            targets: self.targets.clone(),
+            rate_ops: self.rate,
+            rate_profile: self.rate_profile.clone(),
+            even_arrivals: self.arrivals == Spacing::Even,
+            connections: self.connections.unwrap_or(least),
+            pipeline: self
+                .pipeline
+                .unwrap_or_else(|| Plan::default_pipeline(open, self.batch)),
+            batch: self.batch,
+            multiget: self.multiget,
+            threads: self.threads,
+            cpus: self.cpu.clone().unwrap_or_default(),
+            warmup: self.warmup,
+            duration,
+            timeout: self.timeout,
+            dataset: self.dataset,
+            items: self.items,
+            popularity: self.popularity,
+            get_percent: self.get,
+            expiry_s: self.expiry,
+            fill: self.fill,
+            seed: self.seed,
+            server_pid: self.server_pid,
+        }
+    }
+}

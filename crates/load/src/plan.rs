@@ -1,0 +1,284 @@
+//! One run, completely described.
+
+use std::time::Duration;
+
+use micanite_workload::{DataSet, ITEMS_MAX, Keys, Mix, Popularity};
+use serde::Serialize;
+
+use crate::address::{Address, Protocol};
+use crate::profile::RateProfile;
+
+/// What a run does. [`Plan::new`] gives something sensible for every field.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// The servers; connections go to them in turn.
+    #[serde(serialize_with = "as_text_list")]
+    pub targets: Vec<Address>,
+    /// Operations per second that are offered (open loop); without it every connection sends as
+    /// soon as it may (closed loop).
+    pub rate_ops: Option<f64>,
+    /// How the rate changes.
+    #[serde(serialize_with = "as_text_option")]
+    pub rate_profile: Option<RateProfile>,
+    /// Whether requests of the open loop come at equal distances, not at random (Poisson).
+    pub even_arrivals: bool,
+    /// Connections (or UDP sockets) in total.
+    pub connections: usize,
+    /// Requests in flight per connection, at most.
+    pub pipeline: usize,
+    /// Requests that are handed to a connection together.
+    pub batch: usize,
+    /// Keys per reading request.
+    pub multiget: usize,
+    /// Threads that send and receive.
+    pub threads: usize,
+    /// CPUs that the threads are pinned to, in turn.
+    pub cpus: Vec<usize>,
+    /// Load before the measured part.
+    pub warmup: Duration,
+    /// Length of the measured part.
+    pub duration: Duration,
+    /// After this a datagram's reply counts as lost; at the end of a run replies are waited for as long.
+    pub timeout: Duration,
+    /// Lengths of keys and values.
+    #[serde(serialize_with = "as_text")]
+    pub dataset: DataSet,
+    /// Items that are asked for.
+    pub items: u64,
+    /// How often each of them.
+    #[serde(serialize_with = "as_text")]
+    pub popularity: Popularity,
+    /// Percentage of the operations that read.
+    pub get_percent: f64,
+    /// Seconds after which what is written expires; 0 is never.
+    pub expiry_s: u32,
+    /// Whether all items are written before the run.
+    pub fill: bool,
+    /// Of everything random.
+    pub seed: u64,
+    /// Process of the server, for its CPU time.
+    pub server_pid: Option<u32>,
+}
+
+/// Requests in flight per connection that an open loop allows if nothing else is said.
+const OPEN_PIPELINE: usize = 1024;
+/// memcached takes a larger number for a time of the clock.
+const EXPIRY_S_MAX: u32 = 30 * 24 * 3600;
+/// While filling, at least so many are in flight.
+pub(crate) const FILL_PIPELINE: usize = 32;
+
+impl Plan {
+    /// A closed loop of one connection with one request in flight: ten seconds, a million tiny items, uniform,
+    /// 95 % GET.
+    pub fn new(targets: Vec<Address>) -> Self {
+        Self {
+            targets,
+            rate_ops: None,
+            rate_profile: None,
+            even_arrivals: false,
+            connections: 1,
+            pipeline: 1,
+            batch: 1,
+            multiget: 1,
+            threads: 1,
+            cpus: Vec::new(),
+            warmup: Duration::from_secs(1),
+            duration: Duration::from_secs(10),
+            timeout: Duration::from_secs(1),
+            dataset: DataSet {
+                key_bytes: 8,
+                value_bytes: 8,
+            },
+            items: 1_000_000,
+            popularity: Popularity::Uniform,
+            get_percent: 95.0,
+            expiry_s: 0,
+            fill: false,
+            seed: 1,
+            server_pid: None,
+        }
+    }
+
+    /// The number of requests in flight per connection if the person did not say.
+    pub fn default_pipeline(open_loop: bool, batch: usize) -> usize {
+        if open_loop {
+            OPEN_PIPELINE.max(batch)
+        } else {
+            batch
+        }
+    }
+
+    /// Reads and writes.
+    pub fn mix(&self) -> Mix {
+        Mix {
+            gets: self.get_percent / 100.0,
+            gets_per_request: self.multiget,
+        }
+    }
+
+    /// The protocol of all targets.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.targets[0].protocol()
+    }
+
+    /// Looks for what cannot be done.
+    ///
+    /// # Errors
+    /// A sentence that says what to change.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_targets()?;
+        self.check_numbers()?;
+        self.check_items()?;
+        self.check_datagrams()
+    }
+
+    fn check_targets(&self) -> Result<(), String> {
+        let Some(first) = self.targets.first() else {
+            return Err("name a target, say memcached://127.0.0.1:11211".to_owned());
+        };
+        if let Some(other) = self
+            .targets
+            .iter()
+            .find(|target| target.protocol() != first.protocol())
+        {
+            return Err(format!(
+                "{first} and {other} speak different protocols: load them one after the other"
+            ));
+        }
+        if self.connections < self.targets.len() {
+            let targets = self.targets.len();
+            return Err(format!(
+                "{targets} targets need at least --connections {targets}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self) -> Result<(), String> {
+        let bounds = [
+            ("--connections", self.connections, 65_536),
+            ("--pipeline", self.pipeline, 4096),
+            ("--batch", self.batch, 4096),
+            ("--multiget", self.multiget, 1024),
+            ("--threads", self.threads, 256),
+        ];
+        for (option, number, most) in bounds {
+            if !(1..=most).contains(&number) {
+                return Err(format!("{option} is 1 to {most}, not {number}"));
+            }
+        }
+        if self.threads > self.connections {
+            return Err(format!(
+                "{} threads have only {} connections: raise --connections",
+                self.threads, self.connections
+            ));
+        }
+        if self.batch > self.pipeline {
+            return Err(format!(
+                "--batch {} does not fit --pipeline {}: raise the pipeline",
+                self.batch, self.pipeline
+            ));
+        }
+        if self.expiry_s > EXPIRY_S_MAX {
+            return Err(format!(
+                "--expiry is at most {EXPIRY_S_MAX} seconds (30 days): memcached takes more for a date"
+            ));
+        }
+        if self.duration.is_zero() {
+            return Err("--duration is more than nothing".to_owned());
+        }
+        if self.rate_profile.is_some() && self.rate_ops.is_none() {
+            return Err("--rate-profile changes a rate: give --rate too".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_items(&self) -> Result<(), String> {
+        if !(1..=ITEMS_MAX).contains(&self.items) {
+            return Err(format!("--items is 1 to {ITEMS_MAX}"));
+        }
+        let keys = Keys::new(self.dataset.key_bytes).items_max();
+        if self.items > keys {
+            return Err(format!(
+                "keys of {} bytes tell {keys} items apart, not {}: longer keys or fewer items",
+                self.dataset.key_bytes, self.items
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_datagrams(&self) -> Result<(), String> {
+        const DATAGRAM_BYTES_MAX: usize = 65_507;
+        if self.protocol() != Protocol::MemcachedUdp {
+            return Ok(());
+        }
+        if self.batch > 1 {
+            return Err(
+                "memcached takes one request per datagram: use --multiget instead of --batch"
+                    .to_owned(),
+            );
+        }
+        let keys = self.multiget * (self.dataset.key_bytes + 1) + 16;
+        let set = self.dataset.key_bytes + self.dataset.value_bytes + 64;
+        let longest = keys.max(if self.get_percent < 100.0 || self.fill {
+            set
+        } else {
+            0
+        });
+        if longest > DATAGRAM_BYTES_MAX {
+            return Err(format!(
+                "a request of {longest} bytes does not fit a datagram: use memcached:// for it"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn as_text<T: ToString, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&value.to_string())
+}
+
+fn as_text_option<T: ToString, S: serde::Serializer>(
+    value: &Option<T>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => to.serialize_some(&value.to_string()),
+        None => to.serialize_none(),
+    }
+}
+
+fn as_text_list<T: ToString, S: serde::Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(values.iter().map(ToString::to_string))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(targets: &[&str]) -> Plan {
+        Plan::new(targets.iter().map(|text| text.parse().unwrap()).collect())
+    }
+
+    fn refused(change: impl FnOnce(&mut Plan)) -> String {
+        let mut plan = plan(&["memcached+udp://x"]);
+        plan.check().unwrap();
+        change(&mut plan);
+        plan.check().unwrap_err()
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_a_hint() {
+        assert!(plan(&[]).check().is_err());
+        assert!(plan(&["redis://x", "memcached://x"]).check().is_err());
+        assert!(refused(|plan| plan.connections = 0).contains("--connections"));
+        assert!(refused(|plan| plan.threads = 2).contains("raise --connections"));
+        assert!(refused(|plan| plan.batch = 2).contains("pipeline"));
+        assert!(refused(|plan| plan.items = 0).contains("--items"));
+        assert!(refused(|plan| plan.dataset.key_bytes = 1).contains("64 items"));
+        assert!(refused(|plan| plan.dataset.value_bytes = 70_000).contains("memcached://"));
+        assert!(refused(|plan| plan.rate_profile = "spike:3@1+1".parse().ok()).contains("--rate"));
+        let both = |plan: &mut Plan| (plan.batch, plan.pipeline) = (2, 2);
+        assert!(refused(both).contains("--multiget"));
+    }
+}

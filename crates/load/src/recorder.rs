@@ -1,0 +1,293 @@
+//! What one thread counts and times.
+
+use std::ops::{AddAssign, Range};
+
+use hdrhistogram::Histogram;
+
+/// Longer latencies are recorded as this.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Counts of requests, except where operations (keys) are named. They belong to the requests that were due in the
+/// measured part of the run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub sent: u64,
+    pub answered: u64,
+    /// Sent, and not answered in time.
+    pub lost: u64,
+    /// Due, and never sent: all connections had as much in flight as they may.
+    pub unsent: u64,
+    /// Answered after they had been counted as lost, or twice.
+    pub late: u64,
+    /// Answered by an error.
+    pub refused: u64,
+    /// Values that do not belong to their key, at any time.
+    pub wrong_values: u64,
+    pub read_operations: u64,
+    pub hits: u64,
+    pub write_operations: u64,
+    /// Operations that were answered during the measured part, whenever they were due.
+    pub operations_in_window: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.lost += other.lost;
+        self.unsent += other.unsent;
+        self.late += other.late;
+        self.refused += other.refused;
+        self.wrong_values += other.wrong_values;
+        self.read_operations += other.read_operations;
+        self.hits += other.hits;
+        self.write_operations += other.write_operations;
+        self.operations_in_window += other.operations_in_window;
+    }
+}
+
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answer {
+    pub reads: bool,
+    pub operations: u32,
+    pub hits: u32,
+    pub wrong_values: u32,
+    pub refused: bool,
+}
+
+/// What happened within a second, measured or not.
+#[derive(Debug)]
+pub(crate) struct Interval {
+    pub operations: u64,
+    pub lost: u64,
+    pub wrong_values: u64,
+    pub latency: Histogram<u32>,
+}
+
+/// Takes every event of a thread.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    window_ns: Range<u64>,
+    pub counts: Counts,
+    pub latency: Histogram<u64>,
+    interval: Interval,
+    /// Equal latencies in a row (requests of one batch) are recorded together.
+    repeated: Repeated,
+    /// Items of lost writes, when they are to be written again.
+    pub resend: Option<Vec<u64>>,
+    /// The first error that a server answered with.
+    pub refusal: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Repeated {
+    latency_ns: u64,
+    /// How many are not recorded yet, and how many of these belong to the measured part.
+    count: u64,
+    measured: u64,
+}
+
+impl Recorder {
+    /// Measures what is due within `window_ns`.
+    pub fn new(window_ns: Range<u64>) -> Self {
+        Self {
+            window_ns,
+            counts: Counts::default(),
+            latency: latency_histogram(),
+            interval: Interval::new(),
+            repeated: Repeated::default(),
+            resend: None,
+            refusal: None,
+        }
+    }
+
+    /// A request has been handed to a connection.
+    #[inline]
+    pub fn sent(&mut self, scheduled_ns: u64) {
+        self.counts.sent += u64::from(self.window_ns.contains(&scheduled_ns));
+    }
+
+    /// A request has been answered.
+    #[inline]
+    pub fn answered(&mut self, scheduled_ns: u64, now_ns: u64, answer: &Answer) {
+        let operations = u64::from(answer.operations);
+        if self.window_ns.contains(&now_ns) {
+            self.counts.operations_in_window += operations;
+        }
+        self.interval.operations += operations;
+        self.counts.wrong_values += u64::from(answer.wrong_values);
+        self.interval.wrong_values += u64::from(answer.wrong_values);
+        let measured = self.window_ns.contains(&scheduled_ns);
+        if measured {
+            self.counts.answered += 1;
+            self.counts.refused += u64::from(answer.refused);
+            if answer.reads {
+                self.counts.read_operations += operations;
+                self.counts.hits += u64::from(answer.hits);
+            } else {
+                self.counts.write_operations += operations;
+            }
+        }
+        self.time(now_ns.saturating_sub(scheduled_ns), measured);
+    }
+
+    /// A request is given up. It counts with the time that it has waited: leaving it out would hide it.
+    pub fn lost(&mut self, scheduled_ns: u64, now_ns: u64) {
+        let measured = self.window_ns.contains(&scheduled_ns);
+        self.counts.lost += u64::from(measured);
+        self.interval.lost += 1;
+        self.time(now_ns.saturating_sub(scheduled_ns), measured);
+    }
+
+    /// A request that was due has not been sent at all.
+    pub fn unsent(&mut self, scheduled_ns: u64, now_ns: u64) {
+        if self.window_ns.contains(&scheduled_ns) {
+            self.counts.unsent += 1;
+            self.time(now_ns.saturating_sub(scheduled_ns), true);
+        }
+    }
+
+    /// Keeps the first error for the report.
+    pub fn note_refusal(&mut self, line: &[u8]) {
+        if self.refusal.is_none() {
+            let line = String::from_utf8_lossy(&line[..line.len().min(200)]);
+            self.refusal = Some(line.trim_end().to_owned());
+        }
+    }
+
+    #[inline]
+    fn time(&mut self, latency_ns: u64, measured: bool) {
+        if self.repeated.latency_ns != latency_ns {
+            self.record_repeated();
+            self.repeated.latency_ns = latency_ns;
+        }
+        self.repeated.count += 1;
+        self.repeated.measured += u64::from(measured);
+    }
+
+    fn record_repeated(&mut self) {
+        let Repeated {
+            latency_ns,
+            count,
+            measured,
+        } = std::mem::take(&mut self.repeated);
+        if count == 0 {
+            return;
+        }
+        // Within bounds, so that these cannot fail.
+        let latency_ns = latency_ns.clamp(1, LATENCY_NS_MAX);
+        if measured > 0 {
+            let _ = self.latency.record_n(latency_ns, measured);
+        }
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let _ = self.interval.latency.record_n(latency_ns, count);
+    }
+
+    /// What happened since the last call.
+    pub fn take_interval(&mut self) -> Interval {
+        self.record_repeated();
+        std::mem::replace(&mut self.interval, Interval::new())
+    }
+
+    /// Counts and latencies are complete after this.
+    pub fn finish(&mut self) {
+        self.record_repeated();
+    }
+}
+
+impl Interval {
+    pub fn new() -> Self {
+        Self {
+            operations: 0,
+            lost: 0,
+            wrong_values: 0,
+            latency: bounded(2),
+        }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.lost += other.lost;
+        self.wrong_values += other.wrong_values;
+        // The same bounds: cannot fail.
+        let _ = self.latency.add(&other.latency);
+    }
+}
+
+/// Nanoseconds to three digits.
+pub(crate) fn latency_histogram() -> Histogram<u64> {
+    bounded(3)
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "the bounds are constants that the histogram accepts"
+)]
+fn bounded<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, digits).expect("constant bounds")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: Answer = Answer {
+        reads: true,
+        operations: 4,
+        hits: 3,
+        wrong_values: 0,
+        refused: false,
+    };
+
+    #[test]
+    fn only_what_is_due_in_the_window_is_measured() {
+        let mut recorder = Recorder::new(1000..2000);
+        for due in [500, 1500, 1999, 2000] {
+            recorder.sent(due);
+            recorder.answered(due, due + 600, &READ);
+        }
+        recorder.finish();
+        let counts = recorder.counts;
+        assert_eq!((counts.sent, counts.answered, counts.hits), (2, 2, 6));
+        assert_eq!(recorder.latency.len(), 2);
+        // Answered within the window: the first alone (at 1100).
+        assert_eq!(counts.operations_in_window, 4);
+        assert_eq!(recorder.take_interval().operations, 16);
+        assert_eq!(recorder.take_interval().operations, 0);
+    }
+
+    #[test]
+    fn what_is_lost_counts_with_the_time_it_waited() {
+        let mut recorder = Recorder::new(0..1000);
+        recorder.answered(0, 10, &READ);
+        recorder.lost(0, 5000);
+        recorder.unsent(500, 2500);
+        recorder.unsent(1000, 9000);
+        recorder.finish();
+        assert_eq!((recorder.counts.lost, recorder.counts.unsent), (1, 1));
+        assert_eq!(recorder.latency.len(), 3);
+        assert!(recorder.latency.max() >= 4990);
+    }
+
+    #[test]
+    fn equal_latencies_in_a_row_are_all_recorded() {
+        let mut recorder = Recorder::new(0..100);
+        for (due, now) in [(0, 50), (0, 50), (10, 60), (0, 70), (200, 250)] {
+            recorder.answered(due, now, &READ);
+        }
+        recorder.finish();
+        assert_eq!(recorder.latency.count_at(50), 3);
+        assert_eq!(recorder.latency.count_at(70), 1);
+        assert_eq!(recorder.take_interval().latency.len(), 5);
+    }
+
+    #[test]
+    fn any_latency_can_be_recorded() {
+        let mut recorder = Recorder::new(0..u64::MAX);
+        recorder.answered(0, 0, &READ);
+        recorder.answered(0, u64::MAX - 1, &READ);
+        recorder.finish();
+        assert_eq!(recorder.latency.len(), 2);
+    }
+}

@@ -1,0 +1,300 @@
+//! What came out of a run.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::plan::Plan;
+use crate::recorder::{Counts, Interval, latency_histogram};
+use crate::worker::Outcome;
+
+/// A thread that has something to do for more than this part of the time is a limit itself.
+const BUSY_RATIO_MAX: f64 = 0.9;
+/// Requests that the generator may send late before it says so.
+const LATE_RATIO_MAX: f64 = 0.001;
+
+/// The results of a run. Requests are counted that were due in the measured part; operations are keys.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Of the generator.
+    pub version: &'static str,
+    /// What each target says of itself.
+    pub servers: Vec<Option<String>>,
+    /// What was done.
+    pub plan: Plan,
+    /// Operations per second that were due; only an open loop offers.
+    pub offered_ops: Option<f64>,
+    /// Operations per second that were answered during the measured part.
+    pub throughput_ops: f64,
+    /// Requests handed to connections.
+    pub sent: u64,
+    /// Requests answered.
+    pub answered: u64,
+    /// Requests sent and not answered in time.
+    pub lost: u64,
+    /// Requests that were due and could not be sent, because too many were in flight.
+    pub unsent: u64,
+    /// Replies that came after their request had been given up, or twice.
+    pub late: u64,
+    /// Requests answered by an error.
+    pub refused: u64,
+    /// The first such error.
+    pub refusal: Option<String>,
+    /// Lost and unsent requests in relation to all that were due.
+    pub loss_ratio: f64,
+    /// Operations that read.
+    pub read_operations: u64,
+    /// Operations that wrote.
+    pub write_operations: u64,
+    /// Of those that read.
+    pub hit_ratio: Option<f64>,
+    /// Values that do not belong to their key, or are not whole.
+    pub wrong_values: u64,
+    /// From the time a request was due (open loop) or sent (closed loop) to its reply.
+    pub latency_us: Latency,
+    /// CPU seconds of the server during the measured part.
+    pub server_cpu_s: Option<f64>,
+    /// Operations per CPU second of the server.
+    pub ops_per_server_core_second: Option<f64>,
+    /// How the generator did.
+    pub generator: Generator,
+    /// What happened in each second from the start, warm-up included.
+    pub seconds: Vec<Second>,
+    /// What to know when reading the figures.
+    pub warnings: Vec<String>,
+    /// All latencies, in nanoseconds.
+    #[serde(skip)]
+    pub latency_ns: Histogram<u64>,
+}
+
+/// Latencies in microseconds. Requests that were not answered count with the time they had waited.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    /// The shortest.
+    pub min: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Half of them are at most this.
+    pub p50: f64,
+    /// 95 % of them.
+    pub p95: f64,
+    /// 99 % of them.
+    pub p99: f64,
+    /// 99.9 % of them.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// How far the generator is from being the limit itself.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Generator {
+    /// Part of its threads' time in which there was something to do.
+    pub busy_ratio: f64,
+    /// Operations per second of a thread that always has something to do.
+    pub ops_per_core_second: Option<f64>,
+    /// Requests that left more than a millisecond late although there was room for them.
+    pub late_requests: u64,
+    /// The longest such delay.
+    pub late_us_max: f64,
+}
+
+/// One second of a run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Second {
+    /// Its end, in seconds from the start.
+    pub at_s: u64,
+    /// Whether it lies in the measured part.
+    pub measured: bool,
+    /// Operations answered.
+    pub throughput_ops: u64,
+    /// Requests given up.
+    pub lost: u64,
+    /// Values that were wrong.
+    pub wrong_values: u64,
+    /// Half of the replies came within this.
+    pub p50_us: f64,
+    /// 99 % of the replies came within this.
+    pub p99_us: f64,
+}
+
+impl Second {
+    pub(crate) fn new(at_s: u64, measured: bool, interval: &Interval) -> Self {
+        let quantile_us = |quantile| interval.latency.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            at_s,
+            measured,
+            throughput_ops: interval.operations,
+            lost: interval.lost,
+            wrong_values: interval.wrong_values,
+            p50_us: quantile_us(0.5),
+            p99_us: quantile_us(0.99),
+        }
+    }
+}
+
+impl Latency {
+    fn new(latency_ns: &Histogram<u64>) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let quantile_us = |quantile| us(latency_ns.value_at_quantile(quantile));
+        Self {
+            min: us(latency_ns.min()),
+            mean: latency_ns.mean() / 1e3,
+            p50: quantile_us(0.5),
+            p95: quantile_us(0.95),
+            p99: quantile_us(0.99),
+            p999: quantile_us(0.999),
+            max: us(latency_ns.max()),
+        }
+    }
+}
+
+/// What the threads of a run found out, together.
+pub(crate) struct Total {
+    pub counts: Counts,
+    pub latency_ns: Histogram<u64>,
+    pub busy_ns: u64,
+    pub late_requests: u64,
+    pub late_ns_max: u64,
+    pub failed: usize,
+    pub failure: Option<String>,
+    pub refusal: Option<String>,
+}
+
+impl Total {
+    pub fn of(outcomes: Vec<Outcome>) -> Self {
+        let mut total = Self {
+            counts: Counts::default(),
+            latency_ns: latency_histogram(),
+            busy_ns: 0,
+            late_requests: 0,
+            late_ns_max: 0,
+            failed: 0,
+            failure: None,
+            refusal: None,
+        };
+        for outcome in outcomes {
+            total.counts += outcome.recorder.counts;
+            // The same bounds: cannot fail.
+            let _ = total.latency_ns.add(&outcome.recorder.latency);
+            total.busy_ns += outcome.busy_ns;
+            total.late_requests += outcome.lateness.requests;
+            total.late_ns_max = total.late_ns_max.max(outcome.lateness.longest_ns);
+            total.failed += outcome.failed;
+            total.failure = total.failure.or(outcome.failure);
+            total.refusal = total.refusal.or(outcome.recorder.refusal);
+        }
+        total
+    }
+}
+
+/// What is known of a run beside its threads' results.
+pub(crate) struct Surroundings {
+    pub servers: Vec<Option<String>>,
+    pub server_cpu_s: Option<f64>,
+    pub seconds: Vec<Second>,
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(plan: &Plan, total: Total, around: Surroundings) -> Self {
+        let counts = total.counts;
+        let seconds = plan.duration.as_secs_f64();
+        let due = counts.sent + counts.unsent;
+        let operations = counts.operations_in_window as f64;
+        let busy_s = total.busy_ns as f64 / 1e9;
+        let offered = due as f64 * plan.mix().operations_per_request() / seconds;
+        let mut report = Self {
+            version: env!("CARGO_PKG_VERSION"),
+            servers: around.servers,
+            plan: plan.clone(),
+            offered_ops: plan.rate_ops.map(|_| offered),
+            throughput_ops: operations / seconds,
+            sent: counts.sent,
+            answered: counts.answered,
+            lost: counts.lost,
+            unsent: counts.unsent,
+            late: counts.late,
+            refused: counts.refused,
+            refusal: total.refusal,
+            loss_ratio: ratio(counts.lost + counts.unsent, due).unwrap_or(0.0),
+            read_operations: counts.read_operations,
+            write_operations: counts.write_operations,
+            hit_ratio: ratio(counts.hits, counts.read_operations),
+            wrong_values: counts.wrong_values,
+            latency_us: Latency::new(&total.latency_ns),
+            server_cpu_s: around.server_cpu_s,
+            ops_per_server_core_second: around
+                .server_cpu_s
+                .filter(|cpu_s| *cpu_s > 0.0)
+                .map(|cpu_s| operations / cpu_s),
+            generator: Generator {
+                busy_ratio: busy_s / (seconds * plan.threads as f64),
+                ops_per_core_second: (busy_s > 0.0).then(|| operations / busy_s),
+                late_requests: total.late_requests,
+                late_us_max: total.late_ns_max as f64 / 1e3,
+            },
+            seconds: around.seconds,
+            warnings: around.warnings,
+            latency_ns: total.latency_ns,
+        };
+        report.warn(total.failed, total.failure.as_deref());
+        report
+    }
+
+    /// Whether the run showed what it should: replies, and no wrong ones.
+    pub fn is_sound(&self) -> bool {
+        self.wrong_values == 0 && self.answered > 0
+    }
+
+    fn warn(&mut self, failed: usize, failure: Option<&str>) {
+        let mut warnings = Vec::new();
+        if self.wrong_values > 0 {
+            warnings.push(format!(
+                "{} values were wrong: not what was stored under their key (or stored by a run with other lengths)",
+                self.wrong_values
+            ));
+        }
+        if self.answered == 0 {
+            warnings.push("no request was answered".to_owned());
+        }
+        if let Some(failure) = failure {
+            let connections = self.plan.connections;
+            warnings.push(format!(
+                "{failed} of {connections} connections failed: {failure}"
+            ));
+        }
+        if let Some(line) = &self.refusal {
+            warnings.push(format!("{} requests were refused: {line}", self.refused));
+        }
+        if self.hit_ratio == Some(0.0) && self.read_operations > 0 && !self.plan.fill {
+            warnings.push("nothing was found: --fill stores the items first".to_owned());
+        }
+        self.warn_of_limit(&mut warnings);
+        self.warnings.append(&mut warnings);
+    }
+
+    fn warn_of_limit(&self, warnings: &mut Vec<String>) {
+        let Generator {
+            busy_ratio,
+            ops_per_core_second,
+            late_requests,
+            ..
+        } = self.generator;
+        if busy_ratio > BUSY_RATIO_MAX {
+            warnings.push(format!(
+                "the generator is itself the limit: its threads were busy {:.0} % of the time (one core of it does {:.0} operations/s like these); more --threads on more cores, or larger batches",
+                busy_ratio * 100.0,
+                ops_per_core_second.unwrap_or(0.0),
+            ));
+        }
+        if late_requests as f64 > self.sent as f64 * LATE_RATIO_MAX {
+            warnings.push(format!(
+                "the generator fell behind its own schedule: {late_requests} requests left more than 1 ms late although there was room; it needs a core to itself (--cpu) or more --threads"
+            ));
+        }
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

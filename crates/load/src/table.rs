@@ -1,0 +1,202 @@
+//! Reports as text.
+
+use std::fmt::Write as _;
+
+use hdrhistogram::Histogram;
+
+use crate::report::Report;
+
+/// A run, for people.
+pub(crate) fn of_run(report: &Report) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<22}{value}");
+    };
+    let plan = &report.plan;
+    for (target, version) in plan.targets.iter().zip(&report.servers) {
+        let version = version.as_deref().unwrap_or("version unknown");
+        row("target", format!("{target} ({version})"));
+    }
+    row("load", load_line(report));
+    if let Some(offered) = report.offered_ops {
+        row("offered", format!("{} ops/s", grouped(offered)));
+    }
+    row(
+        "throughput",
+        format!("{} ops/s", grouped(report.throughput_ops)),
+    );
+    row("requests", requests_line(report));
+    row("loss", format!("{:.3} %", report.loss_ratio * 100.0));
+    if let Some(hit_ratio) = report.hit_ratio {
+        row("hit ratio", format!("{:.2} %", hit_ratio * 100.0));
+    }
+    row("wrong values", report.wrong_values.to_string());
+    let latency = &report.latency_us;
+    row(
+        "latency us",
+        format!(
+            "p50 {:.1}  p95 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.1}  mean {:.1}",
+            latency.p50, latency.p95, latency.p99, latency.p999, latency.max, latency.mean
+        ),
+    );
+    if let Some(cpu_s) = report.server_cpu_s {
+        let per_second = report
+            .ops_per_server_core_second
+            .map_or("-".to_owned(), grouped);
+        row(
+            "server CPU",
+            format!("{cpu_s:.2} s, {per_second} ops per core second"),
+        );
+    }
+    let generator = &report.generator;
+    row(
+        "generator",
+        format!(
+            "busy {:.0} %, {} ops per core second",
+            generator.busy_ratio * 100.0,
+            generator
+                .ops_per_core_second
+                .map_or("-".to_owned(), grouped)
+        ),
+    );
+    for warning in &report.warnings {
+        row("warning", warning.clone());
+    }
+    text
+}
+
+fn load_line(report: &Report) -> String {
+    let plan = &report.plan;
+    let kind = if plan.rate_ops.is_some() {
+        "open"
+    } else {
+        "closed"
+    };
+    format!(
+        "{kind} loop, {} x {} in flight, batch {}, multiget {}; {}, {} items, {}, {} % GET; {:.1} s",
+        plan.connections,
+        plan.pipeline,
+        plan.batch,
+        plan.multiget,
+        plan.dataset,
+        plan.items,
+        plan.popularity,
+        plan.get_percent,
+        plan.duration.as_secs_f64(),
+    )
+}
+
+fn requests_line(report: &Report) -> String {
+    let mut line = format!("{} sent, {} answered", report.sent, report.answered);
+    for (number, what) in [
+        (report.lost, "lost"),
+        (report.unsent, "not sent"),
+        (report.late, "late"),
+        (report.refused, "refused"),
+    ] {
+        if number > 0 {
+            let _ = write!(line, ", {number} {what}");
+        }
+    }
+    line
+}
+
+/// Several runs, a line each.
+pub(crate) fn of_runs(reports: &[Report]) -> String {
+    let mut text = String::from(
+        "     offered   throughput  loss %       p50 us       p95 us       p99 us     p99.9 us       max us  busy %\n",
+    );
+    for report in reports {
+        let latency = &report.latency_us;
+        let _ = writeln!(
+            text,
+            "{:>12} {:>12} {:>7.3} {:>12.1} {:>12.1} {:>12.1} {:>12.1} {:>12.1} {:>7.0}",
+            grouped(report.offered_ops.unwrap_or(report.throughput_ops)),
+            grouped(report.throughput_ops),
+            report.loss_ratio * 100.0,
+            latency.p50,
+            latency.p95,
+            latency.p99,
+            latency.p999,
+            latency.max,
+            report.generator.busy_ratio * 100.0,
+        );
+    }
+    text
+}
+
+/// Percentiles in the text format of HdrHistogram, values in microseconds.
+pub(crate) fn percentiles(latency_ns: &Histogram<u64>) -> String {
+    let mut text = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
+    let mut count = 0;
+    for step in latency_ns.iter_quantiles(5) {
+        count += step.count_since_last_iteration();
+        let quantile = step.quantile_iterated_to();
+        let value_us = step.value_iterated_to() as f64 / 1e3;
+        let _ = write!(text, "{value_us:>12.3} {quantile:>2.12} {count:>10}");
+        let _ = if quantile < 1.0 {
+            writeln!(text, " {:>14.2}", 1.0 / (1.0 - quantile))
+        } else {
+            writeln!(text)
+        };
+    }
+    let _ = write!(
+        text,
+        "#[Mean    = {:>12.3}, StdDeviation   = {:>12.3}]\n\
+         #[Max     = {:>12.3}, Total count    = {:>12}]\n\
+         #[Buckets = {:>12}, SubBuckets     = {:>12}]\n",
+        latency_ns.mean() / 1e3,
+        latency_ns.stdev() / 1e3,
+        latency_ns.max() as f64 / 1e3,
+        latency_ns.len(),
+        latency_ns.buckets(),
+        2048,
+    );
+    text
+}
+
+/// A whole number with spaces between thousands.
+pub(crate) fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && digit != '-' {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::latency_histogram;
+
+    #[test]
+    fn thousands() {
+        assert_eq!(grouped(0.4), "0");
+        assert_eq!(grouped(999.0), "999");
+        assert_eq!(grouped(1_234_567.0), "1 234 567");
+    }
+
+    #[test]
+    fn percentiles_end_with_all_of_them() {
+        let mut latency = latency_histogram();
+        (1..=1000).for_each(|us| latency.record(us * 1000).unwrap());
+        let text = percentiles(&latency);
+        let rows: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with(' ') && !line.contains("Value"))
+            .collect();
+        let last: Vec<_> = rows.last().unwrap().split_whitespace().collect();
+        assert_eq!((last[1], last[2]), ("1.000000000000", "1000"));
+        let half = rows.iter().find(|row| row.contains(" 0.5000")).unwrap();
+        let value: f64 = half.split_whitespace().next().unwrap().parse().unwrap();
+        assert!((499.0..502.0).contains(&value), "{half}");
+        assert!(text.contains("Total count    =         1000"));
+    }
+}

@@ -1,0 +1,271 @@
+//! The loop of a thread: receive, send, wait.
+
+use std::io;
+use std::ops::Range;
+use std::sync::mpsc::Sender;
+
+use crate::clock::{Clock, SECOND_NS};
+use crate::feed::{Connections, Feed, Lateness};
+use crate::recorder::{Interval, Recorder};
+use crate::target::Connection;
+use crate::wait::Waiter;
+
+/// With at most so many connections each is asked directly; with more, epoll says which.
+const DIRECT_MAX: usize = 4;
+/// How often connections are looked at that have not reported anything.
+const ROUND_OF_ALL_NS: u64 = 1_000_000;
+/// While filling, a server may be silent for so long.
+const SILENCE_NS_MAX: u64 = 15 * SECOND_NS;
+
+/// What a thread is given.
+pub(crate) struct Task {
+    pub clock: Clock,
+    pub window_ns: Range<u64>,
+    /// Replies are waited for until then.
+    pub deadline_ns: u64,
+    /// Whether the thread has a CPU for itself.
+    pub alone: bool,
+    /// Where what happened in each second goes, with the number of the second.
+    pub intervals: Sender<(u64, Interval)>,
+}
+
+/// What a thread has found out.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub recorder: Recorder,
+    /// Time of the measured part in which there was something to do.
+    pub busy_ns: u64,
+    pub lateness: Lateness,
+    /// Connections that failed, and why the first one did.
+    pub failed: usize,
+    pub failure: Option<String>,
+}
+
+/// A thread's work.
+pub(crate) struct Worker<C> {
+    task: Task,
+    connections: Connections<C>,
+    feed: Feed,
+    recorder: Recorder,
+    waiter: Waiter,
+    tick_ns: u64,
+    round_of_all_ns: u64,
+    /// When something was received or sent last.
+    worked_ns: u64,
+    answered_ns: u64,
+    busy_ns: u64,
+    failed: usize,
+    failure: Option<String>,
+}
+
+impl<C: Connection> Worker<C> {
+    pub fn new(
+        task: Task,
+        connections: Vec<C>,
+        feed: Feed,
+        recorder: Recorder,
+    ) -> io::Result<Self> {
+        let waiter = Waiter::new(task.alone)?;
+        for (token, connection) in connections.iter().enumerate() {
+            connection.watch(&waiter.epoll, token as u64)?;
+        }
+        Ok(Self {
+            task,
+            connections: connections.into_iter().map(Some).collect(),
+            feed,
+            recorder,
+            waiter,
+            tick_ns: SECOND_NS,
+            round_of_all_ns: 0,
+            worked_ns: 0,
+            answered_ns: 0,
+            busy_ns: 0,
+            failed: 0,
+            failure: None,
+        })
+    }
+
+    /// Works to the end of the run.
+    pub fn run(mut self) -> Outcome {
+        let mut before_ns = self.task.clock.now_ns();
+        let mut worked = false;
+        loop {
+            let now_ns = self.task.clock.now_ns();
+            if worked {
+                self.worked_ns = now_ns;
+                if self.task.window_ns.contains(&before_ns) {
+                    self.busy_ns += now_ns - before_ns;
+                }
+            }
+            before_ns = now_ns;
+            self.tick(now_ns);
+            if self.is_over(now_ns) {
+                return self.finish(now_ns);
+            }
+            worked = self.receive();
+            worked |= self.send(now_ns);
+            if now_ns >= self.round_of_all_ns {
+                self.round_of_all_ns = now_ns + ROUND_OF_ALL_NS;
+                self.look_after_all(now_ns);
+            }
+            if !worked {
+                let wake_ns = self.wake_ns();
+                let in_flight = self.in_flight();
+                self.waiter.idle(now_ns, self.worked_ns, wake_ns, in_flight);
+            }
+        }
+    }
+
+    /// Takes the replies that have come, and keeps the closed loop closed.
+    fn receive(&mut self) -> bool {
+        let mut any = false;
+        if self.connections.len() <= DIRECT_MAX {
+            for turn in 0..self.connections.len() {
+                any |= self.poll(turn);
+            }
+        } else {
+            for event in 0..self.waiter.ready() {
+                any |= self.poll(self.waiter.token(event));
+            }
+        }
+        any
+    }
+
+    fn poll(&mut self, turn: usize) -> bool {
+        let Some(connection) = &mut self.connections[turn] else {
+            return false;
+        };
+        match connection.poll(self.task.clock, &mut self.recorder) {
+            Ok(0) => false,
+            Ok(_) => {
+                self.answered_ns = self.task.clock.now_ns();
+                self.refill(turn);
+                true
+            }
+            Err(error) => {
+                self.fail(turn, error);
+                true
+            }
+        }
+    }
+
+    /// What the loops without schedule send on a connection that has room.
+    fn refill(&mut self, turn: usize) {
+        let Some(connection) = &mut self.connections[turn] else {
+            return;
+        };
+        let (clock, recorder) = (self.task.clock, &mut self.recorder);
+        let any = match &mut self.feed {
+            Feed::Closed(source) => source.fill_up(connection, clock, recorder),
+            Feed::Fill(fill) => fill.fill_up(connection, turn, clock, recorder),
+            Feed::Open(_) => false,
+        };
+        if any {
+            self.flush(turn);
+        }
+    }
+
+    /// What the open loop has to send now.
+    fn send(&mut self, now_ns: u64) -> bool {
+        let Feed::Open(open) = &mut self.feed else {
+            return false;
+        };
+        let any = open.hand_over(&mut self.connections, now_ns, &mut self.recorder);
+        while let Feed::Open(open) = &mut self.feed
+            && let Some(turn) = open.dirty.pop()
+        {
+            self.flush(turn);
+        }
+        any
+    }
+
+    /// Sends what a connection holds; the rest of it at [`Self::look_after_all`].
+    fn flush(&mut self, turn: usize) {
+        let Some(connection) = &mut self.connections[turn] else {
+            return;
+        };
+        if let Err(error) = connection.flush() {
+            self.fail(turn, format!("sending: {error}"));
+        }
+    }
+
+    /// Timeouts, and whatever the kernel did not take at once.
+    fn look_after_all(&mut self, now_ns: u64) {
+        for turn in 0..self.connections.len() {
+            if let Some(connection) = &mut self.connections[turn] {
+                connection.expire(now_ns, &mut self.recorder);
+            }
+            self.refill(turn);
+            self.flush(turn);
+        }
+    }
+
+    fn fail(&mut self, turn: usize, error: String) {
+        if let Some(mut connection) = self.connections[turn].take() {
+            connection.abandon(self.task.clock.now_ns(), &mut self.recorder);
+            self.failed += 1;
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    fn tick(&mut self, now_ns: u64) {
+        while now_ns >= self.tick_ns {
+            let second = self.tick_ns / SECOND_NS;
+            self.tick_ns += SECOND_NS;
+            // Nobody listens any more when the run has been given up.
+            let interval = self.recorder.take_interval();
+            let _ = self.task.intervals.send((second, interval));
+        }
+    }
+
+    fn in_flight(&self) -> bool {
+        let mut connections = self.connections.iter().flatten();
+        connections.any(|connection| connection.in_flight() > 0)
+    }
+
+    fn is_over(&mut self, now_ns: u64) -> bool {
+        let done = match &self.feed {
+            Feed::Closed(_) => now_ns >= self.task.window_ns.end,
+            Feed::Open(open) => open.is_done(now_ns),
+            Feed::Fill(fill) => self.failed > 0 || fill.is_done(&self.recorder),
+        };
+        if let Feed::Fill(_) = self.feed
+            && now_ns.saturating_sub(self.answered_ns) > SILENCE_NS_MAX
+        {
+            let silence_s = SILENCE_NS_MAX / SECOND_NS;
+            self.fail(0, format!("no reply for {silence_s} s"));
+            return true;
+        }
+        done && !self.in_flight()
+            || now_ns >= self.task.deadline_ns
+            || self.failed == self.connections.len()
+    }
+
+    /// When there is something to do even if nothing arrives.
+    fn wake_ns(&self) -> u64 {
+        let due_ns = match &self.feed {
+            Feed::Open(open) => open.next_due_ns(),
+            _ => None,
+        };
+        due_ns.unwrap_or(u64::MAX).min(self.tick_ns)
+    }
+
+    fn finish(mut self, now_ns: u64) -> Outcome {
+        for connection in self.connections.iter_mut().flatten() {
+            connection.abandon(now_ns, &mut self.recorder);
+        }
+        let mut lateness = Lateness::default();
+        if let Feed::Open(open) = &mut self.feed {
+            open.give_up(now_ns, &mut self.recorder);
+            lateness = open.lateness;
+        }
+        self.recorder.finish();
+        Outcome {
+            recorder: self.recorder,
+            busy_ns: self.busy_ns,
+            lateness,
+            failed: self.failed,
+            failure: self.failure,
+        }
+    }
+}
