@@ -31,10 +31,10 @@ pub fn apply(
     let mut plan = plan::plan(&facts, request);
     if let Some(first) = plan.steps.first().filter(|step| !step.actions.is_empty()) {
         // All else depends on which queues there are.
-        progress.follow(first);
-        facts = match progress.back.is_empty() {
-            false => machine.interface(&name)?,
-            true => InterfaceFacts {
+        let changed = first.actions.iter().all(|action| progress.run(action));
+        facts = match changed {
+            true => machine.interface(&name)?,
+            false => InterfaceFacts {
                 channels: Err("refused".into()),
                 ..facts
             },
@@ -55,9 +55,7 @@ impl Progress {
             if step.subject == Subject::Spreading && self.rule_refused && !step.actions.is_empty() {
                 // What has no rule would come through the queues of everything else.
                 self.refused += 1;
-                say(
-                    "left out  everything else (RSS): a flow rule was refused, and its datagrams are spread",
-                );
+                say("left out  everything else (RSS): what has no flow rule has to stay spread");
                 continue;
             }
             self.follow(step);
@@ -82,7 +80,8 @@ impl Progress {
         }
     }
 
-    fn run(&mut self, action: &Action) {
+    /// Runs one command, and says whether it was taken.
+    fn run(&mut self, action: &Action) -> bool {
         let command = &action.command;
         match command.run() {
             Ok(answer) => {
@@ -95,13 +94,15 @@ impl Progress {
                     Answer::Done => String::new(),
                 };
                 say(&format!("done      {command}{number}"));
+                true
             }
             Err(reason) => {
                 self.refused += 1;
-                let family = Family::Udp4;
+                let udp4 = Family::Udp4;
                 self.rule_refused |=
-                    matches!(command, Command::Rule { family: f, .. } if *f == family);
+                    matches!(command, Command::Rule { family, .. } if *family == udp4);
                 say(&format!("refused   {command}: {reason}"));
+                false
             }
         }
     }

@@ -1,8 +1,9 @@
 //! What is done to a machine: each as a person would type it, and as it is done here.
 
 use std::fmt;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use super::facts::Family;
 use super::{ethtool, parse};
@@ -63,7 +64,7 @@ impl Command {
                 let text = ethtool::run(&self.words())?;
                 Ok(parse::added_rule(&text).map_or(Answer::Done, Answer::Added))
             }
-            Self::Write { path, value } => match fs::write(path, format!("{value}\n")) {
+            Self::Write { path, value } => match write(path, value) {
                 Ok(()) => Ok(Answer::Done),
                 Err(error) => Err(error.to_string()),
             },
@@ -120,6 +121,13 @@ impl fmt::Display for Command {
             }
         }
     }
+}
+
+/// Writes a line to a file that there is: these are the kernel's, and are not made.
+fn write(path: &Path, value: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    // The kernel takes each write for a whole value.
+    file.write_all(format!("{value}\n").as_bytes())
 }
 
 /// A word as a shell takes it for one word.

@@ -84,6 +84,7 @@ fn set_up(
     options: &NicOptions,
     mut workers: Vec<Worker>,
 ) -> Result<usize, String> {
+    ethtool::check()?;
     let known = machine.facts()?;
     for worker in &mut workers {
         worker.node = known.node_of(worker.cpu);

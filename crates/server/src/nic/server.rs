@@ -19,7 +19,9 @@ pub fn workers(
     ask: impl Fn(Request) -> Result<String, String>,
     chosen: Option<&[usize]>,
 ) -> Result<Vec<Worker>, String> {
-    let ports = ports(&ask(Request::Directory)?)?;
+    let directory = ask(Request::Directory)
+        .map_err(|reason| format!("{reason}\nwithout a server, give --native and --cores"))?;
+    let ports = ports(&directory)?;
     let cpus = match chosen {
         Some(chosen) => chosen.iter().copied().enumerate().collect(),
         None => {
@@ -115,6 +117,7 @@ mod tests {
         assert!(workers(ask, Some(&[3])).unwrap_err().contains("worker 1"));
         // This process has no workers.
         assert!(workers(ask, None).unwrap_err().contains("worker 0"));
-        assert_eq!(workers(|_| Err("none".into()), None), Err("none".into()));
+        let reason = workers(|_| Err("no server".into()), None).unwrap_err();
+        assert!(reason.contains("no server") && reason.contains("--native"));
     }
 }

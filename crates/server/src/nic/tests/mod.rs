@@ -1,5 +1,6 @@
 //! Machines and interfaces to plan for.
 
+mod gathered;
 mod plans;
 mod shares;
 
