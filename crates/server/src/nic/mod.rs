@@ -101,8 +101,9 @@ fn set_up(
     let nodes: Vec<_> = interfaces.iter().map(|facts| facts.node).collect();
     let shares = share::share(&workers, &nodes);
     let spare = known.without(&workers);
-    if !options.apply {
-        print::introduction(&known);
+    match options.apply {
+        true => print::warnings(&known),
+        false => print::introduction(&known),
     }
     let mut refused = 0;
     for (facts, workers) in interfaces.into_iter().zip(&shares) {
