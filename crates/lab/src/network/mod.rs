@@ -4,8 +4,11 @@
 mod blaster;
 mod directory;
 pub(crate) mod echo;
+mod latency;
 mod packets;
 mod servers;
+mod skew;
+mod streams;
 mod throughput;
 
 use std::path::PathBuf;
@@ -13,7 +16,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::report::Report;
+use crate::server::peers;
 use crate::{Common, Result, system};
+use servers::Server;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -47,6 +52,22 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     options.common.take_priority(&mut report);
     system::pin(client_cpu)?;
-    throughput::run(options, server_cpu, &mut report)?;
+    let binary = &peers::memcacheds(&options.memcached)?[0];
+    let memory = ["-m", "2048"];
+    let without = [&memory[..], &["--native-gro", "off"]].concat();
+    let plain = Server::micanite(&options.server, &without, server_cpu)?;
+    let offloaded = Server::micanite(&options.server, &memory, server_cpu)?;
+    let memcached = Server::memcached(binary, &memory, server_cpu)?;
+    for server in [&plain, &offloaded, &memcached] {
+        server.fill(options.items())?;
+    }
+    let servers = throughput::Servers {
+        plain: &plain,
+        offloaded: &offloaded,
+        memcached: &memcached,
+    };
+    throughput::run(options, &servers, server_cpu, &mut report)?;
+    latency::run(options, [&plain, &memcached], &mut report)?;
+    skew::run(options, [(&plain, false), (&offloaded, true)], &mut report)?;
     report.finish()
 }

@@ -209,7 +209,11 @@ impl Packets {
                 let stored = body.starts_with(b"STORED");
                 Answer {
                     number: number(0),
-                    succeeded: if stored { 1 } else { (body.len() / LINE_BYTES) as u64 },
+                    succeeded: if stored {
+                        1
+                    } else {
+                        (body.len() / LINE_BYTES) as u64
+                    },
                     is_last: stored || body.ends_with(b"END\r\n"),
                 }
             }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use micanite_workload::Popularity;
 
 use super::Options;
-use super::blaster::Blaster;
+use super::blaster::{Blaster, Tally};
 use super::directory;
 use super::packets::{Packets, Protocol, Shape, Terms};
 use super::servers::Server;
+use super::streams::Streams;
 use crate::report::Report;
-use crate::server::peers;
 use crate::{Result, system};
 
 const SEED: u64 = 11;
@@ -28,6 +28,8 @@ struct Contender<'a> {
     server: &'a Server,
     packets: Packets,
     blaster: Blaster,
+    /// Over TCP instead.
+    streams: Option<Streams>,
     window: usize,
     per_second: Vec<f64>,
     per_core_second: Vec<f64>,
@@ -35,22 +37,27 @@ struct Contender<'a> {
     burst: Vec<f64>,
 }
 
-pub(super) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<()> {
-    let binary = &peers::memcacheds(&options.memcached)?[0];
-    let memory = ["-m", "2048"];
-    let plain = Server::micanite(
-        &options.server,
-        &[&memory[..], &["--native-gro", "off"]].concat(),
-        cpu,
-    )?;
-    let offloaded = Server::micanite(&options.server, &memory, cpu)?;
-    let memcached = Server::memcached(binary, &memory, cpu)?;
+/// All filled.
+pub(super) struct Servers<'a> {
+    pub plain: &'a Server,
+    pub offloaded: &'a Server,
+    pub memcached: &'a Server,
+}
+
+pub(super) fn run(
+    options: &Options,
+    servers: &Servers<'_>,
+    cpu: usize,
+    report: &mut Report,
+) -> Result<()> {
     let echo = [Server::echo(false, cpu)?, Server::echo(true, cpu)?];
-    for server in [&plain, &offloaded, &memcached] {
-        server.fill(options.items())?;
-    }
+    let memcached = servers.memcached;
     for case in cases(options) {
-        let ours = if case.offload { &offloaded } else { &plain };
+        let ours = if case.offload {
+            servers.offloaded
+        } else {
+            servers.plain
+        };
         let bare = &echo[usize::from(case.offload)];
         let single = Case {
             name: String::new(),
@@ -65,18 +72,16 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<
         let mut contenders = vec![
             Contender::new(&case, ours, options)?,
             Contender::new(&case, bare, options)?,
-            Contender::new(&single, &memcached, options)?,
+            Contender::new(&single, memcached, options)?,
         ];
         if case.shape.batch == 16 && case.shape.get_percent == 100 {
             let shape = Shape {
                 batch: 16,
                 ..single.shape
             };
-            contenders.push(Contender::new(
-                &Case { shape, ..single },
-                &memcached,
-                options,
-            )?);
+            let multi = Case { shape, ..single };
+            contenders.push(Contender::new(&multi, memcached, options)?);
+            contenders.push(Contender::over_tcp(&multi, memcached, options)?);
         }
         measure(&case.name, &mut contenders, options)?;
         record(&case, &contenders, report);
@@ -136,6 +141,7 @@ impl<'a> Contender<'a> {
             server,
             packets: Packets::new(&case.shape, options.items(), terms, count, SEED),
             blaster,
+            streams: None,
             window: case.window,
             per_second: Vec::new(),
             per_core_second: Vec::new(),
@@ -144,20 +150,36 @@ impl<'a> Contender<'a> {
         })
     }
 
-    fn slice(&mut self, duration: Duration) -> Result<()> {
+    fn over_tcp(case: &Case, server: &'a Server, options: &Options) -> Result<Self> {
+        let peer = server.peer.as_ref().ok_or("no TCP")?;
+        Ok(Self {
+            streams: Some(Streams::connect(peer.address)?),
+            ..Self::new(case, server, options)?
+        })
+    }
+
+    fn load(&mut self, duration: Duration) -> Result<Tally> {
         let target = (self.server.udp, self.server.echoes);
+        match &mut self.streams {
+            Some(streams) => streams.closed(&mut self.packets, duration),
+            None => self
+                .blaster
+                .closed(&mut self.packets, target, self.window, duration),
+        }
+    }
+
+    fn slice(&mut self, duration: Duration) -> Result<()> {
         let before = self.server.bursts()?;
         let before_ns = system::cpu_time_ns(self.server.pid())?;
-        let tally = self
-            .blaster
-            .closed(&mut self.packets, target, self.window, duration)?;
+        let tally = self.load(duration)?;
         let cpu_s = (system::cpu_time_ns(self.server.pid())? - before_ns) as f64 / 1e9;
         tally.check(&self.server.name, self.packets.batch())?;
         self.per_second.push(tally.per_second());
         self.per_core_second.push(tally.succeeded as f64 / cpu_s);
         self.busy.push(cpu_s / tally.elapsed_s);
         let after = self.server.bursts()?;
-        self.burst.push((after.0 - before.0) as f64 / (after.1 - before.1) as f64);
+        self.burst
+            .push((after.0 - before.0) as f64 / (after.1 - before.1) as f64);
         Ok(())
     }
 }
@@ -190,6 +212,9 @@ fn record(case: &Case, contenders: &[Contender<'_>], report: &mut Report) {
     for peer in peers {
         let peer_name = match (peer.server.echoes, peer.packets.batch()) {
             (true, _) => peer.server.name.clone(),
+            (false, batch) if peer.streams.is_some() => {
+                format!("{} TCP, multi-gets of {batch}", peer.server.name)
+            }
             (false, 1) => format!("{} UDP, one GET", peer.server.name),
             (false, batch) => format!("{} UDP, multi-gets of {batch}", peer.server.name),
         };

@@ -1,0 +1,186 @@
+//! Skewed loads on a server with an exclusive core per partition: 16 partitions are run one at a
+//! time on one core, each with its share of the load (MICA 5.3; billion-rps 5.2).
+
+use std::time::Duration;
+
+use micanite_workload::Popularity;
+
+use super::blaster::Blaster;
+use super::packets::{Packets, Protocol, Shape};
+use super::servers::Server;
+use super::{Options, directory};
+use crate::Result;
+use crate::report::Report;
+
+const PARTITION_BITS: u32 = 4;
+const PARTITIONS: usize = 1 << PARTITION_BITS;
+const SEED: u64 = 13;
+const WINDOW: usize = 256;
+
+pub(super) fn run(
+    options: &Options,
+    servers: [(&Server, bool); 2],
+    report: &mut Report,
+) -> Result<()> {
+    for (server, offload) in servers {
+        let way = if offload { "GRO" } else { "plain" };
+        let name = format!("skew over 16 partitions, 95 % GET, 1 per datagram, {way}");
+        if options.common.wants(&name) {
+            run_one(options, &name, (server, offload), report)?;
+        }
+    }
+    Ok(())
+}
+
+fn run_one(
+    options: &Options,
+    name: &str,
+    (server, offload): (&Server, bool),
+    report: &mut Report,
+) -> Result<()> {
+    let zipf = Popularity::Zipf(0.99);
+    let shares = shares(options, server, zipf)?;
+    let hottest = (0..PARTITIONS).max_by(|one, other| shares[*one].total_cmp(&shares[*other]));
+    let hottest = hottest.unwrap_or(0);
+    let mut bench = Bench::new(options, server, offload)?;
+    let (mut summed, mut bottleneck, mut hot_over_uniform) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bursts = [Vec::new(), Vec::new()];
+    let rounds = options.common.rounds().min(3);
+    for round in 0..rounds {
+        let (mut uniform_sum, mut skewed_sum, mut skewed_total) = (0.0, 0.0, f64::INFINITY);
+        let (mut uniform_hot, mut skewed_hot) = (0.0, 0.0);
+        for (partition, share) in shares.iter().enumerate() {
+            eprint!(
+                "\r{name}, round {} of {rounds}, partition {partition}   ",
+                round + 1
+            );
+            let uniform = bench.peak(Popularity::Uniform, partition)?;
+            let skewed = bench.peak(zipf, partition)?;
+            uniform_sum += uniform;
+            skewed_sum += skewed;
+            skewed_total = skewed_total.min(skewed / share);
+            if partition == hottest {
+                (uniform_hot, skewed_hot) = (uniform, skewed);
+            }
+        }
+        summed.push(skewed_sum / uniform_sum);
+        bottleneck.push(skewed_total / uniform_sum);
+        hot_over_uniform.push(skewed_hot / uniform_hot);
+        // Every partition at its share of what the hottest can take.
+        let coldest = (0..PARTITIONS).min_by(|one, other| shares[*one].total_cmp(&shares[*other]));
+        for (partition, bursts) in [hottest, coldest.unwrap_or(0)].into_iter().zip(&mut bursts) {
+            let rate = skewed_total * shares[partition] * 0.95;
+            bursts.push(bench.burst(zipf, partition, rate)?);
+        }
+    }
+    eprintln!();
+    let mean = 1.0 / PARTITIONS as f64;
+    report.value(
+        name,
+        "load of the hottest partition over the mean",
+        "",
+        &[shares[hottest] / mean],
+    );
+    report.value(
+        name,
+        "hottest partition's rate over its uniform rate",
+        "",
+        &hot_over_uniform,
+    );
+    report.value(name, "sum of all partitions over uniform", "", &summed);
+    report.value(
+        name,
+        "total that the hottest allows over uniform",
+        "",
+        &bottleneck,
+    );
+    report.value(
+        name,
+        "burst of the hottest partition",
+        "datagrams",
+        &bursts[0],
+    );
+    report.value(
+        name,
+        "burst of the coldest partition",
+        "datagrams",
+        &bursts[1],
+    );
+    Ok(())
+}
+
+/// The share of the requests that each partition gets, by drawing them.
+fn shares(options: &Options, server: &Server, popularity: Popularity) -> Result<Vec<f64>> {
+    use micanite_wire::hash::KeyHash;
+    use micanite_workload::{Keys, Random, Sampler};
+    const DRAWS: usize = 4_000_000;
+    let probe = Blaster::new(false)?;
+    let (terms, _) = directory::fetch(server.udp, probe.socket())?;
+    let sampler = Sampler::new(popularity, options.items());
+    let (keys, mut random) = (Keys::new(super::packets::KEY_BYTES), Random::new(SEED));
+    let mut counts = vec![0.0; PARTITIONS];
+    let mut key = [0; super::packets::KEY_BYTES];
+    for _ in 0..DRAWS {
+        keys.write(sampler.item(&mut random), &mut key);
+        let hash = KeyHash::of(&key, terms.hash_seed);
+        counts[hash.partition(PARTITION_BITS)] += 1.0 / DRAWS as f64;
+    }
+    Ok(counts)
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    server: &'a Server,
+    blaster: Blaster,
+    terms: super::packets::Terms,
+    duration: Duration,
+}
+
+impl<'a> Bench<'a> {
+    fn new(options: &'a Options, server: &'a Server, offload: bool) -> Result<Self> {
+        let blaster = Blaster::new(offload)?;
+        let (terms, _) = directory::fetch(server.udp, blaster.socket())?;
+        let duration = Duration::from_millis(if options.common.quick { 100 } else { 300 });
+        Ok(Self {
+            options,
+            server,
+            blaster,
+            terms,
+            duration,
+        })
+    }
+
+    fn packets(&self, popularity: Popularity, partition: usize) -> Packets {
+        let shape = Shape {
+            protocol: Protocol::Native,
+            batch: 1,
+            get_percent: 95,
+            popularity,
+            partition: Some((partition, PARTITION_BITS)),
+        };
+        Packets::new(&shape, self.options.items(), self.terms, 1 << 17, SEED)
+    }
+
+    fn peak(&mut self, popularity: Popularity, partition: usize) -> Result<f64> {
+        let mut packets = self.packets(popularity, partition);
+        let target = (self.server.udp, false);
+        self.blaster
+            .closed(&mut packets, target, WINDOW, self.duration / 4)?;
+        let tally = self
+            .blaster
+            .closed(&mut packets, target, WINDOW, self.duration)?;
+        tally.check(&self.server.name, 1)?;
+        Ok(tally.per_second())
+    }
+
+    /// The mean burst at a rate.
+    fn burst(&mut self, popularity: Popularity, partition: usize, rate: f64) -> Result<f64> {
+        let mut packets = self.packets(popularity, partition);
+        let before = self.server.bursts()?;
+        let target = (self.server.udp, false);
+        self.blaster
+            .open(&mut packets, target, rate, self.duration)?;
+        let after = self.server.bursts()?;
+        Ok((after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64)
+    }
+}
