@@ -339,7 +339,7 @@ def parse(datagram):
     body = datagram[HEADER_BYTES:]
     if header.kind == Kind.DIRECTORY_REQUEST:
         require(header.count == 0, "a directory request with requests")
-        require(len(body) >= DIRECTORY_REQUEST.size, "shorter than a directory request")
+        require(len(datagram) >= DIRECTORY_BYTES_MIN, "shorter than a directory")
         first, zero = DIRECTORY_REQUEST.unpack_from(body)
         require(zero == 0, "zero fields are not zero")
         return header, first

@@ -18,9 +18,13 @@ pub struct DirectoryRequest {
 }
 
 impl DirectoryRequest {
-    /// Reads what follows the header.
+    /// Reads what follows the header. None if it makes no sense, or if the datagram is shorter than
+    /// the shortest reply.
     #[inline]
     pub fn read(datagram: &[u8]) -> Option<Self> {
+        if datagram.len() < DirectoryWriter::BYTES_MIN {
+            return None;
+        }
         let body = datagram.get(Header::BYTES..Header::BYTES + REQUEST_BYTES)?;
         (u32_at(body, 4) == 0).then_some(Self {
             first: u32_at(body, 0),

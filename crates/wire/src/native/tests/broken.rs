@@ -285,14 +285,14 @@ fn entries_that_make_no_sense() {
 
 #[test]
 fn directory_requests_that_make_no_sense() {
-    let mut datagram = [0xaa; 64];
+    let mut datagram = [0xaa; 96];
     DirectoryRequest { first: 3 }.write(&Header::REQUESTS, &mut datagram);
     assert_eq!(
         DirectoryRequest::read(&datagram),
         Some(DirectoryRequest { first: 3 })
     );
     assert!(datagram[48..].iter().all(|byte| *byte == 0), "padding");
-    for end in 0..48 {
+    for end in 0..88 {
         assert_eq!(DirectoryRequest::read(&datagram[..end]), None);
     }
     datagram[44] = 1;

@@ -1,0 +1,191 @@
+"""A client of the native protocol for tests: one socket, one datagram in the air, every field open to be set wrongly."""
+
+import itertools
+import random
+import socket
+import time
+
+from harness import native
+from harness.native import Access, Directory, Header, Kind, Malformed, Opcode, Request, Status
+
+DEADLINE_S = 30.0
+RESEND_S = 0.25
+NOT_EXECUTED = {Status.MOVED, Status.SLOW_DOWN}
+
+
+class NativeClient:
+    """Talks to the server whose base port is given. It has no cookie and no directory until it asks for them."""
+
+    def __init__(self, port, host="127.0.0.1", number=None, resend_s=RESEND_S):
+        self.base = (host, port)
+        self.resend_s = resend_s
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_DGRAM)
+        self.number = number or random.randrange(1, 1 << 32)
+        self.sequences = itertools.count(1)
+        self.ids = itertools.count(1)
+        self.turn = itertools.count()
+        self.cookie = 0
+        self.generation = 0
+        self.directory = None
+        self.resent = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    # Datagrams.
+
+    def send(self, datagram, port=None):
+        """Sends bytes as they are."""
+        self.socket.sendto(datagram, (self.base[0], port or self.base[1]))
+
+    def receive(self, timeout_s=DEADLINE_S):
+        """The next datagram, whatever it says; None after the time."""
+        self.socket.settimeout(max(timeout_s, 0.0001))
+        try:
+            return self.socket.recv(65536)
+        except (TimeoutError, ConnectionRefusedError, BlockingIOError):
+            return None
+
+    def header(self, **fields):
+        """A header of requests by what is known, and the given fields."""
+        known = {"sequence": next(self.sequences), "client": self.number, "cookie": self.cookie}
+        return Header(Kind.REQUESTS, **known | {"generation": self.generation} | fields)
+
+    def exchange(self, datagram, port=None, deadline_s=DEADLINE_S):
+        """Sends a datagram, again with the flag `resent` if need be; returns the reply's header, its parts and its length."""
+        sent = Header.parse(datagram)
+        end = time.monotonic() + deadline_s
+        while True:
+            self.send(datagram, port)
+            again = min(time.monotonic() + self.resend_s, end)
+            while (left := again - time.monotonic()) > 0:
+                answer = self.receive(left)
+                if answer is None:
+                    continue
+                header, parts = native.parse(answer)
+                if header.sequence == sent.sequence and header.client == sent.client:
+                    if header.cookie:
+                        self.cookie = header.cookie
+                    return header, parts, len(answer)
+            if time.monotonic() >= end:
+                raise AssertionError(f"no answer within {deadline_s} s to {datagram.hex()}")
+            self.resent += 1
+            datagram = datagram[:4] + bytes([datagram[4] | Header.RESENT]) + datagram[5:]
+
+    def is_silent_to(self, datagram, port=None):
+        """Whether the server does not answer: of this and a no-op behind it, the no-op alone is answered."""
+        probe = self.header(cookie=0, partition=0)
+        self.send(datagram, port)
+        self.send(native.requests_datagram(probe, [Request(Opcode.NOOP)]), port)
+        answer = self.receive()
+        assert answer is not None, "no answer to a no-op either"
+        return Header.parse(answer).sequence == probe.sequence
+
+    # The directory.
+
+    def learn(self):
+        """Fetches the whole directory, page by page, and a cookie with it; begins again when it changes meanwhile."""
+        while True:
+            pages = []
+            listed = 0
+            while not pages or listed < pages[0][1].core_count + pages[0][1].partitions:
+                header = Header(Kind.DIRECTORY_REQUEST, sequence=next(self.sequences), client=self.number)
+                header.cookie = self.cookie
+                answer, page, _ = self.exchange(native.directory_request(header, listed, 1232))
+                assert page.first == listed and page.cores + page.owners, "a page without entries"
+                listed += len(page.cores) + len(page.owners)
+                pages.append((answer.generation, page))
+            if len({generation for generation, _ in pages}) == 1:
+                break
+        self.generation = pages[0][0]
+        whole = pages[0][1]
+        self.directory = Directory(
+            **{name: getattr(whole, name) for name in vars(whole) if name not in ("first", "cores", "owners")},
+            cores=sum((page.cores for _, page in pages), []),
+            owners=sum((page.owners for _, page in pages), []),
+        )
+        return self
+
+    def partition_of(self, key):
+        """The partition of a key."""
+        bits = self.directory.partitions.bit_length() - 1
+        return self.hash(key) >> (64 - bits) if bits else 0
+
+    def hash(self, key):
+        """The hash of a key."""
+        return native.hash_of(key, self.directory.hash_seed)
+
+    def port_for(self, request):
+        """Where a request goes."""
+        owner, access = self.directory.owners[self.partition_of(request.key)]
+        if access == Access.CREW and request.opcode == Opcode.GET and not request.wants_cas:
+            owner = next(self.turn) % len(self.directory.cores)
+        return self.directory.cores[owner][0]
+
+    def other_port(self, key):
+        """The port of a core that does not own the key's partition."""
+        owner, _ = self.directory.owners[self.partition_of(key)]
+        return self.directory.cores[(owner + 1) % len(self.directory.cores)][0]
+
+    # Requests.
+
+    def request(self, opcode, key=b"", **fields):
+        """A request with the key's hash, and with a new id if it has one."""
+        if opcode in native.WITH_ID:
+            fields.setdefault("id", next(self.ids))
+        if key:
+            fields.setdefault("hash", self.hash(key))
+        return Request(opcode, key, **fields)
+
+    def ask(self, *requests, port=None, **fields):
+        """Sends requests once, as they are: the reply's header and replies, which must belong to them."""
+        if self.directory and requests[0].key:
+            fields.setdefault("partition", self.partition_of(requests[0].key))
+            port = port or self.port_for(requests[0])
+        header, replies, length = self.exchange(native.requests_datagram(self.header(**fields), requests), port)
+        if not header.status:
+            answered = [(reply.opcode, reply.hash_low) for reply in replies]
+            assert answered == [(request.opcode, request.hash & 0xFFFFFFFF) for request in requests]
+        assert header.kind == Kind.REPLIES and length <= (self.directory.payload_bytes_max if self.directory else 1472)
+        return header, replies
+
+    def do(self, opcode, key, deadline_s=DEADLINE_S, port=None, **fields):
+        """One request until it is executed, with a new directory whenever that helps: its reply."""
+        request = self.request(opcode, key, **fields)
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end:
+            header, (reply,) = self.ask(request, port=port)
+            if header.generation != self.generation:
+                self.learn()
+            if reply.status not in NOT_EXECUTED and reply.status != Status.UNPROVEN:
+                return reply
+        raise AssertionError(f"not executed within {deadline_s} s: {reply}")
+
+    def get(self, key, **fields):
+        """The value of a key, or None."""
+        reply = self.do(Opcode.GET, key, **fields)
+        if reply.status == Status.NOT_FOUND:
+            return None
+        assert reply.status == Status.OK, reply
+        return reply.value
+
+    def set(self, key, value, **fields):
+        """Stores; the reply must be ok."""
+        reply = self.do(Opcode.SET, key, value=value, **fields)
+        assert reply.status == Status.OK, reply
+
+    def status(self, opcode, key, **fields):
+        """How a request ends."""
+        return self.do(opcode, key, **fields).status
+
+
+def refusal(datagram):
+    """The status of a datagram that is a header alone, and nothing but one."""
+    header, parts = native.parse(datagram)
+    if header.kind != Kind.REPLIES or header.count or parts or len(datagram) != native.HEADER_BYTES:
+        raise Malformed(f"no header alone: {datagram.hex()}")
+    return header.status
