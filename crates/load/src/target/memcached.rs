@@ -1,0 +1,215 @@
+//! memcached's text protocol.
+
+use micanite_workload::Keys;
+
+use super::in_flight::Pending;
+use super::reply::{Checks, Element, Format, Parsed, decimal, excerpt, line, push_decimal};
+
+/// memcached's text protocol, on streams and in datagrams.
+#[derive(Debug)]
+pub(crate) struct Memcached;
+
+impl Format for Memcached {
+    #[inline]
+    fn push_read(output: &mut Vec<u8>, keys: &Keys, items: &[u64]) {
+        output.extend_from_slice(b"get");
+        for item in items {
+            output.push(b' ');
+            keys.push(*item, output);
+        }
+        output.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn push_write(output: &mut Vec<u8>, item: u64, version: u32, checks: &Checks) {
+        output.extend_from_slice(b"set ");
+        checks.keys.push(item, output);
+        output.extend_from_slice(b" 0 ");
+        push_decimal(output, checks.expiry_s as usize);
+        output.push(b' ');
+        push_decimal(output, checks.values.value_bytes());
+        output.extend_from_slice(b"\r\n");
+        checks.values.push(item, version, output);
+        output.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn parse<'a>(input: &'a [u8], pending: &Pending) -> Parsed<'a> {
+        if input.starts_with(b"VALUE ") && pending.answer.reads {
+            return parse_value(input);
+        }
+        let Some(line) = line(input)? else {
+            return Ok(None);
+        };
+        let element = match (line, pending.answer.reads) {
+            (b"END\r\n", true) => Element::End,
+            (b"STORED\r\n", false) => Element::Stored,
+            _ if is_refusal(line) => Element::Refused(line),
+            _ => {
+                return Err(format!(
+                    "this is no reply of memcached's: {}",
+                    excerpt(line)
+                ));
+            }
+        };
+        Ok(Some((element, line.len())))
+    }
+}
+
+fn is_refusal(line: &[u8]) -> bool {
+    [
+        b"ERROR".as_slice(),
+        b"CLIENT_ERROR ",
+        b"SERVER_ERROR",
+        b"NOT_STORED",
+        b"BUSY",
+    ]
+    .iter()
+    .any(|word| line.starts_with(word))
+}
+
+/// `VALUE <key> <flags> <bytes> [<cas>]` and the value.
+fn parse_value(input: &[u8]) -> Parsed<'_> {
+    let Some(line) = line(input)? else {
+        return Ok(None);
+    };
+    let what = || format!("this is no reply of memcached's: {}", excerpt(line));
+    let text = line.strip_suffix(b"\r\n").ok_or_else(what)?;
+    let mut words = text[b"VALUE ".len()..].split(|byte| *byte == b' ');
+    let (Some(key), Some(_flags), Some(bytes)) = (words.next(), words.next(), words.next()) else {
+        return Err(what());
+    };
+    let value_bytes = decimal(bytes).ok_or_else(what)?;
+    let rest = &input[line.len()..];
+    if rest.len() < value_bytes + 2 {
+        return Ok(None);
+    }
+    let (value, end) = rest.split_at(value_bytes);
+    if !end.starts_with(b"\r\n") {
+        return Err(format!(
+            "a value is longer than its header says: {}",
+            excerpt(line)
+        ));
+    }
+    let hit = Element::Hit {
+        key: Some(key),
+        value,
+    };
+    Ok(Some((hit, line.len() + value_bytes + 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::{Answer, Recorder};
+    use micanite_workload::Values;
+
+    fn pending(reads: bool, operations: u32) -> Pending {
+        Pending {
+            answer: Answer {
+                reads,
+                operations,
+                ..Answer::default()
+            },
+            ..Pending::default()
+        }
+    }
+
+    fn checks() -> Checks {
+        Checks {
+            keys: Keys::new(8),
+            values: Values::new(16),
+            expiry_s: 60,
+        }
+    }
+
+    #[test]
+    fn requests() {
+        let checks = checks();
+        let mut output = Vec::new();
+        Memcached::push_read(&mut output, &checks.keys, &[1, 2]);
+        assert_eq!(output.len(), "get 12345678 12345678\r\n".len());
+        output.clear();
+        Memcached::push_write(&mut output, 1, 1, &checks);
+        assert!(output.starts_with(b"set ") && output.ends_with(b"\r\n"));
+        assert_eq!(
+            output[12..].split(|byte| *byte == b'\r').next(),
+            Some(b" 0 60 16".as_slice())
+        );
+    }
+
+    /// The reply to a multi-get of items 1, 2, 3 where 2 is missing, in pieces of every length.
+    #[test]
+    fn a_reply_in_pieces() {
+        let checks = checks();
+        let mut reply = Vec::new();
+        for item in [1, 3] {
+            reply.extend_from_slice(b"VALUE ");
+            checks.keys.push(item, &mut reply);
+            reply.extend_from_slice(b" 0 16\r\n");
+            checks.values.push(item, 9, &mut reply);
+            reply.extend_from_slice(b"\r\n");
+        }
+        reply.extend_from_slice(b"END\r\n");
+        let mut recorder = Recorder::new(0..1);
+        let mut pending = pending(true, 3);
+        let (mut start, mut complete) = (0, false);
+        for end in 0..=reply.len() {
+            while let Some((element, length)) =
+                Memcached::parse(&reply[start..end], &pending).unwrap()
+            {
+                complete = checks.settle(&mut pending, &[1, 2, 3], &element, &mut recorder);
+                start += length;
+            }
+            assert_eq!(complete, end == reply.len());
+        }
+        assert_eq!((pending.answer.hits, pending.answer.wrong_values), (2, 0));
+    }
+
+    #[test]
+    fn wrong_values_and_keys() {
+        let checks = checks();
+        let wrong = |key_of: u64, value_of: u64| {
+            let mut reply = b"VALUE ".to_vec();
+            checks.keys.push(key_of, &mut reply);
+            reply.extend_from_slice(b" 0 16\r\n");
+            checks.values.push(value_of, 1, &mut reply);
+            reply.extend_from_slice(b"\r\n");
+            let mut pending = pending(true, 1);
+            let (element, _) = Memcached::parse(&reply, &pending).unwrap().unwrap();
+            checks.settle(&mut pending, &[5], &element, &mut Recorder::new(0..1));
+            pending.answer.wrong_values
+        };
+        assert_eq!(wrong(5, 5), 0);
+        assert_eq!(wrong(5, 6), 1, "another item's value");
+        assert_eq!(wrong(6, 6), 1, "a key that was not asked for");
+    }
+
+    #[test]
+    fn errors_and_nonsense() {
+        for line in [
+            "ERROR\r\n",
+            "SERVER_ERROR out of memory\r\n",
+            "NOT_STORED\r\n",
+        ] {
+            let parsed = Memcached::parse(line.as_bytes(), &pending(false, 1)).unwrap();
+            assert_eq!(
+                parsed,
+                Some((Element::Refused(line.as_bytes()), line.len()))
+            );
+        }
+        for (line, reads) in [
+            ("STORED\r\n", true),
+            ("END\r\n", false),
+            ("HTTP/1.1 200 OK\r\n", true),
+            ("VALUE\r\n", true),
+            ("VALUE a b\r\n", true),
+            ("VALUE k 0 x\r\n", true),
+            ("VALUE k 0 1\r\nabcd", true),
+            ("VALUE k 0 99999999999\r\n", true),
+        ] {
+            let parsed = Memcached::parse(line.as_bytes(), &pending(reads, 1));
+            assert!(parsed.is_err(), "{line:?}");
+        }
+    }
+}

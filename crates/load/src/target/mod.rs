@@ -1,0 +1,66 @@
+//! Connections: requests in, answers out. The loops know nothing else of a protocol.
+//!
+//! A new target implements [`Connection`] and gets an arm in [`crate::run`].
+
+mod in_flight;
+mod memcached;
+mod open;
+mod redis;
+mod reply;
+mod slots;
+mod stream;
+mod udp;
+
+use std::io;
+
+use nix::sys::epoll::Epoll;
+
+use crate::clock::Clock;
+use crate::recorder::Recorder;
+
+pub(crate) use memcached::Memcached;
+pub(crate) use open::{Socket, open, server_version};
+pub(crate) use redis::Redis;
+pub(crate) use reply::Checks;
+pub(crate) use stream::StreamConnection;
+pub(crate) use udp::UdpConnection;
+
+/// When a request was due, and when it is handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub scheduled_ns: u64,
+    pub now_ns: u64,
+}
+
+/// One connection to a server, or one socket of datagrams. Nothing here blocks.
+pub(crate) trait Connection {
+    /// How many requests can be handed over now.
+    fn room(&self) -> usize;
+
+    /// Requests that are neither answered nor given up.
+    fn in_flight(&self) -> usize;
+
+    /// Hands over a request for these items; there must be room.
+    fn read(&mut self, items: &[u64], stamp: Stamp);
+
+    /// Hands over a request that stores a value; there must be room.
+    fn write(&mut self, item: u64, version: u32, stamp: Stamp);
+
+    /// Sends what was handed over, as far as the kernel takes it; returns whether that was all.
+    fn flush(&mut self) -> io::Result<bool>;
+
+    /// Takes what has arrived; returns how many requests have ended.
+    ///
+    /// # Errors
+    /// When the connection is of no use any more: a sentence that says why.
+    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<usize, String>;
+
+    /// Gives up what has been sent too long ago, where that can happen; returns how many requests.
+    fn expire(&mut self, now_ns: u64, recorder: &mut Recorder) -> usize;
+
+    /// Gives up everything.
+    fn abandon(&mut self, now_ns: u64, recorder: &mut Recorder);
+
+    /// Adds its descriptors to `epoll`.
+    fn watch(&self, epoll: &Epoll, token: u64) -> io::Result<()>;
+}

@@ -1,0 +1,182 @@
+//! Sockets: connecting, and what kind they are.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::address::{Address, Endpoint, Protocol};
+
+/// How long a server may take to accept.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it may take to say its version; that is for the report only.
+const VERSION_TIMEOUT: Duration = Duration::from_millis(300);
+/// What the kernel is asked to keep of datagrams, each way.
+const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
+
+/// A connected socket that does not block.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Udp(UdpSocket),
+}
+
+impl Socket {
+    #[inline]
+    pub fn receive(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(to),
+            Self::Unix(stream) => stream.read(to),
+            Self::Udp(socket) => socket.recv(to),
+        }
+    }
+
+    #[inline]
+    pub fn send(&mut self, from: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(from),
+            Self::Unix(stream) => stream.write(from),
+            Self::Udp(socket) => socket.send(from),
+        }
+    }
+
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
+            Self::Unix(stream) => stream.set_read_timeout(Some(timeout)),
+            Self::Udp(socket) => socket.set_read_timeout(Some(timeout)),
+        }
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_nonblocking(true),
+            Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Udp(socket) => socket.set_nonblocking(true),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Connects to a server.
+///
+/// # Errors
+/// What went wrong, and what to do.
+pub(crate) fn open(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
+    let opened = connect(address, endpoint).and_then(|socket| {
+        socket.set_nonblocking()?;
+        Ok(socket)
+    });
+    opened.map_err(|error| failure(address, &error))
+}
+
+fn connect(address: &Address, endpoint: &Endpoint) -> io::Result<Socket> {
+    match (endpoint, address.protocol()) {
+        (Endpoint::Unix(path), _) => Ok(Socket::Unix(UnixStream::connect(path)?)),
+        (Endpoint::Inet(server), Protocol::MemcachedUdp) => Ok(Socket::Udp(connect_udp(*server)?)),
+        (Endpoint::Inet(server), _) => {
+            let stream = TcpStream::connect_timeout(server, CONNECT_TIMEOUT)?;
+            stream.set_nodelay(true)?;
+            Ok(Socket::Tcp(stream))
+        }
+    }
+}
+
+fn connect_udp(server: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(server)?;
+    // As much as the system allows.
+    let _ = nix::sys::socket::setsockopt(
+        &socket,
+        nix::sys::socket::sockopt::RcvBuf,
+        &DATAGRAM_BUFFER_BYTES,
+    );
+    let _ = nix::sys::socket::setsockopt(
+        &socket,
+        nix::sys::socket::sockopt::SndBuf,
+        &DATAGRAM_BUFFER_BYTES,
+    );
+    Ok(socket)
+}
+
+fn failure(address: &Address, error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
+            format!(
+                "{address}: nobody listens there; {}",
+                address.how_to_start()
+            )
+        }
+        ErrorKind::TimedOut => format!("{address}: no answer within {CONNECT_TIMEOUT:?}"),
+        _ if error.raw_os_error() == Some(nix::libc::EMFILE) => {
+            format!("{address}: too many open files; raise the limit (ulimit -n)")
+        }
+        _ => format!("{address}: {error}"),
+    }
+}
+
+/// What a server says of itself, over a connection of its own. A server that says nothing may still be loaded.
+///
+/// # Errors
+/// When nobody listens there.
+pub(crate) fn server_version(
+    address: &Address,
+    endpoint: &Endpoint,
+) -> Result<Option<String>, String> {
+    let question: &[u8] = match address.protocol() {
+        Protocol::Memcached => b"version\r\n",
+        Protocol::MemcachedUdp => b"\0\x01\0\0\0\x01\0\0version\r\n",
+        Protocol::Redis => b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n",
+    };
+    let mut socket = connect(address, endpoint).map_err(|error| failure(address, &error))?;
+    let mut reply = [0; 4096];
+    let asked = socket
+        .set_timeout(VERSION_TIMEOUT)
+        .and_then(|()| socket.send(question))
+        .and_then(|_| socket.receive(&mut reply));
+    match asked {
+        Ok(received) => Ok(version_in(&reply[..received])),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Err(failure(address, &error)),
+        Err(_) => Ok(None),
+    }
+}
+
+fn version_in(reply: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(reply);
+    let after = |word: &str| {
+        let (_, rest) = text.split_once(word)?;
+        let version = rest.split_ascii_whitespace().next()?;
+        Some(version.to_owned())
+    };
+    after("VERSION ").or_else(|| after("redis_version:").map(|version| format!("redis {version}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        let version = |reply: &str| version_in(reply.as_bytes());
+        assert_eq!(version("VERSION 1.6.18\r\n").as_deref(), Some("1.6.18"));
+        assert_eq!(version("\0\x01\0\0VERSION 1.6\r\n").as_deref(), Some("1.6"));
+        let info = "$99\r\n# Server\r\nredis_version:7.0.15\r\nredis_git:0\r\n";
+        assert_eq!(version(info).as_deref(), Some("redis 7.0.15"));
+        assert_eq!(version("ERROR\r\n"), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! Redis's protocol (RESP2).
+
+use micanite_workload::Keys;
+
+use super::in_flight::Pending;
+use super::reply::{Checks, Element, Format, Parsed, decimal, excerpt, line, push_decimal};
+
+/// Redis's protocol, of which GET, MGET and SET are used.
+#[derive(Debug)]
+pub(crate) struct Redis;
+
+impl Format for Redis {
+    #[inline]
+    fn push_read(output: &mut Vec<u8>, keys: &Keys, items: &[u64]) {
+        if items.len() == 1 {
+            output.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
+        } else {
+            push_header(output, b'*', items.len() + 1);
+            output.extend_from_slice(b"$4\r\nMGET\r\n");
+        }
+        for item in items {
+            push_key(output, keys, *item);
+        }
+    }
+
+    #[inline]
+    fn push_write(output: &mut Vec<u8>, item: u64, version: u32, checks: &Checks) {
+        let expires = checks.expiry_s > 0;
+        push_header(output, b'*', if expires { 5 } else { 3 });
+        output.extend_from_slice(b"$3\r\nSET\r\n");
+        push_key(output, &checks.keys, item);
+        push_header(output, b'$', checks.values.value_bytes());
+        checks.values.push(item, version, output);
+        output.extend_from_slice(b"\r\n");
+        if expires {
+            output.extend_from_slice(b"$2\r\nEX\r\n");
+            let seconds = checks.expiry_s as usize;
+            push_header(output, b'$', seconds.ilog10() as usize + 1);
+            push_decimal(output, seconds);
+            output.extend_from_slice(b"\r\n");
+        }
+    }
+
+    #[inline]
+    fn parse<'a>(input: &'a [u8], pending: &Pending) -> Parsed<'a> {
+        let Some(line) = line(input)? else {
+            return Ok(None);
+        };
+        let Some(text) = line.strip_suffix(b"\r\n") else {
+            return Err(what(line));
+        };
+        let element = match (text.first(), pending.answer.reads) {
+            (Some(b'-'), _) => Element::Refused(line),
+            (Some(b'+'), false) if text == b"+OK" => Element::Stored,
+            (Some(b'*'), true)
+                if pending.settled == 0
+                    && decimal(&text[1..]) == Some(pending.answer.operations as usize) =>
+            {
+                Element::Header
+            }
+            (Some(b'$'), true) if &text[1..] == b"-1" => Element::Miss,
+            (Some(b'$'), true) => return parse_bulk(input, line),
+            _ => return Err(what(line)),
+        };
+        Ok(Some((element, line.len())))
+    }
+}
+
+fn what(line: &[u8]) -> String {
+    format!("this is no reply of Redis's: {}", excerpt(line))
+}
+
+fn push_header(output: &mut Vec<u8>, kind: u8, number: usize) {
+    output.push(kind);
+    push_decimal(output, number);
+    output.extend_from_slice(b"\r\n");
+}
+
+fn push_key(output: &mut Vec<u8>, keys: &Keys, item: u64) {
+    push_header(output, b'$', keys.key_bytes());
+    keys.push(item, output);
+    output.extend_from_slice(b"\r\n");
+}
+
+/// `$<bytes>` and the value.
+fn parse_bulk<'a>(input: &'a [u8], line: &[u8]) -> Parsed<'a> {
+    let value_bytes = decimal(&line[1..line.len() - 2]).ok_or_else(|| what(line))?;
+    let rest = &input[line.len()..];
+    if rest.len() < value_bytes + 2 {
+        return Ok(None);
+    }
+    let (value, end) = rest.split_at(value_bytes);
+    if !end.starts_with(b"\r\n") {
+        return Err(what(line));
+    }
+    let hit = Element::Hit { key: None, value };
+    Ok(Some((hit, line.len() + value_bytes + 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::{Answer, Recorder};
+    use micanite_workload::Values;
+
+    fn pending(reads: bool, operations: u32) -> Pending {
+        Pending {
+            answer: Answer {
+                reads,
+                operations,
+                ..Answer::default()
+            },
+            ..Pending::default()
+        }
+    }
+
+    fn checks(expiry_s: u32) -> Checks {
+        Checks {
+            keys: Keys::new(8),
+            values: Values::new(8),
+            expiry_s,
+        }
+    }
+
+    #[test]
+    fn requests() {
+        let mut output = Vec::new();
+        Redis::push_read(&mut output, &Keys::new(8), &[1]);
+        assert!(output.starts_with(b"*2\r\n$3\r\nGET\r\n$8\r\n") && output.ends_with(b"\r\n"));
+        output.clear();
+        Redis::push_read(&mut output, &Keys::new(8), &[1, 2]);
+        assert!(output.starts_with(b"*3\r\n$4\r\nMGET\r\n$8\r\n"));
+        output.clear();
+        Redis::push_write(&mut output, 1, 1, &checks(0));
+        assert!(output.starts_with(b"*3\r\n$3\r\nSET\r\n$8\r\n"));
+        output.clear();
+        Redis::push_write(&mut output, 1, 1, &checks(100));
+        assert!(output.starts_with(b"*5\r\n") && output.ends_with(b"$2\r\nEX\r\n$3\r\n100\r\n"));
+    }
+
+    /// A hit, a miss and a wrong value, cut at every place.
+    #[test]
+    fn a_reply_in_pieces() {
+        let checks = checks(0);
+        let mut reply = b"*3\r\n$8\r\n".to_vec();
+        checks.values.push(1, 7, &mut reply);
+        reply.extend_from_slice(b"\r\n$-1\r\n$8\r\n");
+        checks.values.push(1, 7, &mut reply);
+        reply.extend_from_slice(b"\r\n");
+        let mut recorder = Recorder::new(0..1);
+        let mut pending = pending(true, 3);
+        let (mut start, mut complete) = (0, false);
+        for end in 0..=reply.len() {
+            while let Some((element, length)) = Redis::parse(&reply[start..end], &pending).unwrap()
+            {
+                complete = checks.settle(&mut pending, &[1, 2, 3], &element, &mut recorder);
+                start += length;
+            }
+            assert_eq!(complete, end == reply.len());
+        }
+        assert_eq!((pending.answer.hits, pending.answer.wrong_values), (1, 1));
+    }
+
+    #[test]
+    fn a_value_may_look_like_a_reply() {
+        let value = b"$-1\r\n*1\r";
+        let reply = [b"$8\r\n".as_slice(), value, b"\r\n"].concat();
+        let (element, length) = Redis::parse(&reply, &pending(true, 1)).unwrap().unwrap();
+        assert_eq!((element, length), (Element::Hit { key: None, value }, 14));
+    }
+
+    #[test]
+    fn errors_and_nonsense() {
+        let parsed = Redis::parse(b"-ERR no\r\n", &pending(true, 1)).unwrap();
+        assert_eq!(parsed, Some((Element::Refused(b"-ERR no\r\n"), 9)));
+        for (line, reads) in [
+            ("+OK\r\n", true),
+            ("$8\r\n", false),
+            ("END\r\n", true),
+            ("*2\r\n", true),
+            ("$x\r\n", true),
+            ("\r\n", true),
+            ("$1\r\nxyz", true),
+        ] {
+            assert!(
+                Redis::parse(line.as_bytes(), &pending(reads, 1)).is_err(),
+                "{line:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Replies of any protocol, and whether they are right.
+
+use micanite_workload::{Keys, Values};
+
+use super::in_flight::Pending;
+use crate::recorder::Recorder;
+
+/// A piece of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element<'a> {
+    /// A value. Where the protocol repeats keys, misses are what is left out.
+    Hit {
+        key: Option<&'a [u8]>,
+        value: &'a [u8],
+    },
+    /// The next key is not there.
+    Miss,
+    /// Says nothing by itself.
+    Header,
+    /// The reply is complete; keys that were not mentioned are not there.
+    End,
+    /// The value has been stored.
+    Stored,
+    /// An error.
+    Refused(&'a [u8]),
+}
+
+/// An element and its length; nothing while it has not arrived completely.
+pub(crate) type Parsed<'a> = Result<Option<(Element<'a>, usize)>, String>;
+
+/// A protocol's way to write requests and to read replies.
+pub(crate) trait Format {
+    /// Appends a request for the keys of these items.
+    fn push_read(output: &mut Vec<u8>, keys: &Keys, items: &[u64]);
+
+    /// Appends a request that stores.
+    fn push_write(output: &mut Vec<u8>, item: u64, version: u32, checks: &Checks);
+
+    /// Reads the element that `input` begins with.
+    fn parse<'a>(input: &'a [u8], pending: &Pending) -> Parsed<'a>;
+}
+
+/// How keys and values look, and how long values live.
+#[derive(Clone, Debug)]
+pub(crate) struct Checks {
+    pub keys: Keys,
+    pub values: Values,
+    pub expiry_s: u32,
+}
+
+impl Checks {
+    /// What `element` means for the request; returns whether its reply is complete.
+    #[inline]
+    pub fn settle(
+        &self,
+        pending: &mut Pending,
+        items: &[u64],
+        element: &Element<'_>,
+        recorder: &mut Recorder,
+    ) -> bool {
+        match *element {
+            Element::Header => false,
+            Element::Hit { key, value } => {
+                let item = match key {
+                    Some(key) => self.find(pending, items, key),
+                    None => {
+                        pending.settled += 1;
+                        items.get(pending.settled as usize - 1).copied()
+                    }
+                };
+                match item {
+                    Some(item) if self.values.verify(item, value) => pending.answer.hits += 1,
+                    _ => pending.answer.wrong_values += 1,
+                }
+                key.is_none() && pending.settled as usize >= items.len()
+            }
+            Element::Miss => {
+                pending.settled += 1;
+                pending.settled as usize >= items.len()
+            }
+            Element::End | Element::Stored => true,
+            Element::Refused(line) => {
+                recorder.note_refusal(line);
+                pending.answer.refused = true;
+                true
+            }
+        }
+    }
+
+    /// The item that has this key. Values come in the order of the keys, except that datagrams may overtake
+    /// each other.
+    #[inline]
+    fn find(&self, pending: &mut Pending, items: &[u64], key: &[u8]) -> Option<u64> {
+        let is_it = |item: &&u64| self.keys.matches(**item, key);
+        let open = items.get(pending.settled as usize..).unwrap_or_default();
+        match open.iter().position(|item| is_it(&item)) {
+            Some(skipped) => {
+                pending.settled += skipped as u32 + 1;
+                open.get(skipped).copied()
+            }
+            None => items.iter().find(is_it).copied(),
+        }
+    }
+}
+
+/// The beginning of what a server sent, for an error message.
+pub(super) fn excerpt(bytes: &[u8]) -> String {
+    let text: String = bytes[..bytes.len().min(60)]
+        .iter()
+        .flat_map(|byte| std::ascii::escape_default(*byte))
+        .map(char::from)
+        .collect();
+    format!("'{text}'")
+}
+
+/// The line that `input` begins with (its end included), or nothing while it is incomplete.
+pub(super) fn line(input: &[u8]) -> Result<Option<&[u8]>, String> {
+    const LINE_BYTES_MAX: usize = 4096;
+    match memchr::memchr(b'\n', input) {
+        Some(end) => Ok(Some(&input[..=end])),
+        None if input.len() > LINE_BYTES_MAX => {
+            Err(format!("no end of a line behind {}", excerpt(input)))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The decimal number that `bytes` are.
+pub(super) fn decimal(bytes: &[u8]) -> Option<usize> {
+    if bytes.is_empty() || bytes.len() > 10 {
+        return None;
+    }
+    bytes.iter().try_fold(0usize, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10).then(|| number * 10 + usize::from(digit))
+    })
+}
+
+/// Appends a number.
+pub(super) fn push_decimal(output: &mut Vec<u8>, number: usize) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    output.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        for number in [0, 9, 10, 1152, usize::from(u16::MAX)] {
+            let mut text = Vec::new();
+            push_decimal(&mut text, number);
+            assert_eq!(text, number.to_string().into_bytes());
+            assert_eq!(decimal(&text), Some(number));
+        }
+        for text in ["", "-1", "1x", "12345678901"] {
+            assert_eq!(decimal(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn lines() {
+        assert_eq!(line(b"END\r\nEND"), Ok(Some(b"END\r\n".as_slice())));
+        assert_eq!(line(b"EN"), Ok(None));
+        assert!(line(&[b'x'; 5000]).is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! A connection over TCP or a Unix socket: replies come in the order of the requests.
+
+use std::io::{self, ErrorKind};
+use std::marker::PhantomData;
+
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+
+use super::in_flight::{InFlight, Pending};
+use super::open::Socket;
+use super::reply::{Checks, Format, excerpt};
+use super::{Connection, Stamp};
+use crate::clock::Clock;
+use crate::recorder::{Answer, Recorder};
+
+/// No more requests are taken while so much is not sent.
+const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// Room for replies, at least.
+const INPUT_BYTES_MIN: usize = 64 << 10;
+/// Receives in a row, so that a fast server does not keep the loop from sending.
+const RECEIVES_MAX: usize = 4;
+
+/// A connection that speaks one protocol.
+#[derive(Debug)]
+pub(crate) struct StreamConnection<F> {
+    socket: Socket,
+    in_flight: InFlight,
+    checks: Checks,
+    output: Vec<u8>,
+    /// Bytes of `output` that the kernel has taken.
+    sent: usize,
+    input: Box<[u8]>,
+    /// Received and not understood yet: from, to.
+    start: usize,
+    end: usize,
+    format: PhantomData<F>,
+}
+
+impl<F: Format> StreamConnection<F> {
+    /// Takes a connected socket over.
+    pub fn new(socket: Socket, checks: Checks, pipeline: usize, multiget: usize) -> Self {
+        let element_bytes = checks.keys.key_bytes() + checks.values.value_bytes() + 64;
+        Self {
+            socket,
+            in_flight: InFlight::new(pipeline, multiget),
+            output: Vec::with_capacity(OUTPUT_BYTES_MAX),
+            sent: 0,
+            input: vec![0; INPUT_BYTES_MIN.max(2 * element_bytes)].into(),
+            start: 0,
+            end: 0,
+            checks,
+            format: PhantomData,
+        }
+    }
+
+    fn push(&mut self, reads: bool, items: &[u64], stamp: Stamp) {
+        let pending = Pending {
+            scheduled_ns: stamp.scheduled_ns,
+            sent_ns: stamp.now_ns,
+            answer: Answer {
+                reads,
+                operations: items.len() as u32,
+                ..Answer::default()
+            },
+            settled: 0,
+        };
+        self.in_flight.push(pending, items);
+    }
+
+    /// Receives once; returns whether there may be more.
+    fn receive(&mut self) -> Result<bool, String> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.end == self.input.len() {
+            self.input.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let room = self.input.len() - self.end;
+        match self.socket.receive(&mut self.input[self.end..]) {
+            Ok(0) => Err("the server has closed the connection".to_owned()),
+            Ok(received) => {
+                self.end += received;
+                Ok(received == room)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Understands what has arrived; returns how many requests have ended.
+    fn understand(&mut self, now_ns: u64, recorder: &mut Recorder) -> Result<usize, String> {
+        let mut ended = 0;
+        while self.start < self.end {
+            let input = &self.input[self.start..self.end];
+            let Some((pending, items)) = self.in_flight.front() else {
+                return Err(format!(
+                    "the server sent more than was asked for: {}",
+                    excerpt(input)
+                ));
+            };
+            let Some((element, length)) = F::parse(input, pending)? else {
+                break;
+            };
+            if self.checks.settle(pending, items, &element, recorder) {
+                recorder.answered(pending.scheduled_ns, now_ns, &pending.answer);
+                self.in_flight.pop();
+                ended += 1;
+            }
+            self.start += length;
+        }
+        if self.end - self.start == self.input.len() {
+            recorder.counts.wrong_values += 1;
+            return Err(format!(
+                "a value is longer than the {} bytes of the data set: {}",
+                self.checks.values.value_bytes(),
+                excerpt(&self.input)
+            ));
+        }
+        Ok(ended)
+    }
+}
+
+impl<F: Format> Connection for StreamConnection<F> {
+    #[inline]
+    fn room(&self) -> usize {
+        if self.output.len() - self.sent < OUTPUT_BYTES_MAX {
+            self.in_flight.room()
+        } else {
+            0
+        }
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    #[inline]
+    fn read(&mut self, items: &[u64], stamp: Stamp) {
+        F::push_read(&mut self.output, &self.checks.keys, items);
+        self.push(true, items, stamp);
+    }
+
+    #[inline]
+    fn write(&mut self, item: u64, version: u32, stamp: Stamp) {
+        F::push_write(&mut self.output, item, version, &self.checks);
+        self.push(false, &[item], stamp);
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        while self.sent < self.output.len() {
+            match self.socket.send(&self.output[self.sent..]) {
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.sent > self.output.len() / 2 {
+                        self.output.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+
+    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<usize, String> {
+        let mut ended = 0;
+        for _ in 0..RECEIVES_MAX {
+            let more = self.receive()?;
+            ended += self.understand(clock.now_ns(), recorder)?;
+            if !more {
+                break;
+            }
+        }
+        Ok(ended)
+    }
+
+    /// A stream loses nothing: its replies are waited for.
+    fn expire(&mut self, _now_ns: u64, _recorder: &mut Recorder) -> usize {
+        0
+    }
+
+    fn abandon(&mut self, now_ns: u64, recorder: &mut Recorder) {
+        while !self.in_flight.front_items().is_empty() {
+            if let (Some(items), false) =
+                (&mut recorder.resend, self.in_flight.front_items().len() > 1)
+            {
+                items.extend_from_slice(self.in_flight.front_items());
+            }
+            if let Some(pending) = self.in_flight.pop() {
+                recorder.lost(pending.scheduled_ns, now_ns);
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+    }
+
+    fn watch(&self, epoll: &Epoll, token: u64) -> io::Result<()> {
+        Ok(epoll.add(&self.socket, EpollEvent::new(EpollFlags::EPOLLIN, token))?)
+    }
+}
