@@ -47,8 +47,10 @@ pub struct Report {
     pub write_operations: u64,
     /// Of those that read.
     pub hit_ratio: Option<f64>,
-    /// Values that do not belong to their key, or are not whole.
+    /// Values that do not belong to their key, or are not whole; of the whole run, warm-up included.
     pub wrong_values: u64,
+    /// Connections that were closed, or by which something came that is no reply.
+    pub failed_connections: usize,
     /// From the time a request was due (open loop) or sent (closed loop) to its reply.
     pub latency_us: Latency,
     /// CPU seconds of the server during the measured part.
@@ -221,6 +223,7 @@ impl Report {
             write_operations: counts.write_operations,
             hit_ratio: ratio(counts.hits, counts.read_operations),
             wrong_values: counts.wrong_values,
+            failed_connections: total.failed,
             latency_us: Latency::new(&total.latency_ns),
             server_cpu_s: around.server_cpu_s,
             ops_per_server_core_second: around
@@ -237,16 +240,18 @@ impl Report {
             warnings: around.warnings,
             latency_ns: total.latency_ns,
         };
-        report.warn(total.failed, total.failure.as_deref());
+        report.warn(total.failure.as_deref());
         report
     }
 
-    /// Whether the run showed what it should: replies, and no wrong ones.
+    /// Whether the run showed what it should: replies, no wrong ones, and a connection at its end.
     pub fn is_sound(&self) -> bool {
-        self.wrong_values == 0 && self.answered > 0
+        self.wrong_values == 0
+            && self.answered > 0
+            && self.failed_connections < self.plan.connections
     }
 
-    fn warn(&mut self, failed: usize, failure: Option<&str>) {
+    fn warn(&mut self, failure: Option<&str>) {
         let mut warnings = Vec::new();
         if self.wrong_values > 0 {
             warnings.push(format!(
@@ -259,9 +264,6 @@ impl Report {
         }
         if let Some(failure) = failure {
             let connections = self.plan.connections;
-            warnings.push(format!(
-                "{failed} of {connections} connections failed: {failure}"
-            ));
         }
         if let Some(line) = &self.refusal {
             warnings.push(format!("{} requests were refused: {line}", self.refused));

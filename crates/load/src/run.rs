@@ -260,7 +260,7 @@ impl Running<'_> {
                 .enumerate()
                 .filter(|(_, sockets)| !sockets.is_empty())
                 .map(|(thread, sockets)| {
-                    let task = self.task(thread, sender.clone());
+                    let task = self.task(sender.clone());
                     scope.spawn(move || {
                         let connections = sockets.into_iter().map(connection).collect();
                         self.work(thread, task, connections, feed(thread), resend)
@@ -284,13 +284,14 @@ impl Running<'_> {
         })
     }
 
-    fn task(&self, thread: usize, intervals: Sender<(u64, Interval)>) -> Task {
-        let _ = thread;
+    fn task(&self, intervals: Sender<(u64, Interval)>) -> Task {
+        let plan = self.plan;
+        let pinned = plan.threads <= plan.cpus.len();
         Task {
             clock: self.clock,
             window_ns: self.window_ns.clone(),
             deadline_ns: self.deadline_ns,
-            alone: self.plan.threads <= self.plan.cpus.len(),
+            may_spin: pinned || plan.threads < machine::allowed_cpus().len(),
             intervals,
         }
     }
@@ -342,6 +343,10 @@ impl Running<'_> {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+        }
+        // Threads without anything left in flight may end before this thread has woken.
+        if samples.len() == 1 {
+            samples.extend(self.plan.server_pid.map(machine::cpu_s));
         }
         let server_cpu_s = match samples[..] {
             [Ok(before), Ok(after)] => Some(after - before),

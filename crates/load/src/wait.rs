@@ -21,16 +21,16 @@ const EVENTS_MAX: usize = 256;
 pub(crate) struct Waiter {
     pub epoll: Epoll,
     events: Box<[EpollEvent]>,
-    /// Alone on its CPU: nobody else could use it.
-    alone: bool,
+    /// Whether the CPU may be kept: others, the server above all, have one too.
+    may_spin: bool,
 }
 
 impl Waiter {
-    pub fn new(alone: bool) -> io::Result<Self> {
+    pub fn new(may_spin: bool) -> io::Result<Self> {
         Ok(Self {
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
             events: vec![EpollEvent::empty(); EVENTS_MAX].into(),
-            alone,
+            may_spin,
         })
     }
 
@@ -51,7 +51,7 @@ impl Waiter {
         if may_sleep && sleep_ms > 0 {
             let sleep_ms = sleep_ms.min(SLEEP_MS_MAX) as u8;
             self.wait(EpollTimeout::from(sleep_ms));
-        } else if self.alone {
+        } else if self.may_spin {
             std::hint::spin_loop();
         } else {
             std::thread::yield_now();

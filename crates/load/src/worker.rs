@@ -23,8 +23,8 @@ pub(crate) struct Task {
     pub window_ns: Range<u64>,
     /// Replies are waited for until then.
     pub deadline_ns: u64,
-    /// Whether the thread has a CPU for itself.
-    pub alone: bool,
+    /// Whether it may keep its CPU while it waits.
+    pub may_spin: bool,
     /// Where what happened in each second goes, with the number of the second.
     pub intervals: Sender<(u64, Interval)>,
 }
@@ -65,7 +65,7 @@ impl<C: Connection> Worker<C> {
         feed: Feed,
         recorder: Recorder,
     ) -> io::Result<Self> {
-        let waiter = Waiter::new(task.alone)?;
+        let waiter = Waiter::new(task.may_spin)?;
         for (token, connection) in connections.iter().enumerate() {
             connection.watch(&waiter.epoll, token as u64)?;
         }
