@@ -263,7 +263,8 @@ impl Report {
             warnings.push("no request was answered".to_owned());
         }
         if let Some(failure) = failure {
-            let connections = self.plan.connections;
+            let (failed, all) = (self.failed_connections, self.plan.connections);
+            warnings.push(format!("{failed} of {all} connections failed: {failure}"));
         }
         if let Some(line) = &self.refusal {
             warnings.push(format!("{} requests were refused: {line}", self.refused));
