@@ -24,9 +24,6 @@ impl Driver {
             let cut = lane.window.slow_down(now_ns, lane.rtt.smoothed_ns(), 0);
             self.counters.window_cuts += u64::from(cut);
         }
-        if again.moved > 0 {
-            self.fetch_directory(number, now_ns);
-        }
         if again.no_room > 0 {
             let server = &mut self.servers[usize::from(number)];
             server.value_bytes = server.value_bytes * 1.25 + 8.0;
@@ -53,7 +50,10 @@ impl Driver {
             }
             false => 0,
         };
-        self.take_apart(index, again.no_room > 0);
+        // One that may have been executed stays at its core, unless that has said that it was not.
+        let slot = self.slots.get_mut(index);
+        slot.stays = slot.has_ids && slot.resent && again.moved == 0;
+        self.take_apart(now_ns, index, again.no_room > 0);
         self.put_again(index, now_ns.saturating_add(wait_ns), wait_ns == 0);
     }
 
@@ -62,15 +62,19 @@ impl Driver {
         self.scratch_entries.clear();
         self.scratch_entries
             .extend_from_slice(self.slots.entries(index));
-        self.slots.get_mut(index).resent = true;
-        self.take_apart(index, false);
+        let slot = self.slots.get_mut(index);
+        if slot.attempts > 0 {
+            slot.resent = true;
+            slot.stays = slot.has_ids;
+        }
+        self.take_apart(now_ns, index, false);
         self.put_again(index, now_ns, true);
     }
 
     /// Fills the datagram anew with those of its requests that `scratch_entries` has, as far as
     /// they go the same way; for each of the others finds another datagram, or leaves it with the
     /// first if there is none: a server sends it on. `alone`: each in a datagram of its own.
-    fn take_apart(&mut self, index: u16, alone: bool) {
+    fn take_apart(&mut self, now_ns: u64, index: u16, alone: bool) {
         let bytes = std::mem::take(&mut self.scratch_bytes);
         let entries = std::mem::take(&mut self.scratch_entries);
         let mut bytes = bytes;
@@ -83,21 +87,17 @@ impl Driver {
             let Some((mut request, _)) = Request::read(&bytes[usize::from(entry.offset)..]) else {
                 continue; // cannot be: this client wrote it
             };
-            let (place, shared, partition) = self.direct(
-                old.server,
-                old.core,
-                &mut request,
-                old.has_ids && old.resent,
-            );
+            let (place, shared, partition) =
+                self.direct(old.server, old.core, &mut request, old.stays);
             if first {
                 first = false;
-                self.move_to(index, place, shared, partition);
+                self.move_to(now_ns, index, place, (shared, partition));
             }
             let own = self.slots.get(index);
             let stays = own.count == 0 || !alone && own.core == place.core;
             let target = match stays {
                 true => None,
-                false => self.another(index, place, shared, partition),
+                false => self.another(now_ns, index, place, (shared, partition)),
             };
             let to = target.unwrap_or(index);
             // It fitted with all the others; values are not estimated, for that would split it.
@@ -113,8 +113,7 @@ impl Driver {
         self.scratch_entries = entries;
     }
 
-    /// Where a request goes by the directory of now. One with an id that may have been executed stays
-    /// at its core.
+    /// Where a request goes by the directory of now.
     fn direct(
         &self,
         server: u16,
@@ -142,11 +141,17 @@ impl Driver {
     }
 
     /// Another datagram for a request that goes another way than the rest of its own.
-    fn another(&mut self, index: u16, place: Place, shared: bool, partition: u16) -> Option<u16> {
+    fn another(
+        &mut self,
+        now_ns: u64,
+        index: u16,
+        place: Place,
+        (shared, partition): (bool, u16),
+    ) -> Option<u16> {
         let target = self.slots.take(&mut self.random)?;
         let old = self.slots.get(index).clone();
         let server = &mut self.servers[usize::from(place.server)];
-        server.lanes[usize::from(place.core)].held += 1;
+        server.hold(now_ns, place.core);
         let slot = self.slots.get_mut(target);
         slot.server = place.server;
         slot.core = place.core;
@@ -155,16 +160,17 @@ impl Driver {
         slot.generation = server.map.as_ref().map_or(0, |map| map.generation);
         slot.deadline_at = old.deadline_at;
         slot.resent = old.resent;
+        slot.stays = old.stays;
         slot.backoff = old.backoff;
         Some(target)
     }
 
     /// Gives an empty datagram to another lane.
-    fn move_to(&mut self, index: u16, place: Place, shared: bool, partition: u16) {
+    fn move_to(&mut self, now_ns: u64, index: u16, place: Place, (shared, partition): (bool, u16)) {
         let server = &mut self.servers[usize::from(place.server)];
         let slot = self.slots.get_mut(index);
-        server.lanes[usize::from(slot.core)].held -= 1;
-        server.lanes[usize::from(place.core)].held += 1;
+        server.hold(now_ns, place.core);
+        server.let_go(slot.core);
         slot.core = place.core;
         slot.shared = shared;
         slot.partition = partition;

@@ -64,7 +64,7 @@ impl Driver {
             .slots
             .append(index, &request, (OWN_TOKEN, payload_bytes, 0.0));
         debug_assert!(put.is_ok());
-        server.lanes[usize::from(entry.owner)].held += 1;
+        server.hold(now_ns, entry.owner);
         server.introducing = true;
         self.counters.submitted += 1;
         self.queue_first(index, now_ns);

@@ -165,7 +165,6 @@ impl Driver {
             State::InFlight => {
                 self.wheel.remove(&mut self.slots, index);
                 lane.in_flight -= 1;
-                server.in_flight -= 1;
                 self.wake(place);
             }
             State::Delayed => self.wheel.remove(&mut self.slots, index),
@@ -292,14 +291,15 @@ impl Driver {
     pub(super) fn give_back(&mut self, index: u16) {
         let slot = self.slots.get(index);
         let server = &mut self.servers[usize::from(slot.server)];
-        server.lanes[usize::from(slot.core)].held -= 1;
+        server.let_go(slot.core);
         self.slots.give_back(index);
     }
 
     /// Replies are expected to be as long as they have been lately.
     fn learn_value_bytes(&mut self, index: u16, mean: f32) {
         let server = &mut self.servers[usize::from(self.slots.get(index).server)];
-        server.value_bytes += (mean - server.value_bytes) / 16.0;
+        let share = if mean > server.value_bytes { 4.0 } else { 16.0 };
+        server.value_bytes += (mean - server.value_bytes) / share;
     }
 }
 

@@ -98,8 +98,8 @@ pub(super) struct Server {
     pub(super) introducing: bool,
     pub(super) fetch: Option<Fetch>,
     pub(super) fetched_at: u64,
-    /// Datagrams in the air, over all cores.
-    pub(super) in_flight: u32,
+    /// Datagrams of all its lanes.
+    held: u32,
     /// When it was heard last, or began to owe a reply.
     pub(super) heard_at: u64,
     /// Mean length of the values that gets have returned.
@@ -120,7 +120,7 @@ impl Server {
             introducing: false,
             fetch: None,
             fetched_at: 0,
-            in_flight: 0,
+            held: 0,
             heard_at: 0,
             value_bytes: 0.0,
         }
@@ -137,6 +137,21 @@ impl Server {
         }
         self.ids.set_window(map.facts.ids_window);
         self.map = Some(map);
+    }
+
+    /// A lane has one datagram more.
+    pub(super) fn hold(&mut self, now_ns: u64, core: u16) {
+        if self.held == 0 {
+            self.heard_at = self.heard_at.max(now_ns);
+        }
+        self.held += 1;
+        self.lanes[usize::from(core)].held += 1;
+    }
+
+    /// A lane has one datagram less.
+    pub(super) fn let_go(&mut self, core: u16) {
+        self.held -= 1;
+        self.lanes[usize::from(core)].held -= 1;
     }
 
     /// The longest datagram that both sides take.

@@ -37,6 +37,8 @@ pub(super) struct Slot {
     pub(super) has_ids: bool,
     /// Requests in it may have been received before.
     pub(super) resent: bool,
+    /// It goes to its core, if there is one still, whatever the directory says.
+    pub(super) stays: bool,
     /// Times that it was sent under its sequence number.
     pub(super) attempts: u8,
     /// Times that it came to nothing: doubles the wait.
@@ -112,6 +114,7 @@ impl Slots {
             writes: false,
             has_ids: false,
             resent: false,
+            stays: false,
             attempts: 0,
             backoff: 0,
             server: 0,
@@ -199,6 +202,7 @@ impl Slots {
         let slot = self.get_mut(index);
         slot.backoff = 0;
         slot.resent = false;
+        slot.stays = false;
         slot.state = State::Filling;
         Some(index)
     }

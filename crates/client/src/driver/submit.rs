@@ -183,8 +183,8 @@ impl Driver {
             return Err(SubmitError::Full);
         }
         let index = self.slots.take(&mut self.random).ok_or(SubmitError::Full)?;
-        lane.held += 1;
         lane.filling[usize::from(shared)] = index;
+        server.hold(now_ns, place.core);
         let due_at = match self.corked {
             true => u64::MAX,
             false => now_ns.saturating_add(wait_ns),

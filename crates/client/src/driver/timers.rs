@@ -14,7 +14,7 @@ impl Driver {
             if self.slots.get(index).state == State::InFlight {
                 self.on_missed(now_ns, index, sink);
             } else if !self.waits_for_introduction(now_ns, index) {
-                self.queue_first(index, now_ns);
+                self.after_delay(now_ns, index);
             }
         }
         while let Some(index) = self.slots.pop_front(&mut self.expired) {
@@ -44,7 +44,6 @@ impl Driver {
         let server = &mut self.servers[usize::from(place.server)];
         let lane = &mut server.lanes[usize::from(place.core)];
         lane.in_flight -= 1;
-        server.in_flight -= 1;
         let cut = lane.window.missed(now_ns, lane.rtt.smoothed_ns());
         self.counters.window_cuts += u64::from(cut);
         self.wake(place);
@@ -58,8 +57,21 @@ impl Driver {
         let server = &self.servers[usize::from(place.server)];
         let silence_ns = now_ns.saturating_sub(server.heard_at);
         let deadlines = u64::from(self.options.dead_after_deadlines.max(1));
-        if silence_ns >= self.options.deadline_ns.saturating_mul(deadlines) {
+        let dead_after_ns = self.options.deadline_ns.saturating_mul(deadlines);
+        if silence_ns >= dead_after_ns {
             self.lose(now_ns, place.server, sink);
+        }
+    }
+
+    /// A datagram, which is in no list, was not to be sent before now.
+    fn after_delay(&mut self, now_ns: u64, index: u16) {
+        let slot = self.slots.get(index);
+        let map = self.servers[usize::from(slot.server)].map.as_ref();
+        let is_stale = map.is_some_and(|map| map.generation != slot.generation);
+        if is_stale && slot.attempts == 0 {
+            self.redirect(now_ns, index);
+        } else {
+            self.queue_first(index, now_ns);
         }
     }
 

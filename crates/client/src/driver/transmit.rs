@@ -124,10 +124,6 @@ impl Driver {
         }
         self.slots.unlink(&mut lane.queue, index);
         lane.in_flight += 1;
-        if server.in_flight == 0 {
-            server.heard_at = server.heard_at.max(now_ns);
-        }
-        server.in_flight += 1;
         let slot = self.slots.get_mut(index);
         let wait_ns = lane.rtt.resend_after_ns(slot.backoff, &self.options);
         let resend_at = now_ns.saturating_add(self.random.jittered(wait_ns));

@@ -1,0 +1,21 @@
+//! The driver against servers and networks of the tests' own.
+
+mod basics;
+mod faults;
+mod servers;
+
+pub(crate) mod fake;
+pub(crate) mod world;
+
+use crate::options::Options;
+use fake::Fake;
+use micanite_wire::native::PartitionAccess;
+
+/// One server of two cores and four partitions.
+fn erew() -> Fake {
+    Fake::new("10.0.0.1:1000", 2, 4, PartitionAccess::Erew)
+}
+
+fn options() -> Options {
+    Options::default()
+}

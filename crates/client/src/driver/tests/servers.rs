@@ -1,0 +1,136 @@
+//! Lists of servers, some of which die.
+
+use super::fake::Fake;
+use super::options;
+use super::world::World;
+use crate::operation::{Operation, Outcome};
+use crate::options::{OnDead, Options};
+use crate::{SubmitError, driver::Driver};
+use micanite_wire::native::PartitionAccess;
+
+fn three() -> Vec<Fake> {
+    let fake = |base: &str| Fake::new(base, 2, 4, PartitionAccess::Erew);
+    vec![
+        fake("10.0.0.1:1000"),
+        fake("10.0.0.2:1000"),
+        fake("10.0.0.3:1000"),
+    ]
+}
+
+fn key_of(driver: &Driver, server: usize, from: usize) -> String {
+    let mut keys = (from..).map(|number| format!("key {number}"));
+    keys.find(|key| driver.server_of(key.as_bytes()) == server)
+        .unwrap()
+}
+
+#[test]
+fn keys_are_spread_over_the_list() {
+    let mut world = World::connected(options(), three());
+    for number in 0..300 {
+        let key = format!("key {number}");
+        assert_eq!(
+            world.call(&Operation::set(key.as_bytes(), b"")).outcome,
+            Outcome::Ok
+        );
+    }
+    for (server, fake) in world.fakes.iter().enumerate() {
+        assert!(fake.keys().len() > 50);
+        let at_home = |key: &Vec<u8>| world.driver.server_of(key) == server;
+        assert!(fake.keys().iter().all(at_home));
+    }
+}
+
+#[test]
+fn a_dead_server_keeps_nobody_from_the_others_and_is_asked_again() {
+    let mut world = World::connected(options(), three());
+    world.fakes[1].is_down = true;
+    let lost = key_of(&world.driver, 1, 0);
+    let kept = key_of(&world.driver, 2, 0);
+    world.submit(&Operation::get(lost.as_bytes()), 1);
+    world.submit(&Operation::get(kept.as_bytes()), 2);
+    while world.ended.is_empty() {
+        world.step();
+    }
+    assert_eq!(world.ended[0].token, 2, "the other one does not wait");
+    world.settle();
+    assert_eq!(world.ended[1].outcome, Outcome::TimedOut);
+    assert!(world.driver.is_dead(1));
+    let refused = world
+        .driver
+        .submit(world.now_ns, &Operation::get(lost.as_bytes()), 3);
+    assert_eq!(refused, Err(SubmitError::ServerDown { server: 1 }));
+
+    world.fakes[1].is_down = false;
+    while !world.driver.is_alive(1) {
+        assert!(world.step());
+    }
+    assert_eq!(
+        world.call(&Operation::get(lost.as_bytes())).outcome,
+        Outcome::NotFound
+    );
+}
+
+#[test]
+fn everything_that_waits_for_a_dead_server_ends() {
+    let mut world = World::connected(options(), three());
+    world.fakes[0].is_down = true;
+    let mut token = 0;
+    for _ in 0..500 {
+        let key = key_of(&world.driver, 0, token as usize);
+        let operation = Operation::set(key.as_bytes(), &[b'v'; 200]);
+        if world.driver.submit(world.now_ns, &operation, token).is_ok() {
+            token += 1;
+        }
+    }
+    assert!(token > 100);
+    world.settle();
+    assert_eq!(world.ended.len() as u64, token);
+    let failed = [Outcome::TimedOut, Outcome::ServerDown];
+    assert!(
+        world
+            .ended
+            .iter()
+            .all(|ended| failed.contains(&ended.outcome))
+    );
+    assert_eq!(world.driver.counters().servers_lost, 1);
+}
+
+#[test]
+fn another_server_stands_in_if_that_is_wanted() {
+    let on_dead = OnDead::MoveOn;
+    let mut world = World::connected(
+        Options {
+            on_dead,
+            ..options()
+        },
+        three(),
+    );
+    world.fakes[1].is_down = true;
+    let lost = key_of(&world.driver, 1, 0);
+    assert_eq!(
+        world.call(&Operation::get(lost.as_bytes())).outcome,
+        Outcome::TimedOut
+    );
+    assert_eq!(
+        world.call(&Operation::set(lost.as_bytes(), b"1")).outcome,
+        Outcome::Ok
+    );
+    assert_eq!(world.call(&Operation::get(lost.as_bytes())).value, b"1");
+}
+
+#[test]
+fn servers_that_were_never_there_are_found_later() {
+    let mut fakes = three();
+    fakes[2].is_down = true;
+    let mut world = World::connected(options(), fakes);
+    assert!(world.driver.is_dead(2) && world.driver.is_alive(1));
+    world.fakes[2].is_down = false;
+    while !world.driver.is_alive(2) {
+        assert!(world.step());
+    }
+    let key = key_of(&world.driver, 2, 0);
+    assert_eq!(
+        world.call(&Operation::get(key.as_bytes())).outcome,
+        Outcome::NotFound
+    );
+}
