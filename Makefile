@@ -17,7 +17,7 @@ CRASH_ROUNDS ?= 500
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses fuzz deps clean
+.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net fuzz deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,7 +67,7 @@ lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	scripts/check-paths
 
-bench: bench-engine bench-server ## engine and server; tables, and JSON in target/bench (QUICK=1: under three minutes each)
+bench: bench-engine bench-server bench-net ## engine, server and native protocol; tables, and JSON in target/bench (QUICK=1: under three minutes each)
 
 bench-engine: ## the engine: beside the memory's limit and other tables, modes, memory, images
 	@scripts/deps build
@@ -85,6 +85,10 @@ bench-server: build ## the server beside Debian's memcached, stable and current,
 	@scripts/peer-memcached >/dev/null
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	$(LAB) server $(LAB_FLAGS)
+
+bench-net: build ## the native protocol beside memcached over UDP and TCP, and a bare echo; latency, skew, direction
+	@scripts/peer-memcached >/dev/null
+	$(LAB) net $(LAB_FLAGS)
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)
 	@scripts/deps build

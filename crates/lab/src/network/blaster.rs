@@ -43,7 +43,8 @@ impl Tally {
         self.succeeded as f64 / self.elapsed_s
     }
 
-    fn lost_ratio(&self) -> f64 {
+    /// Of the datagrams sent.
+    pub fn lost_ratio(&self) -> f64 {
         self.lost_datagrams as f64 / self.sent_datagrams.max(1) as f64
     }
 

@@ -37,6 +37,7 @@ pub(super) fn fetch(server: SocketAddr, socket: &Port) -> Result<(Terms, Directo
                     hash_seed: directory.hash_seed,
                     generation: header.generation,
                     cookie: header.cookie,
+                    partition_bits: directory.partitions.ilog2(),
                 };
                 return Ok((terms, directory));
             }

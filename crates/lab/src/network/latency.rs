@@ -64,6 +64,8 @@ pub(super) fn run(options: &Options, servers: [&Server; 2], report: &mut Report)
         for side in [ours, theirs] {
             let metric = format!("rate of {}", side.server.name);
             report.value(&name, &metric, "requests/s", &side.rates);
+            let metric = format!("lost by {}", side.server.name);
+            report.value(&name, &metric, "%", &side.lost);
         }
     }
     Ok(())
@@ -78,6 +80,7 @@ struct Side<'a> {
     p50_us: Vec<f64>,
     p99_us: Vec<f64>,
     p999_us: Vec<f64>,
+    lost: Vec<f64>,
 }
 
 impl<'a> Side<'a> {
@@ -96,6 +99,7 @@ impl<'a> Side<'a> {
             p50_us: Vec::new(),
             p99_us: Vec::new(),
             p999_us: Vec::new(),
+            lost: Vec::new(),
         })
     }
 
@@ -109,9 +113,11 @@ impl<'a> Side<'a> {
         self.peaks.push(tally.per_second());
         let rate = median(&self.peaks) / 2.0;
         let tally = blaster.open(packets, target, rate, duration)?;
-        tally.check(&self.server.name, 1)?;
+        self.lost.push(tally.lost_ratio() * 100.0);
         self.rates.push(tally.per_second());
         let latencies = &mut blaster.latency_ns;
+        // What is lost takes for ever.
+        latencies.resize(tally.sent_datagrams as usize, u32::MAX);
         latencies.sort_unstable();
         let at = |quantile: f64| {
             let place = (latencies.len().saturating_sub(1) as f64 * quantile) as usize;

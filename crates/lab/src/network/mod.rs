@@ -2,6 +2,8 @@
 //! the same client, in turns.
 
 mod blaster;
+mod cookies;
+mod direction;
 mod directory;
 pub(crate) mod echo;
 mod latency;
@@ -67,6 +69,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         memcached: &memcached,
     };
     throughput::run(options, &servers, server_cpu, &mut report)?;
+    cookies::run(options, &mut report);
+    direction::run(options, &cpus, &mut report)?;
     latency::run(options, [&plain, &memcached], &mut report)?;
     skew::run(options, [(&plain, false), (&offloaded, true)], &mut report)?;
     report.finish()

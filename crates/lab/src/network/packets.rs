@@ -37,6 +37,7 @@ pub(super) struct Terms {
     pub hash_seed: u64,
     pub generation: u32,
     pub cookie: u64,
+    pub partition_bits: u32,
 }
 
 /// A ring of datagrams.
@@ -95,12 +96,44 @@ impl Packets {
         packets
     }
 
+    /// Datagrams whose keys one worker owns, if `owners` says of each partition who does and which
+    /// worker is wanted; and the share of all requests that those are.
+    pub fn of_owner(
+        shape: &Shape,
+        items: u64,
+        terms: Terms,
+        count: usize,
+        seed: u64,
+        owners: Option<(Vec<usize>, usize)>,
+    ) -> (Self, f64) {
+        let wanted = owners.is_some();
+        let mut draw = Draw::new(shape, items, terms.hash_seed, seed);
+        draw.owners = owners.map(|(owners, owner)| (terms.partition_bits, owners, owner));
+        let mut packets = Self {
+            bytes: Vec::new(),
+            starts: vec![0],
+            next: 0,
+            protocol: shape.protocol,
+            batch: shape.batch,
+            number_at: 16,
+        };
+        for _ in 0..count {
+            packets.push_native(&mut draw, terms);
+        }
+        let kept = draw.kept as f64 / draw.drawn.max(1) as f64;
+        (packets, if wanted { kept } else { 1.0 })
+    }
+
     fn push_native(&mut self, draw: &mut Draw, terms: Terms) {
         let start = self.bytes.len();
         self.bytes.resize(start + PAYLOAD_BYTES, 0);
         let mut writer = RequestWriter::new(&mut self.bytes[start..]);
-        for _ in 0..self.batch {
+        let mut first = KeyHash(0);
+        for number in 0..self.batch {
             let drawn = draw.next();
+            if number == 0 {
+                first = drawn.hash;
+            }
             let (opcode, value) = match drawn.reads {
                 true => (Opcode::Get, &[][..]),
                 false => (Opcode::Set, &drawn.value[..]),
@@ -122,6 +155,7 @@ impl Packets {
         let header = Header {
             generation: terms.generation,
             cookie: terms.cookie,
+            partition: first.partition(terms.partition_bits) as u16,
             client: 1,
             ..Header::REQUESTS
         };
@@ -236,6 +270,9 @@ struct Draw {
     get_percent: u64,
     seed: u64,
     partition: Option<(usize, u32)>,
+    owners: Option<(u32, Vec<usize>, usize)>,
+    drawn: u64,
+    kept: u64,
 }
 
 impl Draw {
@@ -248,6 +285,9 @@ impl Draw {
             get_percent: shape.get_percent,
             seed: hash_seed,
             partition: shape.partition,
+            owners: None,
+            drawn: 0,
+            kept: 0,
         }
     }
 
@@ -265,6 +305,13 @@ impl Draw {
             let (mut key, mut value) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
             self.keys.write(item, &mut key);
             let hash = KeyHash::of(&key, self.seed);
+            self.drawn += 1;
+            if let Some((bits, owners, owner)) = &self.owners
+                && owners[hash.partition(*bits)] != *owner
+            {
+                continue;
+            }
+            self.kept += 1;
             if let Some((partition, bits)) = self.partition
                 && hash.partition(bits) != partition
             {

@@ -33,6 +33,6 @@ pub use directory::text as directory_text;
 pub use ids::Ids;
 pub use outbox::Outbox;
 pub use port::{NativePort, Sockets};
-pub use ring::{RingEnds, ring_bytes, rings};
+pub use ring::{Origin, RingEnds, pop, push, ring_bytes, rings};
 pub use round::{Round, Taken};
 pub use shared::NativeShared;
