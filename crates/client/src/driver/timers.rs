@@ -44,7 +44,8 @@ impl Driver {
         let server = &mut self.servers[usize::from(place.server)];
         let lane = &mut server.lanes[usize::from(place.core)];
         lane.in_flight -= 1;
-        let cut = lane.window.missed(now_ns, lane.rtt.smoothed_ns());
+        let sent_at = self.slots.get(index).sent_at;
+        let cut = lane.window.missed(now_ns, sent_at, lane.rtt.smoothed_ns());
         self.counters.window_cuts += u64::from(cut);
         self.wake(place);
         let slot = self.slots.get(index);

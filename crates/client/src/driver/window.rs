@@ -51,9 +51,10 @@ impl Window {
         )
     }
 
-    /// A reply did not come.
-    pub(super) fn missed(&mut self, now_ns: u64, rtt_ns: u64) -> bool {
-        self.cut(now_ns, rtt_ns, CUT_MAX)
+    /// The reply to what was sent at a time did not come. All that was in the air together counts
+    /// as one loss.
+    pub(super) fn missed(&mut self, now_ns: u64, sent_at: u64, rtt_ns: u64) -> bool {
+        sent_at >= self.cut_at && self.cut(now_ns, rtt_ns, CUT_MAX)
     }
 
     fn cut(&mut self, now_ns: u64, interval_ns: u64, share: f32) -> bool {
@@ -78,9 +79,16 @@ mod tests {
         let mut window = Window::new(16, 512);
         (0..16).for_each(|_| window.grow());
         assert!(window.allows(31) && !window.allows(32));
-        assert!(window.missed(1, RTT_NS));
+        assert!(window.missed(1, 0, RTT_NS));
         assert!(window.allows(15) && !window.allows(16));
-        assert!(!window.missed(RTT_NS, RTT_NS), "once per round trip");
+        assert!(
+            !window.missed(RTT_NS, RTT_NS - 1, RTT_NS),
+            "once per round trip"
+        );
+        assert!(
+            !window.missed(9 * RTT_NS, 0, RTT_NS),
+            "lost with the others"
+        );
         (0..17).for_each(|_| window.grow());
         assert!(window.allows(16) && !window.allows(18));
     }
@@ -91,7 +99,7 @@ mod tests {
         (0..1000).for_each(|_| window.grow());
         assert!(window.allows(31) && !window.allows(32));
         for time in 1..100 {
-            window.missed(time * RTT_NS * 2, RTT_NS);
+            window.missed(time * RTT_NS * 2, time * RTT_NS * 2 - 1, RTT_NS);
         }
         assert!(window.allows(0) && !window.allows(1));
     }

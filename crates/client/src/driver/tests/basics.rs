@@ -178,7 +178,7 @@ fn batches(batch: Batch, requests: u64, corked: bool) -> Vec<u16> {
     world.driver.flush();
     world.settle();
     assert_eq!(world.ended.len() as u64, requests);
-    world.fakes[0].batches.clone()
+    world.fakes[0].batches.iter().copied().collect()
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn gathers_more_at_a_high_rate() {
         world.pass(until.saturating_sub(world.now_ns));
     }
     world.settle();
-    let batches = &world.fakes[0].batches;
+    let batches: Vec<_> = world.fakes[0].batches.iter().copied().collect();
     let late = &batches[batches.len() - 50..batches.len() - 2];
     assert!(
         late.iter().all(|batch| (15..=30).contains(batch)),

@@ -5,7 +5,7 @@ use micanite_wire::native::{
     CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, Kind, Opcode,
     PartitionAccess, PartitionEntry, ReplyWriter, Request, Requests, Status,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
 #[derive(Clone, Debug)]
@@ -14,6 +14,9 @@ pub(crate) struct Item {
     flags: u32,
     cas: u64,
 }
+
+/// Of so many datagrams the number of requests is remembered.
+const BATCHES_KEPT: usize = 1000;
 
 /// What an executed request with an id was answered with.
 type Remembered = HashMap<u64, (Status, u64)>;
@@ -41,7 +44,7 @@ pub(crate) struct Fake {
     /// Requests that came to a core that does not own their keys.
     pub(crate) misdirected: u64,
     pub(crate) directory_requests: u64,
-    pub(crate) batches: Vec<u16>,
+    pub(crate) batches: VecDeque<u16>,
     /// The generation changes before the next page of the directory.
     pub(crate) changes_while_read: u32,
 }
@@ -78,7 +81,7 @@ impl Fake {
             seen: vec![0; usize::from(cores)],
             misdirected: 0,
             directory_requests: 0,
-            batches: Vec::new(),
+            batches: VecDeque::new(),
             changes_while_read: 0,
         }
     }
@@ -137,7 +140,10 @@ impl Fake {
 
     fn requests(&mut self, core: usize, header: &Header, datagram: &[u8]) -> Vec<u8> {
         let proved = self.cookie == 0 || header.cookie == self.cookie;
-        self.batches.push(header.count);
+        self.batches.push_back(header.count);
+        if self.batches.len() > BATCHES_KEPT {
+            self.batches.pop_front();
+        }
         let limit = match proved {
             true => self.facts.payload_bytes_max as usize,
             false => datagram.len(),

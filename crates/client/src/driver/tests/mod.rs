@@ -2,6 +2,7 @@
 
 mod basics;
 mod faults;
+mod overload;
 mod servers;
 
 pub(crate) mod fake;
