@@ -63,3 +63,61 @@ impl Continuum {
 fn point(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Continuum;
+
+    fn lists() -> Vec<(Vec<(String, u32)>, Vec<(String, usize)>)> {
+        let text = include_str!("../testdata/ketama.txt");
+        let mut lists = Vec::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            if let Some(servers) = line.strip_prefix("list ") {
+                let server = |text: &str| {
+                    let (name, weight) = text.split_once('=').unwrap();
+                    (name.to_owned(), weight.parse().unwrap())
+                };
+                lists.push((servers.split(' ').map(server).collect(), Vec::new()));
+                continue;
+            }
+            let (key, server) = line.split_once(' ').unwrap();
+            let (_, keys) = lists.last_mut().unwrap();
+            keys.push((key.to_owned(), server.parse().unwrap()));
+        }
+        lists
+    }
+
+    fn continuum(servers: &[(String, u32)]) -> Continuum {
+        Continuum::new(
+            servers
+                .iter()
+                .map(|(name, weight)| (name.as_str(), *weight)),
+        )
+    }
+
+    #[test]
+    fn keys_are_where_libmemcached_looks_for_them() {
+        let lists = lists();
+        assert_eq!(lists.len(), 5);
+        for (servers, keys) in lists {
+            let continuum = continuum(&servers);
+            assert_eq!(keys.len(), 200);
+            for (key, server) in keys {
+                assert_eq!(continuum.find(key.as_bytes()), server, "{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_takes_a_digest_from_25_equal_servers() {
+        // As in libmemcached, whose list of 25 is in the file.
+        let points = |count: usize| {
+            let servers: Vec<_> = (0..count)
+                .map(|number| (format!("host-{number}:1"), 3))
+                .collect();
+            continuum(&servers).points.len()
+        };
+        assert_eq!([points(1), points(24)], [160, 24 * 160]);
+        assert_eq!(points(25), 25 * 156);
+    }
+}

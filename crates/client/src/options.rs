@@ -88,7 +88,8 @@ impl Default for Options {
 pub struct ServerAddress {
     /// Of its base port.
     pub address: SocketAddr,
-    /// Its name on the continuum, `host:port` as all clients of the list write it.
+    /// Its name on the continuum, `host:port` as all clients of the list write it. (libmemcached
+    /// leaves out the port if it is 11211.)
     pub name: String,
     /// Its share of the keys, relative to the other servers.
     pub weight: u32,

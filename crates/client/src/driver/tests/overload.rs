@@ -159,7 +159,10 @@ fn offered_twice_the_peak_the_server_still_works_at_its_peak() {
         batch: Batch::Fixed(1),
         ..options()
     });
-    assert!(overload.second(1.0).lost > 0, "there is something to adapt to");
+    assert!(
+        overload.second(1.0).lost > 0,
+        "there is something to adapt to"
+    );
     overload.second(1.0);
     for _ in 0..3 {
         let Count {
