@@ -82,7 +82,7 @@ impl Arrivals {
             let factor = profile.factor(self.next_ns / 1e9, self.run_s);
             let slice_ns = SLICE_NS - self.next_ns % SLICE_NS;
             let gaps_in_slice = slice_ns * factor / self.gap_ns;
-            if gaps <= gaps_in_slice {
+            if factor > 0.0 && gaps <= gaps_in_slice {
                 self.next_ns += gaps * self.gap_ns / factor;
                 return;
             }
@@ -140,6 +140,15 @@ mod tests {
             .filter(|pair| pair[1] - pair[0] > 100_000)
             .count();
         assert!((long as f64 / 1e5 - 0.3679).abs() < 0.01, "{long}");
+    }
+
+    #[test]
+    fn nothing_is_due_while_the_factor_is_nothing() {
+        for even in [true, false] {
+            let due = due(&rate(even, Some("steps:0@1s,1@1s,0@8s")), 0, 1);
+            assert!((due.len() as f64 - 10_000.0).abs() < 500.0, "{}", due.len());
+            assert!(due[0] >= 999_000_000);
+        }
     }
 
     #[test]

@@ -15,6 +15,15 @@ impl Clock {
         Self(Instant::now() + delay)
     }
 
+    /// Sleeps until the start.
+    pub fn wait_for_start(self) {
+        while let Some(left) = self.0.checked_duration_since(Instant::now())
+            && !left.is_zero()
+        {
+            std::thread::sleep(left);
+        }
+    }
+
     /// Nanoseconds since the start; 0 before.
     #[inline]
     pub fn now_ns(self) -> u64 {

@@ -64,8 +64,6 @@ pub struct Plan {
 const OPEN_PIPELINE: usize = 1024;
 /// memcached takes a larger number for a time of the clock.
 const EXPIRY_S_MAX: u32 = 30 * 24 * 3600;
-/// While filling, at least so many are in flight.
-pub(crate) const FILL_PIPELINE: usize = 32;
 
 impl Plan {
     /// A closed loop of one connection with one request in flight: ten seconds, a million tiny items, uniform,

@@ -12,7 +12,7 @@ use crate::arrivals::{Arrivals, Rate};
 use crate::clock::{Clock, SECOND_NS, nanoseconds};
 use crate::feed::{Feed, Fill, Open, Share, Source};
 use crate::machine;
-use crate::plan::{FILL_PIPELINE, Plan};
+use crate::plan::Plan;
 use crate::progress::Seconds;
 use crate::recorder::{Interval, Recorder};
 use crate::report::{Report, Second, Surroundings, Total};
@@ -23,6 +23,13 @@ use crate::worker::{Outcome, Task, Worker};
 
 /// Threads are given this long to start.
 const START_DELAY: Duration = Duration::from_millis(5);
+
+/// While filling, about so many requests are in flight: more datagrams could overflow the server's socket.
+const FILL_IN_FLIGHT: usize = 128;
+/// Of which on one connection at most.
+const FILL_PIPELINE_MAX: usize = 64;
+/// While filling, lost datagrams are sent again after this.
+const FILL_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// What came of filling.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +68,7 @@ pub(crate) fn run_watched(plan: &Plan, watch: impl FnMut(&Second)) -> Result<Rep
         window_ns: start_ns..end_ns,
         deadline_ns: end_ns + nanoseconds(plan.timeout).saturating_mul(2),
         pipeline: plan.pipeline,
+        timeout_ns: nanoseconds(plan.timeout),
     };
     let feed = |thread| load_feed(plan, thread, end_ns);
     let watched = run.execute(sockets, feed, false, watch)?;
@@ -92,7 +100,8 @@ pub fn fill(plan: &Plan) -> Result<Filled, String> {
             clock: Clock::starting_in(START_DELAY),
             window_ns: 0..u64::MAX,
             deadline_ns: u64::MAX,
-            pipeline: plan.pipeline.clamp(FILL_PIPELINE, 4 * FILL_PIPELINE),
+            pipeline: (FILL_IN_FLIGHT / connections as usize).clamp(1, FILL_PIPELINE_MAX),
+            timeout_ns: nanoseconds(plan.timeout.min(FILL_TIMEOUT)),
         };
         let shares = shares(plan.items, &sockets, connections);
         let feed = |thread: usize| Feed::Fill(Fill::new(shares[thread].clone(), plan.seed));
@@ -204,6 +213,8 @@ struct Running<'a> {
     window_ns: Range<u64>,
     deadline_ns: u64,
     pipeline: usize,
+    /// After this a datagram is lost.
+    timeout_ns: u64,
 }
 
 /// What came of it.
@@ -238,8 +249,7 @@ impl Running<'_> {
                 StreamConnection::<Redis>::new(socket, checks(), pipeline, multiget)
             }),
             Protocol::MemcachedUdp => self.threads(sockets, &feed, resend, watch, |socket| {
-                let timeout_ns = nanoseconds(plan.timeout);
-                UdpConnection::new(socket, checks(), (pipeline, multiget), timeout_ns)
+                UdpConnection::new(socket, checks(), (pipeline, multiget), self.timeout_ns)
             }),
         }
     }

@@ -36,7 +36,8 @@ impl Bound {
             Self::P99(_) => LOSS_RATIO,
         };
         let offered = report.offered_ops.unwrap_or(0.0);
-        let carried = report.loss_ratio <= loss_ratio
+        let carried = report.answered > 0
+            && report.loss_ratio <= loss_ratio
             && report.throughput_ops >= offered * (1.0 - loss_ratio.max(LOSS_RATIO));
         match self {
             Self::Loss(_) => carried,

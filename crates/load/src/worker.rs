@@ -87,6 +87,7 @@ impl<C: Connection> Worker<C> {
 
     /// Works to the end of the run.
     pub fn run(mut self) -> Outcome {
+        self.task.clock.wait_for_start();
         let mut before_ns = self.task.clock.now_ns();
         let mut worked = false;
         loop {

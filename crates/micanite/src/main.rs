@@ -37,7 +37,7 @@ enum Command {
     #[command(version, after_help = CONTROL)]
     Ctl(ControlOptions),
     /// Load servers and measure them: throughput, loss, latency; every value is checked.
-    #[command(version, after_help = LOAD)]
+    #[command(version, args_override_self = true, after_help = LOAD)]
     Load(Box<LoadOptions>),
 }
 
