@@ -7,6 +7,7 @@ mod direction;
 mod directory;
 pub(crate) mod echo;
 mod latency;
+mod overload;
 mod packets;
 mod servers;
 mod skew;
@@ -71,6 +72,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     throughput::run(options, &servers, server_cpu, &mut report)?;
     cookies::run(options, &mut report);
     direction::run(options, &cpus, &mut report)?;
+    let small_queue = [&memory[..], &["--native-queue", "208k"]].concat();
+    let queueing = Server::micanite(&options.server, &small_queue, server_cpu)?;
+    queueing.fill(options.items())?;
+    overload::run(options, &queueing, &mut report)?;
     latency::run(options, [&plain, &memcached], &mut report)?;
     skew::run(options, [(&plain, false), (&offloaded, true)], &mut report)?;
     report.finish()

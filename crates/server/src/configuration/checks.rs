@@ -9,7 +9,7 @@ use micanite_wire::native::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN}
 use super::settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 use super::size::parse;
 use super::{Options, UsageError, Word, address};
-use crate::limits::{VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
+use crate::limits::{RECEIVE_BUFFER_BYTES, VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 
 const PORT_DEFAULT: i64 = 11211;
 const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
@@ -243,6 +243,16 @@ pub(super) fn native(
     };
     let busy_poll = &options.native_busy_poll;
     let busy_poll_us = number("--native-busy-poll", busy_poll, 0, 0, 1_000_000)? as u32;
+    let queue_bytes = match &options.native_queue {
+        None => RECEIVE_BUFFER_BYTES,
+        Some(word) => size("--native-queue", word, 1)?,
+    };
+    if !(4096..=1 << 30).contains(&queue_bytes) {
+        return wrong(
+            "--native-queue",
+            format!("{queue_bytes} is out of range, must be 4k to 1g"),
+        );
+    }
     if port == 0 {
         return Ok(None);
     }
@@ -260,6 +270,7 @@ pub(super) fn native(
         port,
         payload_bytes,
         gro,
+        queue_bytes,
         busy_poll_us,
     }))
 }

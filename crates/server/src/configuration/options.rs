@@ -152,6 +152,15 @@ pub struct Options {
         hide_env = true
     )]
     pub native_busy_poll: Option<Word>,
+    /// Datagrams that may wait for a worker, in bytes as the kernel counts them: some 1 KiB for a
+    /// short one. More than net.core.rmem_max is for root [default: 8m]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "MICANITE_NATIVE_QUEUE",
+        hide_env = true
+    )]
+    pub native_queue: Option<Word>,
     /// User to become when started as root
     #[arg(
         short = 'u',
@@ -298,7 +307,7 @@ impl Options {
         take!(max_requests_per_event listen_backlog udp_port user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
         take!(image control_socket item_size value_buffers hash_seed no_prefetch);
-        take!(native native_payload native_gro native_busy_poll);
+        take!(native native_payload native_gro native_busy_poll native_queue);
         if self.listen.is_empty() {
             self.listen = other.listen;
         }

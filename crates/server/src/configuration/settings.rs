@@ -43,6 +43,8 @@ pub struct NativeSettings {
     pub payload_bytes: usize,
     /// Whether the kernel joins and splits datagrams.
     pub gro: bool,
+    /// Room for datagrams that wait, per socket.
+    pub queue_bytes: usize,
     /// How long the kernel polls the NIC; 0: not.
     pub busy_poll_us: u32,
 }
@@ -289,6 +291,7 @@ impl Settings {
             ),
             native_payload: native(|native| native.payload_bytes.to_string()),
             native_gro: native(|native| if native.gro { "on" } else { "off" }.into()),
+            native_queue: native(|native| exact(native.queue_bytes)),
             native_busy_poll: native(|native| native.busy_poll_us.to_string()),
             config: None,
             print_config: false,

@@ -137,6 +137,7 @@ fn wrong_values_are_named() {
         ("--native 70000", "--native"),
         ("--native 65535 -t 2", "the last port would be 65536"),
         ("--native 9000 --native-payload 100", "1232 to 65507"),
+        ("--native 9000 --native-queue 1", "4k to 1g"),
         ("--native 9000 --native-gro maybe", "neither on nor off"),
         ("--native 9000 --native-busy-poll x", "no number"),
         ("-l 127.0.0.1:x", "-l/--listen"),

@@ -31,7 +31,7 @@ pub(super) fn open_native(settings: &Settings) -> Result<Option<Sockets>, Failur
     let options = UdpOptions {
         gro: native.gro,
         gso: native.gro,
-        receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
+        receive_buffer_bytes: native.queue_bytes,
         send_buffer_bytes: RECEIVE_BUFFER_BYTES,
         busy_poll_us: (native.busy_poll_us > 0).then_some(native.busy_poll_us),
         reuse_port: false,
