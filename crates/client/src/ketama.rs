@@ -68,7 +68,10 @@ fn point(bytes: &[u8]) -> u32 {
 mod tests {
     use super::Continuum;
 
-    fn lists() -> Vec<(Vec<(String, u32)>, Vec<(String, usize)>)> {
+    type Servers = Vec<(String, u32)>;
+    type Places = Vec<(String, usize)>;
+
+    fn lists() -> Vec<(Servers, Places)> {
         let text = include_str!("../testdata/ketama.txt");
         let mut lists = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -11,6 +11,8 @@ mod client;
 mod counters;
 mod driver;
 mod error;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod ketama;
 mod link;
 mod md5;
