@@ -50,7 +50,7 @@ def test_nothing_is_written_without_proof(server, client, key, cookie):
     assert (found.value, found.cas) == (b"5", unique)
 
 
-@pytest.mark.parametrize("size", [0, 1, 24, 40, 41, 100, 400, 1400])
+@pytest.mark.parametrize("size", [0, 1, 24, 40, 41, 100, 400, 1300])
 @pytest.mark.parametrize("count", [1, 3])
 def test_no_reply_is_longer_than_its_request_without_proof(client, key, size, count):
     """A value is told when it fits into as many bytes as the request had, and padding makes room for it."""

@@ -153,6 +153,14 @@ class NativeClient:
         assert header.kind == Kind.REPLIES and length <= (self.directory.payload_bytes_max if self.directory else 1472)
         return header, replies
 
+    def ask_as(self, number, *requests, **fields):
+        """Sends requests as another client of the same address."""
+        own, self.number = self.number, number
+        try:
+            return self.ask(*requests, **fields)
+        finally:
+            self.number = own
+
     def do(self, opcode, key, deadline_s=DEADLINE_S, port=None, **fields):
         """One request until it is executed, with a new directory whenever that helps: its reply."""
         request = self.request(opcode, key, **fields)
