@@ -14,6 +14,8 @@ pub enum Protocol {
     MemcachedUdp,
     /// Redis's RESP2 over a stream.
     Redis,
+    /// Micanite's native protocol, in datagrams to the core that owns the key.
+    Native,
 }
 
 /// Where a server listens.
@@ -40,7 +42,8 @@ pub(crate) enum Endpoint {
     Unix(PathBuf),
 }
 
-const SCHEMES: [(&str, Protocol, u16); 3] = [
+const SCHEMES: [(&str, Protocol, u16); 4] = [
+    ("native", Protocol::Native, 11300),
     ("memcached", Protocol::Memcached, 11211),
     ("memcached+udp", Protocol::MemcachedUdp, 11211),
     ("redis", Protocol::Redis, 6379),
@@ -65,6 +68,14 @@ impl Address {
         }
     }
 
+    /// `host:port`, as clients of several servers name them.
+    pub(crate) fn host(&self) -> &str {
+        match &self.place {
+            Place::Host(host) => host,
+            Place::Path(_) => &self.text,
+        }
+    }
+
     /// How to start something that listens there.
     pub(crate) fn how_to_start(&self) -> String {
         match (&self.place, self.protocol) {
@@ -79,6 +90,10 @@ impl Address {
                 let port = host.rsplit(':').next().unwrap_or_default();
                 format!("start a server that listens on UDP: memcached -U {port}")
             }
+            (Place::Host(host), Protocol::Native) => {
+                let port = host.rsplit(':').next().unwrap_or_default();
+                format!("start a server there: micanite serve --native {port}")
+            }
             (Place::Host(_), Protocol::Redis) => "start a Redis server there".to_owned(),
         }
     }
@@ -90,7 +105,7 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         let what = || {
             format!(
-                "'{text}' is no target: memcached://HOST:PORT, memcached+udp://HOST:PORT, \
+                "'{text}' is no target: native://HOST:PORT, memcached://HOST:PORT, memcached+udp://HOST:PORT, \
                  unix:///PATH or redis://HOST:PORT"
             )
         };

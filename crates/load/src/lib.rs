@@ -15,7 +15,7 @@
 //! | `feed`, `arrivals` | which request is sent when |
 //! | `worker` | the loop of a thread: receive, send, wait |
 //! | `recorder` | counts and latencies of a thread |
-//! | [`run()`] | threads, the measured part of the run, the server's CPU time |
+//! | [`run()`], `threads` | connecting, threads, the measured part, the server's CPU time |
 //! | [`report`] | what came out |
 //! | [`search`], [`sweep`] | several runs |
 //! | [`self_test`] | what the generator itself can do |
@@ -42,6 +42,7 @@ pub mod self_test;
 pub mod sweep;
 mod table;
 mod target;
+mod threads;
 mod wait;
 mod words;
 mod worker;

@@ -16,7 +16,7 @@ use crate::words;
 /// Options of `micanite load`.
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
-    /// Servers: memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT;
+    /// Servers: native://HOST:PORT, memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT;
     /// connections go to them in turn
     #[arg(value_name = "URL", required_unless_present = "self_test")]
     pub targets: Vec<Address>,
@@ -38,9 +38,16 @@ pub struct LoadOptions {
     /// Requests in flight per connection, at most [default: the batch; open loop: 1024]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub pipeline: Option<usize>,
-    /// Requests that are sent together; in an open loop the first ones wait for the last
+    /// Requests that are sent together (native: in one datagram); in an open loop the first ones wait
+    /// for the last
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub batch: usize,
+    /// native: let the client choose how many requests share a datagram, by its own rate
+    #[arg(long, help_heading = "Load")]
+    pub adaptive: bool,
+    /// native: do not let the kernel join datagrams (GRO, GSO)
+    #[arg(long, help_heading = "Load")]
+    pub no_offload: bool,
     /// Keys per GET
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub multiget: usize,
@@ -164,6 +171,8 @@ impl LoadOptions {
                 .pipeline
                 .unwrap_or_else(|| Plan::default_pipeline(open, self.batch)),
             batch: self.batch,
+            adaptive_batch: self.adaptive,
+            offload: !self.no_offload,
             multiget: self.multiget,
             threads: self.threads,
             cpus: self.cpu.clone().unwrap_or_default(),

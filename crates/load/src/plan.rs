@@ -28,6 +28,10 @@ pub struct Plan {
     pub pipeline: usize,
     /// Requests that are handed to a connection together.
     pub batch: usize,
+    /// Native protocol: the client chooses how many requests share a datagram, by its own rate.
+    pub adaptive_batch: bool,
+    /// Native protocol: datagrams may be joined on their way through the kernel (GRO, GSO).
+    pub offload: bool,
     /// Keys per reading request.
     pub multiget: usize,
     /// Threads that send and receive.
@@ -62,6 +66,10 @@ pub struct Plan {
 
 /// Requests in flight per connection that an open loop allows if nothing else is said.
 const OPEN_PIPELINE: usize = 1024;
+/// Operations that one native client keeps in flight.
+const NATIVE_OPERATIONS_MAX: usize = 16_384;
+/// Key and value, each rounded up to 8 bytes, beside the headers of datagram and request.
+const NATIVE_ITEM_BYTES_MAX: usize = 1472 - 40 - 24;
 /// memcached takes a larger number for a time of the clock.
 const EXPIRY_S_MAX: u32 = 30 * 24 * 3600;
 
@@ -77,6 +85,8 @@ impl Plan {
             connections: 1,
             pipeline: 1,
             batch: 1,
+            adaptive_batch: false,
+            offload: true,
             multiget: 1,
             threads: 1,
             cpus: Vec::new(),
@@ -206,6 +216,9 @@ impl Plan {
     }
 
     fn check_datagrams(&self) -> Result<(), String> {
+        if self.protocol() == Protocol::Native {
+            return self.check_native();
+        }
         const DATAGRAM_BYTES_MAX: usize = 65_507;
         if self.protocol() != Protocol::MemcachedUdp {
             return Ok(());
@@ -227,6 +240,29 @@ impl Plan {
             return Err(format!(
                 "a request of {longest} bytes does not fit a datagram: use memcached:// for it"
             ));
+        }
+        Ok(())
+    }
+
+    fn check_native(&self) -> Result<(), String> {
+        let operations = self.pipeline * self.multiget;
+        if operations > NATIVE_OPERATIONS_MAX {
+            return Err(format!(
+                "--pipeline times --multiget is {operations}; a native client has at most {NATIVE_OPERATIONS_MAX} operations in flight"
+            ));
+        }
+        let DataSet {
+            key_bytes,
+            value_bytes,
+        } = self.dataset;
+        let request_bytes = key_bytes.next_multiple_of(8) + value_bytes.next_multiple_of(8);
+        if request_bytes > NATIVE_ITEM_BYTES_MAX {
+            return Err(format!(
+                "keys and values of {request_bytes} bytes do not fit a native datagram ({NATIVE_ITEM_BYTES_MAX} do): use memcached:// for them"
+            ));
+        }
+        if self.adaptive_batch && self.batch > 1 {
+            return Err("--batch and --adaptive exclude each other".to_owned());
         }
         Ok(())
     }

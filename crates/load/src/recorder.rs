@@ -19,6 +19,8 @@ pub(crate) struct Counts {
     pub unsent: u64,
     /// Answered after they had been counted as lost, or twice.
     pub late: u64,
+    /// Datagrams that the native client has sent again, at any time.
+    pub resent: u64,
     /// Answered by an error.
     pub refused: u64,
     /// Values that do not belong to their key, at any time.
@@ -37,6 +39,7 @@ impl AddAssign for Counts {
         self.lost += other.lost;
         self.unsent += other.unsent;
         self.late += other.late;
+        self.resent += other.resent;
         self.refused += other.refused;
         self.wrong_values += other.wrong_values;
         self.read_operations += other.read_operations;

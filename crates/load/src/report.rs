@@ -35,6 +35,9 @@ pub struct Report {
     pub unsent: u64,
     /// Replies that came after their request had been given up, or twice.
     pub late: u64,
+    /// Datagrams that the native client has sent again, in the whole run: what was lost on the way and is answered
+    /// after all.
+    pub resent: u64,
     /// Requests answered by an error.
     pub refused: u64,
     /// The first such error.
@@ -216,6 +219,7 @@ impl Report {
             lost: counts.lost,
             unsent: counts.unsent,
             late: counts.late,
+            resent: counts.resent,
             refused: counts.refused,
             refusal: total.refusal,
             loss_ratio: ratio(counts.lost + counts.unsent, due).unwrap_or(0.0),
@@ -285,7 +289,7 @@ impl Report {
         } = self.generator;
         if busy_ratio > BUSY_RATIO_MAX {
             warnings.push(format!(
-                "the generator is itself the limit: its threads were busy {:.0} % of the time (one core of it does {:.0} operations/s like these); more --threads on more cores, or larger batches",
+                "the generator may itself be the limit: its threads were busy {:.0} % of the time (one core of it does {:.0} operations/s like these); more --threads on more cores, or larger batches",
                 busy_ratio * 100.0,
                 ops_per_core_second.unwrap_or(0.0),
             ));

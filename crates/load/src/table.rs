@@ -92,6 +92,7 @@ fn requests_line(report: &Report) -> String {
         (report.lost, "lost"),
         (report.unsent, "not sent"),
         (report.late, "late"),
+        (report.resent, "resent"),
         (report.refused, "refused"),
     ] {
         if number > 0 {

@@ -11,26 +11,39 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollTimeout};
 
 /// Replies are spun for this long.
 const SPIN_NS: u64 = 2_000_000;
+/// A thread that is not pinned lets others onto its CPU when a reply takes longer than this.
+const PATIENCE_NS: u64 = 50_000;
 /// A thread gets up this long before a request is due.
 const EARLY_NS: u64 = 300_000;
 /// The longest sleep: other duties come at least so often.
 const SLEEP_MS_MAX: u64 = 10;
 const EVENTS_MAX: usize = 256;
 
+/// How much of a CPU a thread may claim while it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It is pinned to a CPU that no other thread of the run has.
+    Own,
+    /// There are more CPUs than threads.
+    Free,
+    /// There are not.
+    Shared,
+}
+
 /// What a thread watches, and how it waits.
 pub(crate) struct Waiter {
     pub epoll: Epoll,
     events: Box<[EpollEvent]>,
-    /// Whether the CPU may be kept: others, the server above all, have one too.
-    may_spin: bool,
+    /// How much of the CPU this thread may claim.
+    claim: Claim,
 }
 
 impl Waiter {
-    pub fn new(may_spin: bool) -> io::Result<Self> {
+    pub fn new(claim: Claim) -> io::Result<Self> {
         Ok(Self {
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
             events: vec![EpollEvent::empty(); EVENTS_MAX].into(),
-            may_spin,
+            claim,
         })
     }
 
@@ -51,10 +64,19 @@ impl Waiter {
         if may_sleep && sleep_ms > 0 {
             let sleep_ms = sleep_ms.min(SLEEP_MS_MAX) as u8;
             self.wait(EpollTimeout::from(sleep_ms));
-        } else if self.may_spin {
+        } else if self.keeps_cpu(now_ns.saturating_sub(worked_ns), in_flight) {
             std::hint::spin_loop();
         } else {
             std::thread::yield_now();
+        }
+    }
+
+    fn keeps_cpu(&self, waited_ns: u64, in_flight: bool) -> bool {
+        match self.claim {
+            Claim::Own => true,
+            // The server could be waiting for just this CPU.
+            Claim::Free => !in_flight || waited_ns < PATIENCE_NS,
+            Claim::Shared => false,
         }
     }
 

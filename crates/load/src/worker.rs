@@ -8,7 +8,7 @@ use crate::clock::{Clock, SECOND_NS};
 use crate::feed::{Connections, Feed, Lateness};
 use crate::recorder::{Interval, Recorder};
 use crate::target::Connection;
-use crate::wait::Waiter;
+use crate::wait::{Claim, Waiter};
 
 /// With at most so many connections each is asked directly; with more, epoll says which.
 const DIRECT_MAX: usize = 4;
@@ -23,8 +23,7 @@ pub(crate) struct Task {
     pub window_ns: Range<u64>,
     /// Replies are waited for until then.
     pub deadline_ns: u64,
-    /// Whether it may keep its CPU while it waits.
-    pub may_spin: bool,
+    pub claim: Claim,
     /// Where what happened in each second goes, with the number of the second.
     pub intervals: Sender<(u64, Interval)>,
 }
@@ -65,7 +64,7 @@ impl<C: Connection> Worker<C> {
         feed: Feed,
         recorder: Recorder,
     ) -> io::Result<Self> {
-        let waiter = Waiter::new(task.may_spin)?;
+        let waiter = Waiter::new(task.claim)?;
         for (token, connection) in connections.iter().enumerate() {
             connection.watch(&waiter.epoll, token as u64)?;
         }
@@ -120,7 +119,7 @@ impl<C: Connection> Worker<C> {
     /// Takes the replies that have come, and keeps the closed loop closed.
     fn receive(&mut self) -> bool {
         let mut any = false;
-        if self.connections.len() <= DIRECT_MAX {
+        if C::RESTLESS || self.connections.len() <= DIRECT_MAX {
             for turn in 0..self.connections.len() {
                 any |= self.poll(turn);
             }

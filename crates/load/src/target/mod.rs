@@ -1,9 +1,10 @@
 //! Connections: requests in, answers out. The loops know nothing else of a protocol.
 //!
-//! A new target implements [`Connection`] and gets an arm in [`crate::run`].
+//! A new target implements [`Connection`] and gets an arm in `crate::threads`.
 
 mod in_flight;
 mod memcached;
+mod native;
 mod open;
 mod redis;
 mod reply;
@@ -19,7 +20,8 @@ use crate::clock::Clock;
 use crate::recorder::Recorder;
 
 pub(crate) use memcached::Memcached;
-pub(crate) use open::{Socket, open, server_version};
+pub(crate) use native::{NativeConnection, open_native};
+pub(crate) use open::{open, server_version};
 pub(crate) use redis::Redis;
 pub(crate) use reply::Checks;
 pub(crate) use stream::StreamConnection;
@@ -34,6 +36,9 @@ pub(crate) struct Stamp {
 
 /// One connection to a server, or one socket of datagrams. Nothing here blocks.
 pub(crate) trait Connection {
+    /// Whether it has to be asked in every round, even if nothing arrives: it sends or resends by itself then.
+    const RESTLESS: bool = false;
+
     /// How many requests can be handed over now.
     fn room(&self) -> usize;
 

@@ -141,6 +141,8 @@ pub(crate) fn server_version(
     let question: &[u8] = match address.protocol() {
         Protocol::Memcached => b"version\r\n",
         Protocol::MemcachedUdp => b"\0\x01\0\0\0\x01\0\0version\r\n",
+        // Its directory tells that somebody is there.
+        Protocol::Native => return Ok(None),
         Protocol::Redis => b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n",
     };
     let mut socket = connect(address, endpoint).map_err(|error| failure(address, &error))?;

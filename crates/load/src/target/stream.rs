@@ -37,7 +37,7 @@ pub(crate) struct StreamConnection<F> {
 
 impl<F: Format> StreamConnection<F> {
     /// Takes a connected socket over.
-    pub fn new(socket: Socket, checks: Checks, pipeline: usize, multiget: usize) -> Self {
+    pub fn new(socket: Socket, checks: Checks, (pipeline, multiget): (usize, usize)) -> Self {
         let element_bytes = checks.keys.key_bytes() + checks.values.value_bytes() + 64;
         Self {
             socket,

@@ -1,0 +1,393 @@
+//! Micanite's native protocol, by the client library.
+
+use std::io;
+use std::time::Duration;
+
+use micanite_client::{
+    Batch, Completion, Link, Opcode, Operation, Options, Outcome, ServerAddress, SubmitError,
+    UdpOptions,
+};
+use micanite_workload::KEY_BYTES_MAX;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+
+use super::in_flight::Pending;
+use super::reply::Checks;
+use super::{Connection, Stamp};
+use crate::address::Endpoint;
+use crate::clock::{Clock, nanoseconds};
+use crate::plan::Plan;
+use crate::recorder::{Answer, Recorder};
+
+/// A server may take so long to say which of its cores listen where.
+const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
+/// The clock is read again after so many completions.
+const COMPLETIONS_PER_LOOK: u32 = 32;
+
+/// Opens a client of all targets and fetches their directories.
+///
+/// # Errors
+/// When no server replies; what to do then.
+pub(crate) fn open_native(
+    plan: &Plan,
+    endpoints: &[Endpoint],
+    pipeline: usize,
+    timeout: Duration,
+) -> Result<Link, String> {
+    let address_of = |endpoint: &Endpoint| match endpoint {
+        Endpoint::Inet(address) => Ok(*address),
+        Endpoint::Unix(_) => Err("the native protocol has no Unix sockets".to_owned()),
+    };
+    let servers = plan
+        .targets
+        .iter()
+        .zip(endpoints)
+        .map(|(target, endpoint)| {
+            Ok(ServerAddress {
+                address: address_of(endpoint)?,
+                name: target.host().to_owned(),
+                weight: 1,
+            })
+        })
+        .collect::<Result<Vec<_>, String>>()?;
+    let operations = pipeline * plan.multiget;
+    let options = Options {
+        deadline_ns: nanoseconds(timeout),
+        // A datagram each, and those that are kept for what has to be sent again.
+        datagrams: operations + operations / 8 + 64,
+        batch: batch(plan),
+        // A server that does not reply for a while is not given up: its requests are lost one by one.
+        dead_after_deadlines: u32::MAX,
+        ..Options::default()
+    };
+    let udp = UdpOptions {
+        gro: plan.offload,
+        gso: plan.offload,
+        ..UdpOptions::default()
+    };
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", plan.targets[0]);
+    let mut link = Link::open(&servers, options, &udp).map_err(|error| failed(&error))?;
+    let silent = introduce(&mut link, servers.len()).map_err(|error| failed(&error))?;
+    match silent {
+        None => Ok(link),
+        Some(server) => {
+            let target = &plan.targets[server];
+            let why = match link.driver().other_version(server) {
+                Some(version) => format!("it speaks version {version} of the native protocol"),
+                None => format!("nobody listens there; {}", target.how_to_start()),
+            };
+            Err(format!("{target}: {why}"))
+        }
+    }
+}
+
+/// Waits for the directories of all servers; returns one that does not reply.
+fn introduce(link: &mut Link, servers: usize) -> io::Result<Option<usize>> {
+    loop {
+        let now_ns = link.now_ns();
+        link.poll(now_ns, |_| {})?;
+        let silent = (0..servers).find(|server| !link.driver().is_alive(*server));
+        match silent {
+            Some(server)
+                if now_ns < INTRODUCTION_NS_MAX
+                    && link.driver().other_version(server).is_none() =>
+            {
+                link.wait(INTRODUCTION_NS_MAX - now_ns)?;
+            }
+            silent => return Ok(silent),
+        }
+    }
+}
+
+fn batch(plan: &Plan) -> Batch {
+    match plan {
+        _ if plan.adaptive_batch => Batch::Adaptive,
+        _ if plan.multiget > 1 && plan.batch == 1 => Batch::Full,
+        _ => Batch::Fixed(plan.batch as u16),
+    }
+}
+
+/// A request and the outcomes of its operations.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    pending: Pending,
+    /// Operations that ended without a reply.
+    lost: u32,
+}
+
+/// A native client. The operations of a request are told apart by their tokens: slot and place in it.
+pub(crate) struct NativeConnection {
+    link: Link,
+    slots: Slots,
+    checks: Checks,
+    /// What a request's operations have in common is sent at once.
+    together: bool,
+    /// From the run's clock to the link's.
+    ahead_ns: Option<u64>,
+    /// Tokens of operations that the link did not take, and why.
+    not_taken: Vec<(u64, SubmitError)>,
+    /// Counters of the link that have been passed on.
+    late: u64,
+    resent: u64,
+    value: Vec<u8>,
+}
+
+/// The requests in flight.
+struct Slots {
+    slots: Box<[Slot]>,
+    /// `items_each` for each slot.
+    items: Box<[u64]>,
+    items_each: usize,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    fn take(&mut self, reads: bool, items: &[u64], stamp: Stamp) -> u64 {
+        let Some(number) = self.free.pop() else {
+            unreachable!("callers look for room first");
+        };
+        self.slots[number as usize] = Slot {
+            pending: Pending {
+                scheduled_ns: stamp.scheduled_ns,
+                sent_ns: stamp.now_ns,
+                answer: Answer {
+                    reads,
+                    operations: items.len() as u32,
+                    ..Answer::default()
+                },
+                settled: 0,
+            },
+            lost: 0,
+        };
+        let start = number as usize * self.items_each;
+        self.items[start..start + items.len()].copy_from_slice(items);
+        start as u64
+    }
+
+    /// Takes an operation's outcome; returns whether its request has ended.
+    #[inline]
+    fn settle(
+        &mut self,
+        token: u64,
+        now_ns: u64,
+        recorder: &mut Recorder,
+        outcome: impl FnOnce(u64, &mut Slot, &mut Recorder),
+    ) -> bool {
+        let token = token as usize;
+        let number = token / self.items_each;
+        let slot = &mut self.slots[number];
+        outcome(self.items[token], slot, recorder);
+        slot.pending.settled += 1;
+        let pending = &slot.pending;
+        if pending.settled < pending.answer.operations {
+            return false;
+        }
+        if slot.lost == 0 {
+            recorder.answered(pending.scheduled_ns, now_ns, &pending.answer);
+        } else {
+            recorder.lost(pending.scheduled_ns, now_ns);
+        }
+        self.free.push(number as u32);
+        true
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl NativeConnection {
+    /// Takes an open link over.
+    pub fn new(link: Link, checks: Checks, (pipeline, multiget): (usize, usize)) -> Self {
+        Self {
+            link,
+            slots: Slots {
+                slots: vec![Slot::default(); pipeline].into(),
+                items: vec![0; pipeline * multiget].into(),
+                items_each: multiget,
+                free: (0..pipeline as u32).rev().collect(),
+            },
+            value: vec![0; checks.values.value_bytes()],
+            checks,
+            together: multiget > 1,
+            ahead_ns: None,
+            not_taken: Vec::new(),
+            late: 0,
+            resent: 0,
+        }
+    }
+
+    /// The link's time at a time of the run.
+    #[inline]
+    fn link_ns(&mut self, now_ns: u64) -> u64 {
+        let link = &self.link;
+        let ahead_ns = *self
+            .ahead_ns
+            .get_or_insert_with(|| link.now_ns().saturating_sub(now_ns));
+        now_ns + ahead_ns
+    }
+
+    fn pass_counters_on(&mut self, recorder: &mut Recorder) {
+        let counters = self.link.counters();
+        recorder.counts.late += counters.late - self.late;
+        recorder.counts.resent += counters.resent - self.resent;
+        (self.late, self.resent) = (counters.late, counters.resent);
+    }
+
+    /// Ends the operations that were not taken.
+    fn end_not_taken(&mut self, now_ns: u64, recorder: &mut Recorder) -> usize {
+        let mut ended = 0;
+        while let Some((token, error)) = self.not_taken.pop() {
+            let not_taken = |item, slot: &mut Slot, recorder: &mut Recorder| match error {
+                SubmitError::TooLong => {
+                    slot.pending.answer.refused = true;
+                    recorder
+                        .note_refusal(b"the server wants shorter datagrams than these items need");
+                }
+                SubmitError::Full | SubmitError::ServerDown { .. } | SubmitError::BadKey => {
+                    lose(item, slot, recorder);
+                }
+            };
+            ended += usize::from(self.slots.settle(token, now_ns, recorder, not_taken));
+        }
+        ended
+    }
+}
+
+/// An operation has ended without a reply.
+fn lose(item: u64, slot: &mut Slot, recorder: &mut Recorder) {
+    slot.lost += 1;
+    if let (Some(items), false) = (&mut recorder.resend, slot.pending.answer.reads) {
+        items.push(item);
+    }
+}
+
+/// An operation has ended.
+#[inline]
+fn end(
+    checks: &Checks,
+    completion: &Completion<'_>,
+    item: u64,
+    slot: &mut Slot,
+    recorder: &mut Recorder,
+) {
+    let answer = &mut slot.pending.answer;
+    match completion.outcome {
+        Outcome::Ok if completion.opcode == Opcode::Get => {
+            if checks.values.verify(item, completion.value) {
+                answer.hits += 1;
+            } else {
+                answer.wrong_values += 1;
+            }
+        }
+        Outcome::Ok | Outcome::NotFound => {}
+        Outcome::TimedOut | Outcome::ServerDown | Outcome::Unknown => lose(item, slot, recorder),
+        refusal => {
+            answer.refused = true;
+            recorder.note_refusal(format!("{refusal:?}").as_bytes());
+        }
+    }
+}
+
+impl Connection for NativeConnection {
+    const RESTLESS: bool = true;
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.slots.free.len()
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        self.slots.in_flight()
+    }
+
+    #[inline]
+    fn read(&mut self, items: &[u64], stamp: Stamp) {
+        let token = self.slots.take(true, items, stamp);
+        let now_ns = self.link_ns(stamp.now_ns);
+        if self.together {
+            self.link.cork();
+        }
+        let mut key = [0; KEY_BYTES_MAX];
+        let key = &mut key[..self.checks.keys.key_bytes()];
+        for (item, token) in items.iter().zip(token..) {
+            self.checks.keys.write(*item, key);
+            if let Err(error) = self.link.submit(now_ns, &Operation::get(key), token) {
+                self.not_taken.push((token, error));
+            }
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, item: u64, version: u32, stamp: Stamp) {
+        let token = self.slots.take(false, &[item], stamp);
+        let now_ns = self.link_ns(stamp.now_ns);
+        let mut key = [0; KEY_BYTES_MAX];
+        let key = &mut key[..self.checks.keys.key_bytes()];
+        self.checks.keys.write(item, key);
+        self.checks.values.write(item, version, &mut self.value);
+        let operation = Operation::set(key, &self.value).with_expiry(self.checks.expiry_s);
+        if let Err(error) = self.link.submit(now_ns, &operation, token) {
+            self.not_taken.push((token, error));
+        }
+    }
+
+    /// The next poll sends.
+    fn flush(&mut self) -> io::Result<bool> {
+        if self.together {
+            self.link.flush();
+        }
+        Ok(true)
+    }
+
+    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<usize, String> {
+        let now_ns = clock.now_ns();
+        let link_ns = self.link_ns(now_ns);
+        let mut ended = self.end_not_taken(now_ns, recorder);
+        let (slots, checks) = (&mut self.slots, &self.checks);
+        let (mut seen_ns, mut looks) = (now_ns, 0);
+        let polled = self.link.poll(link_ns, |completion| {
+            if looks % COMPLETIONS_PER_LOOK == 0 {
+                seen_ns = clock.now_ns();
+            }
+            looks += 1;
+            let outcome = |item, slot: &mut Slot, recorder: &mut Recorder| {
+                end(checks, &completion, item, slot, recorder);
+            };
+            ended += usize::from(slots.settle(completion.token, seen_ns, recorder, outcome));
+        });
+        polled.map_err(|error| error.to_string())?;
+        Ok(ended)
+    }
+
+    /// The link itself gives up what has no reply; here its counters are passed on.
+    fn expire(&mut self, _now_ns: u64, recorder: &mut Recorder) -> usize {
+        self.pass_counters_on(recorder);
+        0
+    }
+
+    fn abandon(&mut self, now_ns: u64, recorder: &mut Recorder) {
+        self.pass_counters_on(recorder);
+        let mut waits = vec![true; self.slots.slots.len()];
+        for free in self.slots.free.drain(..) {
+            waits[free as usize] = false;
+        }
+        for (slot, _) in self
+            .slots
+            .slots
+            .iter()
+            .zip(waits)
+            .filter(|(_, waits)| *waits)
+        {
+            recorder.lost(slot.pending.scheduled_ns, now_ns);
+        }
+        self.slots.free = (0..self.slots.slots.len() as u32).collect();
+    }
+
+    fn watch(&self, epoll: &Epoll, token: u64) -> io::Result<()> {
+        for descriptor in self.link.descriptors() {
+            epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
+        }
+        Ok(())
+    }
+}
