@@ -4,9 +4,12 @@
 //! | module | what |
 //! |---|---|
 //! | [`Client`] | blocks; values of any length |
+//! | `AsyncClient` | for tokio, behind the feature `async` |
 //! | [`Link`] | never blocks: many operations in the air, submitted and completed in batches |
 //! | [`Driver`] | everything but sockets and clocks: direction, batches, resending, pace |
 
+#[cfg(feature = "async")]
+mod asynchronous;
 mod client;
 mod counters;
 mod driver;
@@ -19,6 +22,8 @@ mod md5;
 mod operation;
 mod options;
 
+#[cfg(feature = "async")]
+pub use asynchronous::AsyncClient;
 pub use client::{Answer, Builder, CasOutcome, Client, Value};
 pub use counters::{BATCH_SIZES_MAX, Counters};
 pub use driver::{Driver, SubmitError};

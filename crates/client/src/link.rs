@@ -313,6 +313,18 @@ impl Link {
         }
     }
 
+    /// An error of an operation on a key, with its server's name.
+    pub(crate) fn named(&self, key: &[u8], error: Error) -> Error {
+        let number = self.driver.server_of(key);
+        let server = self.name(number).to_owned();
+        match error {
+            Error::Unreachable { .. } => self.down(number),
+            Error::TimedOut { .. } => Error::TimedOut { server },
+            Error::Version { version, .. } => Error::Version { server, version },
+            other => other,
+        }
+    }
+
     /// The TCP port of a server for values that do not fit a datagram.
     pub(crate) fn stream_address(&self, server: usize) -> Result<SocketAddr, Error> {
         let directory = self

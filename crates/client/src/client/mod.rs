@@ -1,17 +1,17 @@
 //! The blocking client.
 
+mod batch;
+mod builder;
 mod stream;
 
-use crate::driver::SubmitError;
 use crate::error::Error;
 use crate::link::Link;
-use crate::operation::{Completion, Operation, Outcome};
-use crate::options::{Options, ServerAddress};
-use micanite_net::datagram::UdpOptions;
-use std::time::Duration;
-use stream::Stream;
+use crate::operation::{Operation, Outcome};
 
-pub(crate) use stream::is_text_key;
+#[cfg(feature = "async")]
+pub(crate) use batch::answer;
+pub use builder::Builder;
+pub(crate) use stream::Streams;
 
 /// A value and what is stored with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,16 @@ pub enum CasOutcome {
     NotFound,
 }
 
+impl CasOutcome {
+    pub(crate) fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Ok => Self::Stored,
+            Outcome::NotFound => Self::NotFound,
+            _ => Self::Exists,
+        }
+    }
+}
+
 /// An operation that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -54,63 +64,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Client {
     link: Link,
-    streams: Vec<Option<Stream>>,
-    deadline: Duration,
-}
-
-/// Chooses servers and settings of a [`Client`].
-#[derive(Clone, Debug, Default)]
-pub struct Builder {
-    servers: Vec<(String, u32)>,
-    options: Options,
-    udp: UdpOptions,
-}
-
-impl Builder {
-    /// One more server, by its `host:port`.
-    pub fn server(self, name: &str) -> Self {
-        self.weighted_server(name, 1)
-    }
-
-    /// One more server, with a share of the keys relative to the other servers'.
-    pub fn weighted_server(mut self, name: &str, weight: u32) -> Self {
-        self.servers.push((name.to_owned(), weight));
-        self
-    }
-
-    /// Settings of the protocol.
-    pub fn options(mut self, options: Options) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Settings of the sockets.
-    pub fn udp(mut self, udp: UdpOptions) -> Self {
-        self.udp = udp;
-        self
-    }
-
-    /// Finds the servers and fetches their directories.
-    ///
-    /// # Errors
-    /// A name has no address; no server replies.
-    pub fn connect(self) -> Result<Client, Error> {
-        let resolve = |(name, weight): &(String, u32)| {
-            ServerAddress::resolve(name).map(|server| server.with_weight(*weight))
-        };
-        let servers = self
-            .servers
-            .iter()
-            .map(resolve)
-            .collect::<Result<Vec<_>, _>>()?;
-        let deadline = Duration::from_nanos(self.options.deadline_ns);
-        let link = Link::connect(&servers, self.options, &self.udp)?;
-        Ok(Client {
-            link,
-            streams: servers.iter().map(|_| None).collect(),
-            deadline,
-        })
-    }
+    streams: Streams,
 }
 
 impl Client {
@@ -125,6 +79,11 @@ impl Client {
     /// A client of several servers, or with other settings than the default ones.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    #[cfg(feature = "async")]
+    pub(crate) fn into_parts(self) -> (Link, Streams) {
+        (self.link, self.streams)
     }
 
     /// The sockets and the driver, for their facts and counters.
@@ -232,11 +191,7 @@ impl Client {
         let operation = Operation::cas(key, value, unique)
             .with_flags(flags)
             .with_expiry(expiry_s);
-        Ok(match self.call(&operation)?.outcome {
-            Outcome::Ok => CasOutcome::Stored,
-            Outcome::NotFound => CasOutcome::NotFound,
-            _ => CasOutcome::Exists,
-        })
+        Ok(CasOutcome::of(self.call(&operation)?.outcome))
     }
 
     /// Adds bytes behind a value; returns whether there was one.
@@ -308,147 +263,5 @@ impl Client {
     fn number(&mut self, operation: &Operation<'_>) -> Result<Option<u64>, Error> {
         let answer = self.call(operation)?;
         Ok((answer.outcome == Outcome::Ok).then_some(answer.number))
-    }
-
-    /// Does one operation.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
-        let mut answers = self.batch(std::slice::from_ref(operation));
-        answers.pop().unwrap_or(Err(Error::Refused))
-    }
-
-    /// Does many operations together and returns how each of them ended, in their order. They may
-    /// take effect in any order.
-    pub fn batch(&mut self, operations: &[Operation<'_>]) -> Vec<Result<Answer, Error>> {
-        let mut answers: Vec<Option<Result<Answer, Error>>> = Vec::new();
-        answers.resize_with(operations.len(), || None);
-        let mut large = Vec::new();
-        if let Err(error) = self.exchange(operations, &mut answers, &mut large) {
-            let failed = || {
-                Err(Error::Io(std::io::Error::new(
-                    error.kind(),
-                    error.to_string(),
-                )))
-            };
-            return answers
-                .into_iter()
-                .map(|answer| answer.unwrap_or_else(failed))
-                .collect();
-        }
-        for number in large {
-            answers[number] = Some(self.over_stream(&operations[number]));
-        }
-        let missing = || Err(Error::Refused);
-        answers
-            .into_iter()
-            .map(|answer| answer.unwrap_or_else(missing))
-            .collect()
-    }
-
-    /// What datagrams can do of a batch; `large` are those that are left to streams.
-    fn exchange(
-        &mut self,
-        operations: &[Operation<'_>],
-        answers: &mut [Option<Result<Answer, Error>>],
-        large: &mut Vec<usize>,
-    ) -> std::io::Result<()> {
-        let mut next = 0;
-        let mut in_the_air = 0;
-        self.link.cork();
-        while next < operations.len() || in_the_air > 0 {
-            let now_ns = self.link.now_ns();
-            while let Some(operation) = operations.get(next) {
-                match self.link.submit(now_ns, operation, next as u64) {
-                    Ok(()) => in_the_air += 1,
-                    Err(SubmitError::Full) if in_the_air > 0 => break,
-                    Err(SubmitError::TooLong) => large.push(next),
-                    Err(error) => answers[next] = Some(Err(self.refused(error))),
-                }
-                next += 1;
-            }
-            self.link.flush();
-            let driver = &self.link;
-            let ended = driver.driver().counters().completed;
-            let mut take = |completion: Completion<'_>| {
-                in_the_air -= 1;
-                let number = completion.token as usize;
-                match completion.outcome {
-                    Outcome::UseStream => large.push(number),
-                    _ => answers[number] = Some(answer(&completion)),
-                }
-            };
-            self.link.poll(now_ns, &mut take)?;
-            if in_the_air > 0 && self.link.driver().counters().completed == ended {
-                self.link.wait(u64::MAX)?;
-            }
-        }
-        let named = answers.iter_mut().enumerate();
-        for (number, place) in named {
-            if let Some(Err(error)) = place {
-                let server = self.link.driver().server_of(operations[number].key);
-                match error {
-                    Error::Unreachable { .. } => *error = self.link.down(server),
-                    Error::TimedOut { server: name } => *name = self.link.name(server).to_owned(),
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn refused(&self, error: SubmitError) -> Error {
-        match error {
-            SubmitError::ServerDown { server } => self.link.down(server),
-            SubmitError::BadKey | SubmitError::TooLong => Error::BadKey,
-            SubmitError::Full => Error::Refused,
-        }
-    }
-
-    fn over_stream(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
-        if !is_text_key(operation.key) {
-            return Err(Error::KeyNotText);
-        }
-        let server = self.link.driver().server_of(operation.key);
-        if self.streams[server].is_none() {
-            let address = self.link.stream_address(server)?;
-            self.streams[server] = Some(Stream::connect(address, self.deadline)?);
-        }
-        let Some(stream) = &mut self.streams[server] else {
-            return Err(Error::Refused);
-        };
-        let answer = stream.call(operation);
-        if matches!(answer, Err(Error::Stream { .. } | Error::Io(_))) {
-            self.streams[server] = None; // whatever is left in it belongs to nobody
-        }
-        answer
-    }
-}
-
-/// A completion as the blocking calls return it. Servers are named later.
-pub(crate) fn answer(completion: &Completion<'_>) -> Result<Answer, Error> {
-    let server = String::new();
-    match completion.outcome {
-        Outcome::Ok | Outcome::NotFound | Outcome::Exists | Outcome::NotStored => Ok(Answer {
-            outcome: completion.outcome,
-            number: completion.number,
-            value: Value {
-                bytes: completion.value.to_vec(),
-                flags: completion.flags,
-                cas: completion.cas,
-            },
-            resent: completion.resent,
-        }),
-        Outcome::OutOfSpace => Err(Error::OutOfSpace),
-        Outcome::TooLarge { limit_bytes } => Err(Error::TooLarge {
-            limit_bytes: Some(limit_bytes),
-        }),
-        Outcome::NotANumber => Err(Error::NotANumber),
-        Outcome::BadRequest | Outcome::UseStream => Err(Error::Refused),
-        Outcome::Version(version) => Err(Error::Version { server, version }),
-        Outcome::TimedOut => Err(Error::TimedOut { server }),
-        Outcome::Unknown => Err(Error::OutcomeUnknown),
-        Outcome::ServerDown => Err(Error::Unreachable { server }),
     }
 }

@@ -14,18 +14,56 @@ const RELATIVE_EXPIRY_S_MAX: u32 = 30 * 24 * 60 * 60;
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Stream {
+struct Stream {
     server: SocketAddr,
     reader: BufReader<TcpStream>,
 }
 
+/// The connections of a client, one for each server of which it was needed.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    streams: Vec<Option<Stream>>,
+    deadline: Duration,
+}
+
+impl Streams {
+    pub(crate) fn new(servers: usize, deadline: Duration) -> Self {
+        Self {
+            streams: (0..servers).map(|_| None).collect(),
+            deadline,
+        }
+    }
+
+    /// Does an operation at a server, whose TCP port is at the address.
+    pub(crate) fn call(
+        &mut self,
+        server: usize,
+        address: SocketAddr,
+        operation: &Operation<'_>,
+    ) -> Result<Answer, Error> {
+        if !is_text_key(operation.key) {
+            return Err(Error::KeyNotText);
+        }
+        let place = &mut self.streams[server];
+        let mut stream = match place.take() {
+            Some(stream) if stream.server == address => stream,
+            _ => Stream::connect(address, self.deadline)?,
+        };
+        let answer = stream.call(operation);
+        if !matches!(answer, Err(Error::Stream { .. } | Error::Io(_))) {
+            *place = Some(stream); // else whatever is left in it belongs to nobody
+        }
+        answer
+    }
+}
+
 /// Whether the text protocol can carry a key.
-pub(crate) fn is_text_key(key: &[u8]) -> bool {
+fn is_text_key(key: &[u8]) -> bool {
     !key.is_empty() && !key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f)
 }
 
 impl Stream {
-    pub(crate) fn connect(server: SocketAddr, deadline: Duration) -> Result<Self, Error> {
+    fn connect(server: SocketAddr, deadline: Duration) -> Result<Self, Error> {
         let deadline = deadline.max(Duration::from_millis(1));
         let failed = |error: std::io::Error| Error::Stream {
             server: server.to_string(),
@@ -43,7 +81,7 @@ impl Stream {
 
     /// Does an operation whose key the text protocol allows. After an error of the stream itself it
     /// is of no use any more.
-    pub(crate) fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
+    fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         let opcode = operation.opcode;
         let expiry = expiry(operation.expiry_s);
         let key = operation.key;

@@ -1,0 +1,132 @@
+//! Operations in the air together, until all of them have ended.
+
+use super::{Answer, Client, Value};
+use crate::driver::SubmitError;
+use crate::error::Error;
+use crate::operation::{Completion, Operation, Outcome};
+
+impl Client {
+    /// Does one operation.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        let mut answers = self.batch(std::slice::from_ref(operation));
+        answers.pop().unwrap_or(Err(Error::Refused))
+    }
+
+    /// Does many operations together and returns how each of them ended, in their order. They may
+    /// take effect in any order.
+    pub fn batch(&mut self, operations: &[Operation<'_>]) -> Vec<Result<Answer, Error>> {
+        let mut answers: Vec<Option<Result<Answer, Error>>> = Vec::new();
+        answers.resize_with(operations.len(), || None);
+        let mut large = Vec::new();
+        if let Err(error) = self.exchange(operations, &mut answers, &mut large) {
+            let failed = || {
+                Err(Error::Io(std::io::Error::new(
+                    error.kind(),
+                    error.to_string(),
+                )))
+            };
+            return answers
+                .into_iter()
+                .map(|answer| answer.unwrap_or_else(failed))
+                .collect();
+        }
+        for number in large {
+            answers[number] = Some(self.over_stream(&operations[number]));
+        }
+        let missing = || Err(Error::Refused);
+        answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or_else(missing))
+            .collect()
+    }
+
+    /// What datagrams can do of a batch; `large` are those that are left to streams.
+    fn exchange(
+        &mut self,
+        operations: &[Operation<'_>],
+        answers: &mut [Option<Result<Answer, Error>>],
+        large: &mut Vec<usize>,
+    ) -> std::io::Result<()> {
+        let mut next = 0;
+        let mut in_the_air = 0;
+        self.link.cork();
+        while next < operations.len() || in_the_air > 0 {
+            let now_ns = self.link.now_ns();
+            while let Some(operation) = operations.get(next) {
+                match self.link.submit(now_ns, operation, next as u64) {
+                    Ok(()) => in_the_air += 1,
+                    Err(SubmitError::Full) if in_the_air > 0 => break,
+                    Err(SubmitError::TooLong) => large.push(next),
+                    Err(error) => answers[next] = Some(Err(self.refused(error))),
+                }
+                next += 1;
+            }
+            self.link.flush();
+            let driver = &self.link;
+            let ended = driver.driver().counters().completed;
+            let mut take = |completion: Completion<'_>| {
+                in_the_air -= 1;
+                let number = completion.token as usize;
+                match completion.outcome {
+                    Outcome::UseStream => large.push(number),
+                    _ => answers[number] = Some(answer(&completion)),
+                }
+            };
+            self.link.poll(now_ns, &mut take)?;
+            if in_the_air > 0 && self.link.driver().counters().completed == ended {
+                self.link.wait(u64::MAX)?;
+            }
+        }
+        for (place, operation) in answers.iter_mut().zip(operations) {
+            *place = match place.take() {
+                Some(Err(error)) => Some(Err(self.link.named(operation.key, error))),
+                other => other,
+            };
+        }
+        Ok(())
+    }
+
+    fn refused(&self, error: SubmitError) -> Error {
+        match error {
+            SubmitError::ServerDown { server } => self.link.down(server),
+            SubmitError::BadKey | SubmitError::TooLong => Error::BadKey,
+            SubmitError::Full => Error::Refused,
+        }
+    }
+
+    fn over_stream(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
+        let server = self.link.driver().server_of(operation.key);
+        let address = self.link.stream_address(server)?;
+        self.streams.call(server, address, operation)
+    }
+}
+
+/// A completion as the blocking calls return it. Servers are named later.
+pub(crate) fn answer(completion: &Completion<'_>) -> Result<Answer, Error> {
+    let server = String::new();
+    match completion.outcome {
+        Outcome::Ok | Outcome::NotFound | Outcome::Exists | Outcome::NotStored => Ok(Answer {
+            outcome: completion.outcome,
+            number: completion.number,
+            value: Value {
+                bytes: completion.value.to_vec(),
+                flags: completion.flags,
+                cas: completion.cas,
+            },
+            resent: completion.resent,
+        }),
+        Outcome::OutOfSpace => Err(Error::OutOfSpace),
+        Outcome::TooLarge { limit_bytes } => Err(Error::TooLarge {
+            limit_bytes: Some(limit_bytes),
+        }),
+        Outcome::NotANumber => Err(Error::NotANumber),
+        Outcome::BadRequest | Outcome::UseStream => Err(Error::Refused),
+        Outcome::Version(version) => Err(Error::Version { server, version }),
+        Outcome::TimedOut => Err(Error::TimedOut { server }),
+        Outcome::Unknown => Err(Error::OutcomeUnknown),
+        Outcome::ServerDown => Err(Error::Unreachable { server }),
+    }
+}

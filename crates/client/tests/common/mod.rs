@@ -1,0 +1,71 @@
+//! A real server in a process of its own.
+
+use clap::Parser;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+#[derive(clap::Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    options: micanite_server::configuration::Options,
+}
+
+const CHILD: &str = "MICANITE_CLIENT_TEST_SERVER";
+
+/// A server, killed when it is dropped.
+pub struct Server {
+    child: Child,
+    /// Of the base port.
+    pub native: String,
+}
+
+/// To be called by a test named `server_process`, which does nothing unless it is the child.
+pub fn serve_if_child() {
+    let Ok(options) = std::env::var(CHILD) else {
+        return;
+    };
+    let words = ["serve"].into_iter().chain(options.split(' '));
+    let ended = micanite_server::serve(CommandLine::parse_from(words).options);
+    std::process::exit(i32::from(ended != ExitCode::SUCCESS));
+}
+
+impl Server {
+    /// Starts one on free ports, with options beside the defaults.
+    pub fn start(options: &str) -> Self {
+        let options = format!("-l 127.0.0.1 -p -1 --native -1 -m 64 {options}");
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "server_process", "--nocapture"])
+            .env(CHILD, options.trim_end())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut native = None;
+        let mut said = Vec::new();
+        for line in &mut lines {
+            let line = line.unwrap();
+            if let Some((_, ports)) = line.split_once("native UDP port") {
+                let ports = ports.trim_start_matches('s').trim_start();
+                let base = ports.split(|byte: char| !byte.is_ascii_digit()).next();
+                native = base.map(|port| format!("127.0.0.1:{port}"));
+            }
+            let is_ready = line.ends_with(": ready");
+            said.push(line);
+            if is_ready {
+                break;
+            }
+        }
+        // The pipe is read on, so that the server never waits for it.
+        std::thread::spawn(move || lines.for_each(drop));
+        let native = native.unwrap_or_else(|| panic!("no native port: {said:?}"));
+        Self { child, native }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

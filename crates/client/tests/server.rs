@@ -1,0 +1,223 @@
+//! The blocking client and the link, against a real server over real sockets.
+
+mod common;
+
+use common::Server;
+use micanite_client::{
+    Batch, CasOutcome, Client, Error, Link, Operation, Options, Outcome, ServerAddress, UdpOptions,
+};
+use std::collections::HashSet;
+
+#[test]
+fn server_process() {
+    common::serve_if_child();
+}
+
+#[test]
+fn every_call_does_what_it_says() -> Result<(), Error> {
+    let server = Server::start("-t 2");
+    let mut client = Client::connect(&server.native)?;
+    client.noop()?;
+    assert_eq!(client.get(b"a")?, None);
+    client.set(b"a", b"value", 7, 0)?;
+    let found = client.get(b"a")?.unwrap();
+    assert_eq!(
+        (&found.bytes[..], found.flags, found.cas),
+        (&b"value"[..], 7, None)
+    );
+    assert!(!client.add(b"a", b"other", 0, 0)?);
+    assert!(client.add(b"b", b"other", 0, 0)?);
+    assert!(client.replace(b"b", b"5", 0, 0)?);
+    assert!(!client.replace(b"c", b"5", 0, 0)?);
+    assert_eq!(client.increment(b"b", 37)?, Some(42));
+    assert_eq!(client.decrement(b"b", 100)?, Some(0));
+    assert_eq!(client.increment(b"c", 1)?, None);
+    assert!(matches!(client.increment(b"a", 1), Err(Error::NotANumber)));
+    assert!(client.append(b"a", b">")? && client.prepend(b"a", b"<")?);
+    assert_eq!(client.get(b"a")?.unwrap().bytes, b"<value>");
+    let unique = client.gets(b"a")?.unwrap().cas.unwrap();
+    assert_eq!(
+        client.cas(b"a", b"new", unique, (0, 0))?,
+        CasOutcome::Stored
+    );
+    assert_eq!(
+        client.cas(b"a", b"new", unique, (0, 0))?,
+        CasOutcome::Exists
+    );
+    assert_eq!(
+        client.cas(b"c", b"new", unique, (0, 0))?,
+        CasOutcome::NotFound
+    );
+    assert!(client.touch(b"a", 1000)? && !client.touch(b"c", 1000)?);
+    assert_eq!(client.get_and_touch(b"a", 0)?.unwrap().bytes, b"new");
+    assert!(client.delete(b"a")? && !client.delete(b"a")?);
+    assert!(matches!(client.get(&[b'k'; 251]), Err(Error::BadKey)));
+    assert_eq!(client.link().counters().bogus, 0);
+    Ok(())
+}
+
+#[test]
+fn long_values_go_over_the_stream() -> Result<(), Error> {
+    let server = Server::start("-t 2");
+    let mut client = Client::connect(&server.native)?;
+    for length in [1, 1380, 1400, 1424, 1430, 1472, 5_000, 100_000, 1_000_000] {
+        let value: Vec<u8> = (0..length).map(|at| (at * 31 % 251) as u8).collect();
+        client.set(b"long", &value, 9, 0)?;
+        let found = client.gets(b"long")?.unwrap();
+        assert_eq!((found.bytes == value, found.flags), (true, 9), "{length}");
+        let unique = found.cas.unwrap();
+        assert_eq!(
+            client.cas(b"long", &value, unique, (1, 0))?,
+            CasOutcome::Stored
+        );
+        assert_eq!(
+            client.cas(b"long", &value, unique, (1, 0))?,
+            CasOutcome::Exists
+        );
+        assert!(client.append(b"long", &[b'x'; 3000])?);
+        assert_eq!(
+            client.get_and_touch(b"long", 0)?.unwrap().bytes.len(),
+            length + 3000
+        );
+    }
+    let too_long = vec![0; 2 << 20];
+    assert!(matches!(
+        client.set(b"long", &too_long, 0, 0),
+        Err(Error::TooLarge { .. })
+    ));
+    client.set(b"long", b"short", 0, 0)?;
+    assert!(matches!(
+        client.set(b"not text", &[0; 5000], 0, 0),
+        Err(Error::KeyNotText)
+    ));
+    client.set(b"not text", b"but short", 0, 0)?;
+    assert_eq!(client.get(b"not text")?.unwrap().bytes, b"but short");
+    Ok(())
+}
+
+#[test]
+fn many_at_once() -> Result<(), Error> {
+    let server = Server::start("-t 2");
+    let mut client = Client::connect(&server.native)?;
+    let keys: Vec<_> = (0..5000)
+        .map(|number| format!("key {number}").into_bytes())
+        .collect();
+    let sets: Vec<_> = keys.iter().map(|key| Operation::set(key, key)).collect();
+    assert!(client.batch(&sets).iter().all(Result::is_ok));
+    let wanted: Vec<&[u8]> = keys
+        .iter()
+        .map(Vec::as_slice)
+        .chain([&b"none"[..]])
+        .collect();
+    let found = client.multi_get(&wanted)?;
+    for (key, value) in keys.iter().zip(&found) {
+        assert_eq!(value.as_ref().map(|value| &value.bytes), Some(key));
+    }
+    assert_eq!(found.last(), Some(&None));
+    let counters = client.link().counters();
+    assert!(
+        counters.sent < 2000,
+        "datagrams carry many: {}",
+        counters.sent
+    );
+    Ok(())
+}
+
+#[test]
+fn nobody_there() {
+    // Bound and silent, so that nobody else can answer.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = silent.local_addr().unwrap().to_string();
+    let error = Client::connect(&name).unwrap_err();
+    assert!(matches!(&error, Error::Unreachable { server } if *server == name));
+    assert!(error.to_string().contains("--native"));
+    assert!(matches!(
+        Client::connect("nonsense"),
+        Err(Error::Address { .. })
+    ));
+    assert!(matches!(
+        Client::builder().connect(),
+        Err(Error::Address { .. })
+    ));
+}
+
+#[test]
+fn a_list_survives_a_dead_server() -> Result<(), Error> {
+    let servers: Vec<_> = (0..3).map(|_| Server::start("-t 1")).collect();
+    let options = Options {
+        deadline_ns: 300_000_000,
+        ..Options::default()
+    };
+    let named = servers.iter().fold(Client::builder(), |list, server| {
+        list.server(&server.native)
+    });
+    let mut client = named.options(options).connect()?;
+    let keys: Vec<_> = (0..300)
+        .map(|number| format!("key {number}").into_bytes())
+        .collect();
+    for key in &keys {
+        client.set(key, key, 0, 0)?;
+    }
+    let mut servers = servers.into_iter();
+    let dead = servers.next().unwrap().native.clone();
+    let (mut kept, mut lost) = (0, 0);
+    for key in &keys {
+        match client.get(key) {
+            Ok(Some(value)) => kept += u32::from(value.bytes == *key),
+            Ok(None) => panic!("a key of a living server is gone"),
+            Err(Error::TimedOut { server } | Error::Unreachable { server }) => {
+                assert_eq!(server, dead);
+                lost += 1;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    assert!(kept > 100 && lost > 30 && kept + lost == 300);
+    Ok(())
+}
+
+#[test]
+fn a_link_completes_each_token_once() -> Result<(), Error> {
+    let server = Server::start("-t 2");
+    for batch in [
+        Batch::Fixed(1),
+        Batch::Fixed(16),
+        Batch::Full,
+        Batch::Adaptive,
+    ] {
+        let servers = [ServerAddress::resolve(&server.native)?];
+        let options = Options {
+            batch,
+            ..Options::default()
+        };
+        let mut link = Link::connect(&servers, options, &UdpOptions::default())?;
+        let (mut next, mut ended) = (0_u64, HashSet::new());
+        while ended.len() < 20_000 {
+            let now_ns = link.now_ns();
+            while next < 20_000 {
+                let key = (next % 100).to_le_bytes();
+                let operation = match next % 3 {
+                    0 => Operation::set(&key, &key),
+                    _ => Operation::get(&key),
+                };
+                if link.submit(now_ns, &operation, next).is_err() {
+                    break;
+                }
+                next += 1;
+            }
+            let before = ended.len();
+            link.poll(now_ns, |completion| {
+                assert!(matches!(
+                    completion.outcome,
+                    Outcome::Ok | Outcome::NotFound
+                ));
+                assert!(ended.insert(completion.token));
+            })?;
+            if ended.len() == before {
+                link.wait(1_000_000)?;
+            }
+        }
+        assert_eq!(link.driver().pending(), 0);
+    }
+    Ok(())
+}
