@@ -37,8 +37,8 @@ pub(crate) fn cpu_s(pid: u32) -> Result<f64, String> {
     precise_cpu_s(pid).map_or_else(|| stat_cpu_s(pid), Ok)
 }
 
-/// From the scheduler's account of each thread, in nanoseconds; threads that have ended are missing, which servers
-/// do not do under load.
+/// From the scheduler's account of each thread, in nanoseconds; threads that have ended are
+/// missing, which servers do not do under load.
 fn precise_cpu_s(pid: u32) -> Option<f64> {
     let mut sum_ns = 0;
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {

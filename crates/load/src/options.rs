@@ -16,8 +16,8 @@ use crate::words;
 /// Options of `micanite load`.
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
-    /// Servers: native://HOST:PORT, memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH, redis://HOST:PORT;
-    /// connections go to them in turn
+    /// Servers: native://HOST:PORT, memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH,
+    /// redis://HOST:PORT; connections go to them in turn
     #[arg(value_name = "URL", required_unless_present = "self_test")]
     pub targets: Vec<Address>,
 
@@ -38,8 +38,8 @@ pub struct LoadOptions {
     /// Requests in flight per connection, at most [default: the batch; open loop: 1024]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub pipeline: Option<usize>,
-    /// Requests that are sent together (native: in one datagram); in an open loop the first ones wait
-    /// for the last
+    /// Requests that are sent together (native: in one datagram); in an open loop the first ones
+    /// wait for the last
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub batch: usize,
     /// native: let the client choose how many requests share a datagram, by its own rate
@@ -86,8 +86,8 @@ pub struct LoadOptions {
     /// How many items there are
     #[arg(long, value_name = "N", default_value = "1m", value_parser = words::count, help_heading = "Data")]
     pub items: u64,
-    /// Which items are asked for: uniform, zipf:0.99 (exact), zipf-gray:0.99 (fast and biased, as in
-    /// YCSB), latest, hot:KEYS/REQUESTS (fractions)
+    /// Which items are asked for: uniform, zipf:0.99 (exact), zipf-gray:0.99 (fast and biased, as
+    /// in YCSB), latest, hot:KEYS/REQUESTS (fractions)
     #[arg(
         long,
         value_name = "LAW",

@@ -42,7 +42,8 @@ pub struct Plan {
     pub warmup: Duration,
     /// Length of the measured part.
     pub duration: Duration,
-    /// After this a datagram's reply counts as lost; at the end of a run replies are waited for as long.
+    /// After this a datagram's reply counts as lost; at the end of a run replies are waited for as
+    /// long.
     pub timeout: Duration,
     /// Lengths of keys and values.
     #[serde(serialize_with = "as_text")]
@@ -74,8 +75,8 @@ const NATIVE_ITEM_BYTES_MAX: usize = 1472 - 40 - 24;
 const EXPIRY_S_MAX: u32 = 30 * 24 * 3600;
 
 impl Plan {
-    /// A closed loop of one connection with one request in flight: ten seconds, a million tiny items, uniform,
-    /// 95 % GET.
+    /// A closed loop of one connection with one request in flight: ten seconds, a million tiny
+    /// items, uniform, 95 % GET.
     pub fn new(targets: Vec<Address>) -> Self {
         Self {
             targets,

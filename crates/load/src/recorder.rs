@@ -7,8 +7,8 @@ use hdrhistogram::Histogram;
 /// Longer latencies are recorded as this.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-/// Counts of requests, except where operations (keys) are named. They belong to the requests that were due in the
-/// measured part of the run.
+/// Counts of requests, except where operations (keys) are named. They belong to the requests that
+/// were due in the measured part of the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub sent: u64,
@@ -135,7 +135,8 @@ impl Recorder {
         self.time(now_ns.saturating_sub(scheduled_ns), measured);
     }
 
-    /// A request is given up. It counts with the time that it has waited: leaving it out would hide it.
+    /// A request is given up. It counts with the time that it has waited: leaving it out would hide
+    /// it.
     pub fn lost(&mut self, scheduled_ns: u64, now_ns: u64) {
         let measured = self.window_ns.contains(&scheduled_ns);
         self.counts.lost += u64::from(measured);

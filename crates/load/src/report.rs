@@ -12,7 +12,8 @@ const BUSY_RATIO_MAX: f64 = 0.9;
 /// Requests that the generator may send late before it says so.
 const LATE_RATIO_MAX: f64 = 0.001;
 
-/// The results of a run. Requests are counted that were due in the measured part; operations are keys.
+/// The results of a run. Requests are counted that were due in the measured part; operations are
+/// keys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Of the generator.
@@ -35,8 +36,8 @@ pub struct Report {
     pub unsent: u64,
     /// Replies that came after their request had been given up, or twice.
     pub late: u64,
-    /// Datagrams that the native client has sent again, in the whole run: what was lost on the way and is answered
-    /// after all.
+    /// Datagrams that the native client has sent again, in the whole run: what was lost on the way
+    /// and is answered after all.
     pub resent: u64,
     /// Requests answered by an error.
     pub refused: u64,
@@ -50,7 +51,8 @@ pub struct Report {
     pub write_operations: u64,
     /// Of those that read.
     pub hit_ratio: Option<f64>,
-    /// Values that do not belong to their key, or are not whole; of the whole run, warm-up included.
+    /// Values that do not belong to their key, or are not whole; of the whole run, warm-up
+    /// included.
     pub wrong_values: u64,
     /// Connections that were closed, or by which something came that is no reply.
     pub failed_connections: usize,

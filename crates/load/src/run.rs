@@ -15,7 +15,8 @@ use crate::report::{Report, Second, Surroundings, Total};
 use crate::target::server_version;
 use crate::threads::{Running, places};
 
-/// While filling, about so many requests are in flight: more datagrams could overflow the server's socket.
+/// While filling, about so many requests are in flight: more datagrams could overflow the server's
+/// socket.
 const FILL_IN_FLIGHT: usize = 128;
 /// Of which on one connection at most.
 const FILL_PIPELINE_MAX: usize = 64;

@@ -1,4 +1,5 @@
-//! What the generator itself can do: the same loops and connections, and a thread that answers at once.
+//! What the generator itself can do: the same loops and connections, and a thread that answers at
+//! once.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -25,8 +26,8 @@ pub struct Ability {
     pub ops_per_core_second: f64,
 }
 
-/// Measures over TCP and over UDP. Every GET of `plan` is answered by a miss: what checking values costs comes on
-/// top, a few nanoseconds for short ones.
+/// Measures over TCP and over UDP. Every GET of `plan` is answered by a miss: what checking values
+/// costs comes on top, a few nanoseconds for short ones.
 ///
 /// # Errors
 /// When no socket can be had on the loopback interface.

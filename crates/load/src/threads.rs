@@ -166,7 +166,8 @@ impl Running<'_> {
         Ok(worker.map_err(|error| error.to_string())?.run())
     }
 
-    /// Puts the seconds of all threads together and samples the server's CPU time until the threads end.
+    /// Puts the seconds of all threads together and samples the server's CPU time until the threads
+    /// end.
     fn watch(
         &self,
         threads: usize,

@@ -57,7 +57,8 @@ impl Waiter {
         self.events[index].data() as usize
     }
 
-    /// Lets time pass. Work was found last at `worked_ns`; `wake_ns` is when there is something to do.
+    /// Lets time pass. Work was found last at `worked_ns`; `wake_ns` is when there is something to
+    /// do.
     pub fn idle(&mut self, now_ns: u64, worked_ns: u64, wake_ns: u64, in_flight: bool) {
         let may_sleep = !in_flight || now_ns.saturating_sub(worked_ns) > SPIN_NS;
         let sleep_ms = wake_ns.saturating_sub(EARLY_NS).saturating_sub(now_ns) / 1_000_000;

@@ -136,10 +136,12 @@ impl<C: Connection> Worker<C> {
             return false;
         };
         match connection.poll(self.task.clock, &mut self.recorder) {
-            Ok(0) => false,
-            Ok(_) => {
-                self.answered_ns = self.task.clock.now_ns();
-                self.refill(turn);
+            Ok(None) => false,
+            Ok(Some(ended)) => {
+                if ended > 0 {
+                    self.answered_ns = self.task.clock.now_ns();
+                    self.refill(turn);
+                }
                 true
             }
             Err(error) => {

@@ -46,14 +46,20 @@ impl Keys {
     /// Writes an item's key into `key`, which has room for just that.
     #[inline]
     pub fn write(&self, item: u64, key: &mut [u8]) {
-        let mut code = self.scatter(item);
         let (digits, rest) = key.split_at_mut(self.digits);
-        for digit in digits.iter_mut() {
-            *digit = ALPHABET[code as usize & 63];
-            code >>= 6;
-        }
+        self.write_digits(item, digits);
         for part in rest.chunks_mut(self.digits) {
             part.copy_from_slice(&digits[..part.len()]);
+        }
+    }
+
+    /// Writes the characters that are repeated.
+    #[inline]
+    fn write_digits(&self, item: u64, digits: &mut [u8]) {
+        let mut code = self.scatter(item);
+        for digit in digits {
+            *digit = ALPHABET[code as usize & 63];
+            code >>= 6;
         }
     }
 
@@ -68,10 +74,14 @@ impl Keys {
     /// Whether `key` is this item's.
     #[inline]
     pub fn matches(&self, item: u64, key: &[u8]) -> bool {
-        let mut expected = [0; KEY_BYTES_MAX];
-        let expected = &mut expected[..self.key_bytes];
-        self.write(item, expected);
-        expected == key
+        if key.len() != self.key_bytes {
+            return false;
+        }
+        let mut expected = [0; DIGITS_MAX];
+        let expected = &mut expected[..self.digits];
+        self.write_digits(item, expected);
+        // The rest repeats them: it equals what lies that many characters before it.
+        key.starts_with(expected) && key[self.digits..] == key[..key.len() - self.digits]
     }
 
     /// Different numbers for different items, without a pattern that a hash could like.
@@ -116,6 +126,9 @@ mod tests {
                 assert!(key.iter().all(u8::is_ascii_graphic));
                 assert!(keys.matches(item, &key));
                 assert!(!keys.matches(item + 1, &key));
+                let mut other = key.clone();
+                other[item as usize % key_bytes] ^= 1;
+                assert!(!keys.matches(item, &other));
                 assert!(seen.insert(key));
             }
         }

@@ -6,7 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`Random`] | the generator that everything else draws from |
-//! | [`Zipf`], [`ZipfGray`] | Zipf's law, exactly, and the fast approximation that many benchmarks use |
+//! | [`Zipf`], [`ZipfGray`] | the law, exactly, and the fast approximation that many use |
 //! | [`Popularity`], [`Sampler`] | the laws by name, and one of them ready to be drawn from |
 //! | [`DataSet`] | lengths of keys and values |
 //! | [`Keys`] | the key of an item |

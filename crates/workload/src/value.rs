@@ -7,8 +7,8 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Values of one length.
 ///
-/// The first word of a value holds its version (any 32 bits, chosen by the writer) and 32 bits that are derived
-/// from item and version; further words continue from there. A value of another item, a
+/// The first word of a value holds its version (any 32 bits, chosen by the writer) and 32 bits that
+/// are derived from item and version; further words continue from there. A value of another item, a
 /// value with a bit changed, one put together from two versions and one of another length are
 /// recognised. Values of fewer than 8 bytes have no version and only as many bits to be checked.
 #[derive(Clone, Debug)]

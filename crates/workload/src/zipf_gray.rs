@@ -6,9 +6,9 @@ use crate::Random;
 const SUMMED: u64 = 100_000;
 
 /// Ranks `1..=n` by the approximation of Gray et al. ("Quickly generating billion-record synthetic
-/// databases", 1994). With exponent 0.99 it draws ranks 3 to 8 some 5 to 19 % too often and the ten hottest together 5 %
-/// too often, which flatters caches. It is here so that published figures can be compared with; use
-/// [`crate::Zipf`] otherwise.
+/// databases", 1994). With exponent 0.99 it draws ranks 3 to 8 some 5 to 19 % too often and the ten
+/// hottest together 5 % too often, which flatters caches. It is here so that published figures can
+/// be compared with; use [`crate::Zipf`] otherwise.
 #[derive(Clone, Debug)]
 pub struct ZipfGray {
     n: f64,
@@ -50,8 +50,8 @@ impl ZipfGray {
     }
 }
 
-/// The sum of `rank^-exponent` over `1..=n`; beyond [`SUMMED`] ranks by the formula of Euler and Maclaurin, whose
-/// error is far below that of the sum.
+/// The sum of `rank^-exponent` over `1..=n`; beyond [`SUMMED`] ranks by the formula of Euler and
+/// Maclaurin, whose error is far below that of the sum.
 fn weights(n: u64, exponent: f64) -> f64 {
     let summed = n.min(SUMMED);
     let sum: f64 = (1..=summed).map(|rank| (rank as f64).powf(-exponent)).sum();

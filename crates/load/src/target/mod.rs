@@ -36,7 +36,8 @@ pub(crate) struct Stamp {
 
 /// One connection to a server, or one socket of datagrams. Nothing here blocks.
 pub(crate) trait Connection {
-    /// Whether it has to be asked in every round, even if nothing arrives: it sends or resends by itself then.
+    /// Whether it has to be asked in every round, even if nothing arrives: it sends or resends by
+    /// itself then.
     const RESTLESS: bool = false;
 
     /// How many requests can be handed over now.
@@ -54,11 +55,12 @@ pub(crate) trait Connection {
     /// Sends what was handed over, as far as the kernel takes it; returns whether that was all.
     fn flush(&mut self) -> io::Result<bool>;
 
-    /// Takes what has arrived; returns how many requests have ended.
+    /// Takes what has arrived; returns how many requests have ended, or nothing if
+    /// nothing has come.
     ///
     /// # Errors
     /// When the connection is of no use any more: a sentence that says why.
-    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<usize, String>;
+    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<Option<usize>, String>;
 
     /// Gives up what has been sent too long ago, where that can happen; returns how many requests.
     fn expire(&mut self, now_ns: u64, recorder: &mut Recorder) -> usize;

@@ -55,7 +55,8 @@ pub(crate) fn open_native(
         // A datagram each, and those that are kept for what has to be sent again.
         datagrams: operations + operations / 8 + 64,
         batch: batch(plan),
-        // A server that does not reply for a while is not given up: its requests are lost one by one.
+        // A server that does not reply for a while is not given up: its requests are lost one by
+        // one.
         dead_after_deadlines: u32::MAX,
         ..Options::default()
     };
@@ -114,7 +115,8 @@ struct Slot {
     lost: u32,
 }
 
-/// A native client. The operations of a request are told apart by their tokens: slot and place in it.
+/// A native client. The operations of a request are told apart by their tokens: slot and place in
+/// it.
 pub(crate) struct NativeConnection {
     link: Link,
     slots: Slots,
@@ -340,7 +342,7 @@ impl Connection for NativeConnection {
         Ok(true)
     }
 
-    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<usize, String> {
+    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<Option<usize>, String> {
         let now_ns = clock.now_ns();
         let link_ns = self.link_ns(now_ns);
         let mut ended = self.end_not_taken(now_ns, recorder);
@@ -356,8 +358,8 @@ impl Connection for NativeConnection {
             };
             ended += usize::from(slots.settle(completion.token, seen_ns, recorder, outcome));
         });
-        polled.map_err(|error| error.to_string())?;
-        Ok(ended)
+        let received = polled.map_err(|error| error.to_string())?;
+        Ok((received > 0 || ended > 0).then_some(ended))
     }
 
     /// The link itself gives up what has no reply; here its counters are passed on.

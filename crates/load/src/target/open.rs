@@ -130,7 +130,8 @@ fn failure(address: &Address, error: &io::Error) -> String {
     }
 }
 
-/// What a server says of itself, over a connection of its own. A server that says nothing may still be loaded.
+/// What a server says of itself, over a connection of its own. A server that says nothing may still
+/// be loaded.
 ///
 /// # Errors
 /// When nobody listens there.

@@ -87,8 +87,8 @@ impl Checks {
         }
     }
 
-    /// The item that has this key. Values come in the order of the keys, except that datagrams may overtake
-    /// each other.
+    /// The item that has this key. Values come in the order of the keys, except that datagrams may
+    /// overtake each other.
     #[inline]
     fn find(&self, pending: &mut Pending, items: &[u64], key: &[u8]) -> Option<u64> {
         let is_it = |item: &&u64| self.keys.matches(**item, key);

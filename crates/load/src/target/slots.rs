@@ -11,8 +11,8 @@ const PART_BYTES_MAX: usize = 1 << 14;
 /// The most datagrams of one reply.
 const PARTS_MAX: u16 = 2048;
 
-/// A window of requests. The low bits of an id are the slot, the others count how often it has been used, so that
-/// a reply that comes too late is not taken for that of the next request.
+/// A window of requests. The low bits of an id are the slot, the others count how often it has been
+/// used, so that a reply that comes too late is not taken for that of the next request.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Box<[Slot]>,

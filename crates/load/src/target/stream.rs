@@ -66,8 +66,8 @@ impl<F: Format> StreamConnection<F> {
         self.in_flight.push(pending, items);
     }
 
-    /// Receives once; returns whether there may be more.
-    fn receive(&mut self) -> Result<bool, String> {
+    /// Receives once; returns how many bytes, and whether there may be more.
+    fn receive(&mut self) -> Result<(usize, bool), String> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.end == self.input.len() {
@@ -79,9 +79,9 @@ impl<F: Format> StreamConnection<F> {
             Ok(0) => Err("the server has closed the connection".to_owned()),
             Ok(received) => {
                 self.end += received;
-                Ok(received == room)
+                Ok((received, received == room))
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok((0, false)),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -165,11 +165,14 @@ impl<F: Format> Connection for StreamConnection<F> {
         Ok(true)
     }
 
-    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<usize, String> {
-        let mut ended = 0;
+    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<Option<usize>, String> {
+        let mut ended = None;
         for _ in 0..RECEIVES_MAX {
-            let more = self.receive()?;
-            ended += self.understand(clock.now_ns(), recorder)?;
+            let (received, more) = self.receive()?;
+            if received > 0 {
+                let understood = self.understand(clock.now_ns(), recorder)?;
+                ended = Some(ended.unwrap_or(0) + understood);
+            }
             if !more {
                 break;
             }

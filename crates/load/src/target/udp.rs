@@ -197,10 +197,10 @@ impl Connection for UdpConnection {
         Ok(true)
     }
 
-    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<usize, String> {
+    fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<Option<usize>, String> {
         let lengths = match self.receive_burst() {
             Ok(lengths) => lengths,
-            Err(Errno::EAGAIN | Errno::ECONNREFUSED) => return Ok(0),
+            Err(Errno::EAGAIN | Errno::ECONNREFUSED) => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
         let now_ns = clock.now_ns();
@@ -208,7 +208,7 @@ impl Connection for UdpConnection {
         for (number, bytes) in lengths.into_iter().enumerate() {
             ended += usize::from(self.understand(number, bytes, now_ns, recorder)?);
         }
-        Ok(ended)
+        Ok(Some(ended))
     }
 
     fn expire(&mut self, now_ns: u64, recorder: &mut Recorder) -> usize {
