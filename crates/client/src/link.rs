@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Bursts that one call of [`Link::poll`] receives at most: sending must not wait for long.
 const BURSTS_MAX: usize = 4;
+/// After a burst of less than this nothing more is expected: the system call is saved.
+const BURST_SMALL: usize = 8;
 
 /// A socket for the servers of one address family.
 #[derive(Debug)]
@@ -234,7 +236,7 @@ impl Link {
                     self.driver
                         .on_datagram(now_ns, datagram.bytes, datagram.peer, &mut sink);
                 }
-                if burst == 0 {
+                if burst < BURST_SMALL {
                     break;
                 }
             }
@@ -245,15 +247,19 @@ impl Link {
     }
 
     fn send(&mut self, now_ns: u64) -> io::Result<()> {
-        let ports = &mut self.ports;
-        self.driver.transmit(now_ns, |to, bytes| {
-            let port = ports.iter_mut().find(|port| port.is_v4 == to.is_ipv4());
-            port.is_some_and(|port| port.push(to, bytes))
-        });
-        for port in &mut self.ports {
-            port.sender.send(&port.socket)?;
+        loop {
+            let ports = &mut self.ports;
+            self.driver.transmit(now_ns, |to, bytes| {
+                let port = ports.iter_mut().find(|port| port.is_v4 == to.is_ipv4());
+                port.is_some_and(|port| port.push(to, bytes))
+            });
+            for port in &mut self.ports {
+                port.sender.send(&port.socket)?;
+            }
+            if !self.driver.has_more() || self.is_sending_blocked() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Blocks until something has arrived, or something is due, or the time is over.

@@ -31,6 +31,11 @@ impl Driver {
         }
     }
 
+    /// Whether the last [`Driver::transmit`] had more than its closure took.
+    pub fn has_more(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Lanes whose datagrams have waited long enough for more requests have something to send.
     fn wake_filled(&mut self, now_ns: u64) {
         self.filling_due_at = u64::MAX;

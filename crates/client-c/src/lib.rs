@@ -1,0 +1,307 @@
+//! The native client for C: what `include/micanite.h` declares, and says.
+
+#![expect(
+    unsafe_code,
+    reason = "C passes pointers, and the symbols have C's names"
+)]
+
+mod call;
+mod status;
+mod value;
+
+use call::{bytes, call};
+use micanite_client::{CasOutcome, Client};
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::ptr;
+
+pub use status::Status;
+pub use value::{MicaniteValue, micanite_value_free};
+
+/// A client, and why its last call failed.
+#[derive(Debug)]
+pub struct Micanite {
+    client: Option<Client>,
+    error: CString,
+}
+
+/// A client of the servers in a list, separated by commas.
+///
+/// # Safety
+/// `servers` is null or a C string; `client` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_connect(
+    servers: *const c_char,
+    client: *mut *mut Micanite,
+) -> Status {
+    if servers.is_null() || client.is_null() {
+        return Status::BadArgument;
+    }
+    // SAFETY: it is not null, and so a C string, as the caller promises.
+    let servers = unsafe { CStr::from_ptr(servers) }.to_string_lossy();
+    let names = servers.split(',').map(str::trim);
+    let builder = names.fold(Client::builder(), |builder, name| builder.server(name));
+    let mut made = Box::new(Micanite {
+        client: None,
+        error: CString::default(),
+    });
+    let status = match builder.connect() {
+        Ok(connected) => {
+            made.client = Some(connected);
+            Status::Ok
+        }
+        Err(error) => made.fail(&error),
+    };
+    // SAFETY: it is not null, and can be written, as the caller promises.
+    unsafe { client.write(Box::into_raw(made)) };
+    status
+}
+
+/// Gives a client up.
+///
+/// # Safety
+/// `client` is null or came from [`micanite_connect`] and was not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_close(client: *mut Micanite) {
+    if !client.is_null() {
+        // SAFETY: it came out of a box, and nobody has it any more, as the caller promises.
+        drop(unsafe { Box::from_raw(client) });
+    }
+}
+
+/// Why the last call failed.
+///
+/// # Safety
+/// `client` is null or came from [`micanite_connect`] and was not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_error(client: *const Micanite) -> *const c_char {
+    // SAFETY: it is null or a client that no other thread uses, as the caller promises.
+    match unsafe { client.as_ref() } {
+        Some(client) => client.error.as_ptr(),
+        None => c"no client".as_ptr(),
+    }
+}
+
+/// The value of a key.
+///
+/// # Safety
+/// As the header says: pointers are null or good for their lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_get(
+    client: *mut Micanite,
+    key: *const c_void,
+    key_length: usize,
+    value: *mut MicaniteValue,
+) -> Status {
+    // SAFETY: the same promises.
+    unsafe { value::fetch(client, (key, key_length), value, Client::get) }
+}
+
+/// The value of a key with its CAS value.
+///
+/// # Safety
+/// As the header says: pointers are null or good for their lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_gets(
+    client: *mut Micanite,
+    key: *const c_void,
+    key_length: usize,
+    value: *mut MicaniteValue,
+) -> Status {
+    // SAFETY: the same promises.
+    unsafe { value::fetch(client, (key, key_length), value, Client::gets) }
+}
+
+/// The values of many keys.
+///
+/// # Safety
+/// As the header says: the arrays have `count` entries, pointers are null or good for their lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_multi_get(
+    client: *mut Micanite,
+    keys: *const *const c_void,
+    key_lengths: *const usize,
+    count: usize,
+    values: *mut MicaniteValue,
+) -> Status {
+    // SAFETY: the same promises.
+    unsafe { value::fetch_many(client, (keys, key_lengths), count, values) }
+}
+
+macro_rules! store {
+    ($name:ident, $words:literal, |$client:ident, $key:ident, $value:ident, $flags:ident, $expiry:ident| $does:expr) => {
+        #[doc = $words]
+        ///
+        /// # Safety
+        /// As the header says: pointers are null or good for their lengths.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            client: *mut Micanite,
+            key: *const c_void,
+            key_length: usize,
+            value: *const c_void,
+            value_length: usize,
+            $flags: u32,
+            $expiry: u32,
+        ) -> Status {
+            // SAFETY: the caller promises that it is null or good for its length.
+            let value = unsafe { bytes(value, value_length) };
+            let Some($value) = value else {
+                return Status::BadArgument;
+            };
+            // SAFETY: the same promises.
+            unsafe { call(client, (key, key_length), |$client, $key| $does) }
+        }
+    };
+}
+
+store!(
+    micanite_set,
+    "Stores.",
+    |client, key, value, flags, expiry| {
+        client.set(key, value, flags, expiry).map(|()| Status::Ok)
+    }
+);
+store!(
+    micanite_add,
+    "Stores if there is no such item.",
+    |client, key, value, flags, expiry| {
+        client.add(key, value, flags, expiry).map(Status::stored)
+    }
+);
+store!(
+    micanite_replace,
+    "Stores if there is one.",
+    |client, key, value, flags, expiry| {
+        client
+            .replace(key, value, flags, expiry)
+            .map(Status::stored)
+    }
+);
+
+/// Stores if the item has this CAS value still.
+///
+/// # Safety
+/// As the header says: pointers are null or good for their lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_cas(
+    client: *mut Micanite,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_length: usize,
+    flags: u32,
+    expiry: u32,
+    cas: u64,
+) -> Status {
+    // SAFETY: the caller promises that it is null or good for its length.
+    let Some(value) = (unsafe { bytes(value, value_length) }) else {
+        return Status::BadArgument;
+    };
+    let store = |client: &mut Client, key: &[u8]| {
+        let outcome = client.cas(key, value, cas, (flags, expiry))?;
+        Ok(match outcome {
+            CasOutcome::Stored => Status::Ok,
+            CasOutcome::Exists => Status::Exists,
+            CasOutcome::NotFound => Status::NotFound,
+        })
+    };
+    // SAFETY: the same promises.
+    unsafe { call(client, (key, key_length), store) }
+}
+
+/// Removes an item.
+///
+/// # Safety
+/// As the header says: pointers are null or good for their lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_delete(
+    client: *mut Micanite,
+    key: *const c_void,
+    key_length: usize,
+) -> Status {
+    let delete = |client: &mut Client, key: &[u8]| client.delete(key).map(Status::found);
+    // SAFETY: the same promises.
+    unsafe { call(client, (key, key_length), delete) }
+}
+
+/// Replaces the expiry of an item.
+///
+/// # Safety
+/// As the header says: pointers are null or good for their lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_touch(
+    client: *mut Micanite,
+    key: *const c_void,
+    key_length: usize,
+    expiry: u32,
+) -> Status {
+    let touch = |client: &mut Client, key: &[u8]| client.touch(key, expiry).map(Status::found);
+    // SAFETY: the same promises.
+    unsafe { call(client, (key, key_length), touch) }
+}
+
+/// Adds to a number.
+///
+/// # Safety
+/// As the header says: pointers are null or good for their lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_increment(
+    client: *mut Micanite,
+    key: *const c_void,
+    key_length: usize,
+    delta: u64,
+    number: *mut u64,
+) -> Status {
+    let mut sum = None;
+    let add = |client: &mut Client, key: &[u8]| {
+        sum = client.increment(key, delta)?;
+        Ok(Status::found(sum.is_some()))
+    };
+    // SAFETY: the same promises.
+    let status = unsafe { call(client, (key, key_length), add) };
+    // SAFETY: the caller promises that it is null or can be written.
+    unsafe { tell(number, sum) };
+    status
+}
+
+/// Subtracts from a number, not below 0.
+///
+/// # Safety
+/// As the header says: pointers are null or good for their lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn micanite_decrement(
+    client: *mut Micanite,
+    key: *const c_void,
+    key_length: usize,
+    delta: u64,
+    number: *mut u64,
+) -> Status {
+    let mut difference = None;
+    let subtract = |client: &mut Client, key: &[u8]| {
+        difference = client.decrement(key, delta)?;
+        Ok(Status::found(difference.is_some()))
+    };
+    // SAFETY: the same promises.
+    let status = unsafe { call(client, (key, key_length), subtract) };
+    // SAFETY: the caller promises that it is null or can be written.
+    unsafe { tell(number, difference) };
+    status
+}
+
+/// Writes a number, if there is one and somewhere to write it.
+///
+/// # Safety
+/// `to` is null or can be written.
+unsafe fn tell(to: *mut u64, number: Option<u64>) {
+    if let (false, Some(number)) = (to.is_null(), number) {
+        // SAFETY: it is not null, and can be written, as the caller promises.
+        unsafe { ptr::write(to, number) };
+    }
+}
+
+impl Micanite {
+    fn fail(&mut self, error: &micanite_client::Error) -> Status {
+        self.error = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
+        Status::of(error)
+    }
+}
