@@ -42,7 +42,7 @@ SHAPES = [
     pytest.param(("--pipeline", "16", "--batch", "4"), id="pipeline"),
     pytest.param(("--multiget", "10", "--pipeline", "2", "--get", "80"), id="multiget"),
     pytest.param(("--connections", "20", "--threads", "2"), id="connections"),
-    pytest.param(("--rate", "3000", "--connections", "2"), id="open"),
+    pytest.param(("--rate", "3000", "--connections", "4", "--threads", "2"), id="open"),
     pytest.param(("--rate", "3000", "--batch", "4", "--multiget", "3"), id="open-batch"),
     pytest.param(("--popularity", "zipf:0.99", "--dataset", "large", "--pipeline", "4"), id="zipf-large"),
     pytest.param(("--popularity", "hot:0.1/0.9", "--dataset", "10/3"), id="hot-short"),
@@ -97,6 +97,15 @@ def test_several_native_targets_share_the_items():
         assert is_right(report), report
         items = [int(server.stats()["curr_items"]) for server in (one, other)]
     assert sum(items) == 500 and min(items) > 50
+
+
+@pytest.mark.parametrize("protocol", ["memcached", "native"])
+def test_values_of_another_length_are_wrong(protocol):
+    with NativeServer("-t", 1, "-m", 64) as server:
+        url = f"{protocol}://127.0.0.1:{server.native_port if protocol == 'native' else server.port}"
+        load(url, *SHORT, *ITEMS, "--dataset", "8/8", "--get", 100)
+        report = load(url, *SHORT, *ITEMS[:2], "--dataset", "8/9", "--get", 100, status=1)
+    assert report["wrong_values"] == report["answered"] > 0 and report["hit_ratio"] == 0
 
 
 @pytest.mark.parametrize("protocol", ["memcached", "native"])

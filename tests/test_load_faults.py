@@ -217,7 +217,8 @@ def test_a_silent_datagram_server():
             "--timeout", "100ms", status=1,
         )  # fmt: skip
     assert report["sent"] == report["lost"] == 300 and report["loss_ratio"] == 1
-    assert report["latency_us"]["min"] >= 100_000, "what is lost counts with the time it waited"
+    # What is lost counts with the time it waited, which is recorded to three digits.
+    assert report["latency_us"]["min"] >= 99_900
 
 
 def test_late_and_repeated_replies_are_recognised():

@@ -1,5 +1,6 @@
 //! `micanite load`: options in, reports out.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -95,7 +96,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
     let report = one(&plan).map_err(failed)?;
     write_files(options, &report, &[])?;
     if !json_on_stdout(options) {
-        print!("{}", table::of_run(&report));
+        say(&table::of_run(&report));
     }
     Ok(report.is_sound())
 }
@@ -121,15 +122,10 @@ fn execute_self_test(options: &LoadOptions) -> Result<bool, Failure> {
         write_json(path, &tested)?;
     }
     if !json_on_stdout(options) {
-        println!(
-            "operations per second that one core of this generator can do here, in requests like these:"
-        );
+        say("operations per second of one core of this generator, in requests like these:\n");
         for ability in &tested {
-            println!(
-                "{:>14}  {}",
-                grouped(ability.ops_per_core_second),
-                ability.what
-            );
+            let rate = grouped(ability.ops_per_core_second);
+            say(&format!("{rate:>14}  {}\n", ability.what));
         }
     }
     Ok(true)
@@ -154,9 +150,10 @@ fn finish_several(
         write_files(options, report, runs)?;
     }
     if !json_on_stdout(options) {
-        print!("{}", table::of_runs(runs));
+        say(&table::of_runs(runs));
         if let Some(report) = chosen {
-            print!("\n{}", table::of_run(report));
+            say("\n");
+            say(&table::of_run(report));
         }
     }
     Ok(())
@@ -215,9 +212,15 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
 /// Writes a file; `-` is standard output.
 fn write(path: &Path, content: &str) -> Result<(), Failure> {
     if path == Path::new("-") {
-        print!("{content}");
+        say(content);
         return Ok(());
     }
     std::fs::write(path, content)
         .map_err(|error| failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Prints. Where nobody reads any more, nothing is lost.
+fn say(text: &str) {
+    let mut to = std::io::stdout().lock();
+    let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
 }

@@ -14,8 +14,8 @@ pub(crate) fn of_run(report: &Report) -> String {
     };
     let plan = &report.plan;
     for (target, version) in plan.targets.iter().zip(&report.servers) {
-        let version = version.as_deref().unwrap_or("version unknown");
-        row("target", format!("{target} ({version})"));
+        let version = version.as_ref().map(|version| format!(" ({version})"));
+        row("target", format!("{target}{}", version.unwrap_or_default()));
     }
     row("load", load_line(report));
     if let Some(offered) = report.offered_ops {
