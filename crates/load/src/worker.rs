@@ -187,7 +187,7 @@ impl<C: Connection> Worker<C> {
             return;
         };
         if let Err(error) = connection.flush() {
-            self.fail(turn, format!("sending: {error}"));
+            self.fail(turn, error);
         }
     }
 

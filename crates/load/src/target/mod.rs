@@ -34,6 +34,16 @@ pub(crate) struct Stamp {
     pub now_ns: u64,
 }
 
+/// Why a connection is of no use any more.
+fn broken(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CLOSED.to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+const CLOSED: &str = "the server has closed the connection";
+
 /// One connection to a server, or one socket of datagrams. Nothing here blocks.
 pub(crate) trait Connection {
     /// Whether it has to be asked in every round, even if nothing arrives: it sends or resends by
@@ -52,8 +62,11 @@ pub(crate) trait Connection {
     /// Hands over a request that stores a value; there must be room.
     fn write(&mut self, item: u64, version: u32, stamp: Stamp);
 
-    /// Sends what was handed over, as far as the kernel takes it; returns whether that was all.
-    fn flush(&mut self) -> io::Result<bool>;
+    /// Sends what was handed over, as far as the kernel takes it; the rest at the next call.
+    ///
+    /// # Errors
+    /// When the connection is of no use any more: a sentence that says why.
+    fn flush(&mut self) -> Result<(), String>;
 
     /// Takes what has arrived; returns how many requests have ended, or nothing if
     /// nothing has come.

@@ -335,11 +335,11 @@ impl Connection for NativeConnection {
     }
 
     /// The next poll sends.
-    fn flush(&mut self) -> io::Result<bool> {
+    fn flush(&mut self) -> Result<(), String> {
         if self.together {
             self.link.flush();
         }
-        Ok(true)
+        Ok(())
     }
 
     fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<Option<usize>, String> {

@@ -8,7 +8,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use super::in_flight::{InFlight, Pending};
 use super::open::Socket;
 use super::reply::{Checks, Format, excerpt};
-use super::{Connection, Stamp};
+use super::{CLOSED, Connection, Stamp, broken};
 use crate::clock::Clock;
 use crate::recorder::{Answer, Recorder};
 
@@ -76,13 +76,13 @@ impl<F: Format> StreamConnection<F> {
         }
         let room = self.input.len() - self.end;
         match self.socket.receive(&mut self.input[self.end..]) {
-            Ok(0) => Err("the server has closed the connection".to_owned()),
+            Ok(0) => Err(CLOSED.to_owned()),
             Ok(received) => {
                 self.end += received;
                 Ok((received, received == room))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok((0, false)),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(broken(&error)),
         }
     }
 
@@ -146,7 +146,7 @@ impl<F: Format> Connection for StreamConnection<F> {
         self.push(false, &[item], stamp);
     }
 
-    fn flush(&mut self) -> io::Result<bool> {
+    fn flush(&mut self) -> Result<(), String> {
         while self.sent < self.output.len() {
             match self.socket.send(&self.output[self.sent..]) {
                 Ok(sent) => self.sent += sent,
@@ -155,14 +155,14 @@ impl<F: Format> Connection for StreamConnection<F> {
                         self.output.drain(..self.sent);
                         self.sent = 0;
                     }
-                    return Ok(false);
+                    return Ok(());
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(broken(&error)),
             }
         }
         self.output.clear();
         self.sent = 0;
-        Ok(true)
+        Ok(())
     }
 
     fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<Option<usize>, String> {

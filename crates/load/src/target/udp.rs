@@ -183,18 +183,18 @@ impl Connection for UdpConnection {
         self.ends.push(self.output.len());
     }
 
-    fn flush(&mut self) -> io::Result<bool> {
+    fn flush(&mut self) -> Result<(), String> {
         while self.sent < self.ends.len() {
             match self.send_burst() {
                 Ok(sent) => self.sent += sent,
-                Err(Errno::EAGAIN | Errno::ENOBUFS) => return Ok(false),
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => return Ok(()),
                 // Of an earlier datagram: nobody listened. It counts as lost, as this one may.
                 Err(Errno::ECONNREFUSED) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error.to_string()),
             }
         }
         self.forget_output();
-        Ok(true)
+        Ok(())
     }
 
     fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<Option<usize>, String> {
