@@ -281,5 +281,5 @@ def test_a_search_that_finds_nothing():
 
     with FakeStream(converse) as server:
         url = f"memcached://127.0.0.1:{server.port}"
-        ended = run_load(url, *SHORT, "--search", "1%", "--rate", 100, "--timeout", "50ms", "--get", 100)
+        ended = run_load(url, *SHORT, "--search", "1%", "--rate", 40, "--timeout", "50ms", "--get", 100)
     assert ended.returncode == 1 and "no rate was found" in ended.stderr
