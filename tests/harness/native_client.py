@@ -161,6 +161,14 @@ class NativeClient:
         finally:
             self.number = own
 
+    def introduce(self):
+        """Makes the server know this client: until then, a request with an id that is sent again is "forgotten"."""
+        while True:
+            request = self.request(Opcode.INCREMENT, b"introduction", argument=0)
+            _, (reply,) = self.ask(request)
+            if reply.status != Status.FORGOTTEN:
+                return
+
     def do(self, opcode, key, deadline_s=DEADLINE_S, port=None, **fields):
         """One request until it is executed, with a new directory whenever that helps: its reply."""
         request = self.request(opcode, key, **fields)

@@ -8,6 +8,7 @@ mod allocator;
 mod client;
 mod engine;
 mod huge_pages;
+mod increments;
 mod launch;
 mod limits;
 mod misses;
@@ -45,6 +46,8 @@ enum Target {
     Limits(limits::Options),
     /// Miss ratios of eviction policies on traces, by simulation
     Misses(misses::Options),
+    /// Increments by native clients, and whether each of them counted exactly once
+    Increments(increments::Options),
     /// A lossy, duplicating, reordering network between native clients and a server, by a seed
     Relay(relay::Options),
     /// The native protocol beside memcached and a bare echo of the same packets
@@ -100,6 +103,7 @@ fn main() {
         Target::Server(options) => server::run(&options),
         Target::Limits(options) => limits::run(&options),
         Target::Misses(options) => misses::run(&options),
+        Target::Increments(options) => increments::run(&options),
         Target::Relay(options) => relay::run(&options),
         Target::Net(options) => network::run(&options),
         Target::Echo(options) => network::echo::run(&options),

@@ -1,0 +1,101 @@
+"""The programs of `micanite-lab` that tests use: the relay, and increments by the real client library."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from harness.server import PROJECT
+
+END_S = 20
+
+
+def lab():
+    """The binary: MICANITE_LAB_BIN, or what cargo builds (at once, when it is up to date)."""
+    if binary := os.environ.get("MICANITE_LAB_BIN"):
+        return binary
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "micanite-lab"], cwd=PROJECT, check=True)
+    return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "release/micanite-lab")
+
+
+def free_udp_ports(count, host="127.0.0.1"):
+    """The first of so many consecutive UDP ports that were free a moment ago."""
+    while True:
+        sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+        try:
+            sockets[0].bind((host, 0))
+            base = sockets[0].getsockname()[1]
+            for number, one in enumerate(sockets[1:], 1):
+                one.bind((host, base + number))
+            return base
+        except (OSError, OverflowError):
+            continue
+        finally:
+            for one in sockets:
+                one.close()
+
+
+class Relay:
+    """A bad network before a server. Use it with `with`; `counters` are there afterwards."""
+
+    def __init__(self, server_port, ports, **faults):
+        words = [word for name, value in faults.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        self.process = subprocess.Popen(
+            [lab(), "relay", "--to", f"127.0.0.1:{server_port}", "--ports", str(ports), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        line = self.process.stdout.readline()
+        assert line.startswith("relay: listening on "), line
+        self.port = int(line.rsplit(":", 1)[1])
+        self.counters = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            said, _ = self.process.communicate(timeout=END_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        self.counters = json.loads(said)
+
+
+class Increments:
+    """`micanite-lab increments` at work; `report` waits for its end."""
+
+    def __init__(self, address, **options):
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        self.process = subprocess.Popen(
+            [lab(), "increments", "--server", address, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.runs():
+            self.process.kill()
+        self.process.communicate()
+
+    def runs(self):
+        """Whether it still works."""
+        return self.process.poll() is None
+
+    def report(self, deadline_s):
+        """What became of them; every number must be exact."""
+        said, wrong = self.process.communicate(timeout=deadline_s)
+        assert self.process.returncode == 0, f"{wrong}{said}"
+        report = json.loads(said)
+        assert (report["unknown"], report["failed"], report["wrong_sums"]) == (0, 0, 0), report
+        return report
