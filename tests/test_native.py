@@ -1,10 +1,12 @@
 """The native protocol, operation by operation and status by status, as docs/protocol.md has them."""
 
 import random
+import socket
 
 import pytest
 
 from harness.native import Header, Opcode, Request, Status
+from harness.native_client import NativeClient
 from harness.native_server import WORKERS, NativeServer
 from harness.poll import until
 
@@ -289,3 +291,20 @@ def test_namespaces_and_statistics_see_native_requests(server, client, key):
     client.get(key + b"?")
     after = {name: int(server.stats()[name]) - before[name] for name in before}
     assert after == {"cmd_get": 2, "cmd_set": 1, "get_hits": 1, "get_misses": 1}
+
+
+def test_every_listening_address_speaks_it(key):
+    """IPv4 and IPv6 lead to the same items; a cookie belongs to one of the client's addresses."""
+    if not socket.has_ipv6:
+        pytest.skip("skipped: no IPv6 here")
+    with NativeServer("-t", 2, "-m", 64, "-l", "127.0.0.1,::1") as server:
+        with server.client() as four, NativeClient(server.native_port, host="::1") as six:
+            six.learn()
+            assert six.directory == four.directory and six.cookie != four.cookie
+            four.set(key, b"by IPv4")
+            assert six.get(key) == b"by IPv4"
+            six.set(key, b"by IPv6")
+            assert four.get(key) == b"by IPv6"
+            for number in range(50):
+                six.set(b"%b-%d" % (key, number), b"v", port=six.other_port(b"%b-%d" % (key, number)))
+            assert all(four.get(b"%b-%d" % (key, number)) == b"v" for number in range(50))

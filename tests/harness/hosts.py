@@ -1,0 +1,90 @@
+"""Two hosts in one machine: network namespaces joined by a veth pair, made for a test and removed after it."""
+
+import contextlib
+import ctypes
+import itertools
+import os
+import subprocess
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+NUMBERS = itertools.count()
+
+
+class NotPermitted(Exception):
+    """Why there are no namespaces here."""
+
+
+def ip(*words):
+    """Runs `ip`; says why it could not."""
+    try:
+        ended = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=30)
+    except FileNotFoundError as error:
+        raise NotPermitted("there is no `ip` (Debian: iproute2)") from error
+    if ended.returncode:
+        raise NotPermitted(f"ip {' '.join(words)}: {ended.stderr.strip()}")
+    return ended.stdout
+
+
+class Host:
+    """A network namespace with one interface."""
+
+    def __init__(self, name, address):
+        self.name, self.address, self.interface = name, address, f"{name}v"
+
+    def ip(self, *words):
+        """`ip` inside."""
+        return ip("-n", self.name, *words)
+
+    @contextlib.contextmanager
+    def inside(self):
+        """What this thread opens and starts meanwhile belongs to the host."""
+        own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        there = os.open(f"/run/netns/{self.name}", os.O_RDONLY)
+        try:
+            enter(there)
+            try:
+                yield self
+            finally:
+                enter(own)
+        finally:
+            os.close(there)
+            os.close(own)
+
+    def link(self, state):
+        """Takes its interface up or down."""
+        self.ip("link", "set", self.interface, state)
+
+    def counters(self, protocol):
+        """The kernel's counters of a protocol ("Udp", "Ip") here."""
+        with self.inside(), open("/proc/thread-self/net/snmp") as lines:
+            names, values = [line.split()[1:] for line in lines if line.startswith(protocol + ":")]
+        return {name: int(value) for name, value in zip(names, values, strict=True)}
+
+
+def enter(descriptor):
+    """Takes this thread into a namespace."""
+    if LIBC.setns(descriptor, CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise NotPermitted(f"setns: {os.strerror(number)}")
+
+
+@contextlib.contextmanager
+def two_hosts():
+    """Two hosts, which reach each other and nobody else."""
+    unique = f"mn{os.getpid()}-{next(NUMBERS)}"
+    hosts = [Host(unique + side, f"10.90.0.{number}") for number, side in enumerate("ab", 1)]
+    with contextlib.ExitStack() as stack:
+        for host in hosts:
+            ip("netns", "add", host.name)
+            stack.callback(ip, "netns", "delete", host.name)
+        one, other = hosts
+        # Made inside, so that no name is taken outside; the pair ends with its namespaces.
+        one.ip("link", "add", one.interface, "type", "veth", "peer", other.interface, "netns", other.name)
+        for host in hosts:
+            host.ip("address", "add", f"{host.address}/24", "dev", host.interface)
+            host.ip("link", "set", "lo", "up")
+            host.link("up")
+        with one.inside():
+            pass  # whether it is permitted
+        yield hosts
