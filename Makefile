@@ -34,7 +34,7 @@ test: test-unit test-loom test-blackbox ## run every test; sets up what it needs
 test-unit: ## unit, property, model and brief fuzz tests (cargo)
 	@scripts/deps build
 	@echo "### suite: unit"
-	cargo test --workspace --no-fail-fast
+	cargo test --workspace --features micanite-client/async --no-fail-fast
 
 test-loom: ## models of the concurrent parts, every interleaving within their bounds (loom)
 	@scripts/deps build
@@ -60,11 +60,11 @@ lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	@scripts/deps build
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --features micanite-client/async --all-targets -- -D warnings
 	RUSTFLAGS="--cfg loom" cargo clippy --target-dir $(TARGET_DIR)/loom \
 	  --package micanite-engine --package micanite-memory --all-targets -- -D warnings
 	CARGO_TARGET_DIR=$(TARGET_DIR)/fuzz/build cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features micanite-client/async --no-deps --document-private-items
 	scripts/check-paths
 
 bench: bench-engine bench-server bench-net ## engine, server and native protocol; tables, and JSON in target/bench (QUICK=1: under three minutes each)
