@@ -62,7 +62,7 @@ lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --features micanite-client/async --all-targets -- -D warnings
 	RUSTFLAGS="--cfg loom" cargo clippy --target-dir $(TARGET_DIR)/loom \
-	  --package micanite-engine --package micanite-memory --all-targets -- -D warnings
+	  --package micanite-engine --package micanite-memory --package micanite-server --all-targets -- -D warnings
 	CARGO_TARGET_DIR=$(TARGET_DIR)/fuzz/build cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features micanite-client/async --no-deps --document-private-items
 	scripts/check-paths

@@ -11,10 +11,12 @@
 //! | `cookie.rs` | proofs of addresses |
 //! | `ids.rs` | requests that must not be executed twice |
 //! | `ring.rs` | rings between workers |
+//! | `asleep.rs` | whether whoever fills a ring has to wake its worker |
 //! | `directory.rs` | who owns what |
 //! | `pressure.rs` | losses in front of a socket |
 //! | `counters.rs` | what happened |
 
+mod asleep;
 mod cookie;
 mod counters;
 mod directory;

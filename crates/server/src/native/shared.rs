@@ -1,11 +1,10 @@
 //! What the workers share of the native protocol.
 
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-
 use micanite_engine::Cache;
 use micanite_net::Waker;
 use micanite_wire::native::CoreEntry;
 
+use super::asleep::Asleep;
 use super::cookie::CookieKey;
 use super::counters::NativeCounters;
 use super::ids::Ids;
@@ -28,10 +27,6 @@ pub struct NativeShared {
     /// Workers that sleep, or are about to.
     asleep: Box<[Asleep]>,
 }
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Asleep(AtomicBool);
 
 impl NativeShared {
     /// For workers that answer at these ports. `random` is drawn anew by each server.
@@ -56,21 +51,18 @@ impl NativeShared {
 
     /// A worker is about to sleep. To be followed by a last look at its rings.
     pub fn fall_asleep(&self, worker: usize) {
-        self.asleep[worker].0.store(true, Ordering::Relaxed);
-        // Either the worker sees what was handed to it, or whoever did so sees that it sleeps.
-        fence(Ordering::SeqCst);
+        self.asleep[worker].fall_asleep();
     }
 
     /// A worker has woken.
     pub fn wake_up(&self, worker: usize) {
-        self.asleep[worker].0.store(false, Ordering::Relaxed);
+        self.asleep[worker].wake_up();
     }
 
     /// Something was put into a ring of a worker.
     #[inline]
     pub fn notify(&self, worker: usize, wakers: &[Waker]) {
-        fence(Ordering::SeqCst);
-        if self.asleep[worker].0.load(Ordering::Relaxed) {
+        if self.asleep[worker].is_to_be_woken() {
             wakers[worker].wake();
         }
     }
