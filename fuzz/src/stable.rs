@@ -19,6 +19,7 @@ const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("text_parser", micanite_wire::fuzz::text_parser),
     ("native_requests", micanite_wire::fuzz::native_requests),
     ("native_replies", micanite_wire::fuzz::native_replies),
+    ("client", micanite_client::fuzz::client),
     ("session", micanite_server::fuzz::session),
     ("operations", micanite_engine::fuzz::operations),
 ];
