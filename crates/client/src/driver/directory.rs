@@ -116,8 +116,10 @@ impl Driver {
                 && fetch.asked.port() == from.port()
         };
         let found = fetch.filter(is_asked).is_some();
-        if !found {
-            self.counters.bogus += 1;
+        match header.client == self.client {
+            _ if found => {}
+            true => self.counters.late += 1,
+            false => self.counters.bogus += 1,
         }
         found.then_some(number)
     }

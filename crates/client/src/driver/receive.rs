@@ -130,6 +130,7 @@ impl Driver {
         let server = &mut self.servers[usize::from(slot.server)];
         let lane = &mut server.lanes[usize::from(slot.core)];
         server.heard_at = now_ns;
+        lane.hear();
         if header.cookie != 0 {
             server.cookie = header.cookie;
         }

@@ -28,14 +28,15 @@ impl Rtt {
         self.smoothed_ns
     }
 
-    /// How long to wait for a reply that failed to come so many times.
+    /// How long to wait for a reply that failed to come so many times: twice as long for every two of
+    /// them. (With each, one datagram that has bad luck would hold up the window of ids behind it.)
     pub(super) fn resend_after_ns(&self, failures: u8, options: &Options) -> u64 {
         let once = match self.smoothed_ns {
             0 => options.resend_ns_first,
             smoothed => smoothed + 4 * self.variation_ns,
         };
         let once = once.max(options.resend_ns_min);
-        once.saturating_mul(1 << failures.min(32))
+        once.saturating_mul(1 << (failures / 2).min(32))
             .min(options.resend_ns_max.max(options.resend_ns_min))
     }
 }
@@ -51,7 +52,8 @@ mod tests {
         assert_eq!(rtt.resend_after_ns(0, &options), options.resend_ns_first);
         rtt.measure(4_000_000);
         assert_eq!(rtt.resend_after_ns(0, &options), 12_000_000);
-        assert_eq!(rtt.resend_after_ns(1, &options), 24_000_000);
+        assert_eq!(rtt.resend_after_ns(1, &options), 12_000_000);
+        assert_eq!(rtt.resend_after_ns(3, &options), 24_000_000);
         assert_eq!(rtt.resend_after_ns(200, &options), options.resend_ns_max);
         for _ in 0..100 {
             rtt.measure(100_000);

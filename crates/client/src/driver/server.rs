@@ -26,6 +26,9 @@ pub(super) struct Lane {
     pub(super) blocked: bool,
     pub(super) window: Window,
     pub(super) rtt: Rtt,
+    /// Times in a row that replies failed to come, and when that was noticed last.
+    failures: u8,
+    failed_at: u64,
     /// See [`Gathering::count`].
     pub(super) seen: u32,
 }
@@ -42,12 +45,34 @@ impl Lane {
             blocked: false,
             window: Window::new(options.window_first, options.window_max),
             rtt,
+            failures: 0,
+            failed_at: 0,
             seen: 0,
         }
     }
 
     pub(super) fn allows(&self) -> bool {
         self.window.allows(self.in_flight)
+    }
+
+    /// A reply has come: what did not come got lost by itself.
+    pub(super) fn hear(&mut self) {
+        self.failures = 0;
+    }
+
+    /// The reply to what was sent at a time did not come. What was in the air together fails once.
+    pub(super) fn miss(&mut self, now_ns: u64, sent_at: u64) {
+        if sent_at >= self.failed_at {
+            self.failures = self.failures.saturating_add(1);
+            self.failed_at = now_ns;
+        }
+    }
+
+    /// How long to wait for the reply to a datagram that has failed so often. The wait doubles as long
+    /// as the core is silent; while it answers others, patience would only hold these up.
+    pub(super) fn resend_after_ns(&self, backoff: u8, options: &Options) -> u64 {
+        let failures = backoff.min(self.failures);
+        self.rtt.resend_after_ns(failures, options)
     }
 
     /// How many requests a datagram should have here, and how long to wait for them.

@@ -45,6 +45,7 @@ impl Driver {
         let lane = &mut server.lanes[usize::from(place.core)];
         lane.in_flight -= 1;
         let sent_at = self.slots.get(index).sent_at;
+        lane.miss(now_ns, sent_at);
         let cut = lane.window.missed(now_ns, sent_at, lane.rtt.smoothed_ns());
         self.counters.window_cuts += u64::from(cut);
         self.wake(place);

@@ -130,7 +130,7 @@ impl Driver {
         self.slots.unlink(&mut lane.queue, index);
         lane.in_flight += 1;
         let slot = self.slots.get_mut(index);
-        let wait_ns = lane.rtt.resend_after_ns(slot.backoff, &self.options);
+        let wait_ns = lane.resend_after_ns(slot.backoff, &self.options);
         let resend_at = now_ns.saturating_add(self.random.jittered(wait_ns));
         self.counters.sent += 1;
         if slot.attempts == 0 {

@@ -5,6 +5,9 @@
 const CUT_INTERVAL_NS: u64 = 25_000_000;
 const CUT_MIN: f32 = 1.0 / 16.0;
 const CUT_MAX: f32 = 0.5;
+/// The least window after missed replies alone: a network that loses by chance is not relieved by
+/// less, and a server that has too much to do says so.
+const MISSED_MIN: f32 = 4.0;
 
 /// Additive growth, multiplicative cuts; it doubles per round trip until the first cut.
 #[derive(Clone, Copy, Debug)]
@@ -44,26 +47,23 @@ impl Window {
     /// made the window smaller.
     pub(super) fn slow_down(&mut self, now_ns: u64, rtt_ns: u64, pressure: u16) -> bool {
         let share = f32::from(pressure) / f32::from(u16::MAX);
-        self.cut(
-            now_ns,
-            rtt_ns.max(CUT_INTERVAL_NS),
-            share.clamp(CUT_MIN, CUT_MAX),
-        )
+        let share = share.clamp(CUT_MIN, CUT_MAX);
+        self.cut(now_ns, rtt_ns.max(CUT_INTERVAL_NS), share, 1.0)
     }
 
     /// The reply to what was sent at a time did not come. All that was in the air together counts
     /// as one loss.
     pub(super) fn missed(&mut self, now_ns: u64, sent_at: u64, rtt_ns: u64) -> bool {
-        sent_at >= self.cut_at && self.cut(now_ns, rtt_ns, CUT_MAX)
+        sent_at >= self.cut_at && self.cut(now_ns, rtt_ns, CUT_MAX, MISSED_MIN)
     }
 
-    fn cut(&mut self, now_ns: u64, interval_ns: u64, share: f32) -> bool {
+    fn cut(&mut self, now_ns: u64, interval_ns: u64, share: f32, min: f32) -> bool {
         self.doubling = false;
         if now_ns < self.cut_at.saturating_add(interval_ns) && self.cut_at != 0 {
             return false;
         }
         self.cut_at = now_ns;
-        self.datagrams = (self.datagrams * (1.0 - share)).max(1.0);
+        self.datagrams = (self.datagrams * (1.0 - share)).max(min.min(self.datagrams));
         true
     }
 }
@@ -100,6 +100,10 @@ mod tests {
         assert!(window.allows(31) && !window.allows(32));
         for time in 1..100 {
             window.missed(time * RTT_NS * 2, time * RTT_NS * 2 - 1, RTT_NS);
+        }
+        assert!(window.allows(3) && !window.allows(4));
+        for time in 1..100 {
+            window.slow_down((100 + time) * CUT_INTERVAL_NS, RTT_NS, u16::MAX);
         }
         assert!(window.allows(0) && !window.allows(1));
     }
