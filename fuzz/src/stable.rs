@@ -14,8 +14,11 @@ const INPUT_BYTES_MAX: usize = 16 * 1024;
 const MUTATIONS_MAX: usize = 6;
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
+/// The body of a target.
+type Body = fn(&[u8]);
+
 /// The targets by name.
-const TARGETS: &[(&str, fn(&[u8]))] = &[
+const TARGETS: &[(&str, Body)] = &[
     ("text_parser", micanite_wire::fuzz::text_parser),
     ("native_requests", micanite_wire::fuzz::native_requests),
     ("native_replies", micanite_wire::fuzz::native_replies),
@@ -124,7 +127,7 @@ fn read_corpus(folder: &Path) -> std::io::Result<Vec<Vec<u8>>> {
 
 fn fuzz(
     name: &str,
-    body: fn(&[u8]),
+    body: Body,
     mut pool: Vec<Vec<u8>>,
     time: Duration,
     mut generator: Generator,
