@@ -43,8 +43,10 @@ test-loom: ## models of the concurrent parts, every interleaving within their bo
 
 test-blackbox: build ## the real binary under real clients and raw sockets (pytest)
 	@scripts/deps test
+	@scripts/peer-memcached >/dev/null
+	@cargo build --release --package micanite-lab
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/pytest tests $(PYTEST_ARGS)
+	MICANITE_BIN=$(MICANITE_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab .venv/bin/pytest tests $(PYTEST_ARGS)
 
 test-sanitizers: ## address and thread sanitizer over engine and memory (nightly; says what it skips)
 	@scripts/deps build

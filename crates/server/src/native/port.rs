@@ -193,7 +193,8 @@ impl NativePort {
         );
         for datagram in receiver.datagrams() {
             let peer = datagram.peer;
-            if datagram.truncated {
+            // GRO lets longer ones through than were asked for.
+            if datagram.truncated || datagram.bytes.len() > native.payload_bytes {
                 counters.bad_datagrams.add(1);
                 continue;
             }
