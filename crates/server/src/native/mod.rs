@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  port.rs     a worker's sockets: a burst in, a burst out; what other workers hand over
-//!  round.rs      datagrams -> batches of the engine
+//!  round.rs      datagrams -> batches of the engine (operation.rs: a request as the engine's)
 //!  sink.rs         replies -> the datagrams that leave
 //! ```
 //!
@@ -21,6 +21,7 @@ mod cookie;
 mod counters;
 mod directory;
 mod ids;
+mod operation;
 mod outbox;
 mod port;
 mod pressure;
@@ -28,6 +29,10 @@ mod ring;
 mod round;
 mod shared;
 mod sink;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use cookie::{CookieKey, Cookies};
 pub use counters::NativeCounters;

@@ -9,7 +9,7 @@
 use std::net::SocketAddr;
 
 use arrayvec::ArrayVec;
-use micanite_engine::{Access, BATCH_REQUESTS_MAX, Condition, Expiry, KeyHash, Operation, Request};
+use micanite_engine::{Access, BATCH_REQUESTS_MAX, KeyHash, Request};
 use micanite_wire::native::{
     self as wire, DirectoryRequest, Header, HeaderError, Kind, Opcode, Requests, Status,
 };
@@ -19,6 +19,7 @@ use super::cookie::Cookies;
 use super::counters::NativeCounters;
 use super::directory;
 use super::ids::{Begin, ClientKey};
+use super::operation::operation;
 use super::outbox::Outbox;
 use super::sink::{Head, Open, Plan, Sink};
 use crate::session::Context;
@@ -82,6 +83,16 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     /// Takes a datagram. `handed_over`: another worker has forwarded it, so it stays here.
     #[inline]
     pub fn take(&mut self, datagram: &'d [u8], peer: SocketAddr, handed_over: bool) -> Taken {
+        if datagram.len() > self.native.payload_bytes {
+            // Its replies might not fit a datagram.
+            self.counters.bad_datagrams.add(1);
+            return Taken::Done;
+        }
+        if peer.port() == 0 {
+            // Nobody can be answered there.
+            self.counters.not_ours.add(1);
+            return Taken::Done;
+        }
         let header = match Header::read(datagram) {
             Ok(header) => header,
             Err(HeaderError::NotOurs) => {
@@ -332,9 +343,11 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         if !matches!(header.kind, Kind::Requests | Kind::DirectoryRequest) {
             return;
         }
+        let proof = self.cookies.check(peer, header.cookie, self.context.now_s);
         let reply = Header {
             generation: self.generation,
             status,
+            cookie: proof.renewal,
             ..header.reply(Kind::Replies)
         };
         self.send_alone(peer, |out| {
@@ -379,47 +392,4 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         self.flush();
         Open::close(&mut self.open, self.out);
     }
-}
-
-/// What the engine is asked; none for no-op.
-#[inline]
-fn operation<'d>(request: &wire::Request<'d>, now_s: u32) -> Option<Operation<'d>> {
-    let expiry = match request.expiry_s {
-        0 => Expiry::NEVER,
-        after_s => Expiry(now_s.saturating_add(after_s)),
-    };
-    let store = |condition| Operation::Store {
-        condition,
-        value: request.value,
-        flags: request.flags,
-        expiry,
-    };
-    Some(match request.opcode {
-        Opcode::Noop => return None,
-        Opcode::Get => Operation::Get {
-            cas: request.wants_cas,
-        },
-        Opcode::GetAndTouch => Operation::GetAndTouch {
-            expiry,
-            cas: request.wants_cas,
-        },
-        Opcode::Set => store(Condition::Always),
-        Opcode::Add => store(Condition::Absent),
-        Opcode::Replace => store(Condition::Present),
-        Opcode::Cas => store(Condition::Unchanged(request.argument)),
-        Opcode::Delete => Operation::Delete,
-        Opcode::Touch => Operation::Touch { expiry },
-        Opcode::Increment => Operation::Increment {
-            delta: request.argument,
-        },
-        Opcode::Decrement => Operation::Decrement {
-            delta: request.argument,
-        },
-        Opcode::Append => Operation::Append {
-            value: request.value,
-        },
-        Opcode::Prepend => Operation::Prepend {
-            value: request.value,
-        },
-    })
 }

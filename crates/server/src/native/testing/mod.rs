@@ -1,0 +1,220 @@
+//! The native protocol without sockets: rounds over datagrams that a test has written, what they
+//! send, and what holds for the answers to any datagrams at all.
+
+mod answers;
+mod asker;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use micanite_engine::{Cache, Worker};
+use micanite_wire::native::{CoreEntry, Opcode, Request};
+
+use super::{Cookies, NativeShared, Outbox, Round, Taken};
+use crate::configuration::{Options, Settings, Word};
+use crate::session::Context;
+use crate::shared::Shared;
+use crate::testing::NOW_S;
+pub(crate) use answers::{Answer, Told, check};
+pub(crate) use asker::Asker;
+
+/// What workers share, and their engines, driven by hand.
+pub(crate) struct NativeBench {
+    pub shared: Arc<Shared>,
+    pub workers: Vec<Bench>,
+    pub now_s: u32,
+    pub pressure: u16,
+}
+
+/// What one worker has.
+pub(crate) struct Bench {
+    engine: Worker,
+    cookies: Cookies,
+}
+
+/// A datagram that arrives.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    pub peer: SocketAddr,
+    pub bytes: Vec<u8>,
+    /// Another worker has forwarded it.
+    pub handed_over: bool,
+}
+
+/// What a round has done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub datagrams: Vec<(SocketAddr, Vec<u8>)>,
+    /// Datagrams by their place in the burst, and their owners.
+    pub elsewhere: Vec<(usize, usize)>,
+}
+
+impl NativeBench {
+    /// A server with these options beside its own defaults: 4 MiB, a fixed seed, one worker unless
+    /// `threads` is among them; and datagrams of at most so many bytes.
+    pub fn new(options: &str, payload_bytes: usize) -> Self {
+        let mut options: Options = toml::from_str(options).expect("options of a test");
+        let word = |text: &str| Some(Word(text.into()));
+        options.threads = options.threads.or(word("1"));
+        options.memory_limit = options.memory_limit.or(word("4"));
+        options.hash_seed = word("1");
+        let settings = Settings::of(&options, 1).expect("settings of a test");
+        let threads = settings.threads;
+        let cache = Cache::new(&settings.engine(1)).expect("memory for a test");
+        let cache = Arc::new(cache);
+        let core = |worker| CoreEntry {
+            port: 20_000 + worker as u16,
+            node: 0,
+        };
+        let cores = (0..threads).map(core).collect();
+        let native = NativeShared::new(cores, payload_bytes, [1, 2, 3]);
+        let worker = |number| Bench {
+            engine: cache.worker(number).expect("each worker once"),
+            cookies: Cookies::new(native.cookie_key),
+        };
+        let workers = (0..threads).map(worker).collect();
+        let shared = Shared::new(settings, cache, Some(native), NOW_S);
+        Self {
+            shared: Arc::new(shared.expect("wakers")),
+            workers,
+            now_s: NOW_S,
+            pressure: 0,
+        }
+    }
+
+    pub fn native(&self) -> &NativeShared {
+        self.shared.native.as_ref().expect("made with it")
+    }
+
+    /// The directory's generation.
+    pub fn generation(&self) -> u32 {
+        self.native().generation(&self.shared.cache)
+    }
+
+    /// The cookie of an address now.
+    pub fn cookie(&self, peer: SocketAddr) -> u64 {
+        let mut cookies = Cookies::new(self.native().cookie_key);
+        cookies.check(peer, 0, self.now_s).renewal
+    }
+
+    /// A round of one worker. `full`: what is for another worker finds its ring full.
+    pub fn round(&mut self, worker: usize, burst: &[Arrival], full: bool) -> Sent {
+        let Self {
+            shared, workers, ..
+        } = self;
+        workers[worker].round(shared, (self.now_s, self.pressure), burst, full)
+    }
+
+    /// The answers of the first worker, after [`check`].
+    pub fn answers(&mut self, burst: &[Arrival]) -> Vec<Answer> {
+        let sent = self.round(0, burst, false);
+        check(self, burst, &sent, false);
+        let read = |(_, bytes): &(_, Vec<u8>)| Answer::read(bytes);
+        sent.datagrams.iter().map(read).collect()
+    }
+}
+
+impl Bench {
+    /// See [`NativeBench::round`].
+    pub fn round(
+        &mut self,
+        shared: &Shared,
+        (now_s, pressure): (u32, u16),
+        burst: &[Arrival],
+        full: bool,
+    ) -> Sent {
+        let native = shared.native.as_ref().expect("made with it");
+        let mut memory = Memory::new(native.payload_bytes);
+        let mut elsewhere = Vec::new();
+        let context = Context {
+            counters: &shared.counters[self.engine.number()],
+            worker: &mut self.engine,
+            shared,
+            now_s,
+        };
+        let mut round = Round::new(context, native, &mut self.cookies, &mut memory, pressure);
+        for (number, arrival) in burst.iter().enumerate() {
+            let taken = round.take(&arrival.bytes, arrival.peer, arrival.handed_over);
+            if let Taken::Elsewhere { owner } = taken {
+                elsewhere.push((number, owner));
+                if full {
+                    round.turn_away(&arrival.bytes, arrival.peer);
+                }
+            }
+        }
+        round.finish();
+        Sent {
+            datagrams: memory.sent,
+            elsewhere,
+        }
+    }
+
+    /// Executes what other workers ask of this one, until the rest is done.
+    pub fn serve_while(&mut self, goes_on: impl Fn() -> bool) {
+        while goes_on() {
+            self.engine.serve();
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Keeps what would be sent. What it lends is full of what must not leave.
+struct Memory {
+    sent: Vec<(SocketAddr, Vec<u8>)>,
+    open: Option<SocketAddr>,
+    slot: Vec<u8>,
+}
+
+const GARBAGE: u8 = 0xa5;
+
+impl Memory {
+    fn new(payload_bytes: usize) -> Self {
+        Self {
+            sent: Vec::new(),
+            open: None,
+            slot: vec![GARBAGE; payload_bytes],
+        }
+    }
+}
+
+impl Outbox for Memory {
+    fn open(&mut self, peer: SocketAddr) {
+        self.open = Some(peer);
+        self.slot.fill(GARBAGE);
+    }
+
+    fn slot(&mut self) -> &mut [u8] {
+        assert!(self.open.is_some(), "no datagram is open");
+        &mut self.slot
+    }
+
+    fn commit(&mut self, bytes: usize) {
+        let peer = self.open.take().expect("a datagram is open");
+        self.sent.push((peer, self.slot[..bytes].to_vec()));
+    }
+}
+
+impl NativeBench {
+    /// A request with its hash and nothing else; ids are the caller's to give.
+    pub fn request<'a>(&self, opcode: Opcode, key: &'a [u8]) -> Request<'a> {
+        Request {
+            opcode,
+            wants_cas: false,
+            hash: self.shared.cache.hash(key).0,
+            flags: 0,
+            expiry_s: 0,
+            argument: 0,
+            id: 0,
+            key,
+            value: b"",
+        }
+    }
+
+    /// A request with a value.
+    pub fn store<'a>(&self, opcode: Opcode, key: &'a [u8], value: &'a [u8]) -> Request<'a> {
+        Request {
+            value,
+            ..self.request(opcode, key)
+        }
+    }
+}

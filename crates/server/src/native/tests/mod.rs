@@ -1,0 +1,10 @@
+//! Rounds over datagrams that are written here, without sockets.
+
+mod lengths;
+mod operations;
+mod order;
+mod twin;
+
+pub(super) use micanite_wire::native::{Opcode, Status};
+
+pub(super) use super::testing::{Answer, Arrival, Asker, NativeBench, check};
