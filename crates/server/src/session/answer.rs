@@ -144,7 +144,7 @@ pub(super) fn say(reply: &[u8], noreply: bool, output: &mut Output<'_>) {
 
 /// Zero and negative delays flush at once; a time before the server started flushes nothing,
 /// for there was nothing then (so does memcached 1.6.45).
-fn flush_all(delay_s: i64, context: &mut Context<'_>) {
+pub(super) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     context.counters.cmd_flush.add(1);
     let at_s = match delay_s {
         ..=0 => context.now_s,
@@ -168,7 +168,7 @@ fn flush_namespace(name: &[u8], context: &mut Context<'_>) -> &'static [u8] {
     }
 }
 
-fn report(arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
+pub(super) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
     let mut words = arguments
         .split(|byte| *byte == b' ')
         .filter(|word| !word.is_empty());

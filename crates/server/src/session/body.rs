@@ -9,7 +9,7 @@ use micanite_wire::memcache::text::{Command, Step, expiry};
 use super::answer::bad_chunk;
 use super::gather::{kind, operation};
 use super::sink::{count, write};
-use super::{Context, LongStore, Output, Progress, Session, Status};
+use super::{Context, LongStore, Output, Progress, Protocol, Session, Status};
 
 /// What [`Session::begin_body`] has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,9 @@ impl Session {
     /// # Panics
     /// With another input or another length.
     pub fn begin_body(&mut self, input: &[u8], buffer: &mut [u8]) -> Body {
+        if self.protocol == Protocol::Binary {
+            return self.begin_body_binary(input, buffer);
+        }
         let step = self.parser.step(input, false);
         let Step::Command {
             command:
@@ -73,6 +76,9 @@ impl Session {
         output: &mut Output<'_>,
         context: &mut Context<'_>,
     ) -> Progress {
+        if self.protocol == Protocol::Binary {
+            return self.end_body_binary(buffer, output, context);
+        }
         let bytes = crate::limits::SHORT_REPLY_BYTES_MAX;
         if output.room() < bytes {
             return Progress {

@@ -11,6 +11,7 @@
 //! is always right. It allocates nothing.
 
 mod answer;
+mod binary;
 mod body;
 mod gather;
 mod output;
@@ -23,6 +24,7 @@ pub use output::Output;
 pub(crate) use sink::count;
 
 use micanite_engine::{KeyHash, ReplySink, Request, Worker};
+use micanite_wire::memcache::binary::REQUEST_MAGIC;
 use micanite_wire::memcache::text::{Parser, StoreVerb};
 
 use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
@@ -81,14 +83,37 @@ impl Context<'_> {
 /// The state of a conversation.
 #[derive(Debug, Default)]
 pub struct Session {
+    protocol: Protocol,
     parser: Parser,
-    /// Keys of the get at the start of the input that have been answered already.
+    /// Keys of the get at the start of the input that have been answered already. In the binary
+    /// protocol: steps of the request there that have been taken.
     keys_done: u32,
     /// Bytes of a refused body that are still to come.
     swallow_bytes: u64,
     /// A store whose body is read into a value buffer.
     store: Option<LongStore>,
+    /// The same in the binary protocol.
+    binary_store: Option<binary::LongStore>,
     closing: bool,
+}
+
+/// Which protocol a connection speaks: the first byte of its first request says it for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Protocol {
+    #[default]
+    Unknown,
+    Text,
+    Binary,
+}
+
+impl Protocol {
+    fn of(first: u8) -> Self {
+        if first == REQUEST_MAGIC {
+            Self::Binary
+        } else {
+            Self::Text
+        }
+    }
 }
 
 /// The line of a store whose body does not fit a block.
@@ -135,7 +160,10 @@ pub struct Progress {
 impl Session {
     /// Whether the conversation is between two requests, as far as the session knows.
     pub fn is_idle(&self) -> bool {
-        self.swallow_bytes == 0 && self.store.is_none() && self.keys_done == 0
+        self.swallow_bytes == 0
+            && self.store.is_none()
+            && self.binary_store.is_none()
+            && self.keys_done == 0
     }
 
     /// Answers requests. `full`: the input cannot become longer before some of it is consumed.
@@ -151,6 +179,14 @@ impl Session {
         let stopped = |consumed, status| Progress { consumed, status };
         if self.closing {
             return stopped(input.len(), Status::Close);
+        }
+        if self.protocol == Protocol::Unknown
+            && let Some(first) = input.first()
+        {
+            self.protocol = Protocol::of(*first);
+        }
+        if self.protocol == Protocol::Binary {
+            return self.process_binary(input, requests_left, output, context);
         }
         let entry = (self.parser, self.keys_done);
         let mut gather = Gather::new(input, full, self.swallow(input), self.keys_done);

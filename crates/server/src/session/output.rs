@@ -48,6 +48,12 @@ impl<'a> Output<'a> {
         &mut self.bytes[start..self.filled]
     }
 
+    /// What was appended since `filled` bytes were there.
+    #[inline]
+    pub(super) fn since(&self, filled: usize) -> &[u8] {
+        &self.bytes[filled..self.filled]
+    }
+
     /// Takes back what was appended since `filled` bytes were there.
     #[inline]
     pub(super) fn truncate(&mut self, filled: usize) {

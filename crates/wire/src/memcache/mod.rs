@@ -1,3 +1,4 @@
 //! memcached's protocols.
 
+pub mod binary;
 pub mod text;

@@ -1,0 +1,150 @@
+//! What is not for a batch: administration, refusals, requests of several steps.
+
+use micanite_engine::Semantics;
+use micanite_wire::memcache::binary::reply::{self, Status};
+use micanite_wire::memcache::binary::{Command, Head, Store};
+use micanite_wire::memcache::text;
+
+use super::super::answer::{delete, flush_all, report};
+use super::sink::fail;
+use super::{Context, Output, SHORT_REPLY_BYTES_MAX, STATS_ROOM_BYTES, Session, alone};
+use crate::limits::STATS_REPLY_BYTES_MAX;
+
+/// A request that is answered between batches.
+#[derive(Debug)]
+pub(super) enum Aside<'i> {
+    /// A command; `value` is that of an append or prepend.
+    Command {
+        command: Command<'i>,
+        head: Head,
+        value: &'i [u8],
+    },
+    /// A request that the parser refuses.
+    Refused {
+        status: Status,
+        head: Head,
+        swallow_bytes: u64,
+        close: bool,
+    },
+    /// A value that is longer than the largest.
+    TooLarge { store: Store<'i>, head: Head },
+    /// No request at all.
+    BadMagic,
+}
+
+impl Aside<'_> {
+    /// Room for the reply.
+    pub fn room(&self) -> usize {
+        match self {
+            Self::Command {
+                command: Command::Stat { .. },
+                ..
+            } => STATS_ROOM_BYTES,
+            _ => SHORT_REPLY_BYTES_MAX,
+        }
+    }
+}
+
+impl Session {
+    #[inline(never)]
+    pub(super) fn answer_binary(
+        &mut self,
+        aside: Aside<'_>,
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) {
+        match aside {
+            Aside::Command {
+                command,
+                head,
+                value,
+            } => self.command_binary(command, head, value, output, context),
+            Aside::Refused {
+                status,
+                head,
+                swallow_bytes,
+                close,
+            } => {
+                fail(output, head, status);
+                self.swallow_bytes = swallow_bytes;
+                self.closing = close;
+            }
+            Aside::TooLarge { store, head } => {
+                let is_cache = context.shared.settings.semantics == Semantics::Cache;
+                let sets = matches!(head.opcode, 0x01 | 0x11);
+                if sets && is_cache {
+                    // As with text: the client believes that the old value has gone.
+                    delete(store.key, context);
+                }
+                context.counters.store_too_large.add(1);
+                fail(output, head, Status::TooLarge);
+                self.swallow_bytes = store.value_bytes as u64;
+            }
+            Aside::BadMagic => self.closing = true,
+        }
+    }
+
+    fn command_binary(
+        &mut self,
+        command: Command<'_>,
+        head: Head,
+        value: &[u8],
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let done = |quiet: bool, output: &mut Output<'_>| {
+            if !quiet {
+                output.push_with(|out| reply::done(out, head, 0));
+            }
+        };
+        match command {
+            Command::Store(store) => alone::store(&store, head, value, output, context),
+            Command::Delete { key, cas, quiet } => {
+                alone::delete((key, cas, quiet), head, output, context);
+            }
+            Command::Arithmetic(by) => alone::arithmetic(&by, head, output, context),
+            Command::Touch { key, exptime } => {
+                alone::touch((key, exptime), head, output, context);
+            }
+            Command::Flush { delay_s, quiet } => {
+                flush_all(delay_s.into(), context);
+                done(quiet, output);
+            }
+            Command::Noop => done(false, output),
+            Command::Version => {
+                let version = crate::VERSION.as_bytes();
+                output.push_with(|out| reply::body(out, head, version, 0));
+            }
+            Command::Quit { quiet } => {
+                done(quiet, output);
+                self.closing = true;
+            }
+            Command::Stat { arguments } => statistics(arguments, head, output, context),
+            Command::Get { .. } => unreachable!("gathered for the engine"),
+        }
+    }
+}
+
+/// The lines of the text protocol, each in a reply of its own.
+fn statistics(arguments: &[u8], head: Head, output: &mut Output<'_>, context: &Context<'_>) {
+    let mut bytes = vec![0; STATS_REPLY_BYTES_MAX];
+    let mut lines = Output::new(&mut bytes, 0);
+    report(arguments, &mut lines, context);
+    for line in lines.since(0).split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(line) = line.strip_prefix(b"STAT ") {
+            let name_bytes = line.iter().position(|byte| *byte == b' ');
+            let (name, value) = line.split_at(name_bytes.unwrap_or(line.len()));
+            let value = value.strip_prefix(b" ").unwrap_or(value);
+            output.push_with(|out| reply::statistic(out, head, name, value));
+        } else if line == trimmed(text::reply::END) || line == trimmed(text::reply::RESET) {
+            return output.push_with(|out| reply::statistic(out, head, &[], &[]));
+        } else if !line.is_empty() {
+            return fail(output, head, Status::NotFound);
+        }
+    }
+}
+
+fn trimmed(line: &'static [u8]) -> &'static [u8] {
+    line.trim_ascii_end()
+}

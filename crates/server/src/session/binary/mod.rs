@@ -1,0 +1,120 @@
+//! The conversation in the binary protocol: the same batches, other words.
+//!
+//! The protocol tells the new CAS value of what was stored, which the engine does not say. So a
+//! store that wants a reply is followed by a get of what it has stored, in the same batch, and
+//! the reply carries that item's CAS value if it is still the item that was stored. If another
+//! client was faster, it carries [`REPLACED`].
+
+mod alone;
+mod answer;
+mod body;
+mod gather;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+pub(super) use body::LongStore;
+
+use micanite_engine::BATCH_REQUESTS_MAX;
+use micanite_wire::memcache::binary::reply::SHORT_BYTES_MAX;
+
+use super::{Context, NoRoom, Output, Progress, Session, Status};
+use crate::limits::{INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX, STATS_REPLY_BYTES_MAX};
+use gather::{Gather, Stop};
+use sink::Sink;
+
+/// A CAS value that no item has: the item was replaced before its CAS value could be read.
+const REPLACED: u64 = u64::MAX;
+/// The longest reply that is no value and no statistics.
+const SHORT_REPLY_BYTES_MAX: usize = 280;
+/// Room that a batch keeps for replies that are no values.
+const BATCH_REPLY_BYTES: usize = BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX;
+/// Room for statistics, whose lines need a header each.
+const STATS_ROOM_BYTES: usize = STATS_REPLY_BYTES_MAX + 24 * (3 * STATS_PARTITIONS_MAX + 200);
+
+const _: () = assert!(SHORT_BYTES_MAX <= SHORT_REPLY_BYTES_MAX);
+const _: () = assert!(STATS_ROOM_BYTES <= OUTPUT_BYTES);
+// What a store has stored can be read back into the output, if it came in one block of input.
+const _: () = assert!(INPUT_BYTES + BATCH_REPLY_BYTES <= OUTPUT_BYTES);
+
+impl Session {
+    /// As [`Session::process`].
+    pub(super) fn process_binary(
+        &mut self,
+        input: &[u8],
+        requests_left: &mut u32,
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) -> Progress {
+        let stopped = |consumed, status| Progress { consumed, status };
+        let steps_done = self.keys_done;
+        let mut gather = Gather::new(input, self.swallow(input), steps_done);
+        self.keys_done = 0;
+        loop {
+            let stop = gather.fill(requests_left, context);
+            if let Err(NoRoom { index, bytes }) = run(&gather, output, context) {
+                let pending = &gather.pending[index];
+                self.keys_done = pending.step;
+                return stopped(pending.at, Status::NeedOutput { bytes });
+            }
+            gather.clear();
+            match stop {
+                Stop::Full => {}
+                Stop::Incomplete => return stopped(gather.at, Status::NeedInput),
+                Stop::TurnOver => {
+                    if gather.at == 0 {
+                        self.keys_done = steps_done;
+                    }
+                    return stopped(gather.at, Status::TurnOver);
+                }
+                Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
+                Stop::Aside { aside, bytes } => {
+                    let room = aside.room();
+                    if output.room() < room {
+                        return stopped(gather.at, Status::NeedOutput { bytes: room });
+                    }
+                    self.answer_binary(aside, output, context);
+                    gather.at += bytes;
+                    gather.at += self.swallow(&input[gather.at..]);
+                    if self.closing {
+                        return stopped(input.len(), Status::Close);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Executes what was gathered.
+#[inline]
+fn run(
+    gather: &Gather<'_>,
+    output: &mut Output<'_>,
+    context: &mut Context<'_>,
+) -> Result<(), NoRoom> {
+    let mut from = 0;
+    while from < gather.requests.len() {
+        let requests = &gather.requests[from..];
+        if output.room() < requests.len() * SHORT_REPLY_BYTES_MAX {
+            return Err(NoRoom {
+                index: from,
+                bytes: BATCH_REPLY_BYTES,
+            });
+        }
+        let mut sink = Sink::new(requests, &gather.pending[from..], output, context.counters);
+        let done = context.execute(requests, &mut sink);
+        from += done;
+        if done == requests.len() {
+            break;
+        }
+        if !sink.skips() {
+            return Err(NoRoom {
+                index: from,
+                bytes: sink.bytes_needed(),
+            });
+        }
+        // A read-back that was not needed.
+        from += 1;
+    }
+    Ok(())
+}
