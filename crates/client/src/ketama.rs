@@ -1,7 +1,7 @@
 //! The consistent hash of libketama and of libmemcached's weighted ketama, exactly: clients that use
 //! those find a key at the same server.
 
-use crate::md5::md5;
+use md5::{Digest, Md5};
 
 /// MD5 digests per server of mean weight, each of which gives four points.
 const DIGESTS: f32 = 40.0;
@@ -28,7 +28,7 @@ impl Continuum {
             let share = weight_of(weight) as f32 / total as f32;
             let digests = (f64::from(share * DIGESTS * count) + 0.000_000_000_1) as f32;
             for number in 0..digests.floor() as u32 {
-                let digest = md5(format!("{name}-{number}").as_bytes());
+                let digest = Md5::digest(format!("{name}-{number}"));
                 points.extend(
                     digest
                         .chunks_exact(4)
@@ -52,7 +52,7 @@ impl Continuum {
 
     /// The servers of all points, from the key's place on.
     fn from(&self, key: &[u8]) -> impl Iterator<Item = usize> + '_ {
-        let hash = point(&md5(key));
+        let hash = point(&Md5::digest(key));
         let first = self.points.partition_point(|(point, _)| *point < hash);
         let around = self.points[first..].iter().chain(&self.points[..first]);
         around.map(|(_, server)| usize::from(*server))

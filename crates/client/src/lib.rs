@@ -18,7 +18,6 @@ mod error;
 pub mod fuzz;
 mod ketama;
 mod link;
-mod md5;
 mod operation;
 mod options;
 

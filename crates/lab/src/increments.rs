@@ -63,7 +63,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         builder.options(client_options()).connect()
     })?;
     for number in 0..options.keys {
-        reader.set(&key(number), b"0", 0, 0)?;
+        // Not by set: a copy of that, kept back on the way, would undo increments.
+        reader.add(&key(number), b"0", 0, 0)?;
     }
     let mut total = Report {
         sums: vec![0; options.keys.into()],
