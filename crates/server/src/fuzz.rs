@@ -1,5 +1,7 @@
 //! The body of the fuzz target: takes any bytes and panics when an invariant is broken.
 
+use micanite_wire::memcache::binary::{HEADER_BYTES, REPLY_MAGIC};
+
 use crate::testing::{Bench, Script};
 
 /// A conversation: input that arrives in pieces, read by a peer that takes replies in pieces, has
@@ -41,6 +43,9 @@ fn pieces(input: &[u8], seed: u8) -> Vec<Vec<u8>> {
 
 /// Replies without the statistics that tell of time, and of how bytes came and went.
 fn without_varying_lines(replies: &[u8]) -> Vec<&[u8]> {
+    if replies.first() == Some(&REPLY_MAGIC) {
+        return without_statistics(replies);
+    }
     let varies = |line: &&[u8]| {
         [
             &b"STAT rusage_"[..],
@@ -56,6 +61,25 @@ fn without_varying_lines(replies: &[u8]) -> Vec<&[u8]> {
         .split(|byte| *byte == b'\n')
         .filter(|line| !varies(line))
         .collect()
+}
+
+/// Replies of the binary protocol, but no statistics.
+fn without_statistics(mut replies: &[u8]) -> Vec<&[u8]> {
+    const STAT: u8 = 0x10;
+    let mut others = Vec::new();
+    while let Some((header, _)) = replies.split_first_chunk::<HEADER_BYTES>() {
+        let [.., b0, b1, b2, b3] = header[..12] else {
+            unreachable!("a header is longer")
+        };
+        let body_bytes = u32::from_be_bytes([b0, b1, b2, b3]) as usize;
+        let (reply, behind) = replies.split_at(HEADER_BYTES + body_bytes);
+        if header[1] != STAT {
+            others.push(reply);
+        }
+        replies = behind;
+    }
+    assert!(replies.is_empty(), "a reply is cut off");
+    others
 }
 
 #[cfg(test)]

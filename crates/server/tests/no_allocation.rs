@@ -58,6 +58,45 @@ fn process(
     }
 }
 
+/// Requests of the binary protocol: of one step and of several, loud and quiet.
+fn binary_requests(keys: &[String], value: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut add = |opcode: u8, extras: &[u8], key: &str, value: &[u8], cas: u8| {
+        let body_bytes = (extras.len() + key.len() + value.len()) as u32;
+        all.extend([
+            0x80,
+            opcode,
+            0,
+            key.len() as u8,
+            extras.len() as u8,
+            0,
+            0,
+            0,
+        ]);
+        all.extend(body_bytes.to_be_bytes());
+        all.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, cas]);
+        all.extend([extras, key.as_bytes(), value].concat());
+    };
+    for key in keys {
+        add(0x01, &[0; 8], key, value, 0);
+        add(0x0d, &[], key, &[], 0);
+        add(0x11, &[0; 8], key, value, 0);
+    }
+    for cas in [0, 1] {
+        for opcode in [0x0e, 0x0f, 0x19] {
+            add(opcode, &[], "key1", value, cas);
+        }
+        add(0x04, &[], "key1", &[], cas);
+        add(0x14, &[], "key1", &[], cas);
+        add(0x05, &[0; 20], "binary", &[], cas);
+    }
+    add(0x1c, &[0; 4], "key2", &[], 0);
+    add(0x24, &[0; 4], "none", &[], 0);
+    add(0x77, &[], "", b"unknown", 0);
+    add(0x0a, &[], "", &[], 0);
+    all
+}
+
 // The only test here: another one would count its allocations in.
 #[test]
 fn a_session_allocates_nothing() {
@@ -83,6 +122,7 @@ fn a_session_allocates_nothing() {
     let multi_get = format!("get {}\r\n", keys.join(" "));
     let others = "incr n 1\r\ndelete key1\r\ntouch key2 5\r\ngat 5 key3\r\nappend key4 0 0 1\r\nx\r\nbogus\r\nmn\r\n\
                   gets none key5\r\nset key6 0 0 9999999 noreply\r\n";
+    let binary = binary_requests(&keys, value.as_bytes());
     let before = CALLS.load(Ordering::Relaxed);
     let mut replies = 0;
     replies += process(&mut session, sets.as_bytes(), &mut output, &mut context);
@@ -93,7 +133,8 @@ fn a_session_allocates_nothing() {
         &mut context,
     );
     replies += process(&mut session, others.as_bytes(), &mut output, &mut context);
+    replies += process(&mut Session::default(), &binary, &mut output, &mut context);
     let calls = CALLS.load(Ordering::Relaxed) - before;
     assert_eq!(calls, 0, "calls of the allocator");
-    assert!(replies > 200 * 1000);
+    assert!(replies > 2 * 200 * 1000);
 }

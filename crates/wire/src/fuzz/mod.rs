@@ -1,9 +1,11 @@
 //! Bodies of fuzz targets: each takes any bytes and panics when an invariant is broken.
 
+mod binary;
 mod native;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub use binary::binary_parser;
 pub use native::{native_replies, native_requests};
 pub use text::text_parser;

@@ -30,6 +30,17 @@ fn fuzz_text_parser_on_its_seeds() {
     }
 }
 
+#[test]
+fn fuzz_binary_parser_on_its_seeds() {
+    let seeds = seeds("binary");
+    assert!(seeds.len() >= 10);
+    for seed in seeds {
+        for end in 0..=seed.len() {
+            binary_parser(&seed[..end]);
+        }
+    }
+}
+
 /// Both ends take what is meant for the other as well.
 #[test]
 fn fuzz_native_on_its_seeds() {
@@ -80,6 +91,12 @@ proptest! {
         let seeds = seeds("text");
         let input = mutate(seeds[choice.index(seeds.len())].clone(), edits);
         text_parser(&[&[piece], input.as_slice()].concat());
+    }
+
+    #[test]
+    fn fuzz_binary_parser_on_mutated_seeds(choice in any::<prop::sample::Index>(), edits in edits()) {
+        let seeds = seeds("binary");
+        binary_parser(&mutate(seeds[choice.index(seeds.len())].clone(), edits));
     }
 
     #[test]
