@@ -40,6 +40,8 @@ pub const IDS_WINDOW: usize = 128;
 pub const IDS_SETS: usize = 64;
 /// Clients of a set.
 pub const IDS_CLIENTS_PER_SET: usize = 16;
+/// A client does not send a request again after so long.
+pub const IDS_RESENT_S_MAX: u32 = 60;
 /// Losses in front of a socket are put in proportion over this time.
 pub const PRESSURE_WINDOW_MS: u64 = 10;
 /// Replies tell of a loss for this long.
@@ -58,6 +60,11 @@ pub const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 pub const STATS_WORKERS_MAX: usize = 32;
 /// Native rounds between two looks at the streams.
 pub const ROUNDS_PER_POLL: u32 = 8;
+/// No further round before the next look at the streams after so many datagrams: super-packets
+/// make rounds long.
+pub const DATAGRAMS_PER_POLL: usize = 1024;
+/// Turns of streams that had more to do, between two looks at the native sockets.
+pub const TURNS_PER_ROUND: usize = 256;
 /// Most workers.
 pub const THREADS_MAX: usize = 1024;
 /// Most connections.

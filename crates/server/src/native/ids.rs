@@ -2,14 +2,19 @@
 //!
 //! For each client the last [`IDS_WINDOW`] ids, each at its place in a ring, so that every look is
 //! one comparison. Clients lie in sets; the one of a set that was quiet for longest makes room
-//! for a new one. A client is its address and the number that it drew.
+//! for a new one, but no address takes more than half of a set from others. A client is its
+//! address and the number that it drew.
+//!
+//! A client that was pushed out while it may still send something again looks like a new one.
+//! Therefore a set that has lost somebody lately doubts: of a client that it does not know it
+//! executes nothing again, not even in the first window of ids.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use micanite_wire::native::Status;
 
-use crate::limits::{IDS_CLIENTS_PER_SET, IDS_SETS, IDS_WINDOW};
+use crate::limits::{IDS_CLIENTS_PER_SET, IDS_RESENT_S_MAX, IDS_SETS, IDS_WINDOW};
 
 /// Who numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,8 +77,9 @@ struct Remembered {
 #[derive(Clone, Debug)]
 struct Client {
     key: ClientKey,
-    /// When it was heard of last, in the set's count.
+    /// When it was heard of last, in the set's count and in time.
     used: u64,
+    used_s: u32,
     /// Ids up to this one may have been executed and forgotten.
     floor: u64,
     ring: Box<[Remembered]>,
@@ -83,6 +89,8 @@ struct Client {
 struct Set {
     clients: Vec<Client>,
     uses: u64,
+    /// Until then, an unknown client may have been known.
+    doubts_until_s: u32,
 }
 
 /// What all workers remember together.
@@ -110,17 +118,26 @@ impl Ids {
         set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nothing is known of what was executed before `now_s`, by an earlier run of the server.
+    pub fn doubt(&self, now_s: u32) {
+        for set in &self.sets {
+            let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
+            set.doubts_until_s = now_s.saturating_add(IDS_RESENT_S_MAX);
+        }
+    }
+
     /// A request of this id, not 0, is about to be executed. `resent`: it may have come before.
-    pub fn begin(&self, key: ClientKey, id: u64, resent: bool) -> Begin {
+    pub fn begin(&self, key: ClientKey, (id, resent): (u64, bool), now_s: u32) -> Begin {
         let mut set = self.set(&key);
         set.uses += 1;
         let uses = set.uses;
         let client = match set.clients.iter().position(|client| client.key == key) {
             Some(place) => &mut set.clients[place],
             None if resent => return Begin::Forgotten,
-            None => set.insert(key, id),
+            None => set.insert(key, id, now_s),
         };
         client.used = uses;
+        client.used_s = now_s;
         let floor = client.floor;
         let place = &mut client.ring[(id % IDS_WINDOW as u64) as usize];
         if place.id == id {
@@ -160,30 +177,43 @@ impl Ids {
 
 impl Set {
     /// A place for a new client whose first request has this id.
-    fn insert(&mut self, key: ClientKey, id: u64) -> &mut Client {
-        // A client in its first window has not been forgotten yet; one further on may have been.
-        let floor = if id <= IDS_WINDOW as u64 { 0 } else { id - 1 };
-        if self.clients.len() < IDS_CLIENTS_PER_SET {
+    fn insert(&mut self, key: ClientKey, id: u64, now_s: u32) -> &mut Client {
+        let place = if self.clients.len() < IDS_CLIENTS_PER_SET {
             self.clients.push(Client {
                 key,
                 used: 0,
-                floor,
+                used_s: 0,
+                floor: 0,
                 ring: vec![Remembered::default(); IDS_WINDOW].into(),
             });
-            let last = self.clients.len() - 1;
-            return &mut self.clients[last];
-        }
-        let mut oldest = 0;
-        for place in 1..self.clients.len() {
-            if self.clients[place].used < self.clients[oldest].used {
-                oldest = place;
-            }
-        }
-        let client = &mut self.clients[oldest];
+            self.clients.len() - 1
+        } else {
+            let place = self.oldest(key.ip);
+            let quiet_s = self.clients[place].used_s;
+            let until_s = quiet_s.saturating_add(IDS_RESENT_S_MAX);
+            self.doubts_until_s = self.doubts_until_s.max(until_s);
+            place
+        };
+        // What a client has in the air when it is seen first was not executed, unless it was known
+        // before.
+        let is_new = id <= IDS_WINDOW as u64 && now_s >= self.doubts_until_s;
+        let client = &mut self.clients[place];
         client.key = key;
-        client.floor = floor;
+        client.floor = if is_new { 0 } else { id - 1 };
         client.ring.fill(Remembered::default());
         client
+    }
+
+    /// Who makes room for a client at this address: who was quiet for longest, but if half of the
+    /// set is at this address, one of those.
+    fn oldest(&self, ip: u128) -> usize {
+        let at_home = |client: &Client| client.key.ip == ip;
+        let own = self.clients.iter().filter(|client| at_home(client)).count();
+        let only_own = own >= IDS_CLIENTS_PER_SET / 2;
+        let clients = self.clients.iter().enumerate();
+        let candidates = clients.filter(|(_, client)| !only_own || at_home(client));
+        let oldest = candidates.min_by_key(|(_, client)| client.used);
+        oldest.map_or(0, |(place, _)| place)
     }
 }
 
@@ -192,6 +222,7 @@ mod tests {
     use super::*;
 
     const WINDOW: u64 = IDS_WINDOW as u64;
+    const NOW_S: u32 = 1_800_000_000;
 
     fn client(number: u32) -> ClientKey {
         ClientKey::of("10.0.0.1:1000".parse().unwrap(), number)
@@ -205,14 +236,14 @@ mod tests {
     #[test]
     fn what_was_executed_is_answered_and_not_executed_again() {
         let (ids, one) = (Ids::default(), client(1));
-        assert_eq!(ids.begin(one, 1, false), Begin::Execute);
-        assert_eq!(ids.begin(one, 1, true), Begin::Busy);
+        assert_eq!(ids.begin(one, (1, false), NOW_S), Begin::Execute);
+        assert_eq!(ids.begin(one, (1, true), NOW_S), Begin::Busy);
         ids.finish(one, 1, Status::Ok, 7);
         for resent in [false, true] {
-            assert_eq!(ids.begin(one, 1, resent), answer(7));
+            assert_eq!(ids.begin(one, (1, resent), NOW_S), answer(7));
         }
         assert_eq!(
-            ids.begin(client(2), 1, false),
+            ids.begin(client(2), (1, false), NOW_S),
             Begin::Execute,
             "another client's"
         );
@@ -222,31 +253,35 @@ mod tests {
     fn what_is_older_than_the_window_is_forgotten() {
         let (ids, one) = (Ids::default(), client(1));
         for id in 1..=WINDOW + 1 {
-            assert_eq!(ids.begin(one, id, false), Begin::Execute);
+            assert_eq!(ids.begin(one, (id, false), NOW_S), Begin::Execute);
             ids.finish(one, id, Status::Ok, id);
         }
-        assert_eq!(ids.begin(one, 1, true), Begin::Forgotten);
-        assert_eq!(ids.begin(one, 2, true), answer(2));
+        assert_eq!(ids.begin(one, (1, true), NOW_S), Begin::Forgotten);
+        assert_eq!(ids.begin(one, (2, true), NOW_S), answer(2));
     }
 
     #[test]
     fn a_resent_request_that_never_came_is_executed_if_that_is_certain() {
         let (ids, one) = (Ids::default(), client(1));
         assert_eq!(
-            ids.begin(one, 3, true),
+            ids.begin(one, (3, true), NOW_S),
             Begin::Forgotten,
             "an unknown client"
         );
-        assert_eq!(ids.begin(one, 3, false), Begin::Execute);
+        assert_eq!(ids.begin(one, (3, false), NOW_S), Begin::Execute);
         assert_eq!(
-            ids.begin(one, 2, true),
+            ids.begin(one, (2, true), NOW_S),
             Begin::Execute,
             "the first was lost"
         );
         let two = client(2);
-        assert_eq!(ids.begin(two, 1000, false), Begin::Execute);
-        assert_eq!(ids.begin(two, 999, true), Begin::Forgotten, "from before");
-        assert_eq!(ids.begin(two, 1001, true), Begin::Execute);
+        assert_eq!(ids.begin(two, (1000, false), NOW_S), Begin::Execute);
+        assert_eq!(
+            ids.begin(two, (999, true), NOW_S),
+            Begin::Forgotten,
+            "from before"
+        );
+        assert_eq!(ids.begin(two, (1001, true), NOW_S), Begin::Execute);
     }
 
     #[test]
@@ -255,11 +290,82 @@ mod tests {
         let of_set = |number: &u32| client(*number).set() == client(0).set();
         let many: Vec<_> = (0..).filter(of_set).take(IDS_CLIENTS_PER_SET + 1).collect();
         for number in &many {
-            assert_eq!(ids.begin(client(*number), 1, false), Begin::Execute);
+            assert_eq!(
+                ids.begin(client(*number), (1, false), NOW_S),
+                Begin::Execute
+            );
             ids.finish(client(*number), 1, Status::Ok, 0);
         }
-        assert_eq!(ids.begin(client(many[0]), 1, true), Begin::Forgotten);
-        assert_eq!(ids.begin(client(many[1]), 1, true), answer(0));
+        assert_eq!(
+            ids.begin(client(many[0]), (1, true), NOW_S),
+            Begin::Forgotten
+        );
+        assert_eq!(ids.begin(client(many[1]), (1, true), NOW_S), answer(0));
         ids.finish(client(many[0]), 1, Status::Ok, 0); // nobody's any more
+    }
+
+    /// Clients of one set: at an address, by their numbers.
+    fn of_one_set(ip: &str, count: usize) -> Vec<ClientKey> {
+        let at = |number| ClientKey::of(format!("{ip}:1000").parse().unwrap(), number);
+        let in_set = |key: &ClientKey| key.set() == client(0).set();
+        (0..).map(at).filter(in_set).take(count).collect()
+    }
+
+    fn execute(ids: &Ids, key: ClientKey, id: u64, now_s: u32) {
+        assert_eq!(ids.begin(key, (id, false), now_s), Begin::Execute);
+        ids.finish(key, id, Status::Ok, id);
+    }
+
+    #[test]
+    fn a_client_that_was_pushed_out_executes_nothing_twice() {
+        let half = IDS_CLIENTS_PER_SET / 2;
+        let others = [of_one_set("10.0.0.8", half), of_one_set("10.0.0.9", half)].concat();
+        // Pushed out at once, and introduced again while it may still send again; and later.
+        for (after_s, then) in [
+            (0, Begin::Forgotten),
+            (IDS_RESENT_S_MAX - 1, Begin::Forgotten),
+            (IDS_RESENT_S_MAX, Begin::Execute),
+        ] {
+            let (ids, one) = (Ids::default(), of_one_set("10.0.0.1", 1)[0]);
+            (1..=3).for_each(|id| execute(&ids, one, id, NOW_S));
+            for other in &others {
+                execute(&ids, *other, 1, NOW_S);
+            }
+            let now_s = NOW_S + after_s;
+            let again = ids.begin(one, (2, true), now_s);
+            assert_eq!(again, Begin::Forgotten, "nobody knows it");
+            // It makes itself known. So much later it would not send again, were it the same one.
+            execute(&ids, one, 4, now_s);
+            assert_eq!(ids.begin(one, (2, true), now_s), then, "after {after_s} s");
+            assert_eq!(ids.begin(one, (4, true), now_s), answer(4));
+        }
+    }
+
+    #[test]
+    fn after_a_restart_with_an_image_nothing_is_executed_twice() {
+        let (ids, one, two) = (Ids::default(), client(1), client(2));
+        ids.doubt(NOW_S);
+        execute(&ids, one, 3, NOW_S + 1);
+        assert_eq!(ids.begin(one, (2, true), NOW_S + 1), Begin::Forgotten);
+        let later_s = NOW_S + IDS_RESENT_S_MAX;
+        execute(&ids, two, 3, later_s);
+        assert_eq!(ids.begin(two, (2, true), later_s), Begin::Execute);
+    }
+
+    #[test]
+    fn clients_without_end_at_one_address_push_out_no_more_than_half_of_the_others() {
+        let ids = Ids::default();
+        let half = IDS_CLIENTS_PER_SET / 2;
+        let good = of_one_set("10.0.0.1", IDS_CLIENTS_PER_SET);
+        good.iter().for_each(|key| execute(&ids, *key, 1, NOW_S));
+        for key in of_one_set("10.0.0.66", 100) {
+            execute(&ids, key, 1, NOW_S);
+        }
+        for key in &good[..half] {
+            assert_eq!(ids.begin(*key, (1, true), NOW_S), Begin::Forgotten);
+        }
+        for key in &good[half..] {
+            assert_eq!(ids.begin(*key, (1, true), NOW_S), answer(1));
+        }
     }
 }

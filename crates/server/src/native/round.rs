@@ -270,11 +270,12 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     /// Looks whether a numbered request was executed already; if so, answers it.
     fn begin(&mut self, head: &Head, resent: bool, request: &wire::Request<'_>) -> bool {
         let ids = &self.native.ids;
-        let mut begin = ids.begin(head.client, request.id, resent);
+        let (id, now_s) = ((request.id, resent), self.context.now_s);
+        let mut begin = ids.begin(head.client, id, now_s);
         if begin == Begin::Busy {
             // Perhaps it waits in this very batch.
             self.flush();
-            begin = ids.begin(head.client, request.id, resent);
+            begin = ids.begin(head.client, id, now_s);
         }
         let (status, number) = match begin {
             Begin::Execute => return true,

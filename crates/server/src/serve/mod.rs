@@ -9,7 +9,7 @@ mod threads;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use micanite_engine::Cache;
+use micanite_engine::{Cache, ImageState};
 use micanite_net::datagram::UdpSocket;
 use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
 
@@ -84,7 +84,14 @@ fn run(options: Options) -> Result<(), Failure> {
     let clock = Clock::start();
     let native = sockets.as_ref().map(|sockets| native(&settings, sockets));
     let native = native.transpose()?;
-    let shared = Shared::new(settings, cache, native, seconds(clock.now_ms()));
+    let now_s = seconds(clock.now_ms());
+    if let Some(native) = &native
+        && let ImageState::Clean | ImageState::Recovered = cache.image_state()
+    {
+        // Items have outlived what was known of the requests that made them.
+        native.ids.doubt(now_s);
+    }
+    let shared = Shared::new(settings, cache, native, now_s);
     let shared = Arc::new(shared.map_err(cannot_start)?);
     let acceptor = Acceptor::new(listeners, Arc::clone(&shared));
     let mut acceptor = acceptor.map_err(cannot_start)?;

@@ -22,7 +22,9 @@ use nix::time::{ClockId, clock_gettime};
 use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::cores;
-use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, VALUE_BUFFER_STALL_MS_MAX, WAIT_MS_MAX};
+use crate::limits::{
+    LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, TURNS_PER_ROUND, VALUE_BUFFER_STALL_MS_MAX, WAIT_MS_MAX,
+};
 use crate::log::log;
 use crate::native::NativePort;
 use crate::session::Context;
@@ -121,10 +123,11 @@ impl Worker {
     }
 
     /// Executes what other workers ask of this one, as the owner of partitions, until they have
-    /// nothing to ask any more.
+    /// nothing to ask any more; datagrams as well, for clients are told nothing of an end.
     fn attend(&mut self) {
         while self.shared.are_working() {
-            if self.wait(false).is_err() {
+            let more = self.serve_native().unwrap_or(false);
+            if self.wait(more).is_err() {
                 self.engine.serve();
                 std::thread::yield_now();
             }
@@ -199,9 +202,9 @@ impl Worker {
         }
     }
 
-    /// A turn for each connection that had more to do when it began.
+    /// A turn for each connection that had more to do when it began; not for too many at once.
     fn go_on(&mut self, now_ms: u64) {
-        for _ in 0..self.again.len() {
+        for _ in 0..self.again.len().min(TURNS_PER_ROUND) {
             let Some(token) = self.again.pop_front() else {
                 return;
             };

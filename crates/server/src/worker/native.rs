@@ -6,7 +6,7 @@ use micanite_net::{Idle, IdleRounds, Step};
 
 use super::Worker;
 use crate::clock::seconds;
-use crate::limits::ROUNDS_PER_POLL;
+use crate::limits::{DATAGRAMS_PER_POLL, ROUNDS_PER_POLL};
 use crate::native::NativePort;
 use crate::session::Context;
 
@@ -41,6 +41,7 @@ impl Worker {
         let Some(turn) = &mut self.native else {
             return Ok(false);
         };
+        let mut datagrams = 0;
         for _ in 0..ROUNDS_PER_POLL {
             let now_ms = self.clock.now_ms();
             let mut context = Context {
@@ -49,17 +50,23 @@ impl Worker {
                 counters: &self.shared.counters[self.number],
                 now_s: seconds(now_ms),
             };
-            if turn.port.round(&mut context, now_ms)? > 0 {
+            let count = turn.port.round(&mut context, now_ms)?;
+            if self.has_colleagues {
+                // A round whose datagrams ask the engine for nothing does not serve others either.
+                self.engine.serve();
+            }
+            if count > 0 {
                 turn.idle.busy();
+                datagrams += count;
+                if datagrams >= DATAGRAMS_PER_POLL {
+                    break;
+                }
                 continue;
             }
             match turn.idle.step() {
                 Step::Spin => std::hint::spin_loop(),
                 Step::Yield => std::thread::yield_now(),
                 Step::Block => return Ok(false),
-            }
-            if self.has_colleagues {
-                self.engine.serve();
             }
         }
         Ok(true)
@@ -96,3 +103,7 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "native_tests.rs"]
+mod tests;

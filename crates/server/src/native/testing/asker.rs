@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use micanite_wire::native::{Header, Request, RequestWriter, padded};
 
-use super::{Arrival, NativeBench};
+use super::{Arrival, NativeBench, cookie};
+use crate::shared::Shared;
 
 /// Somebody who asks.
 #[derive(Clone, Debug)]
@@ -22,12 +23,18 @@ impl Asker {
     /// One that has learned everything: cookie, generation.
     pub fn new(bench: &NativeBench, peer: &str) -> Self {
         let peer = peer.parse().expect("an address");
+        Self::at(&bench.shared, peer, bench.now_s)
+    }
+
+    /// The same, of a server that runs.
+    pub fn at(shared: &Shared, peer: SocketAddr, now_s: u32) -> Self {
+        let native = shared.native.as_ref().expect("made with it");
         Self {
             peer,
             header: Header {
                 client: 7,
-                generation: bench.generation(),
-                cookie: bench.cookie(peer),
+                generation: native.generation(&shared.cache),
+                cookie: cookie(native, peer, now_s),
                 ..Header::REQUESTS
             },
             id: 0,

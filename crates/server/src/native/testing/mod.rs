@@ -28,7 +28,7 @@ pub(crate) struct NativeBench {
 
 /// What one worker has.
 pub(crate) struct Bench {
-    engine: Worker,
+    pub engine: Worker,
     cookies: Cookies,
 }
 
@@ -49,16 +49,42 @@ pub(crate) struct Sent {
     pub elsewhere: Vec<(usize, usize)>,
 }
 
+/// Settings of a server with these options beside a test's own defaults: 4 MiB, a fixed seed, one
+/// worker unless `threads` is among them.
+pub(crate) fn settings(options: &str) -> Settings {
+    let mut options: Options = toml::from_str(options).expect("options of a test");
+    let word = |text: &str| Some(Word(text.into()));
+    options.threads = options.threads.or(word("1"));
+    options.memory_limit = options.memory_limit.or(word("4"));
+    options.hash_seed = word("1");
+    Settings::of(&options, 1).expect("settings of a test")
+}
+
+/// The cookie of an address.
+pub(crate) fn cookie(native: &NativeShared, peer: SocketAddr, now_s: u32) -> u64 {
+    let mut cookies = Cookies::new(native.cookie_key);
+    cookies.check(peer, 0, now_s).renewal
+}
+
+/// A request with its hash and nothing else; ids are the caller's to give.
+pub(crate) fn request<'a>(cache: &Cache, opcode: Opcode, key: &'a [u8]) -> Request<'a> {
+    Request {
+        opcode,
+        wants_cas: false,
+        hash: cache.hash(key).0,
+        flags: 0,
+        expiry_s: 0,
+        argument: 0,
+        id: 0,
+        key,
+        value: b"",
+    }
+}
+
 impl NativeBench {
-    /// A server with these options beside its own defaults: 4 MiB, a fixed seed, one worker unless
-    /// `threads` is among them; and datagrams of at most so many bytes.
+    /// A server with these options ([`settings`]), and datagrams of at most so many bytes.
     pub fn new(options: &str, payload_bytes: usize) -> Self {
-        let mut options: Options = toml::from_str(options).expect("options of a test");
-        let word = |text: &str| Some(Word(text.into()));
-        options.threads = options.threads.or(word("1"));
-        options.memory_limit = options.memory_limit.or(word("4"));
-        options.hash_seed = word("1");
-        let settings = Settings::of(&options, 1).expect("settings of a test");
+        let settings = settings(options);
         let threads = settings.threads;
         let cache = Cache::new(&settings.engine(1)).expect("memory for a test");
         let cache = Arc::new(cache);
@@ -93,8 +119,7 @@ impl NativeBench {
 
     /// The cookie of an address now.
     pub fn cookie(&self, peer: SocketAddr) -> u64 {
-        let mut cookies = Cookies::new(self.native().cookie_key);
-        cookies.check(peer, 0, self.now_s).renewal
+        cookie(self.native(), peer, self.now_s)
     }
 
     /// A round of one worker. `full`: what is for another worker finds its ring full.
@@ -195,19 +220,9 @@ impl Outbox for Memory {
 }
 
 impl NativeBench {
-    /// A request with its hash and nothing else; ids are the caller's to give.
+    /// See [`request`].
     pub fn request<'a>(&self, opcode: Opcode, key: &'a [u8]) -> Request<'a> {
-        Request {
-            opcode,
-            wants_cas: false,
-            hash: self.shared.cache.hash(key).0,
-            flags: 0,
-            expiry_s: 0,
-            argument: 0,
-            id: 0,
-            key,
-            value: b"",
-        }
+        request(&self.shared.cache, opcode, key)
     }
 
     /// A request with a value.

@@ -3,6 +3,8 @@
 mod lengths;
 mod operations;
 mod order;
+mod owners;
+mod ports;
 mod twin;
 
 pub(super) use micanite_wire::native::{Opcode, Status};

@@ -131,7 +131,9 @@ impl Twin {
             Opcode::Touch | Opcode::Noop => End::of(Status::Ok),
             Opcode::Increment | Opcode::Decrement => {
                 let text = String::from_utf8(old).unwrap_or_default();
-                let Ok(number) = text.trim_end().parse::<u64>() else {
+                // As memcached: what follows a space is not looked at, but for its length.
+                let digits = text.split(' ').next().unwrap_or_default();
+                let Some(number) = digits.parse().ok().filter(|_| text.len() <= 64) else {
                     return End::of(Status::NotANumber);
                 };
                 let (number, text) = changed(request, number, text.len());

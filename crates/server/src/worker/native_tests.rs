@@ -1,0 +1,234 @@
+//! Workers that run, with sockets on the loopback interface.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, UdpSocket as ClientSocket};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use micanite_engine::Cache;
+use micanite_net::Stream;
+use micanite_net::datagram::{UdpOptions, UdpSocket};
+use micanite_wire::native::{CoreEntry, Opcode, PAYLOAD_BYTES, Request, Status};
+
+use crate::clock::{Clock, seconds};
+use crate::native::testing::{Answer, Asker, request, settings};
+use crate::native::{NativePort, NativeShared, Sockets, rings};
+use crate::shared::{Ending, Shared};
+use crate::worker::{Post, Worker};
+
+/// How long a test waits for what has to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Running workers.
+struct Server {
+    shared: Arc<Shared>,
+    clock: Clock,
+    links: Vec<Sender<Post>>,
+    threads: Vec<JoinHandle<std::io::Result<()>>>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Server {
+    fn start(options: &str) -> Self {
+        let settings = settings(options);
+        let workers = settings.threads;
+        let socket = |_| {
+            let address = SocketAddr::from(([127, 0, 0, 1], 0));
+            [UdpSocket::bind(address, &UdpOptions::default()).unwrap()].into()
+        };
+        let sockets: Vec<Box<[UdpSocket]>> = (0..workers).map(socket).collect();
+        let sockets: Sockets = sockets.into();
+        let of = |sockets: &[UdpSocket]| sockets[0].local_addr().unwrap();
+        let addresses: Vec<_> = sockets.iter().map(|sockets| of(sockets)).collect();
+        let core = |address: &SocketAddr| CoreEntry {
+            port: address.port(),
+            node: 0,
+        };
+        let cores = addresses.iter().map(core).collect();
+        let native = NativeShared::new(cores, PAYLOAD_BYTES, [1, 2, 3]);
+        let clock = Clock::start();
+        let now_s = seconds(clock.now_ms());
+        let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
+        let shared = Arc::new(Shared::new(settings, cache, Some(native), now_s).unwrap());
+        let (mut links, mut threads) = (Vec::new(), Vec::new());
+        for (number, rings) in rings(workers, PAYLOAD_BYTES).into_iter().enumerate() {
+            let (posts, receiver) = channel();
+            links.push(posts);
+            let native = shared.native.as_ref().unwrap();
+            let port = NativePort::new(number, Arc::clone(&sockets), rings, native);
+            let shared = Arc::clone(&shared);
+            let worker = Worker::new((number, shared), clock, receiver, 16, Some(port)).unwrap();
+            threads.push(std::thread::spawn(move || worker.run()));
+        }
+        Self {
+            shared,
+            clock,
+            links,
+            threads,
+            addresses,
+        }
+    }
+
+    /// A new connection of a worker.
+    fn connect(&self, worker: usize) -> UnixStream {
+        let (near, far) = UnixStream::pair().unwrap();
+        near.set_read_timeout(Some(PATIENCE)).unwrap();
+        let stream = Stream::unix(far).unwrap();
+        self.links[worker].send(Post::Connection(stream)).unwrap();
+        self.shared.wakers[worker].wake();
+        near
+    }
+
+    fn client(&self) -> Client<'_> {
+        let socket = ClientSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let peer = socket.local_addr().unwrap();
+        let now_s = seconds(self.clock.now_ms());
+        Client {
+            asker: Asker::at(&self.shared, peer, now_s),
+            socket,
+            server: self,
+        }
+    }
+
+    fn end(&self, how: Ending) {
+        self.shared.end(how);
+        self.shared.wakers.iter().for_each(|waker| waker.wake());
+    }
+
+    fn join(self) {
+        for thread in self.threads {
+            thread.join().unwrap().unwrap();
+        }
+    }
+}
+
+struct Client<'a> {
+    asker: Asker,
+    socket: ClientSocket,
+    server: &'a Server,
+}
+
+impl Client<'_> {
+    fn owner(&self, key: &[u8]) -> (u16, usize) {
+        let cache = &self.server.shared.cache;
+        let partition = cache.partition_of(cache.hash(key));
+        (partition as u16, cache.route(partition).unwrap().owner)
+    }
+
+    /// A key that a worker owns.
+    fn key_of(&self, worker: usize) -> &'static [u8] {
+        let keys: [&[u8]; 8] = [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"];
+        let own = keys.iter().find(|key| self.owner(key).1 == worker);
+        own.expect("each worker owns one of many")
+    }
+
+    fn send(&mut self, to: usize, requests: &[Request<'_>]) {
+        self.asker.header.partition = self.owner(requests[0].key).0;
+        let datagram = self.asker.datagram(requests);
+        let address = self.server.addresses[to];
+        self.socket.send_to(&datagram.bytes, address).unwrap();
+    }
+
+    /// The next answer, and the worker whose socket it came from.
+    fn receive(&self) -> (usize, Answer) {
+        let mut bytes = [0; 2048];
+        let (length, from) = self.socket.recv_from(&mut bytes).expect("an answer");
+        let addresses = &self.server.addresses;
+        let from = addresses.iter().position(|address| *address == from);
+        (from.expect("one of ours"), Answer::read(&bytes[..length]))
+    }
+
+    /// The only reply to a request that a worker's port is asked.
+    fn ask(&mut self, to: usize, request: Request<'_>) -> Answer {
+        self.send(to, &[request]);
+        let (from, answer) = self.receive();
+        assert_eq!(from, to, "the reply comes from the port that was asked");
+        answer
+    }
+
+    fn set(&self, key: &'static [u8]) -> Request<'static> {
+        Request {
+            value: b"0",
+            ..request(&self.server.shared.cache, Opcode::Set, key)
+        }
+    }
+}
+
+const TWO: &str = "threads = 2\nmemory-limit = 64\naccess = \"erew\"";
+
+#[test]
+fn every_port_answers_for_every_key_also_from_sleep() {
+    let server = Server::start(TWO);
+    let mut client = server.client();
+    for round in 0..200 {
+        for (key_of, to) in [(0, 0), (0, 1), (1, 1), (1, 0)] {
+            let set = client.set(client.key_of(key_of));
+            assert_eq!(client.ask(to, set).statuses(), [Status::Ok], "{round}");
+        }
+    }
+    let counters = &server.shared.native.as_ref().unwrap().counters;
+    assert_eq!(counters[0].forwarded.get(), 200);
+    assert_eq!(counters[1].forwarded.get(), 200);
+    assert_eq!(counters[0].forwarded_in.get(), 200);
+    server.end(Ending::AtOnce);
+    server.join();
+}
+
+/// A worker without connections has nothing to finish, but others may have: until then it is
+/// the owner of its partitions, for clients of the native protocol as for other workers.
+#[test]
+fn a_worker_that_waits_for_the_end_of_others_answers_datagrams() {
+    let server = Server::start(TWO);
+    let mut client = server.client();
+    let mut stream = server.connect(0);
+    stream.write_all(b"get none\r\nset k 0 0 5\r\nab").unwrap();
+    let mut reply = [0; 5];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"END\r\n");
+    server.end(Ending::Gracefully);
+    for _ in 0..50 {
+        for (key_of, to) in [(1, 1), (1, 0), (0, 1), (0, 0)] {
+            let set = client.set(client.key_of(key_of));
+            assert_eq!(client.ask(to, set).statuses(), [Status::Ok]);
+        }
+    }
+    stream.write_all(b"cde\r\n").unwrap();
+    let mut reply = [0; 8];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"STORED\r\n");
+    server.join();
+}
+
+#[test]
+fn datagrams_that_do_not_end_do_not_keep_a_server_from_ending() {
+    for how in [Ending::Gracefully, Ending::AtOnce] {
+        let server = Server::start(TWO);
+        let mut client = server.client();
+        let (first, second) = (client.key_of(0), client.key_of(1));
+        let (first, second) = (client.set(first), client.set(second));
+        client.ask(0, first);
+        let flood = client.socket.try_clone().unwrap();
+        let addresses = server.addresses.clone();
+        let arrivals = [first, second].map(|set| client.asker.datagram(&[set]).bytes);
+        let (stop, stopped) = channel::<()>();
+        let flooding = std::thread::spawn(move || {
+            // Whether anybody listens any more is not of interest.
+            while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                for (bytes, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                    let _ = flood.send_to(&arrivals[bytes], addresses[to]);
+                }
+            }
+        });
+        for _ in 0..1000 {
+            client.receive();
+        }
+        server.end(how);
+        server.join();
+        drop(stop);
+        flooding.join().unwrap();
+    }
+}
