@@ -48,7 +48,8 @@ pub struct Cookies {
     key: CookieKey,
     last: Option<(SocketAddr, u32)>,
     current: u64,
-    previous: u64,
+    /// Of the epoch before; computed when a cookie is not the current one.
+    previous: Option<u64>,
 }
 
 impl Cookies {
@@ -58,7 +59,7 @@ impl Cookies {
             key,
             last: None,
             current: 0,
-            previous: 0,
+            previous: None,
         }
     }
 
@@ -68,14 +69,20 @@ impl Cookies {
         let epoch = now_s / COOKIE_EPOCH_S;
         if self.last != Some((peer, epoch)) {
             self.current = self.key.cookie(peer, epoch);
-            self.previous = self.key.cookie(peer, epoch.wrapping_sub(1));
+            self.previous = None;
             self.last = Some((peer, epoch));
         }
         let is_current = cookie == self.current;
         Proof {
-            proven: is_current || cookie == self.previous,
+            proven: is_current || (cookie != 0 && cookie == self.previous(peer, epoch)),
             renewal: if is_current { 0 } else { self.current },
         }
+    }
+
+    fn previous(&mut self, peer: SocketAddr, epoch: u32) -> u64 {
+        let key = self.key;
+        let previous = || key.cookie(peer, epoch.wrapping_sub(1));
+        *self.previous.get_or_insert_with(previous)
     }
 }
 
