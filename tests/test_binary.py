@@ -281,6 +281,9 @@ def test_the_cas_value_is_compared(client, key):
         error("delete", NOT_FOUND),
         error("incr", NOT_FOUND),
     ]
+    assert say(client, store("setq", absent, b""), count("incr", absent, cas=5), pack("deleteq", absent)) == [
+        error("incr", NOT_A_NUMBER)
+    ]
     cas = new
     for request, value in (
         (lambda: count("incr", key, cas=cas), b"7"),

@@ -130,7 +130,12 @@ fn change(arithmetic: &Arithmetic<'_>, context: &mut Context<'_>) -> Result<u64,
         && let Some(seen) = look(key, context)
         && seen.meta.cas != arithmetic.cas
     {
-        return Err(Status::Exists);
+        // An empty value is no number, whatever its CAS value.
+        return Err(if seen.meta.value_bytes == 0 {
+            Status::NotANumber
+        } else {
+            Status::Exists
+        });
     }
     let (operation, kind) = count_by(arithmetic);
     for _ in 0..TRIES {
