@@ -1,4 +1,8 @@
-//! The body of the fuzz target: takes any bytes and panics when an invariant is broken.
+//! The bodies of the fuzz targets: each takes any bytes and panics when an invariant is broken.
+
+mod native;
+
+pub use native::native;
 
 use micanite_wire::memcache::binary::{HEADER_BYTES, REPLY_MAGIC};
 

@@ -47,11 +47,6 @@ impl Answer {
         let replies = replies.iter().map(Told::of).collect();
         Self { header, replies }
     }
-
-    /// The statuses alone.
-    pub fn statuses(&self) -> Vec<Status> {
-        self.replies.iter().map(|reply| reply.status).collect()
-    }
 }
 
 impl Told {

@@ -1,10 +1,11 @@
-//! A client without a socket.
+//! What tests ask, and how they look at answers.
 
 use std::net::SocketAddr;
 
-use micanite_wire::native::{Header, Request, RequestWriter, padded};
+use micanite_engine::Cache;
+use micanite_wire::native::{Header, Opcode, Request, RequestWriter, Status, padded};
 
-use super::{Arrival, NativeBench, cookie};
+use super::{Answer, Arrival, Bench, NativeBench, check, cookie};
 use crate::shared::Shared;
 
 /// Somebody who asks.
@@ -74,5 +75,60 @@ impl Asker {
     pub fn next_id(&mut self) -> u64 {
         self.id += 1;
         self.id
+    }
+}
+
+/// A request with its hash and nothing else; ids are the caller's to give.
+pub(crate) fn request<'a>(cache: &Cache, opcode: Opcode, key: &'a [u8]) -> Request<'a> {
+    Request {
+        opcode,
+        wants_cas: false,
+        hash: cache.hash(key).0,
+        flags: 0,
+        expiry_s: 0,
+        argument: 0,
+        id: 0,
+        key,
+        value: b"",
+    }
+}
+
+impl NativeBench {
+    /// See [`request`].
+    pub fn request<'a>(&self, opcode: Opcode, key: &'a [u8]) -> Request<'a> {
+        request(&self.shared.cache, opcode, key)
+    }
+
+    /// A request with a value.
+    pub fn store<'a>(&self, opcode: Opcode, key: &'a [u8], value: &'a [u8]) -> Request<'a> {
+        Request {
+            value,
+            ..self.request(opcode, key)
+        }
+    }
+
+    /// The answers of the first worker, after [`check`].
+    pub fn answers(&mut self, burst: &[Arrival]) -> Vec<Answer> {
+        let sent = self.round(0, burst, false);
+        check(self, burst, &sent, false);
+        let read = |(_, bytes): &(_, Vec<u8>)| Answer::read(bytes);
+        sent.datagrams.iter().map(read).collect()
+    }
+}
+
+impl Bench {
+    /// Executes what other workers ask of this one, until the rest is done.
+    pub fn serve_while(&mut self, goes_on: impl Fn() -> bool) {
+        while goes_on() {
+            self.engine.serve();
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Answer {
+    /// The statuses alone.
+    pub fn statuses(&self) -> Vec<Status> {
+        self.replies.iter().map(|reply| reply.status).collect()
     }
 }

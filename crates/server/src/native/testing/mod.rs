@@ -2,21 +2,25 @@
 //! send, and what holds for the answers to any datagrams at all.
 
 mod answers;
+#[cfg(test)]
 mod asker;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use micanite_engine::{Cache, Worker};
-use micanite_wire::native::{CoreEntry, Opcode, Request};
+use micanite_wire::native::CoreEntry;
 
 use super::{Cookies, NativeShared, Outbox, Round, Taken};
 use crate::configuration::{Options, Settings, Word};
 use crate::session::Context;
 use crate::shared::Shared;
 use crate::testing::NOW_S;
-pub(crate) use answers::{Answer, Told, check};
-pub(crate) use asker::Asker;
+pub(crate) use answers::check;
+#[cfg(test)]
+pub(crate) use answers::{Answer, Told};
+#[cfg(test)]
+pub(crate) use asker::{Asker, request};
 
 /// What workers share, and their engines, driven by hand.
 pub(crate) struct NativeBench {
@@ -64,21 +68,6 @@ pub(crate) fn settings(options: &str) -> Settings {
 pub(crate) fn cookie(native: &NativeShared, peer: SocketAddr, now_s: u32) -> u64 {
     let mut cookies = Cookies::new(native.cookie_key);
     cookies.check(peer, 0, now_s).renewal
-}
-
-/// A request with its hash and nothing else; ids are the caller's to give.
-pub(crate) fn request<'a>(cache: &Cache, opcode: Opcode, key: &'a [u8]) -> Request<'a> {
-    Request {
-        opcode,
-        wants_cas: false,
-        hash: cache.hash(key).0,
-        flags: 0,
-        expiry_s: 0,
-        argument: 0,
-        id: 0,
-        key,
-        value: b"",
-    }
 }
 
 impl NativeBench {
@@ -129,14 +118,6 @@ impl NativeBench {
         } = self;
         workers[worker].round(shared, (self.now_s, self.pressure), burst, full)
     }
-
-    /// The answers of the first worker, after [`check`].
-    pub fn answers(&mut self, burst: &[Arrival]) -> Vec<Answer> {
-        let sent = self.round(0, burst, false);
-        check(self, burst, &sent, false);
-        let read = |(_, bytes): &(_, Vec<u8>)| Answer::read(bytes);
-        sent.datagrams.iter().map(read).collect()
-    }
 }
 
 impl Bench {
@@ -171,14 +152,6 @@ impl Bench {
         Sent {
             datagrams: memory.sent,
             elsewhere,
-        }
-    }
-
-    /// Executes what other workers ask of this one, until the rest is done.
-    pub fn serve_while(&mut self, goes_on: impl Fn() -> bool) {
-        while goes_on() {
-            self.engine.serve();
-            std::thread::yield_now();
         }
     }
 }
@@ -216,20 +189,5 @@ impl Outbox for Memory {
     fn commit(&mut self, bytes: usize) {
         let peer = self.open.take().expect("a datagram is open");
         self.sent.push((peer, self.slot[..bytes].to_vec()));
-    }
-}
-
-impl NativeBench {
-    /// See [`request`].
-    pub fn request<'a>(&self, opcode: Opcode, key: &'a [u8]) -> Request<'a> {
-        request(&self.shared.cache, opcode, key)
-    }
-
-    /// A request with a value.
-    pub fn store<'a>(&self, opcode: Opcode, key: &'a [u8], value: &'a [u8]) -> Request<'a> {
-        Request {
-            value,
-            ..self.request(opcode, key)
-        }
     }
 }
