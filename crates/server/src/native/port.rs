@@ -193,8 +193,7 @@ impl NativePort {
         );
         for datagram in receiver.datagrams() {
             let peer = datagram.peer;
-            // GRO lets longer ones through than were asked for.
-            if datagram.truncated || datagram.bytes.len() > native.payload_bytes {
+            if datagram.truncated {
                 counters.bad_datagrams.add(1);
                 continue;
             }

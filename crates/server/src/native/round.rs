@@ -84,7 +84,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     #[inline]
     pub fn take(&mut self, datagram: &'d [u8], peer: SocketAddr, handed_over: bool) -> Taken {
         if datagram.len() > self.native.payload_bytes {
-            // Its replies might not fit a datagram.
+            // GRO lets it through. Neither its replies nor a ring might have room.
             self.counters.bad_datagrams.add(1);
             return Taken::Done;
         }

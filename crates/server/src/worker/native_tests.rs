@@ -1,5 +1,6 @@
 //! Workers that run, with sockets on the loopback interface.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket as ClientSocket};
 use std::os::unix::net::UnixStream;
@@ -231,4 +232,85 @@ fn datagrams_that_do_not_end_do_not_keep_a_server_from_ending() {
         drop(stop);
         flooding.join().unwrap();
     }
+}
+
+/// Requests of a window, each up to three times, at random ports: with EREW the owner executes
+/// them all, with CRCW both workers at the same time.
+#[test]
+fn increments_are_exact_however_often_and_wherever_they_arrive() {
+    for access in ["erew", "crcw"] {
+        let server = Server::start(&format!(
+            "threads = 2\nmemory-limit = 64\naccess = \"{access}\""
+        ));
+        let mut client = server.client();
+        let (mut random, mut id) = (1u64, 0);
+        let keys = [b"n0", b"n1"];
+        let mut seen = HashMap::new();
+        for key in keys {
+            let zero = client.set(key);
+            client.ask(0, zero);
+        }
+        for round in 0..60 {
+            let mut arrivals = Vec::new();
+            for _ in 0..48 {
+                id += 1;
+                let copies = 1 + below(&mut random, 3);
+                arrivals.extend(std::iter::repeat_n(id, copies));
+            }
+            for last in (1..arrivals.len()).rev() {
+                arrivals.swap(last, below(&mut random, last + 1));
+            }
+            if round == 0 {
+                // The server knows a client from its first request that was not sent again.
+                arrivals.retain(|id| *id != 1);
+                arrivals.insert(0, 1);
+            }
+            for (place, id) in arrivals.iter().enumerate() {
+                client.asker.header.echo = *id;
+                client.asker.header.resent = arrivals[..place].contains(id);
+                let key = keys[(*id % 2) as usize];
+                let increment = Request {
+                    argument: 1,
+                    id: *id,
+                    ..request(&server.shared.cache, Opcode::Increment, key)
+                };
+                client.send(below(&mut random, 2), &[increment]);
+                if (round, place) == (0, 0) {
+                    let (_, answer) = client.receive();
+                    assert_eq!(answer.replies[0].number, 1);
+                    seen.insert(1, 1);
+                }
+            }
+            let open = arrivals.len() - usize::from(round == 0);
+            for _ in 0..open {
+                let (_, answer) = client.receive();
+                let told = &answer.replies[0];
+                if told.status == Status::SlowDown {
+                    continue; // the other worker was just executing it
+                }
+                assert_eq!(told.status, Status::Ok);
+                let number = seen.entry(answer.header.echo).or_insert(told.number);
+                assert_eq!(*number, told.number);
+            }
+        }
+        for (which, key) in keys.into_iter().enumerate() {
+            let own = seen.iter().filter(|(id, _)| (**id % 2) as usize == which);
+            let mut numbers: Vec<_> = own.map(|(_, number)| *number).collect();
+            numbers.sort_unstable();
+            let expected: Vec<u64> = (1..=id / 2).collect();
+            assert_eq!(numbers, expected, "{access}");
+            let get = request(&server.shared.cache, Opcode::Get, key);
+            let value = client.ask(0, get).replies[0].value.clone();
+            assert_eq!(value, (id / 2).to_string().into_bytes());
+        }
+        server.end(Ending::AtOnce);
+        server.join();
+    }
+}
+
+fn below(state: &mut u64, bound: usize) -> usize {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    (*state >> 33) as usize % bound
 }
