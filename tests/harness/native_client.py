@@ -9,7 +9,7 @@ from harness import native
 from harness.native import Access, Directory, Header, Kind, Malformed, Opcode, Request, Status
 
 DEADLINE_S = 30.0
-RESEND_S = 0.25
+RESEND_S = 2.0
 NOT_EXECUTED = {Status.MOVED, Status.SLOW_DOWN}
 
 
