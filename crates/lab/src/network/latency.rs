@@ -1,6 +1,7 @@
 //! Latency at half of a server's own peak, without client batching: open loop, counted from the
 //! time that a request was due.
 
+use std::path::Path;
 use std::time::Duration;
 
 use micanite_workload::Popularity;
@@ -13,18 +14,32 @@ use crate::Result;
 use crate::report::Report;
 use crate::statistics::median;
 
+const NAME: &str = "latency at half of the peak";
 const SEED: u64 = 12;
 const WINDOW: usize = 256;
 
-pub(super) fn run(options: &Options, servers: [&Server; 2], report: &mut Report) -> Result<()> {
+/// Starts servers of its own, so that they have the priority that this process has by now.
+pub(super) fn run(
+    options: &Options,
+    (memcached, cpu): (&Path, usize),
+    report: &mut Report,
+) -> Result<()> {
+    if !options.common.wants(NAME) {
+        return Ok(());
+    }
+    let memory = ["-m", "2048"];
+    let without = [&memory[..], &["--native-gro", "off"]].concat();
+    let ours = Server::micanite(&options.server, &without, cpu)?;
+    let theirs = Server::memcached(memcached, &memory, cpu)?;
+    for server in [&ours, &theirs] {
+        server.fill(options.items())?;
+    }
+    let servers = [&ours, &theirs];
     for (law, popularity) in [
         ("uniform", Popularity::Uniform),
         ("zipf 0.99", Popularity::Zipf(0.99)),
     ] {
-        let name = format!("latency at half of the peak, {law}, 95 % GET");
-        if !options.common.wants(&name) {
-            continue;
-        }
+        let name = format!("{NAME}, {law}, 95 % GET");
         let mut sides = Vec::new();
         for (server, protocol) in servers
             .into_iter()
