@@ -290,9 +290,9 @@ impl Cache {
         load.map_or(0, |load| load.load(Ordering::Relaxed))
     }
 
-    /// How often routes have changed.
+    /// How often routes have changed. [`Cache::route`] afterwards says what all these changes made.
     pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Relaxed)
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Changes mode and owner of a partition while requests run: returns when it is done. Not to
@@ -314,7 +314,7 @@ impl Cache {
             .lock()
             .unwrap_or_else(|held| held.into_inner());
         of.route.change(route, &self.epochs, || {});
-        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -362,7 +362,7 @@ impl Cache {
                 let access = Access::Crcw;
                 let shared = Route { access, ..route };
                 partition.route.change(shared, &self.epochs, &mut idle);
-                self.generation.fetch_add(1, Ordering::Relaxed);
+                self.generation.fetch_add(1, Ordering::Release);
             }
         }
     }
