@@ -150,7 +150,7 @@ pub enum Outcome {
 /// whole batch.
 pub trait ReplySink {
     /// Room for a value of `meta.value_bytes`, or `None` when there is none: the batch then ends
-    /// before this request, which has had no effect. Called at most once between rollbacks.
+    /// before this request, which has had no effect but that of a touch, if it is one. Called at most once between rollbacks.
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]>;
     /// Takes back what `reserve` gave for this request.
     fn rollback(&mut self, index: usize);

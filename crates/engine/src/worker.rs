@@ -85,7 +85,8 @@ impl Worker {
     }
 
     /// Executes requests in their order. Returns how many: fewer than given only when
-    /// [`ReplySink::reserve`] had no room for the next one, which then has had no effect.
+    /// [`ReplySink::reserve`] had no room for the next one, which then has had no effect but that of
+    /// a touch.
     ///
     /// A request for a partition that this worker may not touch is executed by its owner
     /// meanwhile, on the owner's thread, if the cache has a waker ([`Cache::set_waker`]), and

@@ -78,13 +78,13 @@ fn failure(what: impl Display, error: &io::Error) -> Failure {
     };
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "Another server is there: end it, or choose another port (-p) or socket (-s)."
+            "Another server is there: end it, or choose another port (-p, --native) or socket (-s)."
         }
         io::ErrorKind::PermissionDenied => {
             "Ports below 1024, and some directories, are for root: choose another one."
         }
         io::ErrorKind::AddrNotAvailable => "This machine has no such address: see -l.",
-        _ => "See -l, -p and -s.",
+        _ => "See -l, -p, -s and --native.",
     };
     Failure::system(format!("failed to listen on {what}: {text}\n  {advice}"))
 }
