@@ -152,8 +152,9 @@ pub struct Options {
         hide_env = true
     )]
     pub native_busy_poll: Option<Word>,
-    /// Datagrams that may wait for a worker, in bytes as the kernel counts them: some 1 KiB for a
-    /// short one. More than net.core.rmem_max is for root [default: 8m]
+    /// Room for datagrams that wait for a worker; the kernel grants twice as much and counts its
+    /// bookkeeping in, some 1 KiB for a short one. More than net.core.rmem_max is for root
+    /// [default: 8m]
     #[arg(
         long,
         value_name = "SIZE",
