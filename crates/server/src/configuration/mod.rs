@@ -6,6 +6,7 @@
 
 mod address;
 mod checks;
+mod extended;
 mod options;
 mod settings;
 mod size;
@@ -13,6 +14,7 @@ mod size;
 mod tests;
 mod word;
 
+pub use extended::Extended;
 pub use options::Options;
 pub use settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 pub use size::size_text;

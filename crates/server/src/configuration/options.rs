@@ -162,6 +162,10 @@ pub struct Options {
         hide_env = true
     )]
     pub native_queue: Option<Word>,
+    /// Extended options of memcached, separated by commas: name or name=value
+    #[arg(short = 'o', long, value_name = "WORDS", env = "MICANITE_EXTENDED", hide_env = true, action = ArgAction::Append)]
+    #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
+    pub extended: Vec<Word>,
     /// User to become when started as root
     #[arg(
         short = 'u',
@@ -311,6 +315,9 @@ impl Options {
         take!(native native_payload native_gro native_busy_poll native_queue);
         if self.listen.is_empty() {
             self.listen = other.listen;
+        }
+        if self.extended.is_empty() {
+            self.extended = other.extended;
         }
         if self.verbose == 0 {
             self.verbose = other.verbose;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
+use super::extended::Extended;
 use super::size::exact;
 use super::{Options, UsageError, Word};
 use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
@@ -104,6 +105,8 @@ pub struct Settings {
     pub backlog: u32,
     /// How much is logged: 0 to 3.
     pub verbosity: u8,
+    /// Words of `-o`.
+    pub extended: Extended,
     /// User to become.
     pub user: Option<String>,
     /// File for the process id, absolute.
@@ -177,6 +180,7 @@ impl Settings {
                 i32::MAX as usize,
             )? as u32,
             verbosity: options.verbose.min(3),
+            extended: Extended::of(&options.extended)?,
             user: options.user.as_ref().map(|word| word.0.clone()),
             pidfile: options.pidfile.as_ref().map(|word| absolute(&word.0)),
             daemon: options.daemon.unwrap_or(false),
@@ -261,6 +265,7 @@ impl Settings {
             listen_backlog: word(self.backlog.to_string()),
             verbose: self.verbosity,
             udp_port: word("0".into()),
+            extended: self.extended.options(),
             user: self.user.clone().map(Word),
             pidfile: path(&self.pidfile),
             daemon: Some(self.daemon),
