@@ -3,7 +3,7 @@
 //! This crate knows no keys and no protocol. A worker of the server assembles its parts:
 //!
 //! ```text
-//!  Listener --accept--> Stream --registered in--> Poller (epoll, level triggered)
+//!  Listener --accept--> Stream --registered in--> Streams: Poller (epoll, level triggered)
 //!                          |                         ^
 //!              recv / send, never blocking           | Waker: another thread has something
 //!                          |
@@ -29,6 +29,7 @@ pub mod limits;
 mod listener;
 mod poller;
 mod stream;
+mod streams;
 mod value_buffers;
 mod waker;
 
@@ -37,5 +38,6 @@ pub use idle::{Idle, IdleRounds, Step};
 pub use listener::Listener;
 pub use poller::{Event, Interest, Poller};
 pub use stream::{ByteStream, Stream};
+pub use streams::Streams;
 pub use value_buffers::{ValueBuffer, ValueBuffers};
 pub use waker::Waker;

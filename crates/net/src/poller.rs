@@ -1,9 +1,11 @@
 //! epoll, level triggered: whatever is not taken is reported again.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+use crate::{Stream, Streams};
 
 /// The most events of one wait.
 const EVENTS_MAX: usize = 256;
@@ -106,6 +108,38 @@ impl Poller {
                 .events()
                 .intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR),
         }
+    }
+}
+
+impl Streams for Poller {
+    type Stream = Stream;
+
+    #[inline]
+    fn adopt(&mut self, stream: Stream) -> io::Result<Stream> {
+        Ok(stream)
+    }
+
+    fn add(&mut self, stream: &Stream, token: u64, interest: Interest) -> io::Result<()> {
+        Self::add(self, stream, token, interest)
+    }
+
+    #[inline]
+    fn change(&mut self, stream: &Stream, token: u64, interest: Interest) -> io::Result<()> {
+        Self::change(self, stream, token, interest)
+    }
+
+    fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        Self::add(self, descriptor, token, Interest::Read)
+    }
+
+    #[inline]
+    fn wait(&mut self, timeout_ms: u16) -> io::Result<usize> {
+        Self::wait(self, timeout_ms)
+    }
+
+    #[inline]
+    fn event(&self, number: usize) -> Event {
+        Self::event(self, number)
     }
 }
 

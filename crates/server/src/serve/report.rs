@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use micanite_engine::{ImageState, Semantics};
-use micanite_net::Listener;
+use micanite_net::{Listener, Poller};
 
 use crate::configuration::{Balance, NativeSettings, Settings, size_text};
 use crate::connection::Buffers;
@@ -23,7 +23,7 @@ struct Beside {
 
 impl Beside {
     fn of(settings: &Settings) -> Self {
-        let per_connection = Buffers::CONNECTION_BYTES + Worker::PLACE_BYTES;
+        let per_connection = Buffers::CONNECTION_BYTES + <Worker<Poller>>::PLACE_BYTES;
         Self {
             connections_bytes: settings.connections_max * per_connection,
             values_bytes: settings.threads * settings.value_buffer_bytes,

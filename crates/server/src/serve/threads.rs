@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::Duration;
 
-use micanite_net::Waker;
+use micanite_net::{Poller, Streams, Waker};
 
 use crate::clock::Clock;
 use crate::cores;
@@ -43,7 +43,9 @@ impl Threads {
             links.push(posts);
             let port = ports.next().flatten();
             let shared = Arc::clone(shared);
-            let worker = Worker::new((number, shared), clock, receiver, connections_max, port)?;
+            let streams = Poller::new()?;
+            let this = (number, shared);
+            let worker = Worker::new(this, clock, receiver, connections_max, port, streams)?;
             let cpu = cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));
             workers.push(thread.spawn(move || work(worker, number, cpu))?);
@@ -96,7 +98,7 @@ fn native_ports(
     rings.into_iter().enumerate().map(port)
 }
 
-fn work(worker: Worker, number: usize, cpu: Option<usize>) {
+fn work(worker: Worker<impl Streams>, number: usize, cpu: Option<usize>) {
     if let Some(cpu) = cpu
         && !cores::pin(cpu)
     {

@@ -1,7 +1,7 @@
 //! A worker: one thread, its connections, and its share of the cache, run to completion.
 //!
 //! ```text
-//!  wait (epoll) -> read the clock -> a turn for each connection with an event
+//!  wait (epoll or io_uring) -> read the clock -> a turn for each connection with an event
 //!               -> a turn for those that had more to do, and for those whose buffer came back
 //!               -> new connections -> housekeeping, every 10 ms
 //! ```
@@ -12,11 +12,12 @@ mod slots;
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use micanite_net::{Interest, Poller, Stream};
+use micanite_net::{Interest, Stream, Streams};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::clock::{Clock, seconds};
@@ -41,15 +42,15 @@ const NATIVE: u64 = u64::MAX - 1;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Worker {
+pub struct Worker<P: Streams> {
     number: usize,
     shared: Arc<Shared>,
     engine: micanite_engine::Worker,
     clock: Clock,
     /// The worker's waker tells of them, and of the end.
     posts: Receiver<Post>,
-    poller: Poller,
-    slots: Slots,
+    streams: P,
+    slots: Slots<P::Stream>,
     /// Connections with more to do.
     again: VecDeque<Token>,
     /// Connections that wait for a value buffer, the first come first.
@@ -64,10 +65,10 @@ pub struct Worker {
     native: Option<NativeTurn>,
 }
 
-impl Worker {
+impl<P: Streams> Worker<P> {
     /// Bytes that a worker keeps for each connection beside its blocks.
     pub const PLACE_BYTES: usize =
-        Slots::PLACE_BYTES + 2 * size_of::<Token>() + 3 * size_of::<u32>();
+        Slots::<P::Stream>::PLACE_BYTES + 2 * size_of::<Token>() + 3 * size_of::<u32>();
 
     /// The worker of a number, for at most so many connections.
     ///
@@ -82,11 +83,11 @@ impl Worker {
         posts: Receiver<Post>,
         connections_max: usize,
         native: Option<NativePort>,
+        mut streams: P,
     ) -> io::Result<Self> {
-        let poller = Poller::new()?;
-        poller.add(&shared.wakers[number], WAKER, Interest::Read)?;
+        streams.watch(shared.wakers[number].as_fd(), WAKER)?;
         for descriptor in native.iter().flat_map(NativePort::descriptors) {
-            poller.add(descriptor, NATIVE, Interest::Read)?;
+            streams.watch(descriptor.as_fd(), NATIVE)?;
         }
         let engine = shared.cache.worker(number);
         let alone = shared.settings.threads <= cores::allowed().len();
@@ -95,7 +96,7 @@ impl Worker {
             engine: engine.expect("each worker is made once"),
             clock,
             posts,
-            poller,
+            streams,
             slots: Slots::new(connections_max),
             again: VecDeque::with_capacity(connections_max),
             waiting: VecDeque::with_capacity(connections_max),
@@ -111,7 +112,7 @@ impl Worker {
     /// Serves until the server ends.
     ///
     /// # Errors
-    /// The poller fails: nothing can be served any more.
+    /// Waiting fails: nothing can be served any more.
     pub fn run(mut self) -> io::Result<()> {
         let result = self.serve();
         if result.is_err() {
@@ -139,15 +140,15 @@ impl Worker {
     #[inline]
     fn wait(&mut self, busy: bool) -> io::Result<usize> {
         if busy || !self.has_colleagues {
-            return self.poller.wait(if busy { 0 } else { WAIT_MS_MAX });
+            return self.streams.wait(if busy { 0 } else { WAIT_MS_MAX });
         }
         if self.lingering > 0 {
             self.lingering -= 1;
             self.engine.serve();
-            return self.poller.wait(0);
+            return self.streams.wait(0);
         }
         let asleep = self.fall_asleep();
-        let count = self.poller.wait(if asleep { WAIT_MS_MAX } else { 0 });
+        let count = self.streams.wait(if asleep { WAIT_MS_MAX } else { 0 });
         self.wake_up();
         count
     }
@@ -160,7 +161,7 @@ impl Worker {
             let now_ms = self.clock.now_ms();
             let mut woken = false;
             for number in 0..count {
-                let event = self.poller.event(number);
+                let event = self.streams.event(number);
                 if event.token == NATIVE {
                     self.native_is_busy();
                 } else if event.token == WAKER {
@@ -269,11 +270,8 @@ impl Worker {
         if interest != slot.interest {
             slot.interest = interest;
             let stream = slot.connection.stream();
-            if self
-                .poller
-                .change(stream, token.to_u64(), interest)
-                .is_err()
-            {
+            let changed = self.streams.change(stream, token.to_u64(), interest);
+            if changed.is_err() {
                 self.close(token);
             }
         }
@@ -295,13 +293,17 @@ impl Worker {
     /// Takes a new connection in. Its first request is often there already, or it has left again.
     fn welcome(&mut self, stream: Stream, now_ms: u64) {
         let interest = Interest::Read;
+        self.shared.counters[self.number].connections_opened.add(1);
+        let Ok(stream) = self.streams.adopt(stream) else {
+            self.shared.counters[self.number].connections_closed.add(1);
+            return;
+        };
         let token = self.slots.insert(Slot {
             connection: Connection::new(stream),
             interest,
             queued: false,
             wait_bytes: 0,
         });
-        self.shared.counters[self.number].connections_opened.add(1);
         if self.shared.verbosity() > 0 {
             log!("worker {}: connection {token} opened", self.number);
         }
@@ -309,7 +311,7 @@ impl Worker {
             return;
         };
         let stream = slot.connection.stream();
-        match self.poller.add(stream, token.to_u64(), interest) {
+        match self.streams.add(stream, token.to_u64(), interest) {
             Ok(()) => self.turn(token, true, now_ms),
             Err(_) => self.close(token),
         }
@@ -365,7 +367,11 @@ impl Worker {
         self.slots.is_empty()
     }
 
-    fn close_where(&mut self, condition: impl Fn(&Slot) -> bool, closed: impl Fn(&Self)) {
+    fn close_where(
+        &mut self,
+        condition: impl Fn(&Slot<P::Stream>) -> bool,
+        closed: impl Fn(&Self),
+    ) {
         let mut from = 0;
         while let Some((token, slot, next)) = self.slots.next_from(from) {
             from = next;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use micanite_net::{Idle, IdleRounds, Step};
+use micanite_net::{Idle, IdleRounds, Step, Streams};
 
 use super::Worker;
 use crate::clock::seconds;
@@ -34,7 +34,7 @@ impl NativeTurn {
     }
 }
 
-impl Worker {
+impl<P: Streams> Worker<P> {
     /// Some rounds of the native protocol. Returns whether the worker must not sleep.
     #[inline]
     pub(super) fn serve_native(&mut self) -> io::Result<bool> {

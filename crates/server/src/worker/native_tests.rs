@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use micanite_engine::Cache;
-use micanite_net::Stream;
 use micanite_net::datagram::{UdpOptions, UdpSocket};
+use micanite_net::{Poller, Stream};
 use micanite_wire::native::{CoreEntry, Opcode, PAYLOAD_BYTES, Request, Status};
 
 use crate::clock::{Clock, seconds};
@@ -61,7 +61,9 @@ impl Server {
             let native = shared.native.as_ref().unwrap();
             let port = NativePort::new(number, Arc::clone(&sockets), rings, native);
             let shared = Arc::clone(&shared);
-            let worker = Worker::new((number, shared), clock, receiver, 16, Some(port)).unwrap();
+            let streams = Poller::new().unwrap();
+            let this = (number, shared);
+            let worker = Worker::new(this, clock, receiver, 16, Some(port), streams).unwrap();
             threads.push(std::thread::spawn(move || worker.run()));
         }
         Self {

@@ -1,6 +1,6 @@
 //! The connections of a worker, by number.
 
-use micanite_net::{Interest, Stream};
+use micanite_net::{ByteStream, Interest};
 
 use crate::connection::Connection;
 
@@ -34,9 +34,9 @@ impl std::fmt::Display for Token {
 
 /// A connection and what the worker knows of it.
 #[derive(Debug)]
-pub(super) struct Slot {
-    pub connection: Connection<Stream>,
-    /// As registered with the poller.
+pub(super) struct Slot<S> {
+    pub connection: Connection<S>,
+    /// As the set of streams was told.
     pub interest: Interest,
     /// It stands in the list of those with more to do: its turn comes without an event.
     pub queued: bool,
@@ -45,20 +45,20 @@ pub(super) struct Slot {
 }
 
 #[derive(Debug)]
-struct Place {
+struct Place<S> {
     generation: u32,
-    slot: Option<Slot>,
+    slot: Option<Slot<S>>,
 }
 
 /// Places for connections.
 #[derive(Debug)]
-pub(super) struct Slots {
-    places: Vec<Place>,
+pub(super) struct Slots<S> {
+    places: Vec<Place<S>>,
     free: Vec<u32>,
     used: usize,
 }
 
-impl Slots {
+impl<S: ByteStream> Slots<S> {
     /// Places for so many connections, without a further allocation.
     pub fn new(connections: usize) -> Self {
         Self {
@@ -69,13 +69,13 @@ impl Slots {
     }
 
     /// Bytes of a place, for the budget.
-    pub const PLACE_BYTES: usize = size_of::<Place>();
+    pub const PLACE_BYTES: usize = size_of::<Place<S>>();
 
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    pub fn insert(&mut self, slot: Slot) -> Token {
+    pub fn insert(&mut self, slot: Slot<S>) -> Token {
         self.used += 1;
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place {
@@ -92,7 +92,7 @@ impl Slots {
         }
     }
 
-    pub fn get_mut(&mut self, token: Token) -> Option<&mut Slot> {
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut Slot<S>> {
         let place = self.places.get_mut(token.index as usize)?;
         place
             .slot
@@ -100,7 +100,7 @@ impl Slots {
             .filter(|_| place.generation == token.generation)
     }
 
-    pub fn remove(&mut self, token: Token) -> Option<Slot> {
+    pub fn remove(&mut self, token: Token) -> Option<Slot<S>> {
         self.get_mut(token)?;
         let place = &mut self.places[token.index as usize];
         // The largest number is left for what is no connection.
@@ -111,7 +111,7 @@ impl Slots {
     }
 
     /// The first connection at or behind a place, and the place behind it.
-    pub fn next_from(&self, index: usize) -> Option<(Token, &Slot, usize)> {
+    pub fn next_from(&self, index: usize) -> Option<(Token, &Slot<S>, usize)> {
         let places = self.places.get(index..)?;
         let found = places.iter().position(|place| place.slot.is_some())?;
         let place = &places[found];
@@ -127,9 +127,10 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use micanite_net::Stream;
     use std::os::unix::net::UnixStream;
 
-    fn slot() -> Slot {
+    fn slot() -> Slot<Stream> {
         let (stream, _) = UnixStream::pair().unwrap();
         Slot {
             connection: Connection::new(Stream::unix(stream).unwrap()),
