@@ -15,7 +15,7 @@
 //!   Idle          what a worker does when nothing is there: spin, yield, block
 //! ```
 //!
-//! Only Linux is supported. `unsafe` are only the system calls of [`datagram`].
+//! Only Linux is supported. `unsafe` are only the system calls of [`datagram`], and taking over inherited descriptors.
 
 #![expect(
     unsafe_code,
@@ -25,6 +25,7 @@
 mod blocks;
 pub mod datagram;
 mod idle;
+mod inherited;
 pub mod limits;
 mod listener;
 mod poller;
@@ -35,6 +36,7 @@ mod waker;
 
 pub use blocks::{Block, Blocks};
 pub use idle::{Idle, IdleRounds, Step};
+pub use inherited::{Inherited, keep_open};
 pub use listener::Listener;
 pub use poller::{Event, Interest, Poller};
 pub use stream::{ByteStream, Stream};

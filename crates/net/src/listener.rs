@@ -24,6 +24,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
+    /// With its file, which goes when the server ends.
     Unix(UnixListener, PathBuf),
 }
 
@@ -80,6 +81,24 @@ impl Listener {
         })
     }
 
+    /// A TCP socket that listens already.
+    pub(crate) fn of_tcp(listener: TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            socket: Socket::Tcp(listener),
+        })
+    }
+
+    /// A Unix socket that listens already.
+    pub(crate) fn of_unix(listener: UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().unwrap_or(Path::new("")).into();
+        Ok(Self {
+            socket: Socket::Unix(listener, path),
+        })
+    }
+
     /// The next connection, or `None` when none is waiting.
     ///
     /// # Errors
@@ -105,6 +124,14 @@ impl Listener {
         match &self.socket {
             Socket::Tcp(listener) => listener.local_addr().ok(),
             Socket::Unix(..) => None,
+        }
+    }
+
+    /// The file of a Unix socket.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.socket {
+            Socket::Tcp(_) => None,
+            Socket::Unix(_, path) => Some(path),
         }
     }
 

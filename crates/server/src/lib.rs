@@ -21,6 +21,7 @@
 //! | [`loads`], [`balance`] | requests by worker and partition, and routes that follow them |
 //! | [`control`] | the control socket, and `micanite ctl` |
 //! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
+//! | `restart` | another program, or another version of it, in the same process |
 //! | [`stats`] | counters, `stats`, `stats settings` |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
@@ -39,6 +40,7 @@ pub mod loads;
 mod log;
 pub mod native;
 mod nic;
+mod restart;
 mod serve;
 pub mod session;
 pub mod shared;

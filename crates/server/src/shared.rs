@@ -11,6 +11,7 @@ use crate::balance::BalanceState;
 use crate::configuration::Settings;
 use crate::loads::Loads;
 use crate::native::NativeShared;
+use crate::restart::Restart;
 use crate::stats::{Counter, Counters, Totals};
 
 /// See the module.
@@ -32,6 +33,8 @@ pub struct Shared {
     pub native: Option<NativeShared>,
     /// Whether partitions change by load.
     pub balance: BalanceState,
+    /// Whether another program follows in this process.
+    pub(crate) restart: Restart,
     /// Wakes the main thread.
     pub main_waker: Waker,
     /// Wakes each worker.
@@ -143,6 +146,7 @@ impl Shared {
             cache,
             started_s,
             acceptor: AcceptorCounters::default(),
+            restart: Restart::new(Err(io::ErrorKind::Unsupported.into())),
             main_waker: Waker::new()?,
             ending: AtomicU8::new(0),
             tcp_port: AtomicU16::new(0),
@@ -225,6 +229,7 @@ impl Shared {
     pub fn worker_is_done(&self) {
         if self.working.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.wakers.iter().for_each(Waker::wake);
+            self.main_waker.wake();
         }
     }
 
@@ -233,8 +238,33 @@ impl Shared {
         self.working.load(Ordering::Acquire) > 0
     }
 
-    /// Lets the server end; once it ends at once, it does not become graceful again.
+    /// Lets the server end; once it ends at once, it does not become graceful again. No other
+    /// program follows.
     pub fn end(&self, how: Ending) {
+        self.restart.cancel();
+        self.begin_to_end(how);
+    }
+
+    /// Lets another program follow, unless the server ends already.
+    pub(crate) fn end_for_restart(&self) -> bool {
+        let graceful = Ending::Gracefully as u8;
+        let order = Ordering::AcqRel;
+        let changed = self
+            .ending
+            .compare_exchange(0, graceful, order, Ordering::Acquire);
+        match changed {
+            Ok(_) => self.main_waker.wake(),
+            Err(_) => self.restart.cancel(),
+        }
+        changed.is_ok()
+    }
+
+    /// Ends the connections that have not finished in time.
+    pub(crate) fn cut_off(&self) {
+        self.begin_to_end(Ending::AtOnce);
+    }
+
+    fn begin_to_end(&self, how: Ending) {
         self.ending.fetch_max(how as u8, Ordering::AcqRel);
         self.main_waker.wake();
     }

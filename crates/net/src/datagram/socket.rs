@@ -113,6 +113,16 @@ impl UdpSocket {
         })
     }
 
+    /// A socket that was bound before.
+    ///
+    /// # Errors
+    /// What the kernel says. Refused options are no error.
+    pub fn adopt(socket: StdUdpSocket, options: &UdpOptions) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let granted = apply(socket.as_fd(), options);
+        Ok(Self { socket, granted })
+    }
+
     /// The address with the port that was got.
     ///
     /// # Errors

@@ -239,6 +239,15 @@ pub struct Options {
         hide_env = true
     )]
     pub control_socket: Option<Word>,
+    /// How long connections may take to finish what they have begun, at a graceful end and a restart
+    /// [default: 5]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "MICANITE_DRAIN_SECONDS",
+        hide_env = true
+    )]
+    pub drain_seconds: Option<Word>,
     /// Expected average of key and value bytes of an item: gives the index its size from the
     /// start [default: the index grows by itself]
     #[arg(
@@ -311,7 +320,7 @@ impl Options {
         take!(port unix_socket unix_mask memory_limit threads max_connections max_item_size);
         take!(max_requests_per_event listen_backlog udp_port user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
-        take!(image control_socket item_size value_buffers hash_seed no_prefetch);
+        take!(image control_socket drain_seconds item_size value_buffers hash_seed no_prefetch);
         take!(native native_payload native_gro native_busy_poll native_queue);
         if self.listen.is_empty() {
             self.listen = other.listen;

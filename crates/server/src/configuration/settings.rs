@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 
@@ -131,6 +132,8 @@ pub struct Settings {
     pub image: Option<PathBuf>,
     /// Where the server is controlled.
     pub control_socket: ControlSocket,
+    /// How long connections may take to finish what they have begun.
+    pub drain: Duration,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
     /// Seed of the key hash, if it is not to be drawn.
@@ -196,6 +199,13 @@ impl Settings {
             balance: checks::balance(options)?,
             image: checks::image(options)?,
             control_socket: checks::control_socket(options)?,
+            drain: Duration::from_secs(number(
+                "--drain-seconds",
+                &options.drain_seconds,
+                5,
+                0,
+                86_400,
+            )? as u64),
             value_buffer_bytes: 0,
             hash_seed: checks::hash_seed(options)?,
             prefetch: !options.no_prefetch.unwrap_or(false),
@@ -285,6 +295,7 @@ impl Settings {
                 ControlSocket::At(path) => Some(Word(path.display().to_string())),
                 ControlSocket::None => word("none".into()),
             },
+            drain_seconds: word(self.drain.as_secs().to_string()),
             value_buffers: word(exact(self.value_buffer_bytes)),
             hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),
             no_prefetch: (!self.prefetch).then_some(true),

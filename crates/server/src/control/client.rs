@@ -89,7 +89,7 @@ fn ask(mut request: Request, port: u16, socket: Option<&Path>) -> Result<String,
     };
     let lost = |error: io::Error| format!("the server does not answer: {error}");
     let timeout = match request {
-        Request::Snapshot { .. } => None,
+        Request::Snapshot { .. } | Request::Restart { .. } => None,
         _ => Some(ANSWER_TIMEOUT),
     };
     stream.set_read_timeout(timeout).map_err(lost)?;

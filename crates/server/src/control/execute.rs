@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use micanite_engine::{Access, Route};
 use micanite_wire::memcache::text::KEY_BYTES_MAX;
@@ -20,6 +20,9 @@ use crate::worker::Post;
 
 /// How long a worker may take to do what is posted to it.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a worker may take to show that it moves.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
+const PING_POLL: Duration = Duration::from_millis(5);
 
 /// What was asked for, in text; or why not.
 pub(super) type Answer = Result<String, String>;
@@ -54,6 +57,8 @@ impl Executor {
             Request::Invalidate { name } => self.invalidate(name),
             Request::Stats => Ok(self.stats()),
             Request::Snapshot { path } => self.snapshot(path),
+            Request::Ping => self.ping(),
+            Request::Restart { .. } => Err("the control thread restarts".into()),
         }
     }
 
@@ -149,6 +154,38 @@ impl Executor {
         stats::general(&self.shared, seconds(self.clock.now_ms()), &mut output);
         let filled = output.filled();
         String::from_utf8_lossy(&bytes[..filled]).replace('\r', "")
+    }
+
+    /// Whether every worker moves: one that does uses some CPU time.
+    fn ping(&self) -> Answer {
+        let counters = &self.shared.counters;
+        let spent_ns = || {
+            counters
+                .iter()
+                .map(|of| of.cpu_ns.get())
+                .collect::<Vec<_>>()
+        };
+        let before = spent_ns();
+        let end = Instant::now() + PING_TIMEOUT;
+        loop {
+            let now = spent_ns();
+            let still = before
+                .iter()
+                .zip(&now)
+                .position(|(before, now)| before == now);
+            match still {
+                None => {
+                    let (workers, connections) = (before.len(), self.shared.connections());
+                    return Ok(format!(
+                        "alive: {workers} workers, {connections} connections\n"
+                    ));
+                }
+                Some(worker) if Instant::now() > end => {
+                    return Err(format!("worker {worker} does not move"));
+                }
+                Some(_) => std::thread::sleep(PING_POLL),
+            }
+        }
     }
 
     fn snapshot(&self, path: &Path) -> Answer {

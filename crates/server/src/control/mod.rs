@@ -26,7 +26,7 @@ mod thread;
 pub use client::{ControlOptions, EXIT_CONTROL_USAGE, control};
 pub use request::Request;
 pub(crate) use socket::{NoSocket, Socket};
-pub(crate) use thread::ControlThread;
+pub(crate) use thread::{ControlThread, text as answer_text};
 
 /// The first line of an answer to what was done.
 const OK: &str = "OK";

@@ -49,6 +49,15 @@ pub enum Request {
     Directory,
     /// Print the statistics, as the memcached command `stats` does
     Stats,
+    /// Whether the server is there and all its workers move
+    Ping,
+    /// Execute the server's program anew in its process: what is stored (--image) and the listening
+    /// sockets stay, connections end between two requests
+    Restart {
+        /// Also without --image: what is stored is lost
+        #[arg(long)]
+        force: bool,
+    },
     /// Copy everything that is stored into a new image, while the server serves
     Snapshot {
         /// Directory of the image, which must not hold one yet
@@ -70,6 +79,9 @@ impl fmt::Display for Request {
             Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
             Self::Stats => formatter.write_str("stats"),
+            Self::Ping => formatter.write_str("ping"),
+            Self::Restart { force: false } => formatter.write_str("restart"),
+            Self::Restart { force: true } => formatter.write_str("restart force"),
             Self::Snapshot { path } => write!(formatter, "snapshot {}", path.display()),
         }
     }
@@ -103,6 +115,9 @@ impl FromStr for Request {
                 name: (*name).into(),
             },
             ("stats", []) => Self::Stats,
+            ("ping", []) => Self::Ping,
+            ("restart", []) => Self::Restart { force: false },
+            ("restart", ["force"]) => Self::Restart { force: true },
             // A path may have spaces in it.
             ("snapshot", [_, ..]) => Self::Snapshot { path: rest.into() },
             _ => return Err(format!("'{line}' is not understood")),

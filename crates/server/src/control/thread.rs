@@ -16,6 +16,7 @@ use super::socket::Socket;
 use super::{OK, REFUSED, Request};
 use crate::clock::Clock;
 use crate::log::log;
+use crate::restart;
 use crate::shared::Shared;
 use crate::worker::Post;
 
@@ -132,6 +133,10 @@ impl Server {
             Ok(request @ Request::Snapshot { .. }) => {
                 return self.snapshot(request, conversation.stream);
             }
+            Ok(Request::Restart { force }) => {
+                let shared = &self.executor.shared;
+                return restart::begin(shared, force, Some(conversation.stream));
+            }
             Ok(request) => self.executor.execute(&request),
             Err(what) => Err(what),
         };
@@ -235,7 +240,7 @@ impl<'a> Conversation<'a> {
 }
 
 /// The answer as it is sent.
-fn text(answer: &Answer) -> String {
+pub(crate) fn text(answer: &Answer) -> String {
     match answer {
         Ok(text) => format!("{OK}\n{text}"),
         Err(reason) => format!("{REFUSED}{reason}\n"),

@@ -5,16 +5,18 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
 use micanite_wire::memcache::text::reply;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
+use super::supervisor::Supervisor;
 use super::threads::Threads;
 use super::{Failure, listeners};
 use crate::log::log;
+use crate::restart;
 use crate::shared::{Ending, Shared};
 use crate::worker::Post;
 
@@ -40,16 +42,25 @@ pub(super) struct Acceptor {
     /// Connections handed to each worker so far.
     assigned: Vec<u64>,
     pausing: bool,
+    /// So many of the listeners, the first ones, are the supervisor's.
+    activated: usize,
+    supervisor: Supervisor,
 }
 
 impl Acceptor {
     /// Watches the listeners, and takes the signals from all threads that are started later.
-    pub fn new(listeners: Vec<Listener>, shared: Arc<Shared>) -> io::Result<Self> {
+    pub fn new(
+        listeners: Vec<Listener>,
+        activated: usize,
+        supervisor: Supervisor,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [
             Signal::SIGTERM,
             Signal::SIGINT,
             Signal::SIGUSR1,
+            Signal::SIGUSR2,
             Signal::SIGHUP,
         ] {
             set.add(signal);
@@ -70,6 +81,8 @@ impl Acceptor {
             signals,
             assigned,
             pausing: false,
+            activated,
+            supervisor,
         })
     }
 
@@ -94,30 +107,52 @@ impl Acceptor {
         Ok(())
     }
 
+    /// The listeners that are the supervisor's, and those that are not.
+    pub fn split(&self) -> (&[Listener], &[Listener]) {
+        self.listeners.split_at(self.activated)
+    }
+
     /// Removes the files of Unix sockets.
     pub fn remove_files(&self) {
-        self.listeners.iter().for_each(Listener::remove_file);
+        self.split().1.iter().for_each(Listener::remove_file);
     }
 
     /// Accepts until the server ends.
     pub fn run(&mut self, threads: &Threads) {
         let links = &threads.links;
+        self.supervisor.ready();
         while self.shared.ending() == Ending::Not {
             self.round(links);
         }
         self.watch(Interest::Nothing);
         self.shared.wakers.iter().for_each(Waker::wake);
+        self.supervisor.ending(self.shared.restart.is_wanted());
         if self.shared.ending() == Ending::Gracefully {
-            log!("ending when {} connections have", self.shared.connections());
+            let how = match self.shared.restart.is_wanted() {
+                true => "restarting",
+                false => "ending",
+            };
+            log!(
+                "{how} when {} connections have ended",
+                self.shared.connections()
+            );
         }
-        while self.shared.ending() == Ending::Gracefully && threads.are_serving() {
+        let deadline = Instant::now() + self.shared.settings.drain;
+        while self.shared.ending() == Ending::Gracefully && self.shared.are_working() {
+            if Instant::now() >= deadline {
+                let connections = self.shared.connections();
+                log!("{connections} connections have not ended in time (--drain-seconds)");
+                return self.shared.cut_off();
+            }
             self.round(links);
         }
     }
 
     fn round(&mut self, links: &[Sender<Post>]) {
+        self.supervisor.tick(&self.shared);
         let watching = self.pausing || self.shared.ending() != Ending::Not;
         let wait_ms = if watching { WATCH_MS } else { IDLE_MS };
+        let wait_ms = self.supervisor.wait_ms_max(wait_ms);
         let count = match self.poller.wait(wait_ms) {
             Ok(count) => count,
             Err(error) => {
@@ -229,6 +264,7 @@ impl Acceptor {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGUSR1) => self.shared.end(Ending::Gracefully),
+                Ok(Signal::SIGUSR2) => restart::begin(&self.shared, false, None),
                 Ok(Signal::SIGHUP) => log!("SIGHUP: there is nothing to be read again"),
                 Ok(signal) => {
                     log!("ending on {signal}");

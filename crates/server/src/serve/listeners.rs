@@ -9,22 +9,30 @@ use micanite_net::Listener;
 use micanite_net::datagram::{UdpOptions, UdpSocket};
 
 use super::Failure;
+use super::inheritance::Inheritance;
 use crate::configuration::Settings;
 use crate::limits::RECEIVE_BUFFER_BYTES;
 use crate::native::Sockets;
 
 /// Opens the TCP listeners, or says which could not be. Root may take low ports.
-pub(super) fn open_tcp(settings: &Settings) -> Result<Vec<Listener>, Failure> {
-    let open = |address: &SocketAddr| {
-        Listener::tcp(*address, settings.backlog)
-            .map_err(|error| failure(format_args!("TCP {address}"), &error))
+pub(super) fn open_tcp(
+    settings: &Settings,
+    inheritance: &mut Inheritance,
+) -> Result<Vec<Listener>, Failure> {
+    let open = |address: &SocketAddr| match inheritance.take_tcp(address) {
+        Some(listener) => Ok(listener),
+        None => Listener::tcp(*address, settings.backlog)
+            .map_err(|error| failure(format_args!("TCP {address}"), &error)),
     };
     settings.listen.addresses.iter().map(open).collect()
 }
 
 /// Opens the sockets of the native protocol: by worker, then by address. All addresses of a worker
 /// have one port.
-pub(super) fn open_native(settings: &Settings) -> Result<Option<Sockets>, Failure> {
+pub(super) fn open_native(
+    settings: &Settings,
+    inheritance: &mut Inheritance,
+) -> Result<Option<Sockets>, Failure> {
     let Some(native) = &settings.native else {
         return Ok(None);
     };
@@ -36,10 +44,13 @@ pub(super) fn open_native(settings: &Settings) -> Result<Option<Sockets>, Failur
         busy_poll_us: (native.busy_poll_us > 0).then_some(native.busy_poll_us),
         reuse_port: false,
     };
-    let open = |ip: IpAddr, port: u16| {
+    let mut open = |ip: IpAddr, port: u16| {
         let address = SocketAddr::new(ip, port);
-        UdpSocket::bind(address, &options)
-            .map_err(|error| failure(format_args!("UDP {address} (--native)"), &error))
+        let opened = match inheritance.take_native(&address) {
+            Some(socket) => UdpSocket::adopt(socket, &options),
+            None => UdpSocket::bind(address, &options),
+        };
+        opened.map_err(|error| failure(format_args!("UDP {address} (--native)"), &error))
     };
     let mut workers = Vec::new();
     for worker in 0..settings.threads {
@@ -57,10 +68,16 @@ pub(super) fn open_native(settings: &Settings) -> Result<Option<Sockets>, Failur
 }
 
 /// Opens the Unix socket, if there is to be one. It belongs to the user that serves.
-pub(super) fn open_unix(settings: &Settings) -> Result<Option<Listener>, Failure> {
+pub(super) fn open_unix(
+    settings: &Settings,
+    inheritance: &mut Inheritance,
+) -> Result<Option<Listener>, Failure> {
     let Some(path) = &settings.unix_socket else {
         return Ok(None);
     };
+    if let Some(listener) = inheritance.take_unix(path) {
+        return Ok(Some(listener));
+    }
     match Listener::unix(path, settings.unix_mode, settings.backlog) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) => Err(failure(

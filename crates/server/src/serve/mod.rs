@@ -1,9 +1,12 @@
 //! A server from its options to its end.
 
 mod acceptor;
+mod cgroup;
+mod inheritance;
 mod listeners;
 mod process;
 mod report;
+mod supervisor;
 mod threads;
 
 use std::process::ExitCode;
@@ -20,8 +23,11 @@ use crate::control::{ControlThread, NoSocket, Socket};
 use crate::cores;
 use crate::log::log;
 use crate::native::{NativeShared, Sockets};
+use crate::restart::{Program, Restart};
 use crate::shared::Shared;
 use acceptor::Acceptor;
+use inheritance::Inheritance;
+use supervisor::Supervisor;
 use threads::Threads;
 
 /// The options are wrong.
@@ -73,13 +79,22 @@ fn run(options: Options) -> Result<(), Failure> {
     if print_config {
         return print(&settings);
     }
+    // While the working directory is the one that relative paths are meant in.
+    let program = Program::current();
+    let supervisor = Supervisor::of_environment();
+    let mut inheritance = Inheritance::of_environment()?;
     process::raise_file_limit(&mut settings);
-    let mut listeners = listeners::open_tcp(&settings)?;
-    let sockets = listeners::open_native(&settings)?;
+    let mut listeners = inheritance.take_activated(&mut settings);
+    let activated = listeners.len();
+    listeners.extend(listeners::open_tcp(&settings, &mut inheritance)?);
+    let sockets = listeners::open_native(&settings, &mut inheritance)?;
+    cgroup::warn(report::bytes_max(&settings));
     process::become_user(&settings)?;
     let cache = cache(&settings)?;
-    listeners.extend(listeners::open_unix(&settings)?);
-    process::become_daemon(&settings)?;
+    if activated == 0 {
+        listeners.extend(listeners::open_unix(&settings, &mut inheritance)?);
+    }
+    process::become_daemon(&settings, inheritance.is_restart())?;
     // From here on the process id is the server's.
     let clock = Clock::start();
     let native = sockets.as_ref().map(|sockets| native(&settings, sockets));
@@ -92,13 +107,15 @@ fn run(options: Options) -> Result<(), Failure> {
         native.ids.doubt(now_s);
     }
     let shared = Shared::new(settings, cache, native, now_s);
-    let shared = Arc::new(shared.map_err(cannot_start)?);
-    let acceptor = Acceptor::new(listeners, Arc::clone(&shared));
+    let mut shared = shared.map_err(cannot_start)?;
+    shared.restart = Restart::new(program);
+    let shared = Arc::new(shared);
+    let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&shared));
     let mut acceptor = acceptor.map_err(cannot_start)?;
     acceptor.note_ports()?;
     let socket = control_socket(&shared).inspect_err(|_| acceptor.remove_files())?;
     let pidfile = process::write_pidfile(&shared.settings)?;
-    let threads = Threads::start(&shared, clock, sockets)
+    let threads = Threads::start(&shared, clock, sockets.clone())
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
     let control = socket.map(start).transpose().map_err(cannot_start)?;
@@ -109,14 +126,20 @@ fn run(options: Options) -> Result<(), Failure> {
         &threads.cpus,
         control.as_ref(),
     );
+    inheritance.finish(&shared);
     acceptor.run(&threads);
     control.into_iter().for_each(ControlThread::end);
     balance.into_iter().for_each(BalanceThread::end);
     threads.join(&shared);
-    acceptor.remove_files();
     if let Err(error) = shared.cache.close() {
         log!("the image could not be completed, the next start will check it: {error}");
     }
+    if shared.restart.is_wanted() {
+        let failure = inheritance::pass_on(&shared, &acceptor, sockets.as_ref());
+        acceptor.remove_files();
+        return Err(failure);
+    }
+    acceptor.remove_files();
     drop(pidfile);
     log!("ended");
     Ok(())

@@ -66,9 +66,14 @@ pub(super) fn become_user(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// Goes to the background, where `-d` wants it. What is printed afterwards is lost, but for `-v`.
-pub(super) fn become_daemon(settings: &Settings) -> Result<(), Failure> {
+pub(super) fn become_daemon(settings: &Settings, is_restart: bool) -> Result<(), Failure> {
     if !settings.daemon {
         return Ok(());
+    }
+    if is_restart {
+        // It is there already, but for the directory, where the options had to be read.
+        return std::env::set_current_dir("/")
+            .map_err(|error| Failure::system(format!("cannot go to /: {error}")));
     }
     daemon(false, settings.verbosity > 0)
         .map_err(|error| Failure::system(format!("cannot go to the background (-d): {error}")))

@@ -47,6 +47,11 @@ fn native_bytes(settings: &Settings, native: &NativeSettings) -> usize {
     Ids::BYTES_MAX + settings.threads * (rings_bytes + port_bytes)
 }
 
+/// Memory that the server may take at most.
+pub(super) fn bytes_max(settings: &Settings) -> usize {
+    settings.memory_bytes + Beside::of(settings).total()
+}
+
 /// Prints it.
 pub(super) fn print(
     shared: &Shared,

@@ -63,11 +63,6 @@ impl Threads {
         })
     }
 
-    /// Whether a worker has not ended yet.
-    pub fn are_serving(&self) -> bool {
-        !self.workers.iter().all(JoinHandle::is_finished)
-    }
-
     /// Waits for their end, which somebody has asked for.
     pub fn join(self, shared: &Shared) {
         shared.wakers.iter().for_each(Waker::wake);

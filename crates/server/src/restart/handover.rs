@@ -1,0 +1,122 @@
+//! What one program tells the next, in the environment: the numbers of open descriptors.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+use micanite_net::keep_open;
+
+/// Names the descriptors, and the process that may take them.
+pub(super) const VARIABLE: &str = "MICANITE_HANDOVER";
+
+/// What a descriptor is that outlives the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heirloom {
+    /// A listener of the supervisor.
+    Activated,
+    /// A listener that the program opened.
+    Own,
+    /// A socket of the native protocol.
+    Native,
+    /// The client that has asked for the restart.
+    Client,
+}
+
+impl Heirloom {
+    const ALL: [Self; 4] = [Self::Activated, Self::Own, Self::Native, Self::Client];
+
+    /// Its word in the environment.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Activated => "activated",
+            Self::Own => "own",
+            Self::Native => "native",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// What one program tells the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handover {
+    /// When the restart began, by the monotonic clock.
+    pub began_ns: u64,
+    /// Open sockets.
+    pub descriptors: Vec<(Heirloom, RawFd)>,
+}
+
+impl Handover {
+    /// A restart that began then.
+    pub const fn new(began_ns: u64) -> Self {
+        Self {
+            began_ns,
+            descriptors: Vec::new(),
+        }
+    }
+
+    /// Lets a descriptor outlive the program.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn add(&mut self, heirloom: Heirloom, descriptor: impl AsFd) -> io::Result<()> {
+        let descriptor = descriptor.as_fd();
+        keep_open(descriptor)?;
+        self.descriptors.push((heirloom, descriptor.as_raw_fd()));
+        Ok(())
+    }
+
+    /// What the program before has left to this process.
+    pub fn received() -> Option<Self> {
+        Self::parse(&std::env::var(VARIABLE).ok()?, std::process::id())
+    }
+
+    pub(super) fn text(&self, process: u32) -> String {
+        let mut text = format!("{process} {}", self.began_ns);
+        for (heirloom, number) in &self.descriptors {
+            text.push_str(&format!(" {}={number}", heirloom.name()));
+        }
+        text
+    }
+
+    /// A variable that was meant for another process tells nothing.
+    fn parse(text: &str, process: u32) -> Option<Self> {
+        let mut words = text.split(' ');
+        if words.next()?.parse() != Ok(process) {
+            return None;
+        }
+        let mut this = Self::new(words.next()?.parse().ok()?);
+        for word in words {
+            let (name, number) = word.split_once('=')?;
+            let known = Heirloom::ALL.into_iter().find(|known| known.name() == name);
+            this.descriptors.push((known?, number.parse().ok()?));
+        }
+        Some(this)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_program_writes_the_next_reads() {
+        let handover = Handover {
+            began_ns: 12_345,
+            descriptors: vec![
+                (Heirloom::Activated, 3),
+                (Heirloom::Own, 17),
+                (Heirloom::Native, 4),
+                (Heirloom::Client, 9),
+            ],
+        };
+        assert_eq!(Handover::parse(&handover.text(7), 7), Some(handover));
+    }
+
+    #[test]
+    fn what_was_meant_for_another_process_or_is_garbage_is_nothing() {
+        let handover = Handover::new(1);
+        assert_eq!(Handover::parse(&handover.text(7), 8), None);
+        for text in ["", "7", "7 x", "7 1 own", "7 1 own=x", "7 1 other=3", "x 1"] {
+            assert_eq!(Handover::parse(text, 7), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A restart in place: the process stays, the program in it is executed anew.
+//!
+//! ```text
+//!  micanite ctl restart, SIGUSR2
+//!    try the program and its options (--print-config); what is wrong is refused, and nothing ends
+//!    no longer accept: connections wait in the kernel's queue; end the others between two requests
+//!    close the image
+//!    exec: listeners and datagram sockets stay open, their numbers are in the environment
+//!    map the image, accept
+//! ```
+//!
+//! The image has one writer at any moment because there is one process: nothing has to be
+//! agreed upon between an old and a new one. Its id stays, too, so that supervisors, containers
+//! and pid files need not learn of a restart.
+
+mod handover;
+mod program;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+
+use micanite_net::{ByteStream, Stream};
+use nix::time::{ClockId, clock_gettime};
+
+use crate::control::answer_text;
+use crate::log::log;
+use crate::shared::Shared;
+pub use handover::{Handover, Heirloom};
+pub use program::Program;
+
+/// Whether the end of this program is the start of the next.
+#[derive(Debug)]
+pub struct Restart {
+    program: io::Result<Program>,
+    is_wanted: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
+
+/// Since when a restart is under way, and who waits for its end.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    /// By the monotonic clock.
+    pub began_ns: u64,
+    /// Who has asked.
+    pub client: Option<Stream>,
+}
+
+impl Restart {
+    /// Of a program; an error is told when a restart is asked for.
+    pub fn new(program: io::Result<Program>) -> Self {
+        Self {
+            program,
+            is_wanted: AtomicBool::new(false),
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// The program that would be executed.
+    ///
+    /// # Errors
+    /// It is not known.
+    pub fn program(&self) -> Result<&Program, String> {
+        self.program
+            .as_ref()
+            .map_err(|error| format!("the program's own file is not known: {error}"))
+    }
+
+    /// Notes that another program is to follow this one; false when that is under way already.
+    fn note(&self, client: &mut Option<Stream>) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = !self.is_wanted.swap(true, Ordering::AcqRel);
+        if is_first {
+            waiting.began_ns = monotonic_ns();
+            waiting.client = client.take();
+        }
+        is_first
+    }
+
+    /// Whether another program follows.
+    pub fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Acquire)
+    }
+
+    /// The process is to end after all.
+    pub fn cancel(&self) {
+        self.is_wanted.store(false, Ordering::Release);
+    }
+
+    /// What the next program is told of the restart.
+    pub fn take_waiting(&self) -> Waiting {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Restarts, in a thread of its own, for the trial takes its time. A client is answered by the next
+/// program, or with the reason why there is none.
+pub fn begin(shared: &Arc<Shared>, force: bool, mut client: Option<Stream>) {
+    let shared = Arc::clone(shared);
+    let run = move || {
+        let Err(reason) = prepare(&shared, force, &mut client) else {
+            return;
+        };
+        match &mut client {
+            // The answer is one line: it fits the empty buffer of the socket.
+            Some(client) => drop(client.send(answer_text(&Err(reason)).as_bytes())),
+            None => log!("no restart: {reason}"),
+        }
+    };
+    if let Err(error) = Builder::new().name("restart".into()).spawn(run) {
+        log!("no restart: cannot start a thread: {error}");
+    }
+}
+
+fn prepare(shared: &Shared, force: bool, client: &mut Option<Stream>) -> Result<(), String> {
+    if shared.settings.image.is_none() && !force {
+        return Err(
+            "there is no --image, so what is stored would be lost (ctl restart --force)".into(),
+        );
+    }
+    shared.restart.program()?.try_out()?;
+    if !shared.restart.note(client) {
+        return Err("a restart is under way".into());
+    }
+    if !shared.end_for_restart() {
+        *client = shared.restart.take_waiting().client;
+        return Err("the server is ending".into());
+    }
+    Ok(())
+}
+
+/// The monotonic clock, which goes on through a restart.
+pub fn monotonic_ns() -> u64 {
+    // It cannot fail for this clock.
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
+        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+    })
+}

@@ -1,0 +1,218 @@
+//! Sockets that the process was started with: from systemd (`LISTEN_FDS`), or from the program
+//! that ran in it before a restart (`crate::restart`).
+
+use std::fmt::Display;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::path::Path;
+
+use micanite_net::{ByteStream, Inherited, Listener, Stream};
+
+use super::Failure;
+use super::acceptor::Acceptor;
+use crate::configuration::Settings;
+use crate::control::answer_text;
+use crate::log::log;
+use crate::native::Sockets;
+use crate::restart::{Handover, Heirloom, monotonic_ns};
+use crate::shared::Shared;
+
+/// The number of the first descriptor that systemd passes.
+const FIRST: RawFd = 3;
+/// More is a mistake.
+const COUNT_MAX: RawFd = 1024;
+
+/// See the module. What is left over when it is dropped is closed.
+#[derive(Debug, Default)]
+pub(super) struct Inheritance {
+    /// Listeners of a supervisor; they stand for `-p`, `-l` and `-s`.
+    activated: Vec<Listener>,
+    /// Listeners that the program before opened itself.
+    own: Vec<Listener>,
+    /// Sockets of the native protocol.
+    native: Vec<UdpSocket>,
+    /// Whoever waits to hear that the restart is over.
+    client: Option<Stream>,
+    /// When the restart began, if this is one.
+    began_ns: Option<u64>,
+}
+
+impl Inheritance {
+    /// What the environment tells of.
+    pub fn of_environment() -> Result<Self, Failure> {
+        if let Some(handover) = Handover::received() {
+            return Self::of_program(handover);
+        }
+        let mut this = Self::default();
+        let Some(count) = descriptors_passed()? else {
+            return Ok(this);
+        };
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut names = names.split(':').filter(|name| !name.is_empty());
+        for number in FIRST..FIRST + count {
+            let name = names.next().unwrap_or("unknown");
+            let wrong = |what: &str| {
+                Failure::system(format!(
+                    "LISTEN_FDS: descriptor {number} ({name}) cannot be listened on: {what}"
+                ))
+            };
+            match Inherited::take(number).map_err(|what| wrong(&what))? {
+                Inherited::Listener(listener) => this.activated.push(listener),
+                Inherited::Datagrams(_) => return Err(wrong("it is a UDP socket")),
+                Inherited::Stream(_) => return Err(wrong("it is connected")),
+            }
+        }
+        Ok(this)
+    }
+
+    fn of_program(handover: Handover) -> Result<Self, Failure> {
+        let mut this = Self::default();
+        this.began_ns = Some(handover.began_ns);
+        for (heirloom, number) in handover.descriptors {
+            let taken = Inherited::take(number).map_err(|what| {
+                let kind = heirloom.name();
+                Failure::system(format!("restart: descriptor {number} ({kind}): {what}"))
+            })?;
+            match (heirloom, taken) {
+                (Heirloom::Activated, Inherited::Listener(listener)) => {
+                    this.activated.push(listener);
+                }
+                (Heirloom::Own, Inherited::Listener(listener)) => this.own.push(listener),
+                (Heirloom::Native, Inherited::Datagrams(socket)) => this.native.push(socket),
+                (Heirloom::Client, Inherited::Stream(stream)) => this.client = Some(stream),
+                (heirloom, _) => {
+                    let kind = heirloom.name();
+                    let text = format!("restart: descriptor {number} is of another kind: {kind}");
+                    return Err(Failure::system(text));
+                }
+            }
+        }
+        Ok(this)
+    }
+
+    /// Whether another program ran in this process before.
+    pub fn is_restart(&self) -> bool {
+        self.began_ns.is_some()
+    }
+
+    /// Closes what the new configuration has no use for. After a restart, says how long nobody was
+    /// served, to whoever has asked for it.
+    pub fn finish(mut self, shared: &Shared) {
+        self.close_rest();
+        let Some(began_ns) = self.began_ns else {
+            return;
+        };
+        let gap_ms = monotonic_ns().saturating_sub(began_ns) / 1_000_000;
+        let items = shared.cache.stats().items_live;
+        let text = format!("restarted in {gap_ms} ms, {items} items\n");
+        log!("{}", text.trim_end());
+        if let Some(client) = &mut self.client {
+            // Whether it still waits or not.
+            let _ = client.send(answer_text(&Ok(text)).as_bytes());
+        }
+    }
+
+    fn close_rest(&mut self) {
+        self.own.drain(..).for_each(|it| it.remove_file());
+        self.native.clear();
+    }
+
+    /// The listeners of a supervisor, if there are any. They take the place of the settings'.
+    pub fn take_activated(&mut self, settings: &mut Settings) -> Vec<Listener> {
+        if !self.activated.is_empty() {
+            if !self.is_restart() {
+                log!(
+                    "listening where the supervisor does (LISTEN_FDS): -p, -l and -s do not apply to streams"
+                );
+            }
+            settings.listen.addresses.clear();
+            let path = self.activated.iter().find_map(Listener::path);
+            settings.unix_socket = path.map(Path::to_path_buf);
+        }
+        std::mem::take(&mut self.activated)
+    }
+
+    /// The program before's listener on an address; port 0 is any.
+    pub fn take_tcp(&mut self, address: &SocketAddr) -> Option<Listener> {
+        let is_there = |listener: &Listener| {
+            let there = listener.address();
+            there.is_some_and(|there| matches(&there, address))
+        };
+        let index = self.own.iter().position(is_there)?;
+        Some(self.own.remove(index))
+    }
+
+    /// The program before's listener on a Unix socket.
+    pub fn take_unix(&mut self, path: &Path) -> Option<Listener> {
+        let is_there = |listener: &Listener| listener.path() == Some(path);
+        let index = self.own.iter().position(is_there)?;
+        Some(self.own.remove(index))
+    }
+
+    /// The program before's socket of the native protocol at an address; port 0 is any.
+    pub fn take_native(&mut self, address: &SocketAddr) -> Option<UdpSocket> {
+        let is_there = |socket: &UdpSocket| {
+            let there = socket.local_addr();
+            there.is_ok_and(|there| matches(&there, address))
+        };
+        let index = self.native.iter().position(is_there)?;
+        Some(self.native.remove(index))
+    }
+}
+
+impl Drop for Inheritance {
+    /// Also when the server does not start.
+    fn drop(&mut self) {
+        self.close_rest();
+    }
+}
+
+/// Executes the program anew in this process, with the sockets that it serves. Returns only when
+/// that fails.
+pub(super) fn pass_on(shared: &Shared, acceptor: &Acceptor, native: Option<&Sockets>) -> Failure {
+    let waiting = shared.restart.take_waiting();
+    let (activated, own) = acceptor.split();
+    let native = native
+        .into_iter()
+        .flat_map(|sockets| sockets.iter().flatten());
+    let mut kept: Vec<(Heirloom, BorrowedFd<'_>)> = Vec::new();
+    kept.extend(activated.iter().map(|it| (Heirloom::Activated, it.as_fd())));
+    kept.extend(own.iter().map(|it| (Heirloom::Own, it.as_fd())));
+    kept.extend(native.map(|it| (Heirloom::Native, it.as_fd())));
+    kept.extend(
+        waiting
+            .client
+            .iter()
+            .map(|it| (Heirloom::Client, it.as_fd())),
+    );
+    let failure = |what: &dyn Display| Failure::system(format!("cannot restart: {what}"));
+    let mut handover = Handover::new(waiting.began_ns);
+    for (heirloom, descriptor) in kept {
+        if let Err(error) = handover.add(heirloom, descriptor) {
+            return failure(&error);
+        }
+    }
+    match shared.restart.program() {
+        Ok(program) => failure(&program.execute(&handover)),
+        Err(reason) => failure(&reason),
+    }
+}
+
+fn matches(there: &SocketAddr, wanted: &SocketAddr) -> bool {
+    there.ip() == wanted.ip() && (wanted.port() == 0 || wanted.port() == there.port())
+}
+
+/// How many descriptors systemd has passed to this very process.
+fn descriptors_passed() -> Result<Option<RawFd>, Failure> {
+    let own_pid = std::process::id().to_string();
+    if std::env::var("LISTEN_PID").ok() != Some(own_pid) {
+        return Ok(None);
+    }
+    let text = std::env::var("LISTEN_FDS").unwrap_or_default();
+    match text.parse() {
+        Ok(count) if (0..=COUNT_MAX).contains(&count) => Ok(Some(count)),
+        _ => Err(Failure::system(format!(
+            "LISTEN_FDS: '{text}' is no number of descriptors"
+        ))),
+    }
+}
