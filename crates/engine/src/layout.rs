@@ -145,6 +145,7 @@ fn item_bytes_max(value_bytes_max: usize) -> usize {
         key_bytes: KEY_BYTES_MAX,
         value_bytes: value_bytes_max,
         meta: true,
+        state: true,
         cas: true,
     };
     shape.units() as usize * 8

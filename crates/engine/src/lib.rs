@@ -64,6 +64,7 @@ mod layout;
 pub mod limits;
 mod lock;
 mod log;
+mod meta;
 mod namespace;
 mod operations;
 mod partition;
@@ -90,6 +91,9 @@ pub use limits::BATCH_REQUESTS_MAX;
 pub use micanite_memory::Pages;
 pub use micanite_wire::hash::KeyHash;
 pub use namespace::TooManyNamespaces;
-pub use request::{Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
+pub use request::{
+    Condition, Expiry, ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation,
+    Outcome, ReplySink, Request, StoreMode, ValueMeta,
+};
 pub use stats::Stats;
 pub use worker::Worker;

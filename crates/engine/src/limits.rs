@@ -55,7 +55,7 @@ const _: () = assert!(PARTITION_BITS + BUCKET_BITS + TAG_BITS == 64);
 // A key length fits its byte in the item header.
 const _: () = assert!(KEY_BYTES_MAX < 256);
 // The largest item fits the unit count of its header (28 bits of 8 bytes).
-const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 24 < (1 << 28) * 8);
+const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 40 < (1 << 28) * 8);
 // An executing batch keeps one bit per request in a word.
 const _: () = assert!(BATCH_REQUESTS_MAX <= 64);
 // Numbers of buckets fit the chain half of a version word, positions the links of the heap.

@@ -5,14 +5,17 @@
 //! The stages are hints: requests take effect in the third, one after the other, so a batch is
 //! as ordered as the requests would be alone.
 
+use std::ops::ControlFlow;
+
 use micanite_memory::sync::yield_now;
 
 use crate::cache::Cache;
 use crate::index::bucket::Bucket;
 use crate::limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
-use crate::operations::Side;
+use crate::meta::MetaGet;
+use crate::operations::{Described, Side};
 use crate::partition::{Hint, Partition};
-use crate::reader::Read;
+use crate::reader::{Plain, Read};
 use crate::request::{Condition, Expiry, Operation, Outcome, ReplySink, Request};
 use crate::writer::Writer;
 
@@ -28,6 +31,16 @@ pub(crate) trait Mode {
     fn get<S: ReplySink>(
         partition: &Partition,
         request: (usize, &Request<'_>),
+        hint: &Hint,
+        now_s: u32,
+        sink: &mut S,
+    ) -> bool;
+
+    /// As `get`, with what meta commands ask.
+    fn meta_get<S: ReplySink>(
+        partition: &Partition,
+        request: (usize, &Request<'_>),
+        get: &MetaGet,
         hint: &Hint,
         now_s: u32,
         sink: &mut S,
@@ -66,6 +79,18 @@ impl Mode for Own {
     ) -> bool {
         Self::writer(partition, now_s).get_hinted(request, hint, sink)
     }
+
+    #[inline]
+    fn meta_get<S: ReplySink>(
+        partition: &Partition,
+        request: (usize, &Request<'_>),
+        get: &MetaGet,
+        hint: &Hint,
+        now_s: u32,
+        sink: &mut S,
+    ) -> bool {
+        meta_get_by_writer::<Self, S>(partition, request, get, hint, now_s, sink)
+    }
 }
 
 impl Mode for Share {
@@ -84,16 +109,62 @@ impl Mode for Share {
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        match partition.read(index, request, now_s, sink) {
+        match partition.read((index, request), &Plain, now_s, sink) {
             Read::Done { count } => {
-                // Counting is a write, and no more than a wish: not worth waiting for.
-                if count && let Some(writer) = partition.try_writer(now_s) {
-                    writer.note_request(request.hash, request.key);
-                }
+                note_beside(partition, request, count, now_s);
                 true
             }
             Read::NoRoom => false,
-            Read::Contended => partition.writer(now_s).get((index, request), false, sink),
+            Read::Contended | Read::Changes => {
+                partition.writer(now_s).get((index, request), false, sink)
+            }
+        }
+    }
+
+    #[inline]
+    fn meta_get<S: ReplySink>(
+        partition: &Partition,
+        (index, request): (usize, &Request<'_>),
+        get: &MetaGet,
+        hint: &Hint,
+        now_s: u32,
+        sink: &mut S,
+    ) -> bool {
+        match partition.read((index, request), get, now_s, sink) {
+            Read::Done { count } => {
+                note_beside(partition, request, count, now_s);
+                true
+            }
+            Read::NoRoom => false,
+            Read::Contended | Read::Changes => {
+                let request = (index, request);
+                meta_get_by_writer::<Self, S>(partition, request, get, hint, now_s, sink)
+            }
+        }
+    }
+}
+
+/// Counting is a write, and no more than a wish: not worth waiting for.
+#[inline]
+fn note_beside(partition: &Partition, request: &Request<'_>, count: bool, now_s: u32) {
+    if count && let Some(writer) = partition.try_writer(now_s) {
+        writer.note_request(request.hash, request.key);
+    }
+}
+
+#[inline]
+fn meta_get_by_writer<M: Mode, S: ReplySink>(
+    partition: &Partition,
+    request: (usize, &Request<'_>),
+    get: &MetaGet,
+    hint: &Hint,
+    now_s: u32,
+    sink: &mut S,
+) -> bool {
+    loop {
+        match M::writer(partition, now_s).meta_get(request, get, hint, sink) {
+            ControlFlow::Break(had_room) => return had_room,
+            ControlFlow::Continue(()) => yield_now(),
         }
     }
 }
@@ -149,6 +220,12 @@ impl Cache {
                 let store = (condition, value, meta);
                 sink.finish(index, self.store::<M>(request, hint, store, now_s));
                 true
+            }
+            Operation::MetaGet(ref get) => {
+                if get.access && !partition.follows_accesses() {
+                    self.partitions.iter().for_each(Partition::follow_accesses);
+                }
+                M::meta_get(partition, (index, request), get, hint, now_s, sink)
             }
             _ => self.execute_other::<M, S>((index, request), now_s, sink),
         }
@@ -209,9 +286,12 @@ impl Cache {
                 }
             }
             _ if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX => Outcome::TooLarge,
+            Operation::MetaStore(ref store) if store.value.len() > value_bytes_max => {
+                Outcome::TooLarge
+            }
             operation => until_not_busy(|| {
                 let writer = M::writer(partition, now_s);
-                execute_rare(&writer, request, operation, value_bytes_max)
+                execute_rare(&writer, (index, request), operation, value_bytes_max, sink)
             }),
         };
         sink.finish(index, outcome);
@@ -232,12 +312,19 @@ fn until_not_busy(mut execute: impl FnMut() -> Outcome) -> Outcome {
 }
 
 #[inline(never)]
-fn execute_rare(
+fn execute_rare<S: ReplySink>(
     writer: &Writer<'_>,
-    request: &Request<'_>,
+    (index, request): (usize, &Request<'_>),
     operation: Operation<'_>,
     value_bytes_max: usize,
+    sink: &mut S,
 ) -> Outcome {
+    let mut described = |(outcome, item): Described| {
+        if let Some(item) = item {
+            sink.describe(index, item);
+        }
+        outcome
+    };
     match operation {
         Operation::Append { value } => {
             writer.concatenate(request, Side::After, value, value_bytes_max)
@@ -253,8 +340,14 @@ fn execute_rare(
         }
         Operation::Touch { expiry } => writer.touch(request, expiry),
         Operation::Delete => writer.delete(request),
-        Operation::Get { .. } | Operation::GetAndTouch { .. } | Operation::Store { .. } => {
-            unreachable!("executed by the caller")
+        Operation::MetaStore(store) => {
+            described(writer.meta_store(request, &store, value_bytes_max))
         }
+        Operation::MetaDelete(delete) => writer.meta_delete(request, &delete),
+        Operation::MetaArithmetic(by) => described(writer.meta_arithmetic(request, &by)),
+        Operation::Get { .. }
+        | Operation::GetAndTouch { .. }
+        | Operation::Store { .. }
+        | Operation::MetaGet(_) => unreachable!("executed by the caller"),
     }
 }

@@ -10,8 +10,10 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::limits::READ_ATTEMPTS_MAX;
 use crate::log::item::unpack_meta;
-use crate::partition::{Partition, Place};
+use crate::meta::MetaGet;
+use crate::partition::Partition;
 use crate::request::{Expiry, Outcome, ReplySink, Request, ValueMeta};
+use crate::writer::Found;
 
 /// How an optimistic read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +24,72 @@ pub(crate) enum Read {
     NoRoom,
     /// Too many writers: take the lock.
     Contended,
+    /// The request changes the item: only a writer can serve it.
+    Changes,
 }
 
 /// A candidate item, as read; not to be believed yet.
 struct Candidate {
-    place: Place,
-    value_at: usize,
-    value_bytes: usize,
-    flags: u32,
-    expiry: Expiry,
+    found: Found,
     count: bool,
+}
+
+/// What a reader is asked for.
+pub(crate) trait Look {
+    /// Whether the value is wanted.
+    fn value(&self) -> bool;
+    /// Whether a hit, or a miss, is to be noted.
+    fn is_noted(&self) -> bool;
+    /// Whether only a writer can serve this item (`None`: there is none).
+    fn changes(&self, found: Option<&Found>) -> bool;
+    /// Whether to describe the item to the sink.
+    const DESCRIBES: bool;
+}
+
+/// The value, and nothing else.
+pub(crate) struct Plain;
+
+impl Look for Plain {
+    const DESCRIBES: bool = false;
+
+    #[inline(always)]
+    fn value(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn is_noted(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn changes(&self, _: Option<&Found>) -> bool {
+        false
+    }
+}
+
+impl Look for MetaGet {
+    const DESCRIBES: bool = true;
+
+    #[inline]
+    fn value(&self) -> bool {
+        self.value
+    }
+
+    #[inline]
+    fn is_noted(&self) -> bool {
+        !self.unnoticed
+    }
+
+    #[inline]
+    fn changes(&self, found: Option<&Found>) -> bool {
+        match found {
+            None => self.vivify.is_some(),
+            Some(found) => {
+                !self.only_reads() || found.header.has_state() || self.is_near_end(found.expiry)
+            }
+        }
+    }
 }
 
 /// Spare buckets that a reader follows: more only in an index that is being changed under it, or
@@ -41,10 +99,10 @@ const CHAIN_MAX: usize = 1 << 16;
 impl Partition {
     /// Reads an item into the sink, without its CAS value.
     #[inline]
-    pub fn read<S: ReplySink>(
+    pub fn read<L: Look, S: ReplySink>(
         &self,
-        index: usize,
-        request: &Request<'_>,
+        (index, request): (usize, &Request<'_>),
+        look: &L,
         now_s: u32,
         sink: &mut S,
     ) -> Read {
@@ -63,32 +121,60 @@ impl Partition {
                 continue;
             }
             let found = self.candidate(bucket, request);
-            let Some(item) = found.filter(|item| !item.expiry.has_passed(now_s)) else {
+            let item = found.filter(|item| !item.found.expiry.has_passed(now_s));
+            if look.changes(item.as_ref().map(|item| &item.found)) {
+                return Read::Changes;
+            }
+            let Some(Candidate { found, count }) = item else {
                 if bucket.version_is_still(version) {
                     sink.finish(index, Outcome::NotFound);
                     return Read::Done { count: false };
                 }
                 continue;
             };
-            let value_bytes = item.value_bytes;
-            let meta = ValueMeta {
-                flags: item.flags,
-                cas: 0,
-                value_bytes,
-            };
-            let Some(target) = sink.reserve(index, meta) else {
-                return Read::NoRoom;
-            };
-            self.region
-                .copy_out(item.value_at, &mut target[..value_bytes]);
-            // The fence of the version check orders the copy before the look at the head too.
-            if bucket.version_is_still(version) && self.is_live(&item.place) {
-                sink.finish(index, Outcome::Hit);
-                return Read::Done { count: item.count };
+            if L::DESCRIBES {
+                sink.describe(index, self.known(&found));
             }
-            sink.rollback(index);
+            if look.value() && !self.copy_beside(index, &found, sink) {
+                return Read::NoRoom;
+            }
+            // The fence of the version check orders the copy before the look at the head too.
+            if bucket.version_is_still(version) && self.is_live(&found.place) {
+                sink.finish(index, Outcome::Hit);
+                let count = (count || self.is_access_unnoted(&found, now_s)) && look.is_noted();
+                return Read::Done { count };
+            }
+            if look.value() {
+                sink.rollback(index);
+            }
         }
         Read::Contended
+    }
+
+    /// Whether somebody wants to know when the item was accessed, and this second is not noted.
+    #[inline]
+    fn is_access_unnoted(&self, found: &Found, now_s: u32) -> bool {
+        found.header.has_state() && {
+            let access_s = self.state_at(found.place.position, found.header).access_s;
+            access_s != 0 && access_s != now_s
+        }
+    }
+
+    /// Copies a value that may be torn. False if the sink has no room for it.
+    #[inline(always)]
+    fn copy_beside<S: ReplySink>(&self, index: usize, found: &Found, sink: &mut S) -> bool {
+        let value_bytes = found.value_bytes();
+        let meta = ValueMeta {
+            flags: found.flags,
+            cas: 0,
+            value_bytes,
+        };
+        let Some(target) = sink.reserve(index, meta) else {
+            return false;
+        };
+        self.region
+            .copy_out(found.value_at(), &mut target[..value_bytes]);
+        true
     }
 
     /// The entry whose item, as far as its words can be trusted, has the key of the request.
@@ -125,7 +211,7 @@ impl Partition {
             return None;
         }
         let header = self.header(position);
-        let value_bytes = header.value_bytes()?;
+        header.value_bytes()?;
         let units = header.units() as usize;
         if header.key_bytes() != key.len()
             || header.is_busy()
@@ -143,14 +229,17 @@ impl Partition {
             0
         };
         let (expiry_s, flags) = unpack_meta(meta);
-        let count = header.frequency() < self.layout.policy.frequency_max;
+        let unnoted = header.frequency() < self.layout.policy.frequency_max || !header.is_fetched();
+        let count = unnoted || self.is_due_to_move(&place);
         Some(Candidate {
-            place,
-            value_at: (position + header.key_word()) * 8 + key.len(),
-            value_bytes,
-            flags,
-            expiry: Expiry(expiry_s),
-            count: count || self.is_due_to_move(&place),
+            found: Found {
+                slot: 0, // of no use to a reader
+                place,
+                header,
+                flags,
+                expiry: Expiry(expiry_s),
+            },
+            count,
         })
     }
 }

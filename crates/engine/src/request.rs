@@ -3,6 +3,8 @@
 
 use micanite_wire::hash::KeyHash;
 
+pub use crate::meta::{ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, StoreMode};
+
 /// One operation on one key, borrowing the key and the value from the caller's input.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -67,6 +69,14 @@ pub enum Operation<'a> {
     },
     /// Removes the item.
     Delete,
+    /// As `Get`, with what meta commands ask beside it.
+    MetaGet(MetaGet),
+    /// Stores an item, with what meta commands ask beside it.
+    MetaStore(MetaStore<'a>),
+    /// Removes or invalidates an item.
+    MetaDelete(MetaDelete),
+    /// As `Increment` and `Decrement`, with what meta commands ask beside it.
+    MetaArithmetic(MetaArithmetic),
 }
 
 /// When a [`Operation::Store`] stores.
@@ -113,9 +123,10 @@ pub struct ValueMeta {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A get or get-and-touch found the item: its value is in the room that was reserved.
+    /// A get or get-and-touch found the item: its value is in the room that was reserved, if it
+    /// was asked for.
     Hit,
-    /// Stored.
+    /// Stored; after a [`Operation::MetaGet`]: an empty item, for there was none.
     Stored,
     /// The condition of add or replace did not hold, or nothing to append to.
     NotStored,
@@ -154,6 +165,9 @@ pub trait ReplySink {
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]>;
     /// Takes back what `reserve` gave for this request.
     fn rollback(&mut self, index: usize);
+    /// What is known of the item that one of the `Meta` operations has found, stored or left:
+    /// before `reserve`, or before `finish` if there is none, and again after a rollback.
+    fn describe(&mut self, _index: usize, _item: ItemMeta) {}
     /// The request has ended.
     fn finish(&mut self, index: usize, outcome: Outcome);
 }

@@ -10,7 +10,7 @@ use crate::cache::Cache;
 use crate::limits::BATCH_REQUESTS_MAX;
 use crate::partition::{Hint, Partition};
 use crate::pipeline::{Mode, Own, Share};
-use crate::reader::Read;
+use crate::reader::{Plain, Read};
 use crate::request::{Operation, Outcome, ReplySink, Request};
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
@@ -165,12 +165,16 @@ impl Worker {
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        if !matches!(request.operation, Operation::Get { cas: false }) {
-            return self.delegate(owner, (index, request), now_s, sink);
-        }
         let partition = self.cache.partition(request.hash);
         loop {
-            match partition.read(index, request, now_s, sink) {
+            let read = match &request.operation {
+                Operation::Get { cas: false } => {
+                    partition.read((index, request), &Plain, now_s, sink)
+                }
+                Operation::MetaGet(get) => partition.read((index, request), get, now_s, sink),
+                _ => Read::Changes,
+            };
+            match read {
                 Read::Done { count } => {
                     if count {
                         partition.samples.note(request.hash);
@@ -179,6 +183,7 @@ impl Worker {
                 }
                 Read::NoRoom => return false,
                 Read::Contended => yield_now(),
+                Read::Changes => return self.delegate(owner, (index, request), now_s, sink),
             }
         }
     }

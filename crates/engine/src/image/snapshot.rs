@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::image::{self, ImageState};
 use crate::index::entry::Entry;
 use crate::limits::KEY_BYTES_MAX;
-use crate::log::item::unpack_meta;
+use crate::log::item::{State, unpack_meta};
 use crate::partition::Partition;
 use crate::request::{Expiry, Outcome};
 use crate::writer::{NewItem, Writer};
@@ -39,6 +39,8 @@ struct Copied {
     value: Vec<u8>,
     flags: u32,
     expiry: Expiry,
+    state: Option<State>,
+    fetched: bool,
 }
 
 impl Cache {
@@ -89,7 +91,12 @@ fn store(
     item: &Copied,
     snapshot: &mut Snapshot,
 ) {
-    let new = NewItem::of(key, value, (item.flags, item.expiry));
+    let new = NewItem {
+        state: item.state,
+        gives_cas: item.state.is_some_and(|state| state.cas != 0),
+        fetched: item.fetched,
+        ..NewItem::of(key, value, (item.flags, item.expiry))
+    };
     let found = target.find(hash, key);
     if target.append_new(hash, &new, found.as_ref()) == Outcome::Stored {
         snapshot.items += u64::from(found.is_none());
@@ -176,6 +183,8 @@ impl Partition {
             value: vec![0; value_bytes],
             flags,
             expiry: Expiry(expiry_s),
+            state: header.has_state().then(|| self.state_at(position, header)),
+            fetched: header.is_fetched(),
         };
         let key_at = (position + header.key_word()) * 8;
         self.region.copy_out(key_at, &mut copied.key);

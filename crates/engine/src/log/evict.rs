@@ -9,7 +9,7 @@ use crate::limits::KEY_BYTES_MAX;
 use crate::log::Which;
 use crate::log::item::Header;
 use crate::partition::{Field, LogField, Place};
-use crate::writer::{Found, NewItem, Part, Refusal, Writer};
+use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
     /// Moves the head of a log behind its oldest item, which leaves, or moves to the tail of main
@@ -81,7 +81,7 @@ impl Writer<'_> {
         }
         // Words are copied upwards: an extension more must not push them over what is to come.
         let target = log.position(log.get(LogField::Tail));
-        let key_word = 1 + usize::from(shape.meta) + usize::from(shape.cas);
+        let key_word = shape.key_word();
         let from = found.place.position;
         if target <= from && target + key_word > from + found.header.key_word() {
             return false;
@@ -99,11 +99,12 @@ impl Writer<'_> {
         let Some(header) = shape.header_in(units) else {
             return false;
         };
-        let header = if shape.cas {
+        let header = if shape.cas || found.header.cas_given() {
             header.with_cas_given()
         } else {
             header
         };
+        let header = header.with_fetched(found.header.is_fetched());
         let frequency = found.header.frequency().saturating_sub(1);
         p.bucket(hash).write(|| {
             log.set(LogField::Head, found.place.offset + found.header.units());
@@ -124,8 +125,12 @@ impl Writer<'_> {
         let p = self.partition;
         let from = found.place.position;
         let meta = p.word(from + 1).load(Relaxed);
+        let state = self.state_of(found);
         if header.has_meta() {
             p.word(position + 1).store(meta, Relaxed);
+        }
+        if header.has_state() {
+            p.set_state(position + header.state_word(), state);
         }
         if let Some(cas) = cas {
             p.word(position + header.key_word() - 1).store(cas, Relaxed);
@@ -155,16 +160,12 @@ impl Writer<'_> {
         };
         let found = Found { slot, ..*found };
         let item = NewItem {
-            key,
-            flags: found.flags,
-            expiry: found.expiry,
-            cas: self.cas_to_keep(&found),
             frequency: 0,
             log: Some(Which::Main),
-            value: [Part::Old, Part::NONE],
+            ..self.copy_of(key, &found)
         };
         match self.append(hash, &item, Some(&found)) {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(Refusal::Busy) => return Err(Refusal::Busy),
             Err(_) => return Ok(false),
         }

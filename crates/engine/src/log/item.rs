@@ -12,7 +12,8 @@
 //!      56..58 count   how often it was requested, up to three
 //!      58     early   deleted or expired before the head came by
 //!      59     busy    being written: nothing to be seen yet
-//!      60..62         zero
+//!      60     fetched requested since it was stored
+//!      61     state   has the extension {access, stale, token sent} and {CAS that was asked for}
 //!      62..64 heap    belong to the heap of a store
 //! ```
 //! The CAS value of an item is its first offset, unless it has the extension.
@@ -30,6 +31,10 @@ const CAS: u64 = 1 << 55;
 const FREQUENCY_SHIFT: u32 = 56;
 const EARLY: u64 = 1 << 58;
 const BUSY: u64 = 1 << 59;
+const FETCHED: u64 = 1 << 60;
+const STATE: u64 = 1 << 61;
+/// Words of the extension for what meta commands ask.
+const STATE_WORDS: usize = 2;
 const HEAP: u64 = 3 << 62;
 
 const _: () = assert!(KEY_SHIFT + 8 == 52);
@@ -48,14 +53,21 @@ pub(crate) struct Shape {
     pub key_bytes: usize,
     pub value_bytes: usize,
     pub meta: bool,
+    pub state: bool,
     pub cas: bool,
 }
 
 impl Shape {
+    /// Words before the key, header included.
+    #[inline]
+    pub const fn key_word(self) -> usize {
+        1 + self.meta as usize + STATE_WORDS * self.state as usize + self.cas as usize
+    }
+
     /// Bytes used, header included.
     #[inline]
     pub const fn bytes(self) -> usize {
-        8 + 8 * self.meta as usize + 8 * self.cas as usize + self.key_bytes + self.value_bytes
+        8 * self.key_word() + self.key_bytes + self.value_bytes
     }
 
     /// Units of 8 bytes taken.
@@ -77,6 +89,7 @@ impl Shape {
                 | ((space - bytes) as u64) << SLACK_SHIFT
                 | (self.key_bytes as u64) << KEY_SHIFT
                 | if self.meta { META } else { 0 }
+                | if self.state { STATE } else { 0 }
                 | if self.cas { CAS } else { 0 },
         ))
     }
@@ -163,6 +176,22 @@ impl Header {
         self.0 & CAS != 0
     }
 
+    /// Whether the item was requested since it was stored.
+    #[inline]
+    pub const fn is_fetched(self) -> bool {
+        self.0 & FETCHED != 0
+    }
+
+    #[inline]
+    pub const fn with_fetched(self, fetched: bool) -> Self {
+        Self(self.0 & !FETCHED | if fetched { FETCHED } else { 0 })
+    }
+
+    #[inline]
+    pub const fn has_state(self) -> bool {
+        self.0 & STATE != 0
+    }
+
     #[inline]
     pub const fn with_dead(self) -> Self {
         Self(self.0 | DEAD)
@@ -176,7 +205,14 @@ impl Header {
     /// Word of the key, counted from the header.
     #[inline]
     pub const fn key_word(self) -> usize {
-        1 + self.has_meta() as usize + self.has_cas() as usize
+        let state = (self.0 >> STATE.trailing_zeros()) as usize & 1;
+        1 + self.has_meta() as usize + STATE_WORDS * state + self.has_cas() as usize
+    }
+
+    /// Word of the state, if the item has one, counted from the header.
+    #[inline]
+    pub const fn state_word(self) -> usize {
+        1 + self.has_meta() as usize
     }
 
     /// Length of the value, or `None` for a header that no item has: a torn read.
@@ -200,7 +236,44 @@ pub(crate) const fn unpack_meta(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
+/// What an item says beside its value, if a meta command wanted it to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// The second of the last access; 0 = nobody has asked for it.
+    pub access_s: u32,
+    /// Invalidated, but still served.
+    pub stale: bool,
+    /// A client was told to recreate it.
+    pub token_sent: bool,
+    /// The CAS value that a client gave it; 0 = none.
+    pub cas: u64,
+}
+
+impl State {
+    const STALE: u64 = 1 << 32;
+    const TOKEN_SENT: u64 = 1 << 33;
+
+    /// The two words of the extension.
+    #[inline]
+    pub const fn pack(self) -> [u64; STATE_WORDS] {
+        let stale = if self.stale { Self::STALE } else { 0 };
+        let sent = if self.token_sent { Self::TOKEN_SENT } else { 0 };
+        [self.access_s as u64 | stale | sent, self.cas]
+    }
+
+    #[inline]
+    pub const fn unpack([word, cas]: [u64; STATE_WORDS]) -> Self {
+        Self {
+            access_s: word as u32,
+            stale: word & Self::STALE != 0,
+            token_sent: word & Self::TOKEN_SENT != 0,
+            cas,
+        }
+    }
+}
+
 const _: () = assert!(KEY_BYTES_MAX <= 0xff);
+const _: () = assert!(FETCHED << 1 == STATE && STATE << 1 == HEAP & HEAP.wrapping_neg());
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -212,19 +285,26 @@ mod tests {
         fn a_header_says_what_its_shape_was(
             key_bytes in 1usize..=250,
             value_bytes in 0usize..100_000,
-            meta in any::<bool>(),
-            cas in any::<bool>(),
+            (meta, state, cas) in any::<(bool, bool, bool)>(),
             more in 0u64..8000,
         ) {
-            let shape = Shape { key_bytes, value_bytes, meta, cas };
+            let shape = Shape { key_bytes, value_bytes, meta, state, cas };
             let header = shape.header_in(shape.units() + more).unwrap();
             prop_assert_eq!(header.units(), shape.units() + more);
             prop_assert_eq!(header.key_bytes(), key_bytes);
             prop_assert_eq!(header.value_bytes(), Some(value_bytes));
-            prop_assert_eq!((header.has_meta(), header.has_cas()), (meta, cas));
+            prop_assert_eq!((header.has_meta(), header.has_state(), header.has_cas()), (meta, state, cas));
+            prop_assert_eq!(header.key_word(), shape.key_word());
+            prop_assert!(!header.is_fetched() && header.with_fetched(true).is_fetched());
             prop_assert!(!header.is_dead() && !header.cas_given());
             prop_assert!(header.with_dead().is_dead() && header.with_cas_given().cas_given());
             prop_assert_eq!(shape.header_in(shape.units() - 1), None);
+        }
+
+        #[test]
+        fn a_state_is_two_words(access_s: u32, stale: bool, token_sent: bool, cas: u64) {
+            let state = State { access_s, stale, token_sent, cas };
+            prop_assert_eq!(State::unpack(state.pack()), state);
         }
 
         #[test]
@@ -242,6 +322,7 @@ mod tests {
             key_bytes: 8,
             value_bytes: 8,
             meta: false,
+            state: false,
             cas: false,
         };
         assert_eq!(shape.units() * 8, 24);

@@ -7,7 +7,7 @@ use crate::request::{Outcome, Request};
 use crate::writer::Writer;
 
 /// Longest value that is looked at, padding included.
-const NUMBER_BYTES_MAX: usize = 64;
+pub(super) const NUMBER_BYTES_MAX: usize = 64;
 
 impl Writer<'_> {
     /// Replaces the number by what `change` makes of it.
@@ -35,7 +35,7 @@ impl Writer<'_> {
 }
 
 /// The number at the start of a value: white space, digits, then the end or white space.
-fn parse(value: &[u8]) -> Option<u64> {
+pub(super) fn parse(value: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let start = value.iter().position(|byte| !is_space(byte))?;
     let value = &value[start..];
@@ -54,7 +54,7 @@ fn parse(value: &[u8]) -> Option<u64> {
 }
 
 /// Writes a number at the start of a buffer, spaces behind it; returns its digits.
-fn format(number: u64, buffer: &mut [u8; NUMBER_BYTES_MAX]) -> usize {
+pub(super) fn format(number: u64, buffer: &mut [u8; NUMBER_BYTES_MAX]) -> usize {
     buffer.fill(b' ');
     let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
     let mut rest = number;

@@ -1,7 +1,7 @@
 //! append, prepend.
 
 use crate::request::{Outcome, Request};
-use crate::writer::{NewItem, Part, Writer};
+use crate::writer::{Found, NewItem, Part, Writer};
 
 /// Which side the new bytes go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,22 +25,30 @@ impl Writer<'_> {
         if found.value_bytes() + more.len() > value_bytes_max {
             return Outcome::TooLarge;
         }
+        let item = self.joined(request.key, &found, side, more);
+        match self.append_new(request.hash, &item, Some(&found)) {
+            Outcome::NotFound => Outcome::NotStored, // it has just been evicted
+            outcome => outcome,
+        }
+    }
+
+    /// The item that an append or prepend makes of another.
+    pub(super) fn joined<'b>(
+        &self,
+        key: &'b [u8],
+        found: &Found,
+        side: Side,
+        more: &'b [u8],
+    ) -> NewItem<'b> {
         let value = match side {
             Side::Before => [Part::Bytes(more), Part::Old],
             Side::After => [Part::Old, Part::Bytes(more)],
         };
-        let item = NewItem {
-            key: request.key,
-            flags: found.flags,
-            expiry: found.expiry,
-            cas: None,
+        NewItem {
             frequency: found.header.frequency(),
-            log: None,
+            state: self.fresh_state(Some(found)),
             value,
-        };
-        match self.append_new(request.hash, &item, Some(&found)) {
-            Outcome::NotFound => Outcome::NotStored, // it has just been evicted
-            outcome => outcome,
+            ..NewItem::of(key, &[], (found.flags, found.expiry))
         }
     }
 }

@@ -85,7 +85,7 @@ impl Writer<'_> {
     }
 
     #[inline(always)]
-    fn copy_value(&self, found: &Found, target: &mut [u8]) {
+    pub(super) fn copy_value(&self, found: &Found, target: &mut [u8]) {
         #[cfg(not(any(loom, miri)))]
         {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.

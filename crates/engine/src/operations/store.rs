@@ -74,13 +74,14 @@ impl Partition {
         meta: (u32, Expiry),
         now_s: u32,
     ) -> Outcome {
-        let item = NewItem::of(request.key, value, meta);
+        let mut item = NewItem::of(request.key, value, meta);
         let reserved = loop {
             let writer = self.writer(now_s);
             let found = match writer.find_for(request, condition) {
                 Ok(found) => found,
                 Err(outcome) => return outcome,
             };
+            item.state = writer.fresh_state(found.as_ref());
             match writer.take(request.hash, &item, found.as_ref()) {
                 Ok(reserved) => break reserved.for_later(),
                 Err(Refusal::Busy) => drop(writer),

@@ -12,7 +12,7 @@ mod geometry;
 
 use std::io;
 
-use micanite_memory::sync::{AtomicU64, Ordering};
+use micanite_memory::sync::{AtomicBool, AtomicU64, Ordering};
 use micanite_memory::{HUGE_PAGE_BYTES, Region};
 use micanite_wire::hash::{Buckets, KeyHash};
 
@@ -51,6 +51,9 @@ pub(crate) struct Partition {
     item_words: AtomicU64,
     /// Requests that readers could not note in the items themselves.
     pub samples: Samples,
+    /// Whether somebody has asked when an item was accessed: then new items of meta commands say
+    /// so from the beginning.
+    follows_accesses: AtomicBool,
 }
 
 /// What was seen of a key while its item was prefetched. Only a hint: the entry may have changed
@@ -138,7 +141,17 @@ impl Partition {
             collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
             item_words: AtomicU64::new(3),
             samples: Samples::new(),
+            follows_accesses: AtomicBool::new(false),
         }
+    }
+
+    #[inline]
+    pub fn follows_accesses(&self) -> bool {
+        self.follows_accesses.load(Ordering::Relaxed)
+    }
+
+    pub fn follow_accesses(&self) {
+        self.follows_accesses.store(true, Ordering::Relaxed);
     }
 
     /// The one writer, for a caller that is the only user of the partition.

@@ -39,7 +39,10 @@ fn read(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
         operation: Operation::Get { cas: false },
     };
     let mut replies = Replies::default();
-    cache.partition(hash).read(0, &request, 0, &mut replies);
+    let look = crate::reader::Plain;
+    cache
+        .partition(hash)
+        .read((0, &request), &look, 0, &mut replies);
     let reply = replies.0.pop()?;
     (reply.outcome == Some(Outcome::Hit)).then_some(reply.value)
 }

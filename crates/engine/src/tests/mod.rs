@@ -6,6 +6,8 @@ mod behaviour;
 mod expiry;
 #[cfg(all(test, loom))]
 mod loom_models;
+#[cfg(all(test, not(loom)))]
+mod meta;
 #[cfg(not(loom))]
 pub(crate) mod model;
 #[cfg(all(test, not(any(loom, miri))))]

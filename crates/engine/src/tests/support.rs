@@ -42,7 +42,7 @@ impl Default for Geometry {
 
 impl Geometry {
     pub fn layout(&self) -> PartitionLayout {
-        let item_units_max = (self.value_bytes_max as u64 + 250 + 24)
+        let item_units_max = (self.value_bytes_max as u64 + 250 + 40)
             .div_ceil(8)
             .min(self.data_units);
         let mut layout = PartitionLayout {

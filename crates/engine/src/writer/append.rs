@@ -4,7 +4,7 @@ use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_wire::hash::KeyHash;
 
 use crate::log::Which;
-use crate::log::item::{Header, Shape, pack_meta};
+use crate::log::item::{Header, Shape, State, pack_meta};
 use crate::partition::{Field, Partition, Place};
 use crate::request::{Expiry, Outcome, Request};
 use crate::writer::{Found, Refusal, Writer};
@@ -14,9 +14,15 @@ pub(crate) struct NewItem<'a> {
     pub key: &'a [u8],
     pub flags: u32,
     pub expiry: Expiry,
+    /// What it says beside its value.
+    pub state: Option<State>,
     /// The CAS value that the item keeps, because it was given out and nothing but its place
     /// changes.
     pub cas: Option<u64>,
+    /// Whether a client will know its CAS value.
+    pub gives_cas: bool,
+    /// Whether it was requested since it was stored.
+    pub fetched: bool,
     /// Requests that the item has counted.
     pub frequency: u64,
     /// The log that it has to go to.
@@ -43,7 +49,10 @@ impl<'a> NewItem<'a> {
             key,
             flags,
             expiry,
+            state: None,
             cas: None,
+            gives_cas: false,
+            fetched: false,
             frequency: 0,
             log: None,
             value: [Part::Bytes(value), Part::NONE],
@@ -79,7 +88,7 @@ impl Writer<'_> {
         hash: KeyHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Reserved, Refusal> {
         let moves = self.partition.get(Field::Moves);
         let reserved = self.take(hash, item, replaced)?;
         let mut found = replaced.copied();
@@ -94,7 +103,8 @@ impl Writer<'_> {
             .as_ref()
             .map(|old| (old.value_at(), old.value_bytes()));
         self.partition.write_item(&reserved, item, old);
-        self.publish(hash, &reserved, item.expiry, found.as_ref())
+        self.publish(hash, &reserved, item.expiry, found.as_ref())?;
+        Ok(reserved)
     }
 
     /// Whether what was found may be elsewhere: since `moves` was noted, entries have moved.
@@ -121,6 +131,7 @@ impl Writer<'_> {
             key_bytes: item.key.len(),
             value_bytes: item.value.iter().map(part_bytes).sum(),
             meta: item.flags != 0 || item.expiry != Expiry::NEVER,
+            state: item.state.is_some(),
             cas: item.cas.is_some() || p.is_store(),
         };
         let units = shape.units();
@@ -162,14 +173,16 @@ impl Writer<'_> {
     ) -> Reserved {
         let units = self.partition.header(place.position).units();
         let header = shape.header_in(units).unwrap_or(Header::filler(units));
-        let header = if item.cas.is_some() {
+        let header = if item.cas.is_some() || item.gives_cas && !self.partition.is_store() {
             header.with_cas_given()
         } else {
             header
         };
         Reserved {
             place,
-            header: header.with_frequency(item.frequency),
+            header: header
+                .with_frequency(item.frequency)
+                .with_fetched(item.fetched),
             ghost,
             has_cas: item.cas.is_some(),
         }
@@ -268,7 +281,7 @@ impl Writer<'_> {
         item: &NewItem<'_>,
         replaced: Option<&Found>,
     ) -> Outcome {
-        self.stored(self.append(hash, item, replaced))
+        self.stored(self.append(hash, item, replaced).map(drop))
     }
 
     /// Publishes an item that a client wrote.
@@ -283,10 +296,15 @@ impl Writer<'_> {
     }
 
     #[inline]
+    pub fn count_appended(&self) {
+        self.partition.add(Field::ItemsAppended, 1);
+    }
+
+    #[inline]
     fn stored(&self, result: Result<(), Refusal>) -> Outcome {
         match result {
             Ok(()) => {
-                self.partition.add(Field::ItemsAppended, 1);
+                self.count_appended();
                 Outcome::Stored
             }
             Err(refusal) => refusal.into(),
@@ -310,12 +328,13 @@ impl Writer<'_> {
         let frequency = found.map_or(0, |found| found.header.frequency());
         let item = NewItem {
             frequency,
+            state: self.fresh_state(found),
             ..NewItem::of(request.key, value, meta)
         };
         self.append_new(request.hash, &item, found)
     }
 
-    /// Appends a copy of an item that differs in flags or expiry at most; its CAS value stays.
+    /// Appends a copy of an item that differs in its expiry at most; its CAS value stays.
     pub fn relocate(
         &self,
         hash: KeyHash,
@@ -324,15 +343,26 @@ impl Writer<'_> {
         expiry: Expiry,
     ) -> Result<(), Refusal> {
         let item = NewItem {
+            expiry,
+            ..self.copy_of(key, found)
+        };
+        self.append(hash, &item, Some(found)).map(drop)
+    }
+
+    /// A copy of an item, to be written elsewhere.
+    pub fn copy_of<'b>(&self, key: &'b [u8], found: &Found) -> NewItem<'b> {
+        NewItem {
             key,
             flags: found.flags,
-            expiry,
+            expiry: found.expiry,
+            state: self.state_to_keep(found),
             cas: self.cas_to_keep(found),
+            gives_cas: found.header.cas_given(),
+            fetched: found.header.is_fetched(),
             frequency: found.header.frequency(),
             log: None,
             value: [Part::Old, Part::NONE],
-        };
-        self.append(hash, &item, Some(found))
+        }
     }
 }
 
@@ -348,6 +378,10 @@ impl Partition {
             let meta = pack_meta(item.expiry.0, item.flags);
             region.word(word).store(meta, Relaxed);
             word += 1;
+        }
+        if let Some(state) = item.state {
+            self.set_state(word, state);
+            word += state.pack().len();
         }
         if header.has_cas() {
             region.word(word).store(item.cas.unwrap_or(0), Relaxed);

@@ -11,7 +11,7 @@ use micanite_wire::hash::KeyHash;
 use crate::index::entry::Entry;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::Which;
-use crate::log::item::{Header, Shape, unpack_meta};
+use crate::log::item::{Header, Shape, State, pack_meta, unpack_meta};
 use crate::partition::{Field, Partition, Place};
 use crate::request::{Expiry, Outcome};
 
@@ -63,6 +63,7 @@ impl Found {
             key_bytes: self.header.key_bytes(),
             value_bytes: self.value_bytes(),
             meta: self.header.has_meta(),
+            state: self.header.has_state(),
             cas,
         }
     }
@@ -156,6 +157,12 @@ impl<'a> Writer<'a> {
     /// The CAS value of an item.
     #[inline]
     pub fn cas_of(&self, found: &Found) -> u64 {
+        if found.header.has_state() {
+            let given = self.state_of(found).cas;
+            if given != 0 {
+                return given;
+            }
+        }
         if found.header.has_cas() {
             let word = found.place.position + found.header.key_word() - 1;
             self.partition.word(word).load(Relaxed)
@@ -164,10 +171,51 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The CAS value that has to stay when the item moves.
+    /// The CAS value of the item that was written last, at this place.
+    #[inline]
+    pub fn cas_of_last(&self, place: &Place) -> u64 {
+        if self.partition.is_store() {
+            self.partition.get(Field::Stamp)
+        } else {
+            place.offset << 1 | place.log as u64
+        }
+    }
+
+    /// The CAS value that has to stay when the item moves, unless it is part of its state. That of
+    /// a store's item is a stamp, which says when it was written.
     #[inline]
     pub fn cas_to_keep(&self, found: &Found) -> Option<u64> {
-        (found.header.cas_given() || found.header.has_cas()).then(|| self.cas_of(found))
+        let header = found.header;
+        if header.has_cas() {
+            let word = found.place.position + header.key_word() - 1;
+            return Some(self.partition.word(word).load(Relaxed));
+        }
+        let in_state = header.has_state() && self.state_of(found).cas != 0;
+        (header.cas_given() && !in_state).then(|| self.cas_of(found))
+    }
+
+    /// What the item says beside its value.
+    #[inline]
+    pub fn state_of(&self, found: &Found) -> State {
+        self.partition.state_at(found.place.position, found.header)
+    }
+
+    /// The state of an item that a client writes in the place of another: when it was accessed
+    /// is worth knowing still.
+    #[inline]
+    pub fn fresh_state(&self, replaced: Option<&Found>) -> Option<State> {
+        let replaced = replaced.filter(|found| found.header.has_state())?;
+        let followed = self.state_of(replaced).access_s != 0;
+        followed.then_some(State {
+            access_s: self.now_s,
+            ..State::default()
+        })
+    }
+
+    /// The state that stays when the item moves.
+    #[inline]
+    pub fn state_to_keep(&self, found: &Found) -> Option<State> {
+        found.header.has_state().then(|| self.state_of(found))
     }
 
     /// Notes that the CAS value of an item is known outside, so that the next write changes it.
@@ -183,13 +231,30 @@ impl<'a> Writer<'a> {
         self.cas_of(found)
     }
 
-    /// Counts a request for an item, if the policy counts and the count is not at its end.
+    /// Notes a request for an item: that there was one, and how many, if the policy counts and
+    /// the count is not at its end.
     #[inline]
     pub fn count_request(&self, found: &Found) {
         let frequency = found.header.frequency();
-        if frequency < self.partition.layout.policy.frequency_max {
+        let max = self.partition.layout.policy.frequency_max;
+        if frequency < max || !found.header.is_fetched() {
             let header = self.partition.header(found.place.position);
-            self.set_header(found.place.position, header.with_frequency(frequency + 1));
+            let header = header.with_frequency((frequency + 1).min(max));
+            self.set_header(found.place.position, header.with_fetched(true));
+        }
+        if found.header.has_state() {
+            self.note_access(found);
+        }
+    }
+
+    /// Notes when an item was requested, if somebody has asked for that.
+    #[cold]
+    fn note_access(&self, found: &Found) {
+        let state = self.state_of(found);
+        if state.access_s != 0 && state.access_s != self.now_s {
+            let access_s = self.now_s;
+            let word = found.place.position + found.header.state_word();
+            self.partition.set_state(word, State { access_s, ..state });
         }
     }
 
@@ -269,6 +334,32 @@ impl<'a> Writer<'a> {
     pub fn note_expiry(&self, expiry: Expiry) {
         if expiry != Expiry::NEVER && self.partition.get(Field::Expiring) == 0 {
             self.partition.set(Field::Expiring, 1);
+        }
+    }
+}
+
+impl Partition {
+    /// What the item of a position and header says beside its value.
+    #[inline]
+    pub fn state_at(&self, position: usize, header: Header) -> State {
+        if !header.has_state() {
+            return State::default();
+        }
+        let word = position + header.state_word();
+        State::unpack([word, word + 1].map(|word| self.word(word).load(Relaxed)))
+    }
+
+    /// Writes flags and expiry of an item, which has the room.
+    #[inline]
+    pub fn set_meta(&self, word: usize, (flags, expiry): (u32, Expiry)) {
+        self.word(word).store(pack_meta(expiry.0, flags), Relaxed);
+    }
+
+    /// Writes the state of an item, which has the room.
+    #[inline]
+    pub fn set_state(&self, word: usize, state: State) {
+        for (at, value) in state.pack().into_iter().enumerate() {
+            self.word(word + at).store(value, Relaxed);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
     /// Writes a value into the space of an item, if it may stay there: it fits, nobody was given
-    /// its CAS value, and it is not due to move to the tail.
+    /// its CAS value, it has no state, and it is not due to move to the tail.
     #[inline(always)]
     pub fn overwrite(
         &self,
@@ -25,7 +25,8 @@ impl Writer<'_> {
         let old = found.header;
         let meta = flags != 0 || expiry != Expiry::NEVER;
         let long = self.shared && value.len() >= LONG_VALUE_BYTES;
-        if old.cas_given() || meta && !old.has_meta() || long || self.is_due_to_move(found) {
+        let fixed = old.cas_given() || old.has_state() || meta && !old.has_meta();
+        if fixed || long || self.is_due_to_move(found) {
             return false;
         }
         let shape = Shape {

@@ -1,0 +1,283 @@
+//! A get that meta commands ask for: with the token of who recreates the item, without the value,
+//! with other things that are known of it.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+
+use crate::log::Which;
+use crate::log::item::State;
+use crate::meta::{ItemMeta, MetaGet};
+use crate::partition::{Hint, Partition};
+use crate::request::{Expiry, Outcome, ReplySink, Request, ValueMeta};
+use crate::writer::{Found, NewItem, Part, Refusal, Writer};
+
+impl MetaGet {
+    /// Whether a hit is a mere look, whatever the item is like.
+    #[inline]
+    pub(crate) const fn only_reads(&self) -> bool {
+        !self.cas && !self.access && self.touch.is_none()
+    }
+
+    /// Whether an item of this expiry is so near its end that it should be made anew.
+    #[inline]
+    pub(crate) fn is_near_end(&self, expiry: Expiry) -> bool {
+        let Some(recache) = self.recache else {
+            return false;
+        };
+        let expiry = match self.touch {
+            Some(touch) if self.touch_first => touch,
+            _ => expiry,
+        };
+        expiry != Expiry::NEVER && expiry < recache
+    }
+}
+
+impl Writer<'_> {
+    /// `Break` says whether the sink had room for the value; if not, nothing has happened.
+    /// `Continue`: another thread is in the way.
+    #[inline(always)]
+    pub fn meta_get<S: ReplySink>(
+        &self,
+        (index, request): (usize, &Request<'_>),
+        get: &MetaGet,
+        hint: &Hint,
+        sink: &mut S,
+    ) -> ControlFlow<bool> {
+        if let Some(found) = self.find_hinted(hint, request.key)
+            && get.only_reads()
+            && !found.header.has_state()
+            && !get.is_near_end(found.expiry)
+        {
+            let room = self.show_item((index, request), &found, self.known(&found), get, sink);
+            if room {
+                if !get.unnoticed {
+                    self.note_found(request.hash, request.key, &found);
+                }
+                sink.finish(index, Outcome::Hit);
+            }
+            return Break(room);
+        }
+        self.meta_get_at_length((index, request), get, sink)
+    }
+
+    #[inline(never)]
+    fn meta_get_at_length<S: ReplySink>(
+        &self,
+        (index, request): (usize, &Request<'_>),
+        get: &MetaGet,
+        sink: &mut S,
+    ) -> ControlFlow<bool> {
+        let Some(found) = self.find(request.hash, request.key) else {
+            return match get.vivify {
+                Some(expiry) => self.vivify((index, request), get, expiry, sink),
+                None => {
+                    sink.finish(index, Outcome::NotFound);
+                    Break(true)
+                }
+            };
+        };
+        let state = self.state_of(&found);
+        let won = !state.token_sent && (state.stale || get.is_near_end(found.expiry));
+        let item = ItemMeta {
+            cas: if get.cas {
+                self.give_cas(request.hash, &found)
+            } else {
+                0
+            },
+            expiry: get.touch.unwrap_or(found.expiry),
+            won,
+            ..self.known(&found)
+        };
+        // Whether the CAS value is known outside may have changed.
+        let found = self.found_at(found.slot, found.place);
+        if !self.show_item((index, request), &found, item, get, sink) {
+            return Break(false);
+        }
+        let state = State {
+            token_sent: state.token_sent || won,
+            ..state
+        };
+        match self.after_meta_get(request, &found, get, state) {
+            // Evicted at once to make room for itself: what was read was right.
+            Ok(()) | Err(Refusal::Gone) => sink.finish(index, Outcome::Hit),
+            Err(refusal) => {
+                if get.value {
+                    sink.rollback(index);
+                }
+                if refusal == Refusal::Busy {
+                    return Continue(());
+                }
+                sink.finish(index, Outcome::OutOfMemory);
+            }
+        }
+        Break(true)
+    }
+
+    /// Describes an item, and copies its value if it is wanted. False if there is no room.
+    #[inline(always)]
+    fn show_item<S: ReplySink>(
+        &self,
+        (index, _): (usize, &Request<'_>),
+        found: &Found,
+        item: ItemMeta,
+        get: &MetaGet,
+        sink: &mut S,
+    ) -> bool {
+        sink.describe(index, item);
+        if !get.value {
+            return true;
+        }
+        let meta = ValueMeta {
+            flags: item.flags,
+            cas: item.cas,
+            value_bytes: item.value_bytes,
+        };
+        let Some(target) = sink.reserve(index, meta) else {
+            return false;
+        };
+        self.copy_value(found, &mut target[..item.value_bytes]);
+        true
+    }
+
+    /// What the bytes of an item say.
+    #[inline]
+    pub(super) fn known(&self, found: &Found) -> ItemMeta {
+        let mut item = self.partition.known(found);
+        if found.header.has_state() {
+            let state = self.state_of(found);
+            item.access_s = state.access_s;
+            item.stale = state.stale;
+            item.token_sent = state.token_sent;
+        }
+        item
+    }
+
+    /// Notes what a get changes.
+    fn after_meta_get(
+        &self,
+        request: &Request<'_>,
+        found: &Found,
+        get: &MetaGet,
+        state: State,
+    ) -> Result<(), Refusal> {
+        let expiry = get.touch.unwrap_or(found.expiry);
+        if expiry.has_passed(self.now_s) {
+            // The value is still returned, for the last time.
+            self.remove(request.hash, found);
+            return Ok(());
+        }
+        let noted = !get.unnoticed && (get.access || state.access_s != 0);
+        let access_s = match (noted, get.access && state.access_s == 0) {
+            (false, false) => state.access_s,
+            _ => self.now_s,
+        };
+        let state = State { access_s, ..state };
+        let needs_state = state != State::default() && !found.header.has_state();
+        let needs_meta = expiry != Expiry::NEVER && !found.header.has_meta();
+        if !needs_state && !needs_meta {
+            self.set_in_place(request.hash, found, expiry, state);
+            if !get.unnoticed {
+                self.note_found(request.hash, request.key, found);
+            }
+            return Ok(());
+        }
+        let max = self.partition.layout.policy.frequency_max;
+        let copy = self.copy_of(request.key, found);
+        let item = NewItem {
+            expiry,
+            state: Some(state).filter(|_| needs_state || found.header.has_state()),
+            fetched: copy.fetched || !get.unnoticed,
+            frequency: (copy.frequency + u64::from(!get.unnoticed)).min(max),
+            ..copy
+        };
+        self.append(request.hash, &item, Some(found)).map(drop)
+    }
+
+    /// Replaces expiry and state of an item that has room for them.
+    fn set_in_place(
+        &self,
+        hash: micanite_wire::hash::KeyHash,
+        found: &Found,
+        expiry: Expiry,
+        state: State,
+    ) {
+        let p = self.partition;
+        if expiry == found.expiry && state == self.state_of(found) {
+            return;
+        }
+        p.bucket(hash).write(|| {
+            if found.header.has_meta() {
+                p.set_meta(found.place.position + 1, (found.flags, expiry));
+            }
+            if found.header.has_state() {
+                p.set_state(found.place.position + found.header.state_word(), state);
+            }
+        });
+        self.note_expiry(expiry);
+    }
+
+    /// Stores an empty item, which the client is to fill.
+    fn vivify<S: ReplySink>(
+        &self,
+        (index, request): (usize, &Request<'_>),
+        get: &MetaGet,
+        expiry: Expiry,
+        sink: &mut S,
+    ) -> ControlFlow<bool> {
+        let follows = self.partition.follows_accesses();
+        let state = State {
+            access_s: if follows { self.now_s } else { 0 },
+            stale: false,
+            token_sent: true,
+            cas: get.new_cas,
+        };
+        let item = NewItem {
+            state: Some(state),
+            gives_cas: get.cas || state.cas != 0,
+            fetched: !get.unnoticed,
+            value: [Part::NONE, Part::NONE],
+            ..NewItem::of(request.key, &[], (0, expiry))
+        };
+        match self.append_known(request.hash, &item, None) {
+            Ok(stored) => {
+                sink.describe(
+                    index,
+                    ItemMeta {
+                        cas: if get.cas { stored.cas } else { 0 },
+                        expiry,
+                        access_s: self.now_s,
+                        fetched: false,
+                        won: true,
+                        created: true,
+                        ..stored
+                    },
+                );
+                sink.finish(index, Outcome::Stored);
+            }
+            Err(Refusal::Busy) => return Continue(()),
+            Err(refusal) => sink.finish(index, refusal.into()),
+        }
+        Break(true)
+    }
+}
+
+impl Partition {
+    /// What the header and the meta word of an item say.
+    #[inline]
+    pub fn known(&self, found: &Found) -> ItemMeta {
+        ItemMeta {
+            flags: found.flags,
+            value_bytes: found.value_bytes(),
+            cas: 0,
+            expiry_before: found.expiry,
+            expiry: found.expiry,
+            access_s: 0,
+            fetched: found.header.is_fetched(),
+            stale: false,
+            token_sent: false,
+            won: false,
+            created: false,
+            item_bytes: found.header.units() as usize * 8,
+            in_main: self.is_store() || found.place.log == Which::Main,
+        }
+    }
+}
