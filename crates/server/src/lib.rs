@@ -15,6 +15,7 @@
 //! | [`configuration`] | what a person writes, and the settings that are derived from it |
 //! | [`session`] | a conversation without a socket: bytes in, engine batches, replies out |
 //! | [`native`] | datagrams of the native protocol: rounds, directory, cookies, rings |
+//! | [`udp`] | memcached's protocols in datagrams: frames, an allow-list, numbered replies |
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
 //! | [`worker`] | the loop of a thread over its connections |
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
@@ -47,6 +48,7 @@ pub mod shared;
 pub mod stats;
 #[cfg(any(test, feature = "fuzz"))]
 mod testing;
+pub mod udp;
 pub mod worker;
 
 /// What `version` answers. Clients decide by it what they may send (libmemcached's tools, for

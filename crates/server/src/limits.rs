@@ -10,6 +10,10 @@ pub const INPUT_BYTES: usize = 16 << 10;
 pub const OUTPUT_BYTES: usize = 64 << 10;
 /// Replies of one connection before others get their turn.
 pub const TURN_OUTPUT_BYTES_MAX: usize = 4 * OUTPUT_BYTES;
+/// The longest reply to a datagram of memcached's protocols: a value of 1 MiB, and room around it.
+pub const UDP_REPLY_BYTES_MAX: usize = (1 << 20) + OUTPUT_BYTES;
+/// Queue of a UDP socket of memcached's protocols, as it is asked for.
+pub const UDP_QUEUE_BYTES: usize = 4 << 20;
 /// Input of one connection before others get their turn.
 pub const TURN_INPUT_BYTES_MAX: usize = 16 * INPUT_BYTES;
 /// The longest reply that is no value and no statistics.

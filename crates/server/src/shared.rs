@@ -13,6 +13,7 @@ use crate::loads::Loads;
 use crate::native::NativeShared;
 use crate::restart::Restart;
 use crate::stats::{Counter, Counters, Totals};
+use crate::udp::UdpShared;
 
 /// See the module.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Shared {
     pub loads: Loads,
     /// The native protocol, if it is spoken.
     pub native: Option<NativeShared>,
+    /// memcached's protocols over UDP, if they are spoken.
+    pub udp: Option<UdpShared>,
     /// Whether partitions change by load.
     pub balance: BalanceState,
     /// Whether another program follows in this process.
@@ -136,6 +139,10 @@ impl Shared {
         }
         Ok(Self {
             native,
+            udp: settings
+                .udp
+                .as_ref()
+                .map(|_| UdpShared::new(settings.threads)),
             loads: Loads::new(settings.threads, &cache),
             balance: BalanceState::new(settings.balance),
             working: AtomicUsize::new(settings.threads),

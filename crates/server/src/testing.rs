@@ -46,6 +46,16 @@ impl Bench {
         }
     }
 
+    /// Calls with what a session works with.
+    pub fn with_context<T>(&mut self, call: impl FnOnce(&mut Context<'_>) -> T) -> T {
+        call(&mut Context {
+            worker: &mut self.worker,
+            shared: &self.shared,
+            counters: &self.shared.counters[0],
+            now_s: self.now_s,
+        })
+    }
+
     /// One turn of a connection.
     pub fn turn<S: ByteStream>(&mut self, connection: &mut Connection<S>, readable: bool) -> Next {
         let mut context = Context {

@@ -8,7 +8,7 @@ use micanite_wire::native::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN}
 
 use super::settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 use super::size::parse;
-use super::{Options, UsageError, Word, address};
+use super::{Options, UsageError, Word, address, udp};
 use crate::limits::{RECEIVE_BUFFER_BYTES, VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 
 const PORT_DEFAULT: i64 = 11211;
@@ -45,22 +45,14 @@ fn size(name: &str, word: &Word, unit_bytes: u64) -> Result<usize, UsageError> {
     parse(&word.0, unit_bytes).or_else(|what| wrong(name, what))
 }
 
-pub(super) fn refuse_udp(options: &Options) -> Result<(), UsageError> {
-    match &options.udp_port {
-        Some(Word(text)) if text != "0" => wrong(
-            "-U/--udp-port",
-            "UDP is not served yet; leave the option out, and use -p for TCP",
-        ),
-        _ => Ok(()),
-    }
-}
-
 pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
-    // As with memcached, a Unix socket stands for TCP unless a port is asked for.
-    let default = if options.unix_socket.is_some() {
-        0
-    } else {
-        PORT_DEFAULT
+    // As with memcached, a Unix socket stands for TCP unless a port is asked for, and TCP takes the
+    // port of UDP.
+    let udp_port = udp::port(options)?;
+    let default = match udp_port {
+        _ if options.unix_socket.is_some() => 0,
+        0 => PORT_DEFAULT,
+        port => port,
     };
     let port = match &options.port {
         None => default,
@@ -90,10 +82,10 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
         }
     }
     let has_native = matches!(&options.native, Some(Word(text)) if text != "0");
-    if addresses.is_empty() && options.unix_socket.is_none() && !has_native {
+    if addresses.is_empty() && options.unix_socket.is_none() && !has_native && udp_port == 0 {
         return wrong(
             "-p/--port",
-            "0 means no TCP, and there is neither a Unix socket (-s) nor the native protocol (--native)",
+            "0 means no TCP, and there is neither a Unix socket (-s), nor UDP (-U), nor the native protocol (--native)",
         );
     }
     Ok(Listen {

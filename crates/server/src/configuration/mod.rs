@@ -12,12 +12,14 @@ mod settings;
 mod size;
 #[cfg(test)]
 mod tests;
+mod udp;
 mod word;
 
 pub use extended::Extended;
 pub use options::Options;
 pub use settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 pub use size::size_text;
+pub use udp::UdpSettings;
 pub use word::Word;
 
 /// A sentence for the person who configured the server.

@@ -107,7 +107,8 @@ pub struct Options {
     /// Log connections as they open and close; -vv and -vvv say no more today
     #[arg(short = 'v', long, action = ArgAction::Count, env = "MICANITE_VERBOSE", hide_env = true)]
     pub verbose: u8,
-    /// UDP port; UDP is not served yet, so only 0 is taken [default: 0]
+    /// UDP port of memcached's protocols (0: no UDP, -1: a free one); without -p also that of TCP
+    /// [default: 0]
     #[arg(
         short = 'U',
         long,
@@ -117,6 +118,10 @@ pub struct Options {
         allow_hyphen_values = true
     )]
     pub udp_port: Option<Word>,
+    /// Networks whose datagrams -U answers, such as 10.1.0.0/16, separated by commas
+    /// [default: 127.0.0.0/8,::1/128]
+    #[arg(long, value_name = "CIDR", env = "MICANITE_UDP_ALLOW", hide_env = true)]
+    pub udp_allow: Option<Word>,
     /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
     /// [default: 0]
     #[arg(
@@ -318,7 +323,7 @@ impl Options {
             ($($field:ident)*) => { $(self.$field = self.$field.or(other.$field);)* };
         }
         take!(port unix_socket unix_mask memory_limit threads max_connections max_item_size);
-        take!(max_requests_per_event listen_backlog udp_port user pidfile daemon enable_shutdown);
+        take!(max_requests_per_event listen_backlog udp_port udp_allow user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
         take!(image control_socket drain_seconds item_size value_buffers hash_seed no_prefetch);
         take!(native native_payload native_gro native_busy_poll native_queue);

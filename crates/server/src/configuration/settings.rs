@@ -9,6 +9,7 @@ use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
 use super::extended::Extended;
 use super::size::exact;
+use super::udp::{self, UdpSettings};
 use super::{Options, UsageError, Word};
 use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
 
@@ -142,6 +143,8 @@ pub struct Settings {
     pub prefetch: bool,
     /// The native protocol, if it is spoken.
     pub native: Option<NativeSettings>,
+    /// memcached's protocols over UDP, if they are spoken.
+    pub udp: Option<UdpSettings>,
 }
 
 impl Settings {
@@ -150,7 +153,6 @@ impl Settings {
     /// # Errors
     /// The first option that is wrong, in a sentence.
     pub fn of(options: &Options, cores: usize) -> Result<Self, UsageError> {
-        checks::refuse_udp(options)?;
         let threads = number("-t/--threads", &options.threads, cores, 1, THREADS_MAX)?;
         let memory_bytes = checks::memory_limit(options)?;
         let semantics = checks::semantics(options)?;
@@ -210,7 +212,9 @@ impl Settings {
             hash_seed: checks::hash_seed(options)?,
             prefetch: !options.no_prefetch.unwrap_or(false),
             native: None,
+            udp: None,
         };
+        settings.udp = udp::udp(options, &settings.listen)?;
         settings.native = checks::native(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(options, &settings)?;
         settings.value_buffer_bytes = checks::value_buffers(options, settings.item_bytes_max)?;
@@ -274,7 +278,8 @@ impl Settings {
             max_requests_per_event: word(self.turn_requests_max.to_string()),
             listen_backlog: word(self.backlog.to_string()),
             verbose: self.verbosity,
-            udp_port: word("0".into()),
+            udp_port: word(self.udp.as_ref().map_or(0, |udp| udp.port).to_string()),
+            udp_allow: self.udp.as_ref().map(|udp| Word(udp.allow.to_string())),
             extended: self.extended.options(),
             user: self.user.clone().map(Word),
             pidfile: path(&self.pidfile),

@@ -1,5 +1,7 @@
 //! Options of every source, and what comes of wrong ones.
 
+use std::net::SocketAddr;
+
 use clap::{Args, Command, FromArgMatches};
 
 use micanite_engine::{Access, Semantics};
@@ -129,6 +131,28 @@ fn the_native_protocol_is_off_until_it_is_asked_for() {
 }
 
 #[test]
+fn udp_is_off_unless_it_is_asked_for() {
+    assert_eq!(settings("").unwrap().udp, None);
+    assert_eq!(settings("-p 5").unwrap().udp, None);
+    assert_eq!(settings("-U 0").unwrap().listen.port, 11211);
+    let of = |arguments: &str| {
+        let settings = settings(arguments).unwrap();
+        let udp = settings.udp.unwrap();
+        let ports = |addresses: &[SocketAddr]| addresses.iter().map(|of| of.port()).collect();
+        let tcp: Vec<_> = ports(&settings.listen.addresses);
+        (tcp, ports(&udp.addresses), udp.allow.to_string())
+    };
+    let loopback = "127.0.0.0/8,::1/128".to_owned();
+    assert_eq!(of("-U 5"), (vec![5], vec![5], loopback.clone()));
+    assert_eq!(of("-U 5 -p 6"), (vec![6], vec![5], loopback.clone()));
+    assert_eq!(of("-U 5 -p 0"), (vec![], vec![5], loopback.clone()));
+    assert_eq!(of("-U -1"), (vec![0], vec![0], loopback.clone()));
+    assert_eq!(of("-U 5 -s /tmp/x"), (vec![], vec![5], loopback.clone()));
+    let two = "-U 5 -p 6 -l 127.0.0.1:7,::1 --udp-allow 10.0.0.0/8";
+    assert_eq!(of(two), (vec![7, 6], vec![7, 5], "10.0.0.0/8".into()));
+}
+
+#[test]
 fn wrong_values_are_named() {
     for (arguments, part) in [
         ("-p 70000", "-p/--port"),
@@ -157,8 +181,10 @@ fn wrong_values_are_named() {
         ("-R 0", "-R/--max-requests-per-event"),
         ("-b 0", "-b/--listen-backlog"),
         ("-a 999", "-a/--unix-mask"),
-        ("-U 11211", "UDP is not served"),
-        ("-U -1", "UDP is not served"),
+        ("-U 70000", "-U/--udp-port"),
+        ("-U x", "-U/--udp-port"),
+        ("-U 1 --udp-allow here", "--udp-allow: 'here' is no network"),
+        ("-U 1 --udp-allow 10.0.0.1/8", "bits behind"),
         ("--item-size 1", "--item-size"),
         ("--eviction best", "s3-fifo, clock, approximate-lru"),
         ("--eviction fifo -M", "does not evict"),

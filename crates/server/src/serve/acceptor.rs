@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use micanite_net::datagram::UdpSocket;
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
 use micanite_wire::memcache::text::reply;
 use nix::sys::signal::{SigSet, Signal};
@@ -92,17 +93,25 @@ impl Acceptor {
     }
 
     /// Tells the ports that were got.
-    pub fn note_ports(&mut self) -> Result<(), Failure> {
+    pub fn note_ports(&mut self, udp: &[Box<[UdpSocket]>]) -> Result<(), Failure> {
+        // The sockets of the other workers are at the same addresses.
+        let sockets = udp.iter().take(1).flatten();
+        let addresses: Vec<_> = sockets.flat_map(UdpSocket::local_addr).collect();
+        if let (Some(udp), Some(address)) = (&self.shared.udp, addresses.first()) {
+            udp.set_port(address.port());
+        }
         if let Some(address) = self.listeners.iter().find_map(Listener::address) {
             self.shared.set_tcp_port(address.port());
         }
         if let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME") {
-            listeners::write_ports(Path::new(&path), &self.listeners).map_err(|error| {
-                let path = path.display();
-                Failure::system(format!(
-                    "cannot write MEMCACHED_PORT_FILENAME {path}: {error}"
-                ))
-            })?;
+            listeners::write_ports(Path::new(&path), &self.listeners, &addresses).map_err(
+                |error| {
+                    let path = path.display();
+                    Failure::system(format!(
+                        "cannot write MEMCACHED_PORT_FILENAME {path}: {error}"
+                    ))
+                },
+            )?;
         }
         Ok(())
     }

@@ -11,8 +11,9 @@ use micanite_net::datagram::{UdpOptions, UdpSocket};
 use super::Failure;
 use super::inheritance::Inheritance;
 use crate::configuration::Settings;
-use crate::limits::RECEIVE_BUFFER_BYTES;
+use crate::limits::{RECEIVE_BUFFER_BYTES, UDP_QUEUE_BYTES};
 use crate::native::Sockets;
+use crate::udp::UdpSockets;
 
 /// Opens the TCP listeners, or says which could not be. Root may take low ports.
 pub(super) fn open_tcp(
@@ -67,6 +68,40 @@ pub(super) fn open_native(
     Ok(Some(workers.into()))
 }
 
+/// Opens the sockets of memcached's protocols over UDP: by worker, then by address, all workers at the
+/// same ones.
+pub(super) fn open_udp(settings: &Settings) -> Result<Option<UdpSockets>, Failure> {
+    let Some(udp) = &settings.udp else {
+        return Ok(None);
+    };
+    let alone = UdpOptions {
+        receive_buffer_bytes: UDP_QUEUE_BYTES,
+        send_buffer_bytes: UDP_QUEUE_BYTES,
+        ..UdpOptions::default()
+    };
+    let shared = UdpOptions {
+        reuse_port: true,
+        ..alone
+    };
+    let open = |address: SocketAddr, options: &UdpOptions| {
+        UdpSocket::bind(address, options)
+            .map_err(|error| failure(format_args!("UDP {address} (-U)"), &error))
+    };
+    let mut workers = Vec::from_iter((0..settings.threads).map(|_| Vec::new()));
+    for address in &udp.addresses {
+        // Sockets that share a port would share it with another server of this user as well.
+        let first = open(*address, &alone)?;
+        let address = first.local_addr().unwrap_or(*address);
+        drop(first);
+        for sockets in &mut workers {
+            sockets.push(open(address, &shared)?);
+        }
+    }
+    Ok(Some(
+        workers.into_iter().map(Vec::into_boxed_slice).collect(),
+    ))
+}
+
 /// Opens the Unix socket, if there is to be one. It belongs to the user that serves.
 pub(super) fn open_unix(
     settings: &Settings,
@@ -95,24 +130,31 @@ fn failure(what: impl Display, error: &io::Error) -> Failure {
     };
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "Another server is there: end it, or choose another port (-p, --native) or socket (-s)."
+            "Another server is there: end it, or choose another port (-p, -U, --native) or socket (-s)."
         }
         io::ErrorKind::PermissionDenied => {
             "Ports below 1024, and some directories, are for root: choose another one."
         }
         io::ErrorKind::AddrNotAvailable => "This machine has no such address: see -l.",
-        _ => "See -l, -p, -s and --native.",
+        _ => "See -l, -p, -s, -U and --native.",
     };
     Failure::system(format!("failed to listen on {what}: {text}\n  {advice}"))
 }
 
 /// Writes the file that the environment variable MEMCACHED_PORT_FILENAME names: a line for each
-/// TCP listener, all at once.
-pub(super) fn write_ports(path: &Path, listeners: &[Listener]) -> io::Result<()> {
+/// TCP listener and each UDP address, all at once.
+pub(super) fn write_ports(
+    path: &Path,
+    listeners: &[Listener],
+    udp: &[SocketAddr],
+) -> io::Result<()> {
     let mut text = String::new();
-    for address in listeners.iter().filter_map(Listener::address) {
+    let tcp = listeners.iter().filter_map(Listener::address);
+    let tcp = tcp.map(|address| ("TCP", address));
+    let udp = udp.iter().map(|address| ("UDP", *address));
+    for (protocol, address) in tcp.chain(udp) {
         let family = if address.is_ipv4() { "INET" } else { "INET6" };
-        text.push_str(&format!("TCP {family}: {}\n", address.port()));
+        text.push_str(&format!("{protocol} {family}: {}\n", address.port()));
     }
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".lck");

@@ -88,6 +88,7 @@ fn run(options: Options) -> Result<(), Failure> {
     let activated = listeners.len();
     listeners.extend(listeners::open_tcp(&settings, &mut inheritance)?);
     let sockets = listeners::open_native(&settings, &mut inheritance)?;
+    let udp = listeners::open_udp(&settings)?;
     cgroup::warn(report::bytes_max(&settings));
     process::become_user(&settings)?;
     let cache = cache(&settings)?;
@@ -112,10 +113,10 @@ fn run(options: Options) -> Result<(), Failure> {
     let shared = Arc::new(shared);
     let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&shared));
     let mut acceptor = acceptor.map_err(cannot_start)?;
-    acceptor.note_ports()?;
+    acceptor.note_ports(udp.as_deref().unwrap_or_default())?;
     let socket = control_socket(&shared).inspect_err(|_| acceptor.remove_files())?;
     let pidfile = process::write_pidfile(&shared.settings)?;
-    let threads = Threads::start(&shared, clock, sockets.clone())
+    let threads = Threads::start(&shared, clock, sockets.clone(), udp)
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
     let control = socket.map(start).transpose().map_err(cannot_start)?;

@@ -17,7 +17,10 @@ const OTHER_FILES: u64 = 64;
 /// Lets the process have a descriptor for each connection. Where that is not allowed, there are
 /// fewer connections.
 pub(super) fn raise_file_limit(settings: &mut Settings) {
-    let others = OTHER_FILES + 4 * settings.threads as u64 + settings.listen.addresses.len() as u64;
+    let udp = settings.udp.as_ref().map_or(0, |udp| udp.addresses.len());
+    let others = OTHER_FILES
+        + (4 + udp as u64) * settings.threads as u64
+        + settings.listen.addresses.len() as u64;
     let wanted = settings.connections_max as u64 + others;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return;

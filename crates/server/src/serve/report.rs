@@ -11,6 +11,7 @@ use crate::control::ControlThread;
 use crate::log::log;
 use crate::native::{Ids, NativePort, ring_bytes};
 use crate::shared::Shared;
+use crate::udp::UdpPort;
 use crate::worker::Worker;
 
 /// Memory beside `-m`, at most.
@@ -19,6 +20,7 @@ struct Beside {
     values_bytes: usize,
     scratch_bytes: usize,
     native_bytes: usize,
+    udp_bytes: usize,
 }
 
 impl Beside {
@@ -32,11 +34,18 @@ impl Beside {
                 .native
                 .as_ref()
                 .map_or(0, |native| native_bytes(settings, native)),
+            udp_bytes: settings.udp.as_ref().map_or(0, |udp| {
+                settings.threads * UdpPort::bytes(udp.addresses.len())
+            }),
         }
     }
 
     fn total(&self) -> usize {
-        self.connections_bytes + self.values_bytes + self.scratch_bytes + self.native_bytes
+        self.connections_bytes
+            + self.values_bytes
+            + self.scratch_bytes
+            + self.native_bytes
+            + self.udp_bytes
     }
 }
 
@@ -87,6 +96,10 @@ fn addresses(shared: &Shared, listeners: &[Listener]) -> String {
         .filter_map(Listener::address)
         .map(|address| format!("TCP {address}"))
         .collect();
+    if let (Some(udp), Some(settings)) = (&shared.udp, &shared.settings.udp) {
+        let (port, allow) = (udp.port(), &settings.allow);
+        words.push(format!("UDP port {port} for {allow}"));
+    }
     if let Some(path) = &shared.settings.unix_socket {
         words.push(format!("Unix socket {}", path.display()));
     }
@@ -176,7 +189,7 @@ fn values(settings: &Settings) -> String {
 fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
     format!(
-        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared{}",
+        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared{}{}",
         size_text(beside.total()),
         size_text(beside.connections_bytes),
         settings.connections_max,
@@ -185,6 +198,10 @@ fn beside(settings: &Settings) -> String {
         match beside.native_bytes {
             0 => String::new(),
             bytes => format!(", {} for the native protocol", size_text(bytes)),
+        },
+        match beside.udp_bytes {
+            0 => String::new(),
+            bytes => format!(", {} for UDP", size_text(bytes)),
         },
     )
 }

@@ -13,6 +13,7 @@ use crate::cores;
 use crate::log::log;
 use crate::native::{NativePort, Sockets, rings};
 use crate::shared::{Ending, Shared};
+use crate::udp::{UdpPort, UdpSockets};
 use crate::worker::{Post, Worker};
 
 /// How often the image is looked at for pages that have come into use.
@@ -31,10 +32,16 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Starts them.
-    pub fn start(shared: &Arc<Shared>, clock: Clock, sockets: Option<Sockets>) -> io::Result<Self> {
+    pub fn start(
+        shared: &Arc<Shared>,
+        clock: Clock,
+        sockets: Option<Sockets>,
+        udp: Option<UdpSockets>,
+    ) -> io::Result<Self> {
         let count = shared.settings.threads;
         let cpus = cores::of_workers(count);
         let mut ports = native_ports(shared, sockets.as_ref());
+        let mut udp_ports = udp_ports(shared, udp);
         // Each connection goes to the worker that has fewest, so none ever has more than this.
         let connections_max = shared.settings.connections_max.div_ceil(count);
         let (mut links, mut workers) = (Vec::new(), Vec::new());
@@ -46,6 +53,7 @@ impl Threads {
             let streams = Poller::new()?;
             let this = (number, shared);
             let worker = Worker::new(this, clock, receiver, connections_max, port, streams)?;
+            let worker = worker.with_udp(udp_ports.next())?;
             let cpu = cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));
             workers.push(thread.spawn(move || work(worker, number, cpu))?);
@@ -91,6 +99,14 @@ fn native_ports(
         Some(NativePort::new(worker, Arc::clone(sockets), rings, native))
     };
     rings.into_iter().enumerate().map(port)
+}
+
+/// A port for each worker, if memcached's protocols are spoken over UDP; otherwise none.
+fn udp_ports(shared: &Shared, sockets: Option<UdpSockets>) -> impl Iterator<Item = UdpPort> {
+    let allow = shared.settings.udp.as_ref().map(|udp| udp.allow.clone());
+    let allow = allow.unwrap_or_default();
+    let workers = sockets.into_iter().flatten().enumerate();
+    workers.map(move |(worker, sockets)| UdpPort::new(worker, sockets, allow.clone()))
 }
 
 fn work(worker: Worker<impl Streams>, number: usize, cpu: Option<usize>) {

@@ -177,6 +177,7 @@ pub(super) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Contex
         Some(b"settings") => stats::settings(context.shared, output),
         Some(b"partitions") => stats::partitions(context.shared, output),
         Some(b"native") => stats::native(context.shared, output),
+        Some(b"udp") => stats::udp(context.shared, output),
         // There are no slab classes to tell of.
         Some(b"items" | b"slabs" | b"sizes") => {}
         Some(b"reset") => {

@@ -5,12 +5,14 @@ mod native;
 mod partitions;
 mod report;
 mod settings;
+mod udp;
 
 pub use counters::{Counter, Counters, Totals};
 pub use native::native;
 pub use partitions::partitions;
 pub use report::general;
 pub use settings::settings;
+pub use udp::udp;
 
 use std::fmt::{Display, Write};
 

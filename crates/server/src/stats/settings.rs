@@ -13,7 +13,7 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
     lines.stat("maxbytes", settings.memory_bytes);
     lines.stat("maxconns", settings.connections_max);
     lines.stat("tcpport", shared.tcp_port());
-    lines.stat("udpport", 0);
+    lines.stat("udpport", shared.udp.as_ref().map_or(0, |udp| udp.port()));
     lines.stat("inter", settings.listen.words.join(","));
     lines.stat("verbosity", shared.verbosity());
     let evicts = settings.semantics == Semantics::Cache;

@@ -9,6 +9,7 @@
 mod native;
 mod post;
 mod slots;
+mod udp;
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,6 +32,7 @@ use crate::native::NativePort;
 use crate::session::Context;
 use crate::shared::{Ending, Shared};
 use crate::stats::Counters;
+use crate::udp::UdpPort;
 use native::NativeTurn;
 pub use post::Post;
 use slots::{Slot, Slots, Token};
@@ -39,6 +41,8 @@ use slots::{Slot, Slots, Token};
 const WAKER: u64 = u64::MAX;
 /// The token of the native sockets.
 const NATIVE: u64 = u64::MAX - 1;
+/// The token of memcached's UDP sockets.
+const UDP: u64 = u64::MAX - 2;
 
 /// See the module.
 #[derive(Debug)]
@@ -63,6 +67,8 @@ pub struct Worker<P: Streams> {
     has_colleagues: bool,
     /// The native protocol, if it is spoken.
     native: Option<NativeTurn>,
+    /// memcached's protocols over UDP, if they are spoken.
+    udp: Option<UdpPort>,
 }
 
 impl<P: Streams> Worker<P> {
@@ -105,6 +111,7 @@ impl<P: Streams> Worker<P> {
             lingering: 0,
             has_colleagues: shared.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
+            udp: None,
             shared,
         })
     }
@@ -156,7 +163,7 @@ impl<P: Streams> Worker<P> {
     fn serve(&mut self) -> io::Result<()> {
         loop {
             let more = self.serve_native()?;
-            let busy = !self.again.is_empty() || more;
+            let busy = self.serve_udp()? || !self.again.is_empty() || more;
             let count = self.wait(busy)?;
             let now_ms = self.clock.now_ms();
             let mut woken = false;
@@ -164,6 +171,8 @@ impl<P: Streams> Worker<P> {
                 let event = self.streams.event(number);
                 if event.token == NATIVE {
                     self.native_is_busy();
+                } else if event.token == UDP {
+                    self.udp_is_busy();
                 } else if event.token == WAKER {
                     self.shared.wakers[self.number].take();
                     woken = true;

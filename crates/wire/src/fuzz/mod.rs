@@ -5,7 +5,9 @@ mod native;
 #[cfg(test)]
 mod tests;
 mod text;
+mod udp;
 
 pub use binary::binary_parser;
 pub use native::{native_replies, native_requests};
 pub use text::text_parser;
+pub use udp::udp_frames;

@@ -100,6 +100,14 @@ proptest! {
     }
 
     #[test]
+    fn fuzz_udp_frames_on_any_bytes(
+        head in prop::collection::vec(0u8..3, 0..12),
+        bytes in prop::collection::vec(any::<u8>(), 0..4000),
+    ) {
+        udp_frames(&[head, bytes].concat());
+    }
+
+    #[test]
     fn fuzz_native_requests_on_mutated_seeds(choice in any::<prop::sample::Index>(), edits in edits()) {
         let seeds = seeds("native-requests");
         native_requests(&mutate(seeds[choice.index(seeds.len())].clone(), edits));

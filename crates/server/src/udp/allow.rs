@@ -1,0 +1,207 @@
+//! Whose datagrams are looked at: a list of networks.
+//!
+//! The address of a datagram's sender proves nothing, for anybody can write any address there. So a
+//! server that answers everyone is a weapon against others: a few bytes in the name of a victim
+//! bring the victim a megabyte. The list is the first thing that is looked at.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// Most networks of a list.
+const NETWORKS_MAX: usize = 64;
+/// Ports below this one are servers'. No client of memcached's has one.
+const CLIENT_PORT_MIN: u16 = 1024;
+
+/// An address and how many of its first bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowList {
+    networks: Vec<Network>,
+}
+
+impl Default for AllowList {
+    /// Loopback.
+    fn default() -> Self {
+        let network = |address: [u8; 4], bits| Network {
+            address: address.into(),
+            bits,
+        };
+        let loopback = Network {
+            address: IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+            bits: 128,
+        };
+        Self {
+            networks: vec![network([127, 0, 0, 0], 8), loopback],
+        }
+    }
+}
+
+impl AllowList {
+    /// Whether a datagram from there, at a socket of this port, is to be looked at.
+    ///
+    /// Besides the networks its port is looked at: a reply to a server would be a request there, and
+    /// two servers would answer each other for ever.
+    #[inline]
+    pub fn allows(&self, peer: SocketAddr, own_port: u16) -> bool {
+        peer.port() >= CLIENT_PORT_MIN
+            && peer.port() != own_port
+            && self.networks.iter().any(|network| network.has(peer.ip()))
+    }
+}
+
+impl Network {
+    #[inline]
+    fn has(&self, ip: IpAddr) -> bool {
+        match (self.address, ip) {
+            (IpAddr::V4(address), IpAddr::V4(ip)) => {
+                let differs = address.to_bits() ^ ip.to_bits();
+                differs.leading_zeros() >= u32::from(self.bits)
+            }
+            (IpAddr::V6(address), IpAddr::V6(ip)) => {
+                let differs = address.to_bits() ^ ip.to_bits();
+                differs.leading_zeros() >= u32::from(self.bits)
+            }
+            _ => false,
+        }
+    }
+
+    fn of(word: &str) -> Result<Self, String> {
+        let (address, bits) = match word.split_once('/') {
+            None => (word, None),
+            Some((address, bits)) => (address, Some(bits)),
+        };
+        let Ok(address) = address.parse::<IpAddr>() else {
+            return Err(format!("'{word}' is no network, such as 10.1.0.0/16"));
+        };
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits.map(str::parse::<u8>) {
+            None => most,
+            Some(Ok(bits)) if bits <= most => bits,
+            Some(_) => return Err(format!("'{word}': the length is 0 to {most}")),
+        };
+        let zeros = match address {
+            IpAddr::V4(address) => address.to_bits().trailing_zeros(),
+            IpAddr::V6(address) => address.to_bits().trailing_zeros(),
+        };
+        if zeros < u32::from(most - bits) {
+            return Err(format!(
+                "'{word}' is an address with bits behind its network's /{bits}"
+            ));
+        }
+        Ok(Self { address, bits })
+    }
+}
+
+impl std::str::FromStr for AllowList {
+    type Err = String;
+
+    /// Networks with commas between them.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split(',').map(str::trim);
+        let networks: Vec<_> = words.map(Network::of).collect::<Result<_, _>>()?;
+        if networks.len() > NETWORKS_MAX {
+            return Err(format!("more than {NETWORKS_MAX} networks"));
+        }
+        Ok(Self { networks })
+    }
+}
+
+impl fmt::Display for AllowList {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, Network { address, bits }) in self.networks.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            write!(formatter, "{comma}{address}/{bits}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(list: &str, peer: &str) -> bool {
+        let list: AllowList = list.parse().unwrap();
+        list.allows(peer.parse().unwrap(), 11211)
+    }
+
+    #[test]
+    fn loopback_is_allowed_unless_said_otherwise() {
+        let list = AllowList::default();
+        assert_eq!(list.to_string(), "127.0.0.0/8,::1/128");
+        assert_eq!(list.to_string().parse(), Ok(list.clone()));
+        for (peer, allowed) in [
+            ("127.0.0.1:5000", true),
+            ("127.255.255.255:5000", true),
+            ("[::1]:5000", true),
+            ("128.0.0.1:5000", false),
+            ("126.255.255.255:5000", false),
+            ("[::2]:5000", false),
+            ("[::]:5000", false),
+            ("[::ffff:127.0.0.1]:5000", false),
+        ] {
+            let peer: SocketAddr = peer.parse().unwrap();
+            assert_eq!(list.allows(peer, 11211), allowed, "{peer}");
+        }
+    }
+
+    #[test]
+    fn networks_end_where_their_length_says() {
+        assert!(allows("10.1.0.0/16", "10.1.255.255:5000"));
+        assert!(!allows("10.1.0.0/16", "10.2.0.0:5000"));
+        assert!(allows("10.0.0.4/30", "10.0.0.7:5000"));
+        assert!(!allows("10.0.0.4/30", "10.0.0.8:5000"));
+        assert!(allows("10.0.0.7", "10.0.0.7:5000"));
+        assert!(!allows("10.0.0.7", "10.0.0.6:5000"));
+        assert!(allows("0.0.0.0/0", "203.0.113.9:5000"));
+        assert!(!allows("0.0.0.0/0", "[2001:db8::1]:5000"));
+        assert!(allows("::1, fd00::/8", "[fdff::1]:5000"));
+        assert!(!allows("::1,fd00::/8", "[fe00::1]:5000"));
+    }
+
+    #[test]
+    fn ports_of_servers_are_not_answered() {
+        for (port, allowed) in [
+            (0, false),
+            (53, false),
+            (1023, false),
+            (1024, true),
+            (11211, false),
+        ] {
+            assert_eq!(
+                allows("127.0.0.0/8", &format!("127.0.0.1:{port}")),
+                allowed,
+                "{port}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_network() {
+        for (word, part) in [
+            ("", "is no network"),
+            ("10.0.0.0/8,", "is no network"),
+            ("localhost", "is no network"),
+            ("10.0.0.0/33", "0 to 32"),
+            ("10.0.0.0/-1", "0 to 32"),
+            ("::/129", "0 to 128"),
+            ("10.0.0.1/8", "bits behind"),
+            ("::1/64", "bits behind"),
+        ] {
+            let error = word.parse::<AllowList>().expect_err(word);
+            assert!(error.contains(part), "{word}: {error}");
+        }
+        assert!(
+            vec!["10.0.0.0/8"; 65]
+                .join(",")
+                .parse::<AllowList>()
+                .is_err()
+        );
+    }
+}

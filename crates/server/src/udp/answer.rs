@@ -1,0 +1,107 @@
+//! One datagram and its reply, without a socket.
+
+use micanite_wire::memcache::binary::{self, Head, REQUEST_MAGIC};
+use micanite_wire::memcache::text;
+use micanite_wire::memcache::udp::Frame;
+
+use super::UdpCounters;
+use crate::session::{Context, Output, Session, Status};
+
+/// The reply is too long, in the text protocol.
+const TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP\r\n";
+
+/// What a datagram asks for an answer of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// As the client has called its request.
+    pub request_id: u16,
+    /// Bytes of the reply; none for quiet requests.
+    pub reply_bytes: usize,
+}
+
+/// Executes the requests of a datagram and writes their replies into `room`. `None` if it is no
+/// request: then it is counted, and not answered.
+#[inline]
+pub(crate) fn answer(
+    datagram: &[u8],
+    room: &mut [u8],
+    counters: &UdpCounters,
+    context: &mut Context<'_>,
+) -> Option<Answer> {
+    let Ok((frame, requests)) = Frame::of_request(datagram) else {
+        counters.bad_frames.add(1);
+        return None;
+    };
+    let mut output = Output::new(room, 0);
+    let mut session = Session::default();
+    let progress = session.process(requests, false, &mut u32::MAX.clone(), &mut output, context);
+    match progress.status {
+        Status::NeedInput if progress.consumed == requests.len() => {}
+        Status::NeedInput | Status::NeedBody { .. } => {
+            counters.incomplete.add(1);
+            refuse_rest(&requests[progress.consumed..], &mut output);
+        }
+        Status::NeedOutput { .. } => {
+            counters.too_long.add(1);
+            output = Output::new(room, 0);
+            refuse_long(requests, &mut output);
+        }
+        // There are as many requests as a datagram can hold; `quit` is answered by nothing.
+        Status::TurnOver | Status::Close => {}
+    }
+    Some(Answer {
+        request_id: frame.request_id,
+        reply_bytes: output.filled(),
+    })
+}
+
+/// Nobody knows what a request means whose rest has not come. Only whoever sends a value is told.
+#[cold]
+fn refuse_rest(rest: &[u8], output: &mut Output<'_>) {
+    if rest.first() == Some(&REQUEST_MAGIC) {
+        if let Some(head) = head(rest) {
+            refuse_binary(head, binary::reply::Status::Invalid, output);
+        }
+        return;
+    }
+    // A line that has come belongs to a store.
+    let line = rest.iter().position(|byte| *byte == b'\n');
+    if let Some(line) = line.map(|end| rest[..end].trim_ascii_end())
+        && !line.ends_with(b" noreply")
+    {
+        push(text::reply::BAD_CHUNK, output);
+    }
+}
+
+#[cold]
+fn refuse_long(requests: &[u8], output: &mut Output<'_>) {
+    match head(requests) {
+        Some(head) => refuse_binary(head, binary::reply::Status::TooLarge, output),
+        None => push(TOO_LONG, output),
+    }
+}
+
+/// The head of a binary request, if that is what it is.
+fn head(request: &[u8]) -> Option<Head> {
+    let header = request.first_chunk::<{ binary::HEADER_BYTES }>()?;
+    let [_, opcode, .., o0, o1, o2, o3] = header[..16] else {
+        return None;
+    };
+    (header[0] == REQUEST_MAGIC).then_some(Head {
+        opcode,
+        opaque: [o0, o1, o2, o3],
+    })
+}
+
+fn refuse_binary(head: Head, status: binary::reply::Status, output: &mut Output<'_>) {
+    let mut bytes = [0; 64];
+    let length = binary::reply::error(&mut bytes, head, status);
+    push(&bytes[..length], output);
+}
+
+/// Appends what there is room for: there always is, but behind replies that fill it to its end.
+fn push(bytes: &[u8], output: &mut Output<'_>) {
+    if bytes.len() <= output.room() {
+        output.push(bytes);
+    }
+}

@@ -1,0 +1,199 @@
+//! A worker's sockets: bursts in, bursts out.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use micanite_net::datagram::{Receiver, Sender, UdpSocket};
+use micanite_net::limits::{
+    BURST_SUPER_PACKETS_MAX, DATAGRAM_PAYLOAD_BYTES_MAX, SEND_BYTES, SUPER_PACKET_BYTES,
+};
+use micanite_wire::memcache::udp::{self, HEADER_BYTES, REPLY_DATAGRAM_BYTES_MAX};
+
+use super::answer::{Answer, answer};
+use super::{AllowList, UdpCounters};
+use crate::limits::{TURN_INPUT_BYTES_MAX, TURN_OUTPUT_BYTES_MAX, UDP_REPLY_BYTES_MAX};
+use crate::session::Context;
+
+/// The sockets of all workers: by worker, then by address.
+pub type UdpSockets = Vec<Box<[UdpSocket]>>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct UdpPort {
+    worker: usize,
+    arrivals: Vec<Arrival>,
+    sender: Sender,
+    /// The reply that is being written: how many datagrams it takes stands in the first one.
+    reply: Box<[u8]>,
+    allowed: AllowList,
+}
+
+/// A socket and what has come through it.
+#[derive(Debug)]
+struct Arrival {
+    socket: UdpSocket,
+    own_port: u16,
+    receiver: Receiver,
+    /// The last burst, as far as it has been answered.
+    next: usize,
+    count: usize,
+    /// Messages that the kernel had dropped when the last burst came.
+    dropped: u32,
+    /// Something may be there.
+    ready: bool,
+}
+
+impl UdpPort {
+    /// Memory of one worker's port with so many addresses.
+    pub const fn bytes(addresses: usize) -> usize {
+        addresses * BURST_SUPER_PACKETS_MAX * SUPER_PACKET_BYTES + SEND_BYTES + UDP_REPLY_BYTES_MAX
+    }
+
+    /// A worker's port.
+    pub fn new(worker: usize, sockets: Box<[UdpSocket]>, allowed: AllowList) -> Self {
+        let gso = sockets.iter().all(|socket| socket.granted().gso);
+        let arrival = |socket: UdpSocket| Arrival {
+            own_port: socket.local_addr().map_or(0, |address| address.port()),
+            receiver: Receiver::new(socket.granted().gro, DATAGRAM_PAYLOAD_BYTES_MAX),
+            next: 0,
+            count: 0,
+            dropped: 0,
+            ready: true,
+            socket,
+        };
+        Self {
+            worker,
+            arrivals: sockets.into_iter().map(arrival).collect(),
+            sender: Sender::new(gso, REPLY_DATAGRAM_BYTES_MAX),
+            reply: vec![0; UDP_REPLY_BYTES_MAX].into(),
+            allowed,
+        }
+    }
+
+    /// Descriptors to wait for.
+    pub fn descriptors(&self) -> impl Iterator<Item = impl AsFd + '_> {
+        self.arrivals.iter().map(|arrival| &arrival.socket)
+    }
+
+    /// Datagrams have come.
+    pub fn wake(&mut self) {
+        self.arrivals
+            .iter_mut()
+            .for_each(|arrival| arrival.ready = true);
+    }
+
+    /// Whether there may be something to answer.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.arrivals.iter().any(|arrival| arrival.ready)
+    }
+
+    /// Answers what has come, but not for longer than a stream's turn. Returns whether there may be
+    /// more.
+    ///
+    /// # Errors
+    /// A socket is broken.
+    #[inline]
+    pub fn turn(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        let mut more = false;
+        for number in 0..self.arrivals.len() {
+            if self.arrivals[number].ready {
+                self.serve(number, context)?;
+                more |= self.arrivals[number].ready;
+            }
+        }
+        Ok(more)
+    }
+
+    fn serve(&mut self, number: usize, context: &mut Context<'_>) -> io::Result<()> {
+        let Some(shared) = &context.shared.udp else {
+            return Ok(());
+        };
+        let counters = &shared.counters[self.worker];
+        let arrival = &mut self.arrivals[number];
+        let mut outbox = Outbox {
+            sender: &mut self.sender,
+            socket: &arrival.socket,
+            counters,
+        };
+        let (mut received_bytes, mut sent_bytes) = (0, 0);
+        while received_bytes < TURN_INPUT_BYTES_MAX && sent_bytes < TURN_OUTPUT_BYTES_MAX {
+            if arrival.next == arrival.count {
+                arrival.next = 0;
+                arrival.count = arrival.receiver.recv(&arrival.socket)?;
+                arrival.ready = arrival.count > 0;
+                if arrival.count == 0 {
+                    break;
+                }
+                counters.datagrams_received.add(arrival.count as u64);
+                let dropped = arrival.receiver.dropped();
+                let since = dropped.wrapping_sub(arrival.dropped);
+                counters.dropped_by_kernel.add(since.into());
+                arrival.dropped = dropped;
+            }
+            let Some(datagram) = arrival.receiver.get(arrival.next) else {
+                break;
+            };
+            arrival.next += 1;
+            received_bytes += datagram.bytes.len();
+            if !self.allowed.allows(datagram.peer, arrival.own_port) {
+                counters.not_allowed.add(1);
+                continue;
+            }
+            if datagram.truncated {
+                counters.bad_frames.add(1);
+                continue;
+            }
+            if let Some(answer) = answer(datagram.bytes, &mut self.reply, counters, context) {
+                outbox.put(answer, &self.reply, datagram.peer);
+                sent_bytes += answer.reply_bytes;
+            }
+        }
+        outbox.send();
+        context.counters.bytes_read.add(received_bytes as u64);
+        context.counters.bytes_written.add(sent_bytes as u64);
+        Ok(())
+    }
+}
+
+/// A sender and the socket it sends through.
+struct Outbox<'a> {
+    sender: &'a mut Sender,
+    socket: &'a UdpSocket,
+    counters: &'a UdpCounters,
+}
+
+impl Outbox<'_> {
+    /// Cuts a reply into datagrams, and sends what there is no room for.
+    #[inline]
+    fn put(&mut self, answer: Answer, reply: &[u8], peer: SocketAddr) {
+        let reply = &reply[..answer.reply_bytes];
+        for (header, piece) in udp::datagrams(answer.request_id, reply) {
+            if self.sender.is_full() {
+                self.send();
+            }
+            let room = self.sender.begin(peer);
+            let room = room.expect("an empty sender takes a datagram");
+            let bytes = HEADER_BYTES + piece.len();
+            room[..HEADER_BYTES].copy_from_slice(&header);
+            room[HEADER_BYTES..bytes].copy_from_slice(piece);
+            self.sender.commit(bytes);
+        }
+    }
+
+    /// Sends what is complete. What the network does not take at once is lost, as on the way.
+    fn send(&mut self) {
+        if self.sender.pending() == 0 {
+            return;
+        }
+        let failed = self.sender.sent().failed;
+        // The error is that of the socket; every datagram that it cost is counted below.
+        let sent = self.sender.send(self.socket).unwrap_or(0);
+        self.counters.datagrams_sent.add(sent as u64);
+        let unsent = self.sender.discard() as u64 + self.sender.sent().failed - failed;
+        self.counters.datagrams_unsent.add(unsent);
+    }
+}
+
+const _: () = assert!(UDP_REPLY_BYTES_MAX <= udp::REPLY_BYTES_MAX);

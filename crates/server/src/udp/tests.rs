@@ -1,0 +1,182 @@
+//! Datagrams and their replies, without sockets.
+
+use micanite_wire::memcache::binary::{self, HEADER_BYTES, REPLY_MAGIC, REQUEST_MAGIC};
+use micanite_wire::memcache::udp::Frame;
+
+use super::{Answer, UdpCounters, answer};
+use crate::limits::{INPUT_BYTES, UDP_REPLY_BYTES_MAX};
+use crate::testing::Bench;
+
+struct Udp {
+    bench: Bench,
+    counters: UdpCounters,
+    room: Vec<u8>,
+}
+
+impl Udp {
+    fn new(options: &str) -> Self {
+        Self {
+            bench: Bench::new(options),
+            counters: UdpCounters::default(),
+            room: vec![0; UDP_REPLY_BYTES_MAX],
+        }
+    }
+
+    fn answer(&mut self, datagram: &[u8]) -> Option<Answer> {
+        let (counters, room) = (&self.counters, &mut self.room);
+        self.bench
+            .with_context(|context| answer(datagram, room, counters, context))
+    }
+
+    /// The reply to a request of one datagram.
+    fn ask(&mut self, requests: impl AsRef<[u8]>) -> String {
+        String::from_utf8_lossy(self.ask_bytes(requests)).into_owned()
+    }
+
+    fn ask_bytes(&mut self, requests: impl AsRef<[u8]>) -> &[u8] {
+        let frame = Frame {
+            request_id: 0x1234,
+            sequence: 0,
+            total: 1,
+        };
+        let datagram = [&frame.to_bytes()[..], requests.as_ref()].concat();
+        let answer = self.answer(&datagram).expect("a request");
+        assert_eq!(answer.request_id, 0x1234);
+        &self.room[..answer.reply_bytes]
+    }
+}
+
+fn binary_request(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
+    let body = (extras.len() + key.len() + value.len()) as u32;
+    let mut bytes = vec![REQUEST_MAGIC, opcode];
+    bytes.extend((key.len() as u16).to_be_bytes());
+    bytes.extend([extras.len() as u8, 0, 0, 0]);
+    bytes.extend(body.to_be_bytes());
+    bytes.extend(*b"opaq\0\0\0\0\0\0\0\0");
+    for part in [extras, key, value] {
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+#[test]
+fn a_datagram_is_a_conversation() {
+    let mut udp = Udp::new("");
+    assert_eq!(udp.ask("set a 5 0 2\r\nxy\r\n"), "STORED\r\n");
+    assert_eq!(udp.ask("get a none\r\n"), "VALUE a 5 2\r\nxy\r\nEND\r\n");
+    assert_eq!(udp.ask("set a 0 0 1 noreply\r\nz\r\n"), "");
+    let two = udp.ask("get a\r\nget none\r\nbogus\r\n");
+    assert_eq!(two, "VALUE a 0 1\r\nz\r\nEND\r\nEND\r\nERROR\r\n");
+    assert_eq!(udp.ask("quit\r\n"), "");
+    assert_eq!(
+        udp.ask("get a\r\nquit\r\nget a\r\n"),
+        "VALUE a 0 1\r\nz\r\nEND\r\n"
+    );
+    assert_eq!(udp.ask(""), "");
+    assert_eq!(udp.counters.incomplete.get(), 0);
+}
+
+#[test]
+fn nothing_is_kept_between_datagrams() {
+    let mut udp = Udp::new("");
+    let bad_chunk = "CLIENT_ERROR bad data chunk\r\n";
+    assert_eq!(udp.ask("set a 0 0 10\r\nx"), bad_chunk);
+    assert_eq!(udp.ask("get a\r\n"), "END\r\n");
+    assert_eq!(udp.ask("set a 0 0 10 noreply\r\nx"), "");
+    assert_eq!(udp.ask("get a"), "");
+    // Too long for a block, which a stream would wait for.
+    let long = format!("set a 0 0 {}\r\nx", 2 * INPUT_BYTES);
+    assert_eq!(udp.ask(&long), bad_chunk);
+    assert_eq!(udp.counters.incomplete.get(), 4);
+    // Longer than values may be, so that it does not matter that the rest is missing.
+    let too_large = "SERVER_ERROR object too large for cache\r\n";
+    assert_eq!(udp.ask("set a 0 0 2000000\r\nx"), too_large);
+    assert_eq!(udp.ask("get a\r\n"), "END\r\n");
+    assert_eq!(udp.counters.incomplete.get(), 4);
+}
+
+#[test]
+fn a_datagram_takes_values_that_are_longer_than_a_block() {
+    let mut udp = Udp::new("");
+    let value = "v".repeat(65_000);
+    let set = format!("set long 0 0 65000\r\n{value}\r\n");
+    assert!(set.len() > 3 * INPUT_BYTES);
+    assert_eq!(udp.ask(&set), "STORED\r\n");
+    let reply = format!("VALUE long 0 65000\r\n{value}\r\nEND\r\n");
+    assert_eq!(udp.ask("get long\r\n"), reply);
+    let set = binary_request(1, &[0; 8], b"long", &[b'w'; 60_000]);
+    assert_eq!(udp.ask(&set).as_bytes()[7], 0);
+    assert!(
+        udp.ask("get long\r\n")
+            .starts_with("VALUE long 0 60000\r\nwww")
+    );
+}
+
+#[test]
+fn a_reply_is_the_largest_value_or_an_error() {
+    let mut udp = Udp::new("memory-limit = 64\nmax-item-size = \"2m\"");
+    let allowed = 1 << 20;
+    for bytes in [allowed, 2 * allowed] {
+        let value = "v".repeat(bytes);
+        let set = format!("set v{bytes} 0 0 {bytes}\r\n{value}\r\n");
+        assert_eq!(udp.bench.replies(set.as_bytes()), b"STORED\r\n");
+    }
+    let reply = udp.ask(format!("get v{allowed}\r\n"));
+    assert_eq!(
+        reply.len(),
+        format!("VALUE v{allowed} 0 {allowed}\r\n\r\nEND\r\n").len() + allowed
+    );
+    let too_long = "SERVER_ERROR reply too long for UDP\r\n";
+    assert_eq!(udp.ask(format!("get v{}\r\n", 2 * allowed)), too_long);
+    // The whole reply counts, not its longest part.
+    assert_eq!(
+        udp.ask(format!("get a v{allowed} v{allowed}\r\n")),
+        too_long
+    );
+    let twice = format!("get v{allowed}\r\n").repeat(2);
+    assert_eq!(udp.ask(twice), too_long);
+    assert_eq!(udp.counters.too_long.get(), 3);
+
+    let get = binary_request(0, &[], format!("v{}", 2 * allowed).as_bytes(), &[]);
+    udp.ask(get);
+    assert_eq!(udp.room[..8], [REPLY_MAGIC, 0, 0, 0, 0, 0, 0, 3]);
+    assert_eq!(&udp.room[12..16], b"opaq");
+}
+
+#[test]
+fn the_binary_protocol_is_told_by_its_first_byte() {
+    let mut udp = Udp::new("");
+    let set = binary_request(1, &[0; 8], b"key", b"value");
+    udp.ask(&set);
+    assert_eq!(udp.room[..2], [REPLY_MAGIC, 1]);
+    assert_eq!(udp.ask("get key\r\n"), "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+    // A quiet miss, and the noop that tells of its end.
+    let getq = binary_request(9, &[], b"none", b"");
+    let noop = binary_request(10, &[], b"", b"");
+    let reply = udp.ask_bytes([getq, noop].concat());
+    assert_eq!(
+        (reply.len(), &reply[..2]),
+        (HEADER_BYTES, &[REPLY_MAGIC, 10][..])
+    );
+    // Cut off within its body: told; within its header: not.
+    let invalid = binary::reply::Status::Invalid as u8;
+    udp.ask(&set[..set.len() - 1]);
+    assert_eq!(udp.room[..8], [REPLY_MAGIC, 1, 0, 0, 0, 0, 0, invalid]);
+    for bytes in 1..HEADER_BYTES {
+        assert_eq!(udp.ask(&set[..bytes]), "", "{bytes} bytes");
+    }
+}
+
+#[test]
+fn what_is_no_request_of_one_datagram_is_not_answered() {
+    let mut udp = Udp::new("");
+    for datagram in [
+        &b""[..],
+        b"\0\x01\0\0\0\x01\0",
+        b"\0\x01\0\0\0\x02\0\0get a\r\n",
+        b"\0\x01\0\0\0\x00\0\0get a\r\n",
+    ] {
+        assert_eq!(udp.answer(datagram), None, "{datagram:?}");
+    }
+    assert_eq!(udp.counters.bad_frames.get(), 4);
+}

@@ -1,0 +1,51 @@
+//! memcached's datagrams in a worker's loop: a turn when the poller has seen some, and further ones
+//! while there are any, in between those of connections.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use micanite_net::Streams;
+
+use super::{UDP, Worker};
+use crate::clock::seconds;
+use crate::session::Context;
+use crate::udp::UdpPort;
+
+impl<P: Streams> Worker<P> {
+    /// Lets the worker serve a port as well.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn with_udp(mut self, port: Option<UdpPort>) -> io::Result<Self> {
+        for descriptor in port.iter().flat_map(UdpPort::descriptors) {
+            self.streams.watch(descriptor.as_fd(), UDP)?;
+        }
+        self.udp = port;
+        Ok(self)
+    }
+
+    /// Datagrams have come.
+    pub(super) fn udp_is_busy(&mut self) {
+        if let Some(port) = &mut self.udp {
+            port.wake();
+        }
+    }
+
+    /// A turn for datagrams, if there are any. Returns whether the worker must not sleep.
+    #[inline]
+    pub(super) fn serve_udp(&mut self) -> io::Result<bool> {
+        let Some(port) = self.udp.as_mut().filter(|port| port.is_ready()) else {
+            return Ok(false);
+        };
+        if self.has_colleagues {
+            // Datagrams that ask the engine for nothing must not keep others waiting.
+            self.engine.serve();
+        }
+        port.turn(&mut Context {
+            worker: &mut self.engine,
+            shared: &self.shared,
+            counters: &self.shared.counters[self.number],
+            now_s: seconds(self.clock.now_ms()),
+        })
+    }
+}
