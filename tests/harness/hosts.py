@@ -88,3 +88,27 @@ def two_hosts():
         with one.inside():
             pass  # whether it is permitted
         yield hosts
+
+
+@contextlib.contextmanager
+def star(count):
+    """So many hosts at one bridge, in a namespace of its own: they reach each other and nobody else."""
+    unique = f"ms{os.getpid()}-{next(NUMBERS)}"
+    hosts = [Host(unique + chr(ord("a") + number), f"10.91.0.{number + 1}") for number in range(count)]
+    middle = f"{unique}m"
+    with contextlib.ExitStack() as stack:
+        for name in [middle, *(host.name for host in hosts)]:
+            ip("netns", "add", name)
+            stack.callback(ip, "netns", "delete", name)
+        ip("-n", middle, "link", "add", "bridge", "type", "bridge")
+        ip("-n", middle, "link", "set", "bridge", "up")
+        for number, host in enumerate(hosts):
+            port = f"port{number}"
+            host.ip("link", "add", host.interface, "type", "veth", "peer", port, "netns", middle)
+            ip("-n", middle, "link", "set", port, "master", "bridge", "up")
+            host.ip("address", "add", f"{host.address}/24", "dev", host.interface)
+            host.ip("link", "set", "lo", "up")
+            host.link("up")
+        with hosts[0].inside():
+            pass  # whether it is permitted
+        yield hosts

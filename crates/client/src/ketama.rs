@@ -6,6 +6,9 @@ use md5::{Digest, Md5};
 /// MD5 digests per server of mean weight, each of which gives four points.
 const DIGESTS: f32 = 40.0;
 
+/// What libmemcached leaves out of a server's name, in front of it a colon: memcached's usual port.
+const USUAL_PORT: &str = ":11211";
+
 /// Points on a circle, each of which belongs to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Continuum {
@@ -27,6 +30,7 @@ impl Continuum {
             // In single precision, with the summand that libmemcached adds: rounding decides.
             let share = weight_of(weight) as f32 / total as f32;
             let digests = (f64::from(share * DIGESTS * count) + 0.000_000_000_1) as f32;
+            let name = name.strip_suffix(USUAL_PORT).unwrap_or(name);
             for number in 0..digests.floor() as u32 {
                 let digest = Md5::digest(format!("{name}-{number}"));
                 points.extend(
@@ -66,12 +70,21 @@ fn point(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use md5::{Digest, Md5};
+
     use super::Continuum;
 
     type Servers = Vec<(String, u32)>;
     type Places = Vec<(String, usize)>;
 
-    fn lists() -> Vec<(Servers, Places)> {
+    /// A list of the file: servers, the digest of 10,000 places, further keys with theirs.
+    struct List {
+        servers: Servers,
+        digest: String,
+        places: Places,
+    }
+
+    fn lists() -> Vec<List> {
         let text = include_str!("../testdata/ketama.txt");
         let mut lists = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -80,12 +93,20 @@ mod tests {
                     let (name, weight) = text.split_once('=').unwrap();
                     (name.to_owned(), weight.parse().unwrap())
                 };
-                lists.push((servers.split(' ').map(server).collect(), Vec::new()));
+                lists.push(List {
+                    servers: servers.split(' ').map(server).collect(),
+                    digest: String::new(),
+                    places: Vec::new(),
+                });
                 continue;
             }
             let (key, server) = line.split_once(' ').unwrap();
-            let (_, keys) = lists.last_mut().unwrap();
-            keys.push((key.to_owned(), server.parse().unwrap()));
+            let list: &mut List = lists.last_mut().unwrap();
+            if key == "digest" {
+                list.digest = server.to_owned();
+            } else {
+                list.places.push((key.to_owned(), server.parse().unwrap()));
+            }
         }
         lists
     }
@@ -101,13 +122,19 @@ mod tests {
     #[test]
     fn keys_are_where_libmemcached_looks_for_them() {
         let lists = lists();
-        assert_eq!(lists.len(), 5);
-        for (servers, keys) in lists {
-            let continuum = continuum(&servers);
-            assert_eq!(keys.len(), 200);
-            for (key, server) in keys {
+        assert_eq!(lists.len(), 6);
+        for list in lists {
+            let continuum = continuum(&list.servers);
+            for (key, server) in list.places {
                 assert_eq!(continuum.find(key.as_bytes()), server, "{key}");
             }
+            let place = |number: u32| continuum.find(format!("key-{number}").as_bytes()) as u8;
+            let places: Vec<u8> = (0..10_000).map(place).collect();
+            let digest: String = Md5::digest(&places)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            assert_eq!(digest, list.digest, "{:?}", list.servers);
         }
     }
 
