@@ -280,3 +280,12 @@ def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
     for connection in connections:
         assert connection.get(key) == b"x"
         connection.close()
+
+
+def test_the_environment_names_the_socket_for_both(start, tmp_path):
+    """As in a container, where the server and its health check have one environment."""
+    variable = {"MICANITE_CONTROL_SOCKET": tmp_path / "ctl"}
+    server = start("-t", "1", "-m", "64", **variable)
+    assert done(run_ctl("ping", **variable)).startswith("alive: 1 workers")
+    named = run_ctl("-p", server.port, "ping", **variable | {"XDG_RUNTIME_DIR": tmp_path})
+    assert named.returncode == 1, "a port that was said wins over the environment"

@@ -14,6 +14,8 @@ use crate::nic::{NicOptions, nic};
 
 /// The command line is wrong.
 pub const EXIT_CONTROL_USAGE: u8 = 2;
+/// memcached's.
+const PORT_DEFAULT: u16 = 11211;
 /// The server refuses, or there is none.
 const EXIT_REFUSED: u8 = 1;
 /// How long a server may take to answer, but for a snapshot.
@@ -22,17 +24,17 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Options of `ctl`.
 #[derive(Args, Clone, Debug)]
 pub struct ControlOptions {
-    /// The server's TCP port
+    /// The server's TCP port [default: 11211]
     #[arg(
         short = 'p',
         long,
         value_name = "N",
-        default_value_t = 11211,
         global = true,
         conflicts_with = "socket"
     )]
-    pub port: u16,
-    /// Its control socket; of a server without a port, its Unix socket with .ctl behind
+    pub port: Option<u16>,
+    /// Its control socket; of a server without a port, its Unix socket with .ctl behind [default:
+    /// MICANITE_CONTROL_SOCKET, unless there is a port]
     #[arg(long, value_name = "PATH", global = true)]
     pub socket: Option<PathBuf>,
     /// What is asked of it.
@@ -52,16 +54,20 @@ pub enum Errand {
 
 /// Asks a server, prints what it answers, and says how that went: 0 done, 1 refused.
 pub fn control(options: ControlOptions) -> ExitCode {
+    let port = options.port.unwrap_or(PORT_DEFAULT);
+    let socket = options.socket.or_else(|| match options.port {
+        None => socket_of_environment(),
+        Some(_) => None,
+    });
     let request = match options.errand {
         Errand::Ask(request) => request,
         Errand::Nic(nic_options) => {
-            let (port, socket) = (options.port, options.socket);
             return nic(&nic_options, |request| {
                 ask(request, port, socket.as_deref())
             });
         }
     };
-    match ask(request, options.port, options.socket.as_deref()) {
+    match ask(request, port, socket.as_deref()) {
         Ok(text) => {
             // Whoever does not read it does not want it.
             let _ = io::stdout().write_all(text.as_bytes());
@@ -72,6 +78,12 @@ pub fn control(options: ControlOptions) -> ExitCode {
             ExitCode::from(EXIT_REFUSED)
         }
     }
+}
+
+/// As the server takes it from there.
+fn socket_of_environment() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("MICANITE_CONTROL_SOCKET")?);
+    path.is_absolute().then_some(path)
 }
 
 fn ask(mut request: Request, port: u16, socket: Option<&Path>) -> Result<String, String> {
