@@ -6,6 +6,7 @@
 //!  worker 0..n   wait -> [ recv -> session -> engine -> send ] for each connection -> housekeeping
 //!                work for partitions of theirs, asked by other workers, comes in between
 //!  control       a line from `micanite ctl` -> routes, statistics, snapshots
+//!  admin         HTTP: metrics, health, a page to look at
 //!  balance       loads, once a second -> at most one change of a route
 //!  pages         puts huge pages under the logs as they fill
 //! ```
@@ -20,6 +21,8 @@
 //! | [`worker`] | the loop of a thread over its connections |
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
 //! | [`loads`], [`balance`] | requests by worker and partition, and routes that follow them |
+//! | [`latency`], [`hot`] | how long requests take; which keys are asked for most |
+//! | `admin` | metrics, health and a page to look at over HTTP |
 //! | [`control`] | the control socket, and `micanite ctl` |
 //! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
 //! | `restart` | another program, or another version of it, in the same process |
@@ -28,6 +31,7 @@
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
 //! connection is one `recv` and one `send`. A panic ends the process (see `Cargo.toml`).
 
+mod admin;
 pub mod balance;
 pub mod clock;
 pub mod configuration;
@@ -36,6 +40,8 @@ pub mod control;
 mod cores;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+pub mod hot;
+pub mod latency;
 pub mod limits;
 pub mod loads;
 mod log;

@@ -9,6 +9,8 @@ use micanite_net::Waker;
 
 use crate::balance::BalanceState;
 use crate::configuration::Settings;
+use crate::hot::HotKeys;
+use crate::latency::Latency;
 use crate::loads::Loads;
 use crate::native::NativeShared;
 use crate::restart::Restart;
@@ -26,6 +28,10 @@ pub struct Shared {
     pub started_s: u32,
     /// One of each per worker; that worker alone writes it.
     pub counters: Box<[Counters]>,
+    /// How long requests take, of each worker.
+    pub latency: Box<[Latency]>,
+    /// Which keys each worker is asked for most.
+    pub hot: Box<[HotKeys]>,
     /// Written by the acceptor alone.
     pub acceptor: AcceptorCounters,
     /// Requests by worker and partition.
@@ -148,6 +154,10 @@ impl Shared {
             working: AtomicUsize::new(settings.threads),
             wakers,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
+            latency: (0..settings.threads).map(|_| Latency::default()).collect(),
+            hot: (0..settings.threads)
+                .map(|worker| HotKeys::new(cache.seed() ^ worker as u64))
+                .collect(),
             verbosity: AtomicU8::new(settings.verbosity),
             settings,
             cache,

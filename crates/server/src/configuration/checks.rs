@@ -189,6 +189,13 @@ pub(super) fn balance(options: &Options) -> Result<Balance, UsageError> {
     by_name("--balance", &options.balance)
 }
 
+pub(super) fn admin(options: &Options) -> Result<Option<SocketAddr>, UsageError> {
+    match &options.admin {
+        None => Ok(None),
+        Some(Word(text)) => super::admin::admin(text).or_else(|what| wrong("--admin", what)),
+    }
+}
+
 fn by_name<T>(name: &str, word: &Option<Word>) -> Result<T, UsageError>
 where
     T: Default + std::str::FromStr<Err = String>,

@@ -5,6 +5,7 @@
 //! (`--config`), and defaults; the first that says something wins.
 
 mod address;
+mod admin;
 mod checks;
 mod extended;
 mod options;

@@ -253,6 +253,16 @@ pub struct Options {
         hide_env = true
     )]
     pub drain_seconds: Option<Word>,
+    /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address,
+    /// with a port or 9311 (0: off, -1: a free port) [default: 0]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "MICANITE_ADMIN",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub admin: Option<Word>,
     /// Expected average of key and value bytes of an item: gives the index its size from the
     /// start [default: the index grows by itself]
     #[arg(
@@ -325,7 +335,7 @@ impl Options {
         take!(port unix_socket unix_mask memory_limit threads max_connections max_item_size);
         take!(max_requests_per_event listen_backlog udp_port udp_allow user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
-        take!(image control_socket drain_seconds item_size value_buffers hash_seed no_prefetch);
+        take!(image control_socket drain_seconds admin item_size value_buffers hash_seed no_prefetch);
         take!(native native_payload native_gro native_busy_poll native_queue);
         if self.listen.is_empty() {
             self.listen = other.listen;

@@ -135,6 +135,8 @@ pub struct Settings {
     pub control_socket: ControlSocket,
     /// How long connections may take to finish what they have begun.
     pub drain: Duration,
+    /// Where metrics and health are served over HTTP, if anywhere.
+    pub admin: Option<SocketAddr>,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
     /// Seed of the key hash, if it is not to be drawn.
@@ -208,6 +210,7 @@ impl Settings {
                 0,
                 86_400,
             )? as u64),
+            admin: checks::admin(options)?,
             value_buffer_bytes: 0,
             hash_seed: checks::hash_seed(options)?,
             prefetch: !options.no_prefetch.unwrap_or(false),
@@ -258,6 +261,14 @@ impl Settings {
         least
     }
 
+    /// [`Self::options`] for others to read: the seed of the key hash is not among them.
+    pub fn public_options(&self) -> Options {
+        Options {
+            hash_seed: None,
+            ..self.options()
+        }
+    }
+
     /// The options that lead to these settings, each of them said.
     pub fn options(&self) -> Options {
         let word = |text: String| Some(Word(text));
@@ -301,6 +312,10 @@ impl Settings {
                 ControlSocket::None => word("none".into()),
             },
             drain_seconds: word(self.drain.as_secs().to_string()),
+            admin: word(
+                self.admin
+                    .map_or("none".into(), |address| address.to_string()),
+            ),
             value_buffers: word(exact(self.value_buffer_bytes)),
             hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),
             no_prefetch: (!self.prefetch).then_some(true),

@@ -35,7 +35,7 @@ pub(crate) mod testing;
 mod tests;
 
 pub use cookie::{CookieKey, Cookies};
-pub use counters::NativeCounters;
+pub use counters::{BURST_PLACES, NativeCounters};
 pub use directory::text as directory_text;
 pub use ids::Ids;
 pub use outbox::Outbox;

@@ -17,12 +17,20 @@ pub enum Heirloom {
     Own,
     /// A socket of the native protocol.
     Native,
+    /// The listener of the admin side.
+    Admin,
     /// The client that has asked for the restart.
     Client,
 }
 
 impl Heirloom {
-    const ALL: [Self; 4] = [Self::Activated, Self::Own, Self::Native, Self::Client];
+    const ALL: [Self; 5] = [
+        Self::Activated,
+        Self::Own,
+        Self::Native,
+        Self::Admin,
+        Self::Client,
+    ];
 
     /// Its word in the environment.
     pub const fn name(self) -> &'static str {
@@ -30,6 +38,7 @@ impl Heirloom {
             Self::Activated => "activated",
             Self::Own => "own",
             Self::Native => "native",
+            Self::Admin => "admin",
             Self::Client => "client",
         }
     }
@@ -105,6 +114,7 @@ mod tests {
                 (Heirloom::Activated, 3),
                 (Heirloom::Own, 17),
                 (Heirloom::Native, 4),
+                (Heirloom::Admin, 5),
                 (Heirloom::Client, 9),
             ],
         };

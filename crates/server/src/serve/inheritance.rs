@@ -31,6 +31,8 @@ pub(super) struct Inheritance {
     own: Vec<Listener>,
     /// Sockets of the native protocol.
     native: Vec<UdpSocket>,
+    /// The listener of the admin side.
+    admin: Option<Listener>,
     /// Whoever waits to hear that the restart is over.
     client: Option<Stream>,
     /// When the restart began, if this is one.
@@ -79,6 +81,7 @@ impl Inheritance {
                 }
                 (Heirloom::Own, Inherited::Listener(listener)) => this.own.push(listener),
                 (Heirloom::Native, Inherited::Datagrams(socket)) => this.native.push(socket),
+                (Heirloom::Admin, Inherited::Listener(listener)) => this.admin = Some(listener),
                 (Heirloom::Client, Inherited::Stream(stream)) => this.client = Some(stream),
                 (heirloom, _) => {
                     let kind = heirloom.name();
@@ -113,6 +116,7 @@ impl Inheritance {
     }
 
     fn close_rest(&mut self) {
+        self.admin = None;
         self.own.drain(..).for_each(|it| it.remove_file());
         self.native.clear();
     }
@@ -142,6 +146,14 @@ impl Inheritance {
         Some(self.own.remove(index))
     }
 
+    /// The program before's listener of the admin side, if it is on this address; port 0 is any.
+    pub fn take_admin(&mut self, address: &SocketAddr) -> Option<Listener> {
+        self.admin.take_if(|listener| {
+            let there = listener.address();
+            there.is_some_and(|there| matches(&there, address))
+        })
+    }
+
     /// The program before's listener on a Unix socket.
     pub fn take_unix(&mut self, path: &Path) -> Option<Listener> {
         let is_there = |listener: &Listener| listener.path() == Some(path);
@@ -169,7 +181,12 @@ impl Drop for Inheritance {
 
 /// Executes the program anew in this process, with the sockets that it serves. Returns only when
 /// that fails.
-pub(super) fn pass_on(shared: &Shared, acceptor: &Acceptor, native: Option<&Sockets>) -> Failure {
+pub(super) fn pass_on(
+    shared: &Shared,
+    acceptor: &Acceptor,
+    native: Option<&Sockets>,
+    admin: Option<&Listener>,
+) -> Failure {
     let waiting = shared.restart.take_waiting();
     let (activated, own) = acceptor.split();
     let native = native
@@ -179,6 +196,7 @@ pub(super) fn pass_on(shared: &Shared, acceptor: &Acceptor, native: Option<&Sock
     kept.extend(activated.iter().map(|it| (Heirloom::Activated, it.as_fd())));
     kept.extend(own.iter().map(|it| (Heirloom::Own, it.as_fd())));
     kept.extend(native.map(|it| (Heirloom::Native, it.as_fd())));
+    kept.extend(admin.map(|it| (Heirloom::Admin, it.as_fd())));
     kept.extend(
         waiting
             .client

@@ -15,6 +15,9 @@ use crate::limits::{RECEIVE_BUFFER_BYTES, UDP_QUEUE_BYTES};
 use crate::native::Sockets;
 use crate::udp::UdpSockets;
 
+/// Connections that may wait for the admin side.
+const ADMIN_BACKLOG: u32 = 64;
+
 /// Opens the TCP listeners, or says which could not be. Root may take low ports.
 pub(super) fn open_tcp(
     settings: &Settings,
@@ -100,6 +103,19 @@ pub(super) fn open_udp(settings: &Settings) -> Result<Option<UdpSockets>, Failur
     Ok(Some(
         workers.into_iter().map(Vec::into_boxed_slice).collect(),
     ))
+}
+
+/// Opens the listener for metrics and health, if there is to be one.
+pub(super) fn open_admin(
+    settings: &Settings,
+    inheritance: &mut Inheritance,
+) -> Result<Option<Listener>, Failure> {
+    let open = |address: SocketAddr| match inheritance.take_admin(&address) {
+        Some(listener) => Ok(listener),
+        None => Listener::tcp(address, ADMIN_BACKLOG)
+            .map_err(|error| failure(format_args!("TCP {address} (--admin)"), &error)),
+    };
+    settings.admin.map(open).transpose()
 }
 
 /// Opens the Unix socket, if there is to be one. It belongs to the user that serves.

@@ -16,6 +16,7 @@ use micanite_engine::{Cache, ImageState};
 use micanite_net::datagram::UdpSocket;
 use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
 
+use crate::admin::Admin;
 use crate::balance::BalanceThread;
 use crate::clock::{Clock, seconds};
 use crate::configuration::{Options, Settings, UsageError};
@@ -90,13 +91,19 @@ fn run(options: Options) -> Result<(), Failure> {
     let sockets = listeners::open_native(&settings, &mut inheritance)?;
     let udp = listeners::open_udp(&settings)?;
     cgroup::warn(report::bytes_max(&settings));
+    let mut admin = Admin::new(listeners::open_admin(&settings, &mut inheritance)?);
     process::become_user(&settings)?;
+    if !settings.daemon {
+        // A large image takes its time: whoever asks meanwhile shall hear it.
+        admin.start().map_err(cannot_start)?;
+    }
     let cache = cache(&settings)?;
     if activated == 0 {
         listeners.extend(listeners::open_unix(&settings, &mut inheritance)?);
     }
     process::become_daemon(&settings, inheritance.is_restart())?;
-    // From here on the process id is the server's.
+    // From here on the process id is the server's, and its threads stay.
+    admin.start().map_err(cannot_start)?;
     let clock = Clock::start();
     let native = sockets.as_ref().map(|sockets| native(&settings, sockets));
     let native = native.transpose()?;
@@ -121,22 +128,25 @@ fn run(options: Options) -> Result<(), Failure> {
     let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
     let control = socket.map(start).transpose().map_err(cannot_start)?;
     let balance = BalanceThread::start(&shared).map_err(cannot_start)?;
+    admin.set_running(&shared, clock);
     report::print(
         &shared,
         acceptor.listeners(),
         &threads.cpus,
         control.as_ref(),
+        admin.address(),
     );
     inheritance.finish(&shared);
     acceptor.run(&threads);
     control.into_iter().for_each(ControlThread::end);
     balance.into_iter().for_each(BalanceThread::end);
     threads.join(&shared);
+    let admin = admin.end();
     if let Err(error) = shared.cache.close() {
         log!("the image could not be completed, the next start will check it: {error}");
     }
     if shared.restart.is_wanted() {
-        let failure = inheritance::pass_on(&shared, &acceptor, sockets.as_ref());
+        let failure = inheritance::pass_on(&shared, &acceptor, sockets.as_ref(), admin.as_ref());
         acceptor.remove_files();
         return Err(failure);
     }

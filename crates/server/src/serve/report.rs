@@ -1,6 +1,7 @@
 //! What the server says at start: where it listens, and what memory it will use at most.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 use micanite_engine::{ImageState, Semantics};
 use micanite_net::{Listener, Poller};
@@ -8,6 +9,8 @@ use micanite_net::{Listener, Poller};
 use crate::configuration::{Balance, NativeSettings, Settings, size_text};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
+use crate::hot::HotKeys;
+use crate::latency::Latency;
 use crate::log::log;
 use crate::native::{Ids, NativePort, ring_bytes};
 use crate::shared::Shared;
@@ -29,7 +32,8 @@ impl Beside {
         Self {
             connections_bytes: settings.connections_max * per_connection,
             values_bytes: settings.threads * settings.value_buffer_bytes,
-            scratch_bytes: settings.threads * Buffers::SCRATCH_BYTES,
+            scratch_bytes: settings.threads
+                * (Buffers::SCRATCH_BYTES + size_of::<Latency>() + HotKeys::BYTES),
             native_bytes: settings
                 .native
                 .as_ref()
@@ -67,6 +71,7 @@ pub(super) fn print(
     listeners: &[Listener],
     cpus: &[usize],
     control: Option<&ControlThread>,
+    admin: Option<SocketAddr>,
 ) {
     log!(
         "version {}, process {}",
@@ -82,6 +87,14 @@ pub(super) fn print(
         ("control", control_text(control)),
     ] {
         log!("  {name:<10} {text}");
+    }
+    if let Some(address) = admin {
+        log!("  {:<10} http://{address}/", "admin");
+        if !address.ip().is_loopback() {
+            log!(
+                "warning: whoever reaches {address} can read metrics, configuration and hot keys:                  --admin has no authentication, so let a firewall decide who that is"
+            );
+        }
     }
     log!("ready");
 }

@@ -76,6 +76,7 @@ impl Context<'_> {
         let worker = &*self.worker;
         let loads = &self.shared.loads;
         loads.count(worker.cache(), worker.number(), &requests[..done]);
+        self.shared.hot[worker.number()].note(&requests[..done], self.now_s);
         done
     }
 }

@@ -14,6 +14,12 @@ impl Counter {
         self.0.store(sum, Ordering::Relaxed);
     }
 
+    /// Becomes another number. Only the owner may.
+    #[inline]
+    pub fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
     /// The number now.
     #[inline]
     pub fn get(&self) -> u64 {
@@ -110,6 +116,8 @@ counters! {
     housekeeping_ns,
     /// CPU time of the worker, as of its last housekeeping.
     cpu_ns,
+    /// When the worker did its housekeeping last, by the server's clock.
+    maintained_ms,
 }
 
 #[cfg(test)]

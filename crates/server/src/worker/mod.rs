@@ -24,6 +24,7 @@ use nix::time::{ClockId, clock_gettime};
 use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::cores;
+use crate::latency::Transport;
 use crate::limits::{
     LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, TURNS_PER_ROUND, VALUE_BUFFER_STALL_MS_MAX, WAIT_MS_MAX,
 };
@@ -61,6 +62,8 @@ pub struct Worker<P: Streams> {
     waiting: VecDeque<Token>,
     buffers: Buffers,
     maintained_ms: u64,
+    /// When the worker last stopped waiting: what it found has waited since then at least.
+    round_began: Instant,
     /// Rounds until this worker may sleep: whoever has asked it for something soon asks again.
     lingering: u32,
     /// Whether there are other workers.
@@ -108,6 +111,7 @@ impl<P: Streams> Worker<P> {
             waiting: VecDeque::with_capacity(connections_max),
             buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
             maintained_ms: 0,
+            round_began: Instant::now(),
             lingering: 0,
             has_colleagues: shared.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
@@ -166,6 +170,7 @@ impl<P: Streams> Worker<P> {
             let busy = self.serve_udp()? || !self.again.is_empty() || more;
             let count = self.wait(busy)?;
             let now_ms = self.clock.now_ms();
+            self.round_began = Instant::now();
             let mut woken = false;
             for number in 0..count {
                 let event = self.streams.event(number);
@@ -260,6 +265,12 @@ impl<P: Streams> Worker<P> {
             readable,
         );
         let next = slot.connection.turn(turn);
+        let number = self.number;
+        self.shared.latency[number].record(
+            Transport::Stream,
+            self.round_began,
+            &self.shared.counters[number],
+        );
         let interest = match next {
             Next::Read => Interest::Read,
             Next::Write => Interest::Write,
@@ -345,6 +356,8 @@ impl<P: Streams> Worker<P> {
         self.counters()
             .housekeeping_ns
             .add(began.elapsed().as_nanos() as u64);
+        self.counters().maintained_ms.set(now_ms);
+        self.shared.hot[self.number].calm(seconds(now_ms));
         let spent_ns = cpu_time_ns();
         self.counters()
             .cpu_ns

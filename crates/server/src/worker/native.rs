@@ -1,11 +1,13 @@
 //! The native protocol in a worker's loop: bursts while there are any, then the steps to sleep.
 
 use std::io;
+use std::time::Instant;
 
 use micanite_net::{Idle, IdleRounds, Step, Streams};
 
 use super::Worker;
 use crate::clock::seconds;
+use crate::latency::Transport;
 use crate::limits::{DATAGRAMS_PER_POLL, ROUNDS_PER_POLL};
 use crate::native::NativePort;
 use crate::session::Context;
@@ -43,7 +45,7 @@ impl<P: Streams> Worker<P> {
         };
         let mut datagrams = 0;
         for _ in 0..ROUNDS_PER_POLL {
-            let now_ms = self.clock.now_ms();
+            let (now_ms, began) = (self.clock.now_ms(), Instant::now());
             let mut context = Context {
                 worker: &mut self.engine,
                 shared: &self.shared,
@@ -56,6 +58,8 @@ impl<P: Streams> Worker<P> {
                 self.engine.serve();
             }
             if count > 0 {
+                let counters = &self.shared.counters[self.number];
+                self.shared.latency[self.number].record(Transport::Native, began, counters);
                 turn.idle.busy();
                 datagrams += count;
                 if datagrams >= DATAGRAMS_PER_POLL {

@@ -3,11 +3,13 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use micanite_net::Streams;
 
 use super::{UDP, Worker};
 use crate::clock::seconds;
+use crate::latency::Transport;
 use crate::session::Context;
 use crate::udp::UdpPort;
 
@@ -41,11 +43,14 @@ impl<P: Streams> Worker<P> {
             // Datagrams that ask the engine for nothing must not keep others waiting.
             self.engine.serve();
         }
-        port.turn(&mut Context {
+        let (began, counters) = (Instant::now(), &self.shared.counters[self.number]);
+        let more = port.turn(&mut Context {
             worker: &mut self.engine,
             shared: &self.shared,
-            counters: &self.shared.counters[self.number],
+            counters,
             now_s: seconds(self.clock.now_ms()),
-        })
+        });
+        self.shared.latency[self.number].record(Transport::Udp, began, counters);
+        more
     }
 }

@@ -1,0 +1,142 @@
+//! Prometheus' text exposition format, version 0.0.4.
+//!
+//! It is lines of text, and all label values are ours: a library for it would bring registries
+//! and handles for counters that exist already.
+
+use std::fmt::{Display, Write};
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    /// It only grows.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// Counts by upper bound.
+    Histogram,
+}
+
+impl Type {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Labels of a sample.
+pub(super) type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
+
+/// Writes families of metrics, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Exposition {
+    text: String,
+    family: &'static str,
+}
+
+impl Exposition {
+    /// Begins a family. What follows belongs to it.
+    pub fn family(&mut self, name: &'static str, r#type: Type, help: &str) {
+        self.family = name;
+        let r#type = r#type.name();
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(
+            self.text,
+            "# HELP {name} {help}\n# TYPE {name} {}\n",
+            r#type
+        );
+    }
+
+    /// A sample of the family.
+    pub fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
+        self.line("", labels, value);
+    }
+
+    /// A family of one sample without labels.
+    pub fn one(&mut self, name: &'static str, r#type: Type, help: &str, value: impl Display) {
+        self.family(name, r#type, help);
+        self.sample(&[], value);
+    }
+
+    /// A sample of a family of histograms: counts by bound, in order of the bounds, and the count
+    /// of what is above all of them.
+    pub fn histogram<B: Display>(
+        &mut self,
+        labels: Labels<'_>,
+        bounds: impl Iterator<Item = (B, u64)>,
+        above: u64,
+        sum: impl Display,
+    ) {
+        let mut count = 0;
+        for (bound, more) in bounds {
+            count += more;
+            let mut labels = labels.to_vec();
+            labels.push(("le", &bound));
+            self.line("_bucket", &labels, count);
+        }
+        count += above;
+        let mut with_bound = labels.to_vec();
+        with_bound.push(("le", &"+Inf"));
+        self.line("_bucket", &with_bound, count);
+        self.line("_sum", labels, sum);
+        self.line("_count", labels, count);
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    fn line(&mut self, suffix: &str, labels: Labels<'_>, value: impl Display) {
+        self.text.push_str(self.family);
+        self.text.push_str(suffix);
+        for (number, (name, label)) in labels.iter().enumerate() {
+            let before = if number == 0 { '{' } else { ',' };
+            let _ = write!(self.text, "{before}{name}=\"{}\"", escaped(label));
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+    }
+}
+
+fn escaped(label: &dyn Display) -> String {
+    let text = label.to_string();
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_as_prometheus_reads_it() {
+        let mut exposition = Exposition::default();
+        exposition.one("a_total", Type::Counter, "Help.", 3);
+        exposition.family("b", Type::Gauge, "More help.");
+        exposition.sample(&[("x", &1), ("y", &"a\"\\\n")], 0.5);
+        exposition.family("c_seconds", Type::Histogram, "Times.");
+        let bounds = [(0.25, 2), (0.5, 1)].into_iter();
+        exposition.histogram(&[("x", &1)], bounds, 4, 7.5);
+        let expected = r#"# HELP a_total Help.
+# TYPE a_total counter
+a_total 3
+# HELP b More help.
+# TYPE b gauge
+b{x="1",y="a\"\\\n"} 0.5
+# HELP c_seconds Times.
+# TYPE c_seconds histogram
+c_seconds_bucket{x="1",le="0.25"} 2
+c_seconds_bucket{x="1",le="0.5"} 3
+c_seconds_bucket{x="1",le="+Inf"} 7
+c_seconds_sum{x="1"} 7.5
+c_seconds_count{x="1"} 7
+"#;
+        assert_eq!(exposition.finish(), expected);
+    }
+}

@@ -1,0 +1,71 @@
+//! Partitions, their owners, and balancing.
+
+use super::super::exposition::{Exposition, Type};
+use crate::configuration::Balance;
+use crate::limits::STATS_PARTITIONS_MAX;
+use crate::shared::Shared;
+
+/// `/directory` lists any number of partitions; samples of single ones are bounded.
+pub(super) fn write(shared: &Shared, to: &mut Exposition) {
+    let cache = &shared.cache;
+    let partitions = cache.layout().partitions;
+    to.one(
+        "micanite_partitions",
+        Type::Gauge,
+        "Partitions.",
+        partitions,
+    );
+    to.one(
+        "micanite_route_generation",
+        Type::Gauge,
+        "Grows with each change of a route.",
+        cache.generation(),
+    );
+    to.one(
+        "micanite_balance_auto",
+        Type::Gauge,
+        "Whether routes follow the load.",
+        u8::from(shared.balance.get() == Balance::Auto),
+    );
+    to.one(
+        "micanite_balance_changes_total",
+        Type::Counter,
+        "Routes changed because of the load.",
+        shared.balance.changes(),
+    );
+    let owners = (0..partitions).filter_map(|partition| cache.route(partition));
+    let mut owned = vec![0; shared.settings.threads];
+    owners.for_each(|route| owned[route.owner] += 1);
+    to.family(
+        "micanite_worker_partitions",
+        Type::Gauge,
+        "Partitions that a worker owns.",
+    );
+    for (worker, count) in owned.iter().enumerate() {
+        to.sample(&[("worker", &worker)], count);
+    }
+    to.family(
+        "micanite_partition_owner",
+        Type::Gauge,
+        "The worker that owns a partition; the first 128 partitions.",
+    );
+    for partition in 0..partitions.min(STATS_PARTITIONS_MAX) {
+        if let Some(route) = cache.route(partition) {
+            to.sample(&[("partition", &partition)], route.owner);
+        }
+    }
+    if shared.settings.threads == 1 {
+        // A single worker counts nothing by partition.
+        return;
+    }
+    let counts = shared.loads.now(cache);
+    to.family(
+        "micanite_partition_requests_total",
+        Type::Counter,
+        "Requests for a partition; the first 128 partitions.",
+    );
+    for partition in 0..partitions.min(STATS_PARTITIONS_MAX) {
+        let sum: u64 = counts.iter().map(|of_worker| of_worker[partition]).sum();
+        to.sample(&[("partition", &partition)], sum);
+    }
+}

@@ -1,0 +1,90 @@
+//! What each worker counts beside commands.
+
+use super::super::exposition::{Exposition, Type};
+use crate::shared::Shared;
+use crate::stats::{Counter, Counters};
+
+/// A counter of each worker: name, help, where it is.
+type OfWorker = (&'static str, &'static str, fn(&Counters) -> &Counter);
+
+const COUNTS: [OfWorker; 7] = [
+    (
+        "micanite_received_bytes_total",
+        "Bytes read from connections.",
+        |of| &of.bytes_read,
+    ),
+    (
+        "micanite_sent_bytes_total",
+        "Bytes sent to connections.",
+        |of| &of.bytes_written,
+    ),
+    (
+        "micanite_worker_connections_opened_total",
+        "Connections that a worker has taken in.",
+        |of| &of.connections_opened,
+    ),
+    (
+        "micanite_worker_connections_closed_total",
+        "Connections of a worker that have ended.",
+        |of| &of.connections_closed,
+    ),
+    (
+        "micanite_connection_yields_total",
+        "Turns that ended with requests left, so that others have their turn.",
+        |of| &of.conn_yields,
+    ),
+    (
+        "micanite_value_buffer_waits_total",
+        "Connections that had to wait for a buffer for a long value.",
+        |of| &of.value_buffer_waits,
+    ),
+    (
+        "micanite_value_buffer_stalls_total",
+        "Connections closed because they held such a buffer too long.",
+        |of| &of.value_buffer_stalls,
+    ),
+];
+
+const TIMES: [OfWorker; 2] = [
+    (
+        "micanite_worker_cpu_seconds_total",
+        "CPU time of a worker.",
+        |of| &of.cpu_ns,
+    ),
+    (
+        "micanite_housekeeping_seconds_total",
+        "Time of a worker's housekeeping: sweeps, cleaning, counts of readers.",
+        |of| &of.housekeeping_ns,
+    ),
+];
+
+pub(super) fn write(shared: &Shared, to: &mut Exposition) {
+    to.one(
+        "micanite_workers",
+        Type::Gauge,
+        "Worker threads.",
+        shared.settings.threads,
+    );
+    for (name, help, counter) in COUNTS {
+        to.family(name, Type::Counter, help);
+        for (worker, of) in shared.counters.iter().enumerate() {
+            to.sample(&[("worker", &worker)], counter(of).get());
+        }
+    }
+    for (name, help, counter) in TIMES {
+        to.family(name, Type::Counter, help);
+        for (worker, of) in shared.counters.iter().enumerate() {
+            to.sample(&[("worker", &worker)], counter(of).get() as f64 / 1e9);
+        }
+    }
+    to.family(
+        "micanite_worker_connections",
+        Type::Gauge,
+        "Open connections of a worker.",
+    );
+    for (worker, of) in shared.counters.iter().enumerate() {
+        let closed = of.connections_closed.get();
+        let open = of.connections_opened.get().saturating_sub(closed);
+        to.sample(&[("worker", &worker)], open);
+    }
+}

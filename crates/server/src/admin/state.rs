@@ -1,0 +1,65 @@
+//! What the pages are made of: the server as far as it has come.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::clock::Clock;
+use crate::shared::{Ending, Shared};
+
+/// A worker whose last housekeeping is longer ago than this does not work any more.
+const SILENCE_MS_MAX: u64 = 10_000;
+
+/// A server that starts, runs, and ends.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    running: OnceLock<(Arc<Shared>, Clock)>,
+}
+
+/// Whether the server is well, or not, in words.
+pub(super) type Health = Result<&'static str, String>;
+
+impl State {
+    /// The workers serve from now on.
+    pub fn set_running(&self, shared: &Arc<Shared>, clock: Clock) {
+        // It starts once.
+        let _ = self.running.set((Arc::clone(shared), clock));
+    }
+
+    /// The server and its clock, once it runs.
+    pub(super) fn running(&self) -> Option<(&Shared, Clock)> {
+        let (shared, clock) = self.running.get()?;
+        Some((shared, *clock))
+    }
+
+    /// Whether connections are welcome.
+    pub(super) fn readiness(&self) -> Health {
+        let Some((shared, _)) = self.running() else {
+            return Err("starting".into());
+        };
+        match shared.ending() {
+            Ending::Gracefully | Ending::AtOnce => Err("ending".into()),
+            Ending::Not if !shared.acceptor.now().accepting => {
+                Err("no descriptors are left for connections".into())
+            }
+            Ending::Not => Ok("ready"),
+        }
+    }
+
+    /// Whether every worker goes round its loop.
+    pub(super) fn health(&self) -> Health {
+        let Some((shared, clock)) = self.running() else {
+            return Ok("starting");
+        };
+        let now_ms = clock.now_ms();
+        let is_silent = |last_ms: u64| now_ms.saturating_sub(last_ms) > SILENCE_MS_MAX;
+        let stamps = shared.counters.iter().map(|of| of.maintained_ms.get());
+        let silent: Vec<_> = stamps
+            .enumerate()
+            .filter(|(_, last_ms)| *last_ms > 0 && is_silent(*last_ms))
+            .map(|(worker, _)| worker.to_string())
+            .collect();
+        match silent.as_slice() {
+            [] => Ok("ok"),
+            workers => Err(format!("not working: worker {}", workers.join(", "))),
+        }
+    }
+}
