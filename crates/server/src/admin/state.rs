@@ -63,3 +63,36 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+
+    #[test]
+    fn a_server_is_healthy_before_it_is_ready() {
+        let state = State::default();
+        assert_eq!(state.health(), Ok("starting"));
+        assert_eq!(state.readiness(), Err("starting".into()));
+        let (bench, clock) = (Bench::new(""), Clock::start());
+        state.set_running(&bench.shared, clock);
+        assert_eq!(state.health(), Ok("ok"));
+        assert_eq!(state.readiness(), Ok("ready"));
+        bench.shared.acceptor.set_pausing(true);
+        assert!(state.readiness().is_err());
+        bench.shared.acceptor.set_pausing(false);
+        bench.shared.end(Ending::Gracefully);
+        assert_eq!(state.readiness(), Err("ending".into()));
+    }
+
+    #[test]
+    fn a_worker_that_is_silent_is_named() {
+        let (state, bench, clock) = (State::default(), Bench::new(""), Clock::start());
+        state.set_running(&bench.shared, clock);
+        let stamp = &bench.shared.counters[0].maintained_ms;
+        stamp.set(clock.now_ms());
+        assert_eq!(state.health(), Ok("ok"));
+        stamp.set(clock.now_ms() - SILENCE_MS_MAX - 1000);
+        assert_eq!(state.health(), Err("not working: worker 0".into()));
+    }
+}
