@@ -77,6 +77,7 @@ mod simple;
 mod stats;
 #[cfg(any(test, feature = "fuzz"))]
 mod tests;
+mod walk;
 mod worker;
 mod writer;
 
@@ -96,4 +97,5 @@ pub use request::{
     Outcome, ReplySink, Request, StoreMode, ValueMeta,
 };
 pub use stats::Stats;
+pub use walk::{ItemInfo, PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Walk, Walked};
 pub use worker::Worker;

@@ -21,3 +21,5 @@ mod stress;
     expect(dead_code, reason = "the fuzz target needs a part of it")
 )]
 mod support;
+#[cfg(all(test, not(any(loom, miri))))]
+mod walk;
