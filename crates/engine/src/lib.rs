@@ -88,7 +88,7 @@ pub use error::CreateError;
 pub use eviction::Eviction;
 pub use image::{ImageState, Snapshot};
 pub use layout::Layout;
-pub use limits::BATCH_REQUESTS_MAX;
+pub use limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX};
 pub use micanite_memory::Pages;
 pub use micanite_wire::hash::KeyHash;
 pub use namespace::TooManyNamespaces;

@@ -11,7 +11,7 @@ use micanite_memory::sync::{fence, spin_loop, yield_now};
 use crate::cache::Cache;
 use crate::index::entry::Entry;
 use crate::limits::KEY_BYTES_MAX;
-use crate::log::item::unpack_meta;
+use crate::log::item::{State, unpack_meta};
 use crate::partition::{Partition, Place};
 use crate::request::Expiry;
 
@@ -63,6 +63,10 @@ pub struct ItemInfo<'a> {
     pub bytes: usize,
     /// Length of its value.
     pub value_bytes: usize,
+    /// Whether it was requested since it was stored.
+    pub fetched: bool,
+    /// The second of its last access; 0 where nobody has asked for that yet.
+    pub access_s: u32,
 }
 
 /// Takes the items of a walk.
@@ -206,7 +210,14 @@ impl Partition {
         }
         let word = |number: usize| self.word(place.position + number).load(Relaxed);
         let (expiry_s, flags) = unpack_meta(if header.has_meta() { word(1) } else { 0 });
-        let cas = if header.has_cas() {
+        let state = if header.has_state() {
+            self.state_at(place.position, header)
+        } else {
+            State::default()
+        };
+        let cas = if state.cas != 0 {
+            state.cas
+        } else if header.has_cas() {
             word(header.key_word() - 1)
         } else if header.cas_given() {
             place.offset << 1 | place.log as u64
@@ -223,6 +234,8 @@ impl Partition {
             cas,
             bytes: units * 8,
             value_bytes,
+            fetched: header.is_fetched(),
+            access_s: state.access_s,
         })
     }
 }

@@ -22,6 +22,8 @@ pub const SHORT_REPLY_BYTES_MAX: usize = 64;
 pub const BATCH_REPLY_BYTES: usize = BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX;
 /// The longest reply to `stats`.
 pub const STATS_REPLY_BYTES_MAX: usize = 48 << 10;
+/// Buckets that one step of a long reply visits.
+pub const LONG_REPLY_BUCKETS: usize = 256;
 /// The most partitions that `stats partitions` lists.
 pub const STATS_PARTITIONS_MAX: usize = 128;
 /// Value buffers of a worker, at least.

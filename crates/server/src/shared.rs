@@ -53,6 +53,8 @@ pub struct Shared {
     ending: AtomicU8,
     tcp_port: AtomicU16,
     verbosity: AtomicU8,
+    /// Whether a client has `stats sizes` counted.
+    pub counting_sizes: Arc<AtomicBool>,
     baseline: Mutex<Baseline>,
 }
 
@@ -167,6 +169,7 @@ impl Shared {
             main_waker: Waker::new()?,
             ending: AtomicU8::new(0),
             tcp_port: AtomicU16::new(0),
+            counting_sizes: Arc::default(),
             baseline: Mutex::default(),
         })
     }

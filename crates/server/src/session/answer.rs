@@ -3,7 +3,7 @@
 use micanite_engine::{Operation, Outcome, ReplySink, Request, Semantics, ValueMeta};
 use micanite_wire::memcache::text::{Command, StoreVerb, expiry, reply};
 
-use super::{Context, Output, Session};
+use super::{Context, Output, Session, operator};
 use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
 use crate::shared::Ending;
 use crate::stats;
@@ -36,7 +36,9 @@ impl Aside<'_> {
     /// Room for the reply.
     pub fn room(&self) -> usize {
         match self {
-            Self::Command(Command::Stats { .. }) => STATS_REPLY_BYTES_MAX,
+            Self::Command(Command::Stats { .. } | Command::Operator { .. }) => {
+                STATS_REPLY_BYTES_MAX
+            }
             _ => SHORT_REPLY_BYTES_MAX,
         }
     }
@@ -121,6 +123,10 @@ impl Session {
                 }
             }
             Command::Stats { arguments } => report(arguments, output, context),
+            Command::Operator {
+                operator,
+                arguments,
+            } => operator::answer(operator, arguments, output, context),
             Command::Get { .. }
             | Command::GetAndTouch { .. }
             | Command::Store { .. }

@@ -14,6 +14,8 @@ mod answer;
 mod binary;
 mod body;
 mod gather;
+mod long;
+mod operator;
 mod output;
 mod sink;
 #[cfg(test)]
@@ -31,6 +33,7 @@ use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
 use crate::shared::Shared;
 use crate::stats::Counters;
 use gather::{Gather, Stop};
+use long::{Answered, LongReply};
 use sink::Sink;
 
 /// What a session works with; of the worker that runs it.
@@ -95,6 +98,8 @@ pub struct Session {
     store: Option<LongStore>,
     /// The same in the binary protocol.
     binary_store: Option<binary::LongStore>,
+    /// A reply that is made in steps.
+    long: Option<LongReply>,
     closing: bool,
 }
 
@@ -225,7 +230,14 @@ impl Session {
                         self.parser = parser_before;
                         return stopped(gather.at, Status::NeedOutput { bytes: room });
                     }
-                    self.answer(aside, output, context);
+                    match self.answer_long(&aside, output, context) {
+                        Answered::Elsewhere => self.answer(aside, output, context),
+                        Answered::Done => {}
+                        Answered::More(status) => {
+                            self.parser = parser_before;
+                            return stopped(gather.at, status);
+                        }
+                    }
                     gather.at += bytes;
                     gather.at += self.swallow(&input[gather.at..]);
                     if self.closing {

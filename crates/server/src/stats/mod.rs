@@ -5,6 +5,7 @@ mod native;
 mod partitions;
 mod report;
 mod settings;
+mod sizes;
 mod udp;
 
 pub use counters::{Counter, Counters, Totals};
@@ -12,6 +13,7 @@ pub use native::native;
 pub use partitions::partitions;
 pub use report::general;
 pub use settings::settings;
+pub use sizes::Sizes;
 pub use udp::udp;
 
 use std::fmt::{Display, Write};
@@ -29,6 +31,10 @@ pub(crate) struct Lines<'a, 'b> {
 impl<'a, 'b> Lines<'a, 'b> {
     pub(crate) fn new(output: &'a mut Output<'b>) -> Self {
         Self { output }
+    }
+
+    pub(crate) fn room(&self) -> usize {
+        self.output.room()
     }
 
     pub(crate) fn stat(&mut self, name: &str, value: impl Display) {

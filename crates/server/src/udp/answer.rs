@@ -41,13 +41,14 @@ pub(crate) fn answer(
             counters.incomplete.add(1);
             refuse_rest(&requests[progress.consumed..], &mut output);
         }
-        Status::NeedOutput { .. } => {
+        // A reply that is made in steps, or one that is too long anyway.
+        Status::NeedOutput { .. } | Status::TurnOver => {
             counters.too_long.add(1);
             output = Output::new(room, 0);
             refuse_long(requests, &mut output);
         }
-        // There are as many requests as a datagram can hold; `quit` is answered by nothing.
-        Status::TurnOver | Status::Close => {}
+        // `quit` is answered by nothing.
+        Status::Close => {}
     }
     Some(Answer {
         request_id: frame.request_id,

@@ -1,5 +1,6 @@
 //! Commands, borrowed from the line they stand in.
 
+use super::operator::Operator;
 use super::tokens::Words;
 
 /// A command. Keys are 1 to [`super::KEY_BYTES_MAX`] bytes without spaces.
@@ -95,6 +96,13 @@ pub enum Command<'a> {
     },
     /// stats.
     Stats {
+        /// The rest of the line, trimmed.
+        arguments: &'a [u8],
+    },
+    /// A command for operators.
+    Operator {
+        /// Which one.
+        operator: Operator,
         /// The rest of the line, trimmed.
         arguments: &'a [u8],
     },

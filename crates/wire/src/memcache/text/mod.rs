@@ -10,11 +10,13 @@
 
 mod command;
 mod number;
+mod operator;
 mod parser;
 pub mod reply;
 mod tokens;
 
 pub use command::{Command, Keys, StoreVerb};
+pub use operator::Operator;
 pub use parser::{Parser, Step};
 
 /// Longest key.

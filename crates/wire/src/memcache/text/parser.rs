@@ -2,6 +2,7 @@
 
 use super::command::{Command, Keys, StoreVerb};
 use super::number::{signed, signed_64, unsigned};
+use super::operator::Operator;
 use super::tokens::Words;
 use super::{KEY_BYTES_MAX, LINE_BYTES_MAX};
 
@@ -390,7 +391,13 @@ fn administration<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Command<'a>> 
         b"mn" => Ok(Command::MetaNoop),
         // Meta commands that are not served yet, without their key: what memcached says to that.
         b"mg" | b"ms" | b"md" | b"ma" | b"me" if words.next().is_none() => Err(BAD_FORMAT.into()),
-        _ => Err(UNKNOWN.into()),
+        _ => match Operator::of(verb) {
+            Some(operator) => Ok(Command::Operator {
+                operator,
+                arguments: words.rest().trim_ascii(),
+            }),
+            None => Err(UNKNOWN.into()),
+        },
     }
 }
 

@@ -1,0 +1,117 @@
+//! `lru_crawler metadump` and `mgdump`: a line for each item.
+
+use std::io::Write;
+
+use micanite_engine::{ItemInfo, KEY_BYTES_MAX, Visit, Visitor, WALK_PART_ITEMS_MIN};
+
+use super::Output;
+use crate::limits::STATS_REPLY_BYTES_MAX;
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) enum Keys {
+    /// `metadump`.
+    WithMeta,
+    /// `mgdump`.
+    Alone,
+}
+
+impl Keys {
+    /// What stands at the end.
+    pub const fn end(self) -> &'static [u8] {
+        match self {
+            Self::WithMeta => b"END\r\n",
+            Self::Alone => b"EN\r\n",
+        }
+    }
+}
+
+/// The longest line: an encoded key, and numbers with their names.
+const LINE_BYTES_MAX: usize = 3 * KEY_BYTES_MAX + 160;
+
+// An empty output has room for what the walk shows together, and for the line before and behind it.
+const _: () = assert!(STATS_REPLY_BYTES_MAX > WALK_PART_ITEMS_MIN * LINE_BYTES_MAX + 16);
+
+/// Writes the lines of a walk.
+pub(super) struct Dump<'d, 'o> {
+    keys: Keys,
+    output: &'d mut Output<'o>,
+    kept: usize,
+}
+
+impl<'d, 'o> Dump<'d, 'o> {
+    pub fn new(keys: Keys, output: &'d mut Output<'o>) -> Self {
+        let kept = output.filled();
+        Self { keys, output, kept }
+    }
+}
+
+impl Visitor for Dump<'_, '_> {
+    fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
+        // The end has to fit behind the last line.
+        if self.output.room() < LINE_BYTES_MAX + 8 {
+            return Visit::Full;
+        }
+        match self.keys {
+            Keys::Alone => {
+                self.output.push(b"mg ");
+                self.output.push(item.key);
+                self.output.push(b"\r\n");
+            }
+            Keys::WithMeta => self.output.push_with(|out| line(out, item)),
+        }
+        Visit::Next
+    }
+
+    fn take_back(&mut self) {
+        self.output.truncate(self.kept);
+    }
+
+    fn keep(&mut self) {
+        self.kept = self.output.filled();
+    }
+}
+
+/// Writes the line of an item; returns its length. `la` only where the last access is known.
+fn line(out: &mut [u8], item: &ItemInfo<'_>) -> usize {
+    let mut at = 4;
+    out[..at].copy_from_slice(b"key=");
+    at += encode(item.key, &mut out[at..]);
+    let mut rest = &mut out[at..];
+    let room = rest.len();
+    let expiry = match item.expiry.0 {
+        0 => -1,
+        at_s => i64::from(at_s),
+    };
+    let fetched = if item.fetched { "yes" } else { "no" };
+    // The room was seen to; nothing else can go wrong.
+    let _ = write!(rest, " exp={expiry}");
+    if item.access_s != 0 {
+        let _ = write!(rest, " la={}", item.access_s);
+    }
+    let _ = writeln!(
+        rest,
+        " cas={} fetch={fetched} cls=1 size={} flags={} ",
+        item.cas, item.bytes, item.flags
+    );
+    at + room - rest.len()
+}
+
+/// Writes a key as in a URI: letters, digits, `-._~` as they are, other bytes as `%XX`. Returns
+/// how many bytes that takes.
+pub(crate) fn encode(key: &[u8], out: &mut [u8]) -> usize {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let mut at = 0;
+    for byte in key {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+            out[at] = *byte;
+            at += 1;
+        } else {
+            out[at] = b'%';
+            out[at + 1] = HEX[usize::from(byte >> 4)];
+            out[at + 2] = HEX[usize::from(byte & 15)];
+            at += 3;
+        }
+    }
+    at
+}

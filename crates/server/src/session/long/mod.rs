@@ -1,0 +1,149 @@
+//! Replies that may be longer than the output, or take longer than a turn should: they are made in
+//! steps. Until the last one the command stays where it is, at the start of the input; what has
+//! been done of it is kept here.
+
+use micanite_engine::{Walk, Walked};
+use micanite_wire::memcache::text::{Command, Operator, reply};
+
+use super::answer::Aside;
+use super::operator::{Classes, split};
+use super::{Context, Output, Session, Status};
+use crate::limits::{LONG_REPLY_BUCKETS, STATS_REPLY_BYTES_MAX};
+use crate::stats::Sizes;
+
+mod dump;
+
+use dump::{Dump, Keys};
+
+/// A reply of which something has been made.
+#[derive(Debug)]
+pub(super) enum LongReply {
+    /// `lru_crawler metadump` and `mgdump`.
+    Dump { keys: Keys, walk: Walk },
+    /// `stats sizes`.
+    Sizes(Box<Sizes>),
+}
+
+/// What became of a command here.
+pub(super) enum Answered {
+    /// Its reply is not a long one: it is answered elsewhere.
+    Elsewhere,
+    /// It is answered.
+    Done,
+    /// There is more to come.
+    More(Status),
+}
+
+impl Session {
+    /// Goes on with a long reply, or begins it. The output has room for
+    /// [`STATS_REPLY_BYTES_MAX`].
+    #[cold]
+    pub(super) fn answer_long(
+        &mut self,
+        aside: &Aside<'_>,
+        output: &mut Output<'_>,
+        context: &Context<'_>,
+    ) -> Answered {
+        let mut long = match self.long.take() {
+            Some(long) => long,
+            None => match begin(aside, output, context) {
+                Ok(long) => long,
+                Err(answered) => return answered,
+            },
+        };
+        match long.step(output, context) {
+            None => Answered::Done,
+            Some(status) => {
+                self.long = Some(long);
+                Answered::More(status)
+            }
+        }
+    }
+}
+
+fn begin(
+    aside: &Aside<'_>,
+    output: &mut Output<'_>,
+    context: &Context<'_>,
+) -> Result<LongReply, Answered> {
+    match aside {
+        Aside::Command(Command::Operator {
+            operator: Operator::LruCrawler,
+            arguments,
+        }) => begin_dump(arguments, output, context),
+        Aside::Command(Command::Stats { arguments })
+            if split(arguments).next() == Some(b"sizes") =>
+        {
+            match Sizes::begin(context.shared) {
+                Some(sizes) => Ok(LongReply::Sizes(Box::new(sizes))),
+                None => {
+                    output.push(b"SERVER_ERROR stats sizes is at work for another client\r\n");
+                    Err(Answered::Done)
+                }
+            }
+        }
+        _ => Err(Answered::Elsewhere),
+    }
+}
+
+fn begin_dump(
+    arguments: &[u8],
+    output: &mut Output<'_>,
+    _context: &Context<'_>,
+) -> Result<LongReply, Answered> {
+    let mut words = split(arguments);
+    let keys = match words.next() {
+        Some(b"metadump") => Keys::WithMeta,
+        Some(b"mgdump") => Keys::Alone,
+        _ => return Err(Answered::Elsewhere),
+    };
+    let (Some(classes), rest) = (words.next(), words.next()) else {
+        return Err(Answered::Elsewhere);
+    };
+    if rest.is_some() || words.next().is_some() {
+        return Err(Answered::Elsewhere);
+    }
+    let all = Classes { all_items: true };
+    let chosen = match classes {
+        b"hash" => Some(all),
+        classes => Classes::of(classes),
+    };
+    let Some(chosen) = chosen else {
+        output.push(b"BADCLASS invalid class id\r\n");
+        return Err(Answered::Done);
+    };
+    output.push(reply::OK);
+    if !chosen.all_items {
+        output.push(keys.end());
+        return Err(Answered::Done);
+    }
+    Ok(LongReply::Dump {
+        keys,
+        walk: Walk::default(),
+    })
+}
+
+impl LongReply {
+    /// Makes some more of the reply. Says why it stopped, unless it has come to its end.
+    fn step(&mut self, output: &mut Output<'_>, context: &Context<'_>) -> Option<Status> {
+        let cache = &context.shared.cache;
+        let more = match self {
+            Self::Dump { keys, walk } => {
+                let mut dump = Dump::new(*keys, output);
+                let walked = cache.walk(walk, LONG_REPLY_BUCKETS, context.now_s, &mut dump);
+                if walked == Walked::End {
+                    output.push(keys.end());
+                }
+                walked
+            }
+            Self::Sizes(sizes) => sizes.step(cache, context.now_s, output),
+        };
+        match more {
+            Walked::End => None,
+            Walked::Buckets => Some(Status::TurnOver),
+            Walked::Full => Some(Status::NeedOutput {
+                bytes: STATS_REPLY_BYTES_MAX,
+            }),
+        }
+    }
+}
