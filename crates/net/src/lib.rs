@@ -7,6 +7,8 @@
 //!                          |                         ^
 //!              recv / send, never blocking           | Waker: another thread has something
 //!                          |
+//!   Transport     the stream as it is, or TLS over it
+//!
 //!   Blocks        fixed pieces for what a stream could not finish reading or sending
 //!   ValueBuffers  pieces of any length, within a budget
 //!
@@ -31,6 +33,8 @@ mod listener;
 mod poller;
 mod stream;
 mod streams;
+pub mod tls;
+mod transport;
 mod value_buffers;
 mod waker;
 
@@ -41,5 +45,6 @@ pub use listener::Listener;
 pub use poller::{Event, Interest, Poller};
 pub use stream::{ByteStream, Stream};
 pub use streams::Streams;
+pub use transport::Transport;
 pub use value_buffers::{ValueBuffer, ValueBuffers};
 pub use waker::Waker;

@@ -1,4 +1,4 @@
-//! Every limit of this crate's datagrams and of its idle policy, and the relations between them.
+//! Every limit of this crate's datagrams, of its TLS and of its idle policy, and the relations between them.
 
 /// The longest payload of a UDP datagram over IPv4 without options: 65,535 bytes less the headers.
 pub const DATAGRAM_PAYLOAD_BYTES_MAX: usize = 65_507;
@@ -33,7 +33,17 @@ pub const IDLE_SPIN_ROUNDS: u32 = 256;
 /// Default rounds in which it lets others run in between, before it blocks.
 pub const IDLE_YIELD_ROUNDS: u32 = 64;
 
+/// Encrypted bytes that a TLS connection holds for a peer that does not take them, and a record's
+/// frame.
+pub const TLS_OUTPUT_BYTES_MAX: usize = 16 << 10;
+/// Reads of a TLS connection, of 4 KiB each, that one `recv` makes at most.
+pub const TLS_READS_MAX: usize = 16;
+/// What a TLS connection takes at most: a handshake message of 64 KiB on its way in, or after the
+/// handshake a record on its way in, two decrypted and one encrypted; keys and state.
+pub const TLS_CONNECTION_BYTES_MAX: usize = 96 << 10;
+
 const _: () = {
+    assert!(TLS_CONNECTION_BYTES_MAX >= (64 << 10) + TLS_OUTPUT_BYTES_MAX);
     assert!(DATAGRAM_PAYLOAD_BYTES_MAX < SUPER_PACKET_BYTES);
     assert!(BURST_SUPER_PACKETS_MAX <= BURST_MESSAGES_MAX);
     // One message always fits into one call, and the kernel takes 1,024 pieces of a message.

@@ -20,6 +20,27 @@ pub trait ByteStream {
     /// # Errors
     /// `WouldBlock` when the peer does not read, anything else when the stream is broken.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Whether bytes of the peer, or its end, wait inside of the stream, where no poller sees them.
+    #[inline]
+    fn holds_input(&self) -> bool {
+        false
+    }
+
+    /// Whether bytes that `send` took have not left yet.
+    #[inline]
+    fn holds_output(&self) -> bool {
+        false
+    }
+
+    /// Sends what is held.
+    ///
+    /// # Errors
+    /// `WouldBlock` when the peer does not read, anything else when the stream is broken.
+    #[inline]
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// One connection's socket.

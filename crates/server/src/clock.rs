@@ -29,6 +29,11 @@ impl Clock {
     }
 }
 
+/// Unix time by the system's clock, for what happens seldom.
+pub fn unix_now_s() -> u32 {
+    seconds(Clock::start().now_ms())
+}
+
 /// Milliseconds of the coarse monotonic clock; its steps are 1 to 10 ms.
 #[inline]
 fn monotonic_ms() -> u64 {

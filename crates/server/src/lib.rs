@@ -26,6 +26,7 @@
 //! | [`control`] | the control socket, and `micanite ctl` |
 //! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
 //! | `restart` | another program, or another version of it, in the same process |
+//! | [`tls`] | certificates, read again while the server runs |
 //! | [`stats`] | counters, `stats`, `stats settings` |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
@@ -54,6 +55,7 @@ pub mod shared;
 pub mod stats;
 #[cfg(any(test, feature = "fuzz"))]
 mod testing;
+pub mod tls;
 pub mod udp;
 pub mod worker;
 

@@ -34,6 +34,13 @@ pub const VALUE_BUFFERS_MIN: usize = 4;
 pub const VALUE_BUFFER_STALL_MS_MAX: u64 = 10_000;
 /// A worker waits at most this long for events.
 pub const WAIT_MS_MAX: u16 = 100;
+/// A TLS handshake ends within this time, or its connection does.
+pub const HANDSHAKE_MS_MAX: u64 = 10_000;
+/// Late handshakes are looked for not more often than this.
+pub const HANDSHAKES_CHECK_MS: u64 = 500;
+/// TLS handshakes that a worker goes on with before it looks at its other connections again: one
+/// can take a millisecond (an RSA signature).
+pub const HANDSHAKES_PER_ROUND: u32 = 1;
 /// Rounds in which a worker that was woken does not sleep: about 50 microseconds.
 pub const LINGER_ROUNDS: u32 = 64;
 /// A worker does its housekeeping not more often than this.

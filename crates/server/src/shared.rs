@@ -15,6 +15,7 @@ use crate::loads::Loads;
 use crate::native::NativeShared;
 use crate::restart::Restart;
 use crate::stats::{Counter, Counters, Totals};
+use crate::tls::TlsShared;
 use crate::udp::UdpShared;
 
 /// See the module.
@@ -40,6 +41,8 @@ pub struct Shared {
     pub native: Option<NativeShared>,
     /// memcached's protocols over UDP, if they are spoken.
     pub udp: Option<UdpShared>,
+    /// TLS, if it is spoken.
+    pub tls: Option<TlsShared>,
     /// Whether partitions change by load.
     pub balance: BalanceState,
     /// Whether another program follows in this process.
@@ -171,6 +174,7 @@ impl Shared {
             tcp_port: AtomicU16::new(0),
             counting_sizes: Arc::default(),
             baseline: Mutex::default(),
+            tls: None,
         })
     }
 

@@ -2,8 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// The addresses that one word of `-l` stands for. A port in the word wins over `port`.
+use super::tls::ListenTls;
+
+/// The addresses that one word of `-l` stands for. A port in the word wins over `port`; what it
+/// says of TLS is not looked at.
 pub(super) fn resolve(word: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let (_, word) = ListenTls::split(word);
     let (host, port) = split(word, port)?;
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);

@@ -8,6 +8,7 @@ use micanite_wire::native::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN}
 
 use super::settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 use super::size::parse;
+use super::tls::ListenTls;
 use super::{Options, UsageError, Word, address, udp};
 use crate::limits::{RECEIVE_BUFFER_BYTES, VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 
@@ -74,11 +75,13 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
     if words.is_empty() {
         words.push("127.0.0.1".into());
     }
-    let mut addresses = Vec::new();
+    let (mut addresses, mut tls) = (Vec::new(), Vec::new());
     if port != 0 {
         for word in &words {
             let found = address::resolve(word, port.max(0) as u16);
             addresses.extend(found.or_else(|what| wrong("-l/--listen", what))?);
+            let kind = ListenTls::split(word).0.unwrap_or_default();
+            tls.resize(addresses.len(), kind);
         }
     }
     let has_native = matches!(&options.native, Some(Word(text)) if text != "0");
@@ -90,6 +93,7 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
     }
     Ok(Listen {
         addresses,
+        tls,
         port,
         words,
     })

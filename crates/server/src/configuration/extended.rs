@@ -24,6 +24,18 @@ const WORDS: &[(&str, Value)] = &[
     // Sets of defaults of other versions.
     ("modern", Value::None),
     ("no_modern", Value::None),
+    // TLS; see `super::tls`. Session tickets are always given out, output is bounded, and nothing
+    // is left to the kernel, so the last three mean nothing.
+    ("ssl_chain_cert", Value::Text),
+    ("ssl_key", Value::Text),
+    ("ssl_ca_cert", Value::Text),
+    ("ssl_verify_mode", Value::Number),
+    ("ssl_min_version", Value::Text),
+    ("ssl_keyformat", Value::Text),
+    ("ssl_ciphers", Value::Text),
+    ("ssl_wbuf_size", Value::Number),
+    ("ssl_session_cache", Value::None),
+    ("ssl_kernel_tls", Value::None),
     // The hash table: the index has its own size and growth.
     ("hashpower", Value::Number),
     ("hash_algorithm", Value::Text),

@@ -13,6 +13,7 @@ mod settings;
 mod size;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod udp;
 mod word;
 
@@ -20,6 +21,7 @@ pub use extended::Extended;
 pub use options::Options;
 pub use settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 pub use size::size_text;
+pub use tls::{ListenTls, TlsSettings};
 pub use udp::UdpSettings;
 pub use word::Word;
 

@@ -171,6 +171,26 @@ pub struct Options {
     #[arg(short = 'o', long, value_name = "WORDS", env = "MICANITE_EXTENDED", hide_env = true, action = ArgAction::Append)]
     #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
     pub extended: Vec<Word>,
+    /// Speak TLS on every TCP listener that is not marked notls:
+    #[arg(short = 'Z', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SSL", hide_env = true)]
+    pub enable_ssl: Option<bool>,
+    /// The server's certificate and those that lead to its authority, PEM; turns TLS on. As -Z -o
+    /// ssl_chain_cert=FILE
+    #[arg(long, value_name = "FILE", env = "MICANITE_TLS_CERT", hide_env = true)]
+    pub tls_cert: Option<Word>,
+    /// Its private key, PEM [default: in the file of --tls-cert]. As -o ssl_key=FILE
+    #[arg(long, value_name = "FILE", env = "MICANITE_TLS_KEY", hide_env = true)]
+    pub tls_key: Option<Word>,
+    /// Only clients with a certificate of one of these authorities get in, PEM. As -o
+    /// ssl_ca_cert=FILE,ssl_verify_mode=2
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "MICANITE_TLS_CLIENT_CA",
+        hide_env = true
+    )]
+    pub tls_client_ca: Option<Word>,
     /// User to become when started as root
     #[arg(
         short = 'u',
@@ -337,6 +357,7 @@ impl Options {
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
         take!(image control_socket drain_seconds admin item_size value_buffers hash_seed no_prefetch);
         take!(native native_payload native_gro native_busy_poll native_queue);
+        take!(enable_ssl tls_cert tls_key tls_client_ca);
         if self.listen.is_empty() {
             self.listen = other.listen;
         }

@@ -9,6 +9,7 @@ use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
 use super::extended::Extended;
 use super::size::exact;
+use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError, Word};
 use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
@@ -18,6 +19,8 @@ use crate::limits::{CONNECTIONS_MAX, THREADS_MAX, TURN_REQUESTS_MAX};
 pub struct Listen {
     /// The addresses; port 0 takes a free one. Empty: no TCP.
     pub addresses: Vec<SocketAddr>,
+    /// What each of them speaks, if TLS is enabled.
+    pub tls: Vec<ListenTls>,
     /// As given with `-p`: -1 for a free one, 0 for no TCP.
     pub port: i64,
     /// As given with `-l`.
@@ -109,6 +112,8 @@ pub struct Settings {
     pub verbosity: u8,
     /// Words of `-o`.
     pub extended: Extended,
+    /// TLS, if it is spoken.
+    pub tls: Option<TlsSettings>,
     /// User to become.
     pub user: Option<String>,
     /// File for the process id, absolute.
@@ -216,7 +221,9 @@ impl Settings {
             prefetch: !options.no_prefetch.unwrap_or(false),
             native: None,
             udp: None,
+            tls: None,
         };
+        settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
         settings.udp = udp::udp(options, &settings.listen)?;
         settings.native = checks::native(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(options, &settings)?;
@@ -292,6 +299,16 @@ impl Settings {
             udp_port: word(self.udp.as_ref().map_or(0, |udp| udp.port).to_string()),
             udp_allow: self.udp.as_ref().map(|udp| Word(udp.allow.to_string())),
             extended: self.extended.options(),
+            enable_ssl: self.tls.is_some().then_some(true),
+            tls_cert: tls::file(self.tls.as_ref().map(|tls| &tls.options.chain)),
+            tls_key: tls::file(self.tls.as_ref().and_then(|tls| tls.options.key.as_ref())),
+            tls_client_ca: match &self.tls {
+                // It asks for certificates, unless a number of -o says otherwise.
+                Some(tls) if tls.verify_mode > 0 || self.extended.has("ssl_verify_mode") => {
+                    tls::file(tls.options.client_authorities.as_ref())
+                }
+                _ => None,
+            },
             user: self.user.clone().map(Word),
             pidfile: path(&self.pidfile),
             daemon: Some(self.daemon),

@@ -104,6 +104,7 @@ impl<S: ByteStream> Connection<S> {
         self.input.is_none()
             && self.body.is_none()
             && matches!(self.unsent, Unsent::Nothing)
+            && !self.stream.holds_output()
             && self.session.is_idle()
     }
 

@@ -60,7 +60,9 @@ impl<'t, 'c> Turn<'t, 'c> {
 impl<S: ByteStream> Connection<S> {
     /// Takes a turn.
     pub fn turn(&mut self, mut turn: Turn<'_, '_>) -> Next {
-        if !self.send_parked(&mut turn) {
+        // What the stream holds back, no poller sees.
+        turn.readable |= self.stream.holds_input();
+        if !self.send_held(&mut turn) || !self.send_parked(&mut turn) {
             return if turn.broken {
                 Next::Close
             } else {
@@ -82,6 +84,8 @@ impl<S: ByteStream> Connection<S> {
         self.keep_input(&mut turn);
         match self.unsent {
             _ if turn.broken => Next::Close,
+            Unsent::Nothing if self.stream.holds_output() => Next::Write,
+            Unsent::Nothing if next == Next::Read && self.stream.holds_input() => Next::Again,
             Unsent::Nothing => next,
             // What is parked goes first, the end of the connection included.
             _ => Next::Write,
@@ -284,6 +288,17 @@ impl<S: ByteStream> Connection<S> {
         blocks.bytes_mut(&block)[..to].copy_from_slice(&replies[sent..]);
         self.unsent = Unsent::Block { block, from: 0, to };
         false
+    }
+
+    /// Sends what the stream holds back. Returns whether all was sent.
+    #[inline]
+    fn send_held(&mut self, turn: &mut Turn<'_, '_>) -> bool {
+        if !self.stream.holds_output() {
+            return true;
+        }
+        let flushed = self.stream.flush();
+        turn.broken = matches!(&flushed, Err(error) if error.kind() != ErrorKind::WouldBlock);
+        flushed.is_ok()
     }
 
     /// Sends what is parked. Returns whether all was sent.

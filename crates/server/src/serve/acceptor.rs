@@ -8,6 +8,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use micanite_net::datagram::UdpSocket;
+use micanite_net::tls::ServerConfig;
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
 use micanite_wire::memcache::text::reply;
 use nix::sys::signal::{SigSet, Signal};
@@ -16,10 +17,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::supervisor::Supervisor;
 use super::threads::Threads;
 use super::{Failure, listeners};
+use crate::clock::unix_now_s;
+use crate::configuration::ListenTls;
 use crate::log::log;
 use crate::restart;
 use crate::shared::{Ending, Shared};
-use crate::worker::Post;
+use crate::worker::{Incoming, Post};
 
 const SIGNALS: u64 = u64::MAX;
 const WAKER: u64 = u64::MAX - 1;
@@ -193,7 +196,7 @@ impl Acceptor {
                 return;
             }
             match self.listeners[listener].accept() {
-                Ok(Some(stream)) => self.hand_over(stream, links),
+                Ok(Some(stream)) => self.hand_over(stream, self.tls(listener), links),
                 Ok(None) => return,
                 Err(error) if is_shortage(&error) => {
                     if !self.pausing {
@@ -234,11 +237,18 @@ impl Acceptor {
     }
 
     /// Gives a connection to the worker that has fewest, or refuses it.
-    fn hand_over(&mut self, mut stream: Stream, links: &[Sender<Post>]) {
+    fn hand_over(
+        &mut self,
+        mut stream: Stream,
+        tls: Option<Arc<ServerConfig>>,
+        links: &[Sender<Post>],
+    ) {
         if self.is_full() {
             self.shared.acceptor.count_rejected();
-            // Whether the peer hears it or not, the connection ends.
-            let _ = stream.send(reply::TOO_MANY_CONNECTIONS);
+            if tls.is_none() {
+                // Whether the peer hears it or not, the connection ends.
+                let _ = stream.send(reply::TOO_MANY_CONNECTIONS);
+            }
             return;
         }
         let Some(worker) = (0..links.len()).min_by_key(|worker| self.load(*worker)) else {
@@ -246,9 +256,29 @@ impl Acceptor {
         };
         self.assigned[worker] += 1;
         self.shared.acceptor.count_accepted();
-        if links[worker].send(Post::Connection(stream)).is_ok() {
+        if links[worker]
+            .send(Post::Connection(Incoming { stream, tls }))
+            .is_ok()
+        {
             self.shared.wakers[worker].wake();
         }
+    }
+
+    /// What a listener speaks. A supervisor's listeners are as those without a mark; Unix sockets
+    /// are never encrypted.
+    pub fn speaks(&self, listener: usize) -> ListenTls {
+        if self.shared.tls.is_none() || self.listeners[listener].address().is_none() {
+            return ListenTls::Plain;
+        }
+        let marks = &self.shared.settings.listen.tls;
+        let mark = listener
+            .checked_sub(self.activated)
+            .and_then(|number| marks.get(number));
+        mark.copied().unwrap_or_default()
+    }
+
+    fn tls(&self, listener: usize) -> Option<Arc<ServerConfig>> {
+        self.shared.tls.as_ref()?.config(self.speaks(listener))
     }
 
     /// Stops to accept for a moment, or goes on.
@@ -269,12 +299,28 @@ impl Acceptor {
         }
     }
 
+    /// Reads certificates again.
+    fn read_again(&self) {
+        match self
+            .shared
+            .tls
+            .as_ref()
+            .map(|tls| tls.refresh(unix_now_s()))
+        {
+            None => log!("SIGHUP: there is nothing to be read again"),
+            Some(Ok(())) => log!("SIGHUP: certificates were read again"),
+            Some(Err(what)) => {
+                log!("Could not reload TLS certificates on SIGHUP, the old ones stay: {what}");
+            }
+        }
+    }
+
     fn take_signals(&self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGUSR1) => self.shared.end(Ending::Gracefully),
                 Ok(Signal::SIGUSR2) => restart::begin(&self.shared, false, None),
-                Ok(Signal::SIGHUP) => log!("SIGHUP: there is nothing to be read again"),
+                Ok(Signal::SIGHUP) => self.read_again(),
                 Ok(signal) => {
                     log!("ending on {signal}");
                     self.shared.end(Ending::AtOnce);

@@ -2,6 +2,7 @@
 
 mod acceptor;
 mod cgroup;
+mod exposure;
 mod inheritance;
 mod listeners;
 mod process;
@@ -18,7 +19,7 @@ use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
 
 use crate::admin::Admin;
 use crate::balance::BalanceThread;
-use crate::clock::{Clock, seconds};
+use crate::clock::{Clock, seconds, unix_now_s};
 use crate::configuration::{Options, Settings, UsageError};
 use crate::control::{ControlThread, NoSocket, Socket};
 use crate::cores;
@@ -26,6 +27,7 @@ use crate::log::log;
 use crate::native::{NativeShared, Sockets};
 use crate::restart::{Program, Restart};
 use crate::shared::Shared;
+use crate::tls::TlsShared;
 use acceptor::Acceptor;
 use inheritance::Inheritance;
 use supervisor::Supervisor;
@@ -92,6 +94,8 @@ fn run(options: Options) -> Result<(), Failure> {
     let udp = listeners::open_udp(&settings)?;
     cgroup::warn(report::bytes_max(&settings));
     let mut admin = Admin::new(listeners::open_admin(&settings, &mut inheritance)?);
+    // The key may be root's alone.
+    let tls = load_tls(&settings)?;
     process::become_user(&settings)?;
     if !settings.daemon {
         // A large image takes its time: whoever asks meanwhile shall hear it.
@@ -117,6 +121,7 @@ fn run(options: Options) -> Result<(), Failure> {
     let shared = Shared::new(settings, cache, native, now_s);
     let mut shared = shared.map_err(cannot_start)?;
     shared.restart = Restart::new(program);
+    shared.tls = tls;
     let shared = Arc::new(shared);
     let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&shared));
     let mut acceptor = acceptor.map_err(cannot_start)?;
@@ -131,7 +136,7 @@ fn run(options: Options) -> Result<(), Failure> {
     admin.set_running(&shared, clock);
     report::print(
         &shared,
-        acceptor.listeners(),
+        &acceptor,
         &threads.cpus,
         control.as_ref(),
         admin.address(),
@@ -154,6 +159,12 @@ fn run(options: Options) -> Result<(), Failure> {
     drop(pidfile);
     log!("ended");
     Ok(())
+}
+
+/// Reads certificates and keys, if TLS is spoken.
+fn load_tls(settings: &Settings) -> Result<Option<TlsShared>, Failure> {
+    let load = |tls| TlsShared::new(tls, unix_now_s()).map_err(Failure::system);
+    settings.tls.as_ref().map(load).transpose()
 }
 
 /// What workers share of the native protocol.

@@ -4,9 +4,12 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use micanite_engine::{ImageState, Semantics};
-use micanite_net::{Listener, Poller};
+use micanite_net::Poller;
+use micanite_net::limits::TLS_CONNECTION_BYTES_MAX;
 
-use crate::configuration::{Balance, NativeSettings, Settings, size_text};
+use super::acceptor::Acceptor;
+use super::exposure;
+use crate::configuration::{Balance, ListenTls, NativeSettings, Settings, size_text};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
 use crate::hot::HotKeys;
@@ -28,7 +31,11 @@ struct Beside {
 
 impl Beside {
     fn of(settings: &Settings) -> Self {
-        let per_connection = Buffers::CONNECTION_BYTES + <Worker<Poller>>::PLACE_BYTES;
+        let tls_bytes = settings
+            .tls
+            .as_ref()
+            .map_or(0, |_| TLS_CONNECTION_BYTES_MAX);
+        let per_connection = Buffers::CONNECTION_BYTES + <Worker<Poller>>::PLACE_BYTES + tls_bytes;
         Self {
             connections_bytes: settings.connections_max * per_connection,
             values_bytes: settings.threads * settings.value_buffer_bytes,
@@ -68,7 +75,7 @@ pub(super) fn bytes_max(settings: &Settings) -> usize {
 /// Prints it.
 pub(super) fn print(
     shared: &Shared,
-    listeners: &[Listener],
+    acceptor: &Acceptor,
     cpus: &[usize],
     control: Option<&ControlThread>,
     admin: Option<SocketAddr>,
@@ -79,7 +86,7 @@ pub(super) fn print(
         std::process::id()
     );
     for (name, text) in [
-        ("listening", addresses(shared, listeners)),
+        ("listening", addresses(shared, acceptor)),
         ("workers", workers(&shared.settings, cpus)),
         ("memory", memory(shared)),
         ("values", values(&shared.settings)),
@@ -96,6 +103,7 @@ pub(super) fn print(
             );
         }
     }
+    exposure::warn(&shared.settings);
     log!("ready");
 }
 
@@ -103,12 +111,17 @@ fn control_text(control: Option<&ControlThread>) -> String {
     control.map_or("none".into(), |control| control.path.display().to_string())
 }
 
-fn addresses(shared: &Shared, listeners: &[Listener]) -> String {
-    let mut words: Vec<_> = listeners
-        .iter()
-        .filter_map(Listener::address)
-        .map(|address| format!("TCP {address}"))
-        .collect();
+fn addresses(shared: &Shared, acceptor: &Acceptor) -> String {
+    let mut words = Vec::new();
+    for (number, listener) in acceptor.listeners().iter().enumerate() {
+        if let Some(address) = listener.address() {
+            let protocol = match acceptor.speaks(number) {
+                ListenTls::Plain => "TCP",
+                _ => "TLS",
+            };
+            words.push(format!("{protocol} {address}"));
+        }
+    }
     if let (Some(udp), Some(settings)) = (&shared.udp, &shared.settings.udp) {
         let (port, allow) = (udp.port(), &settings.allow);
         words.push(format!("UDP port {port} for {allow}"));

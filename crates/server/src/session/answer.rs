@@ -36,9 +36,9 @@ impl Aside<'_> {
     /// Room for the reply.
     pub fn room(&self) -> usize {
         match self {
-            Self::Command(Command::Stats { .. } | Command::Operator { .. }) => {
-                STATS_REPLY_BYTES_MAX
-            }
+            Self::Command(
+                Command::Stats { .. } | Command::Operator { .. } | Command::RefreshCerts { .. },
+            ) => STATS_REPLY_BYTES_MAX,
             _ => SHORT_REPLY_BYTES_MAX,
         }
     }
@@ -109,6 +109,7 @@ impl Session {
                 context.shared.set_verbosity(level);
                 say(reply::OK, noreply, output);
             }
+            Command::RefreshCerts { noreply } => refresh_certs(noreply, output, context),
             Command::Shutdown { graceful } => {
                 if context.shared.settings.shutdown_enabled {
                     let how = if graceful {
@@ -158,6 +159,24 @@ pub(super) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     };
     if at_s >= context.shared.started_s {
         context.worker.flush_all(at_s, context.now_s);
+    }
+}
+
+/// Reads files, which takes a few milliseconds at most; connections of this worker wait for it.
+fn refresh_certs(noreply: bool, output: &mut Output<'_>, context: &Context<'_>) {
+    const BYTES_MAX: usize = 1024;
+    let refreshed = match &context.shared.tls {
+        None => Err("Error TLS not enabled".into()),
+        Some(tls) => tls.refresh(context.now_s),
+    };
+    match refreshed {
+        Ok(()) => say(reply::OK, noreply, output),
+        Err(what) if !noreply => {
+            let what = what.as_bytes();
+            output.push(&what[..what.len().min(BYTES_MAX)]);
+            output.push(b"\r\n");
+        }
+        Err(_) => {}
     }
 }
 

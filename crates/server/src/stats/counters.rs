@@ -102,6 +102,12 @@ counters! {
     bytes_read,
     /// Bytes sent to connections.
     bytes_written,
+    /// TLS handshakes that began a new session.
+    ssl_new_sessions,
+    /// TLS handshakes that failed or were too slow.
+    ssl_handshake_errors,
+    /// TLS connections that broke the protocol after the handshake.
+    ssl_proto_errors,
     /// Connections that had more requests than one turn allows.
     conn_yields,
     /// Connections that had to wait for a value buffer.

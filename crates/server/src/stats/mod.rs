@@ -4,6 +4,7 @@ mod counters;
 mod native;
 mod partitions;
 mod report;
+mod security;
 mod settings;
 mod sizes;
 mod udp;

@@ -14,6 +14,7 @@ pub fn general(shared: &Shared, now_s: u32, output: &mut Output<'_>) {
     let mut lines = Lines::new(output);
     process(shared, now_s, &mut lines);
     connections(shared, &mut lines);
+    tls(shared, now_s, &mut lines);
     commands(shared, &mut lines);
     items(shared, &mut lines);
 }
@@ -42,6 +43,16 @@ fn connections(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("rejected_connections", now.rejected - before.rejected);
     lines.stat("accepting_conns", u8::from(now.accepting));
     lines.stat("threads", shared.settings.threads);
+}
+
+fn tls(shared: &Shared, now_s: u32, lines: &mut Lines<'_, '_>) {
+    let Some(tls) = &shared.tls else { return };
+    let count = shared.totals().since(&shared.baseline().totals);
+    lines.stat("ssl_new_sessions", count.ssl_new_sessions);
+    lines.stat("ssl_handshake_errors", count.ssl_handshake_errors);
+    lines.stat("ssl_proto_errors", count.ssl_proto_errors);
+    let since_s = now_s.saturating_sub(tls.refreshed_s());
+    lines.stat("time_since_server_cert_refresh", since_s);
 }
 
 fn commands(shared: &Shared, lines: &mut Lines<'_, '_>) {

@@ -3,6 +3,7 @@
 use micanite_engine::Semantics;
 
 use super::Lines;
+use super::security::security;
 use crate::session::Output;
 use crate::shared::Shared;
 
@@ -56,6 +57,7 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
         native.map_or(0, |native| native.payload_bytes),
     );
     lines.stat("value_buffer_bytes", settings.value_buffer_bytes);
+    security(shared, &mut lines);
 }
 
 const fn on_off(on: bool) -> &'static str {

@@ -9,6 +9,7 @@
 mod native;
 mod post;
 mod slots;
+mod tls;
 mod udp;
 
 use std::collections::VecDeque;
@@ -18,7 +19,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use micanite_net::{Interest, Stream, Streams};
+use micanite_net::tls::TlsPhase;
+use micanite_net::{Interest, Streams};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::clock::{Clock, seconds};
@@ -35,8 +37,12 @@ use crate::shared::{Ending, Shared};
 use crate::stats::Counters;
 use crate::udp::UdpPort;
 use native::NativeTurn;
-pub use post::Post;
+pub use post::{Incoming, Post};
 use slots::{Slot, Slots, Token};
+use tls::Handshakes;
+
+/// What the bytes of a connection go through.
+type Bytes<P> = micanite_net::Transport<<P as Streams>::Stream>;
 
 /// The waker's token; no connection has it.
 const WAKER: u64 = u64::MAX;
@@ -55,7 +61,7 @@ pub struct Worker<P: Streams> {
     /// The worker's waker tells of them, and of the end.
     posts: Receiver<Post>,
     streams: P,
-    slots: Slots<P::Stream>,
+    slots: Slots<Bytes<P>>,
     /// Connections with more to do.
     again: VecDeque<Token>,
     /// Connections that wait for a value buffer, the first come first.
@@ -66,6 +72,7 @@ pub struct Worker<P: Streams> {
     round_began: Instant,
     /// Rounds until this worker may sleep: whoever has asked it for something soon asks again.
     lingering: u32,
+    handshakes: Handshakes,
     /// Whether there are other workers.
     has_colleagues: bool,
     /// The native protocol, if it is spoken.
@@ -77,7 +84,7 @@ pub struct Worker<P: Streams> {
 impl<P: Streams> Worker<P> {
     /// Bytes that a worker keeps for each connection beside its blocks.
     pub const PLACE_BYTES: usize =
-        Slots::<P::Stream>::PLACE_BYTES + 2 * size_of::<Token>() + 3 * size_of::<u32>();
+        Slots::<Bytes<P>>::PLACE_BYTES + 2 * size_of::<Token>() + 3 * size_of::<u32>();
 
     /// The worker of a number, for at most so many connections.
     ///
@@ -113,6 +120,7 @@ impl<P: Streams> Worker<P> {
             maintained_ms: 0,
             round_began: Instant::now(),
             lingering: 0,
+            handshakes: Handshakes::default(),
             has_colleagues: shared.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
             udp: None,
@@ -171,6 +179,7 @@ impl<P: Streams> Worker<P> {
             let count = self.wait(busy)?;
             let now_ms = self.clock.now_ms();
             self.round_began = Instant::now();
+            self.handshakes.begin_round();
             let mut woken = false;
             for number in 0..count {
                 let event = self.streams.event(number);
@@ -250,6 +259,11 @@ impl<P: Streams> Worker<P> {
         let Some(slot) = self.slots.get_mut(token) else {
             return;
         };
+        let shaking = slot.connection.stream().tls_phase() == Some(TlsPhase::Handshake);
+        if shaking && !self.handshakes.take() {
+            slot.queued = true;
+            return self.again.push_back(token);
+        }
         let mut context = Context {
             worker: &mut self.engine,
             shared: &self.shared,
@@ -262,7 +276,7 @@ impl<P: Streams> Worker<P> {
             &mut context,
             now_ms,
             requests_max,
-            readable,
+            readable || shaking,
         );
         let next = slot.connection.turn(turn);
         let number = self.number;
@@ -271,6 +285,9 @@ impl<P: Streams> Worker<P> {
             self.round_began,
             &self.shared.counters[number],
         );
+        if shaking {
+            tls::count_session(slot.connection.stream(), &self.shared.counters[self.number]);
+        }
         let interest = match next {
             Next::Read => Interest::Read,
             Next::Write => Interest::Write,
@@ -289,7 +306,7 @@ impl<P: Streams> Worker<P> {
         };
         if interest != slot.interest {
             slot.interest = interest;
-            let stream = slot.connection.stream();
+            let stream = slot.connection.stream().inner();
             let changed = self.streams.change(stream, token.to_u64(), interest);
             if changed.is_err() {
                 self.close(token);
@@ -300,7 +317,7 @@ impl<P: Streams> Worker<P> {
     fn take_posts(&mut self, now_ms: u64) {
         while let Ok(post) = self.posts.try_recv() {
             match post {
-                Post::Connection(stream) => self.welcome(stream, now_ms),
+                Post::Connection(incoming) => self.welcome(incoming, now_ms),
                 Post::Invalidate { name, answer } => {
                     let result = self.engine.invalidate_namespace(&name, seconds(now_ms));
                     // Whoever has asked may have lost patience.
@@ -311,10 +328,11 @@ impl<P: Streams> Worker<P> {
     }
 
     /// Takes a new connection in. Its first request is often there already, or it has left again.
-    fn welcome(&mut self, stream: Stream, now_ms: u64) {
+    fn welcome(&mut self, incoming: Incoming, now_ms: u64) {
         let interest = Interest::Read;
         self.shared.counters[self.number].connections_opened.add(1);
-        let Ok(stream) = self.streams.adopt(stream) else {
+        let stream = self.streams.adopt(incoming.stream);
+        let Ok(stream) = stream.and_then(|stream| tls::transport(stream, incoming.tls)) else {
             self.shared.counters[self.number].connections_closed.add(1);
             return;
         };
@@ -323,6 +341,7 @@ impl<P: Streams> Worker<P> {
             interest,
             queued: false,
             wait_bytes: 0,
+            opened_ms: now_ms,
         });
         if self.shared.verbosity() > 0 {
             log!("worker {}: connection {token} opened", self.number);
@@ -330,7 +349,7 @@ impl<P: Streams> Worker<P> {
         let Some(slot) = self.slots.get_mut(token) else {
             return;
         };
-        let stream = slot.connection.stream();
+        let stream = slot.connection.stream().inner();
         match self.streams.add(stream, token.to_u64(), interest) {
             Ok(()) => self.turn(token, true, now_ms),
             Err(_) => self.close(token),
@@ -340,6 +359,7 @@ impl<P: Streams> Worker<P> {
     #[cold]
     fn close(&mut self, token: Token) {
         if let Some(slot) = self.slots.remove(token) {
+            tls::count_failure(slot.connection.stream(), &self.shared.counters[self.number]);
             slot.connection.release(&mut self.buffers);
             self.shared.counters[self.number].connections_closed.add(1);
             if self.shared.verbosity() > 0 {
@@ -353,6 +373,7 @@ impl<P: Streams> Worker<P> {
         self.maintained_ms = now_ms;
         self.engine.maintain(seconds(now_ms));
         self.close_stalled(now_ms);
+        self.close_late_handshakes(now_ms);
         self.counters()
             .housekeeping_ns
             .add(began.elapsed().as_nanos() as u64);
@@ -389,11 +410,7 @@ impl<P: Streams> Worker<P> {
         self.slots.is_empty()
     }
 
-    fn close_where(
-        &mut self,
-        condition: impl Fn(&Slot<P::Stream>) -> bool,
-        closed: impl Fn(&Self),
-    ) {
+    fn close_where(&mut self, condition: impl Fn(&Slot<Bytes<P>>) -> bool, closed: impl Fn(&Self)) {
         let mut from = 0;
         while let Some((token, slot, next)) = self.slots.next_from(from) {
             from = next;

@@ -18,7 +18,7 @@ use crate::clock::{Clock, seconds};
 use crate::native::testing::{Answer, Asker, request, settings};
 use crate::native::{NativePort, NativeShared, Sockets, rings};
 use crate::shared::{Ending, Shared};
-use crate::worker::{Post, Worker};
+use crate::worker::{Incoming, Post, Worker};
 
 /// How long a test waits for what has to come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,7 +80,9 @@ impl Server {
         let (near, far) = UnixStream::pair().unwrap();
         near.set_read_timeout(Some(PATIENCE)).unwrap();
         let stream = Stream::unix(far).unwrap();
-        self.links[worker].send(Post::Connection(stream)).unwrap();
+        self.links[worker]
+            .send(Post::Connection(Incoming::plain(stream)))
+            .unwrap();
         self.shared.wakers[worker].wake();
         near
     }

@@ -42,6 +42,8 @@ pub(super) struct Slot<S> {
     pub queued: bool,
     /// The value buffer that it waits for.
     pub wait_bytes: usize,
+    /// When it came.
+    pub opened_ms: u64,
 }
 
 #[derive(Debug)]
@@ -137,6 +139,7 @@ mod tests {
             interest: Interest::Read,
             queued: false,
             wait_bytes: 0,
+            opened_ms: 0,
         }
     }
 

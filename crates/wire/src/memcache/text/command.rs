@@ -85,6 +85,11 @@ pub enum Command<'a> {
         /// No reply is wanted.
         noreply: bool,
     },
+    /// refresh_certs: reads certificates again.
+    RefreshCerts {
+        /// No reply is wanted.
+        noreply: bool,
+    },
     /// version.
     Version,
     /// quit.

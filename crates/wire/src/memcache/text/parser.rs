@@ -380,6 +380,9 @@ fn administration<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Command<'a>> 
                 noreply,
             })
         }
+        b"refresh_certs" => Ok(Command::RefreshCerts {
+            noreply: noreply(words),
+        }),
         b"version" => Ok(Command::Version),
         b"quit" => Ok(Command::Quit),
         b"shutdown" => Ok(Command::Shutdown {

@@ -1,0 +1,200 @@
+//! From certificate files to a configuration.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+
+/// What is asked of clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// No certificate.
+    #[default]
+    None,
+    /// Whoever shows one has to show a good one.
+    Request,
+    /// Nobody gets in without.
+    Require,
+}
+
+/// What a configuration is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// PEM: the server's certificate, then those that lead to its authority.
+    pub chain: PathBuf,
+    /// PEM: its private key. Without, it stands in `chain`.
+    pub key: Option<PathBuf>,
+    /// PEM: the authorities of clients' certificates.
+    pub client_authorities: Option<PathBuf>,
+    /// What is asked of clients.
+    pub clients: ClientCertificates,
+    /// TLS 1.3 and nothing else.
+    pub only_1_3: bool,
+    /// OpenSSL's names of the cipher suites of TLS 1.2 that are allowed; empty: all.
+    pub ciphers: Vec<String>,
+}
+
+/// Reads the files.
+///
+/// # Errors
+/// A sentence, as memcached begins it, that names the file and says what is wrong with it.
+pub fn load(options: &TlsOptions) -> Result<Arc<ServerConfig>, String> {
+    let provider = Arc::new(provider(&options.ciphers)?);
+    let chain = chain(&options.chain)?;
+    let key_file = options.key.as_ref().unwrap_or(&options.chain);
+    let key = key(key_file)?;
+    let versions = &VERSIONS[..if options.only_1_3 { 1 } else { 2 }];
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .map_err(|error| format!("Error in TLS versions: {error}"))?;
+    let builder = match verifier(options, provider)? {
+        None => builder.with_no_client_auth(),
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+        format!(
+            "Error validating the certificate: {} with the key {} : {error}",
+            options.chain.display(),
+            key_file.display()
+        )
+    })?;
+    config.ticketer =
+        ring::Ticketer::new().map_err(|error| format!("Error in TLS tickets: {error}"))?;
+    Ok(Arc::new(config))
+}
+
+const VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+
+/// Cipher suites of TLS 1.2 by OpenSSL's names; those of 1.3 are not chosen by these, as with
+/// OpenSSL.
+fn provider(names: &[String]) -> Result<CryptoProvider, String> {
+    use ring::cipher_suite as suite;
+    let all = [
+        (
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+            suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        ),
+        (
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+            suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        ),
+        (
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+            suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        ),
+        (
+            "ECDHE-RSA-AES256-GCM-SHA384",
+            suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        ),
+        (
+            "ECDHE-RSA-AES128-GCM-SHA256",
+            suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        ),
+        (
+            "ECDHE-RSA-CHACHA20-POLY1305",
+            suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        ),
+    ];
+    let mut provider = ring::default_provider();
+    if names.is_empty() {
+        return Ok(provider);
+    }
+    let chosen: Vec<_> = names
+        .iter()
+        .filter_map(|name| all.iter().find(|(known, _)| known == name))
+        .map(|(_, suite)| *suite)
+        .collect();
+    if chosen.is_empty() {
+        let known: Vec<_> = all.iter().map(|(name, _)| *name).collect();
+        return Err(format!(
+            "Error setting the provided cipher(s): {} : none of them is served, which are {}",
+            names.join(":"),
+            known.join(":")
+        ));
+    }
+    provider
+        .cipher_suites
+        .retain(|suite| suite.tls13().is_some() || chosen.contains(suite));
+    Ok(provider)
+}
+
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    certificates(path).map_err(|why| {
+        format!(
+            "Error loading the certificate chain: {} : {why}",
+            path.display()
+        )
+    })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).map_err(said)?.collect();
+    match certificates.map_err(said)? {
+        none if none.is_empty() => Err("there is no certificate in it (PEM)".into()),
+        certificates => Ok(certificates),
+    }
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        let why = match error {
+            pem::Error::NoItemsFound => no_key(path).into(),
+            error => said(error),
+        };
+        format!("Error loading the key: {} : {why}", path.display())
+    })
+}
+
+/// Why there is no key in a file that can be read.
+fn no_key(path: &Path) -> &'static str {
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.contains("BEGIN ENCRYPTED PRIVATE KEY") => {
+            "the key is encrypted; write it without a password"
+        }
+        _ => "there is no private key in it (PEM: PKCS#8, PKCS#1 or SEC1)",
+    }
+}
+
+fn said(error: pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}
+
+fn verifier(
+    options: &TlsOptions,
+    provider: Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
+    if options.clients == ClientCertificates::None {
+        return Ok(None);
+    }
+    let Some(path) = &options.client_authorities else {
+        return Err("Error loading the CA certificate: none is named, to verify clients by".into());
+    };
+    let wrong = |why: String| {
+        format!(
+            "Error loading the CA certificate: {} : {why}",
+            path.display()
+        )
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path).map_err(wrong)? {
+        roots
+            .add(certificate)
+            .map_err(|error| wrong(error.to_string()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = match options.clients {
+        ClientCertificates::Request => builder.allow_unauthenticated(),
+        _ => builder,
+    };
+    let verifier = builder.build().map_err(|error| wrong(error.to_string()))?;
+    Ok(Some(verifier))
+}

@@ -1,0 +1,77 @@
+//! What a connection's bytes go through: the stream itself, or TLS over it.
+
+use std::io;
+
+use crate::ByteStream;
+use crate::tls::{Tls, TlsPhase};
+
+/// See the module. A plain connection pays one branch for the choice.
+#[derive(Debug)]
+pub enum Transport<S: ByteStream> {
+    /// The bytes are those of the conversation.
+    Plain(S),
+    /// They are encrypted.
+    Tls(Box<Tls<S>>),
+}
+
+impl<S: ByteStream> Transport<S> {
+    /// The stream below.
+    #[inline]
+    pub fn inner(&self) -> &S {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(tls) => tls.inner(),
+        }
+    }
+
+    /// How far TLS has come, if it is spoken.
+    #[inline]
+    pub fn tls_phase(&self) -> Option<TlsPhase> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => Some(tls.phase()),
+        }
+    }
+}
+
+impl<S: ByteStream> ByteStream for Transport<S> {
+    #[inline]
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.recv(into),
+            Self::Tls(tls) => tls.recv(into),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.send(bytes),
+            Self::Tls(tls) => tls.send(bytes),
+        }
+    }
+
+    #[inline]
+    fn holds_input(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.holds_input(),
+            Self::Tls(tls) => tls.holds_input(),
+        }
+    }
+
+    #[inline]
+    fn holds_output(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.holds_output(),
+            Self::Tls(tls) => tls.holds_output(),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::Tls(tls) => tls.flush(),
+        }
+    }
+}

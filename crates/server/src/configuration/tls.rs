@@ -1,0 +1,194 @@
+//! TLS: memcached's `-Z` and the words `ssl_...` of `-o`, and the same by plain names.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use micanite_net::tls::{ClientCertificates, TlsOptions};
+
+use super::checks::absolute;
+use super::extended::Extended;
+use super::settings::Listen;
+use super::{Options, UsageError, Word};
+
+/// What one listener speaks, if TLS is enabled at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListenTls {
+    /// TLS, and of clients what the settings ask.
+    #[default]
+    Default,
+    /// No TLS (`notls:`).
+    Plain,
+    /// TLS that asks clients for nothing (`btls:`).
+    Basic,
+    /// TLS, and clients need a certificate (`mtls:`).
+    Mutual,
+}
+
+impl ListenTls {
+    /// What a word of `-l` begins with, and the rest of the word.
+    pub(super) fn split(word: &str) -> (Option<Self>, &str) {
+        let prefixes = [
+            ("notls:", Self::Plain),
+            ("btls:", Self::Basic),
+            ("mtls:", Self::Mutual),
+        ];
+        for (prefix, tls) in prefixes {
+            if let Some(rest) = word.strip_prefix(prefix) {
+                return (Some(tls), rest);
+            }
+        }
+        (None, word)
+    }
+}
+
+/// TLS, if it is spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The files, and what is asked of clients of a [`ListenTls::Default`] listener.
+    pub options: TlsOptions,
+    /// memcached's number for what is asked of clients, 0 to 3.
+    pub verify_mode: u8,
+}
+
+fn wrong<T>(name: &str, what: impl std::fmt::Display) -> Result<T, UsageError> {
+    Err(UsageError(format!("{name}: {what}")))
+}
+
+/// Checks what is said of TLS. `listen` is done.
+pub(super) fn tls(
+    options: &Options,
+    extended: &Extended,
+    listen: &Listen,
+) -> Result<Option<TlsSettings>, UsageError> {
+    if !options.enable_ssl.unwrap_or(options.tls_cert.is_some()) {
+        return refuse_without(options, extended, listen);
+    }
+    let path = |plain: &Option<Word>, word: &str| match plain {
+        Some(Word(text)) => Some(absolute(text)),
+        None => extended.text(word).map(absolute),
+    };
+    let Some(chain) = path(&options.tls_cert, "ssl_chain_cert") else {
+        let what = "a certificate is missing: --tls-cert FILE (or -o ssl_chain_cert=FILE)";
+        return wrong("-Z/--enable-ssl", what);
+    };
+    if listen.addresses.is_empty() {
+        return wrong("-Z/--enable-ssl", "TLS needs a TCP port (-p)");
+    }
+    let client_authorities = path(&options.tls_client_ca, "ssl_ca_cert");
+    let verify_mode = verify_mode(options, extended)?;
+    let clients = match verify_mode {
+        0 => ClientCertificates::None,
+        1 => ClientCertificates::Request,
+        _ => ClientCertificates::Require,
+    };
+    if client_authorities.is_none() {
+        let needs = "needs the certificates to verify clients by: --tls-client-ca FILE (or -o ssl_ca_cert=FILE)";
+        if verify_mode > 0 {
+            return wrong("-o ssl_verify_mode", needs);
+        }
+        if listen.tls.contains(&ListenTls::Mutual) {
+            return wrong("-l/--listen: mtls", needs);
+        }
+    }
+    let ciphers = extended.text("ssl_ciphers").unwrap_or_default();
+    let names = ciphers.split([':', ' ']).filter(|name| !name.is_empty());
+    check_format(extended)?;
+    Ok(Some(TlsSettings {
+        options: TlsOptions {
+            chain,
+            key: path(&options.tls_key, "ssl_key"),
+            client_authorities,
+            clients,
+            only_1_3: only_1_3(extended)?,
+            ciphers: names.map(String::from).collect(),
+        },
+        verify_mode,
+    }))
+}
+
+/// What is said of TLS without `-Z` is a mistake that nobody would notice: it would be served
+/// without encryption.
+fn refuse_without(
+    options: &Options,
+    extended: &Extended,
+    listen: &Listen,
+) -> Result<Option<TlsSettings>, UsageError> {
+    let without = "has no effect without -Z/--enable-ssl";
+    let given = [&options.tls_cert, &options.tls_key, &options.tls_client_ca];
+    for (option, name) in given
+        .into_iter()
+        .zip(["--tls-cert", "--tls-key", "--tls-client-ca"])
+    {
+        if option.is_some() {
+            return wrong(name, without);
+        }
+    }
+    for name in [
+        "ssl_chain_cert",
+        "ssl_key",
+        "ssl_ca_cert",
+        "ssl_verify_mode",
+    ] {
+        if extended.has(name) {
+            return wrong(&format!("-o {name}"), without);
+        }
+    }
+    for (tls, name) in [
+        (ListenTls::Plain, "notls"),
+        (ListenTls::Basic, "btls"),
+        (ListenTls::Mutual, "mtls"),
+    ] {
+        if listen.tls.contains(&tls) {
+            return wrong("-l/--listen", format!("'{name}' {without}"));
+        }
+    }
+    Ok(None)
+}
+
+/// Naming the authorities of clients by `--tls-client-ca` asks for a certificate.
+fn verify_mode(options: &Options, extended: &Extended) -> Result<u8, UsageError> {
+    match extended.number("ssl_verify_mode") {
+        None => Ok(if options.tls_client_ca.is_some() {
+            2
+        } else {
+            0
+        }),
+        Some(mode @ 0..=3) => Ok(mode as u8),
+        Some(mode) => {
+            let what = "0 (none), 1 (request), 2 (require) or 3 (once)";
+            wrong("-o ssl_verify_mode", format!("{mode} is none of {what}"))
+        }
+    }
+}
+
+/// 0 and 1 are TLS 1.0 and 1.1, which nobody speaks here: then it is 1.2.
+fn only_1_3(extended: &Extended) -> Result<bool, UsageError> {
+    match extended.text("ssl_min_version") {
+        None | Some("0" | "1" | "2" | "tlsv1.0" | "tlsv1.1" | "tlsv1.2") => Ok(false),
+        Some("3" | "tlsv1.3") => Ok(true),
+        Some(text) => wrong(
+            "-o ssl_min_version",
+            format!("'{text}' is none of 2 (TLS 1.2) and 3 (TLS 1.3)"),
+        ),
+    }
+}
+
+fn check_format(extended: &Extended) -> Result<(), UsageError> {
+    match extended.text("ssl_keyformat") {
+        None | Some("1" | "PEM" | "pem") => Ok(()),
+        Some(text) => wrong("-o ssl_keyformat", format!("'{text}': only PEM is read")),
+    }
+}
+
+/// The files as they were given, for printing.
+pub(super) fn file(path: Option<&PathBuf>) -> Option<Word> {
+    path.map(|path| Word(path.display().to_string()))
+}
+
+impl Listen {
+    /// Addresses that other machines reach.
+    pub fn reachable(&self) -> impl Iterator<Item = (&SocketAddr, ListenTls)> {
+        let all = self.addresses.iter().zip(self.tls.iter().copied());
+        all.filter(|(address, _)| !address.ip().is_loopback())
+    }
+}

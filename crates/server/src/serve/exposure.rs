@@ -1,0 +1,78 @@
+//! Whoever listens where other machines reach it, and asks them for nothing, is told so.
+
+use std::net::{IpAddr, SocketAddr};
+
+use micanite_net::tls::ClientCertificates;
+
+use crate::configuration::{ListenTls, Settings};
+use crate::log::log;
+
+/// Prints a line for what everybody who reaches it may read and write.
+pub(super) fn warn(settings: &Settings) {
+    let open: Vec<_> = open(settings).iter().map(ToString::to_string).collect();
+    if !open.is_empty() {
+        log!(
+            "warning: everybody who reaches {} may read and write: ask for passwords (-Y FILE) or for certificates \
+             (--tls-client-ca FILE), or listen on 127.0.0.1 (-l)",
+            open.join(", ")
+        );
+    }
+    let native = settings.native.as_ref();
+    let ips = native.map_or(&[][..], |native| native.addresses.as_slice());
+    if ips.iter().any(|ip: &IpAddr| !ip.is_loopback()) {
+        log!(
+            "warning: the native protocol (--native) has neither passwords nor encryption: let a firewall decide who reaches it"
+        );
+    }
+}
+
+/// Addresses for TCP that ask nothing of other machines.
+fn open(settings: &Settings) -> Vec<&SocketAddr> {
+    let asks_all = settings
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.options.clients == ClientCertificates::Require);
+    let is_open = |tls: ListenTls| match tls {
+        ListenTls::Mutual => false,
+        ListenTls::Default => !asks_all,
+        ListenTls::Plain | ListenTls::Basic => true,
+    };
+    let reachable = settings.listen.reachable();
+    reachable
+        .filter(|(_, tls)| is_open(*tls))
+        .map(|(address, _)| address)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::{Options, Word};
+
+    fn found(listen: &str, tls: &[(&str, &str)]) -> Vec<String> {
+        let mut options = Options {
+            listen: vec![Word(listen.into())],
+            ..Options::default()
+        };
+        for (name, value) in tls {
+            let word = Some(Word((*value).into()));
+            match *name {
+                "cert" => options.tls_cert = word,
+                _ => options.tls_client_ca = word,
+            }
+        }
+        let settings = Settings::of(&options, 1).unwrap();
+        open(&settings).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_asks_nothing_is_named() {
+        assert!(found("127.0.0.1,[::1],127.0.0.9:5", &[]).is_empty());
+        assert_eq!(found("0.0.0.0,127.0.0.1", &[]), ["0.0.0.0:11211"]);
+        let both = [("cert", "c"), ("ca", "a")];
+        assert_eq!(found("10.0.0.1", &both[..1]), ["10.0.0.1:11211"]);
+        assert!(found("10.0.0.1", &both).is_empty());
+        let marked = "mtls:10.0.0.1,notls:10.0.0.2:5,btls:10.0.0.3:6,notls:127.0.0.1:7";
+        assert_eq!(found(marked, &both), ["10.0.0.2:5", "10.0.0.3:6"]);
+    }
+}

@@ -1,0 +1,93 @@
+//! TLS of the whole server: the configurations of its listeners, read again while it runs.
+//!
+//! A connection keeps the configuration that it began with.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use micanite_net::tls::{ClientCertificates, ServerConfig, TlsOptions, load};
+
+use crate::configuration::{ListenTls, TlsSettings};
+
+/// See the module.
+#[derive(Debug)]
+pub struct TlsShared {
+    settings: TlsSettings,
+    current: RwLock<Configs>,
+    refreshed_s: AtomicU32,
+}
+
+/// One for each kind of listener.
+#[derive(Debug)]
+struct Configs {
+    default: Arc<ServerConfig>,
+    basic: Arc<ServerConfig>,
+    /// If authorities of clients are named.
+    mutual: Option<Arc<ServerConfig>>,
+}
+
+impl Configs {
+    fn load(settings: &TlsSettings) -> Result<Self, String> {
+        let with = |clients| {
+            let options = TlsOptions {
+                clients,
+                ..settings.options.clone()
+            };
+            load(&options)
+        };
+        let has_authorities = settings.options.client_authorities.is_some();
+        Ok(Self {
+            default: load(&settings.options)?,
+            basic: with(ClientCertificates::None)?,
+            mutual: has_authorities
+                .then(|| with(ClientCertificates::Require))
+                .transpose()?,
+        })
+    }
+}
+
+impl TlsShared {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A sentence that names the file and says what is wrong with it.
+    pub fn new(settings: &TlsSettings, now_s: u32) -> Result<Self, String> {
+        Ok(Self {
+            current: RwLock::new(Configs::load(settings)?),
+            settings: settings.clone(),
+            refreshed_s: AtomicU32::new(now_s),
+        })
+    }
+
+    /// Reads the files again. If that fails, everything stays as it was.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn refresh(&self, now_s: u32) -> Result<(), String> {
+        let configs = Configs::load(&self.settings)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = configs;
+        self.refreshed_s.store(now_s, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What a new connection of a listener goes by; `None`: it is not encrypted.
+    pub fn config(&self, listener: ListenTls) -> Option<Arc<ServerConfig>> {
+        let configs = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        match listener {
+            ListenTls::Plain => None,
+            ListenTls::Default => Some(Arc::clone(&configs.default)),
+            ListenTls::Basic => Some(Arc::clone(&configs.basic)),
+            ListenTls::Mutual => configs.mutual.clone(),
+        }
+    }
+
+    /// As configured.
+    pub fn settings(&self) -> &TlsSettings {
+        &self.settings
+    }
+
+    /// When the files were read, unix time.
+    pub fn refreshed_s(&self) -> u32 {
+        self.refreshed_s.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,82 @@
+//! Handshakes of TLS: one per round, so that other connections do not wait for several, and not
+//! for ever.
+
+use std::io;
+use std::sync::Arc;
+
+use micanite_net::tls::{ServerConfig, Tls, TlsPhase};
+use micanite_net::{ByteStream, Streams, Transport};
+
+use super::Worker;
+use crate::limits::{HANDSHAKE_MS_MAX, HANDSHAKES_CHECK_MS, HANDSHAKES_PER_ROUND};
+use crate::stats::Counters;
+
+/// How many handshakes this round may still go on with, and when late ones were looked for.
+#[derive(Debug, Default)]
+pub(super) struct Handshakes {
+    left: u32,
+    checked_ms: u64,
+}
+
+impl Handshakes {
+    #[inline]
+    pub fn begin_round(&mut self) {
+        self.left = HANDSHAKES_PER_ROUND;
+    }
+
+    /// Whether one more may go on.
+    pub fn take(&mut self) -> bool {
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+/// A stream as it is, or TLS over it.
+pub(super) fn transport<S: ByteStream>(
+    stream: S,
+    config: Option<Arc<ServerConfig>>,
+) -> io::Result<Transport<S>> {
+    match config {
+        None => Ok(Transport::Plain(stream)),
+        Some(config) => match Tls::new(stream, config) {
+            Ok(tls) => Ok(Transport::Tls(Box::new(tls))),
+            Err(error) => Err(io::Error::other(error)),
+        },
+    }
+}
+
+/// Counts a handshake that has come to its end as a new session.
+pub(super) fn count_session<S: ByteStream>(stream: &Transport<S>, counters: &Counters) {
+    if let Some(TlsPhase::Open { resumed: false }) = stream.tls_phase() {
+        counters.ssl_new_sessions.add(1);
+    }
+}
+
+/// Counts what was not as it should be when a connection ends.
+pub(super) fn count_failure<S: ByteStream>(stream: &Transport<S>, counters: &Counters) {
+    match stream.tls_phase() {
+        Some(TlsPhase::Handshake) => counters.ssl_handshake_errors.add(1),
+        Some(TlsPhase::Failed) => counters.ssl_proto_errors.add(1),
+        None | Some(TlsPhase::Open { .. }) => {}
+    }
+}
+
+impl<P: Streams> Worker<P> {
+    /// Closes connections whose handshake takes too long.
+    pub(super) fn close_late_handshakes(&mut self, now_ms: u64) {
+        let since_ms = now_ms - self.handshakes.checked_ms;
+        if self.shared.tls.is_none() || since_ms < HANDSHAKES_CHECK_MS {
+            return;
+        }
+        self.handshakes.checked_ms = now_ms;
+        let before_ms = now_ms.saturating_sub(HANDSHAKE_MS_MAX);
+        self.close_where(
+            |slot| {
+                slot.opened_ms <= before_ms
+                    && slot.connection.stream().tls_phase() == Some(TlsPhase::Handshake)
+            },
+            |_| {},
+        );
+    }
+}
