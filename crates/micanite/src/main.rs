@@ -2,44 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use micanite_load::{EXIT_LOAD_USAGE, LoadOptions, load};
-use micanite_server::configuration::Options;
-use micanite_server::control::{ControlOptions, EXIT_CONTROL_USAGE, control};
-
-const SOURCES: &str = "\
-Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)
-or from the file that --config names (memory-limit = \"1g\"). The command line wins, then the
-environment, then the file.";
-
-const CONTROL: &str = "\
-The server listens on a Unix socket that its own user alone can reach; it prints the path at start.
-Exit status: 0 done, 1 refused (the reason is on standard error), 2 usage.";
-
-const LOAD: &str = "\
-Exit status: 0 done, 1 wrong values, no reply at all or nothing found within the bound, 2 usage.
-docs/load.md explains the figures.";
-
-/// A memcached-compatible in-memory cache and store.
-#[derive(Debug, Parser)]
-#[command(name = "micanite", version, max_term_width = 100)]
-struct CommandLine {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Serve the memcached protocol.
-    #[command(version, args_override_self = true, after_help = SOURCES)]
-    Serve(Box<Options>),
-    /// Ask a running server for something, or change how it works.
-    #[command(version, after_help = CONTROL)]
-    Ctl(ControlOptions),
-    /// Load servers and measure them: throughput, loss, latency; every value is checked.
-    #[command(version, args_override_self = true, after_help = LOAD)]
-    Load(Box<LoadOptions>),
-}
+use clap::Parser;
+use micanite::{Command, CommandLine};
+use micanite_load::{EXIT_LOAD_USAGE, load};
+use micanite_server::control::{EXIT_CONTROL_USAGE, control};
 
 fn main() -> ExitCode {
     match CommandLine::try_parse() {

@@ -295,7 +295,10 @@ pub(super) fn namespace_delimiter(options: &Options) -> Result<u8, UsageError> {
 pub(super) fn image(options: &Options) -> Result<Option<PathBuf>, UsageError> {
     match &options.image {
         None => Ok(None),
-        Some(Word(text)) if text.is_empty() => wrong("--image", "the path is empty"),
+        Some(Word(text)) if text.is_empty() => {
+            wrong("--image", "the path is empty; 'none' for none")
+        }
+        Some(Word(text)) if text == "none" => Ok(None),
         Some(Word(text)) => Ok(Some(absolute(text))),
     }
 }

@@ -251,8 +251,8 @@ pub struct Options {
         allow_hyphen_values = true
     )]
     pub namespace_delimiter: Option<Word>,
-    /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them
-    /// [default: they end with the process]
+    /// Keep the items in files in this directory (tmpfs or disk): the next start goes on with them;
+    /// or none [default: they end with the process]
     #[arg(long, value_name = "DIR", env = "MICANITE_IMAGE", hide_env = true)]
     pub image: Option<Word>,
     /// Unix socket for `micanite ctl`, or none [default: named after the port, in

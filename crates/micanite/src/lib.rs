@@ -1,0 +1,43 @@
+//! The command line of `micanite`: what can be said, for the program itself and for what is generated
+//! from it (`examples/generate.rs`: the manual pages and the completions of shells).
+
+use clap::{Parser, Subcommand};
+use micanite_load::LoadOptions;
+use micanite_server::configuration::Options;
+use micanite_server::control::ControlOptions;
+
+const SOURCES: &str = "\
+Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)
+or from the file that --config names (memory-limit = \"1g\"). The command line wins, then the
+environment, then the file.";
+
+const CONTROL: &str = "\
+The server listens on a Unix socket that its own user alone can reach; it prints the path at start.
+Exit status: 0 done, 1 refused (the reason is on standard error), 2 usage.";
+
+const LOAD: &str = "\
+Exit status: 0 done, 1 wrong values, no reply at all or nothing found within the bound, 2 usage.
+docs/load.md explains the figures.";
+
+/// A memcached-compatible in-memory cache and store.
+#[derive(Debug, Parser)]
+#[command(name = "micanite", version, max_term_width = 100)]
+pub struct CommandLine {
+    /// What is to be done.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `micanite` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the memcached protocol.
+    #[command(version, args_override_self = true, after_help = SOURCES)]
+    Serve(Box<Options>),
+    /// Ask a running server for something, or change how it works.
+    #[command(version, after_help = CONTROL)]
+    Ctl(ControlOptions),
+    /// Load servers and measure them: throughput, loss, latency; every value is checked.
+    #[command(version, args_override_self = true, after_help = LOAD)]
+    Load(Box<LoadOptions>),
+}
