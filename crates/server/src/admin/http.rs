@@ -10,6 +10,7 @@ use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
+use nix::errno::Errno;
 use nix::sys::signal::SigSet;
 use nix::sys::socket::{Shutdown, shutdown};
 
@@ -126,8 +127,9 @@ impl Server {
             Ok(Some(stream)) => stream,
             // It has left again.
             Ok(None) => return,
-            // Perhaps a shortage: not a loop that takes a whole core.
-            Err(_) => return sleep(SHORTAGE),
+            // Not a loop that takes a whole core.
+            Err(error) if is_shortage(&error) => return sleep(SHORTAGE),
+            Err(_) => return,
         };
         if self.connections.len() == CONNECTIONS_MAX {
             self.connections.pop_front();
@@ -223,6 +225,13 @@ impl Connection {
         }
         None
     }
+}
+
+/// Whether accepting failed because something has run out, and not because of the peer.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
+    let number = error.raw_os_error();
+    shortages.iter().any(|errno| number == Some(*errno as i32))
 }
 
 /// Bytes that are there, 0 if there are none now, `None` at the end.
