@@ -14,8 +14,13 @@ pub const TURN_OUTPUT_BYTES_MAX: usize = 4 * OUTPUT_BYTES;
 pub const UDP_REPLY_BYTES_MAX: usize = (1 << 20) + OUTPUT_BYTES;
 /// Queue of a UDP socket of memcached's protocols, as it is asked for.
 pub const UDP_QUEUE_BYTES: usize = 4 << 20;
-/// Input of one connection before others get their turn.
+/// Input of one connection before others get their turn, of long values.
 pub const TURN_INPUT_BYTES_MAX: usize = 16 * INPUT_BYTES;
+/// The same of lines: a multi-get is one request, and asks for a key every few bytes.
+pub const TURN_LINES_BYTES_MAX: usize = 2 * INPUT_BYTES;
+/// Datagrams of memcached's protocols, in bytes, before connections get their turn: one more datagram
+/// may go beyond it.
+pub const UDP_TURN_BYTES_MAX: usize = INPUT_BYTES;
 /// The longest reply that is no value and no statistics.
 pub const SHORT_REPLY_BYTES_MAX: usize = 64;
 /// Room that a batch keeps for replies that are no values.
@@ -32,6 +37,10 @@ pub const VALUE_BUFFER_BYTES_MIN: usize = 16 << 20;
 pub const VALUE_BUFFERS_MIN: usize = 4;
 /// A connection that holds a value buffer, while others wait for one, must go on within this time.
 pub const VALUE_BUFFER_STALL_MS_MAX: u64 = 10_000;
+/// Beside that, it must have moved so many bytes for each second that it has held the buffer.
+pub const VALUE_BUFFER_BYTES_PER_S_MIN: u64 = 64 << 10;
+/// All connections of a worker are looked at for idle ones within about this time.
+pub const IDLE_PASS_MS: u64 = 1000;
 /// A worker waits at most this long for events.
 pub const WAIT_MS_MAX: u16 = 100;
 /// A TLS handshake ends within this time, or its connection does.

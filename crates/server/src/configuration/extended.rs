@@ -36,6 +36,8 @@ const WORDS: &[(&str, Value)] = &[
     ("ssl_wbuf_size", Value::Number),
     ("ssl_session_cache", Value::None),
     ("ssl_kernel_tls", Value::None),
+    // Connections.
+    ("idle_timeout", Value::Number),
     // The hash table: the index has its own size and growth.
     ("hashpower", Value::Number),
     ("hash_algorithm", Value::Text),

@@ -106,6 +106,8 @@ pub struct Settings {
     pub item_bytes_max: usize,
     /// Requests of one connection in one turn.
     pub turn_requests_max: u32,
+    /// Connections that do nothing for longer than this are closed; 0: none are.
+    pub idle_timeout_ms: u64,
     /// Connections that may wait to be accepted.
     pub backlog: u32,
     /// How much is logged: 0 to 3.
@@ -219,11 +221,14 @@ impl Settings {
             value_buffer_bytes: 0,
             hash_seed: checks::hash_seed(options)?,
             prefetch: !options.no_prefetch.unwrap_or(false),
+            idle_timeout_ms: 0,
             native: None,
             udp: None,
             tls: None,
         };
         settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
+        let idle_timeout_s = settings.extended.number("idle_timeout").unwrap_or(0);
+        settings.idle_timeout_ms = idle_timeout_s.saturating_mul(1000);
         settings.udp = udp::udp(options, &settings.listen)?;
         settings.native = checks::native(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(options, &settings)?;

@@ -22,6 +22,7 @@ pub use turn::Turn;
 
 use micanite_net::{Block, ByteStream, ValueBuffer};
 
+use crate::limits::{VALUE_BUFFER_BYTES_PER_S_MIN, VALUE_BUFFER_STALL_MS_MAX};
 use crate::session::Session;
 
 /// What a connection waits for.
@@ -53,8 +54,10 @@ pub struct Connection<S> {
     body: Option<Body>,
     /// Ends when all is sent.
     closing: bool,
-    /// When bytes of a value buffer moved last.
+    /// When a request was answered last, or bytes of a value or of parked replies moved.
     progress_ms: u64,
+    /// Since when it has its value buffer, if it has one.
+    held_since_ms: u64,
 }
 
 /// Replies that the peer has not taken yet.
@@ -91,6 +94,7 @@ impl<S: ByteStream> Connection<S> {
             body: None,
             closing: false,
             progress_ms: 0,
+            held_since_ms: 0,
         }
     }
 
@@ -108,10 +112,23 @@ impl<S: ByteStream> Connection<S> {
             && self.session.is_idle()
     }
 
-    /// Whether it has had a value buffer since `before_ms` without moving a byte.
-    pub fn has_stalled(&self, before_ms: u64) -> bool {
-        let holds = self.body.is_some() || matches!(self.unsent, Unsent::Value { .. });
-        holds && self.progress_ms <= before_ms
+    /// Whether it has a value buffer and moves its bytes too slowly: none for a while, or fewer than
+    /// [`VALUE_BUFFER_BYTES_PER_S_MIN`] after a while.
+    pub fn has_stalled(&self, now_ms: u64) -> bool {
+        let moved_bytes = match (&self.body, &self.unsent) {
+            (Some(body), _) => body.filled,
+            (None, Unsent::Value { from, .. }) => *from,
+            (None, _) => return false,
+        };
+        let needed_ms = moved_bytes as u64 * 1000 / VALUE_BUFFER_BYTES_PER_S_MIN;
+        let last_ms = self.progress_ms.min(self.held_since_ms + needed_ms);
+        now_ms.saturating_sub(last_ms) >= VALUE_BUFFER_STALL_MS_MAX
+    }
+
+    /// Whether it has done nothing since `before_ms`: no request was answered, and no byte of a value
+    /// or of replies that wait for the peer has moved. Pieces of a line are nothing.
+    pub fn has_done_nothing(&self, before_ms: u64) -> bool {
+        self.progress_ms < before_ms
     }
 
     /// Ends it: what it owns goes back, the stream closes.

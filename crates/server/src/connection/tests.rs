@@ -1,7 +1,7 @@
 //! Connections whose peers read slowly, stop, or hold what others wait for.
 
 use super::{Connection, Next};
-use crate::limits::{OUTPUT_BYTES, VALUE_BUFFER_STALL_MS_MAX};
+use crate::limits::OUTPUT_BYTES;
 use crate::session::Output;
 use crate::testing::{Bench, Script};
 
@@ -140,7 +140,7 @@ fn long_bodies_wait_for_their_turn_and_all_arrive() {
 }
 
 #[test]
-fn only_a_holder_that_does_not_move_has_stalled() {
+fn only_a_holder_that_does_not_move_enough_has_stalled() {
     let mut bench = Bench::new("");
     bench.replies(&set("a", 100_000));
     bench.now_ms = 5000;
@@ -150,15 +150,26 @@ fn only_a_holder_that_does_not_move_has_stalled() {
     let mut writer = open([set("b", 100_000)[..50_000].to_vec()]);
     assert_eq!(bench.turn(&mut writer, true), Next::Read);
     let idle = open([]);
-    let since = |now_ms: u64| now_ms - VALUE_BUFFER_STALL_MS_MAX;
     for (connection, stalls) in [(&reader, true), (&writer, true), (&idle, false)] {
-        assert!(!connection.has_stalled(since(14_999)));
-        assert_eq!(connection.has_stalled(since(15_000)), stalls);
+        assert!(!connection.has_stalled(14_999));
+        assert_eq!(connection.has_stalled(15_000), stalls);
     }
     bench.now_ms = 9000;
     reader.stream.output_bytes_max = 20;
     assert_eq!(bench.turn(&mut reader, false), Next::Write);
-    assert!(!reader.has_stalled(since(15_000)));
+    assert!(!reader.has_stalled(14_999));
+    // A byte now and then is not enough: 20 of them allow no second more than none would.
+    for now_ms in [14_000, 19_000] {
+        bench.now_ms = now_ms;
+        reader.stream.output_bytes_max += 10;
+        assert_eq!(bench.turn(&mut reader, false), Next::Write);
+        assert_eq!(reader.has_stalled(now_ms), now_ms > 15_000);
+    }
+    // 50,000 bytes in the first moment allow 0.76 s more, but bytes have to move in between.
+    writer.stream.input.push_back(b"x".to_vec());
+    assert_eq!(bench.turn(&mut writer, true), Next::Read);
+    assert!(!writer.has_stalled(15_700));
+    assert!(writer.has_stalled(15_800));
     for connection in [reader, writer, idle] {
         connection.release(&mut bench.buffers);
     }

@@ -5,7 +5,9 @@ use std::io::ErrorKind;
 use micanite_net::ByteStream;
 
 use super::{Body, Buffers, Connection, Next, Unsent};
-use crate::limits::{INPUT_BYTES, OUTPUT_BYTES, TURN_INPUT_BYTES_MAX, TURN_OUTPUT_BYTES_MAX};
+use crate::limits::{
+    INPUT_BYTES, OUTPUT_BYTES, TURN_INPUT_BYTES_MAX, TURN_LINES_BYTES_MAX, TURN_OUTPUT_BYTES_MAX,
+};
 use crate::session::{Context, Output, Progress, Status};
 
 /// What a turn works with, and how far it has come.
@@ -60,6 +62,10 @@ impl<'t, 'c> Turn<'t, 'c> {
 impl<S: ByteStream> Connection<S> {
     /// Takes a turn.
     pub fn turn(&mut self, mut turn: Turn<'_, '_>) -> Next {
+        if self.progress_ms == 0 {
+            // Its first turn.
+            self.progress_ms = turn.now_ms;
+        }
         // What the stream holds back, no poller sees.
         turn.readable |= self.stream.holds_input();
         if !self.send_held(&mut turn) || !self.send_parked(&mut turn) {
@@ -137,6 +143,9 @@ impl<S: ByteStream> Connection<S> {
         );
         turn.filled = output.filled();
         turn.from += consumed;
+        if consumed > 0 {
+            self.progress_ms = turn.now_ms;
+        }
         status
     }
 
@@ -157,7 +166,7 @@ impl<S: ByteStream> Connection<S> {
             Ok(bytes) => {
                 turn.received_bytes += bytes;
                 // A short read has taken all there was.
-                turn.readable = bytes == room.len() && turn.received_bytes < TURN_INPUT_BYTES_MAX;
+                turn.readable = bytes == room.len() && turn.received_bytes < TURN_LINES_BYTES_MAX;
                 turn.to += bytes;
                 turn.context.counters.bytes_read.add(bytes as u64);
                 None
@@ -198,6 +207,7 @@ impl<S: ByteStream> Connection<S> {
             to,
         };
         self.progress_ms = turn.now_ms;
+        self.held_since_ms = turn.now_ms;
         if !self.send_parked(turn) {
             return Some(Next::Write);
         }
@@ -222,6 +232,7 @@ impl<S: ByteStream> Connection<S> {
             filled: begun.filled,
         });
         self.progress_ms = turn.now_ms;
+        self.held_since_ms = turn.now_ms;
         None
     }
 

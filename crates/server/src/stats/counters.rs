@@ -114,6 +114,8 @@ counters! {
     value_buffer_waits,
     /// Connections that held a value buffer too long.
     value_buffer_stalls,
+    /// Connections closed because they were idle for too long (`-o idle_timeout`).
+    idle_kicks,
     /// Connections that the worker has taken in.
     connections_opened,
     /// Connections that ended.

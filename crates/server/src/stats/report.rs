@@ -64,6 +64,9 @@ fn commands(shared: &Shared, lines: &mut Lines<'_, '_>) {
     all!(cmd_get cmd_set cmd_flush cmd_flush_namespace cmd_touch get_hits get_misses delete_misses delete_hits);
     all!(incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval);
     all!(touch_hits touch_misses store_too_large store_no_memory);
+    if shared.settings.idle_timeout_ms > 0 {
+        all!(idle_kicks);
+    }
     all!(bytes_read bytes_written conn_yields value_buffer_waits value_buffer_stalls);
 }
 

@@ -29,6 +29,7 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
     lines.stat("shutdown_command", on_off(settings.shutdown_enabled));
     lines.stat("tcp_backlog", settings.backlog);
     lines.stat("reqs_per_event", settings.turn_requests_max);
+    lines.stat("idle_timeout", settings.idle_timeout_ms / 1000);
     lines.stat("num_threads", settings.threads);
     lines.stat("item_size_max", settings.item_bytes_max);
     lines.stat("hash_algorithm", "xxh3");

@@ -12,7 +12,7 @@ use micanite_wire::memcache::udp::{self, HEADER_BYTES, REPLY_DATAGRAM_BYTES_MAX}
 
 use super::answer::{Answer, answer};
 use super::{AllowList, UdpCounters};
-use crate::limits::{TURN_INPUT_BYTES_MAX, TURN_OUTPUT_BYTES_MAX, UDP_REPLY_BYTES_MAX};
+use crate::limits::{UDP_REPLY_BYTES_MAX, UDP_TURN_BYTES_MAX};
 use crate::session::Context;
 
 /// The sockets of all workers: by worker, then by address.
@@ -118,7 +118,7 @@ impl UdpPort {
             counters,
         };
         let (mut received_bytes, mut sent_bytes) = (0, 0);
-        while received_bytes < TURN_INPUT_BYTES_MAX && sent_bytes < TURN_OUTPUT_BYTES_MAX {
+        while received_bytes + sent_bytes < UDP_TURN_BYTES_MAX {
             if arrival.next == arrival.count {
                 arrival.next = 0;
                 arrival.count = arrival.receiver.recv(&arrival.socket)?;

@@ -6,6 +6,7 @@
 //!               -> new connections -> housekeeping, every 10 ms
 //! ```
 
+mod idle;
 mod native;
 mod post;
 mod slots;
@@ -27,9 +28,7 @@ use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::cores;
 use crate::latency::Transport;
-use crate::limits::{
-    LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, TURNS_PER_ROUND, VALUE_BUFFER_STALL_MS_MAX, WAIT_MS_MAX,
-};
+use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, TURNS_PER_ROUND, WAIT_MS_MAX};
 use crate::log::log;
 use crate::native::NativePort;
 use crate::session::Context;
@@ -70,6 +69,8 @@ pub struct Worker<P: Streams> {
     maintained_ms: u64,
     /// When the worker last stopped waiting: what it found has waited since then at least.
     round_began: Instant,
+    /// The place from which connections are looked at next, for idle ones.
+    idle_place: usize,
     /// Rounds until this worker may sleep: whoever has asked it for something soon asks again.
     lingering: u32,
     handshakes: Handshakes,
@@ -119,6 +120,7 @@ impl<P: Streams> Worker<P> {
             buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
             maintained_ms: 0,
             round_began: Instant::now(),
+            idle_place: 0,
             lingering: 0,
             handshakes: Handshakes::default(),
             has_colleagues: shared.settings.threads > 1,
@@ -241,7 +243,11 @@ impl<P: Streams> Worker<P> {
 
     /// A turn for those that wait for a value buffer, as far as there are buffers.
     fn serve_waiting(&mut self, now_ms: u64) {
-        while let Some(token) = self.waiting.front().copied() {
+        // Not those that come to wait again meanwhile: others want their turn, too.
+        for _ in 0..self.waiting.len() {
+            let Some(token) = self.waiting.front().copied() else {
+                return;
+            };
             let wanted = self.slots.get_mut(token).map(|slot| slot.wait_bytes);
             match wanted {
                 Some(bytes) if !self.buffers.values.can_take(bytes) => return,
@@ -370,10 +376,12 @@ impl<P: Streams> Worker<P> {
 
     fn maintain(&mut self, now_ms: u64) {
         let began = Instant::now();
+        let since_ms = now_ms - self.maintained_ms;
         self.maintained_ms = now_ms;
         self.engine.maintain(seconds(now_ms));
         self.close_stalled(now_ms);
         self.close_late_handshakes(now_ms);
+        self.close_idle_for_long(now_ms, since_ms);
         self.counters()
             .housekeeping_ns
             .add(began.elapsed().as_nanos() as u64);
@@ -391,9 +399,8 @@ impl<P: Streams> Worker<P> {
 
     fn close_stalled(&mut self, now_ms: u64) {
         if !self.waiting.is_empty() {
-            let before_ms = now_ms.saturating_sub(VALUE_BUFFER_STALL_MS_MAX);
             self.close_where(
-                |slot| slot.connection.has_stalled(before_ms),
+                |slot| slot.connection.has_stalled(now_ms),
                 |worker| {
                     worker.shared.counters[worker.number]
                         .value_buffer_stalls

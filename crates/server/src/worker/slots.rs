@@ -112,6 +112,21 @@ impl<S: ByteStream> Slots<S> {
         place.slot.take()
     }
 
+    /// Places that are or were in use.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The connection at a place.
+    pub fn at(&self, index: usize) -> Option<(Token, &Slot<S>)> {
+        let place = self.places.get(index)?;
+        let token = Token {
+            index: index as u32,
+            generation: place.generation,
+        };
+        Some((token, place.slot.as_ref()?))
+    }
+
     /// The first connection at or behind a place, and the place behind it.
     pub fn next_from(&self, index: usize) -> Option<(Token, &Slot<S>, usize)> {
         let places = self.places.get(index..)?;

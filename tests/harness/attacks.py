@@ -1,0 +1,258 @@
+"""Clients that mean harm: `python attacks.py NAME HOST PORT [UDP_PORT]` says "going" once it is at it, and goes on until it is ended.
+
+Each is one process, so that whoever looks at the server meanwhile does not share its interpreter."""
+
+import contextlib
+import itertools
+import os
+import selectors
+import socket
+import struct
+import sys
+import time
+
+MIB = 1 << 20
+SMALL_BUFFER_BYTES = 4096
+DRIP_S = 0.02
+ATTACKS = {}
+
+
+def attack(function):
+    """Enters a generator: it yields whenever it is worth looking at its effect, the first time when it has one."""
+    ATTACKS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+class Target:
+    """Where the server is."""
+
+    def __init__(self, host, port, udp_port):
+        self.host, self.port, self.udp_port = host, port, udp_port
+
+    def connect(self, receive_buffer_bytes=None):
+        """A connection that does not block."""
+        new = socket.socket()
+        if receive_buffer_bytes:
+            new.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        new.connect((self.host, self.port))
+        new.setblocking(False)
+        return new
+
+    def store(self, key, value):
+        """Stores an item, as anybody may."""
+        with socket.create_connection((self.host, self.port)) as client:
+            client.sendall(b"set %b 0 0 %d\r\n%b\r\n" % (key, len(value), value))
+            assert client.recv(64) == b"STORED\r\n"
+
+
+class Crowd:
+    """Connections that all send the same bytes again and again; those that the server closes are replaced."""
+
+    def __init__(self, target, count, bytes_, reads, **options):
+        self.target, self.bytes, self.reads, self.options = target, bytes_, reads, options
+        self.selector = selectors.DefaultSelector()
+        self.at = {}
+        for _ in range(count):
+            self.add()
+
+    def add(self):
+        """One more."""
+        events = selectors.EVENT_WRITE | (selectors.EVENT_READ if self.reads else 0)
+        new = self.target.connect(**self.options)
+        self.selector.register(new, events)
+        self.at[new] = 0
+
+    def turn(self):
+        """Whatever can be sent and read now; replaces what was closed."""
+        for key, events in self.selector.select(0.05):
+            one = key.fileobj
+            try:
+                if events & selectors.EVENT_READ and not one.recv(1 << 18):
+                    raise ConnectionResetError
+                if events & selectors.EVENT_WRITE:
+                    self.at[one] = (self.at[one] + one.send(memoryview(self.bytes)[self.at[one] :])) % len(self.bytes)
+            except BlockingIOError:
+                pass
+            except OSError:
+                self.selector.unregister(one)
+                one.close()
+                del self.at[one]
+                self.add()
+
+
+def flood(crowd):
+    """Turns without end."""
+    while True:
+        crowd.turn()
+        yield
+
+
+@attack
+def connections_beyond_the_limit(target):
+    """Takes every connection there is, and asks for more."""
+    held = []
+    while True:
+        new = target.connect()
+        held.append(new)
+        new.setblocking(True)
+        new.sendall(b"mn\r\n")
+        try:
+            if new.recv(64) != b"MN\r\n":
+                held.pop().close()
+                yield
+        except OSError:
+            held.pop().close()
+            yield
+
+
+@attack
+def connections_that_come_and_go(target):
+    """Connects and leaves, as fast as it can."""
+    while True:
+        with contextlib.suppress(OSError):
+            target.connect().close()
+        yield
+
+
+@attack
+def half_open(target):
+    """Connections that have begun a line, and say no more."""
+    held = [target.connect() for _ in range(200)]
+    for one in held:
+        one.send(b"get half-a-key")
+    while True:
+        yield
+        time.sleep(DRIP_S)
+
+
+@attack
+def slow_writers(target):
+    """Values that come a byte at a time."""
+    held = [target.connect() for _ in range(200)]
+    for number, one in enumerate(held):
+        one.send(b"set slow%d 0 0 1000000\r\n" % number)
+    while True:
+        for one in held:
+            with contextlib.suppress(OSError):
+                one.send(b"x")
+        yield
+        time.sleep(DRIP_S)
+
+
+@attack
+def slow_lines(target):
+    """Lines that come a byte at a time."""
+    for at in itertools.count():
+        if at % 200 == 0:
+            held = [target.connect() for _ in range(200)]
+        for one in held:
+            with contextlib.suppress(OSError):
+                one.send(b"x")
+        yield
+        time.sleep(DRIP_S)
+
+
+@attack
+def slow_readers(target):
+    """Large values that are asked for and taken a few bytes at a time."""
+    target.store(b"large", b"x" * MIB)
+    held = [target.connect(SMALL_BUFFER_BYTES) for _ in range(100)]
+    for one in held:
+        with contextlib.suppress(BlockingIOError):
+            one.send(b"get large\r\n" * 1000)
+    while True:
+        for one in held:
+            with contextlib.suppress(OSError):
+                one.recv(1)
+        yield
+        time.sleep(DRIP_S)
+
+
+@attack
+def endless_lines(target):
+    """No line ever ends."""
+    return flood(Crowd(target, 20, b"x" * (256 << 10), reads=True))
+
+
+@attack
+def endless_keys(target):
+    """A get whose key never ends."""
+    return flood(Crowd(target, 20, b"get " + b"k" * (256 << 10), reads=True))
+
+
+@attack
+def deep_pipelines(target):
+    """Requests without waiting for replies, which are read."""
+    return flood(Crowd(target, 20, b"get none\r\n" * 20_000, reads=True))
+
+
+@attack
+def pipelines_not_read(target):
+    """Requests without waiting for replies, which nobody reads."""
+    target.store(b"some", b"x" * 1000)
+    return flood(Crowd(target, 20, b"get some\r\n" * 20_000, reads=False))
+
+
+@attack
+def huge_multi_gets(target):
+    """Lines of 100,000 keys."""
+    line = b"get " + b" ".join(b"k%x" % number for number in range(100_000)) + b"\r\n"
+    return flood(Crowd(target, 20, line, reads=True))
+
+
+@attack
+def values_beyond_the_limit(target):
+    """Values that are too large, to their end."""
+    return flood(Crowd(target, 10, b"set big 0 0 67108864\r\n" + b"x" * (64 * MIB) + b"\r\n", reads=True))
+
+
+@attack
+def large_values(target):
+    """The largest values, stored and read by many at once."""
+    target.store(b"large", b"x" * MIB)
+    return flood(Crowd(target, 20, b"set large 0 0 1048576\r\n" + b"x" * MIB + b"\r\n" + b"get large\r\n" * 20, reads=True))
+
+
+@attack
+def garbage(target):
+    """Random bytes; those that are taken for the binary protocol, too."""
+    return flood(Crowd(target, 20, b"\x80" + os.urandom(MIB), reads=True))
+
+
+@attack
+def datagrams(target):
+    """The longest datagrams, full of requests, as fast as they can be sent."""
+    flooder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    flooder.connect((target.host, target.udp_port))
+    flooder.setblocking(False)
+    datagram = struct.pack(">HHHH", 1, 0, 1, 0) + b"get " + b"k " * 32_000 + b"k\r\n"
+    while True:
+        with contextlib.suppress(OSError):
+            flooder.send(datagram)
+        yield
+
+
+@attack
+def datagrams_for_large_values(target):
+    """Small datagrams whose replies are as large as they may be."""
+    target.store(b"large", b"x" * MIB)
+    flooder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    flooder.connect((target.host, target.udp_port))
+    flooder.setblocking(False)
+    while True:
+        with contextlib.suppress(OSError):
+            flooder.send(struct.pack(">HHHH", 1, 0, 1, 0) + b"get large\r\n")
+        yield
+
+
+def main(name, host, port, udp_port=0):
+    """Runs one."""
+    going = False
+    for _ in ATTACKS[name](Target(host, int(port), int(udp_port))):
+        if not going:
+            print("going", flush=True)
+            going = True
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,134 @@
+"""While clients attack, the server holds no more memory than it printed at start, and others are served."""
+
+import contextlib
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness import attacks
+from harness.memory import resident_bytes
+from harness.poll import until
+from harness.server import Server
+from test_memory import MIB, printed_budget_bytes
+
+ROUND_TRIPS = 200
+HALF_OPEN = (b"", b"get half-a-key", b"set half 0 0 10\r\nhal", b"set half 0 0 100000\r\nhal", b"\x80\x00\x00\x04", b"mn\r\n")
+
+
+@contextlib.contextmanager
+def under(name, server):
+    """While this attack goes on."""
+    where = ["127.0.0.1", str(server.port), str(server.ports()["UDP"])]
+    process = subprocess.Popen([sys.executable, attacks.__file__, name, *where], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"going\n"
+        yield
+        assert process.poll() is None, "the attack has ended by itself"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=lambda workers: f"workers{workers}")
+def attacked(request):
+    server = Server("-t", request.param, "-m", "64", "-c", "400", "-U", "-1")
+    server.budget = printed_budget_bytes(server)
+    yield server
+    server.end()
+
+
+@pytest.mark.parametrize("name", attacks.ATTACKS)
+def test_others_are_served_within_the_memory_that_was_printed(attacked, key, name):
+    with attacked.connect() as friend:
+        with under(name, attacked):
+            delays_ms, peak = [], 0
+            for number in range(ROUND_TRIPS):
+                began = time.monotonic()
+                friend.set(key, b"%d" % number)
+                assert friend.get(key) == b"%d" % number
+                delays_ms.append((time.monotonic() - began) * 1000)
+                if number % 20 == 0:
+                    peak = max(peak, resident_bytes(attacked.pid))
+            peak = max(peak, resident_bytes(attacked.pid))
+        print(f"{name}: set and get: p50 {statistics.median(delays_ms):.2f} ms, worst {max(delays_ms):.1f} ms; {peak / MIB:.1f} MiB resident")
+        assert peak <= attacked.budget
+    # Nothing is left of it.
+    until(lambda: connections(attacked) <= 2, "the attacker's connections to be closed")
+    with attacked.connect() as later:
+        later.set(key, b"x" * MIB)
+        assert later.get(key) == b"x" * MIB
+
+
+def connections(server):
+    """How many there are, this one included; more than there may be if it is refused."""
+    try:
+        return int(server.stats()["curr_connections"])
+    except (AssertionError, KeyError, TypeError, ValueError, OSError):
+        return sys.maxsize
+
+
+def test_idle_connections_are_closed_if_wished(start, workers, key):
+    """Whatever they are in the middle of; who does something stays."""
+    server = start("-t", workers, "-m", "64", "-o", "idle_timeout=1")
+    with server.connect() as busy, contextlib.ExitStack() as stack:
+        assert server.stats("settings")["idle_timeout"] == "1"
+        idle = [stack.enter_context(server.connect()) for _ in HALF_OPEN]
+        for one, sent in zip(idle, HALF_OPEN, strict=True):
+            one.send(sent)
+        dripping = stack.enter_context(server.connect())
+
+        def kicked():
+            busy.set(key, b"x")
+            with contextlib.suppress(OSError):
+                dripping.send(b"x")
+            return int(busy.stats()["idle_kicks"]) == len(idle) + 1
+
+        until(kicked, "idle connections to be closed")
+        assert [one.rest() for one in idle] == [b"MN\r\n" if sent == b"mn\r\n" else b"" for sent in HALF_OPEN]
+
+
+def test_idle_connections_stay_unless_asked(start, key):
+    server = start("-t", "1", "-m", "64")
+    with server.connect() as idle, server.connect() as busy:
+        assert busy.stats("settings")["idle_timeout"] == "0"
+        assert "idle_kicks" not in busy.stats()
+        idle.send(b"get " + key)
+        busy.set(key, b"x")
+        idle.expect(b"\r\n", b"VALUE %b 0 1\r\nx\r\nEND\r\n" % key)
+
+
+def test_a_slow_writer_does_not_hold_what_others_wait_for(start, key):
+    """All value buffers are taken by values that come a byte at a time: whoever waits gets one in the end."""
+    server = start("-t", "1", "-m", "64", "--value-buffers", "1m")
+    with server.connect() as slow, server.connect() as waiting:
+        slow.send(b"set slow 0 0 900000\r\nx")
+        until(lambda: drip(slow) and b"MN" == ask(server), "the server to look")
+        waiting.send(b"set %b 0 0 900000\r\n" % key + b"y" * 900_000 + b"\r\n")
+        waiting.socket.settimeout(0.1)
+
+        def stored():
+            drip(slow)
+            try:
+                return waiting.line() == b"STORED"
+            except TimeoutError:
+                return False
+
+        until(stored, "the other value to be stored", deadline_s=60)
+        assert int(server.stats()["value_buffer_stalls"]) == 1
+
+
+def drip(connection):
+    """One more byte, if it is still wanted."""
+    with contextlib.suppress(OSError):
+        connection.send(b"x")
+    return True
+
+
+def ask(server):
+    """A round trip on a connection of its own."""
+    with server.connect() as connection:
+        return connection.ask(b"mn\r\n")
