@@ -20,6 +20,7 @@ KEYS = 600
 STEPS = 500
 STEPS_WHILE_GONE = 15
 GONE = 1
+RESTARTS = 3
 
 
 class HostServer(Server):
@@ -209,6 +210,27 @@ def test_nothing_is_lost_when_keys_wait_for_their_server(pool, keys, how):
         client.finish()
         assert client.wrong == []
         assert sum(client.misses.values()) == 0
+        assert sum(client.errors[key] for key in others) == 0
+        assert all(client.read(key) for key in keys)
+        assert client.wrong == []
+
+
+def test_nothing_is_lost_when_a_server_is_restarted_in_place(pool, keys):
+    """`micanite ctl restart`: the process and its listening socket stay. One request each time may have been on its way."""
+    with pool.proxy(auto_eject_hosts="false") as proxy:
+        client, theirs, others = filled(proxy, pool, keys)
+        client.start()
+        for _ in range(RESTARTS):
+            client.sees(client.hits, theirs, STEPS, "the client to work")
+            pid = pool.servers[GONE].pid
+            restarted = pool.servers[GONE].ctl("restart")
+            assert restarted.returncode == 0, restarted.stderr
+            assert pool.servers[GONE].stats()["pid"] == str(pid)
+        client.sees(client.hits, theirs, STEPS, "the server's keys to be read again")
+        client.finish()
+        assert client.wrong == []
+        assert sum(client.misses.values()) == 0
+        assert sum(client.errors[key] for key in theirs) <= RESTARTS
         assert sum(client.errors[key] for key in others) == 0
         assert all(client.read(key) for key in keys)
         assert client.wrong == []
