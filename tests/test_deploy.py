@@ -3,13 +3,14 @@
 import json
 import re
 import subprocess
+import urllib.request
 
 import kubernetes_validate
 import pytest
 import yaml
 
 from harness.proxy import nutcracker
-from harness.server import PROJECT, command, run
+from harness.server import PROJECT, free_port, run
 
 DEPLOY = PROJECT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -88,17 +89,20 @@ def test_the_objects_fit_each_other(kinds):
     assert kinds["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == label
     policy = kinds["NetworkPolicy"]["spec"]
     assert policy["podSelector"]["matchLabels"] == label
-    (port,) = container(kinds)["ports"]
-    assert {service["ports"][0]["targetPort"], policy["ingress"][0]["ports"][0]["port"]} == {port["name"]}
-    assert port["containerPort"] == int(option(container(kinds)["args"], "port"))
+    ports = {port["name"]: port["containerPort"] for port in container(kinds)["ports"]}
+    clients, metrics = policy["ingress"]
+    assert service["ports"][0]["targetPort"] == clients["ports"][0]["port"] == "memcache"
+    assert metrics["ports"][0]["port"] == "metrics"
+    assert ports["memcache"] == int(option(container(kinds)["args"], "port"))
+    assert ports["metrics"] == int(option(container(kinds)["args"], "admin").rpartition(":")[2])
     claims = [claim["metadata"]["name"] for claim in stateful.get("volumeClaimTemplates", [])]
     volumes = [volume["name"] for volume in pod["volumes"]]
     assert sorted(claims + volumes) == sorted(mount["name"] for mount in container(kinds)["volumeMounts"])
 
 
 def test_the_server_accepts_the_arguments(kinds):
-    (serve, *options) = container(kinds)["args"]
-    assert serve == command()[1]
+    assert container(kinds)["command"] == ["/usr/bin/micanite", "serve"]
+    options = container(kinds)["args"]
     printed = run(*options, "--print-config")
     assert printed.returncode == 0, printed.stderr
     mounts = [mount["mountPath"] for mount in container(kinds)["volumeMounts"]]
@@ -117,18 +121,19 @@ def test_the_memory_limit_has_room_for_everything(kinds, start):
             assert items_mib < mib(volume["emptyDir"]["sizeLimit"])
 
 
-def test_the_probes_tell_a_server_from_none(kinds, start, tmp_path):
-    """As they stand, but for the path of the socket; the files of a server with that user and group."""
-    control = tmp_path / "control"
-    server = start("-t", 1, "-m", 64, "--control-socket", control)
-    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
-        words = container(kinds)[name]["exec"]["command"]
-        assert words[0] == "micanite" and words[3] == option(container(kinds)["args"], "control-socket")
-        words = [command()[0], *words[1:3], control, *words[4:]]
-        assert subprocess.run(words, capture_output=True, timeout=30).returncode == 0
+def test_the_probes_find_what_they_ask_for(kinds, start):
+    """Of a server with the metrics at another port: the paths answer, until the server ends."""
+    server = start("-t", 1, "-m", 64, "--admin", f"127.0.0.1:{(port := free_port())}")
+    probes = [container(kinds)[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")]
+    assert {probe["port"] for probe in probes} == {"metrics"}
+    assert [probe["path"] for probe in probes] == ["/readyz", "/readyz", "/healthz"]
+    for probe in probes:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{probe['path']}", timeout=30) as reply:
+            assert reply.status == 200
     server.process.kill()
     server.wait_for_end()
-    assert subprocess.run(words, capture_output=True, timeout=30).returncode == 1
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}{probes[0]['path']}", timeout=30)
 
 
 @pytest.mark.parametrize("name", ["nutcracker/nutcracker.yml", "compose/nutcracker.yml"])
@@ -146,8 +151,10 @@ def test_compose(start):
     assert [server.split(":")[0] for server in pool["servers"]] == list(servers) == proxy["depends_on"]
     assert (DEPLOY / "compose" / proxy["build"]["dockerfile"]).is_file()
     assert proxy["ports"] == [f"127.0.0.1:11211:{pool['listen'].split(':')[1]}"]
-    for service in servers.values():
-        printed = run(*service["command"][1:], "--print-config")
+    for name, service in servers.items():
+        assert service["volumes"] == [f"{name}:/var/lib/micanite"] and name in whole["volumes"]
+        assert option(service["command"], "image").startswith("/var/lib/micanite/")
+        printed = run(*service["command"], "--print-config")
         assert printed.returncode == 0, printed.stderr
         assert service["networks"] == ["servers"] and whole["networks"]["servers"]["internal"] is True
         items_mib = int(option(service["command"], "memory-limit"))

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import subprocess
 
+import pylibmc
 import pytest
 
 from harness.clients import SOURCES
@@ -38,6 +39,13 @@ def digest(places):
     return hashlib.md5(bytes(places)).hexdigest()
 
 
+def by_php(names):
+    """The places that PHP's extension finds."""
+    command = ["php", SOURCES / "php/ketama.php", str(KEYS), *names]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return [int(line) for line in said.split()]
+
+
 @pytest.fixture(params=LISTS, ids=[f"{len(servers)}-servers-{number}" for number, (servers, _) in enumerate(LISTS)])
 def servers(request):
     """A list of servers and the digest of its places."""
@@ -51,9 +59,7 @@ def test_there_are_lists_of_all_kinds():
 def test_libmemcached(servers):
     """As PHP's extension has it, whose options are libmemcached's."""
     names, expected = servers
-    command = ["php", SOURCES / "php/ketama.php", str(KEYS), *names]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert digest([int(line) for line in said.split()]) == expected
+    assert digest(by_php(names)) == expected
 
 
 def says(place):
@@ -83,3 +89,14 @@ def test_nutcracker(servers):
                 keys = b" ".join(b"key-%d" % number for number in range(first, first + BATCH))
                 found |= connection.values(b"get " + keys + b"\r\n")
     assert digest([int(found[b"key-%d" % number][1]) for number in range(KEYS)]) == expected
+
+
+def test_pylibmc():
+    """Five servers of equal weight, asked where they are: the places are those that PHP's extension finds for their names."""
+    with contextlib.ExitStack() as stack:
+        fakes = [stack.enter_context(says(b"%d" % place)) for place in range(5)]
+        names = [f"127.0.0.1:{fake.port}" for fake in fakes]
+        client = pylibmc.Client(names, behaviors={"ketama_weighted": True, "hash": "md5"})
+        found = client.get_multi([f"key-{number}" for number in range(KEYS)])
+        client.disconnect_all()
+    assert digest([int(found[f"key-{number}"]) for number in range(KEYS)]) == digest(by_php(f"{name}=1" for name in names))
