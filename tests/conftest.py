@@ -14,6 +14,8 @@ OTHER_MODES = [
     pytest.param((3, ("--access", "erew")), id="erew"),
     pytest.param((2, ("--access", "crew", "--balance", "auto")), id="crew"),
     pytest.param((2, ("--semantics", "store")), id="store"),
+    # io_uring, unless the kernel refuses it: test_io.py says which.
+    pytest.param((2, ("--io", "auto")), id="io-auto"),
     pytest.param((2, ("--semantics", "store", "--access", "erew")), id="store-erew"),
 ]
 SHOWN_BYTES = 4096

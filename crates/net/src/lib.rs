@@ -17,11 +17,14 @@
 //!   Idle          what a worker does when nothing is there: spin, yield, block
 //! ```
 //!
-//! Only Linux is supported. `unsafe` are only the system calls of [`datagram`], and taking over inherited descriptors.
+//! [`Uring`] stands in the place of [`Poller`] where it is asked for.
+//!
+//! Only Linux is supported. `unsafe` are only the system calls of [`datagram`], taking over inherited descriptors, and
+//! the memory that the kernel receives into by io_uring.
 
 #![expect(
     unsafe_code,
-    reason = "recvmmsg and sendmmsg take pointers to many buffers; wrappers allocate per call"
+    reason = "recvmmsg, sendmmsg and io_uring take pointers to many buffers; wrappers allocate per call"
 )]
 
 mod blocks;
@@ -35,6 +38,7 @@ mod stream;
 mod streams;
 pub mod tls;
 mod transport;
+mod uring;
 mod value_buffers;
 mod waker;
 
@@ -46,5 +50,6 @@ pub use poller::{Event, Interest, Poller};
 pub use stream::{ByteStream, Stream};
 pub use streams::Streams;
 pub use transport::Transport;
+pub use uring::{Uring, UringStream};
 pub use value_buffers::{ValueBuffer, ValueBuffers};
 pub use waker::Waker;

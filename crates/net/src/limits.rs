@@ -1,4 +1,5 @@
-//! Every limit of this crate's datagrams, of its TLS and of its idle policy, and the relations between them.
+//! Every limit of this crate's datagrams, of its TLS, of its rings and of its idle policy, and the
+//! relations between them.
 
 /// The longest payload of a UDP datagram over IPv4 without options: 65,535 bytes less the headers.
 pub const DATAGRAM_PAYLOAD_BYTES_MAX: usize = 65_507;
@@ -42,8 +43,20 @@ pub const TLS_READS_MAX: usize = 16;
 /// handshake a record on its way in, two decrypted and one encrypted; keys and state.
 pub const TLS_CONNECTION_BYTES_MAX: usize = 96 << 10;
 
+/// Buffers that a ring receives into.
+pub const URING_BUFFERS: usize = 256;
+/// The length of each: together they stay in a core's cache.
+pub const URING_BUFFER_BYTES: usize = 4096;
+/// What is told to a ring in one enter. It may be more: then it enters twice.
+pub const URING_SUBMISSIONS: u32 = 256;
+/// What a ring tells after one enter. It may be more: then the kernel keeps the rest for the next.
+pub const URING_COMPLETIONS: u32 = 1024;
+
 const _: () = {
     assert!(TLS_CONNECTION_BYTES_MAX >= (64 << 10) + TLS_OUTPUT_BYTES_MAX);
+    // The kernel wants a power of two, and numbers them in 16 bits; the last number is ours.
+    assert!(URING_BUFFERS.is_power_of_two() && URING_BUFFERS < 1 << 15);
+    assert!(URING_COMPLETIONS as usize >= 2 * URING_BUFFERS);
     assert!(DATAGRAM_PAYLOAD_BYTES_MAX < SUPER_PACKET_BYTES);
     assert!(BURST_SUPER_PACKETS_MAX <= BURST_MESSAGES_MAX);
     // One message always fits into one call, and the kernel takes 1,024 pieces of a message.

@@ -1,7 +1,7 @@
 //! epoll, level triggered: whatever is not taken is reported again.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
@@ -79,6 +79,14 @@ impl Poller {
         Ok(self.epoll.modify(descriptor, &mut event)?)
     }
 
+    /// Forgets a descriptor before it is closed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
+        Ok(self.epoll.delete(descriptor)?)
+    }
+
     /// Waits for events, at most `timeout_ms`; returns how many there are ([`Self::event`]).
     ///
     /// # Errors
@@ -108,6 +116,12 @@ impl Poller {
                 .events()
                 .intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR),
         }
+    }
+}
+
+impl AsRawFd for Poller {
+    fn as_raw_fd(&self) -> RawFd {
+        self.epoll.0.as_raw_fd()
     }
 }
 

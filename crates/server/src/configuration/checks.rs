@@ -9,7 +9,7 @@ use micanite_wire::native::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN}
 use super::settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 use super::size::parse;
 use super::tls::ListenTls;
-use super::{Options, UsageError, Word, address, udp};
+use super::{IoSettings, Options, UsageError, Word, address, udp};
 use crate::limits::{RECEIVE_BUFFER_BYTES, VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 
 const PORT_DEFAULT: i64 = 11211;
@@ -198,6 +198,14 @@ pub(super) fn admin(options: &Options) -> Result<Option<SocketAddr>, UsageError>
         None => Ok(None),
         Some(Word(text)) => super::admin::admin(text).or_else(|what| wrong("--admin", what)),
     }
+}
+
+pub(super) fn io(options: &Options) -> Result<IoSettings, UsageError> {
+    let choice = by_name("--io", &options.io)?;
+    Ok(IoSettings {
+        choice,
+        refused: None,
+    })
 }
 
 fn by_name<T>(name: &str, word: &Option<Word>) -> Result<T, UsageError>

@@ -8,6 +8,7 @@ mod address;
 mod admin;
 mod checks;
 mod extended;
+mod io;
 mod options;
 mod settings;
 mod size;
@@ -18,6 +19,7 @@ mod udp;
 mod word;
 
 pub use extended::Extended;
+pub use io::{IoChoice, IoSettings};
 pub use options::Options;
 pub use settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 pub use size::size_text;

@@ -302,6 +302,10 @@ pub struct Options {
         hide_env = true
     )]
     pub value_buffers: Option<Word>,
+    /// How connections are waited for and read: epoll, io_uring, auto (io_uring where the kernel
+    /// allows it) [default: epoll]
+    #[arg(long, value_name = "KIND", env = "MICANITE_IO", hide_env = true)]
+    pub io: Option<Word>,
     /// Seed of the key hash, for tests that must repeat [default: drawn at start]
     #[arg(
         long,
@@ -356,7 +360,7 @@ impl Options {
         take!(max_requests_per_event listen_backlog udp_port udp_allow user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
         take!(image control_socket drain_seconds admin item_size value_buffers hash_seed no_prefetch);
-        take!(native native_payload native_gro native_busy_poll native_queue);
+        take!(io native native_payload native_gro native_busy_poll native_queue);
         take!(enable_ssl tls_cert tls_key tls_client_ca);
         if self.listen.is_empty() {
             self.listen = other.listen;

@@ -8,6 +8,7 @@ use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
 use super::extended::Extended;
+use super::io::IoSettings;
 use super::size::exact;
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
@@ -146,6 +147,8 @@ pub struct Settings {
     pub admin: Option<SocketAddr>,
     /// Budget of value buffers of one worker.
     pub value_buffer_bytes: usize,
+    /// How streams are waited for.
+    pub io: IoSettings,
     /// Seed of the key hash, if it is not to be drawn.
     pub hash_seed: Option<u64>,
     /// Whether batches prefetch.
@@ -219,6 +222,7 @@ impl Settings {
             )? as u64),
             admin: checks::admin(options)?,
             value_buffer_bytes: 0,
+            io: checks::io(options)?,
             hash_seed: checks::hash_seed(options)?,
             prefetch: !options.no_prefetch.unwrap_or(false),
             idle_timeout_ms: 0,
@@ -339,6 +343,7 @@ impl Settings {
                     .map_or("none".into(), |address| address.to_string()),
             ),
             value_buffers: word(exact(self.value_buffer_bytes)),
+            io: word(self.io.choice.name().into()),
             hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),
             no_prefetch: (!self.prefetch).then_some(true),
             native: word(

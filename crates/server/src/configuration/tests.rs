@@ -260,6 +260,7 @@ fn what_is_printed_leads_to_the_same_settings() {
         "--item-size 17 --eviction fifo --value-buffers 3m --hash-seed 18446744073709551615",
         "-M --access crew --balance auto -D / --control-socket /tmp/x.ctl --image /tmp/image",
         "--semantics store --access erew -D - --control-socket none",
+        "--io auto",
     ] {
         let first = settings(arguments).unwrap();
         let text = toml::to_string(&first.options()).unwrap();

@@ -118,6 +118,7 @@ fn run(options: Options) -> Result<(), Failure> {
         // Items have outlived what was known of the requests that made them.
         native.ids.doubt(now_s);
     }
+    settings.io.probe()?;
     let shared = Shared::new(settings, cache, native, now_s);
     let mut shared = shared.map_err(cannot_start)?;
     shared.restart = Restart::new(program);

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use micanite_engine::{ImageState, Semantics};
-use micanite_net::Poller;
 use micanite_net::limits::TLS_CONNECTION_BYTES_MAX;
+use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
 use super::exposure;
@@ -35,12 +35,23 @@ impl Beside {
             .tls
             .as_ref()
             .map_or(0, |_| TLS_CONNECTION_BYTES_MAX);
-        let per_connection = Buffers::CONNECTION_BYTES + <Worker<Poller>>::PLACE_BYTES + tls_bytes;
+        // What it will be; whether the kernel allows it is not known at once.
+        let (place_bytes, ring_buffers_bytes) = match settings.io.is_uring() {
+            true => (
+                <Worker<Uring>>::PLACE_BYTES + Uring::STREAM_BYTES,
+                Uring::BYTES,
+            ),
+            false => (<Worker<Poller>>::PLACE_BYTES, 0),
+        };
+        let per_connection = Buffers::CONNECTION_BYTES + place_bytes + tls_bytes;
         Self {
             connections_bytes: settings.connections_max * per_connection,
             values_bytes: settings.threads * settings.value_buffer_bytes,
             scratch_bytes: settings.threads
-                * (Buffers::SCRATCH_BYTES + size_of::<Latency>() + HotKeys::BYTES),
+                * (ring_buffers_bytes
+                    + Buffers::SCRATCH_BYTES
+                    + size_of::<Latency>()
+                    + HotKeys::BYTES),
             native_bytes: settings
                 .native
                 .as_ref()
@@ -160,7 +171,15 @@ fn workers(settings: &Settings, cpus: &[usize]) -> String {
             text.push_str(", balanced");
         }
     }
-    let _ = write!(text, "; at most {} connections", settings.connections_max);
+    let (connections, io) = (settings.connections_max, &settings.io);
+    let _ = write!(
+        text,
+        "; at most {connections} connections, by {}",
+        io.backend()
+    );
+    if io.refused.is_some() {
+        let _ = write!(text, " ({})", io.reason());
+    }
     text
 }
 

@@ -2,11 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::Duration;
 
-use micanite_net::{Poller, Streams, Waker};
+use micanite_net::{Poller, Streams, Uring, Waker};
 
 use crate::clock::Clock;
 use crate::cores;
@@ -50,13 +50,18 @@ impl Threads {
             links.push(posts);
             let port = ports.next().flatten();
             let shared = Arc::clone(shared);
-            let streams = Poller::new()?;
-            let this = (number, shared);
-            let worker = Worker::new(this, clock, receiver, connections_max, port, streams)?;
-            let worker = worker.with_udp(udp_ports.next())?;
+            let poller = Poller::new()?;
+            let start = Start {
+                this: (number, shared),
+                clock,
+                receiver,
+                connections_max,
+                native: port,
+                udp: udp_ports.next(),
+            };
             let cpu = cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));
-            workers.push(thread.spawn(move || work(worker, number, cpu))?);
+            workers.push(thread.spawn(move || work(start, poller, cpu))?);
         }
         let pages = shared.settings.image.is_some().then(|| {
             let shared = Arc::clone(shared);
@@ -109,13 +114,54 @@ fn udp_ports(shared: &Shared, sockets: Option<UdpSockets>) -> impl Iterator<Item
     workers.map(move |(worker, sockets)| UdpPort::new(worker, sockets, allow.clone()))
 }
 
-fn work(worker: Worker<impl Streams>, number: usize, cpu: Option<usize>) {
+/// What a worker is made of, on its own thread: an io_uring belongs to the thread that made it.
+struct Start {
+    this: (usize, Arc<Shared>),
+    clock: Clock,
+    receiver: Receiver<Post>,
+    connections_max: usize,
+    native: Option<NativePort>,
+    udp: Option<UdpPort>,
+}
+
+impl Start {
+    fn serve(self, streams: impl Streams) -> io::Result<()> {
+        let shared = Arc::clone(&self.this.1);
+        let (connections_max, native) = (self.connections_max, self.native);
+        Worker::new(
+            self.this,
+            self.clock,
+            self.receiver,
+            connections_max,
+            native,
+            streams,
+        )
+        .and_then(|worker| worker.with_udp(self.udp))
+        .inspect_err(|_| {
+            shared.end(Ending::AtOnce);
+            shared.worker_is_done();
+        })?
+        .run()
+    }
+}
+
+/// A worker from its start to its end. How streams are waited for is decided here, once.
+fn work(start: Start, poller: Poller, cpu: Option<usize>) {
+    let number = start.this.0;
     if let Some(cpu) = cpu
         && !cores::pin(cpu)
     {
         log!("worker {number} could not be pinned to CPU {cpu}");
     }
-    if let Err(error) = worker.run() {
+    let ended = match start.this.1.settings.io.is_uring().then(Uring::new) {
+        Some(Ok(uring)) => start.serve(uring),
+        Some(Err(error)) => {
+            log!("worker {number} serves by epoll, there is no further io_uring: {error}");
+            start.serve(poller)
+        }
+        None => start.serve(poller),
+    };
+    if let Err(error) = ended {
         log!("worker {number} cannot go on: {error}");
     }
 }

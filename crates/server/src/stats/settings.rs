@@ -57,6 +57,8 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
         "native_payload_bytes",
         native.map_or(0, |native| native.payload_bytes),
     );
+    lines.stat("io_backend", settings.io.backend());
+    lines.stat("io_backend_reason", settings.io.reason());
     lines.stat("value_buffer_bytes", settings.value_buffer_bytes);
     security(shared, &mut lines);
 }

@@ -1,0 +1,328 @@
+//! What the streams of a set wait for, and what the ring tells of them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use io_uring::types::Fd;
+use io_uring::{cqueue, opcode, squeue};
+use nix::errno::Errno;
+use nix::sys::socket::{Shutdown, shutdown};
+
+use super::pool::{GROUP, Pool};
+use super::ring::Ring;
+use super::table::{End, Receive, Table};
+use crate::{Event, Interest, Poller, Stream};
+
+/// What a completion is of: the upper half of its user data. The lower half is a stream.
+const RECEIVE: u64 = 0;
+const CANCEL: u64 = 1;
+const POLL: u64 = 2;
+/// Tokens of the epoll set: a stream, or this and the number of another descriptor.
+const WATCHED: u64 = 1 << 32;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Core {
+    /// Dropped before the buffers that it receives into.
+    ring: Ring,
+    pool: Pool,
+    table: Table,
+    /// Streams that something has happened to: reported at the next wait, settled at the one
+    /// after it.
+    touched: Vec<u32>,
+    /// Everything but receiving.
+    poller: Poller,
+    /// Whether the ring watches `poller`.
+    poller_armed: bool,
+    /// Tokens of descriptors that are no streams.
+    watched: Vec<u64>,
+    /// The last enter has brought nothing: nothing is left over from it either.
+    quiet: bool,
+}
+
+impl Core {
+    pub fn new() -> io::Result<Self> {
+        let ring = Ring::new()?;
+        let mut pool = Pool::new();
+        // SAFETY: both become fields of one `Core`, and its fields are dropped in their order:
+        // the ring first. Nothing is received after that, for receiving is done only by an enter
+        // of this thread (`DEFER_TASKRUN`).
+        unsafe { pool.register(&ring.submitter())? };
+        Ok(Self {
+            ring,
+            pool,
+            table: Table::default(),
+            touched: Vec::new(),
+            poller: Poller::new()?,
+            poller_armed: false,
+            watched: Vec::new(),
+            quiet: false,
+        })
+    }
+
+    pub fn insert(&mut self, descriptor: RawFd) -> u32 {
+        self.table.insert(descriptor)
+    }
+
+    pub fn set_token(&mut self, index: u32, token: u64) {
+        self.table.get(index).token = token;
+    }
+
+    pub fn set_interest(&mut self, index: u32, interest: Interest) -> io::Result<()> {
+        self.table.get(index).interest = interest;
+        self.settle(index)?;
+        if self.table.look(index).has_received() {
+            self.touch(index);
+        }
+        Ok(())
+    }
+
+    pub fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let number = self.watched.len() as u64;
+        self.poller
+            .add(descriptor, WATCHED | number, Interest::Read)?;
+        self.watched.push(token);
+        Ok(())
+    }
+
+    pub fn has_received(&self, index: u32) -> bool {
+        self.table.look(index).has_received()
+    }
+
+    /// Whether the kernel has a buffer left.
+    #[cfg(test)]
+    pub fn can_receive(&self) -> bool {
+        self.pool.can_receive()
+    }
+
+    /// Places of streams and buffers that are not free.
+    #[cfg(test)]
+    pub fn in_use(&self) -> (usize, usize) {
+        (self.table.used(), self.pool.ours())
+    }
+
+    /// Reads what was received; `None` if nothing was.
+    #[inline]
+    pub fn read(&mut self, index: u32, into: &mut [u8]) -> Option<io::Result<usize>> {
+        let entry = self.table.get(index);
+        if !entry.inbox.is_empty() {
+            return Some(Ok(self.pool.read(&mut entry.inbox, into)));
+        }
+        Some(match entry.end? {
+            End::Closed => Ok(0),
+            End::Broken(errno) => Err(io::Error::from_raw_os_error(errno)),
+        })
+    }
+
+    /// The stream ends. Its socket is closed by the caller, and by the kernel as soon as the
+    /// cancelled receive has let go of it: at the next enter.
+    pub fn close(&mut self, index: u32, socket: &Stream) {
+        let entry = self.table.get(index);
+        entry.open = false;
+        self.pool.discard(&mut entry.inbox);
+        if entry.polled.take().is_some() {
+            // A socket that is not there has left already.
+            let _ = self.poller.remove(socket);
+        }
+        if entry.receive == Receive::Armed {
+            entry.receive = Receive::Cancelled;
+            if self.ring.push(cancel(index)).is_err() {
+                // No room to say it: the end of the connection ends the receive as well.
+                let _ = shutdown(socket.as_fd().as_raw_fd(), Shutdown::Both);
+            }
+        }
+        self.table.free_if_unused(index);
+    }
+
+    /// Tells the kernel what a stream waits for now.
+    fn settle(&mut self, index: u32) -> io::Result<()> {
+        let entry = self.table.get(index);
+        let reads = entry.interest == Interest::Read;
+        let mut polled = (!reads).then_some(entry.interest);
+        match entry.receive {
+            Receive::Idle if reads && entry.end.is_none() => {
+                if self.pool.can_receive() {
+                    let receive = opcode::RecvMulti::new(Fd(entry.descriptor), GROUP);
+                    self.ring
+                        .push(receive.build().user_data(data(RECEIVE, index)))?;
+                    entry.receive = Receive::Armed;
+                } else {
+                    polled = Some(Interest::Read);
+                }
+            }
+            Receive::Armed if !reads => {
+                self.ring.push(cancel(index))?;
+                entry.receive = Receive::Cancelled;
+            }
+            _ => {}
+        }
+        if polled == entry.polled {
+            return Ok(());
+        }
+        // SAFETY: the stream is open, so its socket is.
+        let socket = unsafe { BorrowedFd::borrow_raw(entry.descriptor) };
+        let token = u64::from(index);
+        match (entry.polled, polled) {
+            (None, Some(interest)) => self.poller.add(socket, token, interest)?,
+            (Some(_), Some(interest)) => self.poller.change(socket, token, interest)?,
+            (_, None) => self.poller.remove(socket)?,
+        }
+        entry.polled = polled;
+        Ok(())
+    }
+
+    fn touch(&mut self, index: u32) {
+        let entry = self.table.get(index);
+        if !entry.touched {
+            entry.touched = true;
+            self.touched.push(index);
+        }
+    }
+
+    /// Waits, and appends what has happened.
+    pub fn wait(&mut self, timeout_ms: u16, events: &mut Vec<Event>) -> io::Result<()> {
+        self.settle_touched()?;
+        let timeout_ms = if self.touched.is_empty() {
+            timeout_ms
+        } else {
+            0
+        };
+        if !self.poller_armed {
+            let poll = opcode::PollAdd::new(Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
+            self.ring.push(poll.build().user_data(data(POLL, 0)))?;
+            self.poller_armed = true;
+        }
+        if timeout_ms > 0 || !self.quiet || self.ring.has_something() {
+            self.ring.enter(timeout_ms)?;
+            self.quiet = !self.take_completions();
+            while self.ring.has_overflown() {
+                self.ring.enter(0)?;
+                self.take_completions();
+            }
+        }
+        for index in &self.touched {
+            let entry = self.table.look(*index);
+            if entry.open && entry.interest == Interest::Read {
+                events.push(Event {
+                    token: entry.token,
+                    broken: false,
+                });
+            }
+        }
+        if self.poller_armed {
+            return Ok(());
+        }
+        self.take_polled(events)
+    }
+
+    /// After their turns: streams with something left are reported again, receives that have
+    /// ended begin again.
+    fn settle_touched(&mut self) -> io::Result<()> {
+        let mut kept = 0;
+        for at in 0..self.touched.len() {
+            let index = self.touched[at];
+            let entry = self.table.look(index);
+            let open = entry.open;
+            let again = open && entry.interest == Interest::Read && entry.has_received();
+            if open {
+                self.settle(index)?;
+            }
+            if again {
+                self.touched[kept] = index;
+                kept += 1;
+            } else {
+                self.table.get(index).touched = false;
+                self.table.free_if_unused(index);
+            }
+        }
+        self.touched.truncate(kept);
+        Ok(())
+    }
+
+    /// Takes all completions; returns whether there were any.
+    #[inline]
+    fn take_completions(&mut self) -> bool {
+        let Self {
+            ring,
+            pool,
+            table,
+            touched,
+            poller_armed,
+            ..
+        } = self;
+        let mut any = false;
+        for completion in ring.completions() {
+            any = true;
+            match completion.user_data() >> 32 {
+                RECEIVE => {
+                    let index = completion.user_data() as u32;
+                    received(&completion, index, table, pool);
+                    let entry = table.get(index);
+                    if !entry.open {
+                        table.free_if_unused(index);
+                    } else if !entry.touched {
+                        entry.touched = true;
+                        touched.push(index);
+                    }
+                }
+                POLL => *poller_armed = false,
+                _ => {}
+            }
+        }
+        any
+    }
+
+    /// Reports what the epoll set has seen.
+    fn take_polled(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        let count = self.poller.wait(0)?;
+        for number in 0..count {
+            let Event { token, broken } = self.poller.event(number);
+            let token = if token & WATCHED != 0 {
+                self.watched[(token & !WATCHED) as usize]
+            } else {
+                let index = token as u32;
+                // It may have waited for a buffer.
+                self.touch(index);
+                self.table.look(index).token
+            };
+            events.push(Event { token, broken });
+        }
+        Ok(())
+    }
+}
+
+/// A completion of a stream's receive.
+#[inline]
+fn received(completion: &cqueue::Entry, index: u32, table: &mut Table, pool: &mut Pool) {
+    let entry = table.get(index);
+    let (result, flags) = (completion.result(), completion.flags());
+    if !cqueue::more(flags) {
+        entry.receive = Receive::Idle;
+    }
+    if let Some(buffer) = cqueue::buffer_select(flags) {
+        pool.take(buffer, result.max(0) as usize);
+        if entry.open && result > 0 {
+            pool.push(&mut entry.inbox, buffer);
+        } else {
+            pool.give_back(buffer);
+        }
+    }
+    match result {
+        0 => entry.end = Some(End::Closed),
+        1.. => {}
+        _ => match Errno::from_raw(-result) {
+            // No end of the stream: it is read in another way, or begins again.
+            Errno::ECANCELED | Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR => {}
+            errno => entry.end = Some(End::Broken(errno as i32)),
+        },
+    }
+}
+
+const fn data(kind: u64, index: u32) -> u64 {
+    kind << 32 | index as u64
+}
+
+fn cancel(index: u32) -> squeue::Entry {
+    let cancel = opcode::AsyncCancel::new(data(RECEIVE, index)).build();
+    cancel.user_data(data(CANCEL, index))
+}
