@@ -10,7 +10,7 @@ use micanite_net::{ByteStream, Inherited, Listener, Stream};
 
 use super::Failure;
 use super::acceptor::Acceptor;
-use crate::configuration::Settings;
+use crate::configuration::{ListenTls, Settings};
 use crate::control::answer_text;
 use crate::log::log;
 use crate::native::Sockets;
@@ -129,7 +129,9 @@ impl Inheritance {
                     "listening where the supervisor does (LISTEN_FDS): -p, -l and -s do not apply to streams"
                 );
             }
-            settings.listen.addresses.clear();
+            let addresses = self.activated.iter().filter_map(Listener::address);
+            settings.listen.addresses = addresses.collect();
+            settings.listen.tls = vec![ListenTls::default(); self.activated.len()];
             let path = self.activated.iter().find_map(Listener::path);
             settings.unix_socket = path.map(Path::to_path_buf);
         }

@@ -89,7 +89,9 @@ fn run(options: Options) -> Result<(), Failure> {
     process::raise_file_limit(&mut settings);
     let mut listeners = inheritance.take_activated(&mut settings);
     let activated = listeners.len();
-    listeners.extend(listeners::open_tcp(&settings, &mut inheritance)?);
+    if activated == 0 {
+        listeners.extend(listeners::open_tcp(&settings, &mut inheritance)?);
+    }
     let sockets = listeners::open_native(&settings, &mut inheritance)?;
     let udp = listeners::open_udp(&settings)?;
     cgroup::warn(report::bytes_max(&settings));
