@@ -241,7 +241,9 @@ fn cache(settings: &Settings) -> Result<Arc<Cache>, Failure> {
     let cache = Cache::new(&settings.engine(seed)).map_err(|error| {
         let advice = match settings.image {
             None => "Try less memory (-m).",
-            Some(_) => "Another --image directory begins anew, and so does this one without its files.",
+            Some(_) => {
+                "Another --image directory begins anew, and so does this one without its files."
+            }
         };
         Failure::system(format!("{error}\n  {advice}"))
     })?;
