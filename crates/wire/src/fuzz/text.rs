@@ -1,5 +1,7 @@
 //! The text parser.
 
+use crate::memcache::text::meta::reply::{DONE, LINE_BYTES_MAX, MetaItem, Reply};
+use crate::memcache::text::meta::{MetaLine, MetaVerb, Misuse, base64};
 use crate::memcache::text::{Command, KEY_BYTES_MAX, Keys, Parser, Step};
 
 /// The text parser: input that arrives in pieces means the same as input that arrives at once,
@@ -33,7 +35,12 @@ fn commands(input: &[u8], piece: usize) -> Vec<String> {
                 assert!(line_bytes > 0 && line_bytes <= visible - at);
                 at += line_bytes;
                 seen.push(check(&command));
-                if let Command::Store { value_bytes, .. } = command {
+                let value_bytes = match command {
+                    Command::Store { value_bytes, .. } => Some(value_bytes),
+                    Command::Meta(line) => value_of(&line),
+                    _ => None,
+                };
+                if let Some(value_bytes) = value_bytes {
                     at = skip(at, value_bytes as u64 + 2);
                     visible = visible.max(at);
                 }
@@ -70,9 +77,57 @@ fn check(command: &Command<'_>) -> String {
         | Command::Arithmetic { key, .. }
         | Command::Touch { key, .. }
         | Command::FlushNamespace { name: key, .. } => check_key(key),
+        Command::Meta(line) => {
+            check_key(line.key);
+            check_meta(line);
+        }
         _ => {}
     }
     format!("{command:?}")
+}
+
+/// The length of the value that follows a meta line.
+fn value_of(line: &MetaLine<'_>) -> Option<usize> {
+    let MetaVerb::Store { value_bytes } = line.verb else {
+        return None;
+    };
+    match line.flags() {
+        Err(Misuse {
+            skips_value: false, ..
+        }) => None,
+        _ => Some(value_bytes),
+    }
+}
+
+/// Reads the flags of a meta line, and writes replies to it.
+fn check_meta(line: &MetaLine<'_>) {
+    let flags = match line.flags() {
+        Ok(flags) => flags,
+        Err(misuse) => return assert!(misuse.reply.ends_with("\r\n")),
+    };
+    let mut decoded = [0; base64::DECODED_BYTES_MAX];
+    let key = if flags.base64 {
+        base64::decode(line.key, &mut decoded)
+    } else {
+        Some(line.key)
+    };
+    let Some(key) = key else { return };
+    let reply = Reply {
+        words: line.flag_words(),
+        key,
+        base64: flags.base64,
+        now_s: 1000,
+    };
+    let item = MetaItem::default();
+    let mut out = [0; LINE_BYTES_MAX];
+    for end in [
+        reply.got(&mut out, flags.value, &item),
+        reply.counted(&mut out, flags.value.then_some(20), &item),
+        reply.stored(&mut out, DONE, u64::MAX, 0),
+        reply.other(&mut out, DONE),
+    ] {
+        assert!(end >= 4 && end <= LINE_BYTES_MAX);
+    }
 }
 
 fn check_key(key: &[u8]) {

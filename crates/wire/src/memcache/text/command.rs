@@ -1,5 +1,6 @@
 //! Commands, borrowed from the line they stand in.
 
+use super::meta::MetaLine;
 use super::operator::Operator;
 use super::tokens::Words;
 
@@ -113,6 +114,8 @@ pub enum Command<'a> {
     },
     /// mn, the meta no-op.
     MetaNoop,
+    /// mg, ms, md, ma, me.
+    Meta(MetaLine<'a>),
 }
 
 /// The storage commands.

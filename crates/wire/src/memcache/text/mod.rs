@@ -1,4 +1,4 @@
-//! memcached's classic text protocol, sans-I/O.
+//! memcached's text protocol, classic and meta commands, sans-I/O.
 //!
 //! [`Parser::step`] looks at the unconsumed bytes of a connection and says what stands there: an
 //! incomplete line, a command, or a refusal with its reply. It borrows what it returns from the
@@ -9,6 +9,7 @@
 //! doubled line end after a `get` with a key that is too long).
 
 mod command;
+pub mod meta;
 mod number;
 mod operator;
 mod parser;

@@ -1,12 +1,13 @@
 //! From the bytes of a connection to commands.
 
 use super::command::{Command, Keys, StoreVerb};
+use super::meta::MetaLine;
 use super::number::{signed, signed_64, unsigned};
 use super::operator::Operator;
 use super::tokens::Words;
 use super::{KEY_BYTES_MAX, LINE_BYTES_MAX};
 
-const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
+pub(super) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
 const UNKNOWN: &str = "ERROR\r\n";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
 const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta argument\r\n";
@@ -14,7 +15,7 @@ const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long\r\n";
 /// Shortest line that is looked at, without its line feed.
 const LINE_BYTES_MIN: usize = 3;
 /// Longest body that memcached's 32-bit lengths can say.
-const BODY_BYTES_MAX: i32 = i32::MAX - 2;
+pub(super) const BODY_BYTES_MAX: i32 = i32::MAX - 2;
 
 /// What stands at the start of the input.
 #[derive(Clone, Copy, Debug)]
@@ -244,6 +245,7 @@ fn command(line: &[u8]) -> Result<Command<'_>> {
         }
         b"incr" | b"decr" => arithmetic(words, verb == b"decr"),
         b"delete" => delete(words),
+        b"mg" | b"ms" | b"md" | b"ma" | b"me" => meta(verb, words),
         b"touch" => touch(words),
         _ => administration(verb, words),
     }
@@ -327,6 +329,18 @@ fn noreply(words: Words<'_>) -> bool {
     !rest.is_empty() && words.last() == Some(b"noreply".as_slice())
 }
 
+/// A meta command: its flags are read when it is executed.
+#[inline]
+fn meta<'a>(verb: &[u8], words: Words<'a>) -> Result<Command<'a>> {
+    match MetaLine::of(verb, words) {
+        Ok(line) => Ok(Command::Meta(line)),
+        Err((reply, swallow_bytes)) => Err(Refusal {
+            reply,
+            swallow_bytes,
+        }),
+    }
+}
+
 fn arithmetic<'a>(mut words: Words<'a>, decrement: bool) -> Result<Command<'a>> {
     let key = key(&mut words);
     let delta = words.next().ok_or(BAD_FORMAT)?;
@@ -392,8 +406,6 @@ fn administration<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Command<'a>> 
             arguments: words.rest().trim_ascii(),
         }),
         b"mn" => Ok(Command::MetaNoop),
-        // Meta commands that are not served yet, without their key: what memcached says to that.
-        b"mg" | b"ms" | b"md" | b"ma" | b"me" if words.next().is_none() => Err(BAD_FORMAT.into()),
         _ => match Operator::of(verb) {
             Some(operator) => Ok(Command::Operator {
                 operator,

@@ -83,7 +83,7 @@ pub fn number(out: &mut [u8], number: u64) -> usize {
 
 /// Writes a number; returns its digits.
 #[inline]
-fn decimal(out: &mut [u8], number: u64) -> usize {
+pub(super) fn decimal(out: &mut [u8], number: u64) -> usize {
     if number < 10 {
         out[0] = b'0' + number as u8;
         return 1;

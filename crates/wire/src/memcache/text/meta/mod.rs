@@ -1,0 +1,111 @@
+//! Meta commands: a verb of two letters, a key, and words whose first letter is a flag.
+//!
+//! A [`MetaLine`] is the line taken apart; [`MetaLine::flags`] reads its flags, [`reply`] answers
+//! in the order in which the client has put them.
+
+pub mod base64;
+mod flags;
+pub mod reply;
+#[cfg(test)]
+mod tests;
+
+pub use flags::{MetaFlags, Misuse};
+
+use super::KEY_BYTES_MAX;
+use super::number::signed;
+use super::parser::{BAD_FORMAT, BODY_BYTES_MAX};
+use super::tokens::Words;
+use flags::BAD_ARITHMETIC;
+
+/// Longest opaque word, its letter included.
+pub const OPAQUE_BYTES_MAX: usize = 32;
+/// The most words of a meta command, verb and key included.
+const WORDS_MAX: usize = 20;
+
+/// What a meta command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaVerb {
+    /// mg.
+    Get,
+    /// ms. The body of `value_bytes + 2` follows the line.
+    Store {
+        /// Length of the value, without its line end.
+        value_bytes: usize,
+    },
+    /// md.
+    Delete,
+    /// ma.
+    Arithmetic,
+    /// me: what is known of an item, for people.
+    Debug,
+}
+
+/// The line of a meta command.
+#[derive(Clone, Copy, Debug)]
+pub struct MetaLine<'a> {
+    /// What it does.
+    pub verb: MetaVerb,
+    /// The key as it stands there, 1 to [`super::KEY_BYTES_MAX`] bytes: base64 if the flag `b` says so.
+    pub key: &'a [u8],
+    words: Words<'a>,
+}
+
+impl<'a> MetaLine<'a> {
+    /// The line of a verb, from its key on; or why not, and the bytes of its value to skip.
+    #[inline]
+    pub(super) fn of(verb: &[u8], mut words: Words<'a>) -> Result<Self, (&'static str, u64)> {
+        let key = words.next().ok_or((BAD_FORMAT, 0))?;
+        let verb = match verb {
+            b"mg" => MetaVerb::Get,
+            b"ms" => store(&mut words).ok_or((BAD_FORMAT, 0))?,
+            b"md" => MetaVerb::Delete,
+            b"ma" => MetaVerb::Arithmetic,
+            _ => MetaVerb::Debug,
+        };
+        match verb {
+            _ if key.len() <= KEY_BYTES_MAX => Ok(Self { verb, key, words }),
+            MetaVerb::Store { value_bytes } => Err((BAD_FORMAT, value_bytes as u64 + 2)),
+            MetaVerb::Arithmetic => Err((BAD_ARITHMETIC, 0)),
+            _ => Err((BAD_FORMAT, 0)),
+        }
+    }
+
+    /// The flags of a line that was a command: from behind its key (and its length, if it is ms).
+    pub fn flags_of(line: &'a [u8]) -> FlagWords<'a> {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let mut words = Words::of(line.strip_suffix(b"\r").unwrap_or(line));
+        let before = if words.next() == Some(b"ms") { 2 } else { 1 };
+        for _ in 0..before {
+            words.next();
+        }
+        FlagWords(words)
+    }
+
+    /// The words behind the key.
+    pub fn flag_words(&self) -> FlagWords<'a> {
+        FlagWords(self.words)
+    }
+}
+
+/// ms, with the length that stands next.
+fn store(words: &mut Words<'_>) -> Option<MetaVerb> {
+    let word = words.next().filter(|word| word[0] != b'+')?;
+    let value_bytes = signed(word).filter(|bytes| (0..=BODY_BYTES_MAX).contains(bytes))?;
+    Some(MetaVerb::Store {
+        value_bytes: value_bytes as usize,
+    })
+}
+
+/// Flags with what belongs to them, in their order: an iterator. Words are never empty.
+#[derive(Clone, Copy, Debug)]
+pub struct FlagWords<'a>(Words<'a>);
+
+impl<'a> Iterator for FlagWords<'a> {
+    type Item = (u8, &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let word = self.0.next()?;
+        word.split_first().map(|(flag, _)| (*flag, word))
+    }
+}
