@@ -224,6 +224,14 @@ impl Cache {
         hash.partition(self.partition_bits)
     }
 
+    /// Whether somebody has asked when an item was accessed ([`crate::MetaGet::access`]): what a
+    /// [`crate::MetaStore`] stores then says so from the beginning.
+    #[inline]
+    pub fn follows_accesses(&self) -> bool {
+        let first = self.partitions.first();
+        first.is_some_and(Partition::follows_accesses)
+    }
+
     /// The sizes of this cache.
     pub fn layout(&self) -> Layout {
         self.layout

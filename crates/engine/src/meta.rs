@@ -133,6 +133,4 @@ pub struct ItemMeta {
     pub created: bool,
     /// Bytes that the item takes.
     pub item_bytes: usize,
-    /// Whether it is in the main log (of a store: in the heap).
-    pub in_main: bool,
 }

@@ -3,7 +3,6 @@
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use crate::log::Which;
 use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaGet};
 use crate::partition::{Hint, Partition};
@@ -277,7 +276,6 @@ impl Partition {
             won: false,
             created: false,
             item_bytes: found.header.units() as usize * 8,
-            in_main: self.is_store() || found.place.log == Which::Main,
         }
     }
 }

@@ -3,6 +3,7 @@
 use micanite_engine::{Operation, Outcome, ReplySink, Request, Semantics, ValueMeta};
 use micanite_wire::memcache::text::{Command, StoreVerb, expiry, reply};
 
+use super::meta::{Alone, META_REPLY_BYTES_MAX};
 use super::{Context, Output, Session, operator};
 use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
 use crate::shared::Ending;
@@ -30,6 +31,13 @@ pub(super) enum Aside<'i> {
     },
     /// A body that did not end where its length said.
     BadChunk { noreply: bool },
+    /// A meta command that is a batch of its own.
+    Meta(Alone<'i>),
+    /// An ms with a value that is longer than the largest; its key, unless it is base64.
+    MetaTooLarge {
+        key: Option<&'i [u8]>,
+        body_bytes: usize,
+    },
 }
 
 impl Aside<'_> {
@@ -39,6 +47,7 @@ impl Aside<'_> {
             Self::Command(
                 Command::Stats { .. } | Command::Operator { .. } | Command::RefreshCerts { .. },
             ) => STATS_REPLY_BYTES_MAX,
+            Self::Meta(_) => META_REPLY_BYTES_MAX,
             _ => SHORT_REPLY_BYTES_MAX,
         }
     }
@@ -81,6 +90,16 @@ impl Session {
                 self.swallow_bytes = value_bytes as u64 + 2;
             }
             Aside::BadChunk { noreply } => bad_chunk(noreply, output, context),
+            Aside::MetaTooLarge { key, body_bytes } => {
+                let is_cache = context.shared.settings.semantics == Semantics::Cache;
+                if let Some(key) = key.filter(|_| is_cache) {
+                    delete(key, context); // as above
+                }
+                context.counters.store_too_large.add(1);
+                output.push(reply::TOO_LARGE);
+                self.swallow_bytes = body_bytes as u64;
+            }
+            Aside::Meta(_) => unreachable!("executed as a batch"),
         }
     }
 
@@ -133,7 +152,8 @@ impl Session {
             | Command::Store { .. }
             | Command::Delete { .. }
             | Command::Arithmetic { .. }
-            | Command::Touch { .. } => unreachable!("gathered for the engine"),
+            | Command::Touch { .. }
+            | Command::Meta(_) => unreachable!("gathered for the engine"),
         }
     }
 }

@@ -8,6 +8,7 @@ use micanite_wire::memcache::text::{Command, Step, expiry};
 
 use super::answer::bad_chunk;
 use super::gather::{kind, operation};
+use super::meta::{Alone, META_REPLY_BYTES_MAX};
 use super::sink::{count, write};
 use super::{Context, LongStore, Output, Progress, Protocol, Session, Status};
 
@@ -31,6 +32,20 @@ impl Session {
             return self.begin_body_binary(input, buffer);
         }
         let step = self.parser.step(input, false);
+        if let Step::Command {
+            command: Command::Meta(_),
+            line_bytes,
+        } = step
+        {
+            // The whole line goes first: its reply repeats words of it.
+            let filled = input.len().min(buffer.len());
+            buffer[..filled].copy_from_slice(&input[..filled]);
+            self.meta_store = Some(line_bytes);
+            return Body {
+                consumed: filled,
+                filled,
+            };
+        }
         let Step::Command {
             command:
                 Command::Store {
@@ -79,11 +94,27 @@ impl Session {
         if self.protocol == Protocol::Binary {
             return self.end_body_binary(buffer, output, context);
         }
-        let bytes = crate::limits::SHORT_REPLY_BYTES_MAX;
+        let bytes = if self.meta_store.is_some() {
+            META_REPLY_BYTES_MAX
+        } else {
+            crate::limits::SHORT_REPLY_BYTES_MAX
+        };
         if output.room() < bytes {
             return Progress {
                 consumed: 0,
                 status: Status::NeedOutput { bytes },
+            };
+        }
+        if let Some(line_bytes) = self.meta_store.take() {
+            let (line, body) = buffer.split_at(line_bytes);
+            match body.strip_suffix(b"\r\n") {
+                None => bad_chunk(false, output, context),
+                // Its reply is short, and there is room for it.
+                Some(value) => drop(Alone { line, value }.execute(output, context)),
+            }
+            return Progress {
+                consumed: 0,
+                status: Status::NeedInput,
             };
         }
         let store = self.store.take().expect("a store was begun");

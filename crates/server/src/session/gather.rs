@@ -21,6 +21,8 @@ pub(super) struct Pending {
     pub noreply: bool,
     /// It is the last key of a get: `END` follows.
     pub ends_get: bool,
+    /// It is a meta command's.
+    pub meta: bool,
 }
 
 /// Requests as the statistics tell them apart.
@@ -70,7 +72,7 @@ struct GetLine<'i> {
 /// Requests gathered from an input.
 #[derive(Debug)]
 pub(super) struct Gather<'i> {
-    input: &'i [u8],
+    pub input: &'i [u8],
     full: bool,
     /// What is before this is gathered, and done with once the batch has run.
     pub at: usize,
@@ -78,6 +80,8 @@ pub(super) struct Gather<'i> {
     get: Option<GetLine<'i>>,
     pub requests: ArrayVec<Request<'i>, BATCH_REQUESTS_MAX>,
     pub pending: ArrayVec<Pending, BATCH_REQUESTS_MAX>,
+    /// There are meta commands among them, whose replies need more room.
+    pub has_meta: bool,
 }
 
 impl<'i> Gather<'i> {
@@ -90,6 +94,7 @@ impl<'i> Gather<'i> {
             get: None,
             requests: ArrayVec::new(),
             pending: ArrayVec::new(),
+            has_meta: false,
         }
     }
 
@@ -98,6 +103,7 @@ impl<'i> Gather<'i> {
     pub fn clear(&mut self) {
         self.requests.clear();
         self.pending.clear();
+        self.has_meta = false;
     }
 
     /// Fills the batch.
@@ -205,6 +211,7 @@ impl<'i> Gather<'i> {
                 let operation = Operation::Touch { expiry };
                 return self.push(key, operation, (Kind::Touch, noreply), bytes, context);
             }
+            Command::Meta(line) => return self.meta(line, bytes, parser_before, context),
             other => Aside::Command(other),
         };
         Some(Stop::Aside {
@@ -216,7 +223,7 @@ impl<'i> Gather<'i> {
 
     /// Adds the one request of a command that takes `bytes` of the input.
     #[inline]
-    fn push(
+    pub(super) fn push(
         &mut self,
         key: &'i [u8],
         operation: Operation<'i>,
@@ -236,6 +243,7 @@ impl<'i> Gather<'i> {
             kind,
             noreply,
             ends_get: false,
+            meta: false,
         });
         self.at += bytes;
         None
@@ -293,6 +301,7 @@ impl<'i> Gather<'i> {
                 kind: get.kind,
                 noreply: false,
                 ends_get: get.next.is_none() && get.keys.is_last(),
+                meta: false,
             });
             get.index += 1;
         }

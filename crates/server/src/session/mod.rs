@@ -15,6 +15,7 @@ mod binary;
 mod body;
 mod gather;
 mod long;
+mod meta;
 mod operator;
 mod output;
 mod sink;
@@ -32,9 +33,10 @@ use micanite_wire::memcache::text::{Parser, StoreVerb};
 use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
 use crate::shared::Shared;
 use crate::stats::Counters;
+use answer::Aside;
 use gather::{Gather, Stop};
 use long::{Answered, LongReply};
-use sink::Sink;
+use sink::{Around, Sink};
 
 /// What a session works with; of the worker that runs it.
 #[derive(Debug)]
@@ -96,6 +98,8 @@ pub struct Session {
     swallow_bytes: u64,
     /// A store whose body is read into a value buffer.
     store: Option<LongStore>,
+    /// The same for an ms: bytes of its line, which stands before its value.
+    meta_store: Option<usize>,
     /// The same in the binary protocol.
     binary_store: Option<binary::LongStore>,
     /// A reply that is made in steps.
@@ -168,6 +172,7 @@ impl Session {
     pub fn is_idle(&self) -> bool {
         self.swallow_bytes == 0
             && self.store.is_none()
+            && self.meta_store.is_none()
             && self.binary_store.is_none()
             && self.keys_done == 0
     }
@@ -230,7 +235,14 @@ impl Session {
                         self.parser = parser_before;
                         return stopped(gather.at, Status::NeedOutput { bytes: room });
                     }
-                    match self.answer_long(&aside, output, context) {
+                    let answered = match &aside {
+                        Aside::Meta(alone) => match alone.execute(output, context) {
+                            Ok(()) => Answered::Done,
+                            Err(bytes) => Answered::More(Status::NeedOutput { bytes }),
+                        },
+                        aside => self.answer_long(aside, output, context),
+                    };
+                    match answered {
                         Answered::Elsewhere => self.answer(aside, output, context),
                         Answered::Done => {}
                         Answered::More(status) => {
@@ -274,13 +286,23 @@ fn run(
     if requests.is_empty() {
         return Ok(());
     }
-    if output.room() < requests.len() * SHORT_REPLY_BYTES_MAX {
+    let (short_bytes, batch_bytes) = if gather.has_meta {
+        (meta::META_REPLY_BYTES_MAX, meta::META_BATCH_REPLY_BYTES)
+    } else {
+        (SHORT_REPLY_BYTES_MAX, BATCH_REPLY_BYTES)
+    };
+    if output.room() < requests.len() * short_bytes {
         return Err(NoRoom {
             index: 0,
-            bytes: BATCH_REPLY_BYTES,
+            bytes: batch_bytes,
         });
     }
-    let mut sink = Sink::new(requests, &gather.pending, output, context.counters);
+    let around = Around {
+        input: gather.input,
+        now_s: context.now_s,
+        base64: false,
+    };
+    let mut sink = Sink::new(requests, &gather.pending, around, output, context.counters);
     let done = context.execute(requests, &mut sink);
     if done == requests.len() {
         Ok(())

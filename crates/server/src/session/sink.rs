@@ -1,6 +1,6 @@
 //! Replies of a batch, straight from the engine into the output.
 
-use micanite_engine::{Outcome, ReplySink, Request, ValueMeta};
+use micanite_engine::{ItemMeta, Outcome, ReplySink, Request, ValueMeta};
 use micanite_wire::memcache::text::reply::{self, VALUE_HEADER_BYTES_MAX};
 
 use super::Output;
@@ -13,16 +13,30 @@ const _: () = assert!(reply::NOT_A_NUMBER.len() <= SHORT_REPLY_BYTES_MAX);
 const _: () = assert!(reply::OUT_OF_MEMORY.len() <= SHORT_REPLY_BYTES_MAX);
 const _: () = assert!(reply::NUMBER_BYTES_MAX <= SHORT_REPLY_BYTES_MAX);
 
+/// What replies need to know beside their requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around<'i> {
+    /// Where the commands stand.
+    pub input: &'i [u8],
+    /// The server's clock.
+    pub now_s: u32,
+    /// Keys were base64 there.
+    pub base64: bool,
+}
+
 /// Takes the replies of one batch.
 #[derive(Debug)]
 pub(super) struct Sink<'s, 'i, 'o> {
-    requests: &'s [Request<'i>],
-    pending: &'s [Pending],
-    output: &'s mut Output<'o>,
+    pub(super) requests: &'s [Request<'i>],
+    pub(super) pending: &'s [Pending],
+    pub(super) around: Around<'i>,
+    pub(super) output: &'s mut Output<'o>,
     counters: &'s Counters,
     /// Where the reply that is being written begins.
-    start: usize,
-    bytes_needed: usize,
+    pub(super) start: usize,
+    pub(super) bytes_needed: usize,
+    /// The item of a meta command.
+    pub(super) item: ItemMeta,
 }
 
 impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
@@ -31,16 +45,19 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
     pub fn new(
         requests: &'s [Request<'i>],
         pending: &'s [Pending],
+        around: Around<'i>,
         output: &'s mut Output<'o>,
         counters: &'s Counters,
     ) -> Self {
         Self {
             requests,
             pending,
+            around,
             output,
             counters,
             start: 0,
             bytes_needed: 0,
+            item: ItemMeta::default(),
         }
     }
 
@@ -53,6 +70,9 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
 impl ReplySink for Sink<'_, '_, '_> {
     #[inline]
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        if self.pending[index].meta {
+            return self.reserve_meta(index, meta.value_bytes);
+        }
         let reply_bytes = VALUE_HEADER_BYTES_MAX + meta.value_bytes + 2;
         let kept_bytes = (self.requests.len() - index) * SHORT_REPLY_BYTES_MAX;
         if self.output.room() < reply_bytes + kept_bytes {
@@ -78,9 +98,17 @@ impl ReplySink for Sink<'_, '_, '_> {
     }
 
     #[inline]
+    fn describe(&mut self, _: usize, item: ItemMeta) {
+        self.item = item;
+    }
+
+    #[inline]
     fn finish(&mut self, index: usize, outcome: Outcome) {
         let pending = &self.pending[index];
         count(self.counters, pending.kind, outcome);
+        if pending.meta {
+            return self.finish_meta(index, outcome);
+        }
         if matches!(pending.kind, Kind::Get | Kind::GetAndTouch) {
             if outcome == Outcome::Hit {
                 self.output.push(b"\r\n");

@@ -126,7 +126,7 @@ fn check_meta(line: &MetaLine<'_>) {
         reply.stored(&mut out, DONE, u64::MAX, 0),
         reply.other(&mut out, DONE),
     ] {
-        assert!(end >= 4 && end <= LINE_BYTES_MAX);
+        assert!((4..=LINE_BYTES_MAX).contains(&end));
     }
 }
 

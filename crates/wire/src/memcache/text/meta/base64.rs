@@ -81,7 +81,7 @@ mod tests {
             char::from(LETTERS[value])
         };
         let mut text: String = bits.chunks(6).map(letter).collect();
-        while text.len() % 4 != 0 {
+        while !text.len().is_multiple_of(4) {
             text.push('=');
         }
         text

@@ -63,7 +63,7 @@ pub struct MetaFlags {
     pub delta: Option<u64>,
     /// J: the number to begin with.
     pub initial: u64,
-    /// M: its letter, as a capital or a sign; 0 without one.
+    /// M: its letter or sign; 0 without one.
     pub mode: u8,
 }
 
@@ -161,7 +161,7 @@ impl MetaFlags {
                 Some(Ok(flags)) => self.client_flags = flags,
                 _ => return Taken::WrongFlags,
             },
-            b'M' => self.mode = rest.first().map_or(b'\r', u8::to_ascii_uppercase),
+            b'M' => self.mode = rest.first().copied().unwrap_or(b'\r'),
             _ => return Taken::Unknown,
         }
         Taken::Fine

@@ -139,7 +139,7 @@ impl Reply<'_> {
         };
         for (flag, word) in self.words {
             match flag {
-                b'T' if !item.created => expiry_s = self.expiry_s(word),
+                b'T' => expiry_s = self.expiry_s(word),
                 b'N' if item.created => expiry_s = self.expiry_s(word),
                 b't' => self.time_left(&mut line, expiry_s),
                 b'c' => line.number(b'c', item.cas),
