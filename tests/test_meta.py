@@ -94,7 +94,7 @@ MISUSE = [
 BASE64 = [
     b"ms Zm9v 2 b k c\r\nab\r\nmg Zm9v b v k\r\nget foo\r\nma Zm9v b\r\nmd Zm9v b k q\r\nmd Zm9v b k\r\nmg Zm9v b k\r\nmg Zm9v b k q",
     b"ms Zm8= 1 b k T90\r\n5\r\nmg Zm8= b k v t\r\nmg Zm9= b k\r\nma Zm8= b v k\r\nmd Zm8= b k", b"ms IA== 1 b\r\nx\r\nmg IA== b k v\r\nmd IA== b q",
-    b"mg Zm9 b v k", b"mg Zm9v= b", b"mg Zm8== b", b"mg = b", b"mg ==== b", b"mg Z-_v b", b"mg Zm9v$ b", b"mg Zm9v b k b", b"mg Zm9v b E", b"ms a 2 b I\r\nab",
+    b"mg Zm9 b v k", b"mg Zm9v= b", b"mg Zm8== b", b"mg = b", b"mg ==== b", b"mg Z-_v b", b"mg Zm9v b k b", b"mg Zm9v b E", b"ms a 2 b I\r\nab",
     b"ms b 2 c k O7 s b\r\nab", b"ma a b", b"ma a Zb b", b"md a b", b"mg " + b"a2tr" * 62 + b" b k", b"mg " + b"a2tr" * 63 + b" b k",
 ]  # fmt: skip
 
