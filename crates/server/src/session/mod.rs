@@ -14,6 +14,9 @@ mod answer;
 mod binary;
 mod body;
 mod gather;
+mod guard;
+#[cfg(test)]
+mod guard_tests;
 mod long;
 mod meta;
 mod operator;
@@ -35,6 +38,7 @@ use crate::shared::Shared;
 use crate::stats::Counters;
 use answer::Aside;
 use gather::{Gather, Stop};
+use guard::Guard;
 use long::{Answered, LongReply};
 use sink::{Around, Sink};
 
@@ -102,6 +106,8 @@ pub struct Session {
     meta_store: Option<usize>,
     /// The same in the binary protocol.
     binary_store: Option<binary::LongStore>,
+    /// Whether the client has to say who it is.
+    guard: Guard,
     /// A reply that is made in steps.
     long: Option<LongReply>,
     closing: bool,
@@ -190,6 +196,9 @@ impl Session {
         let stopped = |consumed, status| Progress { consumed, status };
         if self.closing {
             return stopped(input.len(), Status::Close);
+        }
+        if self.guard.is_shut() {
+            return self.process_guarded(input, requests_left, output, context);
         }
         if self.protocol == Protocol::Unknown
             && let Some(first) = input.first()
