@@ -1,6 +1,7 @@
 """While clients attack, the server holds no more memory than it printed at start, and others are served."""
 
 import contextlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,7 @@ HALF_OPEN = (b"", b"get half-a-key", b"set half 0 0 10\r\nhal", b"set half 0 0 1
 @contextlib.contextmanager
 def under(name, server):
     """While this attack goes on."""
-    where = ["127.0.0.1", str(server.port), str(server.ports()["UDP"])]
+    where = ["127.0.0.1", str(server.ports()["TCP"]), str(server.ports().get("UDP", 0))]
     process = subprocess.Popen([sys.executable, attacks.__file__, name, *where], stdout=subprocess.PIPE)
     try:
         assert process.stdout.readline() == b"going\n"
@@ -41,8 +42,31 @@ def attacked(request):
     server.end()
 
 
-@pytest.mark.parametrize("name", attacks.ATTACKS)
+@pytest.fixture(scope="module", params=[1, 2], ids=lambda workers: f"workers{workers}")
+def attacked_in_tls(request, tmp_path_factory):
+    """A server that speaks TLS over TCP; others come through its Unix socket."""
+    place = tmp_path_factory.mktemp("tls")
+    if not shutil.which("openssl"):
+        pytest.skip("skipped: no `openssl` to make a certificate")
+    options = ["-t", request.param, "-m", "64", "-c", "400", "-p", "-1", "-s", place / "socket"]
+    server = Server(*options, *attacks.certificate(place))
+    server.budget = printed_budget_bytes(server)
+    yield server
+    server.end()
+
+
+@pytest.mark.parametrize("name", attacks.PLAIN)
 def test_others_are_served_within_the_memory_that_was_printed(attacked, key, name):
+    endure(attacked, key, name)
+
+
+@pytest.mark.parametrize("name", attacks.TLS)
+def test_the_same_in_tls(attacked_in_tls, key, name):
+    endure(attacked_in_tls, key, name)
+
+
+def endure(attacked, key, name):
+    """Round trips of a friend, meanwhile."""
     with attacked.connect() as friend:
         with under(name, attacked):
             delays_ms, peak = [], 0

@@ -1,4 +1,4 @@
-"""Clients that mean harm: `python attacks.py NAME HOST PORT [UDP_PORT]` says "going" once it is at it, and goes on until it is ended.
+"""Clients that mean harm: `python attacks.py NAME HOST PORT [UDP_PORT]`, for those in TLS the port of that, says "going" once it is at it, and goes on until it is ended.
 
 Each is one process, so that whoever looks at the server meanwhile does not share its interpreter."""
 
@@ -7,7 +7,9 @@ import itertools
 import os
 import selectors
 import socket
+import ssl
 import struct
+import subprocess
 import sys
 import time
 
@@ -243,6 +245,64 @@ def datagrams_for_large_values(target):
         with contextlib.suppress(OSError):
             flooder.send(struct.pack(">HHHH", 1, 0, 1, 0) + b"get large\r\n")
         yield
+
+
+@attack
+def tls_garbage(target):
+    """Random bytes where TLS is spoken, and records that are none."""
+    hello = client_hello()
+    record = b"\x16\x03\x01\xff\xff" + os.urandom(65_535)
+    crowds = [Crowd(target, 5, bytes_, reads=True) for bytes_ in (os.urandom(MIB), record, hello[: len(hello) // 2] + os.urandom(MIB), hello + record)]
+    while True:
+        for crowd in crowds:
+            crowd.turn()
+        yield
+
+
+@attack
+def tls_half_handshakes(target):
+    """Handshakes that stop in the middle."""
+    hello = client_hello()
+    held = [target.connect() for _ in range(200)]
+    for number, one in enumerate(held):
+        one.send(hello[: len(hello) >> number % 3])
+    while True:
+        yield
+        time.sleep(DRIP_S)
+
+
+@attack
+def tls_handshakes(target):
+    """One whole handshake after the other."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    while True:
+        with socket.create_connection((target.host, target.port)) as plain, context.wrap_socket(plain) as one:
+            one.sendall(b"mn\r\n")
+            assert one.recv(64)
+        yield
+
+
+def client_hello():
+    """How a handshake begins."""
+    sent = ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent).do_handshake()
+    return sent.read()
+
+
+PLAIN = [name for name in ATTACKS if not name.startswith("tls")]
+TLS = [name for name in ATTACKS if name.startswith("tls")]
+
+
+def certificate(directory):
+    """The options of a server with a certificate of its own; `openssl` makes it."""
+    key, chain = directory / "key.pem", directory / "chain.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=attacked"]
+    subprocess.run([*words, "-keyout", key, "-out", chain], check=True, capture_output=True)
+    return ["-Z", "-o", f"ssl_chain_cert={chain},ssl_key={key}"]
 
 
 def main(name, host, port, udp_port=0):

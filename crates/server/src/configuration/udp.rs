@@ -1,8 +1,9 @@
-//! memcached's protocols over UDP: `-U` and `--udp-allow`.
+//! memcached's protocols over UDP: `-U` and `--udp-allow`. There is no TLS in datagrams.
 
 use std::net::SocketAddr;
 
 use super::settings::Listen;
+use super::tls::ListenTls;
 use super::{Options, UsageError, Word, address};
 use crate::udp::AllowList;
 
@@ -47,6 +48,7 @@ pub(super) fn udp(options: &Options, listen: &Listen) -> Result<Option<UdpSettin
     }
     let mut addresses = Vec::new();
     for word in &listen.words {
+        let (_, word) = ListenTls::split(word);
         let found = address::resolve(word, port.max(0) as u16);
         addresses.extend(found.map_err(|what| UsageError(format!("-l/--listen: {what}")))?);
     }

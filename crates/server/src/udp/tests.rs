@@ -144,6 +144,19 @@ fn a_reply_is_the_largest_value_or_an_error() {
 }
 
 #[test]
+fn a_reply_that_takes_several_turns_is_too_long() {
+    let mut udp = Udp::new("memory-limit = 64");
+    for number in 0..20_000 {
+        udp.ask(format!("set k{number} 0 0 1 noreply\r\nx\r\n"));
+    }
+    for request in ["lru_crawler metadump all\r\n", "stats sizes\r\n"] {
+        assert_eq!(udp.ask(request), "SERVER_ERROR reply too long for UDP\r\n");
+        // Nothing of it is left over.
+        assert_eq!(udp.ask("mn\r\n"), "MN\r\n");
+    }
+}
+
+#[test]
 fn the_binary_protocol_is_told_by_its_first_byte() {
     let mut udp = Udp::new("");
     let set = binary_request(1, &[0; 8], b"key", b"value");
