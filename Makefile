@@ -17,7 +17,7 @@ CRASH_ROUNDS ?= 500
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net fuzz package deb deps clean
+.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net bench-attacks fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -91,6 +91,10 @@ bench-server: build ## the server beside Debian's memcached, stable and current,
 bench-net: build ## the native protocol beside memcached over UDP and TCP, and a bare echo; latency, skew, direction
 	@scripts/peer-memcached >/dev/null
 	$(LAB) net $(LAB_FLAGS)
+
+bench-attacks: build ## what other clients feel while some attack, attack by attack
+	@scripts/deps test
+	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_attacks.py
 
 package: deb ## what packages are made of: manual pages and completions in target/package, and the Debian package
 

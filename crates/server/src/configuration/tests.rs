@@ -149,7 +149,7 @@ fn udp_is_off_unless_it_is_asked_for() {
     assert_eq!(of("-U -1"), (vec![0], vec![0], loopback.clone()));
     assert_eq!(of("-U 5 -s /tmp/x"), (vec![], vec![5], loopback.clone()));
     assert_eq!(
-        of("-U 5 -l notls:127.0.0.1"),
+        of("-U 5 -Z -o ssl_chain_cert=a,ssl_key=b -l notls:127.0.0.1"),
         (vec![5], vec![5], loopback.clone())
     );
     let two = "-U 5 -p 6 -l 127.0.0.1:7,::1 --udp-allow 10.0.0.0/8";

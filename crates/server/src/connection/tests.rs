@@ -1,7 +1,7 @@
 //! Connections whose peers read slowly, stop, or hold what others wait for.
 
 use super::{Connection, Next};
-use crate::limits::OUTPUT_BYTES;
+use crate::limits::{OUTPUT_BYTES, TURN_OUTPUT_BYTES_MAX};
 use crate::session::Output;
 use crate::testing::{Bench, Script};
 
@@ -174,6 +174,21 @@ fn only_a_holder_that_does_not_move_enough_has_stalled() {
         connection.release(&mut bench.buffers);
     }
     assert_eq!(bench.buffers.values.lent_bytes(), 0);
+}
+
+#[test]
+fn a_long_value_takes_several_turns() {
+    let mut bench = Bench::new("memory-limit = 64");
+    bench.replies(&set("a", 1 << 20));
+    let mut reader = open([b"get a\r\n".to_vec()]);
+    let mut turns = 1;
+    while bench.turn(&mut reader, turns == 1) == Next::Write {
+        turns += 1;
+    }
+    assert_eq!(turns, (1usize << 20) / TURN_OUTPUT_BYTES_MAX + 1);
+    let head = b"VALUE a 0 1048576\r\n".len();
+    assert_eq!(reader.stream().output.len(), head + (1 << 20) + 7);
+    reader.release(&mut bench.buffers);
 }
 
 #[test]

@@ -321,7 +321,10 @@ impl<S: ByteStream> Connection<S> {
             }
             Unsent::Value { buffer, from, to } => (&buffer.bytes()[*from..*to], from),
         };
-        let Some(sent) = send(&mut self.stream, bytes) else {
+        // A long value takes several turns, so that others do not wait for all of it.
+        let left_bytes = TURN_OUTPUT_BYTES_MAX.saturating_sub(turn.sent_bytes);
+        let piece = &bytes[..bytes.len().min(left_bytes.max(OUTPUT_BYTES))];
+        let Some(sent) = send(&mut self.stream, piece) else {
             turn.broken = true;
             return false;
         };
