@@ -199,3 +199,25 @@ def test_it_is_not_ready_while_it_ends(start):
         assert admin.text("/healthz") == "ok\n"
         assert admin.sum("micanite_ready") == 0
     assert server.wait_for_end() == 0
+
+
+def test_hot_keys_are_printed_without_the_option(start):
+    server = start("-t", 2)
+    with server.connect() as connection:
+        for _ in range(500):
+            connection.values(b"get hot:key\r\n")
+    lines = server.ctl("hotkeys").stdout.splitlines()
+    assert lines[0].split() == ["share", "key"]
+    assert lines[1].split() == ["100.000%", "hot%3Akey"]
+
+
+def test_the_port_stays_over_a_restart(start, tmp_path):
+    server = start("-t", 2, "-m", "64", "--admin", "-1", "--image", tmp_path / "image")
+    admin = Admin(server)
+    ask(server, b"set a 0 0 1\r\nx\r\n")
+    first = admin.sum("micanite_start_time_seconds")
+    restarted = server.ctl("restart")
+    assert restarted.returncode == 0, restarted.stderr
+    assert admin.text("/readyz") == "ready\n"
+    assert admin.sum("micanite_items") == 1 and admin.sum("micanite_start_time_seconds") >= first
+    assert admin.sum("micanite_commands_total") == 0

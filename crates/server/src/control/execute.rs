@@ -11,6 +11,7 @@ use micanite_wire::memcache::text::KEY_BYTES_MAX;
 
 use super::Request;
 use crate::clock::{Clock, seconds};
+use crate::hot::{self, HotKey};
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::native::directory_text;
 use crate::session::Output;
@@ -55,6 +56,7 @@ impl Executor {
                 Ok(String::new())
             }
             Request::Invalidate { name } => self.invalidate(name),
+            Request::Hotkeys => Ok(self.hot_keys()),
             Request::Stats => Ok(self.stats()),
             Request::Snapshot { path } => self.snapshot(path),
             Request::Ping => self.ping(),
@@ -120,6 +122,18 @@ impl Executor {
                 "{partition:>9}  {:<4}  {owner:>5}  {rate:>12}  {sum:>15}",
                 access.name()
             );
+        }
+        text
+    }
+
+    /// A table. Workers are not asked: each writes a sketch of its own.
+    fn hot_keys(&self) -> String {
+        let now_s = seconds(self.clock.now_ms());
+        let hottest = hot::hottest(&self.shared.hot, now_s, hot::KEYS_MAX);
+        let mut text = format!("{:>8}  key\n", "share");
+        for HotKey { key, share } in &hottest.keys {
+            let (percent, key) = (100.0 * share, hot::printed(key));
+            let _ = writeln!(text, "{percent:>7.3}%  {key}");
         }
         text
     }

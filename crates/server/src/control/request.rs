@@ -47,6 +47,8 @@ pub enum Request {
     },
     /// Print what clients of the native protocol go by: cores, ports, partitions, owners
     Directory,
+    /// List the keys that are asked for most, with their share of all requests
+    Hotkeys,
     /// Print the statistics, as the memcached command `stats` does
     Stats,
     /// Whether the server is there and all its workers move
@@ -79,6 +81,7 @@ impl fmt::Display for Request {
             Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
             Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
             Self::Stats => formatter.write_str("stats"),
+            Self::Hotkeys => formatter.write_str("hotkeys"),
             Self::Ping => formatter.write_str("ping"),
             Self::Restart { force: false } => formatter.write_str("restart"),
             Self::Restart { force: true } => formatter.write_str("restart force"),
@@ -115,6 +118,7 @@ impl FromStr for Request {
                 name: (*name).into(),
             },
             ("stats", []) => Self::Stats,
+            ("hotkeys", []) => Self::Hotkeys,
             ("ping", []) => Self::Ping,
             ("restart", []) => Self::Restart { force: false },
             ("restart", ["force"]) => Self::Restart { force: true },

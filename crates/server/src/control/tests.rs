@@ -15,6 +15,7 @@ fn requests() -> impl Strategy<Value = Request> {
         any::<(usize, usize)>().prop_map(|(partition, owner)| Request::Move { partition, owner }),
         Just(Request::Routes),
         Just(Request::Directory),
+        Just(Request::Hotkeys),
         Just(Request::Stats),
         any::<bool>().prop_map(|auto| Request::Balance {
             balance: if auto { Balance::Auto } else { Balance::Off },

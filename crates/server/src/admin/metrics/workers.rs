@@ -7,7 +7,7 @@ use crate::stats::{Counter, Counters};
 /// A counter of each worker: name, help, where it is.
 type OfWorker = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const COUNTS: [OfWorker; 7] = [
+const COUNTS: [OfWorker; 10] = [
     (
         "micanite_received_bytes_total",
         "Bytes read from connections.",
@@ -27,6 +27,21 @@ const COUNTS: [OfWorker; 7] = [
         "micanite_worker_connections_closed_total",
         "Connections of a worker that have ended.",
         |of| &of.connections_closed,
+    ),
+    (
+        "micanite_tls_sessions_total",
+        "TLS handshakes that began a new session.",
+        |of| &of.ssl_new_sessions,
+    ),
+    (
+        "micanite_tls_handshake_errors_total",
+        "TLS handshakes that failed or were too slow.",
+        |of| &of.ssl_handshake_errors,
+    ),
+    (
+        "micanite_tls_protocol_errors_total",
+        "TLS connections that broke the protocol after the handshake.",
+        |of| &of.ssl_proto_errors,
     ),
     (
         "micanite_connection_yields_total",
