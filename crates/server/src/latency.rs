@@ -1,15 +1,18 @@
 //! How long requests take in a worker, as histograms of fixed size.
 //!
-//! A clock is read once when a worker has waited and once per turn of a connection or round of
-//! datagrams, never per request: all requests of a turn take as long as the turn, from the end
-//! of the wait that brought it to the moment its replies were handed to the kernel. How many
-//! requests a turn had is the difference of counters that are kept anyway.
-//! docs/metrics.md says what that includes and what it does not.
+//! Reading a clock takes 20 to 90 ns, so that is not done for each request, nor in each round of a
+//! worker: one round of [`ROUNDS`] is timed, and every round while there are few. In a timed
+//! round the clock is read when the worker has waited and once per turn of a connection: all
+//! requests of a turn take as long as the turn, from the end of the wait that brought it to the
+//! moment its replies were handed to the kernel. How many requests a turn had is the difference
+//! of counters that are kept anyway. docs/metrics.md says what that includes and what it does not.
 
 use std::time::Instant;
 
 use crate::stats::{Counter, Counters};
 
+/// One of so many rounds is timed, beside the first of each tick of the coarse clock.
+const ROUNDS: u64 = 16;
 /// Buckets per power of two.
 const STEPS: usize = 4;
 /// The first bucket is of what takes at most `2^10` ns.
@@ -169,21 +172,54 @@ pub fn bound_ns(bucket: usize) -> u64 {
     quarter * (STEPS + above % STEPS + 1) as u64
 }
 
+/// When a timed round began.
+#[derive(Clone, Copy, Debug)]
+pub struct Began {
+    at: Instant,
+    now_ms: u64,
+}
+
 /// The histograms of a worker, which that worker alone writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Latency {
     histograms: [[Histogram; Class::ALL.len()]; Transport::ALL.len()],
-    /// Requests that are in the histograms already.
+    /// Requests before the timed turn.
     seen: [Counter; Class::ALL.len()],
+    /// Rounds, timed or not.
+    rounds: [Counter; Transport::ALL.len()],
+    /// When a round was timed last, by the coarse clock.
+    timed_ms: [Counter; Transport::ALL.len()],
 }
 
 impl Latency {
-    /// Counts the requests that the worker has counted since the last call: they have been in
-    /// the server since `began`.
+    /// A round begins. Returns whether it is timed.
     #[inline]
-    pub fn record(&self, transport: Transport, began: Instant, counters: &Counters) {
-        let duration_ns = began.elapsed().as_nanos() as u64;
+    pub fn begin(&self, transport: Transport, now_ms: u64, counters: &Counters) -> Option<Began> {
+        let rounds = &self.rounds[transport as usize];
+        rounds.add(1);
+        if !rounds.get().is_multiple_of(ROUNDS) && self.timed_ms[transport as usize].get() == now_ms
+        {
+            return None;
+        }
+        for class in Class::ALL {
+            self.seen[class as usize].set(class.count(counters));
+        }
+        let at = Instant::now();
+        Some(Began { at, now_ms })
+    }
+
+    /// A turn of the round has ended: counts the requests that the worker has counted since the
+    /// turn before, if the round is timed.
+    #[inline]
+    pub fn record(&self, transport: Transport, began: Option<Began>, counters: &Counters) {
+        if let Some(began) = began {
+            self.record_timed(transport, began, counters);
+        }
+    }
+
+    fn record_timed(&self, transport: Transport, began: Began, counters: &Counters) {
+        let duration_ns = began.at.elapsed().as_nanos() as u64;
         let histograms = &self.histograms[transport as usize];
         for class in Class::ALL {
             let seen = &self.seen[class as usize];
@@ -191,6 +227,7 @@ impl Latency {
             if count > 0 {
                 seen.add(count);
                 histograms[class as usize].record(duration_ns, count);
+                self.timed_ms[transport as usize].set(began.now_ms);
             }
         }
     }
@@ -231,25 +268,44 @@ mod tests {
         }
     }
 
+    fn count(latency: &Latency, transport: Transport, class: Class) -> u64 {
+        let mut sum = HistogramSum::default();
+        latency.of(transport, class).add_to(&mut sum);
+        sum.buckets.iter().sum()
+    }
+
     #[test]
     fn requests_are_recorded_once_and_by_class() {
         let (latency, counters) = (Latency::default(), Counters::default());
-        let count = |transport, class| {
-            let mut sum = HistogramSum::default();
-            latency.of(transport, class).add_to(&mut sum);
-            sum.buckets.iter().sum::<u64>()
+        let round = |transport, now_ms| {
+            let began = latency.begin(transport, now_ms, &counters);
+            counters.get_hits.add(2);
+            counters.get_misses.add(1);
+            latency.record(transport, began, &counters);
+            counters.decr_hits.add(1);
+            latency.record(transport, began, &counters);
         };
-        counters.get_hits.add(2);
-        counters.get_misses.add(1);
-        counters.decr_hits.add(1);
-        latency.record(Transport::Stream, Instant::now(), &counters);
-        counters.get_hits.add(4);
-        latency.record(Transport::Native, Instant::now(), &counters);
-        latency.record(Transport::Stream, Instant::now(), &counters);
-        assert_eq!(count(Transport::Stream, Class::Get), 3);
-        assert_eq!(count(Transport::Stream, Class::Arithmetic), 1);
-        assert_eq!(count(Transport::Stream, Class::Set), 0);
-        assert_eq!(count(Transport::Native, Class::Get), 4);
-        assert_eq!(count(Transport::Native, Class::Arithmetic), 0);
+        round(Transport::Stream, 1);
+        // Requests of a round that is not timed are nobody's.
+        counters.cmd_set.add(1);
+        round(Transport::Native, 2);
+        round(Transport::Stream, 3);
+        for (transport, rounds) in [(Transport::Stream, 2), (Transport::Native, 1)] {
+            assert_eq!(count(&latency, transport, Class::Get), 3 * rounds);
+            assert_eq!(count(&latency, transport, Class::Arithmetic), rounds);
+            assert_eq!(count(&latency, transport, Class::Set), 0);
+        }
+    }
+
+    #[test]
+    fn one_round_of_sixteen_is_timed_within_a_tick() {
+        let (latency, counters) = (Latency::default(), Counters::default());
+        for _ in 0..160 {
+            let began = latency.begin(Transport::Stream, 7, &counters);
+            counters.cmd_set.add(1);
+            latency.record(Transport::Stream, began, &counters);
+        }
+        // The first, and ten more.
+        assert_eq!(count(&latency, Transport::Stream, Class::Set), 11);
     }
 }

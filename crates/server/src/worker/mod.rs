@@ -27,7 +27,7 @@ use nix::time::{ClockId, clock_gettime};
 use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::cores;
-use crate::latency::Transport;
+use crate::latency::{Began, Transport};
 use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, TURNS_PER_ROUND, WAIT_MS_MAX};
 use crate::log::log;
 use crate::native::NativePort;
@@ -67,10 +67,10 @@ pub struct Worker<P: Streams> {
     waiting: VecDeque<Token>,
     buffers: Buffers,
     maintained_ms: u64,
-    /// When the worker last stopped waiting: what it found has waited since then at least.
-    round_began: Instant,
     /// The place from which connections are looked at next, for idle ones.
     idle_place: usize,
+    /// When the worker stopped waiting, if the round is timed.
+    round_began: Option<Began>,
     /// Rounds until this worker may sleep: whoever has asked it for something soon asks again.
     lingering: u32,
     handshakes: Handshakes,
@@ -119,8 +119,8 @@ impl<P: Streams> Worker<P> {
             waiting: VecDeque::with_capacity(connections_max),
             buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
             maintained_ms: 0,
-            round_began: Instant::now(),
             idle_place: 0,
+            round_began: None,
             lingering: 0,
             handshakes: Handshakes::default(),
             has_colleagues: shared.settings.threads > 1,
@@ -180,7 +180,8 @@ impl<P: Streams> Worker<P> {
             let busy = self.serve_udp()? || !self.again.is_empty() || more;
             let count = self.wait(busy)?;
             let now_ms = self.clock.now_ms();
-            self.round_began = Instant::now();
+            self.round_began =
+                self.shared.latency[self.number].begin(Transport::Stream, now_ms, self.counters());
             self.handshakes.begin_round();
             let mut woken = false;
             for number in 0..count {

@@ -1,7 +1,6 @@
 //! The native protocol in a worker's loop: bursts while there are any, then the steps to sleep.
 
 use std::io;
-use std::time::Instant;
 
 use micanite_net::{Idle, IdleRounds, Step, Streams};
 
@@ -45,7 +44,9 @@ impl<P: Streams> Worker<P> {
         };
         let mut datagrams = 0;
         for _ in 0..ROUNDS_PER_POLL {
-            let (now_ms, began) = (self.clock.now_ms(), Instant::now());
+            let (now_ms, counters) = (self.clock.now_ms(), &self.shared.counters[self.number]);
+            let latency = &self.shared.latency[self.number];
+            let began = latency.begin(Transport::Native, now_ms, counters);
             let mut context = Context {
                 worker: &mut self.engine,
                 shared: &self.shared,
@@ -58,8 +59,7 @@ impl<P: Streams> Worker<P> {
                 self.engine.serve();
             }
             if count > 0 {
-                let counters = &self.shared.counters[self.number];
-                self.shared.latency[self.number].record(Transport::Native, began, counters);
+                latency.record(Transport::Native, began, counters);
                 turn.idle.busy();
                 datagrams += count;
                 if datagrams >= DATAGRAMS_PER_POLL {

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Instant;
 
 use micanite_net::Streams;
 
@@ -43,14 +42,16 @@ impl<P: Streams> Worker<P> {
             // Datagrams that ask the engine for nothing must not keep others waiting.
             self.engine.serve();
         }
-        let (began, counters) = (Instant::now(), &self.shared.counters[self.number]);
+        let (now_ms, counters) = (self.clock.now_ms(), &self.shared.counters[self.number]);
+        let latency = &self.shared.latency[self.number];
+        let began = latency.begin(Transport::Udp, now_ms, counters);
         let more = port.turn(&mut Context {
             worker: &mut self.engine,
             shared: &self.shared,
             counters,
-            now_s: seconds(self.clock.now_ms()),
+            now_s: seconds(now_ms),
         });
-        self.shared.latency[self.number].record(Transport::Udp, began, counters);
+        latency.record(Transport::Udp, began, counters);
         more
     }
 }
