@@ -7,7 +7,7 @@ use crate::stats::{Counter, Counters};
 /// A counter of each worker: name, help, where it is.
 type OfWorker = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const COUNTS: [OfWorker; 10] = [
+const COUNTS: [OfWorker; 11] = [
     (
         "micanite_received_bytes_total",
         "Bytes read from connections.",
@@ -27,6 +27,11 @@ const COUNTS: [OfWorker; 10] = [
         "micanite_worker_connections_closed_total",
         "Connections of a worker that have ended.",
         |of| &of.connections_closed,
+    ),
+    (
+        "micanite_idle_connections_closed_total",
+        "Connections closed because they were idle for too long.",
+        |of| &of.idle_kicks,
     ),
     (
         "micanite_tls_sessions_total",
