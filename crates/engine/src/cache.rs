@@ -10,6 +10,7 @@ use crate::access::{Access, Epochs, Route};
 use crate::config::Config;
 use crate::delegate::Mailboxes;
 use crate::error::CreateError;
+use crate::evictions::Evictions;
 use crate::image::{self, ImageState};
 use crate::layout::Layout;
 use crate::partition::Partition;
@@ -34,6 +35,7 @@ pub struct Cache {
     pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) waker: OnceLock<Waker>,
+    pub(crate) evictions: Arc<Evictions>,
     /// Requests that each worker executed, by partition; none with one worker.
     pub(crate) loads: Box<[Box<[AtomicU64]>]>,
     /// Held while routes change.
@@ -107,9 +109,11 @@ impl Cache {
         &self.config
     }
 
-    pub(crate) fn of(partitions: Box<[Partition]>, layout: Layout, config: &Config) -> Self {
+    pub(crate) fn of(mut partitions: Box<[Partition]>, layout: Layout, config: &Config) -> Self {
         let workers = config.workers;
-        for (number, partition) in partitions.iter().enumerate() {
+        let evictions = Arc::new(Evictions::default());
+        for (number, partition) in partitions.iter_mut().enumerate() {
+            partition.evictions = Arc::clone(&evictions);
             let owner = number % workers;
             let access = if workers == 1 {
                 Access::Erew
@@ -129,6 +133,7 @@ impl Cache {
             epochs: Epochs::new(workers),
             mailboxes: Mailboxes::new(workers),
             waker: OnceLock::new(),
+            evictions,
             loads: (0..if workers > 1 { workers } else { 0 })
                 .map(loads)
                 .collect(),

@@ -55,6 +55,7 @@ mod config;
 mod delegate;
 mod error;
 mod eviction;
+mod evictions;
 #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
 pub mod fuzz;
 mod heap;

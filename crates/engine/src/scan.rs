@@ -105,6 +105,9 @@ impl Writer<'_> {
                 let lag_s = u64::from(self.now_s - found.expiry.0);
                 p.set(Field::ExpiryLag, p.get(Field::ExpiryLag).max(lag_s));
                 p.add(Field::Expired, 1);
+                if !found.header.is_fetched() {
+                    p.add(Field::ExpiredUnfetched, 1);
+                }
             }
             main.write(|| {
                 self.clear_slot(main, word);

@@ -17,6 +17,10 @@ pub struct Stats {
     pub evicted_bucket: u64,
     /// Counter: items removed because their expiry had passed.
     pub expired: u64,
+    /// Counter: of the evicted, those that nobody had requested since they were stored.
+    pub evicted_unfetched: u64,
+    /// Counter: the same of the expired.
+    pub expired_unfetched: u64,
     /// Counter: items moved to the tail because they were requested.
     pub reinserted: u64,
     /// Counter: items moved from the small log to main.
@@ -35,6 +39,8 @@ pub struct Stats {
     pub spare_buckets_used: u64,
     /// Level: bytes of the index, out of the memory of the cache.
     pub index_bytes: u64,
+    /// Level: bytes of the memory for items, out of the memory of the cache.
+    pub data_bytes: u64,
     /// Level: bytes that deleted and expired items still hold.
     pub early_bytes: u64,
     /// Level: the longest time, in seconds, for which an item was there after its expiry, as the

@@ -193,7 +193,11 @@ impl Partition {
     }
 
     /// The item at a place, as far as its words make one.
-    fn item_at<'k>(&self, place: &Place, key: &'k mut [u8; KEY_BYTES_MAX]) -> Option<ItemInfo<'k>> {
+    pub fn item_at<'k>(
+        &self,
+        place: &Place,
+        key: &'k mut [u8; KEY_BYTES_MAX],
+    ) -> Option<ItemInfo<'k>> {
         let words = self.region.words();
         if place.position >= words {
             return None;

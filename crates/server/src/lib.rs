@@ -26,7 +26,6 @@
 //! | [`control`] | the control socket, and `micanite ctl` |
 //! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
 //! | `restart` | another program, or another version of it, in the same process |
-//! | [`auth`] | users and passwords, and how often somebody was wrong |
 //! | [`tls`] | certificates, read again while the server runs |
 //! | [`stats`] | counters, `stats`, `stats settings` |
 //!
@@ -34,7 +33,6 @@
 //! connection is one `recv` and one `send`. A panic ends the process (see `Cargo.toml`).
 
 mod admin;
-pub mod auth;
 pub mod balance;
 pub mod clock;
 pub mod configuration;
@@ -59,6 +57,7 @@ pub mod stats;
 mod testing;
 pub mod tls;
 pub mod udp;
+mod watch;
 pub mod worker;
 
 /// What `version` answers. Clients decide by it what they may send (libmemcached's tools, for

@@ -29,6 +29,16 @@ pub const BATCH_REPLY_BYTES: usize = BATCH_REQUESTS_MAX * SHORT_REPLY_BYTES_MAX;
 pub const STATS_REPLY_BYTES_MAX: usize = 48 << 10;
 /// Buckets that one step of a long reply visits.
 pub const LONG_REPLY_BUCKETS: usize = 256;
+/// Clients that watch at the same time, as in memcached.
+pub const WATCHERS_MAX: usize = 20;
+/// Lines that may wait for a watcher, unless said otherwise.
+pub const WATCHER_KIB: u64 = 256;
+/// The most that can be said.
+pub const WATCHER_KIB_MAX: u64 = 1 << 20;
+/// Prefixes that `stats detail` tells apart.
+pub const PREFIXES_MAX: usize = 1024;
+/// The longest prefix that it tells apart.
+pub const PREFIX_BYTES_MAX: usize = 64;
 /// The most partitions that `stats partitions` lists.
 pub const STATS_PARTITIONS_MAX: usize = 128;
 /// Value buffers of a worker, at least.
@@ -43,20 +53,6 @@ pub const VALUE_BUFFER_BYTES_PER_S_MIN: u64 = 64 << 10;
 pub const IDLE_PASS_MS: u64 = 1000;
 /// A worker waits at most this long for events.
 pub const WAIT_MS_MAX: u16 = 100;
-/// A line of the file of users, as in memcached.
-pub const AUTH_LINE_BYTES_MAX: usize = 256;
-/// Users of that file.
-pub const AUTH_USERS_MAX: usize = 256;
-/// Wrong passwords after which a connection is closed.
-pub const AUTH_FAILURES_OF_CONNECTION: u32 = 3;
-/// Wrong passwords after which an address is not believed.
-pub const AUTH_FAILURES_OF_ADDRESS: u32 = 10;
-/// One wrong password of an address is forgotten after this time.
-pub const AUTH_FAILURE_FORGOTTEN_S: u32 = 6;
-/// Sets of the table of addresses that sent wrong passwords.
-pub const AUTH_SETS: usize = 1024;
-/// Addresses of a set.
-pub const AUTH_WAYS: usize = 4;
 /// A TLS handshake ends within this time, or its connection does.
 pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 /// Late handshakes are looked for not more often than this.

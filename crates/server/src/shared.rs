@@ -1,13 +1,13 @@
 //! What all threads of a server share: settings, the cache, counters, the wish to end.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use micanite_engine::{Access, Cache, Route, RouteError, Stats};
 use micanite_net::Waker;
 
-use crate::auth::Auth;
 use crate::balance::BalanceState;
 use crate::configuration::Settings;
 use crate::hot::HotKeys;
@@ -15,9 +15,10 @@ use crate::latency::Latency;
 use crate::loads::Loads;
 use crate::native::NativeShared;
 use crate::restart::Restart;
-use crate::stats::{Counter, Counters, Totals};
+use crate::stats::{ConnectionTable, Counter, Counters, Prefixes, Totals};
 use crate::tls::TlsShared;
 use crate::udp::UdpShared;
+use crate::watch::Watch;
 
 /// See the module.
 #[derive(Debug)]
@@ -42,8 +43,6 @@ pub struct Shared {
     pub native: Option<NativeShared>,
     /// memcached's protocols over UDP, if they are spoken.
     pub udp: Option<UdpShared>,
-    /// Users, if clients are asked who they are.
-    pub auth: Option<Auth>,
     /// TLS, if it is spoken.
     pub tls: Option<TlsShared>,
     /// Whether partitions change by load.
@@ -59,6 +58,12 @@ pub struct Shared {
     ending: AtomicU8,
     tcp_port: AtomicU16,
     verbosity: AtomicU8,
+    /// The connections, for `stats conns`.
+    pub connection_table: ConnectionTable,
+    /// Clients that watch.
+    pub watch: Arc<Watch>,
+    /// The counts of `stats detail`.
+    pub prefixes: Prefixes,
     /// Whether a client has `stats sizes` counted.
     pub counting_sizes: Arc<AtomicBool>,
     baseline: Mutex<Baseline>,
@@ -81,6 +86,9 @@ pub struct AcceptorCounters {
     accepted: Counter,
     rejected: Counter,
     pausing: AtomicBool,
+    pauses: Counter,
+    paused_us: Counter,
+    paused_at_us: AtomicU64,
 }
 
 /// [`AcceptorCounters`] at one moment.
@@ -92,6 +100,10 @@ pub struct AcceptorNumbers {
     pub rejected: u64,
     /// Whether connections are accepted now.
     pub accepting: bool,
+    /// How often accepting has paused because files had run out.
+    pub pauses: u64,
+    /// How long that has lasted, apart from a pause that lasts still.
+    pub paused_us: u64,
 }
 
 /// What the counters were at the last `stats reset`.
@@ -118,7 +130,16 @@ impl AcceptorCounters {
 
     /// Whether accepting pauses because files have run out.
     pub fn set_pausing(&self, pausing: bool) {
-        self.pausing.store(pausing, Ordering::Relaxed);
+        let before = self.pausing.swap(pausing, Ordering::Relaxed);
+        let now_us = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_us = now_us.map_or(0, |now| now.as_micros() as u64);
+        if pausing && !before {
+            self.pauses.add(1);
+            self.paused_at_us.store(now_us, Ordering::Relaxed);
+        } else if before && !pausing {
+            let since_us = self.paused_at_us.load(Ordering::Relaxed);
+            self.paused_us.add(now_us.saturating_sub(since_us));
+        }
     }
 
     /// The numbers now.
@@ -127,6 +148,8 @@ impl AcceptorCounters {
             accepted: self.accepted.get(),
             rejected: self.rejected.get(),
             accepting: !self.pausing.load(Ordering::Relaxed),
+            pauses: self.pauses.get(),
+            paused_us: self.paused_us.get(),
         }
     }
 }
@@ -151,6 +174,12 @@ impl Shared {
             let wakers = Arc::clone(&wakers);
             cache.set_waker(move |worker| wakers[worker].wake());
         }
+        let watch = Watch::new(settings.threads, settings.watcher_bytes);
+        let told = Arc::clone(&watch);
+        cache.set_eviction_listener(move |item, now_s| told.evicted(item, now_s));
+        let per_worker = settings.connections_max.div_ceil(settings.threads);
+        let connection_table = ConnectionTable::new(settings.threads, per_worker);
+        let prefixes = Prefixes::new(settings.threads, settings.namespace_delimiter);
         Ok(Self {
             native,
             udp: settings
@@ -175,9 +204,11 @@ impl Shared {
             main_waker: Waker::new()?,
             ending: AtomicU8::new(0),
             tcp_port: AtomicU16::new(0),
+            connection_table,
+            watch,
+            prefixes,
             counting_sizes: Arc::default(),
             baseline: Mutex::default(),
-            auth: None,
             tls: None,
         })
     }

@@ -132,6 +132,10 @@ impl Writer<'_> {
         let Some((_, place, word)) = oldest else {
             return bucket.slot_word(0); // a chain has entries
         };
+        self.note_eviction(&place);
+        if !p.header(place.position).is_fetched() {
+            p.add(Field::EvictedUnfetched, 1);
+        }
         self.retire(&place, false);
         p.add(Field::EvictedBucket, 1);
         word

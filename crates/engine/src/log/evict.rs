@@ -48,6 +48,10 @@ impl Writer<'_> {
                     return Ok(());
                 }
             }
+            self.note_eviction(&place);
+            if !header.is_fetched() {
+                p.add(Field::EvictedUnfetched, 1);
+            }
             p.add(Field::EvictedLog, 1);
             p.add(Field::ItemsLive, 1u64.wrapping_neg());
             p.add(Field::UnitsLive, header.units().wrapping_neg());

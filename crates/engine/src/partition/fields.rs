@@ -70,6 +70,9 @@ pub(crate) enum Field {
     SweepRounds = 52,
     /// Of `UnitsLeftEarly`, those in the main log.
     UnitsLeftEarlyInMain = 53,
+    /// Items that were evicted, or expired, without a request since they were stored.
+    EvictedUnfetched = 54,
+    ExpiredUnfetched = 55,
 
     /// 1 while no process has the image open.
     Clean = 56,

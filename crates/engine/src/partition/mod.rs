@@ -11,6 +11,7 @@ pub(crate) mod fields;
 mod geometry;
 
 use std::io;
+use std::sync::Arc;
 
 use micanite_memory::sync::{AtomicBool, AtomicU64, Ordering};
 use micanite_memory::{HUGE_PAGE_BYTES, Region};
@@ -21,6 +22,7 @@ pub(crate) use geometry::PartitionLayout;
 
 use crate::access::{Access, Route, RouteWord};
 use crate::config::Semantics;
+use crate::evictions::Evictions;
 use crate::heap::Heap;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
@@ -51,6 +53,8 @@ pub(crate) struct Partition {
     item_words: AtomicU64,
     /// Requests that readers could not note in the items themselves.
     pub samples: Samples,
+    /// Who is told of evictions; the same of all partitions of a cache.
+    pub evictions: Arc<Evictions>,
     /// Whether somebody has asked when an item was accessed: then new items of meta commands say
     /// so from the beginning.
     follows_accesses: AtomicBool,
@@ -141,6 +145,7 @@ impl Partition {
             collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
             item_words: AtomicU64::new(3),
             samples: Samples::new(),
+            evictions: Arc::default(),
             follows_accesses: AtomicBool::new(false),
         }
     }
@@ -368,6 +373,9 @@ impl Partition {
         total.evicted_log += self.get(Field::EvictedLog);
         total.evicted_bucket += self.get(Field::EvictedBucket);
         total.expired += self.get(Field::Expired);
+        total.evicted_unfetched += self.get(Field::EvictedUnfetched);
+        total.expired_unfetched += self.get(Field::ExpiredUnfetched);
+        total.data_bytes += (self.get(Field::DataEnd) - self.layout.data_first() as u64) * 8;
         total.reinserted += self.get(Field::Reinserted);
         total.promoted += self.get(Field::Promoted);
         total.ghosts_met += self.get(Field::GhostsMet);

@@ -278,6 +278,9 @@ impl<'a> Writer<'a> {
     pub fn expire(&self, hash: KeyHash, found: &Found) {
         self.remove(hash, found);
         self.partition.add(Field::Expired, 1);
+        if !found.header.is_fetched() {
+            self.partition.add(Field::ExpiredUnfetched, 1);
+        }
     }
 
     /// Gives the space of an item back, unless the head took it already; `early` if nothing

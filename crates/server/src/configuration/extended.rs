@@ -5,6 +5,7 @@
 //! for it by its name.
 
 use super::{UsageError, Word};
+use crate::limits::{WATCHER_KIB, WATCHER_KIB_MAX};
 
 const NAME: &str = "-o/--extended";
 
@@ -17,6 +18,8 @@ enum Value {
     Number,
     /// Any text but commas.
     Text,
+    /// Nothing, or any text but commas.
+    Optional,
 }
 
 /// Every word that is accepted, by subject.
@@ -36,12 +39,55 @@ const WORDS: &[(&str, Value)] = &[
     ("ssl_wbuf_size", Value::Number),
     ("ssl_session_cache", Value::None),
     ("ssl_kernel_tls", Value::None),
-    // Connections.
+    // Connections. Whoever comes beyond the limit is always told so at once.
     ("idle_timeout", Value::Number),
+    ("maxconns_fast", Value::None),
+    ("no_maxconns_fast", Value::None),
+    ("read_buf_mem_limit", Value::Number),
+    ("resp_obj_mem_limit", Value::Number),
+    ("inline_ascii_resp", Value::None),
+    ("no_inline_ascii_resp", Value::None),
+    ("drop_privileges", Value::None),
+    ("no_drop_privileges", Value::None),
+    // Lines of `watch`: workers write them to the watchers' own buffers.
+    ("watcher_logbuf_size", Value::Number),
+    ("worker_logbuf_size", Value::Number),
+    // Slabs: there are none.
+    ("slab_reassign", Value::None),
+    ("no_slab_reassign", Value::None),
+    ("slab_automove", Value::Optional),
+    ("slab_automove_ratio", Value::Text),
+    ("slab_automove_window", Value::Number),
+    ("slab_automove_freeratio", Value::Text),
+    ("slab_chunk_max", Value::Number),
+    ("slab_sizes", Value::Text),
+    ("no_chunked_items", Value::None),
+    // Eviction and expiry: see --eviction. What has expired is always removed.
+    ("lru_maintainer", Value::None),
+    ("no_lru_maintainer", Value::None),
+    ("lru_crawler", Value::None),
+    ("no_lru_crawler", Value::None),
+    ("lru_crawler_sleep", Value::Number),
+    ("lru_crawler_tocrawl", Value::Number),
+    ("hot_lru_pct", Value::Number),
+    ("warm_lru_pct", Value::Number),
+    ("hot_max_factor", Value::Text),
+    ("warm_max_factor", Value::Text),
+    ("temporary_ttl", Value::Number),
+    ("tail_repair_time", Value::Number),
+    // `stats sizes` counts when it is asked.
+    ("track_sizes", Value::None),
     // The hash table: the index has its own size and growth.
     ("hashpower", Value::Number),
     ("hash_algorithm", Value::Text),
     ("no_hashexpand", Value::None),
+];
+
+/// Words of memcached whose meaning would be missed, and why they have none here.
+const REFUSED: &[(&str, &str)] = &[
+    ("ext_", "there is no external storage"),
+    ("proxy_", "there is no proxy"),
+    ("sock_cookie_id", "sockets are not marked"),
 ];
 
 /// The words that were given, checked for their form. The last of a name is valid.
@@ -86,6 +132,23 @@ impl Extended {
     }
 }
 
+/// What `watcher_logbuf_size` says, in bytes. Looks at what memcached refuses, too.
+pub(super) fn watcher_bytes(words: &Extended) -> Result<usize, UsageError> {
+    let wrong = |what: String| Err(UsageError(format!("{NAME}: {what}")));
+    if words
+        .number("tail_repair_time")
+        .is_some_and(|time_s| time_s < 10)
+    {
+        return wrong("cannot set tail_repair_time to less than 10 seconds".into());
+    }
+    match words.number("watcher_logbuf_size").unwrap_or(WATCHER_KIB) {
+        kib @ 4..=WATCHER_KIB_MAX => Ok(kib as usize * 1024),
+        kib => wrong(format!(
+            "watcher_logbuf_size={kib} is not 4 to {WATCHER_KIB_MAX}"
+        )),
+    }
+}
+
 fn parse(word: &str) -> Result<(String, Option<String>), UsageError> {
     let wrong = |what: String| Err(UsageError(format!("{NAME}: {what}")));
     let (name, value) = match word.split_once('=') {
@@ -93,10 +156,15 @@ fn parse(word: &str) -> Result<(String, Option<String>), UsageError> {
         None => (word, None),
     };
     let Some((_, kind)) = WORDS.iter().find(|(known, _)| *known == name) else {
-        return wrong(format!("'{name}' is no extended option"));
+        let refused = REFUSED.iter().find(|(start, _)| name.starts_with(start));
+        return wrong(match refused {
+            Some((_, reason)) => format!("'{name}' is not served: {reason}"),
+            None => format!("'{name}' is no extended option"),
+        });
     };
     match (kind, value) {
         (Value::None, _) => Ok((name.into(), None)),
+        (Value::Optional, value) => Ok((name.into(), value.map(Into::into))),
         (_, None | Some("")) => wrong(format!("'{name}' needs a value: {name}=...")),
         (Value::Number, Some(value)) if value.parse::<u64>().is_err() => {
             wrong(format!("{name}: '{value}' is no number"))

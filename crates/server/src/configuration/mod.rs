@@ -6,7 +6,6 @@
 
 mod address;
 mod admin;
-mod auth;
 mod checks;
 mod extended;
 mod io;
@@ -19,7 +18,6 @@ mod tls;
 mod udp;
 mod word;
 
-pub use auth::AuthSettings;
 pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
 pub use options::Options;

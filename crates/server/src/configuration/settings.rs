@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 
-use super::auth::{self, AuthSettings};
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
-use super::extended::Extended;
+use super::extended::{self, Extended};
 use super::io::IoSettings;
 use super::size::exact;
 use super::tls::{self, ListenTls, TlsSettings};
@@ -116,8 +115,8 @@ pub struct Settings {
     pub verbosity: u8,
     /// Words of `-o`.
     pub extended: Extended,
-    /// Who is asked for a password, if anybody is.
-    pub auth: Option<AuthSettings>,
+    /// Lines that may wait for a watcher.
+    pub watcher_bytes: usize,
     /// TLS, if it is spoken.
     pub tls: Option<TlsSettings>,
     /// User to become.
@@ -232,8 +231,9 @@ impl Settings {
             native: None,
             udp: None,
             tls: None,
-            auth: auth::auth(options)?,
+            watcher_bytes: 0,
         };
+        settings.watcher_bytes = extended::watcher_bytes(&settings.extended)?;
         settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
         let idle_timeout_s = settings.extended.number("idle_timeout").unwrap_or(0);
         settings.idle_timeout_ms = idle_timeout_s.saturating_mul(1000);
@@ -312,8 +312,6 @@ impl Settings {
             udp_port: word(self.udp.as_ref().map_or(0, |udp| udp.port).to_string()),
             udp_allow: self.udp.as_ref().map(|udp| Word(udp.allow.to_string())),
             extended: self.extended.options(),
-            auth_file: auth::file(self.auth.as_ref()),
-            enable_sasl: self.auth.as_ref().map(|auth| auth.sasl),
             enable_ssl: self.tls.is_some().then_some(true),
             tls_cert: tls::file(self.tls.as_ref().map(|tls| &tls.options.chain)),
             tls_key: tls::file(self.tls.as_ref().and_then(|tls| tls.options.key.as_ref())),

@@ -86,14 +86,9 @@ struct Body {
 impl<S: ByteStream> Connection<S> {
     /// A connection at its beginning.
     pub fn new(stream: S) -> Self {
-        Self::with(stream, Session::default())
-    }
-
-    /// A connection whose conversation begins so.
-    pub fn with(stream: S, session: Session) -> Self {
         Self {
             stream,
-            session,
+            session: Session::default(),
             input: None,
             unsent: Unsent::Nothing,
             body: None,
@@ -106,6 +101,11 @@ impl<S: ByteStream> Connection<S> {
     /// Its stream.
     pub fn stream(&self) -> &S {
         &self.stream
+    }
+
+    /// Whether it shows what it watches.
+    pub fn is_watching(&self) -> bool {
+        self.session.is_watching()
     }
 
     /// Whether nothing is half done.

@@ -102,7 +102,7 @@ impl<S: ByteStream> Connection<S> {
     fn work(&mut self, turn: &mut Turn<'_, '_>) -> Next {
         // Without input left over there is nothing to process before the first read.
         let mut status = Status::NeedInput;
-        if self.body.is_none() && turn.unprocessed() > 0 {
+        if self.body.is_none() && (turn.unprocessed() > 0 || self.session.is_watching()) {
             status = self.process(turn);
         }
         loop {

@@ -2,6 +2,7 @@
 //! signals.
 
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -17,7 +18,6 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::supervisor::Supervisor;
 use super::threads::Threads;
 use super::{Failure, listeners};
-use crate::auth::Auth;
 use crate::clock::unix_now_s;
 use crate::configuration::ListenTls;
 use crate::log::log;
@@ -104,6 +104,9 @@ impl Acceptor {
         if let (Some(udp), Some(address)) = (&self.shared.udp, addresses.first()) {
             udp.set_port(address.port());
         }
+        let listening = |listener: &Listener| (listener.as_fd().as_raw_fd(), listener.address());
+        let listening = self.listeners.iter().map(listening).collect();
+        self.shared.connection_table.set_listeners(listening);
         if let Some(address) = self.listeners.iter().find_map(Listener::address) {
             self.shared.set_tcp_port(address.port());
         }
@@ -300,23 +303,19 @@ impl Acceptor {
         }
     }
 
-    /// Reads certificates and passwords again.
+    /// Reads certificates again.
     fn read_again(&self) {
-        let shared = &self.shared;
-        if shared.tls.is_none() && shared.auth.is_none() {
-            return log!("SIGHUP: there is nothing to be read again");
-        }
-        match shared.tls.as_ref().map(|tls| tls.refresh(unix_now_s())) {
-            None => {}
+        match self
+            .shared
+            .tls
+            .as_ref()
+            .map(|tls| tls.refresh(unix_now_s()))
+        {
+            None => log!("SIGHUP: there is nothing to be read again"),
             Some(Ok(())) => log!("SIGHUP: certificates were read again"),
             Some(Err(what)) => {
                 log!("Could not reload TLS certificates on SIGHUP, the old ones stay: {what}");
             }
-        }
-        match shared.auth.as_ref().map(Auth::refresh) {
-            None => {}
-            Some(Ok(())) => log!("SIGHUP: passwords were read again"),
-            Some(Err(what)) => log!("SIGHUP: the old passwords stay: {what}"),
         }
     }
 

@@ -14,9 +14,11 @@ use crate::connection::Buffers;
 use crate::control::ControlThread;
 use crate::hot::HotKeys;
 use crate::latency::Latency;
+use crate::limits::WATCHERS_MAX;
 use crate::log::log;
 use crate::native::{Ids, NativePort, ring_bytes};
 use crate::shared::Shared;
+use crate::stats::{ConnectionTable, Prefixes};
 use crate::udp::UdpPort;
 use crate::worker::Worker;
 
@@ -43,7 +45,8 @@ impl Beside {
             ),
             false => (<Worker<Poller>>::PLACE_BYTES, 0),
         };
-        let per_connection = Buffers::CONNECTION_BYTES + place_bytes + tls_bytes;
+        let per_connection =
+            Buffers::CONNECTION_BYTES + place_bytes + ConnectionTable::ENTRY_BYTES + tls_bytes;
         Self {
             connections_bytes: settings.connections_max * per_connection,
             values_bytes: settings.threads * settings.value_buffer_bytes,
@@ -51,7 +54,9 @@ impl Beside {
                 * (ring_buffers_bytes
                     + Buffers::SCRATCH_BYTES
                     + size_of::<Latency>()
-                    + HotKeys::BYTES),
+                    + HotKeys::BYTES)
+                + Prefixes::bytes(settings.threads)
+                + WATCHERS_MAX * settings.watcher_bytes,
             native_bytes: settings
                 .native
                 .as_ref()

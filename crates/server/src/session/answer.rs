@@ -223,16 +223,34 @@ pub(super) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Contex
         Some(b"partitions") => stats::partitions(context.shared, output),
         Some(b"native") => stats::native(context.shared, output),
         Some(b"udp") => stats::udp(context.shared, output),
-        // There are no slab classes to tell of.
-        Some(b"items" | b"slabs" | b"sizes") => {}
+        Some(b"items") => stats::items(context.shared, output),
+        Some(b"slabs") => stats::slabs(context.shared, output),
+        // Where a reply cannot be made in steps; and there is no external storage, no proxy.
+        Some(b"sizes" | b"conns" | b"extstore" | b"proxy" | b"proxyfuncs") => {}
         Some(b"reset") => {
             context.shared.reset();
+            context.shared.prefixes.clear();
             return output.push(reply::RESET);
         }
+        Some(b"detail") => return output.push(detail(words.next(), context)),
         Some(b"cachedump") => return output.push(b"CLIENT_ERROR bad command line\r\n"),
         Some(_) => return output.push(reply::ERROR),
     }
     output.push(reply::END);
+}
+
+/// `stats detail on` and `off`.
+fn detail(word: Option<&[u8]>, context: &Context<'_>) -> &'static [u8] {
+    let shared = context.shared;
+    match word {
+        Some(b"on") => {
+            shared.prefixes.prepare();
+            shared.watch.set_prefixes(true);
+        }
+        Some(b"off") => shared.watch.set_prefixes(false),
+        _ => return b"CLIENT_ERROR usage: stats detail on|off|dump\r\n",
+    }
+    reply::OK
 }
 
 /// Removes an item, whatever comes of it.

@@ -14,9 +14,6 @@ mod answer;
 mod binary;
 mod body;
 mod gather;
-mod guard;
-#[cfg(test)]
-mod guard_tests;
 mod long;
 mod meta;
 mod operator;
@@ -26,6 +23,7 @@ mod sink;
 mod tests;
 
 pub(crate) use gather::Kind;
+pub(crate) use long::encode_key;
 pub use output::Output;
 pub(crate) use sink::count;
 
@@ -33,12 +31,12 @@ use micanite_engine::{KeyHash, ReplySink, Request, Worker};
 use micanite_wire::memcache::binary::REQUEST_MAGIC;
 use micanite_wire::memcache::text::{Parser, StoreVerb};
 
-use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
+use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
 use crate::shared::Shared;
 use crate::stats::Counters;
+use crate::watch::{self, Watcher};
 use answer::Aside;
 use gather::{Gather, Stop};
-use guard::Guard;
 use long::{Answered, LongReply};
 use sink::{Around, Sink};
 
@@ -81,7 +79,11 @@ impl Context<'_> {
         requests: &[Request<'_>],
         sink: &mut S,
     ) -> usize {
-        let done = self.worker.execute(requests, self.now_s, sink);
+        let done = if self.shared.watch.wanted().is_empty() {
+            self.worker.execute(requests, self.now_s, sink)
+        } else {
+            watch::execute(self, requests, sink)
+        };
         let worker = &*self.worker;
         let loads = &self.shared.loads;
         loads.count(worker.cache(), worker.number(), &requests[..done]);
@@ -106,10 +108,10 @@ pub struct Session {
     meta_store: Option<usize>,
     /// The same in the binary protocol.
     binary_store: Option<binary::LongStore>,
-    /// Whether the client has to say who it is.
-    guard: Guard,
     /// A reply that is made in steps.
     long: Option<LongReply>,
+    /// Since `watch` all that comes of the connection are lines.
+    watcher: Option<Watcher>,
     closing: bool,
 }
 
@@ -183,6 +185,12 @@ impl Session {
             && self.keys_done == 0
     }
 
+    /// Whether the connection shows what it watches: its turns come without input, too.
+    #[inline]
+    pub fn is_watching(&self) -> bool {
+        self.watcher.is_some()
+    }
+
     /// Answers requests. `full`: the input cannot become longer before some of it is consumed.
     /// Every command takes one of `requests_left`.
     pub fn process(
@@ -197,8 +205,8 @@ impl Session {
         if self.closing {
             return stopped(input.len(), Status::Close);
         }
-        if self.guard.is_shut() {
-            return self.process_guarded(input, requests_left, output, context);
+        if let Some(watcher) = &self.watcher {
+            return stopped(input.len(), show(watcher, output));
         }
         if self.protocol == Protocol::Unknown
             && let Some(first) = input.first()
@@ -264,6 +272,10 @@ impl Session {
                     if self.closing {
                         return stopped(input.len(), Status::Close);
                     }
+                    if self.watcher.is_some() {
+                        // Whatever else a watcher sends is read over, as by memcached.
+                        return stopped(input.len(), Status::NeedInput);
+                    }
                 }
             }
         }
@@ -275,6 +287,17 @@ impl Session {
         let bytes = self.swallow_bytes.min(input.len() as u64);
         self.swallow_bytes -= bytes;
         bytes as usize
+    }
+}
+
+/// Writes the lines that are there for a watcher.
+#[cold]
+fn show(watcher: &Watcher, output: &mut Output<'_>) -> Status {
+    if watcher.drain(output) {
+        let bytes = STATS_REPLY_BYTES_MAX;
+        Status::NeedOutput { bytes }
+    } else {
+        Status::NeedInput
     }
 }
 

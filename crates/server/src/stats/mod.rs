@@ -1,17 +1,24 @@
 //! Statistics: counters that each worker writes for itself, and the reports over them.
 
+mod classes;
+mod connections;
 mod counters;
 mod native;
 mod partitions;
+mod prefixes;
 mod report;
 mod security;
 mod settings;
 mod sizes;
 mod udp;
 
+pub use classes::{items, slabs};
+pub(crate) use connections::connections;
+pub use connections::{ConnectionState, ConnectionTable, ConnectionsTold};
 pub use counters::{Counter, Counters, Totals};
 pub use native::native;
 pub use partitions::partitions;
+pub use prefixes::{PrefixCounts, Prefixes};
 pub use report::general;
 pub use settings::settings;
 pub use sizes::Sizes;

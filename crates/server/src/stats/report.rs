@@ -14,10 +14,10 @@ pub fn general(shared: &Shared, now_s: u32, output: &mut Output<'_>) {
     let mut lines = Lines::new(output);
     process(shared, now_s, &mut lines);
     connections(shared, &mut lines);
-    auth(shared, &mut lines);
     tls(shared, now_s, &mut lines);
     commands(shared, &mut lines);
     items(shared, &mut lines);
+    watchers(shared, &mut lines);
 }
 
 fn process(shared: &Shared, now_s: u32, lines: &mut Lines<'_, '_>) {
@@ -43,14 +43,12 @@ fn connections(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("total_connections", now.accepted - before.accepted);
     lines.stat("rejected_connections", now.rejected - before.rejected);
     lines.stat("accepting_conns", u8::from(now.accepting));
+    lines.stat("listen_disabled_num", now.pauses - before.pauses);
+    lines.stat(
+        "time_in_listen_disabled_us",
+        now.paused_us - before.paused_us,
+    );
     lines.stat("threads", shared.settings.threads);
-}
-
-fn auth(shared: &Shared, lines: &mut Lines<'_, '_>) {
-    let count = shared.totals().since(&shared.baseline().totals);
-    lines.stat("auth_cmds", count.auth_cmds);
-    lines.stat("auth_errors", count.auth_errors);
-    lines.stat("auth_limited", count.auth_limited);
 }
 
 fn tls(shared: &Shared, now_s: u32, lines: &mut Lines<'_, '_>) {
@@ -88,6 +86,18 @@ fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("total_items", engine.items_stored() - before.items_stored());
     lines.stat("evictions", evicted(&engine) - evicted(&before));
     lines.stat(
+        "evicted_unfetched",
+        engine.evicted_unfetched - before.evicted_unfetched,
+    );
+    lines.stat(
+        "expired_unfetched",
+        engine.expired_unfetched - before.expired_unfetched,
+    );
+    lines.stat("reclaimed", engine.expired - before.expired);
+    lines.stat("hash_power_level", engine.buckets.max(1).ilog2());
+    lines.stat("hash_bytes", engine.index_bytes);
+    lines.stat("total_malloced", shared.settings.memory_bytes);
+    lines.stat(
         "evicted_bucket_full",
         engine.evicted_bucket - before.evicted_bucket,
     );
@@ -107,6 +117,14 @@ fn items(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("out_of_memory", engine.out_of_memory - before.out_of_memory);
     lines.stat("ghosts_met", engine.ghosts_met - before.ghosts_met);
     lines.stat("pages", pages(shared.cache.pages()));
+}
+
+fn watchers(shared: &Shared, lines: &mut Lines<'_, '_>) {
+    let numbers = shared.watch.numbers();
+    lines.stat("log_watchers", numbers.watchers);
+    lines.stat("log_worker_written", numbers.written);
+    lines.stat("log_watcher_skipped", numbers.skipped);
+    lines.stat("log_watcher_sent", numbers.sent);
 }
 
 /// One word: clients split these lines at spaces.

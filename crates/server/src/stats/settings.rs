@@ -6,6 +6,7 @@ use super::Lines;
 use super::security::security;
 use crate::session::Output;
 use crate::shared::Shared;
+use crate::watch::Kinds;
 
 /// Writes the settings, without the final `END`.
 pub fn settings(shared: &Shared, output: &mut Output<'_>) {
@@ -24,6 +25,21 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
         None => lines.stat("domain_socket", "NULL"),
     }
     lines.stat("umask", format_args!("{:o}", settings.unix_mode));
+    lines.stat("stat_key_prefix", char::from(settings.namespace_delimiter));
+    let detail = shared.watch.wanted().any(Kinds::PREFIXES);
+    lines.stat("detail_enabled", on_off(detail));
+    lines.stat("maxconns_fast", "yes");
+    lines.stat("slab_reassign", "no");
+    lines.stat("slab_automove", 0);
+    lines.stat("temp_lru", "no");
+    lines.stat("tail_repair_time", 0);
+    lines.stat("watcher_logbuf_size", settings.watcher_bytes);
+    lines.stat("proxy_enabled", "no");
+    lines.stat("client_flags_size", size_of::<u32>());
+    match &settings.image {
+        Some(path) => lines.stat("memory_file", path.display()),
+        None => lines.stat("memory_file", "(null)"),
+    }
     lines.stat("cas_enabled", "yes");
     lines.stat("flush_enabled", "yes");
     lines.stat("shutdown_command", on_off(settings.shutdown_enabled));

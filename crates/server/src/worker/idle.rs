@@ -25,8 +25,10 @@ impl<P: Streams> Worker<P> {
             };
             // Who waits for a turn or for a value buffer is not the one who is slow.
             let waits = slot.queued || slot.interest == Interest::Nothing;
-            if !waits && slot.connection.has_done_nothing(before_ms) {
+            let watches = slot.connection.is_watching();
+            if !waits && !watches && slot.connection.has_done_nothing(before_ms) {
                 self.counters().idle_kicks.add(1);
+                self.note_departure(token, "idle_timeout");
                 self.close(token);
             }
         }

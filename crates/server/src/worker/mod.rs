@@ -9,6 +9,7 @@
 mod idle;
 mod native;
 mod post;
+mod present;
 mod slots;
 mod tls;
 mod udp;
@@ -31,12 +32,13 @@ use crate::latency::{Began, Transport};
 use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, TURNS_PER_ROUND, WAIT_MS_MAX};
 use crate::log::log;
 use crate::native::NativePort;
-use crate::session::{Context, Session};
+use crate::session::Context;
 use crate::shared::{Ending, Shared};
 use crate::stats::Counters;
 use crate::udp::UdpPort;
 use native::NativeTurn;
 pub use post::{Incoming, Post};
+use present::Arrival;
 use slots::{Slot, Slots, Token};
 use tls::Handshakes;
 
@@ -263,6 +265,7 @@ impl<P: Streams> Worker<P> {
 
     #[inline]
     fn turn(&mut self, token: Token, readable: bool, now_ms: u64) {
+        self.note_turn(token, now_ms);
         let Some(slot) = self.slots.get_mut(token) else {
             return;
         };
@@ -313,11 +316,13 @@ impl<P: Streams> Worker<P> {
         };
         if interest != slot.interest {
             slot.interest = interest;
+            let watching = slot.connection.is_watching();
             let stream = slot.connection.stream().inner();
             let changed = self.streams.change(stream, token.to_u64(), interest);
             if changed.is_err() {
-                self.close(token);
+                return self.close(token);
             }
+            self.note_state(token, interest, watching);
         }
     }
 
@@ -338,22 +343,20 @@ impl<P: Streams> Worker<P> {
     fn welcome(&mut self, incoming: Incoming, now_ms: u64) {
         let interest = Interest::Read;
         self.shared.counters[self.number].connections_opened.add(1);
-        let session = match &self.shared.auth {
-            None => Session::default(),
-            Some(_) => Session::guarded(incoming.stream.peer_ip()),
-        };
+        let arrival = Arrival::of(&incoming.stream);
         let stream = self.streams.adopt(incoming.stream);
         let Ok(stream) = stream.and_then(|stream| tls::transport(stream, incoming.tls)) else {
             self.shared.counters[self.number].connections_closed.add(1);
             return;
         };
         let token = self.slots.insert(Slot {
-            connection: Connection::with(stream, session),
+            connection: Connection::new(stream),
             interest,
             queued: false,
             wait_bytes: 0,
             opened_ms: now_ms,
         });
+        self.note_arrival(token, &arrival, now_ms);
         if self.shared.verbosity() > 0 {
             log!("worker {}: connection {token} opened", self.number);
         }
@@ -371,6 +374,7 @@ impl<P: Streams> Worker<P> {
     fn close(&mut self, token: Token) {
         if let Some(slot) = self.slots.remove(token) {
             tls::count_failure(slot.connection.stream(), &self.shared.counters[self.number]);
+            self.note_departure(token, "normal");
             slot.connection.release(&mut self.buffers);
             self.shared.counters[self.number].connections_closed.add(1);
             if self.shared.verbosity() > 0 {
@@ -387,6 +391,7 @@ impl<P: Streams> Worker<P> {
         self.close_stalled(now_ms);
         self.close_late_handshakes(now_ms);
         self.close_idle_for_long(now_ms, since_ms);
+        self.serve_watchers(now_ms);
         self.counters()
             .housekeeping_ns
             .add(began.elapsed().as_nanos() as u64);

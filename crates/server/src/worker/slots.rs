@@ -17,6 +17,11 @@ impl Token {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
+    /// Its place among the worker's connections.
+    pub fn place(self) -> usize {
+        self.index as usize
+    }
+
     pub fn from_u64(token: u64) -> Self {
         Self {
             index: token as u32,

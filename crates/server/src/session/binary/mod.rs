@@ -68,9 +68,6 @@ impl Session {
                     return stopped(gather.at, Status::TurnOver);
                 }
                 Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
-                Stop::Aside { aside, .. } if self.authenticates_again(&aside, context) => {
-                    return stopped(gather.at, Status::TurnOver);
-                }
                 Stop::Aside { aside, bytes } => {
                     let room = aside.room();
                     if output.room() < room {

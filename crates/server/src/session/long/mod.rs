@@ -9,10 +9,12 @@ use super::answer::Aside;
 use super::operator::{Classes, split};
 use super::{Context, Output, Session, Status};
 use crate::limits::{LONG_REPLY_BUCKETS, STATS_REPLY_BYTES_MAX};
-use crate::stats::Sizes;
+use crate::stats::{ConnectionsTold, Lines, Sizes, connections};
+use crate::watch::Kinds;
 
 mod dump;
 
+pub(crate) use dump::encode as encode_key;
 use dump::{Dump, Keys};
 
 /// A reply of which something has been made.
@@ -22,6 +24,10 @@ pub(super) enum LongReply {
     Dump { keys: Keys, walk: Walk },
     /// `stats sizes`.
     Sizes(Box<Sizes>),
+    /// `stats conns`.
+    Connections(ConnectionsTold),
+    /// `stats detail dump`: the prefixes up to this one are told.
+    Prefixes(Vec<u8>),
 }
 
 /// What became of a command here.
@@ -44,6 +50,14 @@ impl Session {
         output: &mut Output<'_>,
         context: &Context<'_>,
     ) -> Answered {
+        if let Aside::Command(Command::Operator {
+            operator: Operator::Watch,
+            arguments,
+        }) = aside
+        {
+            self.watch(arguments, output, context);
+            return Answered::Done;
+        }
         let mut long = match self.long.take() {
             Some(long) => long,
             None => match begin(aside, output, context) {
@@ -61,6 +75,23 @@ impl Session {
     }
 }
 
+impl Session {
+    /// From now on the connection shows what its words name.
+    fn watch(&mut self, arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
+        let Some(kinds) = Kinds::of(split(arguments)) else {
+            return output.push(reply::ERROR);
+        };
+        let watch = &context.shared.watch;
+        self.watcher = watch.begin(kinds);
+        if self.watcher.is_none() {
+            return output.push(b"SERVER_ERROR too many watchers\r\n");
+        }
+        let evictions = watch.wanted().any(Kinds::EVICTIONS);
+        context.shared.cache.tell_evictions(evictions);
+        output.push(reply::OK);
+    }
+}
+
 fn begin(
     aside: &Aside<'_>,
     output: &mut Output<'_>,
@@ -71,17 +102,27 @@ fn begin(
             operator: Operator::LruCrawler,
             arguments,
         }) => begin_dump(arguments, output, context),
-        Aside::Command(Command::Stats { arguments })
-            if split(arguments).next() == Some(b"sizes") =>
-        {
-            match Sizes::begin(context.shared) {
-                Some(sizes) => Ok(LongReply::Sizes(Box::new(sizes))),
-                None => {
-                    output.push(b"SERVER_ERROR stats sizes is at work for another client\r\n");
-                    Err(Answered::Done)
-                }
+        Aside::Command(Command::Stats { arguments }) => begin_stats(arguments, output, context),
+        _ => Err(Answered::Elsewhere),
+    }
+}
+
+fn begin_stats(
+    arguments: &[u8],
+    output: &mut Output<'_>,
+    context: &Context<'_>,
+) -> Result<LongReply, Answered> {
+    let mut words = split(arguments);
+    match (words.next(), words.next()) {
+        (Some(b"sizes"), _) => match Sizes::begin(context.shared) {
+            Some(sizes) => Ok(LongReply::Sizes(Box::new(sizes))),
+            None => {
+                output.push(b"SERVER_ERROR stats sizes is at work for another client\r\n");
+                Err(Answered::Done)
             }
-        }
+        },
+        (Some(b"conns"), _) => Ok(LongReply::Connections(ConnectionsTold::default())),
+        (Some(b"detail"), Some(b"dump")) => Ok(LongReply::Prefixes(Vec::new())),
         _ => Err(Answered::Elsewhere),
     }
 }
@@ -123,6 +164,15 @@ fn begin_dump(
     })
 }
 
+/// The end of a report, if it has come.
+fn full_or_end(more: bool, output: &mut Output<'_>) -> Walked {
+    if more {
+        return Walked::Full;
+    }
+    output.push(reply::END);
+    Walked::End
+}
+
 impl LongReply {
     /// Makes some more of the reply. Says why it stopped, unless it has come to its end.
     fn step(&mut self, output: &mut Output<'_>, context: &Context<'_>) -> Option<Status> {
@@ -137,6 +187,15 @@ impl LongReply {
                 walked
             }
             Self::Sizes(sizes) => sizes.step(cache, context.now_s, output),
+            Self::Connections(told) => {
+                let mut lines = Lines::new(output);
+                let more = connections(told, context.shared, context.now_s, &mut lines);
+                full_or_end(more, output)
+            }
+            Self::Prefixes(told) => {
+                let more = context.shared.prefixes.tell(told, output);
+                full_or_end(more, output)
+            }
         };
         match more {
             Walked::End => None,

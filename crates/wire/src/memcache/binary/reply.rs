@@ -26,10 +26,6 @@ pub enum Status {
     NotStored = 5,
     /// The value is not a number.
     NotANumber = 6,
-    /// The client is not known, or not believed.
-    AuthError = 0x20,
-    /// The client has more to say before it is known.
-    AuthContinue = 0x21,
     /// There is no such command.
     UnknownCommand = 0x81,
     /// There is no space for the item.
@@ -47,8 +43,6 @@ impl Status {
             Self::Invalid => "Invalid arguments",
             Self::NotStored => "Not stored.",
             Self::NotANumber => "Non-numeric server-side value for incr or decr",
-            Self::AuthError => "Auth failure.",
-            Self::AuthContinue => "",
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory allocating item",
         }

@@ -1,0 +1,62 @@
+//! Tells somebody of items that leave because memory is full, while that is wanted.
+
+use std::sync::OnceLock;
+
+use micanite_memory::sync::{AtomicBool, Ordering};
+
+use crate::cache::Cache;
+use crate::limits::KEY_BYTES_MAX;
+use crate::partition::{Partition, Place};
+use crate::walk::ItemInfo;
+use crate::writer::Writer;
+
+type Listener = Box<dyn Fn(&ItemInfo<'_>, u32) + Send + Sync>;
+
+/// Who is told, and whether.
+#[derive(Default)]
+pub(crate) struct Evictions {
+    wanted: AtomicBool,
+    listener: OnceLock<Listener>,
+}
+
+impl std::fmt::Debug for Evictions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Evictions")
+    }
+}
+
+impl Cache {
+    /// Sets who is told of evictions, once: on the thread that evicts, in the middle of a request,
+    /// with the second of that request. It must be quick, and must not use the cache.
+    pub fn set_eviction_listener(&self, tell: impl Fn(&ItemInfo<'_>, u32) + Send + Sync + 'static) {
+        // A second one is ignored: the first is in use already.
+        let _ = self.evictions.listener.set(Box::new(tell));
+    }
+
+    /// Whether the listener is told, from now on.
+    pub fn tell_evictions(&self, wanted: bool) {
+        self.evictions.wanted.store(wanted, Ordering::Relaxed);
+    }
+}
+
+impl Writer<'_> {
+    /// To be called before the item at a place is evicted.
+    #[inline]
+    pub fn note_eviction(&self, place: &Place) {
+        if self.partition.evictions.wanted.load(Ordering::Relaxed) {
+            self.partition.tell_eviction(place, self.now_s);
+        }
+    }
+}
+
+impl Partition {
+    #[cold]
+    fn tell_eviction(&self, place: &Place, now_s: u32) {
+        let mut key = [0; KEY_BYTES_MAX];
+        if let Some(listener) = self.evictions.listener.get()
+            && let Some(item) = self.item_at(place, &mut key)
+        {
+            listener(&item, now_s);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The connections of a worker as others see them: in the table of `stats conns`, and in the lines
+//! of `watch`.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use micanite_net::{Interest, Stream, Streams};
+use nix::sys::socket::{SockaddrStorage, getpeername, getsockname};
+
+use super::Worker;
+use super::slots::Token;
+use crate::clock::seconds;
+use crate::stats::ConnectionState;
+use crate::watch::Peer;
+
+/// What is known of a connection before it has a place.
+pub(super) struct Arrival {
+    descriptor: i32,
+    peer: Peer,
+    own: Option<SocketAddr>,
+}
+
+impl Arrival {
+    /// Asks the kernel.
+    pub fn of(stream: &Stream) -> Self {
+        let descriptor = stream.as_fd().as_raw_fd();
+        let peer = getpeername::<SockaddrStorage>(descriptor).ok();
+        let own = getsockname::<SockaddrStorage>(descriptor).ok();
+        let peer = peer.as_ref().and_then(address);
+        Self {
+            descriptor,
+            peer: peer.map_or(Peer::Local, Peer::Tcp),
+            own: own.as_ref().and_then(address),
+        }
+    }
+}
+
+fn address(of: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = of
+        .as_sockaddr_in()
+        .map(|address| SocketAddr::V4((*address).into()));
+    v4.or_else(|| {
+        of.as_sockaddr_in6()
+            .map(|address| SocketAddr::V6((*address).into()))
+    })
+}
+
+impl<P: Streams> Worker<P> {
+    /// A connection has come.
+    pub(super) fn note_arrival(&self, token: Token, arrival: &Arrival, now_ms: u64) {
+        let place = (self.number, token.place());
+        let ends = (arrival.peer, arrival.own);
+        let table = &self.shared.connection_table;
+        table.insert(place, arrival.descriptor, ends, seconds(now_ms));
+        self.shared
+            .watch
+            .connected(arrival.peer, arrival.descriptor);
+    }
+
+    /// A connection has gone, if it was there still.
+    pub(super) fn note_departure(&self, token: Token, reason: &'static str) {
+        let table = &self.shared.connection_table;
+        if let Some((descriptor, peer)) = table.remove(self.number, token.place()) {
+            self.shared.watch.disconnected(peer, reason, descriptor);
+        }
+    }
+
+    /// A connection has its turn.
+    #[inline]
+    pub(super) fn note_turn(&self, token: Token, now_ms: u64) {
+        let (table, place) = (&self.shared.connection_table, token.place());
+        table.note_turn(self.number, place, seconds(now_ms));
+        if !self.shared.watch.wanted().is_empty() {
+            let descriptor = table.descriptor(self.number, place);
+            self.shared.watch.set_serving(self.number, descriptor);
+        }
+    }
+
+    /// What a connection waits for now.
+    pub(super) fn note_state(&self, token: Token, interest: Interest, watching: bool) {
+        let state = match interest {
+            _ if watching => ConnectionState::Watch,
+            Interest::Read => ConnectionState::Read,
+            Interest::Write => ConnectionState::Write,
+            Interest::Nothing => ConnectionState::Wait,
+        };
+        let table = &self.shared.connection_table;
+        table.note_state(self.number, token.place(), state);
+    }
+
+    /// Turns for the connections that watch, unless their peers do not read.
+    pub(super) fn serve_watchers(&mut self, now_ms: u64) {
+        let evictions = self
+            .shared
+            .watch
+            .wanted()
+            .any(crate::watch::Kinds::EVICTIONS);
+        self.shared.cache.tell_evictions(evictions);
+        if !self.shared.watch.has_watchers() {
+            return;
+        }
+        let mut from = 0;
+        while let Some((token, slot, next)) = self.slots.next_from(from) {
+            from = next;
+            let waits = slot.interest == Interest::Read && !slot.queued;
+            if waits && slot.connection.is_watching() {
+                self.turn(token, false, now_ms);
+            }
+        }
+    }
+}

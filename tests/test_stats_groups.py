@@ -1,0 +1,121 @@
+"""`stats` by groups: items, slabs, conns, detail; and what monitoring of memcached reads of them."""
+
+import pytest
+
+from harness.poll import until
+
+# What prometheus/memcached_exporter and telegraf's plugin read of `stats`, as far as there is a number for it here.
+EXPORTED = """
+accepting_conns bytes bytes_read bytes_written cas_badval cas_hits cas_misses cmd_flush cmd_get cmd_set cmd_touch
+conn_yields curr_connections curr_items decr_hits decr_misses delete_hits delete_misses evicted_unfetched evictions
+expired_unfetched get_hits get_misses hash_bytes hash_power_level incr_hits incr_misses limit_maxbytes
+listen_disabled_num max_connections reclaimed rejected_connections store_no_memory store_too_large threads
+total_connections total_items total_malloced touch_hits touch_misses uptime log_watchers log_worker_written
+log_watcher_skipped log_watcher_sent time_in_listen_disabled_us
+""".split()
+ITEMS = "number mem_requested evicted evicted_unfetched expired_unfetched outofmemory reclaimed".split()
+SLABS = """
+chunk_size chunks_per_page total_pages total_chunks used_chunks free_chunks mem_requested get_hits cmd_set delete_hits incr_hits
+decr_hits cas_hits cas_badval touch_hits
+""".split()
+
+
+@pytest.fixture
+def fresh(start, workers):
+    return start("-t", workers, "-m", "64")
+
+
+def test_every_exported_name_is_a_number(fresh):
+    stats = fresh.stats()
+    assert [name for name in EXPORTED if not stats.get(name, "").isdigit()] == []
+
+
+def test_items_and_slabs_agree_with_the_rest(fresh):
+    with fresh.connect() as connection:
+        assert connection.stats("items") == {}
+        for number in range(100):
+            connection.set(b"key-%d" % number, b"x" * 100)
+        connection.get(b"key-1")
+        stats, items, slabs = connection.stats(), connection.stats("items"), connection.stats("slabs")
+    assert sorted(items) == sorted(f"items:1:{name}" for name in ITEMS)
+    assert sorted(slabs) == sorted([f"1:{name}" for name in SLABS] + ["active_slabs", "total_malloced"])
+    assert items["items:1:number"] == stats["curr_items"] == "100"
+    assert items["items:1:mem_requested"] == slabs["1:mem_requested"] == stats["bytes"]
+    assert (slabs["1:cmd_set"], slabs["1:get_hits"]) == ("100", "1")
+    number = {name: int(slabs[f"1:{name}"]) for name in SLABS}
+    assert number["used_chunks"] * number["chunk_size"] == number["mem_requested"]
+    assert number["used_chunks"] + number["free_chunks"] == number["total_chunks"]
+    assert number["total_chunks"] * number["chunk_size"] <= 64 << 20 == int(slabs["total_malloced"])
+
+
+def test_expired_and_evicted_without_a_request(fresh):
+    with fresh.connect() as connection:
+        connection.set(b"a", b"x", exptime=1)
+        connection.set(b"b", b"x", exptime=1)
+        connection.get(b"a")
+        until(lambda: connection.stats()["reclaimed"] == "2", "both to be removed")
+        assert connection.stats()["expired_unfetched"] == "1"
+        for first in range(0, 200_000, 1000):
+            sets = b"".join(b"set key-%d 0 0 500 noreply\r\n%b\r\n" % (first + i, b"x" * 500) for i in range(1000))
+            connection.send(sets + b"mn\r\n")
+            assert connection.line() == b"MN"
+        stats = connection.stats()
+        assert int(stats["evictions"]) == int(stats["evicted_unfetched"]) > 50_000
+
+
+def test_conns(fresh):
+    with fresh.connect() as connection, fresh.connect() as other, fresh.connect() as watcher:
+        assert other.ask(b"mn\r\n") == b"MN"
+        assert watcher.ask(b"watch fetchers\r\n") == b"OK"
+        until(lambda: connection.stats()["curr_connections"] == "3", "earlier connections to go")
+        rows = {}
+        for name, value in connection.stats("conns").items():
+            number, what = name.split(":")
+            rows.setdefault(number, {})[what] = value
+    listening = [row for row in rows.values() if row["state"] == "conn_listening"]
+    assert {row["addr"] for row in listening} == {f"tcp:127.0.0.1:{fresh.port}"}
+    peers = {row["addr"]: row for row in rows.values() if row["state"] != "conn_listening"}
+    assert len(peers) == 3
+    assert all(row["listen_addr"] == f"tcp:127.0.0.1:{fresh.port}" for row in peers.values())
+    assert all(int(row["secs_since_last_cmd"]) < 60 for row in rows.values())
+
+
+def test_many_conns_are_told_in_one_reply(start, workers):
+    """The reply is longer than an output buffer."""
+    server = start("-t", workers, "-m", "64", "-c", "1000")
+    others = [server.connect() for _ in range(800)]
+    for other in others:
+        assert other.ask(b"mn\r\n") == b"MN"
+    told = server.stats("conns")
+    assert len({value for name, value in told.items() if name.endswith(":addr")}) >= 800
+    for other in others:
+        other.close()
+
+
+def test_detail(fresh):
+    usage = b"CLIENT_ERROR usage: stats detail on|off|dump\r\n"
+    with fresh.connect() as connection:
+        connection.expect(b"stats detail\r\nstats detail x\r\nstats detail dump\r\n", usage * 2 + b"END\r\n")
+        connection.get(b"before:x")
+        connection.expect(b"stats detail on\r\n", b"OK\r\n")
+        connection.set(b"foo:c", b"x")
+        connection.values(b"get foo:a foo:b foo:c bar:x none\r\n")
+        connection.ask(b"delete foo:c\r\n")
+        dump = b"PREFIX bar get 1 hit 0 set 0 del 0\r\nPREFIX foo get 3 hit 1 set 1 del 1\r\nEND\r\n"
+        connection.expect(b"stats detail dump\r\n", dump)
+        connection.expect(b"stats detail off\r\n", b"OK\r\n")
+        connection.get(b"foo:a")
+        connection.expect(b"stats detail dump\r\n", dump)
+        connection.expect(b"stats reset\r\nstats detail dump\r\n", b"RESET\r\nEND\r\n")
+
+
+def test_detail_of_more_prefixes_than_are_told_apart(fresh):
+    with fresh.connect() as connection:
+        connection.expect(b"stats detail on\r\n", b"OK\r\n")
+        connection.send(b"".join(b"get %06d%b:x\r\n" % (i, b"p" * 50) for i in range(20_000)) + b"stats detail dump\r\n")
+        lines = []
+        while not lines or lines[-1] != b"END" or len(lines) < 20_001:
+            lines.append(connection.line())
+        prefixes = lines[20_000:-1]
+        assert len(prefixes) == 1025
+        assert sum(int(line.split(b" get ")[1].split()[0]) for line in prefixes) == 20_000
