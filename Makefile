@@ -17,7 +17,7 @@ CRASH_ROUNDS ?= 500
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net bench-attacks fuzz package deb deps clean
+.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net bench-attacks bench-streams fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -101,6 +101,12 @@ package: deb ## what packages are made of: manual pages and completions in targe
 deb: build ## the Debian package, in target/package
 	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
 	@scripts/package-deb $(MICANITE_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
+
+bench-streams: build ## streams by epoll and io_uring beside memcached and Redis, TCP and Unix sockets; latency at half load, idle connections
+	@scripts/peer-memcached >/dev/null
+	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
+	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
+	$(LAB) streams $(LAB_FLAGS)
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)
 	@scripts/deps build

@@ -18,6 +18,7 @@ mod relay;
 mod report;
 mod server;
 mod statistics;
+mod streams;
 mod system;
 
 use clap::{Args, Parser, Subcommand};
@@ -52,6 +53,8 @@ enum Target {
     Relay(relay::Options),
     /// The native protocol beside memcached and a bare echo of the same packets
     Net(network::Options),
+    /// Streams, by epoll and by io_uring, beside memcached and Redis
+    Streams(streams::Options),
     /// Sends every datagram back
     #[command(hide = true)]
     Echo(network::echo::Options),
@@ -106,6 +109,7 @@ fn main() {
         Target::Increments(options) => increments::run(&options),
         Target::Relay(options) => relay::run(&options),
         Target::Net(options) => network::run(&options),
+        Target::Streams(options) => streams::run(&options),
         Target::Echo(options) => network::echo::run(&options),
         Target::Launch(options) => launch::run(&options),
     };

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
 
 use crate::Result;
@@ -51,6 +52,17 @@ fn schedule(policy: &str, priority: &str) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+/// Allows as many open files as there may be, and says how many.
+pub(crate) fn raise_file_limit() -> u64 {
+    let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return 0;
+    };
+    match setrlimit(Resource::RLIMIT_NOFILE, most, most) {
+        Ok(()) => most,
+        Err(_) => 0,
+    }
 }
 
 /// CPU time that all threads of a process have used, user and system, in nanoseconds.

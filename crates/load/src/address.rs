@@ -79,6 +79,7 @@ impl Address {
     /// How to start something that listens there.
     pub(crate) fn how_to_start(&self) -> String {
         match (&self.place, self.protocol) {
+            (_, Protocol::Redis) => "start a Redis server there".to_owned(),
             (Place::Path(path), _) => {
                 format!("start a server there: micanite serve -s {}", path.display())
             }
@@ -94,7 +95,6 @@ impl Address {
                 let port = host.rsplit(':').next().unwrap_or_default();
                 format!("start a server there: micanite serve --native {port}")
             }
-            (Place::Host(_), Protocol::Redis) => "start a Redis server there".to_owned(),
         }
     }
 }
@@ -106,18 +106,21 @@ impl FromStr for Address {
         let what = || {
             format!(
                 "'{text}' is no target: native://HOST:PORT, memcached://HOST:PORT, memcached+udp://HOST:PORT, \
-                 unix:///PATH or redis://HOST:PORT"
+                 unix:///PATH, redis://HOST:PORT or redis+unix:///PATH"
             )
         };
         let (scheme, rest) = text.split_once("://").ok_or_else(what)?;
-        if scheme == "unix" {
+        if scheme == "unix" || scheme == "redis+unix" {
             if !rest.starts_with('/') {
                 return Err(format!(
-                    "'{text}' should be unix:///PATH, with three slashes"
+                    "'{text}' should be {scheme}:///PATH, with three slashes"
                 ));
             }
             return Ok(Self {
-                protocol: Protocol::Memcached,
+                protocol: match scheme {
+                    "unix" => Protocol::Memcached,
+                    _ => Protocol::Redis,
+                },
                 place: Place::Path(rest.into()),
                 text: text.to_owned(),
             });

@@ -17,7 +17,7 @@ use crate::words;
 #[derive(Args, Clone, Debug)]
 pub struct LoadOptions {
     /// Servers: native://HOST:PORT, memcached://HOST:PORT, memcached+udp://HOST:PORT, unix:///PATH,
-    /// redis://HOST:PORT; connections go to them in turn
+    /// redis://HOST:PORT, redis+unix:///PATH; connections go to them in turn
     #[arg(value_name = "URL", required_unless_present = "self_test")]
     pub targets: Vec<Address>,
 
