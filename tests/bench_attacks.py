@@ -1,7 +1,8 @@
 """`make bench-attacks`: what others feel of each attack. A table, and the same as JSON in `target/bench/attacks.json`.
 
 One worker on the first CPU. On the last one: `micanite load`, 500 requests a second by 4 connections, in an open loop, latency from
-the schedule; and the attacker, at the lowest priority. So what is measured is the delay in the server."""
+the schedule; and the attacker, at a lower priority. So what is measured is the delay in the server. On a machine that does something else meanwhile,
+run it under `nice -n -20`."""
 
 import json
 import os
@@ -28,7 +29,7 @@ def measured(server, address, name):
         return load(*words)
     where = ["127.0.0.1", str(server.ports()["TCP"]), str(server.ports().get("UDP", 0))]
     attacker = subprocess.Popen(
-        ["nice", "-n", "19", "taskset", "-c", str(CPU), sys.executable, attacks.__file__, name, *where], stdout=subprocess.PIPE
+        ["nice", "-n", "10", "taskset", "-c", str(CPU), sys.executable, attacks.__file__, name, *where], stdout=subprocess.PIPE
     )
     try:
         assert attacker.stdout.readline() == b"going\n", name
