@@ -5,7 +5,7 @@ import java.util.logging.LogManager;
 /**
  * Exercises a Java client against a server, and prints a verdict per check.
  *
- * <pre>java -cp ... Main HOST:PORT PREFIX spymemcached|xmemcached text|binary</pre>
+ * <pre>java -cp ... Main HOST:PORT PREFIX spymemcached|xmemcached text|binary [USER PASSWORD, of spymemcached]</pre>
  */
 public final class Main {
     public static void main(String[] arguments) throws Exception {
@@ -15,7 +15,11 @@ public final class Main {
         InetSocketAddress server = new InetSocketAddress(address[0], Integer.parseInt(address[1]));
         String name = arguments[2];
         boolean binary = arguments[3].equals("binary");
-        Checks.Client client = name.equals("xmemcached") ? new X(server, binary) : new Spy(server, binary);
+        String user = arguments.length > 4 ? arguments[4] : null;
+        String password = arguments.length > 5 ? arguments[5] : null;
+        Checks.Client client = name.equals("xmemcached")
+            ? new X(server, binary)
+            : new Spy(server, binary, user, password);
         String prefix = arguments[1] + "-" + name + "-" + arguments[3];
 
         int ok = 0;

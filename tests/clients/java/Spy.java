@@ -7,21 +7,24 @@ import net.spy.memcached.CASValue;
 import net.spy.memcached.ConnectionFactoryBuilder;
 import net.spy.memcached.ConnectionFactoryBuilder.Protocol;
 import net.spy.memcached.MemcachedClient;
+import net.spy.memcached.auth.AuthDescriptor;
+import net.spy.memcached.auth.PlainCallbackHandler;
 
 /** spymemcached. */
 final class Spy implements Checks.Client {
     private final MemcachedClient client;
     private final boolean binary;
 
-    Spy(InetSocketAddress address, boolean binary) throws Exception {
+    Spy(InetSocketAddress address, boolean binary, String user, String password) throws Exception {
         this.binary = binary;
-        client = new MemcachedClient(
-            new ConnectionFactoryBuilder()
-                .setProtocol(binary ? Protocol.BINARY : Protocol.TEXT)
-                .setOpTimeout(30_000)
-                .setDaemon(true)
-                .build(),
-            List.of(address));
+        ConnectionFactoryBuilder builder = new ConnectionFactoryBuilder()
+            .setProtocol(binary ? Protocol.BINARY : Protocol.TEXT)
+            .setOpTimeout(30_000)
+            .setDaemon(true);
+        if (user != null) {
+            builder.setAuthDescriptor(new AuthDescriptor(new String[] {"PLAIN"}, new PlainCallbackHandler(user, password)));
+        }
+        client = new MemcachedClient(builder.build(), List.of(address));
     }
 
     public Object get(String key) {

@@ -1,6 +1,6 @@
 // Exercises memjs, which speaks the binary protocol, against a server, and prints a verdict per check.
 //
-//   node main.mjs HOST:PORT PREFIX
+//   node main.mjs HOST:PORT PREFIX [USER PASSWORD]
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import zlib from "node:zlib";
@@ -12,8 +12,8 @@ const TOO_LARGE_BYTES = 2 * 2 ** 20;
 const MANY_KEYS = 500;
 const COMPRESSED = 0x2;
 
-const [address, prefix] = process.argv.slice(2);
-const options = { timeout: 30, retries: 1, logger: { log() {} } };
+const [address, prefix, username, password] = process.argv.slice(2);
+const options = { timeout: 30, retries: 1, logger: { log() {} }, username, password };
 const client = memjs.Client.create(address, options);
 const key = (name) => `${prefix}-node-${name}`;
 
@@ -145,7 +145,7 @@ for (const [name, check] of Object.entries(checks)) {
     console.log(`ok ${name}`);
   } catch (error) {
     failed += 1;
-    console.log(`FAIL ${name}: ${error.message.replaceAll("\n", " ")}`);
+    console.log(`FAIL ${name}: ${String(error?.message ?? error).replaceAll("\n", " ")}`);
   }
 }
 client.close();

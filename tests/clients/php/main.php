@@ -1,7 +1,7 @@
 <?php
 // Exercises PHP's memcached extension (libmemcached), by either protocol, and its sessions; prints a verdict per check.
 //
-//   php main.php HOST:PORT PREFIX text|binary
+//   php main.php HOST:PORT PREFIX text|binary [USER PASSWORD]
 
 const EXPIRY_DEADLINE_S = 20;
 const LARGE_BYTES = 2 ** 20 - 300;
@@ -9,11 +9,12 @@ const TOO_LARGE_BYTES = 2 * 2 ** 20;
 const MANY_KEYS = 500;
 
 [, $address, $prefix, $protocol] = $argv;
+[$user, $password] = array_slice($argv, 4) + ['', ''];
 [$host, $port] = explode(':', $address);
 
 function connect(array $options = []): Memcached
 {
-    global $host, $port, $protocol;
+    global $host, $port, $protocol, $user, $password;
     $client = new Memcached();
     $client->setOptions($options + [
         Memcached::OPT_BINARY_PROTOCOL => $protocol === 'binary',
@@ -21,6 +22,9 @@ function connect(array $options = []): Memcached
         Memcached::OPT_RECV_TIMEOUT => 30_000_000,
         Memcached::OPT_POLL_TIMEOUT => 30_000,
     ]);
+    if ($user) {
+        $client->setSaslAuthData($user, $password);
+    }
     $client->addServer($host, (int) $port);
     return $client;
 }
@@ -203,12 +207,14 @@ $checks = [
         require_that($buffered->get(key_of('buffered-' . (MANY_KEYS - 1))) === MANY_KEYS - 1);
         is(key_of('buffered-0'), 0);
     },
-    'sessions' => function () use ($address, $protocol, $client) {
+    'sessions' => function () use ($address, $protocol, $client, $user, $password) {
         ini_set('session.save_handler', 'memcached');
         ini_set('session.save_path', $address);
         ini_set('session.use_cookies', '0');
         ini_set('session.cache_limiter', '');
         ini_set('memcached.sess_binary_protocol', $protocol === 'binary' ? '1' : '0');
+        ini_set('memcached.sess_sasl_username', $user);
+        ini_set('memcached.sess_sasl_password', $password);
         ini_set('memcached.sess_prefix', key_of('session.'));
         $session = bin2hex(random_bytes(8));
         for ($visit = 1; $visit <= 3; $visit++) {

@@ -1,6 +1,6 @@
 # Exercises Debian's dalli, which speaks the binary protocol, against a server, and prints a verdict per check.
 #
-#   ruby main.rb HOST:PORT PREFIX
+#   ruby main.rb HOST:PORT PREFIX [USER PASSWORD]
 require "dalli"
 
 EXPIRY_DEADLINE_S = 20
@@ -8,9 +8,10 @@ LARGE_BYTES = 2**20 - 300
 TOO_LARGE_BYTES = 2 * 2**20
 MANY_KEYS = 500
 
-ADDRESS, PREFIX = ARGV
+ADDRESS, PREFIX, USERNAME, PASSWORD = ARGV
+LOGIN = USERNAME ? { username: USERNAME, password: PASSWORD } : {}
 Dalli.logger.level = Logger::FATAL
-CLIENT = Dalli::Client.new(ADDRESS, socket_timeout: 30)
+CLIENT = Dalli::Client.new(ADDRESS, socket_timeout: 30, **LOGIN)
 # What it stores raw other clients read, and it can count with.
 RAW = { raw: true }.freeze
 
@@ -115,7 +116,7 @@ CHECKS = {
     require_that CLIENT.set(key("large"), value, 0, RAW.merge(compress: false))
     require_that CLIENT.get(key("large"), RAW) == value
     taken = begin
-      unlimited = Dalli::Client.new(ADDRESS, value_max_bytes: 4 * TOO_LARGE_BYTES, compress: false)
+      unlimited = Dalli::Client.new(ADDRESS, value_max_bytes: 4 * TOO_LARGE_BYTES, compress: false, **LOGIN)
       unlimited.set(key("large"), "x" * TOO_LARGE_BYTES, 0, RAW)
     rescue Dalli::DalliError
       false
@@ -126,7 +127,7 @@ CHECKS = {
   },
   "compression" => lambda {
     value = "compressible " * 30_000
-    compressing = Dalli::Client.new(ADDRESS, compress: true, compression_min_size: 100)
+    compressing = Dalli::Client.new(ADDRESS, compress: true, compression_min_size: 100, **LOGIN)
     require_that compressing.set(key("compressed"), value)
     require_that compressing.get(key("compressed")) == value
     require_that CLIENT.get(key("compressed")) == value, "another client, by the flags"
