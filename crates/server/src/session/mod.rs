@@ -97,8 +97,7 @@ impl Context<'_> {
 pub struct Session {
     protocol: Protocol,
     parser: Parser,
-    /// Keys of the get at the start of the input that have been answered already. In the binary
-    /// protocol: steps of the request there that have been taken.
+    /// Keys of the get at the start of the input that have been answered already.
     keys_done: u32,
     /// Bytes of a refused body that are still to come.
     swallow_bytes: u64,

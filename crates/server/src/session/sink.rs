@@ -105,10 +105,15 @@ impl ReplySink for Sink<'_, '_, '_> {
     #[inline]
     fn finish(&mut self, index: usize, outcome: Outcome) {
         let pending = &self.pending[index];
-        count(self.counters, pending.kind, outcome);
         if pending.meta {
+            // A number that the request has begun was neither there nor missed.
+            let begun = matches!(outcome, Outcome::Number(_)) && self.item.created;
+            if !begun {
+                count(self.counters, pending.kind, outcome);
+            }
             return self.finish_meta(index, outcome);
         }
+        count(self.counters, pending.kind, outcome);
         if matches!(pending.kind, Kind::Get | Kind::GetAndTouch) {
             if outcome == Outcome::Hit {
                 self.output.push(b"\r\n");

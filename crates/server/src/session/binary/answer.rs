@@ -7,18 +7,14 @@ use micanite_wire::memcache::text;
 
 use super::super::answer::{delete, flush_all, report};
 use super::sink::fail;
-use super::{Context, Output, SHORT_REPLY_BYTES_MAX, STATS_ROOM_BYTES, Session, alone};
+use super::{Context, Output, SHORT_REPLY_BYTES_MAX, STATS_ROOM_BYTES, Session};
 use crate::limits::STATS_REPLY_BYTES_MAX;
 
 /// A request that is answered between batches.
 #[derive(Debug)]
 pub(super) enum Aside<'i> {
-    /// A command; `value` is that of an append or prepend.
-    Command {
-        command: Command<'i>,
-        head: Head,
-        value: &'i [u8],
-    },
+    /// A command.
+    Command { command: Command<'i>, head: Head },
     /// A request that the parser refuses.
     Refused {
         status: Status,
@@ -54,11 +50,9 @@ impl Session {
         context: &mut Context<'_>,
     ) {
         match aside {
-            Aside::Command {
-                command,
-                head,
-                value,
-            } => self.command_binary(command, head, value, output, context),
+            Aside::Command { command, head } => {
+                self.command_binary(command, head, output, context);
+            }
             Aside::Refused {
                 status,
                 head,
@@ -88,7 +82,6 @@ impl Session {
         &mut self,
         command: Command<'_>,
         head: Head,
-        value: &[u8],
         output: &mut Output<'_>,
         context: &mut Context<'_>,
     ) {
@@ -98,14 +91,6 @@ impl Session {
             }
         };
         match command {
-            Command::Store(store) => alone::store(&store, head, value, output, context),
-            Command::Delete { key, cas, quiet } => {
-                alone::delete((key, cas, quiet), head, output, context);
-            }
-            Command::Arithmetic(by) => alone::arithmetic(&by, head, output, context),
-            Command::Touch { key, exptime } => {
-                alone::touch((key, exptime), head, output, context);
-            }
             Command::Flush { delay_s, quiet } => {
                 flush_all(delay_s.into(), context);
                 done(quiet, output);
@@ -120,7 +105,11 @@ impl Session {
                 self.closing = true;
             }
             Command::Stat { arguments } => statistics(arguments, head, output, context),
-            Command::Get { .. } => unreachable!("gathered for the engine"),
+            Command::Get { .. }
+            | Command::Store(_)
+            | Command::Delete { .. }
+            | Command::Arithmetic(_)
+            | Command::Touch { .. } => unreachable!("gathered for the engine"),
         }
     }
 }

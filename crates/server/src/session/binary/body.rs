@@ -1,11 +1,15 @@
 //! Stores whose value does not fit a block of input: it is read into a value buffer, behind its
 //! key.
 
+use micanite_engine::Request;
 use micanite_wire::memcache::binary::{Command, Head, Step, Store, step};
 use micanite_wire::memcache::text::StoreVerb;
 
 use super::super::body::Body;
-use super::{Context, Output, Progress, SHORT_REPLY_BYTES_MAX, Session, Status, alone};
+use super::super::gather::kind;
+use super::gather::{Pending, Role, store_operation};
+use super::sink::Sink;
+use super::{Context, Output, Progress, SHORT_REPLY_BYTES_MAX, Session, Status};
 
 /// The header of a store whose value is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +77,7 @@ impl Session {
                 value_bytes: value.len(),
                 quiet: long.quiet,
             };
-            alone::store(&store, long.head, value, output, context);
+            execute(&store, long.head, value, output, context);
             Status::NeedInput
         };
         Progress {
@@ -81,4 +85,28 @@ impl Session {
             status,
         }
     }
+}
+
+/// A store that is a batch of its own.
+fn execute(
+    store: &Store<'_>,
+    head: Head,
+    value: &[u8],
+    output: &mut Output<'_>,
+    context: &mut Context<'_>,
+) {
+    let requests = [Request {
+        hash: context.hash(store.key),
+        key: store.key,
+        operation: store_operation(store, value, context.now_s),
+    }];
+    let pending = [Pending {
+        at: 0,
+        kind: kind(store.verb),
+        head,
+        quiet: store.quiet,
+        role: Role::Write(Some(store.verb)),
+    }];
+    let mut sink = Sink::new(&requests, &pending, output, context.counters);
+    context.execute(&requests, &mut sink);
 }

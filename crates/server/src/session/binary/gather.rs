@@ -1,7 +1,10 @@
 //! From input bytes to a batch of engine requests.
 
 use arrayvec::ArrayVec;
-use micanite_engine::{BATCH_REQUESTS_MAX, Expiry, Operation, Request};
+use micanite_engine::{
+    BATCH_REQUESTS_MAX, Expiry, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation, Request,
+    StoreMode,
+};
 use micanite_wire::memcache::binary::{Arithmetic, Command, Head, Step, Store, step};
 use micanite_wire::memcache::text::{StoreVerb, expiry};
 
@@ -12,11 +15,9 @@ use crate::limits::INPUT_BYTES;
 
 /// What the sink has to know of a request beside the request itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending<'i> {
+pub(super) struct Pending {
     /// Where its command begins in the input.
     pub at: usize,
-    /// 1 for a read-back, else 0.
-    pub step: u32,
     /// How it is counted.
     pub kind: Kind,
     /// What the reply repeats.
@@ -24,20 +25,18 @@ pub(super) struct Pending<'i> {
     /// A miss, or a success without a value, gets no reply.
     pub quiet: bool,
     /// What it is.
-    pub role: Role<'i>,
+    pub role: Role,
 }
 
 /// What a request of a batch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role<'i> {
+pub(super) enum Role {
     /// A get.
     Get { with_key: bool },
-    /// A delete, or a write without a read-back.
-    Whole(Option<StoreVerb>),
-    /// A write whose success is answered by the read-back behind it.
-    ReadBackFollows(Option<StoreVerb>),
-    /// Reads the CAS value of what was written: this value, or the number that was answered.
-    ReadBack { stored: Option<&'i [u8]> },
+    /// A touch, whose reply has the item's flags.
+    Touch,
+    /// A delete, or a write; the verb is that of a store.
+    Write(Option<StoreVerb>),
 }
 
 /// Why no more was gathered.
@@ -61,9 +60,8 @@ pub(super) struct Gather<'i> {
     input: &'i [u8],
     /// What is before this is gathered, and done with once the batch has run.
     pub at: usize,
-    steps_done: u32,
     pub requests: ArrayVec<Request<'i>, BATCH_REQUESTS_MAX>,
-    pub pending: ArrayVec<Pending<'i>, BATCH_REQUESTS_MAX>,
+    pub pending: ArrayVec<Pending, BATCH_REQUESTS_MAX>,
 }
 
 /// A request on its way into the batch.
@@ -73,15 +71,14 @@ struct New<'i> {
     kind: Kind,
     head: Head,
     quiet: bool,
-    role: Role<'i>,
+    role: Role,
 }
 
 impl<'i> Gather<'i> {
-    pub fn new(input: &'i [u8], at: usize, steps_done: u32) -> Self {
+    pub fn new(input: &'i [u8], at: usize) -> Self {
         Self {
             input,
             at,
-            steps_done,
             requests: ArrayVec::new(),
             pending: ArrayVec::new(),
         }
@@ -98,8 +95,7 @@ impl<'i> Gather<'i> {
     #[inline]
     pub fn fill(&mut self, requests_left: &mut u32, context: &Context<'_>) -> Stop<'i> {
         loop {
-            // A write and its read-back.
-            if self.requests.remaining_capacity() < 2 {
+            if self.requests.is_full() {
                 return Stop::Full;
             }
             let rest = &self.input[self.at..];
@@ -170,26 +166,37 @@ impl<'i> Gather<'i> {
                 }
             }
             Command::Store(store) => return self.store(store, head, bytes, context),
-            Command::Delete { key, cas: 0, quiet } => New {
+            Command::Delete { key, cas, quiet } => New {
                 key,
-                operation: Operation::Delete,
+                operation: delete(cas),
                 kind: Kind::Delete,
                 head,
                 quiet,
-                role: Role::Whole(None),
+                role: Role::Write(None),
             },
-            Command::Arithmetic(
-                arithmetic @ Arithmetic {
-                    initial: None,
-                    cas: 0,
-                    ..
-                },
-            ) => self.arithmetic(&arithmetic, head),
+            Command::Arithmetic(by) => {
+                let (operation, kind) = count_by(&by, context.now_s);
+                New {
+                    key: by.key,
+                    operation,
+                    kind,
+                    head,
+                    quiet: by.quiet,
+                    role: Role::Write(None),
+                }
+            }
+            Command::Touch { key, exptime } => New {
+                key,
+                operation: touch(exptime, context.now_s),
+                kind: Kind::Touch,
+                head,
+                quiet: false,
+                role: Role::Touch,
+            },
             other => {
                 let aside = Aside::Command {
                     command: other,
                     head,
-                    value: &[],
                 };
                 return Some(Stop::Aside { aside, bytes });
             }
@@ -198,61 +205,21 @@ impl<'i> Gather<'i> {
         None
     }
 
-    #[inline]
-    fn arithmetic(&self, arithmetic: &Arithmetic<'i>, head: Head) -> New<'i> {
-        let (operation, kind) = count_by(arithmetic);
-        let role = if arithmetic.quiet {
-            Role::Whole(None)
-        } else {
-            Role::ReadBackFollows(None)
-        };
-        New {
-            key: arithmetic.key,
-            operation,
-            kind,
-            head,
-            quiet: arithmetic.quiet,
-            role,
-        }
-    }
-
-    /// Adds a request that takes `bytes` of the input, and its read-back.
+    /// Adds a request that takes `bytes` of the input.
     #[inline]
     fn push(&mut self, new: New<'i>, bytes: usize, context: &Context<'_>) {
-        let hash = context.hash(new.key);
-        let pending = Pending {
+        self.requests.push(Request {
+            hash: context.hash(new.key),
+            key: new.key,
+            operation: new.operation,
+        });
+        self.pending.push(Pending {
             at: self.at,
-            step: 0,
             kind: new.kind,
             head: new.head,
             quiet: new.quiet,
             role: new.role,
-        };
-        let written_before = self.at == 0 && std::mem::take(&mut self.steps_done) > 0;
-        if !written_before {
-            self.requests.push(Request {
-                hash,
-                key: new.key,
-                operation: new.operation,
-            });
-            self.pending.push(pending);
-        }
-        if let Role::ReadBackFollows(_) = new.role {
-            let stored = match new.operation {
-                Operation::Store { value, .. } => Some(value),
-                _ => None,
-            };
-            self.requests.push(Request {
-                hash,
-                key: new.key,
-                operation: Operation::Get { cas: true },
-            });
-            self.pending.push(Pending {
-                step: 1,
-                role: Role::ReadBack { stored },
-                ..pending
-            });
-        }
+        });
         self.at += bytes;
     }
 
@@ -279,28 +246,13 @@ impl<'i> Gather<'i> {
                 Stop::Incomplete
             });
         };
-        let joins = matches!(store.verb, StoreVerb::Append | StoreVerb::Prepend);
-        if joins && !(store.quiet && store.cas == 0) {
-            let aside = Aside::Command {
-                command: Command::Store(store),
-                head,
-                value,
-            };
-            return Some(Stop::Aside { aside, bytes: all });
-        }
-        let expiry = Expiry(expiry(store.exptime.into(), context.now_s));
-        let role = if store.quiet {
-            Role::Whole(Some(store.verb))
-        } else {
-            Role::ReadBackFollows(Some(store.verb))
-        };
         let new = New {
             key: store.key,
-            operation: operation(store.verb, value, store.flags, expiry),
+            operation: store_operation(&store, value, context.now_s),
             kind: kind(store.verb),
             head,
             quiet: store.quiet,
-            role,
+            role: Role::Write(Some(store.verb)),
         };
         self.push(new, all, context);
         None
@@ -321,13 +273,69 @@ fn get<'a>(exptime: Option<u32>, now_s: u32) -> (Operation<'a>, Kind) {
     }
 }
 
+/// A touch, and what its reply tells.
+fn touch<'a>(exptime: u32, now_s: u32) -> Operation<'a> {
+    Operation::MetaGet(MetaGet {
+        cas: true,
+        touch: Some(Expiry(expiry(exptime.into(), now_s))),
+        ..MetaGet::default()
+    })
+}
+
+fn delete<'a>(cas: u64) -> Operation<'a> {
+    if cas == 0 {
+        return Operation::Delete;
+    }
+    Operation::MetaDelete(MetaDelete {
+        compare: Some(cas),
+        ..MetaDelete::default()
+    })
+}
+
+/// The engine's operation for a store; its reply tells the new CAS value, if it gets one.
+#[inline]
+pub(super) fn store_operation<'a>(store: &Store<'_>, value: &'a [u8], now_s: u32) -> Operation<'a> {
+    let expiry = Expiry(expiry(store.exptime.into(), now_s));
+    if store.quiet && store.cas == 0 {
+        return operation(store.verb, value, store.flags, expiry);
+    }
+    let given = (store.cas != 0).then_some(store.cas);
+    let (mode, compare) = match store.verb {
+        StoreVerb::Set => (StoreMode::Set, None),
+        StoreVerb::Add => (StoreMode::Add, None),
+        StoreVerb::Replace => (StoreMode::Replace, None),
+        StoreVerb::Cas(cas) => (StoreMode::Set, Some(cas)),
+        StoreVerb::Append => (StoreMode::Append, given),
+        StoreVerb::Prepend => (StoreMode::Prepend, given),
+    };
+    Operation::MetaStore(MetaStore {
+        value,
+        flags: store.flags,
+        expiry,
+        mode,
+        cas: !store.quiet,
+        compare,
+        ..MetaStore::default()
+    })
+}
+
 /// The engine's operation for an increment or decrement.
 #[inline]
-pub(super) fn count_by<'a>(arithmetic: &Arithmetic<'_>) -> (Operation<'a>, Kind) {
-    let delta = arithmetic.delta;
-    if arithmetic.decrement {
-        (Operation::Decrement { delta }, Kind::Decrement)
+fn count_by<'a>(by: &Arithmetic<'_>, now_s: u32) -> (Operation<'a>, Kind) {
+    let kind = if by.decrement {
+        Kind::Decrement
     } else {
-        (Operation::Increment { delta }, Kind::Increment)
-    }
+        Kind::Increment
+    };
+    let at = |exptime: u32| Expiry(expiry(exptime.into(), now_s));
+    let operation = MetaArithmetic {
+        delta: by.delta,
+        decrement: by.decrement,
+        cas: !by.quiet,
+        compare: by.cas,
+        vivify: by.initial.map(|(_, exptime)| at(exptime)),
+        initial: by.initial.map_or(0, |(initial, _)| initial),
+        ..MetaArithmetic::default()
+    };
+    (Operation::MetaArithmetic(operation), kind)
 }

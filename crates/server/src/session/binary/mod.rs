@@ -1,11 +1,7 @@
 //! The conversation in the binary protocol: the same batches, other words.
 //!
-//! The protocol tells the new CAS value of what was stored, which the engine does not say. So a
-//! store that wants a reply is followed by a get of what it has stored, in the same batch, and
-//! the reply carries that item's CAS value if it is still the item that was stored. If another
-//! client was faster, it carries [`REPLACED`].
+//! The reply to a store tells the new CAS value, which the engine says of its `Meta` operations.
 
-mod alone;
 mod answer;
 mod body;
 mod gather;
@@ -23,8 +19,6 @@ use crate::limits::{INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX, STATS_REPLY
 use gather::{Gather, Stop};
 use sink::Sink;
 
-/// A CAS value that no item has: the item was replaced before its CAS value could be read.
-const REPLACED: u64 = u64::MAX;
 /// The longest reply that is no value and no statistics.
 const SHORT_REPLY_BYTES_MAX: usize = 280;
 /// Room that a batch keeps for replies that are no values.
@@ -34,7 +28,7 @@ const STATS_ROOM_BYTES: usize = STATS_REPLY_BYTES_MAX + 24 * (3 * STATS_PARTITIO
 
 const _: () = assert!(SHORT_BYTES_MAX <= SHORT_REPLY_BYTES_MAX);
 const _: () = assert!(STATS_ROOM_BYTES <= OUTPUT_BYTES);
-// What a store has stored can be read back into the output, if it came in one block of input.
+// A value that came in one block of input can be answered from the output without a buffer.
 const _: () = assert!(INPUT_BYTES + BATCH_REPLY_BYTES <= OUTPUT_BYTES);
 
 impl Session {
@@ -47,26 +41,18 @@ impl Session {
         context: &mut Context<'_>,
     ) -> Progress {
         let stopped = |consumed, status| Progress { consumed, status };
-        let steps_done = self.keys_done;
-        let mut gather = Gather::new(input, self.swallow(input), steps_done);
-        self.keys_done = 0;
+        let mut gather = Gather::new(input, self.swallow(input));
         loop {
             let stop = gather.fill(requests_left, context);
             if let Err(NoRoom { index, bytes }) = run(&gather, output, context) {
-                let pending = &gather.pending[index];
-                self.keys_done = pending.step;
-                return stopped(pending.at, Status::NeedOutput { bytes });
+                let at = gather.pending[index].at;
+                return stopped(at, Status::NeedOutput { bytes });
             }
             gather.clear();
             match stop {
                 Stop::Full => {}
                 Stop::Incomplete => return stopped(gather.at, Status::NeedInput),
-                Stop::TurnOver => {
-                    if gather.at == 0 {
-                        self.keys_done = steps_done;
-                    }
-                    return stopped(gather.at, Status::TurnOver);
-                }
+                Stop::TurnOver => return stopped(gather.at, Status::TurnOver),
                 Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
                 Stop::Aside { aside, bytes } => {
                     let room = aside.room();
@@ -92,29 +78,24 @@ fn run(
     output: &mut Output<'_>,
     context: &mut Context<'_>,
 ) -> Result<(), NoRoom> {
-    let mut from = 0;
-    while from < gather.requests.len() {
-        let requests = &gather.requests[from..];
-        if output.room() < requests.len() * SHORT_REPLY_BYTES_MAX {
-            return Err(NoRoom {
-                index: from,
-                bytes: BATCH_REPLY_BYTES,
-            });
-        }
-        let mut sink = Sink::new(requests, &gather.pending[from..], output, context.counters);
-        let done = context.execute(requests, &mut sink);
-        from += done;
-        if done == requests.len() {
-            break;
-        }
-        if !sink.skips() {
-            return Err(NoRoom {
-                index: from,
-                bytes: sink.bytes_needed(),
-            });
-        }
-        // A read-back that was not needed.
-        from += 1;
+    let requests = gather.requests.as_slice();
+    if requests.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    if output.room() < requests.len() * SHORT_REPLY_BYTES_MAX {
+        return Err(NoRoom {
+            index: 0,
+            bytes: BATCH_REPLY_BYTES,
+        });
+    }
+    let mut sink = Sink::new(requests, &gather.pending, output, context.counters);
+    let done = context.execute(requests, &mut sink);
+    if done == requests.len() {
+        Ok(())
+    } else {
+        Err(NoRoom {
+            index: done,
+            bytes: sink.bytes_needed(),
+        })
+    }
 }

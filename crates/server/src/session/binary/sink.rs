@@ -1,46 +1,27 @@
 //! Replies of a batch, straight from the engine into the output.
 
-use micanite_engine::{Outcome, ReplySink, Request, ValueMeta};
+use micanite_engine::{ItemMeta, Outcome, ReplySink, Request, ValueMeta};
 use micanite_wire::memcache::binary::Head;
 use micanite_wire::memcache::binary::reply::{self, Status, VALUE_HEADER_BYTES_MAX};
 use micanite_wire::memcache::text::StoreVerb;
 
 use super::super::sink::count;
 use super::gather::{Pending, Role};
-use super::{BATCH_REPLY_BYTES, Output, REPLACED, SHORT_REPLY_BYTES_MAX};
+use super::{BATCH_REPLY_BYTES, Output, SHORT_REPLY_BYTES_MAX};
 use crate::stats::Counters;
-
-/// Longest value that is a number, padding included.
-const NUMBER_BYTES_MAX: usize = 64;
-
-// A number is read back into the room that is kept for its reply.
-const _: () = assert!(NUMBER_BYTES_MAX <= SHORT_REPLY_BYTES_MAX);
-
-/// How the write before a read-back ended.
-#[derive(Clone, Copy, Debug)]
-enum Written {
-    /// It stored its value.
-    Value,
-    /// It made this number.
-    Number(u64),
-    /// It failed, and that has been answered.
-    Nothing,
-}
 
 /// Takes the replies of one batch.
 #[derive(Debug)]
 pub(super) struct Sink<'s, 'i, 'o> {
     requests: &'s [Request<'i>],
-    pending: &'s [Pending<'i>],
+    pending: &'s [Pending],
     output: &'s mut Output<'o>,
     counters: &'s Counters,
     /// Where the reply that is being written begins.
     start: usize,
     bytes_needed: usize,
-    written: Written,
-    /// The CAS value of what is being read back.
-    cas: u64,
-    skips: bool,
+    /// What is known of the item of a write.
+    item: ItemMeta,
 }
 
 impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
@@ -48,7 +29,7 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
     #[inline]
     pub fn new(
         requests: &'s [Request<'i>],
-        pending: &'s [Pending<'i>],
+        pending: &'s [Pending],
         output: &'s mut Output<'o>,
         counters: &'s Counters,
     ) -> Self {
@@ -59,10 +40,7 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
             counters,
             start: 0,
             bytes_needed: 0,
-            // A batch that begins with a read-back goes on behind a store that has succeeded.
-            written: Written::Value,
-            cas: 0,
-            skips: false,
+            item: ItemMeta::default(),
         }
     }
 
@@ -71,75 +49,12 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
         self.bytes_needed
     }
 
-    /// Whether the request that ended the batch is answered, and no room is missing.
-    pub fn skips(&self) -> bool {
-        self.skips
-    }
-
     /// Room for `value_bytes` behind `header_bytes` more, with short replies to all that is left.
     #[inline]
     fn has_room(&mut self, index: usize, bytes: usize) -> bool {
         let kept_bytes = (self.requests.len() - index) * SHORT_REPLY_BYTES_MAX;
         self.bytes_needed = bytes + BATCH_REPLY_BYTES;
         self.output.room() >= bytes + kept_bytes
-    }
-
-    /// Decides whether the value has to be looked at to know that it is what was written.
-    #[inline]
-    fn reserve_read_back(
-        &mut self,
-        index: usize,
-        meta: ValueMeta,
-        stored: Option<&[u8]>,
-    ) -> Option<&mut [u8]> {
-        let may_be_it = match (self.written, stored) {
-            (Written::Nothing, _) => {
-                self.skips = true;
-                return None;
-            }
-            (_, Some(stored)) => meta.value_bytes == stored.len(),
-            (_, None) => meta.value_bytes <= NUMBER_BYTES_MAX,
-        };
-        if !may_be_it {
-            self.write_written(&self.pending[index], REPLACED);
-            self.skips = true;
-            return None;
-        }
-        if stored.is_some() && !self.has_room(index, meta.value_bytes) {
-            return None;
-        }
-        self.start = self.output.filled();
-        self.cas = meta.cas;
-        Some(self.output.give(meta.value_bytes))
-    }
-
-    /// Answers a write that was read back.
-    fn finish_read_back(&mut self, index: usize, outcome: Outcome, stored: Option<&[u8]>) {
-        let mut cas = REPLACED;
-        if outcome == Outcome::Hit {
-            let value = self.output.since(self.start);
-            let is_it = match (self.written, stored) {
-                (Written::Number(number), _) => reads(value, number),
-                (_, stored) => stored == Some(value),
-            };
-            if is_it {
-                cas = self.cas;
-            }
-            self.output.truncate(self.start);
-        }
-        self.write_written(&self.pending[index], cas);
-    }
-
-    fn write_written(&mut self, pending: &Pending<'_>, cas: u64) {
-        match self.written {
-            Written::Nothing => {}
-            Written::Value => self
-                .output
-                .push_with(|out| reply::done(out, pending.head, cas)),
-            Written::Number(number) => self
-                .output
-                .push_with(|out| reply::number(out, pending.head, number, cas)),
-        }
     }
 
     #[inline]
@@ -156,27 +71,34 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
         });
     }
 
-    /// Answers a write: if it succeeded, only if no read-back does.
+    /// Answers a write.
     #[inline]
-    fn finish_write(
-        &mut self,
-        index: usize,
-        outcome: Outcome,
-        verb: Option<StoreVerb>,
-        read_back: bool,
-    ) {
+    fn finish_write(&mut self, index: usize, outcome: Outcome, verb: Option<StoreVerb>) {
         let pending = &self.pending[index];
-        self.written = match outcome {
-            Outcome::Stored => Written::Value,
-            Outcome::Number(number) => Written::Number(number),
-            _ => Written::Nothing,
-        };
         let status = status(verb, outcome);
         if status != Status::Ok {
-            fail(self.output, pending.head, status);
-        } else if !read_back && !pending.quiet {
-            self.output
-                .push_with(|out| reply::done(out, pending.head, 0));
+            return fail(self.output, pending.head, status);
+        }
+        if pending.quiet {
+            return;
+        }
+        let cas = self.item.cas;
+        self.output.push_with(|out| match outcome {
+            Outcome::Number(number) => reply::number(out, pending.head, number, cas),
+            Outcome::Stored => reply::done(out, pending.head, cas),
+            _ => reply::done(out, pending.head, 0),
+        });
+    }
+
+    fn finish_touch(&mut self, index: usize, outcome: Outcome) {
+        let pending = &self.pending[index];
+        match status(None, outcome) {
+            Status::Ok => {
+                let words = (self.item.flags, self.item.cas);
+                self.output
+                    .push_with(|out| reply::value_header(out, pending.head, words, &[], 0));
+            }
+            status => fail(self.output, pending.head, status),
         }
     }
 }
@@ -185,11 +107,7 @@ impl ReplySink for Sink<'_, '_, '_> {
     #[inline]
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
         let pending = self.pending[index];
-        let with_key = match pending.role {
-            Role::ReadBack { stored } => return self.reserve_read_back(index, meta, stored),
-            Role::Get { with_key } => with_key,
-            Role::Whole(_) | Role::ReadBackFollows(_) => false,
-        };
+        let with_key = pending.role == Role::Get { with_key: true };
         if !self.has_room(index, VALUE_HEADER_BYTES_MAX + meta.value_bytes) {
             return None;
         }
@@ -211,22 +129,24 @@ impl ReplySink for Sink<'_, '_, '_> {
     }
 
     #[inline]
+    fn describe(&mut self, _: usize, item: ItemMeta) {
+        self.item = item;
+    }
+
+    #[inline]
     fn finish(&mut self, index: usize, outcome: Outcome) {
         let pending = self.pending[index];
         match pending.role {
-            Role::ReadBack { stored } => return self.finish_read_back(index, outcome, stored),
             Role::Get { with_key } => self.finish_get(index, outcome, with_key),
-            Role::Whole(verb) => self.finish_write(index, outcome, verb, false),
-            Role::ReadBackFollows(verb) => self.finish_write(index, outcome, verb, true),
+            Role::Touch => self.finish_touch(index, outcome),
+            Role::Write(verb) => self.finish_write(index, outcome, verb),
         }
-        count(self.counters, pending.kind, outcome);
+        // A number that the request has begun was neither there nor missed.
+        let begun = matches!(outcome, Outcome::Number(_)) && self.item.created;
+        if !begun {
+            count(self.counters, pending.kind, outcome);
+        }
     }
-}
-
-/// Whether a stored value reads as this number.
-pub(super) fn reads(value: &[u8], number: u64) -> bool {
-    let text = std::str::from_utf8(value).unwrap_or_default();
-    text.trim_end_matches(' ').parse() == Ok(number)
 }
 
 /// What the client is told of an outcome; `verb` is that of a store.
