@@ -61,7 +61,10 @@ impl Writer<'_> {
         match self.append_known(request.hash, &item, found.as_ref()) {
             Ok(stored) => (Outcome::Stored, Some(stored)),
             // What was to be appended to has just been evicted.
-            Err(Refusal::Gone) => (Outcome::NotStored, None),
+            Err(Refusal::Gone) => match store.mode {
+                StoreMode::AppendOrSet | StoreMode::PrependOrSet => (Outcome::Busy, None),
+                _ => (Outcome::NotStored, None),
+            },
             Err(refusal) => (refusal.into(), None),
         }
     }
