@@ -173,7 +173,7 @@ def under_profile(monkeypatch, refused=""):
 @pytest.mark.parametrize("refused", ["", "io_uring_setup,io_uring_enter,io_uring_register"], ids=["io_uring", "epoll"])
 def test_it_serves_and_restarts_under_the_seccomp_profile(start, monkeypatch, tmp_path, workers, key, refused):
     under_profile(monkeypatch, refused)
-    options = ["--image", tmp_path / "image", "--native", "-1", "--control-socket", tmp_path / "ctl"]
+    options = ["--image", tmp_path / "image", "--native", "-1", "--control-socket", tmp_path / "ctl", "--io", "auto"]
     server = start("-t", workers, "-m", "64", *options)
     with open(f"/proc/{server.pid}/status") as status:
         assert "Seccomp:\t2\n" in status.readlines()
@@ -181,13 +181,16 @@ def test_it_serves_and_restarts_under_the_seccomp_profile(start, monkeypatch, tm
         client.set(key, b"x" * 500_000)
         assert client.get(key) == b"x" * 500_000
     assert int(server.stats()["curr_items"]) == 1
+    if refused:
+        assert server.stats("settings")["io_backend"] == "epoll"
     os.kill(server.pid, signal.SIGUSR2)
     until(lambda: "restarted in" in server.stderr(), "the restart")
     with server.connect() as client:
         assert client.get(key) == b"x" * 500_000
     os.kill(server.pid, signal.SIGTERM)
     assert server.wait_for_end() == 0
-    assert "not permitted" not in server.stderr().lower()
+    told = [line for line in server.stderr().lower().splitlines() if "not permitted" in line]
+    assert all(refused and "io_uring" in line for line in told), told
 
 
 def test_the_profile_refuses_what_a_server_has_no_use_for(monkeypatch):

@@ -76,11 +76,11 @@ def check(server, client):
 
 
 @pytest.mark.parametrize("semantics", ["cache", "store"])
-@pytest.mark.parametrize("kind", ["tcp", "unix"])
-def test_clients_run_through_restarts(start, tmp_path, workers, semantics, kind):
+@pytest.mark.parametrize(("kind", "io"), [("tcp", "epoll"), ("unix", "epoll"), ("tcp", "auto")])
+def test_clients_run_through_restarts(start, tmp_path, workers, semantics, kind, io):
     socket_file = tmp_path / "socket"
     where = ["-s", socket_file] if kind == "unix" else []
-    server = start("-t", workers, "-m", "64", "--semantics", semantics, "--image", tmp_path / "image", *where)
+    server = start("-t", workers, "-m", "64", "--semantics", semantics, "--io", io, "--image", tmp_path / "image", *where)
 
     def connect():
         connection = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
