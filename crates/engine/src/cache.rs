@@ -276,11 +276,12 @@ impl Cache {
 
     /// Puts huge pages under what an image has come to use; memory that is no file has them from
     /// the start. For a background thread, now and then: it may take milliseconds per 2 MiB, and
-    /// workers go on meanwhile.
-    pub fn collapse_used(&self) {
-        if self.image_state != ImageState::None && self.pages() == Pages::Transparent {
-            self.partitions.iter().for_each(Partition::collapse_used);
-        }
+    /// workers go on meanwhile. One call does a bounded piece, so that the thread hears of an end;
+    /// returns whether there is more to do.
+    pub fn collapse_used(&self) -> bool {
+        self.image_state != ImageState::None
+            && self.pages() == Pages::Transparent
+            && self.partitions.iter().any(Partition::collapse_used)
     }
 
     /// Whether batches prefetch: for benchmarks.

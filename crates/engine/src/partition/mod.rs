@@ -26,7 +26,7 @@ use crate::evictions::Evictions;
 use crate::heap::Heap;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS};
+use crate::limits::{BUCKET_WORDS, COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS};
 use crate::lock::Lock;
 use crate::log::item::Header;
 use crate::log::{Log, Which};
@@ -334,8 +334,8 @@ impl Partition {
     }
 
     /// Puts huge pages under what has come into use since the last call: items from the begin of
-    /// the region on, the index from its end.
-    pub fn collapse_used(&self) {
+    /// the region on, the index from its end. Returns whether there is more than one call does.
+    pub fn collapse_used(&self) -> bool {
         let used_words = if self.is_store() {
             self.layout.data_first() as u64 + self.get(Field::UnitsLive)
         } else {
@@ -349,9 +349,12 @@ impl Partition {
         let data_bytes = used_words.min(data_end) as usize * 8;
         let index_bytes = (self.layout.region_words - data_end) as usize * 8;
         let [data, index] = &self.collapsed_bytes;
+        let mut has_more = false;
         for (done, bytes) in [(data, data_bytes), (index, index_bytes)] {
             let before = done.load(Ordering::Relaxed) as usize;
-            let whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+            let all = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+            let whole = all.min(before + COLLAPSE_PAGES_MAX * HUGE_PAGE_BYTES);
+            has_more |= whole < all;
             if whole > before {
                 let first = if std::ptr::eq(done, data) {
                     before
@@ -362,6 +365,7 @@ impl Partition {
                 done.store(whole as u64, Ordering::Relaxed);
             }
         }
+        has_more
     }
 
     /// Adds this partition's numbers to `total`.

@@ -168,7 +168,8 @@ fn work(start: Start, poller: Poller, cpu: Option<usize>) {
 
 fn put_pages(shared: &Shared) {
     while shared.ending() == Ending::Not {
-        shared.cache.collapse_used();
-        park_timeout(PAGES_INTERVAL);
+        if !shared.cache.collapse_used() {
+            park_timeout(PAGES_INTERVAL);
+        }
     }
 }
