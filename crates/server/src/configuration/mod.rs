@@ -9,6 +9,7 @@ mod admin;
 mod checks;
 mod extended;
 mod io;
+mod memcached;
 mod options;
 mod settings;
 mod size;
@@ -20,6 +21,7 @@ mod word;
 
 pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
+pub use memcached::{Binding, Switches};
 pub use options::Options;
 pub use settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 pub use size::size_text;

@@ -217,6 +217,80 @@ pub struct Options {
     #[arg(short = 'A', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SHUTDOWN", hide_env = true)]
     pub enable_shutdown: Option<bool>,
+    /// Protocol of the TCP and Unix listeners: ascii, binary, auto [default: auto]
+    #[arg(
+        short = 'B',
+        long,
+        value_name = "NAME",
+        env = "MICANITE_PROTOCOL",
+        hide_env = true
+    )]
+    pub protocol: Option<Word>,
+    /// Refuse flush_all and flush_namespace
+    #[arg(short = 'F', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_FLUSH_ALL", hide_env = true)]
+    pub disable_flush_all: Option<bool>,
+    /// Refuse `stats detail` and `lru_crawler metadump` and `mgdump`
+    #[arg(short = 'X', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_DUMPING", hide_env = true)]
+    pub disable_dumping: Option<bool>,
+    /// Refuse `watch`
+    #[arg(short = 'W', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_WATCH", hide_env = true)]
+    pub disable_watch: Option<bool>,
+    /// Keep all memory from being swapped out
+    #[arg(short = 'k', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_LOCK_MEMORY", hide_env = true)]
+    pub lock_memory: Option<bool>,
+    /// Allow core files, as large as the hard limit says
+    #[arg(short = 'r', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_COREDUMPS", hide_env = true)]
+    pub enable_coredumps: Option<bool>,
+    /// Accepted without effect: CAS values cost nothing until a client asks for them
+    #[arg(short = 'C', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_CAS", hide_env = true)]
+    pub disable_cas: Option<bool>,
+    /// Accepted without effect: huge pages are used where they can be had
+    #[arg(short = 'L', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_LARGEPAGES", hide_env = true)]
+    pub enable_largepages: Option<bool>,
+    /// Accepted without effect: there are no slab classes
+    #[arg(
+        short = 'f',
+        long,
+        value_name = "N",
+        env = "MICANITE_SLAB_GROWTH_FACTOR",
+        hide_env = true
+    )]
+    pub slab_growth_factor: Option<Word>,
+    /// Accepted without effect: there are no slab classes
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "BYTES",
+        env = "MICANITE_SLAB_MIN_SIZE",
+        hide_env = true
+    )]
+    pub slab_min_size: Option<Word>,
+    /// Accepted without effect: connections go to the worker that has the fewest
+    #[arg(
+        short = 'N',
+        long,
+        value_name = "N",
+        env = "MICANITE_NAPI_IDS",
+        hide_env = true
+    )]
+    pub napi_ids: Option<Word>,
+    /// Refused: --image keeps what is stored
+    #[arg(
+        short = 'e',
+        long,
+        value_name = "FILE",
+        env = "MICANITE_MEMORY_FILE",
+        hide_env = true,
+        hide = true
+    )]
+    pub memory_file: Option<Word>,
     /// cache: items leave when memory is full; store: what was acknowledged stays, and new items
     /// are refused when memory is full [default: cache]
     #[arg(long, value_name = "KIND", env = "MICANITE_SEMANTICS", hide_env = true)]
@@ -361,6 +435,8 @@ impl Options {
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
         take!(image control_socket drain_seconds admin item_size value_buffers hash_seed no_prefetch);
         take!(io native native_payload native_gro native_busy_poll native_queue);
+        take!(protocol disable_flush_all disable_dumping disable_watch lock_memory enable_coredumps);
+        take!(disable_cas enable_largepages slab_growth_factor slab_min_size napi_ids memory_file);
         take!(enable_ssl tls_cert tls_key tls_client_ca);
         if self.listen.is_empty() {
             self.listen = other.listen;

@@ -9,6 +9,7 @@ use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
 use super::extended::{self, Extended};
 use super::io::IoSettings;
+use super::memcached::{Binding, Switches};
 use super::size::exact;
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
@@ -117,6 +118,8 @@ pub struct Settings {
     pub extended: Extended,
     /// Lines that may wait for a watcher.
     pub watcher_bytes: usize,
+    /// What clients may do.
+    pub switches: Switches,
     /// TLS, if it is spoken.
     pub tls: Option<TlsSettings>,
     /// User to become.
@@ -232,6 +235,7 @@ impl Settings {
             udp: None,
             tls: None,
             watcher_bytes: 0,
+            switches: Switches::of(options)?,
         };
         settings.watcher_bytes = extended::watcher_bytes(&settings.extended)?;
         settings.tls = tls::tls(options, &settings.extended, &settings.listen)?;
@@ -326,6 +330,23 @@ impl Settings {
             pidfile: path(&self.pidfile),
             daemon: Some(self.daemon),
             enable_shutdown: Some(self.shutdown_enabled),
+            protocol: (self.switches.binding != Binding::Auto)
+                .then(|| Word(self.switches.binding.name().into())),
+            disable_flush_all: Some(self.switches.no_flush),
+            disable_dumping: Some(self.switches.no_dump),
+            disable_watch: Some(self.switches.no_watch),
+            lock_memory: Some(self.switches.lock_memory),
+            enable_coredumps: Some(self.switches.coredumps),
+            disable_cas: self.switches.has_no_effect("-C"),
+            enable_largepages: self.switches.has_no_effect("-L"),
+            // Any number has no effect.
+            slab_growth_factor: self
+                .switches
+                .has_no_effect("-f")
+                .map(|_| Word("1.25".into())),
+            slab_min_size: self.switches.has_no_effect("-n").map(|_| Word("48".into())),
+            napi_ids: self.switches.has_no_effect("-N").map(|_| Word("1".into())),
+            memory_file: None,
             item_size: self.item_bytes_hint.map(|bytes| Word(bytes.to_string())),
             semantics: word(self.semantics.name().into()),
             disable_evictions: None,

@@ -265,6 +265,8 @@ fn what_is_printed_leads_to_the_same_settings() {
         "-M --access crew --balance auto -D / --control-socket /tmp/x.ctl --image /tmp/image",
         "--semantics store --access erew -D - --control-socket none",
         "--io auto",
+        "-B ascii -F -X -W -k -r -C -L -f 1.25 -n 48 -N 1",
+        "-B binary -o slab_automove,track_sizes,slab_automove_ratio=0.5",
     ] {
         let first = settings(arguments).unwrap();
         let text = toml::to_string(&first.options()).unwrap();

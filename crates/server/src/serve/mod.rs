@@ -108,6 +108,8 @@ fn run(options: Options) -> Result<(), Failure> {
         listeners.extend(listeners::open_unix(&settings, &mut inheritance)?);
     }
     process::become_daemon(&settings, inheritance.is_restart())?;
+    // After the fork, which would not take the lock along.
+    process::lock_and_core(&settings);
     // From here on the process id is the server's, and its threads stay.
     admin.start().map_err(cannot_start)?;
     let clock = Clock::start();

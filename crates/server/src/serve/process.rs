@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
+use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, User, daemon, initgroups, setgid, setuid};
 
@@ -39,6 +40,25 @@ pub(super) fn raise_file_limit(settings: &mut Settings) {
             settings.connections_max
         );
         settings.connections_max = connections as usize;
+    }
+}
+
+/// Locks memory (`-k`) and allows core files (`-r`), as far as the kernel lets it.
+pub(super) fn lock_and_core(settings: &Settings) {
+    if settings.switches.coredumps
+        && let Ok((_, hard)) = getrlimit(Resource::RLIMIT_CORE)
+        && let Err(error) = setrlimit(Resource::RLIMIT_CORE, hard, hard)
+    {
+        log!("core files are not allowed (-r): {error}");
+    }
+    if settings.switches.lock_memory
+        && let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)
+    {
+        log!("memory cannot be locked (-k), see ulimit -l: {error}");
+    }
+    if settings.verbosity > 0 && !settings.switches.without_effect.is_empty() {
+        let letters = settings.switches.without_effect.join(" ");
+        log!("accepted without effect: {letters}");
     }
 }
 

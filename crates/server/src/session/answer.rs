@@ -117,6 +117,12 @@ impl Session {
                 }
             }
             Command::Quit => self.closing = true,
+            Command::FlushAll { noreply, .. } | Command::FlushNamespace { noreply, .. }
+                if context.shared.settings.switches.no_flush =>
+            {
+                context.counters.cmd_flush.add(1);
+                say(FLUSH_REFUSED, noreply, output);
+            }
             Command::FlushAll { delay_s, noreply } => {
                 flush_all(delay_s, context);
                 say(reply::OK, noreply, output);
@@ -239,10 +245,16 @@ pub(super) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Contex
     output.push(reply::END);
 }
 
+/// With -F.
+const FLUSH_REFUSED: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
+/// With -X.
+const DETAIL_REFUSED: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
+
 /// `stats detail on` and `off`.
 fn detail(word: Option<&[u8]>, context: &Context<'_>) -> &'static [u8] {
     let shared = context.shared;
     match word {
+        _ if shared.settings.switches.no_dump => return DETAIL_REFUSED,
         Some(b"on") => {
             shared.prefixes.prepare();
             shared.watch.set_prefixes(true);

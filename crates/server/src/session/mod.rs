@@ -31,6 +31,7 @@ use micanite_engine::{KeyHash, ReplySink, Request, Worker};
 use micanite_wire::memcache::binary::REQUEST_MAGIC;
 use micanite_wire::memcache::text::{Parser, StoreVerb};
 
+use crate::configuration::Binding;
 use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
 use crate::shared::Shared;
 use crate::stats::Counters;
@@ -124,12 +125,13 @@ enum Protocol {
 }
 
 impl Protocol {
-    fn of(first: u8) -> Self {
-        if first == REQUEST_MAGIC {
-            Self::Binary
-        } else {
-            Self::Text
-        }
+    fn of(first: u8, binding: Binding) -> Self {
+        let binary = match binding {
+            Binding::Auto => first == REQUEST_MAGIC,
+            Binding::Ascii => false,
+            Binding::Binary => true,
+        };
+        if binary { Self::Binary } else { Self::Text }
     }
 }
 
@@ -210,7 +212,7 @@ impl Session {
         if self.protocol == Protocol::Unknown
             && let Some(first) = input.first()
         {
-            self.protocol = Protocol::of(*first);
+            self.protocol = Protocol::of(*first, context.shared.settings.switches.binding);
         }
         if self.protocol == Protocol::Binary {
             return self.process_binary(input, requests_left, output, context);

@@ -41,7 +41,10 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
         None => lines.stat("memory_file", "(null)"),
     }
     lines.stat("cas_enabled", "yes");
-    lines.stat("flush_enabled", "yes");
+    let switches = &settings.switches;
+    lines.stat("flush_enabled", on_off(!switches.no_flush));
+    lines.stat("dump_enabled", on_off(!switches.no_dump));
+    lines.stat("binding_protocol", switches.binding.name());
     lines.stat("shutdown_command", on_off(settings.shutdown_enabled));
     lines.stat("tcp_backlog", settings.backlog);
     lines.stat("reqs_per_event", settings.turn_requests_max);

@@ -91,6 +91,10 @@ impl Session {
             }
         };
         match command {
+            Command::Flush { .. } if context.shared.settings.switches.no_flush => {
+                context.counters.cmd_flush.add(1);
+                fail(output, head, Status::AuthError);
+            }
             Command::Flush { delay_s, quiet } => {
                 flush_all(delay_s.into(), context);
                 done(quiet, output);

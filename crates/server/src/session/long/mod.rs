@@ -78,6 +78,9 @@ impl Session {
 impl Session {
     /// From now on the connection shows what its words name.
     fn watch(&mut self, arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
+        if context.shared.settings.switches.no_watch {
+            return output.push(b"CLIENT_ERROR watch commands not allowed\r\n");
+        }
         let Some(kinds) = Kinds::of(split(arguments)) else {
             return output.push(reply::ERROR);
         };
@@ -122,7 +125,9 @@ fn begin_stats(
             }
         },
         (Some(b"conns"), _) => Ok(LongReply::Connections(ConnectionsTold::default())),
-        (Some(b"detail"), Some(b"dump")) => Ok(LongReply::Prefixes(Vec::new())),
+        (Some(b"detail"), Some(b"dump")) if !context.shared.settings.switches.no_dump => {
+            Ok(LongReply::Prefixes(Vec::new()))
+        }
         _ => Err(Answered::Elsewhere),
     }
 }
@@ -130,7 +135,7 @@ fn begin_stats(
 fn begin_dump(
     arguments: &[u8],
     output: &mut Output<'_>,
-    _context: &Context<'_>,
+    context: &Context<'_>,
 ) -> Result<LongReply, Answered> {
     let mut words = split(arguments);
     let keys = match words.next() {
@@ -138,6 +143,13 @@ fn begin_dump(
         Some(b"mgdump") => Keys::Alone,
         _ => return Err(Answered::Elsewhere),
     };
+    if context.shared.settings.switches.no_dump {
+        output.push(match keys {
+            Keys::WithMeta => b"ERROR metadump not allowed\r\n".as_slice(),
+            Keys::Alone => b"ERROR key dump not allowed\r\n",
+        });
+        return Err(Answered::Done);
+    }
     let (Some(classes), rest) = (words.next(), words.next()) else {
         return Err(Answered::Elsewhere);
     };

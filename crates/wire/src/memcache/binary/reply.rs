@@ -26,6 +26,8 @@ pub enum Status {
     NotStored = 5,
     /// The value is not a number.
     NotANumber = 6,
+    /// The server does not allow it.
+    AuthError = 0x20,
     /// There is no such command.
     UnknownCommand = 0x81,
     /// There is no space for the item.
@@ -43,6 +45,7 @@ impl Status {
             Self::Invalid => "Invalid arguments",
             Self::NotStored => "Not stored.",
             Self::NotANumber => "Non-numeric server-side value for incr or decr",
+            Self::AuthError => "Auth failure.",
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory allocating item",
         }
