@@ -1,7 +1,7 @@
 //! How long requests take in a worker, as histograms of fixed size.
 //!
 //! Reading a clock takes 20 to 90 ns, so that is not done for each request, nor in each round of a
-//! worker: one round of [`ROUNDS`] is timed, and every round while there are few. In a timed
+//! worker: one round of `ROUNDS` is timed, and every round while there are few. In a timed
 //! round the clock is read when the worker has waited and once per turn of a connection: all
 //! requests of a turn take as long as the turn, from the end of the wait that brought it to the
 //! moment its replies were handed to the kernel. How many requests a turn had is the difference

@@ -53,7 +53,7 @@ impl<S: ByteStream> Tls<S> {
     /// Begins on a stream whose peer is about to send its hello.
     ///
     /// # Errors
-    /// The configuration cannot be used; one that [`super::load`] has made can.
+    /// The configuration cannot be used; one that [`load()`](super::load()) has made can.
     pub fn new(stream: S, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(TLS_OUTPUT_BYTES_MAX));

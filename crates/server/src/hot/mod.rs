@@ -6,8 +6,8 @@
 //! ```
 //!
 //! How many requests lie between two samples follows the load, so that sampling costs the same
-//! at a thousand requests a second and at ten million: see [`sketch`]. Counts fade with a
-//! half-life of [`sketch::HALF_LIFE_S`] seconds.
+//! at a thousand requests a second and at ten million: see `sketch`. Counts fade with a
+//! half-life of `sketch::HALF_LIFE_S` seconds.
 
 mod sketch;
 
