@@ -85,6 +85,8 @@ pub(crate) struct Reply {
     pub value: Vec<u8>,
     pub flags: u32,
     pub cas: u64,
+    /// What was said of the item, if a meta operation asked.
+    pub item: ItemMeta,
 }
 
 /// Keeps the replies of a batch.
@@ -100,6 +102,7 @@ impl ReplySink for Replies {
             value,
             flags: meta.flags,
             cas: meta.cas,
+            ..Reply::default()
         });
         self.0.last_mut().map(|reply| reply.value.as_mut_slice())
     }

@@ -40,6 +40,13 @@ pub(crate) enum Wish {
         expiry: Expiry,
     },
     Delete,
+    MetaGet(MetaGet),
+    MetaStore {
+        store: MetaStore<'static>,
+        value: Vec<u8>,
+    },
+    MetaDelete(MetaDelete),
+    MetaArithmetic(MetaArithmetic),
 }
 
 impl Wish {
@@ -67,6 +74,12 @@ impl Wish {
             Self::Arithmetic { delta, .. } => Operation::Decrement { delta },
             Self::Touch { expiry } => Operation::Touch { expiry },
             Self::Delete => Operation::Delete,
+            Self::MetaGet(get) => Operation::MetaGet(get),
+            Self::MetaStore { store, ref value } => {
+                Operation::MetaStore(MetaStore { value, ..store })
+            }
+            Self::MetaDelete(delete) => Operation::MetaDelete(delete),
+            Self::MetaArithmetic(by) => Operation::MetaArithmetic(by),
         }
     }
 }
@@ -175,6 +188,7 @@ impl Workers {
         let mut sink = Sink {
             replies: Vec::with_capacity(which.len()),
             room_values,
+            described: ItemMeta::default(),
         };
         let now_s = self.now_s;
         let executed = self.turn().execute(&requests, now_s, &mut sink);
@@ -189,11 +203,17 @@ impl Workers {
         let route = self.cache.route(self.cache.partition_of(hash)).unwrap();
         let may = match route.access {
             Access::Erew => route.owner == self.turn,
-            Access::Crew => route.owner == self.turn || matches!(wish, Wish::Get { cas: false }),
+            Access::Crew => route.owner == self.turn || is_look(wish),
             Access::Crcw => true,
         };
         assert!(!may, "worker {} refused in {route:?}", self.turn);
     }
+}
+
+/// Whether another worker than the owner may serve this under CREW. A meta get may be one that
+/// changes its item.
+fn is_look(wish: &Wish) -> bool {
+    matches!(wish, Wish::Get { cas: false })
 }
 
 impl std::fmt::Display for Workers {
@@ -213,6 +233,7 @@ impl std::fmt::Display for Workers {
 struct Sink {
     replies: Vec<Reply>,
     room_values: usize,
+    described: ItemMeta,
 }
 
 impl ReplySink for Sink {
@@ -224,6 +245,7 @@ impl ReplySink for Sink {
             value: vec![0; meta.value_bytes],
             flags: meta.flags,
             cas: meta.cas,
+            item: self.described,
         });
         self.replies.last_mut().map(|reply| &mut reply.value[..])
     }
@@ -234,14 +256,23 @@ impl ReplySink for Sink {
         self.room_values += 1;
     }
 
+    fn describe(&mut self, index: usize, item: ItemMeta) {
+        assert_eq!(index, self.replies.len());
+        self.described = item;
+    }
+
     fn finish(&mut self, index: usize, outcome: Outcome) {
         assert_eq!(
             index + usize::from(outcome == Outcome::Hit),
             self.replies.len()
         );
         if outcome != Outcome::Hit {
-            self.replies.push(Reply::default());
+            self.replies.push(Reply {
+                item: self.described,
+                ..Reply::default()
+            });
         }
+        self.described = ItemMeta::default();
         self.replies[index].outcome = Some(outcome);
     }
 }

@@ -7,7 +7,7 @@ use crate::*;
 
 impl Key {
     /// Compares a CAS value with those that were given, and notes it.
-    fn check_cas(&mut self, cas: u64) {
+    pub(super) fn check_cas(&mut self, cas: u64) {
         assert_ne!(cas, 0);
         let Some(item) = &mut self.item else { return };
         if item.cas_is_known {
@@ -31,7 +31,7 @@ impl Key {
 }
 
 /// What the number at the start of a value becomes.
-fn changed_number(value: &[u8], up: bool, delta: u64) -> Option<u64> {
+pub(super) fn changed_number(value: &[u8], up: bool, delta: u64) -> Option<u64> {
     if value.len() > NUMBER_BYTES_MAX {
         return None;
     }
@@ -70,6 +70,8 @@ impl Model {
                         flags: *flags,
                         expiry: *expiry,
                         cas_is_known: false,
+                        stale: false,
+                        token_sent: false,
                     });
                 }
             }
@@ -85,6 +87,10 @@ impl Model {
                 self.check_found(key, outcome, &[Outcome::Deleted], Outcome::NotFound);
                 self.keys[key].item = None;
             }
+            Wish::MetaGet(get) => self.check_meta_get(key, get, reply),
+            Wish::MetaStore { store, value } => self.check_meta_store(key, store, value, reply),
+            Wish::MetaDelete(delete) => self.check_meta_delete(key, delete, outcome),
+            Wish::MetaArithmetic(by) => self.check_meta_arithmetic(key, by, reply),
         }
     }
 
@@ -100,7 +106,7 @@ impl Model {
 
     /// Compares "there was such an item" with the model, which afterwards has it or not, as the
     /// engine. Returns whether there was.
-    fn check_found(
+    pub(super) fn check_found(
         &mut self,
         key: usize,
         outcome: Outcome,
@@ -220,6 +226,7 @@ impl Model {
             let at = if before { 0 } else { item.value.len() };
             item.value.splice(at..at, more.iter().copied());
             item.cas_is_known = false;
+            (item.stale, item.token_sent) = (false, false);
         }
     }
 
@@ -234,6 +241,7 @@ impl Model {
             let width = item.value.len();
             item.value = format!("{number:<width$}").into_bytes();
             item.cas_is_known = false;
+            (item.stale, item.token_sent) = (false, false);
         }
     }
 }

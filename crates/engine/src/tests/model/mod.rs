@@ -13,6 +13,7 @@ mod found;
 mod geometries;
 #[cfg(all(test, not(miri)))]
 mod long;
+mod meta;
 #[cfg(all(test, not(miri)))]
 mod properties;
 mod step;
@@ -46,6 +47,10 @@ struct Item {
     expiry: Expiry,
     /// Whether the last CAS value that was given is this value's.
     cas_is_known: bool,
+    /// Invalidated.
+    stale: bool,
+    /// A client was told to make it anew.
+    token_sent: bool,
 }
 
 /// What a run has seen.

@@ -69,11 +69,13 @@ impl Model {
         let expiry = word.expiry(self.workers.now_s);
         let extra = word.extra();
         let wish = match word.kind() {
-            0..80 => Wish::Get {
+            0..20 => self.meta_get(extra, expiry),
+            20..80 => Wish::Get {
                 cas: extra.is_multiple_of(4),
             },
             80..88 => Wish::GetAndTouch { expiry },
-            88..168 => {
+            88..104 => self.meta_store(key, (word.size(), extra), expiry),
+            104..168 => {
                 let max = match extra / 16 % 4 {
                     0 => self.value_bytes_max.min(20),
                     _ => self.value_bytes_max,
@@ -97,7 +99,8 @@ impl Model {
                 before: extra % 2 == 1,
                 more: self.value(word.size() % 24, false),
             },
-            184..200 => Wish::Arithmetic {
+            184..190 => self.meta_arithmetic(key, (word.size(), extra), expiry),
+            190..200 => Wish::Arithmetic {
                 up: extra % 2 == 1,
                 delta: match extra / 2 % 8 {
                     0 => u64::MAX - extra as u64,
@@ -105,6 +108,7 @@ impl Model {
                 },
             },
             200..210 => Wish::Touch { expiry },
+            210..215 => self.meta_delete(key, extra, expiry),
             _ => Wish::Delete,
         };
         self.ask(key, wish);
