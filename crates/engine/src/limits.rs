@@ -35,8 +35,9 @@ pub const INDEX_LOAD_SIXTEENTHS: u64 = 13;
 pub const MAIN_PER_SPARE_CACHE: u64 = 5;
 /// In a store one spare bucket comes with this many main ones (MICA 4.3.3: a tenth).
 pub const MAIN_PER_SPARE_STORE: u64 = 10;
-/// Huge pages that are put under an image in one go, each of some milliseconds: an end waits for them.
-pub const COLLAPSE_PAGES_MAX: usize = 8;
+/// Huge pages that are put under an image in one go: an end waits for them, and each takes milliseconds, or many more where the CPUs
+/// are busy, for the kernel asks every one of them.
+pub const COLLAPSE_PAGES_MAX: usize = 1;
 /// Buckets that one call of the sweep visits, at most.
 pub const SWEEP_BUCKETS: usize = 512;
 /// Optimistic reads of one request before it takes the lock of the partition.
