@@ -24,6 +24,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("native_replies", micanite_wire::fuzz::native_replies),
     ("client", micanite_client::fuzz::client),
     ("session", micanite_server::fuzz::session),
+    ("stranger", micanite_server::fuzz::stranger),
     ("native_session", micanite_server::fuzz::native),
     ("operations", micanite_engine::fuzz::operations),
 ];

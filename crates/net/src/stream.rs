@@ -1,11 +1,11 @@
 //! A connected stream that never blocks, over TCP or a Unix socket.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use nix::sys::socket::{MsgFlags, recv, send};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, getpeername, recv, send};
 
 /// What a connection needs of its stream. Tests script one; the worker uses a [`Stream`].
 pub trait ByteStream {
@@ -71,6 +71,18 @@ impl Stream {
         Ok(Self {
             socket: stream.into(),
         })
+    }
+}
+
+impl Stream {
+    /// The address of the peer; a Unix socket has none.
+    pub fn peer_ip(&self) -> Option<IpAddr> {
+        let address: SockaddrStorage = getpeername(self.socket.as_raw_fd()).ok()?;
+        match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+            (Some(address), _) => Some(address.ip().into()),
+            (_, Some(address)) => Some(address.ip().into()),
+            _ => None,
+        }
     }
 }
 

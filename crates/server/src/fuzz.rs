@@ -1,8 +1,10 @@
 //! The bodies of the fuzz targets: each takes any bytes and panics when an invariant is broken.
 
 mod native;
+mod stranger;
 
 pub use native::native;
+pub use stranger::stranger;
 
 use micanite_wire::memcache::binary::{HEADER_BYTES, REPLY_MAGIC};
 

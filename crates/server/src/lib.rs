@@ -26,6 +26,7 @@
 //! | [`control`] | the control socket, and `micanite ctl` |
 //! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
 //! | `restart` | another program, or another version of it, in the same process |
+//! | [`auth`] | users and passwords, and how often somebody was wrong |
 //! | [`tls`] | certificates, read again while the server runs |
 //! | [`stats`] | counters, `stats`, `stats settings` |
 //!
@@ -33,6 +34,7 @@
 //! connection is one `recv` and one `send`. A panic ends the process (see `Cargo.toml`).
 
 mod admin;
+pub mod auth;
 pub mod balance;
 pub mod clock;
 pub mod configuration;

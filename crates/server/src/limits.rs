@@ -53,6 +53,20 @@ pub const VALUE_BUFFER_BYTES_PER_S_MIN: u64 = 64 << 10;
 pub const IDLE_PASS_MS: u64 = 1000;
 /// A worker waits at most this long for events.
 pub const WAIT_MS_MAX: u16 = 100;
+/// A line of the file of users, as in memcached.
+pub const AUTH_LINE_BYTES_MAX: usize = 256;
+/// Users of that file.
+pub const AUTH_USERS_MAX: usize = 256;
+/// Wrong passwords after which a connection is closed.
+pub const AUTH_FAILURES_OF_CONNECTION: u32 = 3;
+/// Wrong passwords after which an address is not believed.
+pub const AUTH_FAILURES_OF_ADDRESS: u32 = 10;
+/// One wrong password of an address is forgotten after this time.
+pub const AUTH_FAILURE_FORGOTTEN_S: u32 = 6;
+/// Sets of the table of addresses that sent wrong passwords.
+pub const AUTH_SETS: usize = 1024;
+/// Addresses of a set.
+pub const AUTH_WAYS: usize = 4;
 /// A TLS handshake ends within this time, or its connection does.
 pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 /// Late handshakes are looked for not more often than this.

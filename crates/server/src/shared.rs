@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use micanite_engine::{Access, Cache, Route, RouteError, Stats};
 use micanite_net::Waker;
 
+use crate::auth::Auth;
 use crate::balance::BalanceState;
 use crate::configuration::Settings;
 use crate::hot::HotKeys;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub native: Option<NativeShared>,
     /// memcached's protocols over UDP, if they are spoken.
     pub udp: Option<UdpShared>,
+    /// Users, if clients are asked who they are.
+    pub auth: Option<Auth>,
     /// TLS, if it is spoken.
     pub tls: Option<TlsShared>,
     /// Whether partitions change by load.
@@ -209,6 +212,7 @@ impl Shared {
             prefixes,
             counting_sizes: Arc::default(),
             baseline: Mutex::default(),
+            auth: None,
             tls: None,
         })
     }

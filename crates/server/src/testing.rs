@@ -7,9 +7,10 @@ use std::sync::Arc;
 use micanite_engine::{Cache, Worker};
 use micanite_net::ByteStream;
 
+use crate::auth::Auth;
 use crate::configuration::{Options, Settings, Word};
 use crate::connection::{Buffers, Connection, Next, Turn};
-use crate::session::Context;
+use crate::session::{Context, Session};
 use crate::shared::Shared;
 
 /// When the server of a test started; it stays that time unless the test moves it.
@@ -40,7 +41,13 @@ impl Bench {
             worker: cache.worker(0).expect("the only worker"),
             buffers: Buffers::new(8, settings.value_buffer_bytes),
             requests_max: settings.turn_requests_max,
-            shared: Arc::new(Shared::new(settings, cache, None, NOW_S).expect("a waker")),
+            shared: {
+                let auth = settings.auth.as_ref();
+                let auth = auth.map(|auth| Auth::new(auth).expect("a file of users"));
+                let mut shared = Shared::new(settings, cache, None, NOW_S).expect("a waker");
+                shared.auth = auth;
+                Arc::new(shared)
+            },
             now_s: NOW_S,
             now_ms: 1,
         }
@@ -103,7 +110,12 @@ impl Bench {
     /// The replies to a script that ends; the connection ends with it.
     pub fn replies_to(&mut self, mut script: Script) -> Vec<u8> {
         script.ends = true;
-        let mut connection = Connection::new(script);
+        self.replies_in(Session::default(), script)
+    }
+
+    /// The replies to a script, in a conversation that begins so; the connection ends with it.
+    pub fn replies_in(&mut self, session: Session, script: Script) -> Vec<u8> {
+        let mut connection = Connection::with(script, session);
         assert_eq!(self.drive(&mut connection), Next::Close);
         let output = connection.stream().output.clone();
         connection.release(&mut self.buffers);

@@ -6,6 +6,7 @@
 
 mod address;
 mod admin;
+mod auth;
 mod checks;
 mod extended;
 mod io;
@@ -19,6 +20,7 @@ mod tls;
 mod udp;
 mod word;
 
+pub use auth::AuthSettings;
 pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
 pub use memcached::{Binding, Switches};

@@ -171,6 +171,19 @@ pub struct Options {
     #[arg(short = 'o', long, value_name = "WORDS", env = "MICANITE_EXTENDED", hide_env = true, action = ArgAction::Append)]
     #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
     pub extended: Vec<Word>,
+    /// Ask clients for a user and a password, and take these from a file with lines of user:password
+    #[arg(
+        short = 'Y',
+        long,
+        value_name = "FILE",
+        env = "MICANITE_AUTH_FILE",
+        hide_env = true
+    )]
+    pub auth_file: Option<Word>,
+    /// Let clients of the binary protocol say them too (SASL PLAIN)
+    #[arg(short = 'S', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SASL", hide_env = true)]
+    pub enable_sasl: Option<bool>,
     /// Speak TLS on every TCP listener that is not marked notls:
     #[arg(short = 'Z', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SSL", hide_env = true)]
@@ -437,7 +450,7 @@ impl Options {
         take!(io native native_payload native_gro native_busy_poll native_queue);
         take!(protocol disable_flush_all disable_dumping disable_watch lock_memory enable_coredumps);
         take!(disable_cas enable_largepages slab_growth_factor slab_min_size napi_ids memory_file);
-        take!(enable_ssl tls_cert tls_key tls_client_ca);
+        take!(auth_file enable_sasl enable_ssl tls_cert tls_key tls_client_ca);
         if self.listen.is_empty() {
             self.listen = other.listen;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 
+use super::auth::{self, AuthSettings};
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
 use super::extended::{self, Extended};
 use super::io::IoSettings;
@@ -116,6 +117,8 @@ pub struct Settings {
     pub verbosity: u8,
     /// Words of `-o`.
     pub extended: Extended,
+    /// Who is asked for a password, if anybody is.
+    pub auth: Option<AuthSettings>,
     /// Lines that may wait for a watcher.
     pub watcher_bytes: usize,
     /// What clients may do.
@@ -234,6 +237,7 @@ impl Settings {
             native: None,
             udp: None,
             tls: None,
+            auth: auth::auth(options)?,
             watcher_bytes: 0,
             switches: Switches::of(options)?,
         };
@@ -316,6 +320,8 @@ impl Settings {
             udp_port: word(self.udp.as_ref().map_or(0, |udp| udp.port).to_string()),
             udp_allow: self.udp.as_ref().map(|udp| Word(udp.allow.to_string())),
             extended: self.extended.options(),
+            auth_file: auth::file(self.auth.as_ref()),
+            enable_sasl: self.auth.as_ref().map(|auth| auth.sasl),
             enable_ssl: self.tls.is_some().then_some(true),
             tls_cert: tls::file(self.tls.as_ref().map(|tls| &tls.options.chain)),
             tls_key: tls::file(self.tls.as_ref().and_then(|tls| tls.options.key.as_ref())),

@@ -86,9 +86,14 @@ struct Body {
 impl<S: ByteStream> Connection<S> {
     /// A connection at its beginning.
     pub fn new(stream: S) -> Self {
+        Self::with(stream, Session::default())
+    }
+
+    /// A connection whose conversation begins so.
+    pub fn with(stream: S, session: Session) -> Self {
         Self {
             stream,
-            session: Session::default(),
+            session,
             input: None,
             unsent: Unsent::Nothing,
             body: None,

@@ -18,6 +18,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::supervisor::Supervisor;
 use super::threads::Threads;
 use super::{Failure, listeners};
+use crate::auth::Auth;
 use crate::clock::unix_now_s;
 use crate::configuration::ListenTls;
 use crate::log::log;
@@ -303,19 +304,23 @@ impl Acceptor {
         }
     }
 
-    /// Reads certificates again.
+    /// Reads certificates and passwords again.
     fn read_again(&self) {
-        match self
-            .shared
-            .tls
-            .as_ref()
-            .map(|tls| tls.refresh(unix_now_s()))
-        {
-            None => log!("SIGHUP: there is nothing to be read again"),
+        let shared = &self.shared;
+        if shared.tls.is_none() && shared.auth.is_none() {
+            return log!("SIGHUP: there is nothing to be read again");
+        }
+        match shared.tls.as_ref().map(|tls| tls.refresh(unix_now_s())) {
+            None => {}
             Some(Ok(())) => log!("SIGHUP: certificates were read again"),
             Some(Err(what)) => {
                 log!("Could not reload TLS certificates on SIGHUP, the old ones stay: {what}");
             }
+        }
+        match shared.auth.as_ref().map(Auth::refresh) {
+            None => {}
+            Some(Ok(())) => log!("SIGHUP: passwords were read again"),
+            Some(Err(what)) => log!("SIGHUP: the old passwords stay: {what}"),
         }
     }
 

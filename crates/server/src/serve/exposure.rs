@@ -32,6 +32,9 @@ fn open(settings: &Settings) -> Vec<&SocketAddr> {
         .tls
         .as_ref()
         .is_some_and(|tls| tls.options.clients == ClientCertificates::Require);
+    if settings.auth.is_some() {
+        return Vec::new();
+    }
     let is_open = |tls: ListenTls| match tls {
         ListenTls::Mutual => false,
         ListenTls::Default => !asks_all,

@@ -18,6 +18,7 @@ use micanite_net::datagram::UdpSocket;
 use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
 
 use crate::admin::Admin;
+use crate::auth::Auth;
 use crate::balance::BalanceThread;
 use crate::clock::{Clock, seconds, unix_now_s};
 use crate::configuration::{Options, Settings, UsageError};
@@ -96,7 +97,9 @@ fn run(options: Options) -> Result<(), Failure> {
     let udp = listeners::open_udp(&settings)?;
     cgroup::warn(report::bytes_max(&settings));
     let mut admin = Admin::new(listeners::open_admin(&settings, &mut inheritance)?);
-    // The key may be root's alone.
+    // The key may be root's alone, and passwords too.
+    let load = |settings| Auth::new(settings).map_err(Failure::system);
+    let auth = settings.auth.as_ref().map(load).transpose()?;
     let tls = load_tls(&settings)?;
     process::become_user(&settings)?;
     if !settings.daemon {
@@ -127,6 +130,7 @@ fn run(options: Options) -> Result<(), Failure> {
     let mut shared = shared.map_err(cannot_start)?;
     shared.restart = Restart::new(program);
     shared.tls = tls;
+    shared.auth = auth;
     let shared = Arc::new(shared);
     let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&shared));
     let mut acceptor = acceptor.map_err(cannot_start)?;

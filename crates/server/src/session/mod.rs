@@ -14,6 +14,9 @@ mod answer;
 mod binary;
 mod body;
 mod gather;
+mod guard;
+#[cfg(test)]
+mod guard_tests;
 mod long;
 mod meta;
 mod operator;
@@ -38,6 +41,7 @@ use crate::stats::Counters;
 use crate::watch::{self, Watcher};
 use answer::Aside;
 use gather::{Gather, Stop};
+use guard::Guard;
 use long::{Answered, LongReply};
 use sink::{Around, Sink};
 
@@ -108,6 +112,8 @@ pub struct Session {
     meta_store: Option<usize>,
     /// The same in the binary protocol.
     binary_store: Option<binary::LongStore>,
+    /// Whether the client has to say who it is.
+    guard: Guard,
     /// A reply that is made in steps.
     long: Option<LongReply>,
     /// Since `watch` all that comes of the connection are lines.
@@ -205,6 +211,9 @@ impl Session {
         let stopped = |consumed, status| Progress { consumed, status };
         if self.closing {
             return stopped(input.len(), Status::Close);
+        }
+        if self.guard.is_shut() {
+            return self.process_guarded(input, requests_left, output, context);
         }
         if let Some(watcher) = &self.watcher {
             return stopped(input.len(), show(watcher, output));

@@ -102,6 +102,12 @@ counters! {
     bytes_read,
     /// Bytes sent to connections.
     bytes_written,
+    /// Attempts of clients to say who they are.
+    auth_cmds,
+    /// Those that were wrong, or not believed.
+    auth_errors,
+    /// Those that were not believed because others from the same address were wrong.
+    auth_limited,
     /// TLS handshakes that began a new session.
     ssl_new_sessions,
     /// TLS handshakes that failed or were too slow.

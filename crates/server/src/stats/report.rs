@@ -14,6 +14,7 @@ pub fn general(shared: &Shared, now_s: u32, output: &mut Output<'_>) {
     let mut lines = Lines::new(output);
     process(shared, now_s, &mut lines);
     connections(shared, &mut lines);
+    auth(shared, &mut lines);
     tls(shared, now_s, &mut lines);
     commands(shared, &mut lines);
     items(shared, &mut lines);
@@ -49,6 +50,13 @@ fn connections(shared: &Shared, lines: &mut Lines<'_, '_>) {
         now.paused_us - before.paused_us,
     );
     lines.stat("threads", shared.settings.threads);
+}
+
+fn auth(shared: &Shared, lines: &mut Lines<'_, '_>) {
+    let count = shared.totals().since(&shared.baseline().totals);
+    lines.stat("auth_cmds", count.auth_cmds);
+    lines.stat("auth_errors", count.auth_errors);
+    lines.stat("auth_limited", count.auth_limited);
 }
 
 fn tls(shared: &Shared, now_s: u32, lines: &mut Lines<'_, '_>) {

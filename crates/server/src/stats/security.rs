@@ -1,9 +1,10 @@
-//! The lines of `stats settings` about TLS, by memcached's names.
+//! The lines of `stats settings` about passwords and TLS, by memcached's names.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 
 use super::Lines;
+use crate::auth::Auth;
 use crate::shared::Shared;
 
 /// memcached shows the flags of OpenSSL that its number for `ssl_verify_mode` stands for.
@@ -11,8 +12,11 @@ const VERIFY_FLAGS: [u8; 4] = [0, 1, 3, 7];
 
 pub(super) fn security(shared: &Shared, lines: &mut Lines<'_, '_>) {
     let settings = shared.tls.as_ref().map(|tls| tls.settings());
-    let options = settings.map(|settings| &settings.options);
     let yes = |on| if on { "yes" } else { "no" };
+    let auth = shared.auth.as_ref();
+    lines.stat("auth_enabled_sasl", yes(auth.is_some_and(Auth::sasl)));
+    lines.stat("auth_enabled_ascii", file(auth.map(Auth::file), "no"));
+    let options = settings.map(|settings| &settings.options);
     lines.stat("ssl_enabled", yes(settings.is_some()));
     let chain = options.map(|options| &options.chain);
     let key = options.map(|options| options.key.as_ref().unwrap_or(&options.chain));

@@ -32,7 +32,7 @@ use crate::latency::{Began, Transport};
 use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, TURNS_PER_ROUND, WAIT_MS_MAX};
 use crate::log::log;
 use crate::native::NativePort;
-use crate::session::Context;
+use crate::session::{Context, Session};
 use crate::shared::{Ending, Shared};
 use crate::stats::Counters;
 use crate::udp::UdpPort;
@@ -343,6 +343,10 @@ impl<P: Streams> Worker<P> {
     fn welcome(&mut self, incoming: Incoming, now_ms: u64) {
         let interest = Interest::Read;
         self.shared.counters[self.number].connections_opened.add(1);
+        let session = match &self.shared.auth {
+            None => Session::default(),
+            Some(_) => Session::guarded(incoming.stream.peer_ip()),
+        };
         let arrival = Arrival::of(&incoming.stream);
         let stream = self.streams.adopt(incoming.stream);
         let Ok(stream) = stream.and_then(|stream| tls::transport(stream, incoming.tls)) else {
@@ -350,7 +354,7 @@ impl<P: Streams> Worker<P> {
             return;
         };
         let token = self.slots.insert(Slot {
-            connection: Connection::new(stream),
+            connection: Connection::with(stream, session),
             interest,
             queued: false,
             wait_bytes: 0,

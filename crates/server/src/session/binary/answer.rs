@@ -8,6 +8,7 @@ use micanite_wire::memcache::text;
 use super::super::answer::{delete, flush_all, report};
 use super::sink::fail;
 use super::{Context, Output, SHORT_REPLY_BYTES_MAX, STATS_ROOM_BYTES, Session};
+use crate::auth::Auth;
 use crate::limits::STATS_REPLY_BYTES_MAX;
 
 /// A request that is answered between batches.
@@ -42,6 +43,20 @@ impl Aside<'_> {
 }
 
 impl Session {
+    /// Whether a request is SASL's, which somebody who is known may use as well: then it is
+    /// dealt with as that of somebody who is not.
+    pub(super) fn authenticates_again(&mut self, aside: &Aside<'_>, context: &Context<'_>) -> bool {
+        let Aside::Refused { head, .. } = aside else {
+            return false;
+        };
+        let has_sasl = context.shared.auth.as_ref().is_some_and(Auth::sasl);
+        let again = has_sasl && (0x20..=0x22).contains(&head.opcode);
+        if again {
+            self.ask_again(head.opcode == 0x20);
+        }
+        again
+    }
+
     #[inline(never)]
     pub(super) fn answer_binary(
         &mut self,

@@ -54,6 +54,9 @@ impl Session {
                 Stop::Incomplete => return stopped(gather.at, Status::NeedInput),
                 Stop::TurnOver => return stopped(gather.at, Status::TurnOver),
                 Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
+                Stop::Aside { aside, .. } if self.authenticates_again(&aside, context) => {
+                    return stopped(gather.at, Status::TurnOver);
+                }
                 Stop::Aside { aside, bytes } => {
                     let room = aside.room();
                     if output.room() < room {

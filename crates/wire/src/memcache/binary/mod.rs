@@ -17,9 +17,11 @@
 mod command;
 mod parser;
 pub mod reply;
+mod sasl;
 
 pub use command::{Arithmetic, Command, Store};
 pub use parser::{Step, step};
+pub use sasl::{MECHANISM_BYTES_MAX, RESPONSE_BYTES_MAX, SaslStep, plain, sasl_step};
 
 /// The first byte of every request, and the sign that a connection speaks this protocol.
 pub const REQUEST_MAGIC: u8 = 0x80;

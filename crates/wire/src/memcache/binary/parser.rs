@@ -38,17 +38,17 @@ const NO_INITIAL: u32 = u32::MAX;
 
 /// A header, as far as lengths and opcode go.
 #[derive(Clone, Copy)]
-struct Header {
-    head: Head,
-    key_bytes: usize,
-    extras_bytes: usize,
-    body_bytes: u32,
+pub(super) struct Header {
+    pub head: Head,
+    pub key_bytes: usize,
+    pub extras_bytes: usize,
+    pub body_bytes: u32,
     cas: u64,
 }
 
 impl Header {
     #[inline]
-    fn of(bytes: &[u8; HEADER_BYTES]) -> Self {
+    pub fn of(bytes: &[u8; HEADER_BYTES]) -> Self {
         let [
             _,
             opcode,
@@ -85,7 +85,7 @@ impl Header {
         self.body_bytes as usize - self.key_bytes - self.extras_bytes
     }
 
-    fn is_bare(&self) -> bool {
+    pub fn is_bare(&self) -> bool {
         self.body_bytes == 0
     }
 

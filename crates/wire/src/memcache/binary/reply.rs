@@ -26,8 +26,10 @@ pub enum Status {
     NotStored = 5,
     /// The value is not a number.
     NotANumber = 6,
-    /// The server does not allow it.
+    /// The client is not known, or not believed.
     AuthError = 0x20,
+    /// The client has more to say before it is known.
+    AuthContinue = 0x21,
     /// There is no such command.
     UnknownCommand = 0x81,
     /// There is no space for the item.
@@ -46,6 +48,7 @@ impl Status {
             Self::NotStored => "Not stored.",
             Self::NotANumber => "Non-numeric server-side value for incr or decr",
             Self::AuthError => "Auth failure.",
+            Self::AuthContinue => "",
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory allocating item",
         }

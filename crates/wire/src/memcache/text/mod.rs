@@ -8,6 +8,7 @@
 //! Replies are those of memcached 1.6.45, byte for byte, except for one slip of its own (a
 //! doubled line end after a `get` with a key that is too long).
 
+mod auth;
 mod command;
 pub mod meta;
 mod number;
@@ -16,6 +17,7 @@ mod parser;
 pub mod reply;
 mod tokens;
 
+pub use auth::{TOKEN_BYTES_MAX, TextAuth, text_auth};
 pub use command::{Command, Keys, StoreVerb};
 pub use operator::Operator;
 pub use parser::{Parser, Step};

@@ -40,6 +40,16 @@ pub const BAD_NAMESPACE: &[u8] = b"CLIENT_ERROR a namespace ends before its deli
 pub const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
 /// incr or decr of something else.
 pub const NOT_A_NUMBER: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+/// A command of a client that is not known yet.
+pub const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
+/// User or password are wrong.
+pub const AUTH_FAILURE: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
+/// There is no user and password.
+pub const AUTH_FORMAT: &[u8] = b"CLIENT_ERROR bad authentication token format\r\n";
+/// Nobody's name and password are so long.
+pub const AUTH_TOO_LONG: &[u8] = b"CLIENT_ERROR auth token too long\r\n";
+/// User and password did not end where their length said.
+pub const BAD_TERMINATION: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
 /// shutdown without the option.
 pub const SHUTDOWN_DISABLED: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
 /// The connection limit.

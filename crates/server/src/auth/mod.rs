@@ -1,0 +1,105 @@
+//! Who may use the server: users and passwords from memcached's file (`-Y`), for its text protocol
+//! and for SASL PLAIN of the binary one (`-S`).
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`Users`] | the file, and comparing without telling by time what was right |
+//! | [`Attempts`] | how often an address was wrong lately; too often, and it is not believed for a while |
+//! | [`crate::session`] | refuses everything else until it knows who is there |
+//!
+//! A client that is not believed gets the answer that a wrong password gets, after the same work.
+
+mod attempts;
+mod users;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::configuration::AuthSettings;
+use crate::log::log;
+pub use attempts::Attempts;
+pub use users::Users;
+
+/// What comes of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// User and password are right.
+    Welcome,
+    /// They are not.
+    Wrong,
+    /// Too many wrong ones came from there; what this one was is not told.
+    Limited,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Auth {
+    settings: AuthSettings,
+    users: RwLock<Arc<Users>>,
+    attempts: Mutex<Attempts>,
+}
+
+impl Auth {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// A sentence that names the file and says what is wrong with it.
+    pub fn new(settings: &AuthSettings) -> Result<Self, String> {
+        Ok(Self {
+            users: RwLock::new(Arc::new(Users::load(&settings.file)?)),
+            settings: settings.clone(),
+            attempts: Mutex::default(),
+        })
+    }
+
+    /// Reads the file again. If that fails, everything stays as it was. Who is in stays in.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn refresh(&self) -> Result<(), String> {
+        let users = Arc::new(Users::load(&self.settings.file)?);
+        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
+        Ok(())
+    }
+
+    /// The file.
+    pub fn file(&self) -> &PathBuf {
+        &self.settings.file
+    }
+
+    /// Whether the binary protocol can authenticate.
+    pub fn sasl(&self) -> bool {
+        self.settings.sasl
+    }
+
+    /// Checks user and password that came from `source`, if that is an address.
+    pub fn check(
+        &self,
+        user: &[u8],
+        password: &[u8],
+        source: Option<IpAddr>,
+        now_s: u32,
+    ) -> Verdict {
+        let users = Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner));
+        let right = users.know(user, password);
+        let Some(source) = source else {
+            return if right {
+                Verdict::Welcome
+            } else {
+                Verdict::Wrong
+            };
+        };
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        if !attempts.may_try(source, now_s) {
+            return Verdict::Limited;
+        }
+        if right {
+            return Verdict::Welcome;
+        }
+        if attempts.note_failure(source, now_s) {
+            log!("too many wrong passwords from {source}: it is not believed for a while");
+        }
+        Verdict::Wrong
+    }
+}

@@ -1,0 +1,244 @@
+//! A conversation with somebody who is not known yet (`-Y`, `-S`): nothing is executed, and nothing
+//! is told but that.
+//!
+//! In the text protocol the only command is memcached's: a `set` of any key whose value is `user
+//! password`. In the binary protocol it is SASL PLAIN. Once a client is known, its guard opens and
+//! the session goes on as any other.
+
+use std::net::IpAddr;
+
+use micanite_wire::memcache::binary::reply::{self as binary_reply, Status as BinaryStatus};
+use micanite_wire::memcache::binary::{SaslStep, plain, sasl_step};
+use micanite_wire::memcache::text::{TextAuth, reply, text_auth};
+
+use super::{Context, Output, Progress, Protocol, Session, Status};
+use crate::auth::Verdict;
+use crate::limits::AUTH_FAILURES_OF_CONNECTION;
+
+/// Room for any reply to somebody who is not known.
+const REPLY_BYTES_MAX: usize = 256;
+
+/// Whether the client is known. By default it does not have to be.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    shut: bool,
+    /// The client is known all the same, and has only asked for the mechanisms.
+    known: bool,
+    /// SASL was begun without a response.
+    begun: bool,
+    failures: u32,
+    /// Where the client is, if that is an address.
+    source: Option<IpAddr>,
+}
+
+impl Guard {
+    #[inline]
+    pub fn is_shut(&self) -> bool {
+        self.shut
+    }
+}
+
+/// How a request was dealt with.
+enum Done {
+    /// There is not enough of it.
+    Incomplete,
+    /// It took so many bytes.
+    Bytes(usize),
+    /// The connection is to be closed.
+    Close,
+}
+
+impl Session {
+    /// A conversation with a client from `source` that has to say who it is first.
+    pub fn guarded(source: Option<IpAddr>) -> Self {
+        Self {
+            guard: Guard {
+                shut: true,
+                source,
+                ..Guard::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// As [`Session::process`], for a client that is not known.
+    #[cold]
+    pub(super) fn process_guarded(
+        &mut self,
+        input: &[u8],
+        requests_left: &mut u32,
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) -> Progress {
+        let mut at = 0;
+        while self.guard.shut {
+            let stopped = |status| Progress {
+                consumed: at,
+                status,
+            };
+            let rest = &input[at..];
+            let Some(first) = rest.first() else {
+                return stopped(Status::NeedInput);
+            };
+            if output.room() < REPLY_BYTES_MAX {
+                return stopped(Status::NeedOutput {
+                    bytes: REPLY_BYTES_MAX,
+                });
+            }
+            if *requests_left == 0 {
+                return stopped(Status::TurnOver);
+            }
+            if self.protocol == Protocol::Unknown {
+                self.protocol = Protocol::of(*first, context.shared.settings.switches.binding);
+            }
+            let done = match self.protocol {
+                Protocol::Binary => self.binary_stranger(rest, output, context),
+                _ => self.text_stranger(rest, output, context),
+            };
+            match done {
+                Done::Incomplete => return stopped(Status::NeedInput),
+                Done::Bytes(bytes) => at += bytes,
+                Done::Close => {
+                    self.closing = true;
+                    return Progress {
+                        consumed: input.len(),
+                        status: Status::Close,
+                    };
+                }
+            }
+            *requests_left -= 1;
+        }
+        let progress = self.process(&input[at..], false, requests_left, output, context);
+        Progress {
+            consumed: at + progress.consumed,
+            ..progress
+        }
+    }
+
+    /// A client that is known says anew who it is: until that has been right, it is not known. To
+    /// ask for the mechanisms changes nothing.
+    pub(super) fn ask_again(&mut self, only_lists: bool) {
+        self.guard.shut = true;
+        self.guard.known = only_lists;
+    }
+
+    fn text_stranger(
+        &mut self,
+        input: &[u8],
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) -> Done {
+        let (reply, bytes) = match text_auth(input) {
+            TextAuth::Incomplete => return Done::Incomplete,
+            TextAuth::Close => return Done::Close,
+            TextAuth::Refused { reply, bytes } => (reply, bytes),
+            TextAuth::Try {
+                user,
+                password,
+                bytes,
+            } => match self.attempt(user, password, context) {
+                true => (reply::STORED, bytes),
+                false => (reply::AUTH_FAILURE, bytes),
+            },
+        };
+        output.push(reply);
+        self.done(bytes)
+    }
+
+    fn binary_stranger(
+        &mut self,
+        input: &[u8],
+        output: &mut Output<'_>,
+        context: &mut Context<'_>,
+    ) -> Done {
+        use micanite_wire::memcache::binary::HEADER_BYTES;
+        let step = sasl_step(input);
+        let has_sasl = context.shared.auth.as_ref().is_some_and(|auth| auth.sasl());
+        match step {
+            SaslStep::Incomplete => Done::Incomplete,
+            SaslStep::BadMagic => Done::Close,
+            SaslStep::List(head) if has_sasl => {
+                output.push_with(|out| binary_reply::body(out, head, b"PLAIN", 0));
+                self.guard.shut = !std::mem::take(&mut self.guard.known);
+                Done::Bytes(HEADER_BYTES)
+            }
+            SaslStep::Version(head) if has_sasl => {
+                let version = crate::VERSION.as_bytes();
+                output.push_with(|out| binary_reply::body(out, head, version, 0));
+                Done::Bytes(HEADER_BYTES)
+            }
+            SaslStep::Try {
+                head,
+                mechanism,
+                response,
+                goes_on,
+                bytes,
+            } if has_sasl => {
+                let begun = std::mem::take(&mut self.guard.begun);
+                let is_plain = mechanism == b"PLAIN" && (begun || !goes_on);
+                if is_plain && response.is_empty() && !goes_on {
+                    self.guard.begun = true;
+                    let status = BinaryStatus::AuthContinue;
+                    output.push_with(|out| binary_reply::error(out, head, status));
+                    return Done::Bytes(bytes);
+                }
+                let (user, password) = plain(response).filter(|_| is_plain).unwrap_or_default();
+                if self.attempt(user, password, context) {
+                    output.push_with(|out| binary_reply::body(out, head, b"Authenticated", 0));
+                } else {
+                    let status = BinaryStatus::AuthError;
+                    output.push_with(|out| binary_reply::error(out, head, status));
+                }
+                self.done(bytes)
+            }
+            SaslStep::TooLong(head) if has_sasl => {
+                let status = BinaryStatus::Invalid;
+                output.push_with(|out| binary_reply::error(out, head, status));
+                Done::Close
+            }
+            SaslStep::List(head)
+            | SaslStep::Version(head)
+            | SaslStep::Try { head, .. }
+            | SaslStep::TooLong(head)
+            | SaslStep::Other(head) => {
+                let status = BinaryStatus::AuthError;
+                output.push_with(|out| binary_reply::error(out, head, status));
+                Done::Close
+            }
+        }
+    }
+
+    /// Behind a reply: a client that was wrong too often is not listened to any more.
+    fn done(&self, bytes: usize) -> Done {
+        if self.guard.failures >= AUTH_FAILURES_OF_CONNECTION {
+            Done::Close
+        } else {
+            Done::Bytes(bytes)
+        }
+    }
+
+    /// Opens the guard if user and password are right.
+    fn attempt(&mut self, user: &[u8], password: &[u8], context: &Context<'_>) -> bool {
+        let counters = context.counters;
+        counters.auth_cmds.add(1);
+        let guard = &mut self.guard;
+        let verdict = match &context.shared.auth {
+            Some(auth) => auth.check(user, password, guard.source, context.now_s),
+            None => Verdict::Wrong,
+        };
+        match verdict {
+            Verdict::Welcome => {
+                guard.shut = false;
+                guard.failures = 0;
+                return true;
+            }
+            Verdict::Wrong => guard.failures += 1,
+            Verdict::Limited => {
+                counters.auth_limited.add(1);
+                guard.failures = AUTH_FAILURES_OF_CONNECTION;
+            }
+        }
+        counters.auth_errors.add(1);
+        false
+    }
+}
