@@ -126,7 +126,13 @@ impl Core {
         }
         if entry.receive == Receive::Armed {
             entry.receive = Receive::Cancelled;
-            if self.ring.push(cancel(index)).is_err() {
+            // A receive that is still queued must find this socket: its number may be another
+            // connection's as soon as it is closed.
+            if self
+                .push(&cancel(index))
+                .and_then(|()| self.submit())
+                .is_err()
+            {
                 // No room to say it: the end of the connection ends the receive as well.
                 let _ = shutdown(socket.as_fd().as_raw_fd(), Shutdown::Both);
             }
@@ -136,26 +142,30 @@ impl Core {
 
     /// Tells the kernel what a stream waits for now.
     fn settle(&mut self, index: u32) -> io::Result<()> {
-        let entry = self.table.get(index);
+        let entry = self.table.look(index);
+        let (receive, descriptor) = (entry.receive, entry.descriptor);
         let reads = entry.interest == Interest::Read;
         let mut polled = (!reads).then_some(entry.interest);
-        match entry.receive {
+        match receive {
             Receive::Idle if reads && entry.end.is_none() => {
                 if self.pool.can_receive() {
-                    let receive = opcode::RecvMulti::new(Fd(entry.descriptor), GROUP);
-                    self.ring
-                        .push(receive.build().user_data(data(RECEIVE, index)))?;
-                    entry.receive = Receive::Armed;
+                    let receive = opcode::RecvMulti::new(Fd(descriptor), GROUP);
+                    self.push(&receive.build().user_data(data(RECEIVE, index)))?;
+                    self.table.get(index).receive = Receive::Armed;
                 } else {
                     polled = Some(Interest::Read);
                 }
             }
             Receive::Armed if !reads => {
-                self.ring.push(cancel(index))?;
-                entry.receive = Receive::Cancelled;
+                self.push(&cancel(index))?;
+                let entry = self.table.get(index);
+                if entry.receive == Receive::Armed {
+                    entry.receive = Receive::Cancelled;
+                }
             }
             _ => {}
         }
+        let entry = self.table.get(index);
         if polled == entry.polled {
             return Ok(());
         }
@@ -169,6 +179,26 @@ impl Core {
         }
         entry.polled = polled;
         Ok(())
+    }
+
+    /// Queues an entry for the next enter.
+    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        if !self.ring.push(entry) {
+            self.submit()?;
+            if !self.ring.push(entry) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits between two waits. What that has received is put into inboxes at once, so that
+    /// nobody who reads then passes it over.
+    fn submit(&mut self) -> io::Result<()> {
+        let submitted = self.ring.submit();
+        self.take_completions();
+        self.quiet = false;
+        submitted
     }
 
     fn touch(&mut self, index: u32) {
@@ -189,7 +219,7 @@ impl Core {
         };
         if !self.poller_armed {
             let poll = opcode::PollAdd::new(Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
-            self.ring.push(poll.build().user_data(data(POLL, 0)))?;
+            self.push(&poll.build().user_data(data(POLL, 0)))?;
             self.poller_armed = true;
         }
         if timeout_ms > 0 || !self.quiet || self.ring.has_something() {
@@ -218,9 +248,10 @@ impl Core {
     /// After their turns: streams with something left are reported again, receives that have
     /// ended begin again.
     fn settle_touched(&mut self) -> io::Result<()> {
-        let mut kept = 0;
-        for at in 0..self.touched.len() {
-            let index = self.touched[at];
+        let (mut kept, mut at) = (0, 0);
+        // Settling can touch others.
+        while let Some(index) = self.touched.get(at).copied() {
+            at += 1;
             let entry = self.table.look(index);
             let open = entry.open;
             let again = open && entry.interest == Interest::Read && entry.has_received();

@@ -67,17 +67,23 @@ impl Ring {
         self.ring.submission().cq_overflow()
     }
 
-    /// Queues what the next enter submits; enters when the queue is full.
-    pub fn push(&mut self, entry: squeue::Entry) -> io::Result<()> {
-        loop {
-            // SAFETY: none of our entries points to memory. Their descriptors are open; a receive
-            // keeps its socket, and the buffers it fills are the pool's, which outlives the ring.
-            let pushed = unsafe { self.ring.submission().push(&entry) };
-            if pushed.is_ok() {
-                return Ok(());
-            }
-            self.ring.submit()?;
+    /// Queues what the next enter submits; `false` when the queue is full.
+    pub fn push(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: none of our entries points to memory. Their descriptors are open until they are
+        // submitted; a receive keeps its socket, and the buffers it fills are the pool's, which
+        // outlives the ring.
+        unsafe { self.ring.submission().push(entry) }.is_ok()
+    }
+
+    /// Submits what is queued, and nothing else.
+    pub fn submit(&mut self) -> io::Result<()> {
+        let submit = self.ring.submission().len() as u32;
+        if submit == 0 {
+            return Ok(());
         }
+        let submitter = self.ring.submitter();
+        // SAFETY: there are no arguments.
+        unsafe { submitter.enter::<libc::sigset_t>(submit, 0, 0, None) }.map(drop)
     }
 
     /// Whether an enter without waiting would do anything.

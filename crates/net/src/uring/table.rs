@@ -45,6 +45,8 @@ pub(super) struct Entry {
     pub touched: bool,
     /// Its [`super::UringStream`] lives.
     pub open: bool,
+    /// It stands in the list of free places.
+    free: bool,
 }
 
 impl Entry {
@@ -54,7 +56,7 @@ impl Entry {
     }
 
     /// Whether the place may be another stream's: nothing refers to it any more.
-    fn is_free(&self) -> bool {
+    fn is_unused(&self) -> bool {
         !self.open && self.receive == Receive::Idle && !self.touched
     }
 }
@@ -79,6 +81,7 @@ impl Table {
             polled: None,
             touched: false,
             open: true,
+            free: false,
         };
         if let Some(index) = self.free.pop() {
             self.entries[index as usize] = entry;
@@ -104,10 +107,11 @@ impl Table {
         self.entries.len() - self.free.len()
     }
 
-    /// Lets the place be used again, if nothing refers to it any more. Each of the three things
-    /// that [`Entry::is_free`] asks for ends once, and this is called at each of these ends.
+    /// Lets the place be used again, if nothing refers to it any more.
     pub fn free_if_unused(&mut self, index: u32) {
-        if self.entries[index as usize].is_free() {
+        let entry = &mut self.entries[index as usize];
+        if entry.is_unused() && !entry.free {
+            entry.free = true;
             self.free.push(index);
         }
     }

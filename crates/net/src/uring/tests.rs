@@ -228,3 +228,26 @@ fn streams_come_and_go_with_bytes_on_their_way() {
     set.wait(0).unwrap();
     assert_eq!(set.core.borrow().in_use(), (0, 0), "streams, buffers");
 }
+
+#[test]
+fn a_receive_that_was_never_submitted_takes_nothing_from_the_next_socket() {
+    let Some(mut set) = set() else { return };
+    for round in 0..200u64 {
+        // The number of the first socket is the second one's as soon as it is closed, before the
+        // set has told the kernel of either.
+        let (gone, _far) = pair(&mut set, 1);
+        drop(gone);
+        let (mut near, mut far) = pair(&mut set, 2);
+        far.write_all(b"mine").unwrap();
+        if round % 2 == 0 {
+            set.wait(0).unwrap();
+        }
+        let mut got = Vec::new();
+        while got.len() < 4 {
+            match near.recv(&mut [0; 4][..]) {
+                Ok(count) => got.extend(vec![0; count]),
+                Err(_) => drop(set.wait(PATIENCE_MS.min(1000)).unwrap()),
+            }
+        }
+    }
+}
