@@ -267,6 +267,10 @@ fn what_is_printed_leads_to_the_same_settings() {
         "--io auto",
         "-B ascii -F -X -W -k -r -C -L -f 1.25 -n 48 -N 1",
         "-B binary -o slab_automove,track_sizes,slab_automove_ratio=0.5",
+        "-Y /users -S --tls-cert /c --tls-key /k --tls-client-ca /a -l mtls:127.0.0.1:5,notls:127.0.0.1",
+        "-Z -o ssl_chain_cert=/c,ssl_ca_cert=/a,ssl_verify_mode=1,ssl_min_version=3,ssl_ciphers=A:B",
+        "--tls-cert /c --tls-client-ca /a -o ssl_verify_mode=0,modern",
+        "-Z -o ssl_chain_cert=/c,ssl_ca_cert=/a",
     ] {
         let first = settings(arguments).unwrap();
         let text = toml::to_string(&first.options()).unwrap();
