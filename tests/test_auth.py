@@ -6,6 +6,7 @@ import bmemcached
 import pytest
 from bmemcached.exceptions import MemcachedException
 
+from harness.admin import Admin
 from harness.poll import until
 from harness.server import run
 from harness.tls import Authority, TlsConnection, serving
@@ -52,6 +53,16 @@ def test_strangers_learn_nothing(start, users):
         assert connection.exactly(24)[6:8] == b"\x00\x20"
         assert connection.exactly(13) == b"Auth failure."
         assert connection.line() is None
+
+
+def test_attempts_are_in_the_metrics(start, users):
+    server = serving(start, "-t", 1, "-Y", users, "--admin", "-1")
+    for _ in range(20):  # more than an address may have wrong
+        with server.connect() as connection:
+            assert connection.ask(WRONG) == FAILED
+    admin = Admin(server)
+    totals = [admin.sum(f"micanite_authentication{name}_total") for name in ("s", "_errors", "s_limited")]
+    assert totals[0] == totals[1] == 20 and 0 < totals[2] < 20
 
 
 def test_a_unix_socket_asks_too(start, users, tmp_path):

@@ -7,7 +7,7 @@ use crate::stats::{Counter, Counters};
 /// A counter of each worker: name, help, where it is.
 type OfWorker = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const COUNTS: [OfWorker; 11] = [
+const COUNTS: [OfWorker; 14] = [
     (
         "micanite_received_bytes_total",
         "Bytes read from connections.",
@@ -47,6 +47,21 @@ const COUNTS: [OfWorker; 11] = [
         "micanite_tls_protocol_errors_total",
         "TLS connections that broke the protocol after the handshake.",
         |of| &of.ssl_proto_errors,
+    ),
+    (
+        "micanite_authentications_total",
+        "Attempts of clients to say who they are, failed ones included.",
+        |of| &of.auth_cmds,
+    ),
+    (
+        "micanite_authentication_errors_total",
+        "Attempts with a wrong user or password, and those refused by the limit.",
+        |of| &of.auth_errors,
+    ),
+    (
+        "micanite_authentications_limited_total",
+        "Attempts refused because there were too many wrong ones from their address.",
+        |of| &of.auth_limited,
     ),
     (
         "micanite_connection_yields_total",
