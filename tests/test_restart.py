@@ -10,6 +10,7 @@ import pytest
 
 from harness.poll import until
 from harness.server import run_ctl
+from harness.tls import Authority, TlsConnection, serving
 
 RESTARTS = 10
 KEYS_PER_CLIENT = 50
@@ -166,6 +167,26 @@ def test_a_program_that_would_not_start_is_refused(start, tmp_path, key):
     with server.connect() as client:
         assert client.get(key) == b"x"
     assert server.stats()["max_connections"] == "200"
+
+
+def test_secrets_that_cannot_be_read_are_refused(start, tmp_path, key):
+    """Passwords and certificates are tried as well: a server does not end for a file that went bad."""
+    authority, users = Authority(tmp_path), tmp_path / "users"
+    files = ["--tls-cert", authority.chain, "--tls-key", authority.key, "-Y", users]
+    users.write_text("user:secret\n")
+    server = serving(start, "-t", "1", "-m", "64", "--image", tmp_path / "image", *files)
+    users.write_text("nobody\n")
+    refused = server.ctl("restart")
+    assert refused.returncode == 1 and "would not start" in refused.stderr and "malformed entry in line 1" in refused.stderr
+    users.write_text("user:secret\n")
+    chain = authority.chain.read_bytes()
+    authority.chain.write_bytes(b"")
+    refused = server.ctl("restart")
+    assert refused.returncode == 1 and "there is no certificate in it" in refused.stderr
+    with TlsConnection(server.address, authority.context()) as connection:
+        assert connection.ask(b"set %s 0 0 11\r\nuser secret\r\n" % key) == b"STORED"
+    authority.chain.write_bytes(chain)
+    assert server.ctl("restart").returncode == 0
 
 
 def test_a_request_that_was_read_is_answered(start, tmp_path, key):

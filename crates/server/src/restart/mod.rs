@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  micanite ctl restart, SIGUSR2
-//!    try the program and its options (--print-config); what is wrong is refused, and nothing ends
+//!    try the program, its options (--print-config), certificates and passwords; what is wrong is
+//!    refused, and nothing ends
 //!    no longer accept: connections wait in the kernel's queue; end the others between two requests
 //!    close the image
 //!    exec: listeners and datagram sockets stay open, their numbers are in the environment
@@ -28,7 +29,7 @@ use crate::control::answer_text;
 use crate::log::log;
 use crate::shared::Shared;
 pub use handover::{Handover, Heirloom};
-pub use program::Program;
+pub use program::{Program, is_trial};
 
 /// Whether the end of this program is the start of the next.
 #[derive(Debug)]

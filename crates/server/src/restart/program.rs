@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use super::Handover;
 use super::handover::VARIABLE;
 
+/// Tells a program that it is only tried out.
+const TRIAL_VARIABLE: &str = "MICANITE_TRIAL";
+
 /// What systemd tells; it is of no use to the program that comes next.
 const LISTEN_VARIABLES: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
 /// How long the trial may take.
@@ -22,6 +25,12 @@ pub struct Program {
     file: PathBuf,
     arguments: Vec<OsString>,
     directory: PathBuf,
+}
+
+/// Whether this process only has to find out whether it could start, as the user that it would
+/// be.
+pub fn is_trial() -> bool {
+    std::env::var_os(TRIAL_VARIABLE).is_some()
 }
 
 impl Program {
@@ -53,6 +62,7 @@ impl Program {
         let mut trial = self
             .command()
             .arg("--print-config")
+            .env(TRIAL_VARIABLE, "1")
             .env_remove(VARIABLE)
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
@@ -82,6 +92,10 @@ impl Program {
     /// Executes it in the place of this one. Returns only when that fails.
     pub fn execute(&self, handover: &Handover) -> io::Error {
         let text = handover.text(std::process::id());
-        self.command().env(VARIABLE, text).exec()
+        let mut command = self.command();
+        command
+            .env_remove(TRIAL_VARIABLE)
+            .env(VARIABLE, text)
+            .exec()
     }
 }

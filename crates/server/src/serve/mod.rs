@@ -26,7 +26,7 @@ use crate::control::{ControlThread, NoSocket, Socket};
 use crate::cores;
 use crate::log::log;
 use crate::native::{NativeShared, Sockets};
-use crate::restart::{Program, Restart};
+use crate::restart::{Program, Restart, is_trial};
 use crate::shared::Shared;
 use crate::tls::TlsShared;
 use acceptor::Acceptor;
@@ -81,6 +81,10 @@ fn run(options: Options) -> Result<(), Failure> {
     let print_config = options.print_config;
     let mut settings = Settings::of(&options.with_file()?, cores::physical())?;
     if print_config {
+        if is_trial() {
+            // A restart is not to end in a program that cannot read them.
+            load_secrets(&settings)?;
+        }
         return print(&settings);
     }
     // While the working directory is the one that relative paths are meant in.
@@ -98,9 +102,7 @@ fn run(options: Options) -> Result<(), Failure> {
     cgroup::warn(report::bytes_max(&settings));
     let mut admin = Admin::new(listeners::open_admin(&settings, &mut inheritance)?);
     // The key may be root's alone, and passwords too.
-    let load = |settings| Auth::new(settings).map_err(Failure::system);
-    let auth = settings.auth.as_ref().map(load).transpose()?;
-    let tls = load_tls(&settings)?;
+    let (auth, tls) = load_secrets(&settings)?;
     process::become_user(&settings)?;
     if !settings.daemon {
         // A large image takes its time: whoever asks meanwhile shall hear it.
@@ -170,10 +172,15 @@ fn run(options: Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads certificates and keys, if TLS is spoken.
-fn load_tls(settings: &Settings) -> Result<Option<TlsShared>, Failure> {
-    let load = |tls| TlsShared::new(tls, unix_now_s()).map_err(Failure::system);
-    settings.tls.as_ref().map(load).transpose()
+/// Reads passwords, certificates and keys, as far as they are asked for.
+fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<TlsShared>), Failure> {
+    let auth = settings.auth.as_ref().map(Auth::new).transpose();
+    let load = |tls| TlsShared::new(tls, unix_now_s());
+    let tls = settings.tls.as_ref().map(load).transpose();
+    Ok((
+        auth.map_err(Failure::system)?,
+        tls.map_err(Failure::system)?,
+    ))
 }
 
 /// What workers share of the native protocol.
