@@ -78,6 +78,7 @@ def test_conns(fresh):
     assert len(peers) == 3
     assert all(row["listen_addr"] == f"tcp:127.0.0.1:{fresh.port}" for row in peers.values())
     assert all(int(row["secs_since_last_cmd"]) < 60 for row in rows.values())
+    assert sorted(row["state"] for row in peers.values()) == ["conn_read", "conn_read", "conn_watch"]
 
 
 def test_many_conns_are_told_in_one_reply(start, workers):

@@ -6,6 +6,8 @@ import threading
 import pytest
 
 from harness.poll import until
+from harness.server import free_port
+from harness.udp import UdpClient
 
 SILENT = [b"rawcmds", b"sysevents", b"proxyreqs"]
 
@@ -66,6 +68,19 @@ def test_fetchers(fresh):
     assert all(re.fullmatch(rb"\d+\.\d{6}", line[b"ts"]) and int(line[b"cfd"]) > 0 for line in lines)
     numbers = [int(line[b"gid"]) for line in lines]
     assert numbers == sorted(numbers) and len(set(numbers)) == len(numbers)
+
+
+def test_a_datagram_is_no_connection(start):
+    """A line about a request by UDP does not name the connection that was served before."""
+    port = free_port()
+    server = start("-t", 1, "-m", "64", "-U", port)
+    watcher = Watcher(server, b"fetchers", b"connevents")
+    with server.connect() as connection, UdpClient(port) as client:
+        connection.get(b"by-stream")
+        assert client.receive(client.send(b"get by-datagram\r\n")) == b"END\r\n"
+        lines = watcher.until(lambda line: line.get(b"key") == b"by-datagram")
+    new, by_stream, by_datagram = lines
+    assert new[b"cfd"] == by_stream[b"cfd"] != by_datagram[b"cfd"]
 
 
 def test_mutations_and_deletions(fresh):

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use micanite_net::datagram::{Receiver, Sender, UdpSocket};
 use micanite_net::limits::{
@@ -112,6 +112,8 @@ impl UdpPort {
         };
         let counters = &shared.counters[self.worker];
         let arrival = &mut self.arrivals[number];
+        let descriptor = arrival.socket.as_fd().as_raw_fd();
+        context.shared.watch.set_serving(self.worker, descriptor);
         let mut outbox = Outbox {
             sender: &mut self.sender,
             socket: &arrival.socket,

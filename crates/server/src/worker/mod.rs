@@ -314,14 +314,16 @@ impl<P: Streams> Worker<P> {
             }
             Next::Close => return self.close(token),
         };
+        let watching = slot.connection.is_watching();
         if interest != slot.interest {
             slot.interest = interest;
-            let watching = slot.connection.is_watching();
             let stream = slot.connection.stream().inner();
             let changed = self.streams.change(stream, token.to_u64(), interest);
             if changed.is_err() {
                 return self.close(token);
             }
+            self.note_state(token, interest, watching);
+        } else if watching {
             self.note_state(token, interest, watching);
         }
     }

@@ -42,6 +42,7 @@ impl<P: Streams> Worker<P> {
         let Some(turn) = &mut self.native else {
             return Ok(false);
         };
+        self.shared.watch.set_serving(self.number, -1);
         let mut datagrams = 0;
         for _ in 0..ROUNDS_PER_POLL {
             let (now_ms, counters) = (self.clock.now_ms(), &self.shared.counters[self.number]);
