@@ -71,7 +71,7 @@ def test_a_manual_page_renders_and_is_complete(generated, page):
 @pytest.mark.parametrize(
     ("words", "completions"),
     [
-        (["--mem"], ["--memory-limit"]),
+        (["--memory-l"], ["--memory-limit"]),
         (["--drain"], ["--drain-seconds"]),
         (["--native-"], ["--native-payload", "--native-gro", "--native-busy-poll", "--native-queue"]),
     ],
