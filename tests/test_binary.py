@@ -348,6 +348,16 @@ def test_statistics(client, server):
     assert statistics(client, b"reset") == {}
 
 
+def test_detail(client):
+    assert statistics(client, b"detail on") == {}
+    assert ask(client, pack("get", b"detail:key")).status == NOT_FOUND
+    assert statistics(client, b"detail off") == {}
+    assert statistics(client, b"detail dump") == {b"detailed": b"PREFIX detail get 1 hit 0 set 0 del 0\r\nEND\r\n"}
+    for words in (b"detail", b"detail x", b"conns"):
+        assert ask(client, pack("stat", words)).short() == error("stat", NOT_FOUND)
+    assert statistics(client, b"reset") == {}
+
+
 @pytest.mark.parametrize("opcode", [*range(0x25, 0x100, 0x1D), OPCODES["verbosity"], 0x1F])
 def test_unknown_commands_are_skipped(client, opcode):
     assert say(client, pack(opcode), pack(opcode, value=b"v" * 100_000)) == [error(opcode, UNKNOWN_COMMAND)] * 2

@@ -17,6 +17,12 @@ pub(super) fn warn(settings: &Settings) {
             open.join(", ")
         );
     }
+    if answers_datagrams(settings) {
+        log!(
+            "warning: datagrams (-U) have neither passwords nor encryption, and anybody can forge the address that --udp-allow \
+             looks at: let a firewall decide who reaches them"
+        );
+    }
     let native = settings.native.as_ref();
     let ips = native.map_or(&[][..], |native| native.addresses.as_slice());
     if ips.iter().any(|ip: &IpAddr| !ip.is_loopback()) {
@@ -24,6 +30,14 @@ pub(super) fn warn(settings: &Settings) {
             "warning: the native protocol (--native) has neither passwords nor encryption: let a firewall decide who reaches it"
         );
     }
+}
+
+/// Whether other machines are answered in memcached's datagrams.
+fn answers_datagrams(settings: &Settings) -> bool {
+    settings.udp.as_ref().is_some_and(|udp| {
+        let is_reachable = |address: &SocketAddr| !address.ip().is_loopback();
+        udp.addresses.iter().any(is_reachable) && !udp.allow.is_loopback()
+    })
 }
 
 /// Addresses for TCP that ask nothing of other machines.
@@ -77,5 +91,25 @@ mod tests {
         assert!(found("10.0.0.1", &both).is_empty());
         let marked = "mtls:10.0.0.1,notls:10.0.0.2:5,btls:10.0.0.3:6,notls:127.0.0.1:7";
         assert_eq!(found(marked, &both), ["10.0.0.2:5", "10.0.0.3:6"]);
+    }
+
+    #[test]
+    fn datagrams_of_other_machines_are_warned_of() {
+        for (listen, allow, warned) in [
+            ("10.0.0.1", None, false),
+            ("127.0.0.1", Some("10.0.0.0/8"), false),
+            ("10.0.0.1", Some("10.0.0.0/8"), true),
+            ("127.0.0.1,0.0.0.0", Some("127.0.0.1,0.0.0.0/0"), true),
+        ] {
+            let options = Options {
+                listen: vec![Word(listen.into())],
+                port: Some(Word("0".into())),
+                udp_port: Some(Word("11211".into())),
+                udp_allow: allow.map(|list| Word(list.into())),
+                ..Options::default()
+            };
+            let settings = Settings::of(&options, 1).unwrap();
+            assert_eq!(answers_datagrams(&settings), warned, "{listen}, {allow:?}");
+        }
     }
 }

@@ -55,7 +55,19 @@ impl AllowList {
     }
 }
 
+impl AllowList {
+    /// Whether only this machine is on it.
+    pub fn is_loopback(&self) -> bool {
+        self.networks.iter().all(Network::is_loopback)
+    }
+}
+
 impl Network {
+    fn is_loopback(&self) -> bool {
+        let bits = if self.address.is_ipv4() { 8 } else { 128 };
+        self.address.is_loopback() && self.bits >= bits
+    }
+
     #[inline]
     fn has(&self, ip: IpAddr) -> bool {
         match (self.address, ip) {
@@ -148,6 +160,22 @@ mod tests {
         ] {
             let peer: SocketAddr = peer.parse().unwrap();
             assert_eq!(list.allows(peer, 11211), allowed, "{peer}");
+        }
+    }
+
+    #[test]
+    fn who_is_on_this_machine() {
+        assert!(AllowList::default().is_loopback());
+        for (list, is_loopback) in [
+            ("127.0.0.0/8", true),
+            ("127.1.2.3,::1", true),
+            ("126.0.0.0/7", false),
+            ("127.0.0.0/8,10.0.0.1", false),
+            ("::/127", false),
+            ("0.0.0.0/0", false),
+        ] {
+            let parsed: AllowList = list.parse().unwrap();
+            assert_eq!(parsed.is_loopback(), is_loopback, "{list}");
         }
     }
 

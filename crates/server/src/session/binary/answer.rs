@@ -137,7 +137,15 @@ impl Session {
 fn statistics(arguments: &[u8], head: Head, output: &mut Output<'_>, context: &Context<'_>) {
     let mut bytes = vec![0; STATS_REPLY_BYTES_MAX];
     let mut lines = Output::new(&mut bytes, 0);
-    report(arguments, &mut lines, context);
+    let mut words = arguments.split(|byte| *byte == b' ');
+    match (words.next(), words.next()) {
+        // memcached does not know it here either.
+        (Some(b"conns"), _) => return fail(output, head, Status::NotFound),
+        (Some(b"detail"), Some(b"dump")) if !context.shared.settings.switches.no_dump => {
+            return prefixes(lines, head, output, context);
+        }
+        _ => report(arguments, &mut lines, context),
+    }
     for line in lines.since(0).split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if let Some(line) = line.strip_prefix(b"STAT ") {
@@ -145,7 +153,7 @@ fn statistics(arguments: &[u8], head: Head, output: &mut Output<'_>, context: &C
             let (name, value) = line.split_at(name_bytes.unwrap_or(line.len()));
             let value = value.strip_prefix(b" ").unwrap_or(value);
             output.push_with(|out| reply::statistic(out, head, name, value));
-        } else if line == trimmed(text::reply::END) || line == trimmed(text::reply::RESET) {
+        } else if ENDS.contains(&line) {
             return output.push_with(|out| reply::statistic(out, head, &[], &[]));
         } else if !line.is_empty() {
             return fail(output, head, Status::NotFound);
@@ -153,6 +161,19 @@ fn statistics(arguments: &[u8], head: Head, output: &mut Output<'_>, context: &C
     }
 }
 
-fn trimmed(line: &'static [u8]) -> &'static [u8] {
-    line.trim_ascii_end()
+/// `stats detail dump`, which is one statistic.
+fn prefixes(mut lines: Output<'_>, head: Head, output: &mut Output<'_>, context: &Context<'_>) {
+    if context.shared.prefixes.tell(&mut Vec::new(), &mut lines) {
+        return fail(output, head, Status::TooLarge);
+    }
+    lines.push(text::reply::END);
+    output.push_with(|out| reply::statistic(out, head, b"detailed", lines.since(0)));
+    output.push_with(|out| reply::statistic(out, head, &[], &[]));
 }
+
+/// What ends a report, or says that it was done.
+const ENDS: [&[u8]; 3] = [
+    text::reply::END.trim_ascii_end(),
+    text::reply::RESET.trim_ascii_end(),
+    text::reply::OK.trim_ascii_end(),
+];
