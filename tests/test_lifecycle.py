@@ -252,3 +252,19 @@ def test_many_connections_at_once(start, workers, key):
     finally:
         for connection in connections:
             connection.close()
+
+
+def test_signals_during_a_start_wait(start, tmp_path):
+    """A hook that has certificates read again does not end a server that is not there yet."""
+    port = free_port()
+    server = start("-t", 1, "-p", port, "-m", 256, "--image", tmp_path / "image", ready=False)
+
+    def listens():
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    until(listens, "the port to be opened")
+    os.kill(server.pid, signal.SIGHUP)
+    server.port = port
+    server.wait_until_ready()
+    until(lambda: "nothing to be read again" in server.stderr(), "the signal to be seen")

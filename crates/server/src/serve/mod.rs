@@ -87,6 +87,7 @@ fn run(options: Options) -> Result<(), Failure> {
         }
         return print(&settings);
     }
+    process::postpone_requests();
     // While the working directory is the one that relative paths are meant in.
     let program = Program::current();
     let supervisor = Supervisor::of_environment();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Uid, User, daemon, initgroups, setgid, setuid};
 
 use super::{EXIT_NO_USER, Failure};
@@ -60,6 +61,17 @@ pub(super) fn lock_and_core(settings: &Settings) {
         let letters = settings.switches.without_effect.join(" ");
         log!("accepted without effect: {letters}");
     }
+}
+
+/// Lets signals that ask a running server for something wait until it runs: during a start they
+/// would end it.
+pub(super) fn postpone_requests() {
+    let mut requests = SigSet::empty();
+    for signal in [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2] {
+        requests.add(signal);
+    }
+    // It cannot fail for a set of signals.
+    let _ = requests.thread_block();
 }
 
 /// Becomes the user that `-u` names, if root has started the server.

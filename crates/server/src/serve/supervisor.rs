@@ -52,7 +52,8 @@ impl Supervisor {
     pub fn wait_ms_max(&self, otherwise_ms: u16) -> u16 {
         let interval = self.watchdog.as_ref().map(|watchdog| watchdog.interval);
         interval.map_or(otherwise_ms, |interval| {
-            otherwise_ms.min(interval.as_millis().max(1) as u16)
+            let interval_ms = u16::try_from(interval.as_millis()).unwrap_or(u16::MAX);
+            otherwise_ms.min(interval_ms.max(1))
         })
     }
 
