@@ -27,6 +27,8 @@ pub struct MetaGet {
     pub recache: Option<Expiry>,
     /// The CAS value of an item that `vivify` stores; 0 = as usual.
     pub new_cas: u64,
+    /// Whoever asks is not going to recreate the item: the token stays for who does.
+    pub leaves_token: bool,
 }
 
 /// When a [`crate::Operation::MetaStore`] stores, and what becomes of the old value.

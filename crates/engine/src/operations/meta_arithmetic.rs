@@ -17,6 +17,9 @@ impl Writer<'_> {
             };
         };
         let value_bytes = found.value_bytes();
+        if value_bytes > 0 && by.compare != 0 && by.compare != self.cas_of(&found) {
+            return (Outcome::Exists, None);
+        }
         let mut buffer = [b' '; NUMBER_BYTES_MAX];
         let Some(value) = buffer
             .get_mut(..value_bytes)
@@ -24,9 +27,6 @@ impl Writer<'_> {
         else {
             return (Outcome::NotANumber, None);
         };
-        if by.compare != 0 && by.compare != self.cas_of(&found) {
-            return (Outcome::Exists, None);
-        }
         self.partition.region.copy_out(found.value_at(), value);
         let Some(number) = parse(value) else {
             return (Outcome::NotANumber, None);

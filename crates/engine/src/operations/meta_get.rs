@@ -75,7 +75,8 @@ impl Writer<'_> {
             };
         };
         let state = self.state_of(&found);
-        let won = !state.token_sent && (state.stale || get.is_near_end(found.expiry));
+        let is_due = state.stale || get.is_near_end(found.expiry);
+        let won = is_due && !state.token_sent && !get.leaves_token;
         let item = ItemMeta {
             cas: if get.cas {
                 self.give_cas(request.hash, &found)

@@ -35,7 +35,7 @@ use micanite_wire::memcache::binary::REQUEST_MAGIC;
 use micanite_wire::memcache::text::{Parser, StoreVerb};
 
 use crate::configuration::Binding;
-use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
+use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
 use crate::shared::Shared;
 use crate::stats::Counters;
 use crate::watch::{self, Watcher};
@@ -328,22 +328,22 @@ fn run(
     if requests.is_empty() {
         return Ok(());
     }
-    let (short_bytes, batch_bytes) = if gather.has_meta {
-        (meta::META_REPLY_BYTES_MAX, meta::META_BATCH_REPLY_BYTES)
-    } else {
-        (SHORT_REPLY_BYTES_MAX, BATCH_REPLY_BYTES)
-    };
-    if output.room() < requests.len() * short_bytes {
-        return Err(NoRoom {
-            index: 0,
-            bytes: batch_bytes,
-        });
-    }
     let around = Around {
         input: gather.input,
         now_s: context.now_s,
         base64: false,
+        short_bytes: if gather.has_meta {
+            meta::META_REPLY_BYTES_MAX
+        } else {
+            SHORT_REPLY_BYTES_MAX
+        },
     };
+    if output.room() < requests.len() * around.short_bytes {
+        return Err(NoRoom {
+            index: 0,
+            bytes: around.batch_bytes(),
+        });
+    }
     let mut sink = Sink::new(requests, &gather.pending, around, output, context.counters);
     let done = context.execute(requests, &mut sink);
     if done == requests.len() {

@@ -5,7 +5,7 @@ use micanite_wire::memcache::text::reply::{self, VALUE_HEADER_BYTES_MAX};
 
 use super::Output;
 use super::gather::{Kind, Pending};
-use crate::limits::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
+use crate::limits::SHORT_REPLY_BYTES_MAX;
 use crate::stats::{Counter, Counters};
 
 // Every reply that is no value fits the room that is kept for it, `END` behind it included.
@@ -22,6 +22,15 @@ pub(super) struct Around<'i> {
     pub now_s: u32,
     /// Keys were base64 there.
     pub base64: bool,
+    /// Room that each request of the batch keeps for a reply that is no value.
+    pub short_bytes: usize,
+}
+
+impl Around<'_> {
+    /// Room for such replies to a whole batch.
+    pub fn batch_bytes(&self) -> usize {
+        micanite_engine::BATCH_REQUESTS_MAX * self.short_bytes
+    }
 }
 
 /// Takes the replies of one batch.
@@ -61,6 +70,19 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
         }
     }
 
+    /// Whether there is room for a value, and for the replies to the requests behind it, of which
+    /// any may be a meta command's. If so, the reply begins here.
+    #[inline]
+    pub(super) fn has_room(&mut self, index: usize, reply_bytes: usize) -> bool {
+        let kept_bytes = (self.requests.len() - index) * self.around.short_bytes;
+        if self.output.room() < reply_bytes + kept_bytes {
+            self.bytes_needed = reply_bytes + self.around.batch_bytes();
+            return false;
+        }
+        self.start = self.output.filled();
+        true
+    }
+
     /// How large an empty output has to be for the reply that had no room.
     pub fn bytes_needed(&self) -> usize {
         self.bytes_needed
@@ -74,12 +96,9 @@ impl ReplySink for Sink<'_, '_, '_> {
             return self.reserve_meta(index, meta.value_bytes);
         }
         let reply_bytes = VALUE_HEADER_BYTES_MAX + meta.value_bytes + 2;
-        let kept_bytes = (self.requests.len() - index) * SHORT_REPLY_BYTES_MAX;
-        if self.output.room() < reply_bytes + kept_bytes {
-            self.bytes_needed = reply_bytes + BATCH_REPLY_BYTES;
+        if !self.has_room(index, reply_bytes) {
             return None;
         }
-        self.start = self.output.filled();
         let request = &self.requests[index];
         let cas = match request.operation {
             micanite_engine::Operation::Get { cas }

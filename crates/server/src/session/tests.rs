@@ -86,6 +86,58 @@ fn a_multi_get_of_any_length_streams() {
 }
 
 #[test]
+fn a_value_leaves_room_for_the_meta_commands_behind_it() {
+    let mut bench = Bench::new("");
+    let keys: Vec<String> = (0..50).map(|n| format!("{n:0250}")).collect();
+    for key in &keys {
+        assert_eq!(
+            said(&mut bench, &format!("set {key} 0 0 1\r\nx\r\n")),
+            "STORED\r\n"
+        );
+    }
+    let asked: String = keys
+        .iter()
+        .map(|key| format!("mg {key} k s f\r\n"))
+        .collect();
+    let found: String = keys
+        .iter()
+        .map(|key| format!("HD k{key} s1 f0\r\n"))
+        .collect();
+    for value_bytes in (30_000..80_000).step_by(1000) {
+        let value = "v".repeat(value_bytes);
+        assert_eq!(
+            said(
+                &mut bench,
+                &format!("set v 0 0 {value_bytes}\r\n{value}\r\n")
+            ),
+            "STORED\r\n"
+        );
+        let expected = format!("VALUE v 0 {value_bytes}\r\n{value}\r\nEND\r\n{found}");
+        assert!(
+            said(&mut bench, &format!("get v\r\n{asked}")) == expected,
+            "{value_bytes}"
+        );
+    }
+}
+
+#[test]
+fn a_look_by_me_leaves_the_token_to_who_recreates_the_item() {
+    let mut bench = Bench::new("");
+    said(&mut bench, "set a 0 0 1\r\nx\r\nmd a I\r\n");
+    for _ in 0..2 {
+        assert!(said(&mut bench, "me a\r\n").starts_with("ME a exp=-1 "));
+    }
+    assert_eq!(said(&mut bench, "mg a\r\nmg a\r\n"), "HD X W\r\nHD Z X\r\n");
+}
+
+#[test]
+fn ma_compares_before_it_looks_for_a_number() {
+    let value = "x".repeat(100);
+    let all = replies(&format!("set a 0 0 100\r\n{value}\r\nma a C77\r\n"));
+    assert_eq!(all, "STORED\r\nEX\r\n");
+}
+
+#[test]
 fn noreply_is_silent_whatever_comes_of_it() {
     let all = replies(
         "set a 0 0 1 noreply\r\nx\r\nadd a 0 0 1 noreply\r\ny\r\ncas a 0 0 1 5 noreply\r\nz\r\nincr a 1 noreply\r\n\

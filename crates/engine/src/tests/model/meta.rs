@@ -39,6 +39,7 @@ impl Model {
                 .is_multiple_of(2)
                 .then_some(Expiry(now_s + 10)),
             new_cas: self.chosen(extra / 4096),
+            leaves_token: false,
         })
     }
 
@@ -295,11 +296,11 @@ impl Model {
             Some(number) => Outcome::Number(number),
             None => Outcome::NotANumber,
         };
-        // A value that is too long for a number is none, whatever its CAS value.
-        let if_found = if begun {
-            [Outcome::Hit; 2]
-        } else {
-            [expected, Outcome::NotANumber]
+        // A value that is too long for a number is none.
+        let if_found = match expected {
+            _ if begun => [Outcome::Hit; 2],
+            Outcome::Exists => [expected; 2],
+            _ => [expected, Outcome::NotANumber],
         };
         let found = self.check_found(key, outcome, &if_found, missing);
         if begun {

@@ -11,6 +11,7 @@ use micanite_wire::memcache::text::{Command, Parser, Step};
 use super::super::gather::Pending;
 use super::super::sink::{Around, Sink};
 use super::super::{Context, Output};
+use super::META_REPLY_BYTES_MAX;
 use super::operation::operation;
 
 const BAD_KEY: &[u8] = b"CLIENT_ERROR error decoding key\r\n";
@@ -89,6 +90,7 @@ impl Alone<'_> {
             input: self.line,
             now_s: context.now_s,
             base64: flags.base64,
+            short_bytes: META_REPLY_BYTES_MAX,
         };
         let mut sink = Sink::new(&requests, &pending, around, output, context.counters);
         match context.execute(&requests, &mut sink) {

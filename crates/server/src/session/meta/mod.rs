@@ -14,9 +14,9 @@ use micanite_wire::memcache::text::meta::reply::LINE_BYTES_MAX;
 
 /// The longest reply to a meta command, its value not included: a number may follow its line.
 pub(super) const META_REPLY_BYTES_MAX: usize = LINE_BYTES_MAX + 24;
-/// Room that a batch with meta commands keeps for replies that are no values.
-pub(super) const META_BATCH_REPLY_BYTES: usize =
-    micanite_engine::BATCH_REQUESTS_MAX * META_REPLY_BYTES_MAX;
 
-const _: () =
-    assert!(crate::limits::OUTPUT_BYTES > crate::limits::INPUT_BYTES + META_BATCH_REPLY_BYTES);
+// An empty output has room for a value that fits a block of input, and for all replies beside it.
+const _: () = assert!(
+    crate::limits::OUTPUT_BYTES
+        > crate::limits::INPUT_BYTES + micanite_engine::BATCH_REQUESTS_MAX * META_REPLY_BYTES_MAX
+);

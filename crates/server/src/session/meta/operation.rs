@@ -27,6 +27,7 @@ pub(super) fn operation<'a>(
             let look = MetaGet {
                 cas: true,
                 unnoticed: true,
+                leaves_token: true,
                 ..MetaGet::default()
             };
             (Operation::MetaGet(look), Kind::Get)
@@ -47,6 +48,7 @@ fn get<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Op
         vivify: begin(flags, &at),
         recache: at(flags.recache),
         new_cas: flags.new_cas.unwrap_or(0),
+        leaves_token: false,
     };
     let kind = if touch.is_some() {
         Kind::Touch

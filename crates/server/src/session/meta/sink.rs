@@ -6,7 +6,7 @@ use micanite_wire::memcache::text::meta::reply::{self, MetaItem, Reply};
 use micanite_wire::memcache::text::reply as classic;
 
 use super::super::sink::{Sink, write};
-use super::{META_BATCH_REPLY_BYTES, META_REPLY_BYTES_MAX};
+use super::META_REPLY_BYTES_MAX;
 
 impl<'i> Sink<'_, 'i, '_> {
     /// Room for the value of an item that was described.
@@ -17,12 +17,9 @@ impl<'i> Sink<'_, 'i, '_> {
         value_bytes: usize,
     ) -> Option<&mut [u8]> {
         let reply_bytes = META_REPLY_BYTES_MAX + value_bytes + 2;
-        let kept_bytes = (self.requests.len() - index) * META_REPLY_BYTES_MAX;
-        if self.output.room() < reply_bytes + kept_bytes {
-            self.bytes_needed = reply_bytes + META_BATCH_REPLY_BYTES;
+        if !self.has_room(index, reply_bytes) {
             return None;
         }
-        self.start = self.output.filled();
         let (reply, item) = (self.meta_reply(index), self.meta_item());
         self.output.push_with(|out| reply.got(out, true, &item));
         Some(self.output.give(value_bytes))
