@@ -26,7 +26,7 @@ mod sink;
 mod tests;
 
 pub(crate) use gather::Kind;
-pub(crate) use long::encode_key;
+pub(crate) use long::{encode_key, is_word};
 pub use output::Output;
 pub(crate) use sink::count;
 

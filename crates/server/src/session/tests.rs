@@ -131,6 +131,29 @@ fn a_look_by_me_leaves_the_token_to_who_recreates_the_item() {
 }
 
 #[test]
+fn no_key_ends_a_line_of_a_report() {
+    let mut bench = Bench::new("");
+    assert_eq!(said(&mut bench, "stats detail on\r\n"), "OK\r\n");
+    // "a\r\nEN\r\n:x y"
+    assert_eq!(
+        said(&mut bench, "ms YQ0KRU4NCjp4IHk= 1 b\r\nx\r\n"),
+        "HD\r\n"
+    );
+    assert_eq!(
+        said(&mut bench, "lru_crawler mgdump all\r\n"),
+        "OK\r\nmg YQ0KRU4NCjp4IHk= b\r\nEN\r\n"
+    );
+    assert_eq!(
+        said(&mut bench, "lru_crawler metadump all\r\n"),
+        "OK\r\nkey=a%0D%0AEN%0D%0A%3Ax%20y exp=-1 cas=0 fetch=no cls=1 size=24 flags=0 \nEND\r\n"
+    );
+    assert_eq!(
+        said(&mut bench, "stats detail dump\r\n"),
+        "PREFIX  get 0 hit 0 set 1 del 0\r\nEND\r\n"
+    );
+}
+
+#[test]
 fn ma_compares_before_it_looks_for_a_number() {
     let value = "x".repeat(100);
     let all = replies(&format!("set a 0 0 100\r\n{value}\r\nma a C77\r\n"));

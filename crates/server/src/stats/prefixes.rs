@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use micanite_engine::{Operation, Outcome, Request};
 
 use crate::limits::{PREFIX_BYTES_MAX, PREFIXES_MAX};
-use crate::session::Output;
+use crate::session::{Output, is_word};
 use crate::watch::{deletes, has_found};
 
 /// See the module.
@@ -176,10 +176,11 @@ impl PrefixCounts {
 }
 
 impl Table {
-    /// The counts of a prefix; those of all others if there is no room for it.
+    /// The counts of a prefix; those of all others if there is no room for it, or if it cannot stand in
+    /// a line.
     fn find(&mut self, prefix: &[u8]) -> &mut PrefixCounts {
         let places = self.entries.len();
-        if prefix.is_empty() || prefix.len() > PREFIX_BYTES_MAX || places == 0 {
+        if prefix.is_empty() || prefix.len() > PREFIX_BYTES_MAX || places == 0 || !is_word(prefix) {
             return &mut self.others;
         }
         // FNV-1a: names are short, and a table that is full of chosen ones is only slow.

@@ -4,6 +4,8 @@ use std::io::Write;
 
 use micanite_engine::{ItemInfo, KEY_BYTES_MAX, Visit, Visitor, WALK_PART_ITEMS_MIN};
 
+use micanite_wire::memcache::text::meta::base64;
+
 use super::Output;
 use crate::limits::STATS_REPLY_BYTES_MAX;
 
@@ -55,7 +57,12 @@ impl Visitor for Dump<'_, '_> {
         match self.keys {
             Keys::Alone => {
                 self.output.push(b"mg ");
-                self.output.push(item.key);
+                if is_word(item.key) {
+                    self.output.push(item.key);
+                } else {
+                    self.output.push_with(|out| base64::encode(item.key, out));
+                    self.output.push(b" b");
+                }
                 self.output.push(b"\r\n");
             }
             Keys::WithMeta => self.output.push_with(|out| line(out, item)),
@@ -70,6 +77,12 @@ impl Visitor for Dump<'_, '_> {
     fn keep(&mut self) {
         self.kept = self.output.filled();
     }
+}
+
+/// Whether a key can stand in a line as it is; one that came as base64, or in the binary protocol,
+/// may be any bytes.
+pub(crate) fn is_word(key: &[u8]) -> bool {
+    !key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f)
 }
 
 /// Writes the line of an item; returns its length. `la` only where the last access is known.

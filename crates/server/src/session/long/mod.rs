@@ -14,8 +14,8 @@ use crate::watch::Kinds;
 
 mod dump;
 
-pub(crate) use dump::encode as encode_key;
 use dump::{Dump, Keys};
+pub(crate) use dump::{encode as encode_key, is_word};
 
 /// A reply of which something has been made.
 #[derive(Debug)]
