@@ -248,6 +248,20 @@ def test_a_changed_port_is_opened_and_the_old_one_closed(start, tmp_path, key):
         assert client.get(key) == b"x"
 
 
+def test_a_unix_socket_has_the_permissions_that_are_asked_for_now(start, tmp_path):
+    config, path = tmp_path / "micanite.toml", tmp_path / "socket"
+    config.write_text('unix-mask = "0777"\n')
+    server = start("-t", "1", "-m", "64", "--image", tmp_path / "image", "-s", path, "--config", config)
+    assert path.stat().st_mode & 0o777 == 0o777
+    config.write_text('unix-mask = "0600"\n')
+    assert server.ctl("restart").returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    assert server.ctl("restart").returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert server.connect().ask(b"mn\r\n") == b"MN"
+
+
 def test_native_clients_keep_their_ports(start, tmp_path):
     server = start("-t", "2", "-m", "64", "--native", "-1", "--image", tmp_path / "image")
     before = server.ctl("directory").stdout

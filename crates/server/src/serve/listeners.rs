@@ -1,8 +1,10 @@
 //! Opens what the settings say is listened on.
 
 use std::fmt::Display;
+use std::fs::Permissions;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use micanite_net::Listener;
@@ -127,7 +129,12 @@ pub(super) fn open_unix(
         return Ok(None);
     };
     if let Some(listener) = inheritance.take_unix(path) {
-        return Ok(Some(listener));
+        // Who may use it can have changed. Where its file has gone, nobody reaches it: then there is
+        // a new one.
+        let mode = Permissions::from_mode(settings.unix_mode & 0o777);
+        if std::fs::set_permissions(path, mode).is_ok() {
+            return Ok(Some(listener));
+        }
     }
     match Listener::unix(path, settings.unix_mode, settings.backlog) {
         Ok(listener) => Ok(Some(listener)),
