@@ -1,6 +1,7 @@
 //! What is not for the engine, or not for it alone: administration, refused lines and bodies.
 
 use micanite_engine::{Operation, Outcome, ReplySink, Request, Semantics, ValueMeta};
+use micanite_wire::memcache::text::meta::base64::{DECODED_BYTES_MAX, decode};
 use micanite_wire::memcache::text::{Command, StoreVerb, expiry, reply};
 
 use super::meta::{Alone, META_REPLY_BYTES_MAX};
@@ -33,9 +34,10 @@ pub(super) enum Aside<'i> {
     BadChunk { noreply: bool },
     /// A meta command that is a batch of its own.
     Meta(Alone<'i>),
-    /// An ms with a value that is longer than the largest; its key, unless it is base64.
+    /// An ms with a value that is longer than the largest; its key as it stands there.
     MetaTooLarge {
-        key: Option<&'i [u8]>,
+        key: &'i [u8],
+        base64: bool,
         body_bytes: usize,
     },
 }
@@ -90,8 +92,18 @@ impl Session {
                 self.swallow_bytes = value_bytes as u64 + 2;
             }
             Aside::BadChunk { noreply } => bad_chunk(noreply, output, context),
-            Aside::MetaTooLarge { key, body_bytes } => {
+            Aside::MetaTooLarge {
+                key,
+                base64,
+                body_bytes,
+            } => {
                 let is_cache = context.shared.settings.semantics == Semantics::Cache;
+                let mut decoded = [0; DECODED_BYTES_MAX];
+                let key = if base64 {
+                    decode(key, &mut decoded)
+                } else {
+                    Some(key)
+                };
                 if let Some(key) = key.filter(|_| is_cache) {
                     delete(key, context); // as above
                 }

@@ -131,6 +131,19 @@ fn a_look_by_me_leaves_the_token_to_who_recreates_the_item() {
 }
 
 #[test]
+fn a_value_that_is_too_long_takes_the_old_one_away_under_a_base64_key_too() {
+    let mut bench = Bench::new("");
+    for (key, flags) in [("foo", ""), ("Zm9v", "b")] {
+        assert_eq!(said(&mut bench, "set foo 0 0 1\r\nx\r\n"), "STORED\r\n");
+        assert_eq!(
+            said(&mut bench, &format!("ms {key} 9999999 {flags}\r\n")),
+            "SERVER_ERROR object too large for cache\r\n"
+        );
+        assert_eq!(said(&mut bench, "get foo\r\n"), "END\r\n");
+    }
+}
+
+#[test]
 fn no_key_ends_a_line_of_a_report() {
     let mut bench = Bench::new("");
     assert_eq!(said(&mut bench, "stats detail on\r\n"), "OK\r\n");

@@ -45,8 +45,12 @@ impl<'i> Gather<'i> {
             }
         };
         if value_bytes.is_some_and(|bytes| bytes > context.worker.cache().value_bytes_max()) {
-            let key = (!flags.base64).then_some(line.key);
-            return aside(Aside::MetaTooLarge { key, body_bytes }, line_bytes);
+            let too_large = Aside::MetaTooLarge {
+                key: line.key,
+                base64: flags.base64,
+                body_bytes,
+            };
+            return aside(too_large, line_bytes);
         }
         let bytes = line_bytes + body_bytes;
         let Some(all) = self.input.get(self.at..self.at + bytes) else {
