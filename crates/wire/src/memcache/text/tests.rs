@@ -102,7 +102,11 @@ fn lines_mean_what_they_mean_to_memcached() {
         ("flush_namespace \r\n", BAD),
         ("bogus\r\n", "ERROR"),
         ("GET a\r\n", "ERROR"),
-        ("watch foo\r\n", "ERROR"),
+        (
+            "watch foo\r\n",
+            "Operator { operator: Watch, arguments: [102, 111, 111] }",
+        ),
+        ("watched foo\r\n", "ERROR"),
     ] {
         assert_eq!(step(line), expected, "{line:?}");
     }
