@@ -5,6 +5,7 @@ import random
 import socket
 import struct
 import subprocess
+import threading
 from contextlib import ExitStack
 
 import pytest
@@ -317,3 +318,25 @@ def is_alive_over(client):
         return True
     except (TimeoutError, AssertionError):
         return False
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_datagrams_wait_for_the_end_of_a_restart(tmp_path, workers):
+    server = UdpServer("-t", workers, "-m", "64", "--image", tmp_path / "image")
+    try:
+        with ExitStack() as stack:
+            clients = [stack.enter_context(server.client()) for _ in range(2 * workers)]
+            assert clients[0].ask(b"set a 0 0 1\r\nx\r\n") == b"STORED\r\n"
+            restarted = []
+            restart = threading.Thread(target=lambda: restarted.append(server.ctl("restart")))
+            restart.start()
+            while restart.is_alive():  # each of them is answered, whenever it came
+                for client in clients:
+                    assert client.ask(b"get a\r\n") == b"VALUE a 0 1\r\nx\r\nEND\r\n"
+            restart.join()
+            assert restarted[0].returncode == 0, restarted[0].stderr
+            assert server.stats("settings")["udpport"] == str(server.udp_port)
+            for client in clients:
+                assert client.ask(b"get a\r\n") == b"VALUE a 0 1\r\nx\r\nEND\r\n"
+    finally:
+        server.end()

@@ -17,6 +17,8 @@ pub enum Heirloom {
     Own,
     /// A socket of the native protocol.
     Native,
+    /// A socket of memcached's protocols over UDP.
+    Udp,
     /// The listener of the admin side.
     Admin,
     /// The client that has asked for the restart.
@@ -24,10 +26,11 @@ pub enum Heirloom {
 }
 
 impl Heirloom {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Activated,
         Self::Own,
         Self::Native,
+        Self::Udp,
         Self::Admin,
         Self::Client,
     ];
@@ -38,6 +41,7 @@ impl Heirloom {
             Self::Activated => "activated",
             Self::Own => "own",
             Self::Native => "native",
+            Self::Udp => "udp",
             Self::Admin => "admin",
             Self::Client => "client",
         }
@@ -114,6 +118,7 @@ mod tests {
                 (Heirloom::Activated, 3),
                 (Heirloom::Own, 17),
                 (Heirloom::Native, 4),
+                (Heirloom::Udp, 6),
                 (Heirloom::Admin, 5),
                 (Heirloom::Client, 9),
             ],

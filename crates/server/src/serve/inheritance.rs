@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use micanite_net::{ByteStream, Inherited, Listener, Stream};
@@ -31,6 +31,8 @@ pub(super) struct Inheritance {
     own: Vec<Listener>,
     /// Sockets of the native protocol.
     native: Vec<UdpSocket>,
+    /// Sockets of memcached's protocols over UDP.
+    udp: Vec<UdpSocket>,
     /// The listener of the admin side.
     admin: Option<Listener>,
     /// Whoever waits to hear that the restart is over.
@@ -81,6 +83,7 @@ impl Inheritance {
                 }
                 (Heirloom::Own, Inherited::Listener(listener)) => this.own.push(listener),
                 (Heirloom::Native, Inherited::Datagrams(socket)) => this.native.push(socket),
+                (Heirloom::Udp, Inherited::Datagrams(socket)) => this.udp.push(socket),
                 (Heirloom::Admin, Inherited::Listener(listener)) => this.admin = Some(listener),
                 (Heirloom::Client, Inherited::Stream(stream)) => this.client = Some(stream),
                 (heirloom, _) => {
@@ -119,6 +122,7 @@ impl Inheritance {
         self.admin = None;
         self.own.drain(..).for_each(|it| it.remove_file());
         self.native.clear();
+        self.udp.clear();
     }
 
     /// The listeners of a supervisor, if there are any. They take the place of the settings'.
@@ -165,12 +169,12 @@ impl Inheritance {
 
     /// The program before's socket of the native protocol at an address; port 0 is any.
     pub fn take_native(&mut self, address: &SocketAddr) -> Option<UdpSocket> {
-        let is_there = |socket: &UdpSocket| {
-            let there = socket.local_addr();
-            there.is_ok_and(|there| matches(&there, address))
-        };
-        let index = self.native.iter().position(is_there)?;
-        Some(self.native.remove(index))
+        take_datagrams(&mut self.native, address)
+    }
+
+    /// One of the program before's sockets of memcached's protocols at an address; port 0 is any.
+    pub fn take_udp(&mut self, address: &SocketAddr) -> Option<UdpSocket> {
+        take_datagrams(&mut self.udp, address)
     }
 }
 
@@ -187,6 +191,7 @@ pub(super) fn pass_on(
     shared: &Shared,
     acceptor: &Acceptor,
     native: Option<&Sockets>,
+    udp: &[OwnedFd],
     admin: Option<&Listener>,
 ) -> Failure {
     let waiting = shared.restart.take_waiting();
@@ -198,6 +203,7 @@ pub(super) fn pass_on(
     kept.extend(activated.iter().map(|it| (Heirloom::Activated, it.as_fd())));
     kept.extend(own.iter().map(|it| (Heirloom::Own, it.as_fd())));
     kept.extend(native.map(|it| (Heirloom::Native, it.as_fd())));
+    kept.extend(udp.iter().map(|it| (Heirloom::Udp, it.as_fd())));
     kept.extend(admin.map(|it| (Heirloom::Admin, it.as_fd())));
     kept.extend(
         waiting
@@ -216,6 +222,15 @@ pub(super) fn pass_on(
         Ok(program) => failure(&program.execute(&handover)),
         Err(reason) => failure(&reason),
     }
+}
+
+fn take_datagrams(sockets: &mut Vec<UdpSocket>, address: &SocketAddr) -> Option<UdpSocket> {
+    let is_there = |socket: &UdpSocket| {
+        let there = socket.local_addr();
+        there.is_ok_and(|there| matches(&there, address))
+    };
+    let index = sockets.iter().position(is_there)?;
+    Some(sockets.remove(index))
 }
 
 fn matches(there: &SocketAddr, wanted: &SocketAddr) -> bool {

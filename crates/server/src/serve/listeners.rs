@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::fs::Permissions;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -75,7 +76,10 @@ pub(super) fn open_native(
 
 /// Opens the sockets of memcached's protocols over UDP: by worker, then by address, all workers at the
 /// same ones.
-pub(super) fn open_udp(settings: &Settings) -> Result<Option<UdpSockets>, Failure> {
+pub(super) fn open_udp(
+    settings: &Settings,
+    inheritance: &mut Inheritance,
+) -> Result<Option<UdpSockets>, Failure> {
     let Some(udp) = &settings.udp else {
         return Ok(None);
     };
@@ -88,23 +92,41 @@ pub(super) fn open_udp(settings: &Settings) -> Result<Option<UdpSockets>, Failur
         reuse_port: true,
         ..alone
     };
-    let open = |address: SocketAddr, options: &UdpOptions| {
-        UdpSocket::bind(address, options)
-            .map_err(|error| failure(format_args!("UDP {address} (-U)"), &error))
+    let refused =
+        |address: SocketAddr, error: io::Error| failure(format_args!("UDP {address} (-U)"), &error);
+    let bind = |address: SocketAddr, options: &UdpOptions| {
+        UdpSocket::bind(address, options).map_err(|error| refused(address, error))
     };
     let mut workers = Vec::from_iter((0..settings.threads).map(|_| Vec::new()));
     for address in &udp.addresses {
-        // Sockets that share a port would share it with another server of this user as well.
-        let first = open(*address, &alone)?;
-        let address = first.local_addr().unwrap_or(*address);
-        drop(first);
+        let mut address = *address;
+        let mut inherited = inheritance.take_udp(&address);
+        address = match &inherited {
+            Some(socket) => socket.local_addr().unwrap_or(address),
+            // Sockets that share a port would share it with another server of this user as well.
+            None => bind(address, &alone)?.local_addr().unwrap_or(address),
+        };
         for sockets in &mut workers {
-            sockets.push(open(address, &shared)?);
+            sockets.push(match inherited.take() {
+                Some(socket) => {
+                    UdpSocket::adopt(socket, &shared).map_err(|error| refused(address, error))?
+                }
+                None => bind(address, &shared)?,
+            });
+            inherited = inheritance.take_udp(&address);
         }
     }
     Ok(Some(
         workers.into_iter().map(Vec::into_boxed_slice).collect(),
     ))
+}
+
+/// Keeps these sockets open for the program after a restart, whatever the workers do with theirs.
+pub(super) fn keep_udp(sockets: Option<&UdpSockets>) -> io::Result<Vec<OwnedFd>> {
+    let sockets = sockets.into_iter().flatten().flatten();
+    sockets
+        .map(|socket| socket.as_fd().try_clone_to_owned())
+        .collect()
 }
 
 /// Opens the listener for metrics and health, if there is to be one.

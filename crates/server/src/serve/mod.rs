@@ -99,7 +99,8 @@ fn run(options: Options) -> Result<(), Failure> {
         listeners.extend(listeners::open_tcp(&settings, &mut inheritance)?);
     }
     let sockets = listeners::open_native(&settings, &mut inheritance)?;
-    let udp = listeners::open_udp(&settings)?;
+    let udp = listeners::open_udp(&settings, &mut inheritance)?;
+    let kept_udp = listeners::keep_udp(udp.as_ref()).map_err(cannot_start)?;
     cgroup::warn(report::bytes_max(&settings));
     let mut admin = Admin::new(listeners::open_admin(&settings, &mut inheritance)?);
     // The key may be root's alone, and passwords too.
@@ -163,7 +164,13 @@ fn run(options: Options) -> Result<(), Failure> {
         log!("the image could not be completed, the next start will check it: {error}");
     }
     if shared.restart.is_wanted() {
-        let failure = inheritance::pass_on(&shared, &acceptor, sockets.as_ref(), admin.as_ref());
+        let failure = inheritance::pass_on(
+            &shared,
+            &acceptor,
+            sockets.as_ref(),
+            &kept_udp,
+            admin.as_ref(),
+        );
         acceptor.remove_files();
         return Err(failure);
     }
