@@ -44,6 +44,8 @@ TOKENS = [
     b"ms K 2 E500000000000000\r\nab\r\nms K 3 C600000000000000 I c s\r\nabc\r\nmg K v c",
     b"ms K 2\r\nab\r\nmd K I\r\nms K 2 I\r\ncd\r\nmg K v", b"ms K 1\r\n5\r\nmd K I\r\nma K v\r\nma K D100 v\r\nmg K v",
     b"ms K 2 E500000000000000 T90 F5\r\nab\r\nmd K x\r\nmg K c t s v f", b"ms K 2 E500000000000000 T90 F5\r\nab\r\nmd K x T33 F9\r\nmg K c t s v f",
+    b"ms K 1\r\n5\r\nmd K I T30\r\nincr K 1\r\nmg K v", b"ms K 1\r\n9\r\nmd K I T30\r\nincr K 1\r\nmg K v", b"ms K 1\r\n5\r\nmd K I\r\ntouch K 90\r\nmg K v t",
+    b"set K 0 0 1\r\n5\r\ntouch K 0\r\nmg K h t", b"set K 0 0 1\r\n5\r\ntouch K 90\r\nmg K h", b"set K 0 0 1\r\n5\r\nincr K 1\r\nmg K h v\r\nincr K 1\r\nmg K h",
     b"ms K 2 T90 F5\r\nab\r\nmd K x I\r\nmg K t s v f\r\nmg K t s v f", b"ms K 2 T90\r\nab\r\nmd K x I T5 E800000000000000\r\nmg K c t s v\r\nmg K c",
 ]  # fmt: skip
 

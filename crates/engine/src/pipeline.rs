@@ -338,7 +338,7 @@ fn execute_rare<S: ReplySink>(
         Operation::Decrement { delta } => {
             writer.arithmetic(request, |number| number.saturating_sub(delta))
         }
-        Operation::Touch { expiry } => writer.touch(request, expiry),
+        Operation::Touch { expiry } => writer.touch_alone(request, expiry),
         Operation::Delete => writer.delete(request),
         Operation::MetaStore(store) => {
             described(writer.meta_store(request, &store, value_bytes_max))

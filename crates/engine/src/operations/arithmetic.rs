@@ -3,6 +3,7 @@
 //! A number that gets shorter keeps its length, padded with spaces; one that gets longer takes
 //! the room it needs. Values of more than 64 bytes are not taken for numbers.
 
+use crate::meta::MetaArithmetic;
 use crate::request::{Outcome, Request};
 use crate::writer::Writer;
 
@@ -27,6 +28,13 @@ impl Writer<'_> {
         let number = change(number);
         let digits = format(number, &mut buffer);
         let value = &buffer[..digits.max(value_bytes)];
+        if found.header.has_state() {
+            // A stale item stays one, as for the meta command.
+            let plain = MetaArithmetic::default();
+            return self
+                .write_number(request, &plain, &found, (number, value))
+                .0;
+        }
         match self.write_value(request, Some(&found), value, (found.flags, found.expiry)) {
             Outcome::Stored => Outcome::Number(number),
             refused => refused,

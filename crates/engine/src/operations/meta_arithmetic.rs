@@ -41,7 +41,7 @@ impl Writer<'_> {
         self.write_number(request, by, &found, (number, value))
     }
 
-    fn write_number(
+    pub(super) fn write_number(
         &self,
         request: &Request<'_>,
         by: &MetaArithmetic,

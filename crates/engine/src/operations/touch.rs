@@ -7,6 +7,17 @@ use crate::request::{Expiry, Outcome, Request};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
+    /// A touch by itself is a request for the item.
+    pub fn touch_alone(&self, request: &Request<'_>, expiry: Expiry) -> Outcome {
+        let outcome = self.touch(request, expiry);
+        if outcome == Outcome::Touched
+            && let Some(found) = self.find(request.hash, request.key)
+        {
+            self.count_request(&found);
+        }
+        outcome
+    }
+
     pub fn touch(&self, request: &Request<'_>, expiry: Expiry) -> Outcome {
         match self.find(request.hash, request.key) {
             Some(found) => self.set_expiry(request, &found, expiry),

@@ -241,7 +241,9 @@ impl Model {
             let width = item.value.len();
             item.value = format!("{number:<width$}").into_bytes();
             item.cas_is_known = false;
-            (item.stale, item.token_sent) = (false, false);
+            if item.value.len() != width {
+                (item.stale, item.token_sent) = (false, false);
+            }
         }
     }
 }
