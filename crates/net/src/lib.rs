@@ -14,13 +14,15 @@
 //!
 //!  UdpSocket --> Receiver: bursts of datagrams    Sender: bursts of replies --> UdpSocket
 //!
+//!  FramePort     datagrams in raw frames: bursts of ports around the kernel's network stack
+//!
 //!   Idle          what a worker does when nothing is there: spin, yield, block
 //! ```
 //!
 //! [`Uring`] stands in the place of [`Poller`] where it is asked for.
 //!
-//! Only Linux is supported. `unsafe` are only the system calls of [`datagram`], taking over inherited descriptors, and
-//! the memory that the kernel receives into by io_uring.
+//! Only Linux is supported. `unsafe` are only the system calls of [`datagram`], taking over inherited descriptors,
+//! the memory that the kernel receives into by io_uring, and the buffers of raw [`frames`].
 
 #![expect(
     unsafe_code,
@@ -28,7 +30,10 @@
 )]
 
 mod blocks;
+pub mod bypass;
 pub mod datagram;
+pub mod dpdk;
+pub mod frames;
 mod idle;
 mod inherited;
 pub mod limits;
@@ -41,6 +46,7 @@ mod transport;
 mod uring;
 mod value_buffers;
 mod waker;
+pub mod xdp;
 
 pub use blocks::{Block, Blocks};
 pub use idle::{Idle, IdleRounds, Step};

@@ -28,6 +28,11 @@ pub const SEND_OPEN_MAX: usize = 8;
 /// by one before the next attempt.
 pub const GSO_REFUSED_MESSAGES: u32 = 1024;
 
+/// Frames of a burst (MICA 4.2.1: bursts of 32).
+pub const FRAME_BURST_MAX: usize = 32;
+/// Ethernet with a VLAN tag, IPv6 and UDP.
+pub const FRAME_HEADER_BYTES_MAX: usize = 14 + 4 + 40 + 8;
+
 /// Default rounds of an idle worker without leaving its CPU: about as long as a sleep and the
 /// wake-up from it take, when a round looks at a socket or two.
 pub const IDLE_SPIN_ROUNDS: u32 = 256;

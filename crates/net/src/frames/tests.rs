@@ -1,0 +1,89 @@
+//! Frames in, frames out, over a queue in memory.
+
+use std::net::SocketAddr;
+
+use super::testing::MemoryQueue;
+use super::*;
+
+const CLIENT: MacAddress = [2, 0, 0, 0, 0, 1];
+const SERVER: MacAddress = [2, 0, 0, 0, 0, 2];
+const PAIRS: [(&str, &str, Option<u16>); 4] = [
+    ("10.0.0.1:4000", "10.0.0.2:11300", None),
+    ("10.0.0.1:4000", "10.0.0.2:11300", Some(7)),
+    ("[fd00::1]:4000", "[fd00::2]:11300", None),
+    ("[fd00::1]:4000", "[fd00::2]:11300", Some(4094)),
+];
+
+fn local() -> Local {
+    Local {
+        addresses: vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
+        ports: 11300..=11303,
+    }
+}
+
+/// A frame with a datagram, as another port would send it.
+fn frame((from, to, vlan): (&str, &str, Option<u16>), payload: &[u8]) -> Vec<u8> {
+    let mut port = FramePort::new(MemoryQueue::new(1, 4096, 64), local(), 1472);
+    let header = Header::new(
+        (CLIENT, from.parse().unwrap()),
+        (SERVER, to.parse().unwrap()),
+        vlan,
+    );
+    let (_, mut replies) = port.split();
+    replies.open(ReplyTo::Header(&header));
+    replies.slot()[..payload.len()].copy_from_slice(payload);
+    replies.commit(payload.len());
+    port.send().unwrap();
+    port.queue_mut().sent.pop().unwrap()
+}
+
+#[test]
+fn a_reply_leaves_in_the_frame_of_its_request_with_addresses_flipped() {
+    for pair in PAIRS {
+        let mut port = FramePort::new(MemoryQueue::new(4, 4096, 64), local(), 1472);
+        let payload: Vec<u8> = (0..1472).map(|byte| byte as u8).collect();
+        port.queue_mut().arriving.push_back(frame(pair, &payload));
+        assert_eq!(port.recv().unwrap(), 1);
+        let (datagrams, mut replies) = port.split();
+        for datagram in datagrams {
+            assert_eq!(datagram.bytes, payload);
+            replies.open(ReplyTo::Datagram(datagram.number));
+            replies.slot()[..5].copy_from_slice(b"reply");
+            replies.commit(5);
+            // What was read is still there.
+            assert_eq!(datagram.bytes, payload);
+        }
+        port.send().unwrap();
+        assert_eq!((port.counters().reused, port.counters().copied), (1, 0));
+        let reply = port.queue_mut().sent.pop().unwrap();
+        let found = parse(&reply, ReceiveChecksums::Unverified).unwrap();
+        assert_eq!(found.source, pair.1.parse::<SocketAddr>().unwrap());
+        assert_eq!(found.destination, pair.0.parse::<SocketAddr>().unwrap());
+        assert_eq!(&reply[usize::from(found.payload_start)..], b"reply");
+        assert_eq!((&reply[..6], &reply[6..12]), (&CLIENT[..], &SERVER[..]));
+        assert_eq!(port.recv().unwrap(), 0);
+        assert_eq!(port.queue().free_buffers(), 4);
+    }
+}
+
+#[test]
+fn a_reply_without_room_behind_its_request_has_a_frame_of_its_own() {
+    let mut port = FramePort::new(MemoryQueue::new(2, 2048, 64), local(), 1472);
+    port.queue_mut()
+        .arriving
+        .push_back(frame(PAIRS[0], &[1; 1000]));
+    assert_eq!(port.recv().unwrap(), 1);
+    let (datagrams, mut replies) = port.split();
+    for datagram in datagrams {
+        replies.open(ReplyTo::Datagram(datagram.number));
+        replies.slot().fill(3);
+        replies.commit(1472);
+    }
+    port.send().unwrap();
+    assert_eq!((port.counters().reused, port.counters().copied), (0, 1));
+    let reply = port.queue_mut().sent.pop().unwrap();
+    let found = parse(&reply, ReceiveChecksums::Unverified).unwrap();
+    assert_eq!((found.payload_bytes, reply.len()), (1472, 1514));
+    assert_eq!(port.recv().unwrap(), 0);
+    assert_eq!(port.queue().free_buffers(), 2);
+}
