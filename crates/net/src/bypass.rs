@@ -80,6 +80,8 @@ pub struct Bypass {
     pub mac: MacAddress,
     /// The longest payload of a datagram over IPv6 that fits the port's MTU.
     pub payload_bytes_max: usize,
+    /// Memory that its frames and rings take, of all queues.
+    pub memory_bytes: usize,
     /// What was got, in words: mode, queues, pages, what was refused.
     pub description: String,
 }
