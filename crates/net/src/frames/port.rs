@@ -228,15 +228,20 @@ impl<Q: FrameQueue> FramePort<Q> {
                 frame,
             });
         }
-        let replies = Replies {
+        (datagrams.into_iter(), self.replies())
+    }
+
+    /// Where datagrams go that answer none of the last burst, or some of it that were read before.
+    #[inline]
+    pub fn replies(&mut self) -> Replies<'_, Q> {
+        Replies {
             queue: &mut self.queue,
             received: &mut self.received,
             found: &self.found,
             outgoing: &mut self.outgoing,
             counters: &mut self.counters,
             payload_bytes_max: self.payload_bytes_max,
-        };
-        (datagrams.into_iter(), replies)
+        }
     }
 
     /// Sends what was committed.
@@ -267,9 +272,10 @@ pub struct Replies<'a, Q> {
 }
 
 impl<Q: FrameQueue> Replies<'_, Q> {
-    /// Begins a datagram. What was begun before and not committed is given up.
+    /// Begins a datagram; returns whether there is a frame for it. What was begun before and not
+    /// committed is given up.
     #[inline]
-    pub fn open(&mut self, to: ReplyTo<'_>) {
+    pub fn open(&mut self, to: ReplyTo<'_>) -> bool {
         self.abandon();
         let header = match to {
             ReplyTo::Datagram(number) => {
@@ -277,20 +283,21 @@ impl<Q: FrameQueue> Replies<'_, Q> {
                 let Some(request) = &mut self.received[usize::from(frame)] else {
                     // It was answered already, and its frame is gone with the headers.
                     self.outgoing.open = Open::Nowhere;
-                    return;
+                    return false;
                 };
                 let at = request.behind();
                 let bytes = usize::from(found.payload_start) + self.payload_bytes_max;
                 if request.has_room(at, bytes) {
                     let at = at as u32;
                     self.outgoing.open = Open::Behind { frame, at, found };
-                    return;
+                    return true;
                 }
                 Header::of(request.bytes(), &found).flipped()
             }
             ReplyTo::Header(header) => *header,
         };
         self.open_own(&header);
+        !matches!(self.outgoing.open, Open::Nowhere)
     }
 
     #[cold]
