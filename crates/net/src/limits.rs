@@ -32,6 +32,11 @@ pub const GSO_REFUSED_MESSAGES: u32 = 1024;
 pub const FRAME_BURST_MAX: usize = 32;
 /// Ethernet with a VLAN tag, IPv6 and UDP.
 pub const FRAME_HEADER_BYTES_MAX: usize = 14 + 4 + 40 + 8;
+/// Neighbours that a port without a kernel beside it knows: the one that was asked for longest ago
+/// makes room.
+pub const NEIGHBOURS_MAX: usize = 256;
+/// Questions for an address of ours, and echo requests, that are answered of one burst.
+pub const NEIGHBOUR_ANSWERS_MAX: usize = 8;
 
 /// Default rounds of an idle worker without leaving its CPU: about as long as a sleep and the
 /// wake-up from it take, when a round looks at a socket or two.

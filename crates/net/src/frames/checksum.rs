@@ -17,15 +17,19 @@ pub fn ones_complement_sum(bytes: &[u8]) -> u16 {
     fold(sum + u64::from(u32::from_be_bytes(rest)))
 }
 
-/// The sum of the pseudo header of UDP: addresses, protocol and length.
+/// The sum of the pseudo header of UDP and others: addresses, protocol and length.
 #[inline]
-pub fn pseudo_header_sum(source: IpAddr, destination: IpAddr, udp_bytes: usize) -> u16 {
+pub fn pseudo_header_sum(
+    (source, destination): (IpAddr, IpAddr),
+    protocol: u8,
+    bytes: usize,
+) -> u16 {
     let of = |address: IpAddr| match address {
         IpAddr::V4(address) => ones_complement_sum(&address.octets()),
         IpAddr::V6(address) => ones_complement_sum(&address.octets()),
     };
     let addresses = u64::from(of(source)) + u64::from(of(destination));
-    fold(addresses + 17 + udp_bytes as u64)
+    fold(addresses + u64::from(protocol) + bytes as u64)
 }
 
 /// The checksum of a UDP header (whose own field counts as zero here: leave it zero) and payload.

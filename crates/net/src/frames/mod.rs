@@ -11,21 +11,34 @@
 //! not been read yet; headers are copied with addresses and ports flipped (MICA 4.2.1). Only a reply
 //! that finds no room there, or that answers what another worker has handed over, takes a frame of
 //! its own; both are counted ([`FrameCounters`]).
+//!
+//! **Neighbours.** A server needs none: a reply goes to the station that its request came from. A
+//! client on a port without a kernel beside it (DPDK) gives the port [`Neighbours`]
+//! ([`FramePort::with_neighbours`]) and has its headers made by [`FramePort::header_to`]: the first call
+//! asks for the peer's Ethernet address, the answer arrives within [`FramePort::recv`], and a later
+//! call has it. So does a server there, for somebody has to answer when it is asked for. Under AF_XDP
+//! the kernel does all this.
 
 mod checksum;
+mod counters;
 mod frame;
 mod header;
+mod neighbours;
 mod parse;
 mod port;
 mod queue;
+mod replies;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
 
 pub use checksum::{ones_complement_sum, udp_checksum};
+pub use counters::FrameCounters;
 pub use frame::Frame;
 pub use header::{Header, MacAddress};
+pub use neighbours::{Neighbours, Resolution};
 pub use parse::{Found, NotTaken, parse};
-pub use port::{FrameCounters, FrameDatagram, FramePort, Local, Replies, ReplyTo};
+pub use port::{FrameDatagram, FramePort, Local, NoHeader};
 pub use queue::{FrameBurst, FrameQueue, ReceiveChecksums};
+pub use replies::{Replies, ReplyTo};

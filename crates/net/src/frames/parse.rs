@@ -30,7 +30,7 @@ pub struct Found {
 /// Why there is no datagram for us in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
-    /// Neither IPv4 nor IPv6, or not UDP: none of our business.
+    /// Neither IPv4 nor IPv6, not UDP, or not for one station: none of our business.
     OtherProtocol,
     /// A part of a longer packet.
     Fragment,
@@ -40,7 +40,8 @@ pub enum NotTaken {
     Length,
     /// A wrong checksum, or none over IPv6.
     Checksum,
-    /// Nobody can be answered at the source address: multicast, broadcast, unspecified, port 0.
+    /// Nobody can be answered at the source address: multicast, broadcast, unspecified, loopback,
+    /// port 0; or it is our own ([`super::Local`]).
     Source,
 }
 
@@ -50,53 +51,77 @@ pub enum NotTaken {
 /// Why there is none.
 #[inline]
 pub fn parse(frame: &[u8], checksums: ReceiveChecksums) -> Result<Found, NotTaken> {
-    let u16_at = |at: usize| {
-        frame
-            .get(at..at + 2)
-            .map(|b| u16::from_be_bytes([b[0], b[1]]))
-    };
-    let (mut link_bytes, mut kind) = (ETHERNET_BYTES, u16_at(12).ok_or(NotTaken::Length)?);
-    if kind == 0x8100 || kind == 0x88a8 {
-        link_bytes += VLAN_BYTES;
-        kind = u16_at(16).ok_or(NotTaken::Length)?;
+    let (link_bytes, kind) = link(frame)?;
+    // What a group hears is not for a server, and what a group sent cannot be answered.
+    if frame[0] & 1 != 0 {
+        return Err(NotTaken::OtherProtocol);
     }
-    let packet = &frame[link_bytes..];
-    let (source, destination, ip_bytes, datagram) = match kind {
-        0x0800 => ipv4(packet)?,
-        0x86dd => ipv6(packet)?,
-        _ => return Err(NotTaken::OtherProtocol),
-    };
-    let (Some(header), true) = (datagram.first_chunk::<UDP_BYTES>(), is_unicast(source)) else {
-        let short = datagram.len() < UDP_BYTES;
-        return Err(if short {
-            NotTaken::Length
-        } else {
-            NotTaken::Source
-        });
-    };
+    let packet = packet(&frame[link_bytes..], kind)?;
+    if packet.protocol != UDP {
+        return Err(NotTaken::OtherProtocol);
+    }
+    let (datagram, (source, destination)) = (packet.body, packet.addresses);
+    let header = datagram.first_chunk::<UDP_BYTES>();
+    let header = header.ok_or(NotTaken::Length)?;
     if usize::from(u16::from_be_bytes([header[4], header[5]])) != datagram.len() {
         return Err(NotTaken::Length);
     }
-    let (source_port, port) = (
-        u16::from_be_bytes([header[0], header[1]]),
-        u16::from_be_bytes([header[2], header[3]]),
-    );
-    if source_port == 0 {
+    let source_port = u16::from_be_bytes([header[0], header[1]]);
+    let port = u16::from_be_bytes([header[2], header[3]]);
+    if source_port == 0 || frame[6] & 1 != 0 || !is_answerable(source) {
         return Err(NotTaken::Source);
     }
     if checksums != ReceiveChecksums::Verified {
-        verify((source, destination), header, datagram, checksums)?;
+        verify(packet.addresses, header, datagram, checksums)?;
     }
     Ok(Found {
         source: socket_address(source, source_port),
         destination: socket_address(destination, port),
         link_bytes: link_bytes as u8,
-        payload_start: (link_bytes + ip_bytes + UDP_BYTES) as u8,
+        payload_start: (link_bytes + packet.header_bytes + UDP_BYTES) as u8,
         payload_bytes: (datagram.len() - UDP_BYTES) as u16,
     })
 }
 
-type Packet<'p> = (IpAddr, IpAddr, usize, &'p [u8]);
+/// The length of the link's headers, and what is behind them (an EtherType).
+#[inline]
+pub(super) fn link(frame: &[u8]) -> Result<(usize, u16), NotTaken> {
+    let u16_at = |at: usize| match frame.get(at..at + 2) {
+        Some(bytes) => Ok(u16::from_be_bytes([bytes[0], bytes[1]])),
+        None => Err(NotTaken::Length),
+    };
+    match u16_at(ETHERNET_BYTES - 2)? {
+        0x8100 | 0x88a8 => {
+            let bytes = ETHERNET_BYTES + VLAN_BYTES;
+            Ok((bytes, u16_at(bytes - 2)?))
+        }
+        kind => Ok((ETHERNET_BYTES, kind)),
+    }
+}
+
+/// An IP packet without options or extension headers.
+pub(super) struct Packet<'p> {
+    /// Source and destination.
+    pub addresses: (IpAddr, IpAddr),
+    /// What its body is.
+    pub protocol: u8,
+    /// Time to live, hop limit.
+    pub hops: u8,
+    /// Bytes before the body.
+    pub header_bytes: usize,
+    /// What the header says is in it: frames may be padded behind that.
+    pub body: &'p [u8],
+}
+
+/// Finds the packet behind the link's headers.
+#[inline]
+pub(super) fn packet(bytes: &[u8], kind: u16) -> Result<Packet<'_>, NotTaken> {
+    match kind {
+        0x0800 => ipv4(bytes),
+        0x86dd => ipv6(bytes),
+        _ => Err(NotTaken::OtherProtocol),
+    }
+}
 
 #[inline]
 fn ipv4(packet: &[u8]) -> Result<Packet<'_>, NotTaken> {
@@ -106,7 +131,6 @@ fn ipv4(packet: &[u8]) -> Result<Packet<'_>, NotTaken> {
         other if other >> 4 == 4 && other & 15 > 5 => return Err(NotTaken::Options),
         _ => return Err(NotTaken::Length),
     }
-    // Frames may be padded behind the packet.
     let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
     if total < IPV4_BYTES || total > packet.len() {
         return Err(NotTaken::Length);
@@ -119,19 +143,17 @@ fn ipv4(packet: &[u8]) -> Result<Packet<'_>, NotTaken> {
     if ones_complement_sum(header) != 0xffff {
         return Err(NotTaken::Checksum);
     }
-    if header[9] != UDP {
-        return Err(NotTaken::OtherProtocol);
-    }
     let address = |at: usize| {
         let [a, b, c, d] = [header[at], header[at + 1], header[at + 2], header[at + 3]];
         IpAddr::V4(Ipv4Addr::new(a, b, c, d))
     };
-    Ok((
-        address(12),
-        address(16),
-        IPV4_BYTES,
-        &packet[IPV4_BYTES..total],
-    ))
+    Ok(Packet {
+        addresses: (address(12), address(16)),
+        protocol: header[9],
+        hops: header[8],
+        header_bytes: IPV4_BYTES,
+        body: &packet[IPV4_BYTES..total],
+    })
 }
 
 #[inline]
@@ -142,24 +164,28 @@ fn ipv6(packet: &[u8]) -> Result<Packet<'_>, NotTaken> {
         return Err(NotTaken::Length);
     }
     match header[6] {
-        UDP => {}
         44 => return Err(NotTaken::Fragment),
         // Hop by hop, routing, authentication, destination, mobility, HIP, shim6 (RFC 7045).
         0 | 43 | 51 | 60 | 135 | 139 | 140 => return Err(NotTaken::Options),
-        _ => return Err(NotTaken::OtherProtocol),
+        _ => {}
     }
     let address = |at: usize| {
         let mut octets = [0; 16];
         octets.copy_from_slice(&header[at..at + 16]);
         IpAddr::V6(Ipv6Addr::from(octets))
     };
-    let datagram = &packet[IPV6_BYTES..IPV6_BYTES + bytes];
-    Ok((address(8), address(24), IPV6_BYTES, datagram))
+    Ok(Packet {
+        addresses: (address(8), address(24)),
+        protocol: header[6],
+        hops: header[7],
+        header_bytes: IPV6_BYTES,
+        body: &packet[IPV6_BYTES..IPV6_BYTES + bytes],
+    })
 }
 
 #[inline]
 fn verify(
-    (source, destination): (IpAddr, IpAddr),
+    addresses: (IpAddr, IpAddr),
     header: &[u8; UDP_BYTES],
     datagram: &[u8],
     checksums: ReceiveChecksums,
@@ -167,12 +193,12 @@ fn verify(
     let checksum = u16::from_be_bytes([header[6], header[7]]);
     if checksum == 0 {
         // None was computed: permitted over IPv4 only (RFC 8200, 8.1).
-        return match source {
+        return match addresses.0 {
             IpAddr::V4(_) => Ok(()),
             IpAddr::V6(_) => Err(NotTaken::Checksum),
         };
     }
-    let pseudo = pseudo_header_sum(source, destination, datagram.len());
+    let pseudo = pseudo_header_sum(addresses, UDP, datagram.len());
     let sum = u32::from(pseudo) + u32::from(ones_complement_sum(datagram));
     let is_right = (sum & 0xffff) + (sum >> 16) == 0xffff;
     let is_partial = checksums == ReceiveChecksums::UnverifiedOrPartial && checksum == pseudo;
@@ -182,13 +208,19 @@ fn verify(
     }
 }
 
+/// Whether somebody on a wire can have the address: not a group, not "this host", not loopback, not
+/// an IPv4 address in the clothes of IPv6.
 #[inline]
-fn is_unicast(address: IpAddr) -> bool {
+pub(super) fn is_answerable(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
-            !(address.is_multicast() || address.is_broadcast() || address.is_unspecified())
+            let is_this_host = matches!(address.octets()[0], 0 | 127);
+            !(is_this_host || address.is_multicast() || address.is_broadcast())
         }
-        IpAddr::V6(address) => !(address.is_multicast() || address.is_unspecified()),
+        IpAddr::V6(address) => {
+            // Of ::/64 only addresses like these were ever given out (RFC 4291).
+            !address.is_multicast() && address.segments()[..4] != [0; 4]
+        }
     }
 }
 

@@ -87,3 +87,36 @@ fn a_reply_without_room_behind_its_request_has_a_frame_of_its_own() {
     assert_eq!(port.recv().unwrap(), 0);
     assert_eq!(port.queue().free_buffers(), 2);
 }
+
+#[test]
+fn what_was_begun_and_not_committed_is_given_back() {
+    let mut port = FramePort::new(MemoryQueue::new(2, 4096, 64), local(), 1472);
+    let header = Header::new(
+        (SERVER, PAIRS[0].1.parse().unwrap()),
+        (CLIENT, PAIRS[0].0.parse().unwrap()),
+        None,
+    );
+    for _ in 0..3 {
+        port.split().1.open(ReplyTo::Header(&header));
+        port.send().unwrap();
+        assert_eq!(port.queue().free_buffers(), 2);
+    }
+}
+
+#[test]
+fn replies_that_nobody_sends_leave_at_the_next_receive() {
+    let mut port = FramePort::new(MemoryQueue::new(80, 4096, 64), local(), 1472);
+    for _ in 0..3 {
+        let request = frame(PAIRS[0], b"request");
+        port.queue_mut().arriving.extend(vec![request; 32]);
+        assert_eq!(port.recv().unwrap(), 32);
+        let (datagrams, mut replies) = port.split();
+        for datagram in datagrams {
+            replies.open(ReplyTo::Datagram(datagram.number));
+            replies.commit(0);
+        }
+    }
+    port.recv().unwrap();
+    assert_eq!(port.queue().sent.len(), 96);
+    assert_eq!(port.queue().free_buffers(), 80);
+}
