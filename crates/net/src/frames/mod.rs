@@ -23,8 +23,12 @@ mod checksum;
 mod counters;
 mod frame;
 mod header;
+#[cfg(test)]
+mod naive;
 mod neighbours;
 mod parse;
+#[cfg(test)]
+mod parse_tests;
 mod port;
 mod queue;
 mod replies;
