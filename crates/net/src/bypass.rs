@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use crate::dpdk::DpdkQueue;
+use crate::dpdk::{DpdkPort, DpdkQueue};
 use crate::frames::MacAddress;
 use crate::xdp::XdpQueue;
 
@@ -92,7 +92,11 @@ impl Bypass {
     /// # Errors
     /// What is missing, and how to get it.
     pub fn open(options: &BypassOptions) -> Result<(Self, Vec<BypassQueue>), String> {
-        Err(format!("{}: not built in", options.name))
+        let opened = match &options.name {
+            PortName::Xdp { .. } => Err("not built in".to_owned()),
+            PortName::Dpdk { .. } => DpdkPort::open(options),
+        };
+        opened.map_err(|why| format!("{}: {why}", options.name))
     }
 }
 

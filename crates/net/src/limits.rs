@@ -38,6 +38,17 @@ pub const NEIGHBOURS_MAX: usize = 256;
 /// Questions for an address of ours, and echo requests, that are answered of one burst.
 pub const NEIGHBOUR_ANSWERS_MAX: usize = 8;
 
+/// Descriptors of each direction of a DPDK queue, as far as the device has as many.
+pub const DPDK_DESCRIPTORS: u32 = 1024;
+/// Buffers of a DPDK queue besides those that its descriptors hold: bursts and a thread's cache.
+pub const DPDK_SPARE_BUFFERS: u32 = 1024;
+/// The least room of a DPDK buffer: a request and its reply behind it.
+pub const DPDK_BUFFER_BYTES_MIN: usize = 4096;
+/// How long the link of a NIC is waited for, and the other end of a memif client.
+pub const DPDK_LINK_WAIT_MS: u32 = 3000;
+/// How often a DPDK port's statistics are looked at.
+pub const DPDK_STATISTICS_PER_SECOND: u64 = 100;
+
 /// Default rounds of an idle worker without leaving its CPU: about as long as a sleep and the
 /// wake-up from it take, when a round looks at a socket or two.
 pub const IDLE_SPIN_ROUNDS: u32 = 256;

@@ -1,44 +1,31 @@
-//! DPDK.
+//! DPDK: devices that their drivers in this process poll (cargo feature `dpdk`).
+//!
+//! ```text
+//!  environment   EAL, started once in a process with arguments that fit it
+//!    DpdkPort      a device with as many queue pairs as there are threads, each with its buffers
+//!      DpdkQueue     frames of one of them, by bursts of the shim
+//!        shim          shims/dpdk*.c: the only place that knows mbufs
+//! ```
+//!
+//! One thread uses one receive and one transmit queue of one port, whose buffers come from a pool of
+//! that queue on the port's NUMA node (MICA 4.2.1: each core on its port, not all on all).
+//!
+//! **What only a NIC can exercise**, because no virtual device has it: flow rules (`rte_flow`; else
+//! everything that asks for them falls back and says so), checksums computed and verified by the
+//! device, the end of spreading by hash (RSS), pools on a NUMA node, the link's state, a longer MTU.
 
-use std::io;
-use std::os::fd::BorrowedFd;
+#[cfg(not(feature = "dpdk"))]
+mod absent;
+#[cfg(feature = "dpdk")]
+mod environment;
+#[cfg(feature = "dpdk")]
+mod port;
+#[cfg(feature = "dpdk")]
+mod queue;
+#[cfg(feature = "dpdk")]
+mod shim;
 
-use crate::frames::{Frame, FrameBurst, FrameQueue, ReceiveChecksums};
-
-/// A queue of a DPDK port.
-#[derive(Debug)]
-pub enum DpdkQueue {}
-
-// SAFETY: there is none.
-unsafe impl FrameQueue for DpdkQueue {
-    fn recv(&mut self, _: &mut FrameBurst) -> io::Result<()> {
-        match *self {}
-    }
-    fn alloc(&mut self) -> Option<Frame> {
-        match *self {}
-    }
-    fn send(&mut self, _: &mut FrameBurst) -> io::Result<()> {
-        match *self {}
-    }
-    fn free(&mut self, _: Frame) {
-        match *self {}
-    }
-    fn receive_checksums(&self) -> ReceiveChecksums {
-        match *self {}
-    }
-    fn computes_checksums(&self) -> bool {
-        match *self {}
-    }
-    fn lost(&mut self) -> u32 {
-        match *self {}
-    }
-    fn unsent(&self) -> u64 {
-        match *self {}
-    }
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match *self {}
-    }
-    fn frame_bytes_max(&self) -> usize {
-        match *self {}
-    }
-}
+#[cfg(not(feature = "dpdk"))]
+pub use absent::{DpdkPort, DpdkQueue};
+#[cfg(feature = "dpdk")]
+pub use {port::DpdkPort, queue::DpdkQueue};

@@ -1,0 +1,60 @@
+//! Builds the parts of this crate that are C: the shim over DPDK (feature `dpdk`).
+
+use std::process::Command;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
+        dpdk();
+    }
+}
+
+/// Compiles the shim and links DPDK's libraries, as `pkg-config` says.
+fn dpdk() {
+    for source in ["dpdk.h", "dpdk_queue.h", "dpdk_burst.c", "dpdk_port.c"] {
+        println!("cargo:rerun-if-changed=shims/{source}");
+    }
+    println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
+    let mut build = cc::Build::new();
+    build
+        .files(["shims/dpdk_burst.c", "shims/dpdk_port.c"])
+        .opt_level(2)
+        .warnings(true)
+        .extra_warnings(true);
+    pkg_config(&["--print-errors", "libdpdk >= 22.11"]);
+    for flag in pkg_config(&["--cflags", "libdpdk"]) {
+        build.flag(flag);
+    }
+    build.compile("micanite_dpdk");
+    for directory in pkg_config(&["--libs-only-L", "libdpdk"]) {
+        println!(
+            "cargo:rustc-link-search=native={}",
+            directory.trim_start_matches("-L")
+        );
+    }
+    // Drivers are loaded from DPDK's own directory when the environment starts.
+    for library in ["ethdev", "mempool", "mbuf", "eal"] {
+        println!("cargo:rustc-link-lib=dylib=rte_{library}");
+    }
+}
+
+/// The words that `pkg-config` answers.
+fn pkg_config(arguments: &[&str]) -> Vec<String> {
+    let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".to_owned());
+    match Command::new(&program).args(arguments).output() {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout)
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+        Ok(output) => fail(&String::from_utf8_lossy(&output.stderr)),
+        Err(error) => fail(&format!("{program}: {error}")),
+    }
+}
+
+fn fail(why: &str) -> ! {
+    eprintln!("the feature dpdk needs DPDK 22.11 or newer with its headers, and pkg-config:");
+    eprintln!("  apt-get install libdpdk-dev pkg-config     (or scripts/deps dpdk)");
+    eprintln!("or build without: leave out --features dpdk");
+    eprintln!("{}", why.trim());
+    std::process::exit(1);
+}

@@ -1,0 +1,21 @@
+/* What the parts of the shim share. */
+#ifndef MICANITE_DPDK_QUEUE_H
+#define MICANITE_DPDK_QUEUE_H
+
+#include <rte_mempool.h>
+#include <stdbool.h>
+
+#include "dpdk.h"
+
+#define MICANITE_BURST_MAX 32
+
+struct micanite_queue {
+	struct rte_mempool *pool;
+	uint16_t port;
+	uint16_t number;
+	bool receive_checksums;
+	bool transmit_checksums;
+	struct micanite_queue_counters counters;
+};
+
+#endif

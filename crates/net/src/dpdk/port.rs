@@ -1,0 +1,281 @@
+//! A device with its queues.
+
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::DpdkQueue;
+use super::environment;
+use super::shim::{
+    ShimPort, ShimPortOptions, ShimPortStatistics, ShimQueue, micanite_dpdk_close,
+    micanite_dpdk_open, micanite_dpdk_statistics, micanite_dpdk_steer, micanite_dpdk_ticks,
+    micanite_dpdk_ticks_per_second, or_message,
+};
+use crate::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
+use crate::frames::ReceiveChecksums;
+use crate::limits::{
+    DPDK_BUFFER_BYTES_MIN, DPDK_DESCRIPTORS, DPDK_LINK_WAIT_MS, DPDK_SPARE_BUFFERS,
+    DPDK_STATISTICS_PER_SECOND, FRAME_HEADER_BYTES_MAX,
+};
+
+/// Ethernet's part of a frame, which an MTU does not count.
+const ETHERNET_BYTES: usize = 14;
+/// IPv6 and UDP.
+const HEADERS_IN_MTU_BYTES: usize = 48;
+
+/// An open port. When the last of its queues and this are gone, it is stopped and closed.
+#[derive(Debug)]
+pub struct DpdkPort {
+    port: ShimPort,
+    queues: Vec<*mut ShimQueue>,
+    unverified: ReceiveChecksums,
+    /// Frames lost on all queues, as last looked at, and when.
+    lost: AtomicU64,
+    looked_ticks: AtomicU64,
+    ticks_between: u64,
+}
+
+// SAFETY: the queues are only handed on, once each, until the end; DPDK's control functions that
+// are called of any thread are safe to call at the same time for reading statistics.
+unsafe impl Send for DpdkPort {}
+// SAFETY: as above.
+unsafe impl Sync for DpdkPort {}
+
+impl DpdkPort {
+    /// Opens a port with its queues, in order.
+    pub(crate) fn open(options: &BypassOptions) -> Result<(Bypass, Vec<BypassQueue>), String> {
+        let PortName::Dpdk { device } = &options.name else {
+            return Err("this is no device of DPDK's".to_owned());
+        };
+        let queues = u16::try_from(options.queues).map_err(|_| "too many queues".to_owned())?;
+        if options.addresses.is_empty() {
+            return Err(
+                "it has no address: the kernel does not know this port; give it one with \
+                 --port-ip ADDRESS/PREFIX"
+                    .to_owned(),
+            );
+        }
+        let device = match environment::is_pci(device) {
+            false => device.clone(),
+            true => device.to_ascii_lowercase(),
+        };
+        let wanted = wanted(options, queues, &device);
+        let memory_bytes = u64::from(wanted.buffers_per_queue)
+            * u64::from(wanted.buffer_bytes + 512)
+            * u64::from(queues);
+        let memory = environment::start(&device, memory_bytes, &options.dpdk_arguments)?;
+        let port = Arc::new(Self::open_device(wanted, &device)?);
+        let steering = port.steer(options);
+        let bypass = Bypass {
+            addresses: options.addresses.clone(),
+            mac: port.port.mac,
+            payload_bytes_max: usize::from(port.port.mtu) - HEADERS_IN_MTU_BYTES,
+            description: port.describe(&memory, &steering),
+        };
+        let queue = |(number, queue): (usize, &*mut ShimQueue)| {
+            let queue = NonNull::new(*queue)?;
+            let queue = DpdkQueue::new(queue, number as u16, Arc::clone(&port));
+            Some(BypassQueue::Dpdk(queue))
+        };
+        let queues = port.queues.iter().enumerate().filter_map(queue).collect();
+        Ok((bypass, queues))
+    }
+
+    fn open_device(mut wanted: ShimPortOptions, device: &str) -> Result<Self, String> {
+        let device = CString::new(device).map_err(|_| "its name has a zero byte".to_owned())?;
+        wanted.device = device.as_ptr();
+        let mut port = ShimPort::default();
+        let mut queues = vec![std::ptr::null_mut(); usize::from(wanted.queues)];
+        // SAFETY: there is room for so many queues; the name lives until the end of this.
+        or_message(|error, bytes| unsafe {
+            micanite_dpdk_open(
+                &raw const wanted,
+                &raw mut port,
+                queues.as_mut_ptr(),
+                error,
+                bytes,
+            )
+        })?;
+        let driver = driver_name(&port);
+        let on_this_machine = ["net_af_packet", "net_af_xdp", "net_tap"];
+        let unverified = match on_this_machine.contains(&driver.as_str()) {
+            true => ReceiveChecksums::UnverifiedOrPartial,
+            false => ReceiveChecksums::Unverified,
+        };
+        Ok(Self {
+            port,
+            queues,
+            unverified,
+            lost: AtomicU64::new(0),
+            looked_ticks: AtomicU64::new(0),
+            ticks_between: micanite_dpdk_ticks_per_second() / DPDK_STATISTICS_PER_SECOND,
+        })
+    }
+
+    /// Asks the device for flow rules: each of our UDP ports to the queue of its number. Returns
+    /// what came of it, in words.
+    fn steer(&self, options: &BypassOptions) -> String {
+        if self.queues.len() < 2 {
+            return "one queue".to_owned();
+        }
+        for (queue, udp_port) in (0..self.queues.len() as u16).zip(options.ports.clone()) {
+            let port = self.port.port;
+            // SAFETY: it takes numbers, and writes only the error.
+            let steered = or_message(|error, bytes| unsafe {
+                micanite_dpdk_steer(port, udp_port, queue, error, bytes)
+            });
+            if let Err(why) = steered {
+                return format!("no flow rules ({why}): requests on wrong queues are forwarded");
+            }
+        }
+        format!("{} queues, steered by flow rules", self.queues.len())
+    }
+
+    fn describe(&self, memory: &str, steering: &str) -> String {
+        let port = &self.port;
+        let either = |yes, what: &str, not: &str| if yes { what } else { not }.to_owned();
+        [
+            driver_name(port),
+            steering.to_owned(),
+            format!(
+                "{} and {} descriptors",
+                port.descriptors_receive, port.descriptors_transmit
+            ),
+            format!("MTU {}", port.mtu),
+            memory.to_owned(),
+            either(
+                port.receive_checksums != 0,
+                "checksums verified by the device",
+                "checksums verified here",
+            ),
+            either(
+                port.transmit_checksums != 0,
+                "computed by the device",
+                "computed here",
+            ),
+            either(port.link_up != 0, "link up", "link down so far"),
+        ]
+        .join(", ")
+    }
+
+    /// What is known of checksums that the device has not found right.
+    pub(super) const fn unverified(&self) -> ReceiveChecksums {
+        self.unverified
+    }
+
+    /// Whether the device verifies checksums.
+    #[inline]
+    pub(super) const fn verifies_checksums(&self) -> bool {
+        self.port.receive_checksums != 0
+    }
+
+    /// Whether the device computes them.
+    #[inline]
+    pub(super) const fn computes_checksums(&self) -> bool {
+        self.port.transmit_checksums != 0
+    }
+
+    /// The longest frame, without the Ethernet checksum.
+    pub(super) const fn frame_bytes_max(&self) -> usize {
+        self.port.mtu as usize + ETHERNET_BYTES
+    }
+
+    /// The share of a queue in the frames that the port has lost: the device counts them together.
+    /// The shares of all queues add up to the whole.
+    pub(super) fn lost(&self, queue: u16) -> u32 {
+        let now = micanite_dpdk_ticks();
+        let looked = self.looked_ticks.load(Ordering::Relaxed);
+        if now.wrapping_sub(looked) >= self.ticks_between
+            && self
+                .looked_ticks
+                .compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            let mut statistics = ShimPortStatistics::default();
+            // SAFETY: it fills the statistics.
+            if unsafe { micanite_dpdk_statistics(self.port.port, &raw mut statistics) } == 0 {
+                let lost =
+                    statistics.lost_full + statistics.lost_no_buffer + statistics.errors_receive;
+                self.lost.store(lost, Ordering::Relaxed);
+            }
+        }
+        share(
+            self.lost.load(Ordering::Relaxed),
+            u64::from(queue),
+            self.queues.len() as u64,
+        )
+    }
+}
+
+impl Drop for DpdkPort {
+    fn drop(&mut self) {
+        let count = self.queues.len() as u16;
+        // SAFETY: nobody has the queues any more: they would keep this.
+        unsafe { micanite_dpdk_close(&raw const self.port, self.queues.as_mut_ptr(), count) };
+    }
+}
+
+/// One of so many parts of a whole that add up to it.
+const fn share(whole: u64, part: u64, parts: u64) -> u32 {
+    ((whole + part) / parts) as u32
+}
+
+/// Sizes for what is asked for.
+fn wanted(options: &BypassOptions, queues: u16, device: &str) -> ShimPortOptions {
+    let frame_bytes_max = options.payload_bytes_max + FRAME_HEADER_BYTES_MAX;
+    // A reply as long as its request fits behind it.
+    let buffer_bytes = (2 * frame_bytes_max.next_multiple_of(64)).max(DPDK_BUFFER_BYTES_MIN);
+    let ring = ring_slots(device).unwrap_or(0).max(DPDK_DESCRIPTORS);
+    ShimPortOptions {
+        device: std::ptr::null(),
+        queues,
+        unused: 0,
+        descriptors: DPDK_DESCRIPTORS,
+        buffers_per_queue: (2 * ring + DPDK_SPARE_BUFFERS).next_power_of_two() - 1,
+        buffer_bytes: buffer_bytes.min(usize::from(u16::MAX) - 1024) as u32,
+        frame_bytes_max: frame_bytes_max as u32,
+        link_wait_ms: match environment::is_pci(device) || device.contains("role=client") {
+            true => DPDK_LINK_WAIT_MS,
+            // The other end of a virtual device may come at any time.
+            false => 0,
+        },
+    }
+}
+
+/// Slots of a memif ring, which a client with `zero-copy=yes` fills with buffers.
+fn ring_slots(device: &str) -> Option<u32> {
+    let log2 = device
+        .split(',')
+        .find_map(|argument| argument.strip_prefix("rsize="))?;
+    1u32.checked_shl(log2.parse().ok()?)
+        .filter(|&slots| slots <= 1 << 14)
+}
+
+fn driver_name(port: &ShimPort) -> String {
+    let end = port.driver.iter().position(|byte| *byte == 0);
+    let name = &port.driver[..end.unwrap_or(port.driver.len())];
+    String::from_utf8_lossy(name).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_queues_add_up_to_what_the_port_has_lost() {
+        for parts in 1..9 {
+            for whole in 0..100 {
+                let sum: u32 = (0..parts).map(|part| share(whole, part, parts)).sum();
+                assert_eq!(u64::from(sum), whole, "{parts} queues");
+            }
+        }
+    }
+
+    #[test]
+    fn rings_of_memif_are_told_by_their_arguments() {
+        assert_eq!(ring_slots("net_memif0,role=client,rsize=12"), Some(4096));
+        assert_eq!(ring_slots("net_memif0,role=client"), None);
+        assert_eq!(ring_slots("net_memif0,rsize=99"), None);
+    }
+}
