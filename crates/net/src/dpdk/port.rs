@@ -71,6 +71,7 @@ impl DpdkPort {
             addresses: options.addresses.clone(),
             mac: port.port.mac,
             payload_bytes_max: usize::from(port.port.mtu) - HEADERS_IN_MTU_BYTES,
+            memory_bytes: memory_bytes as usize,
             description: port.describe(&memory, &steering),
         };
         let queue = |(number, queue): (usize, &*mut ShimQueue)| {
