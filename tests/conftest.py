@@ -1,11 +1,15 @@
-"""Fixtures: `server` is one shared server per number of workers, `start` makes servers with options of their own.
+"""Fixtures: `server` is one shared server per number of workers, `start` makes servers with options of their own,
+`port` starts native servers behind every kind of port.
 
 A module that says EVERY_MODE = True also runs its tests on shared servers in the other access modes, and as a store."""
 
+import dataclasses
 import uuid
 
 import pytest
 
+from harness import ports
+from harness.links import Links
 from harness.server import Server
 
 WORKERS = (1, 2, 4)
@@ -76,6 +80,31 @@ def server(shared, request):
         status, said = running.process.returncode, running.stderr()[-SHOWN_BYTES:]
         shared.drop()
         pytest.fail(f"the server ended during the test, with status {status}:\n{said}")
+
+
+@pytest.fixture(scope="session")
+def links():
+    """Links to the servers behind ports around the kernel."""
+    with Links() as links:
+        yield links
+
+
+@pytest.fixture(scope="module", params=ports.every_port(), ids=str)
+def port(request, links):
+    """The way to native servers of one worker and of several: the kernel's sockets, and each port around the kernel."""
+    return dataclasses.replace(request.param, links=links)
+
+
+@pytest.fixture(scope="module", params=ports.many_workers(), ids=str)
+def port_of_many(request, links):
+    """The same, several workers alone."""
+    return dataclasses.replace(request.param, links=links)
+
+
+@pytest.fixture(scope="module", params=ports.each_kind(), ids=str)
+def port_of_each_kind(request, links):
+    """Each way once, with two workers unless a test says otherwise."""
+    return dataclasses.replace(request.param, links=links)
 
 
 @pytest.fixture

@@ -7,16 +7,16 @@ import pytest
 
 from harness.native import Header, Opcode, Request, Status
 from harness.native_client import NativeClient
-from harness.native_server import WORKERS, NativeServer
+from harness.native_server import NativeServer
 from harness.poll import until
 
 ITEM_BYTES_MAX = 65536
 NUMBER_MAX = 2**64 - 1
 
 
-@pytest.fixture(scope="module", params=WORKERS, ids=lambda workers: f"workers{workers}")
-def server(request):
-    with NativeServer("-t", request.param, "-m", 64, "-I", ITEM_BYTES_MAX) as running:
+@pytest.fixture(scope="module")
+def server(port):
+    with port.server("-t", port.workers, "-m", 64, "-I", ITEM_BYTES_MAX) as running:
         yield running
 
 
@@ -161,8 +161,8 @@ def test_the_farthest_expiry_is_kept(client, key):
         assert client.get(key) == b"v"
 
 
-def test_too_large_names_the_limit(key):
-    with NativeServer("-I", 1024, "-m", 64, "--native-payload", 8000) as small, small.client() as other:
+def test_too_large_names_the_limit(port_of_each_kind, key):
+    with port_of_each_kind.server("-I", 1024, "-m", 64) as small, small.client() as other:
         limit = other.directory.value_bytes_max
         other.set(key, b"a" * limit)
         for opcode in (Opcode.SET, Opcode.ADD, Opcode.REPLACE, Opcode.CAS):
@@ -172,9 +172,9 @@ def test_too_large_names_the_limit(key):
         assert other.status(Opcode.PREPEND, key, value=b"c") == Status.TOO_LARGE
 
 
-def test_out_of_space_changes_nothing(key):
+def test_out_of_space_changes_nothing(port_of_each_kind, key):
     """A store that is full says so; what was stored stays, and deleting makes room again."""
-    with NativeServer("-m", 8, "--semantics", "store") as store, store.client() as client:
+    with port_of_each_kind.server("-m", 8, "--semantics", "store") as store, store.client() as client:
         stored = 0
         while (status := client.status(Opcode.SET, b"%b-%d" % (key, stored), value=b"v" * 1200)) == Status.OK:
             stored += 1
@@ -294,7 +294,9 @@ def test_namespaces_and_statistics_see_native_requests(server, client, key):
 
 
 def test_every_listening_address_speaks_it(key):
-    """IPv4 and IPv6 lead to the same items; a cookie belongs to one of the client's addresses."""
+    """IPv4 and IPv6 lead to the same items; a cookie belongs to one of the client's addresses.
+
+    The addresses of ports around the kernel are those of their interface: test_port_addresses.py."""
     if not socket.has_ipv6:
         pytest.skip("skipped: no IPv6 here")
     with NativeServer("-t", 2, "-m", 64, "-l", "127.0.0.1,::1") as server:

@@ -7,7 +7,7 @@ import pytest
 from harness import native, native_words
 from harness.native import Malformed
 from harness.native_client import refusal
-from harness.native_server import Difference, NativeServer
+from harness.native_server import Difference
 
 GOLDEN = list(native_words.datagrams())
 REFUSED = list(native_words.refused())
@@ -27,8 +27,8 @@ def test_golden_hashes():
 
 
 @pytest.fixture(scope="module")
-def server():
-    with NativeServer("-t", 2, "-m", 64) as running:
+def server(port_of_each_kind):
+    with port_of_each_kind.server("-t", 2, "-m", 64) as running:
         yield running
 
 

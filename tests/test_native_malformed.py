@@ -7,7 +7,7 @@ import pytest
 from harness import native, native_words
 from harness.memory import resident_bytes
 from harness.native import Header, Kind, Malformed, Opcode, Request, Status
-from harness.native_server import WORKERS, Difference, NativeServer
+from harness.native_server import Difference, NativeServer
 from harness.poll import until
 from harness.server import run
 
@@ -17,9 +17,9 @@ GROWTH_BYTES_MAX = 8 << 20
 OUTCOMES = ("not_ours", "bad_datagrams", "other_versions", "directories")
 
 
-@pytest.fixture(scope="module", params=WORKERS, ids=lambda workers: f"workers{workers}")
-def server(request):
-    with NativeServer("-t", request.param, "-m", 64) as running:
+@pytest.fixture(scope="module")
+def server(port):
+    with port.server("-t", port.workers, "-m", 64) as running:
         yield running
 
 
@@ -130,10 +130,10 @@ def test_clients_without_end_cost_no_memory(server, client):
     assert resident_bytes(server.pid) - before < GROWTH_BYTES_MAX
 
 
-def test_what_servers_send_is_never_answered(server, client, key):
+def test_what_servers_send_is_never_answered(port, server, client, key):
     """Two servers that are made to talk to each other fall silent at once: nothing that one sends is answered by the other."""
     client.set(key, b"v")
-    with NativeServer("-m", 64) as other, other.client() as sender:
+    with port.server("-m", 64) as other, other.client() as sender:
         for data in seeds_for(client):
             client.send(data)
         answers = until(lambda: [answer] if (answer := client.receive(0)) else None, "answers") + drain(client)
@@ -179,7 +179,9 @@ def test_the_hash_of_a_get_is_trusted_and_can_only_miss(client, key):
 
 @pytest.mark.parametrize("gro", ["on", "off"])
 def test_datagrams_longer_than_the_limit_are_dropped(key, gro):
-    """At the owner's port and at one that would have to hand them over, one by one and in bursts."""
+    """At the owner's port and at one that would have to hand them over, one by one and in bursts.
+
+    Longer than a frame, they reach a port around the kernel as fragments: test_port_frames.py."""
     with NativeServer("-t", 2, "-m", 64, "--access", "erew", "--native-gro", gro) as server, server.client() as client:
         limit = client.directory.payload_bytes_max
         request = client.request(Opcode.SET, key, value=b"v" * 1000)

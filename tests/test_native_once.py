@@ -6,15 +6,12 @@ import pytest
 
 from harness import native
 from harness.native import Header, Opcode, Status
-from harness.native_server import WORKERS, Difference, NativeServer
-
-SETTINGS = [(workers, access) for workers in WORKERS for access in ("erew", "crcw")]
+from harness.native_server import Difference
 
 
-@pytest.fixture(scope="module", params=SETTINGS, ids=lambda setting: f"workers{setting[0]}-{setting[1]}")
-def server(request):
-    workers, access = request.param
-    with NativeServer("-t", workers, "-m", 64, "--access", access) as running:
+@pytest.fixture(scope="module", params=("erew", "crcw"))
+def server(port, request):
+    with port.server("-t", port.workers, "-m", 64, "--access", request.param) as running:
         yield running
 
 

@@ -21,9 +21,9 @@ def started(workers, access):
     return NativeServer("-t", workers, "-m", 128, "--access", access)
 
 
-@pytest.fixture(params=[2, 4], ids=lambda workers: f"workers{workers}")
-def erew(request):
-    with started(request.param, "erew") as running:
+@pytest.fixture
+def erew(port_of_many):
+    with port_of_many.server("-t", port_of_many.workers, "-m", 128, "--access", "erew") as running:
         yield running
 
 
@@ -32,20 +32,21 @@ def keys_of(client, count):
     return [(key := b"key-%d" % number, client.other_port(key)) for number in range(count)]
 
 
-def test_directed_requests_are_not_forwarded(erew):
+def test_directed_requests_are_not_forwarded(port_of_many, erew):
     with erew.client() as client:
         forwarded = Difference(erew, "forwarded", "forwarded_in", "stale", "requests")
         for key, _ in keys_of(client, KEYS):
             client.set(key, key)
             assert client.get(key) == key
-        assert (forwarded("forwarded"), forwarded("forwarded_in"), forwarded("stale")) == (0, 0, 0)
+        assert forwarded("forwarded") == forwarded("forwarded_in") and forwarded("stale") == 0
+        assert forwarded("forwarded") == 0 or not port_of_many.directs
         assert forwarded("requests") == 2 * KEYS
         assert client.resent == 0
     owners = {owner for owner, _ in client.directory.owners}
     assert owners == set(range(client.directory.core_count)), "every core owns something"
 
 
-def test_undirected_requests_are_forwarded_once_and_answered_from_the_port_that_was_asked(erew):
+def test_undirected_requests_are_forwarded_once_and_answered_from_the_port_that_was_asked(port_of_many, erew):
     with erew.client() as client:
         counted = Difference(erew, "forwarded", "forwarded_in", "stale", "ring_full")
         for key, wrong in keys_of(client, KEYS):
@@ -56,12 +57,14 @@ def test_undirected_requests_are_forwarded_once_and_answered_from_the_port_that_
                 header, (reply,) = native.parse(client.receive())
                 assert reply.status == Status.OK and header.generation == client.generation
             assert reply.value == key
-        assert counted("forwarded") == counted("forwarded_in") == 2 * KEYS
+        assert counted("forwarded") == counted("forwarded_in")
+        assert counted("forwarded") == 2 * KEYS or not port_of_many.directs
         assert (counted("stale"), counted("ring_full")) == (0, 0)
 
 
 @pytest.mark.parametrize("access", ["crew", "crcw"])
 def test_what_any_core_may_execute_stays_where_it_arrives(access):
+    """The ports differ in nothing here but in where a datagram arrives, which the tests above say."""
     with started(3, access) as server, server.client() as client:
         assert {mode for _, mode in client.directory.owners} == {Access[access.upper()]}
         counted = Difference(server, "forwarded")
@@ -233,10 +236,10 @@ def run_under_load(server, change):
 
 
 @pytest.mark.parametrize("semantics", ["cache", "store"])
-@pytest.mark.parametrize("workers", [2, 4])
-def test_owners_change_under_load(workers, semantics):
+def test_owners_change_under_load(port_of_many, semantics):
+    workers = port_of_many.workers
     generator = random.Random(workers)
-    with NativeServer("-t", workers, "-m", 128, "--access", "erew", "--semantics", semantics) as server:
+    with port_of_many.server("-t", workers, "-m", 128, "--access", "erew", "--semantics", semantics) as server:
         partitions = len(server.routes())
 
         def change(_):
@@ -249,11 +252,11 @@ def test_owners_change_under_load(workers, semantics):
         assert counted("forwarded") == counted("forwarded_in")
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_modes_change_under_load(workers):
+def test_modes_change_under_load(port_of_many):
+    workers = port_of_many.workers
     generator = random.Random(workers)
     modes = itertools.cycle(["erew", "crew", "crcw", "crew"])
-    with started(workers, "crcw") as server:
+    with port_of_many.server("-t", workers, "-m", 128, "--access", "crcw") as server:
         partitions = len(server.routes())
 
         def change(turn):

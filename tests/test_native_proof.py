@@ -12,9 +12,9 @@ from harness.native_server import Difference, NativeServer
 COOKIE_OF_NOBODY = 0x0123456789ABCDEF
 
 
-@pytest.fixture(scope="module", params=(1, 2), ids=lambda workers: f"workers{workers}")
-def server(request):
-    with NativeServer("-t", request.param, "-m", 64) as running:
+@pytest.fixture(scope="module")
+def server(port):
+    with port.server("-t", port.workers, "-m", 64) as running:
         yield running
 
 
@@ -92,8 +92,8 @@ def test_a_cookie_of_another_address_proves_nothing(server, client, key):
         assert reply.status == Status.OK
 
 
-def test_a_cookie_of_another_server_proves_nothing(client, key):
-    with NativeServer("-m", 64) as second:
+def test_a_cookie_of_another_server_proves_nothing(port, client, key):
+    with port.server("-m", 64) as second:
         there = second.client(learn=False)
         there.socket.close()
         there.socket = client.socket

@@ -71,7 +71,9 @@ def test_owners_change_while_increments_get_lost():
 
 
 def test_the_suites_own_client_through_a_bad_network():
-    """Each operation until it is answered: what is known to be stored is there, what was deleted is not."""
+    """Each operation until it is answered: what is known to be stored is there, what was deleted is not.
+
+    Ports around the kernel have their bad network in test_port_faults.py."""
     with served(2, "erew") as server:
         counted = Difference(server, "answered_again")
         with Relay(server.native_port, 2, seed=4, **BAD) as relay:

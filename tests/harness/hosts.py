@@ -15,26 +15,50 @@ class NotPermitted(Exception):
     """Why there are no namespaces here."""
 
 
-def ip(*words):
-    """Runs `ip`; says why it could not."""
+def program(*words):
+    """Runs a program of iproute2 or one like it, which may be where only root's search path looks; says why it could not."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     try:
-        ended = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=30)
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=30, env=os.environ | {"PATH": path})
     except FileNotFoundError as error:
-        raise NotPermitted("there is no `ip` (Debian: iproute2)") from error
+        raise NotPermitted(f"there is no `{words[0]}` (Debian: iproute2)") from error
     if ended.returncode:
-        raise NotPermitted(f"ip {' '.join(words)}: {ended.stderr.strip()}")
+        raise NotPermitted(f"{' '.join(words)}: {ended.stderr.strip()}")
     return ended.stdout
+
+
+def ip(*words):
+    """Runs `ip`."""
+    return program("ip", *words)
 
 
 class Host:
     """A network namespace with one interface."""
 
-    def __init__(self, name, address):
-        self.name, self.address, self.interface = name, address, f"{name}v"
+    def __init__(self, name, address, interface=None, address6=None):
+        self.name, self.address, self.interface = name, address, interface or f"{name}v"
+        self.address6 = address6
+
+    def make(self):
+        """Makes the namespace."""
+        ip("netns", "add", self.name)
+        self.ip("link", "set", "lo", "up")
+
+    def delete(self):
+        """Removes it, and the interfaces in it."""
+        ip("netns", "delete", self.name)
 
     def ip(self, *words):
         """`ip` inside."""
         return ip("-n", self.name, *words)
+
+    def tc(self, *words):
+        """`tc` inside."""
+        return program("tc", "-n", self.name, *words)
+
+    def run(self, *words):
+        """Another program inside."""
+        return program("ip", "netns", "exec", self.name, *words)
 
     @contextlib.contextmanager
     def inside(self):

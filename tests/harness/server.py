@@ -63,7 +63,7 @@ class Server:
         if "-s" in options:
             self.unix_socket = options[options.index("-s") + 1]
         own_port = "-s" not in options and "-p" not in options
-        arguments = [*command(), *(["-p", "-1"] if own_port else []), *options]
+        arguments = [*self.words(), *(["-p", "-1"] if own_port else []), *options]
         self._stderr = open(self.directory / "stderr", "wb")
         self.process = subprocess.Popen(
             arguments,
@@ -80,6 +80,10 @@ class Server:
                 error.add_note(f"the server said:\n{self.stderr()}")
                 self.end()
                 raise
+
+    def words(self):
+        """The words that start it."""
+        return command()
 
     def places(self):
         """Where the server puts its files: a directory of its own."""

@@ -8,6 +8,7 @@ use crate::Result;
 
 /// Probabilities are independent of each other and hold for each direction.
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub(super) struct Options {
     /// Seed of all decisions
     #[arg(long, default_value_t = 1)]
