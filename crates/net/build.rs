@@ -1,9 +1,13 @@
-//! Builds the parts of this crate that are C: the shim over DPDK (feature `dpdk`).
+//! Builds the parts of this crate that are C: the XDP program (where clang is there), the shim over DPDK (feature `dpdk`).
 
 use std::process::Command;
 
+#[path = "build/xdp.rs"]
+mod xdp;
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    xdp::build();
     if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
         dpdk();
     }

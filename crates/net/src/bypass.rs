@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::dpdk::{DpdkPort, DpdkQueue};
 use crate::frames::MacAddress;
-use crate::xdp::XdpQueue;
+use crate::xdp::{self, FilterCounters, Program, XdpQueue};
 
 /// Which port: `xdp:INTERFACE` or `dpdk:DEVICE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub struct Bypass {
     pub memory_bytes: usize,
     /// What was got, in words: mode, queues, pages, what was refused.
     pub description: String,
+    /// What sends us our frames, attached as long as this is here (AF_XDP).
+    pub(crate) program: Option<Program>,
 }
 
 impl Bypass {
@@ -93,15 +95,22 @@ impl Bypass {
     /// What is missing, and how to get it.
     pub fn open(options: &BypassOptions) -> Result<(Self, Vec<BypassQueue>), String> {
         let opened = match &options.name {
-            PortName::Xdp { .. } => Err("not built in".to_owned()),
+            PortName::Xdp { interface } => xdp::open(interface, options),
             PortName::Dpdk { .. } => DpdkPort::open(options),
         };
         opened.map_err(|why| format!("{}: {why}", options.name))
+    }
+
+    /// What the filter in front of the port has done with the frames of its interface (AF_XDP). It
+    /// takes a system call for each number.
+    pub fn filter_counters(&self) -> Option<FilterCounters> {
+        self.program.as_ref().map(Program::counters)
     }
 }
 
 /// One queue of a port. To be matched once per burst.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per worker, moved once")]
 pub enum BypassQueue {
     /// AF_XDP.
     Xdp(XdpQueue),

@@ -73,6 +73,7 @@ impl DpdkPort {
             payload_bytes_max: usize::from(port.port.mtu) - HEADERS_IN_MTU_BYTES,
             memory_bytes: memory_bytes as usize,
             description: port.describe(&memory, &steering),
+            program: None,
         };
         let queue = |(number, queue): (usize, &*mut ShimQueue)| {
             let queue = NonNull::new(*queue)?;

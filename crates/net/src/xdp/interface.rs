@@ -1,0 +1,228 @@
+//! What the kernel tells of an interface.
+
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, SockaddrStorage, bind,
+    recv, send, socket,
+};
+
+use crate::frames::{MacAddress, ReceiveChecksums};
+
+const ETHTOOL_DRIVER: u32 = 0x3;
+const ETHTOOL_CHANNELS: u32 = 0x3c;
+/// Nested in a message about a link.
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_PROGRAMS: [u16; 4] = [4, 5, 6, 7];
+/// Drivers whose frames come from senders of the same machine, without a whole checksum.
+const VIRTUAL_DRIVERS: [&str; 6] = ["veth", "virtio_net", "tun", "netkit", "vif", "bridge"];
+
+/// An interface of this network namespace.
+#[derive(Debug)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) mac: MacAddress,
+    pub(super) mtu: usize,
+    pub(super) driver: String,
+    /// Receive queues in use.
+    pub(super) queues: usize,
+    /// The word that `ethtool -L` wants for them.
+    pub(super) queues_word: &'static str,
+    pub(super) addresses: Vec<(IpAddr, u8)>,
+}
+
+impl Interface {
+    /// Looks an interface up.
+    pub(super) fn find(name: &str) -> Result<Self, String> {
+        let index = if_nametoindex(name)
+            .map_err(|_| format!("there is no interface {name}; `ip link` lists them"))?;
+        let inner = || -> io::Result<Self> {
+            let socket = socket(
+                AddressFamily::Inet,
+                SockType::Datagram,
+                SockFlag::SOCK_CLOEXEC,
+                None,
+            )?;
+            let (queues, queues_word) = queues(&socket, name);
+            Ok(Self {
+                name: name.to_owned(),
+                index,
+                mac: mac(&socket, name)?,
+                mtu: mtu(&socket, name)?,
+                driver: driver(&socket, name).unwrap_or_else(|_| "of unknown name".to_owned()),
+                queues,
+                queues_word,
+                addresses: addresses(name)?,
+            })
+        };
+        inner().map_err(|error| format!("the interface {name} tells nothing of itself: {error}"))
+    }
+
+    /// What is known of checksums of its frames: XDP passes on nothing of what the hardware knows.
+    pub(super) fn checksums(&self) -> ReceiveChecksums {
+        match VIRTUAL_DRIVERS.contains(&self.driver.as_str()) {
+            true => ReceiveChecksums::UnverifiedOrPartial,
+            false => ReceiveChecksums::Unverified,
+        }
+    }
+}
+
+/// Those that others can reach it by.
+fn addresses(name: &str) -> io::Result<Vec<(IpAddr, u8)>> {
+    let ip = |address: Option<SockaddrStorage>| {
+        let address = address?;
+        let v4 = address
+            .as_sockaddr_in()
+            .map(|address| IpAddr::V4(address.ip()));
+        v4.or_else(|| {
+            address
+                .as_sockaddr_in6()
+                .map(|address| IpAddr::V6(address.ip()))
+        })
+    };
+    let prefix = |mask: IpAddr| match mask {
+        IpAddr::V4(mask) => mask.to_bits().count_ones() as u8,
+        IpAddr::V6(mask) => mask.to_bits().count_ones() as u8,
+    };
+    let is_link_local = |address: &IpAddr| match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    Ok(getifaddrs()?
+        .filter(|entry| entry.interface_name == name)
+        .filter_map(|entry| Some((ip(entry.address)?, prefix(ip(entry.netmask)?))))
+        .filter(|(address, _)| !is_link_local(address))
+        .collect())
+}
+
+fn mtu(socket: &OwnedFd, name: &str) -> io::Result<usize> {
+    let request = ioctl(socket, libc::SIOCGIFMTU, request(name)?)?;
+    // SAFETY: the kernel has filled in this field.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu } as usize)
+}
+
+fn mac(socket: &OwnedFd, name: &str) -> io::Result<MacAddress> {
+    let request = ioctl(socket, libc::SIOCGIFHWADDR, request(name)?)?;
+    // SAFETY: the kernel has filled in this field.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    if address.sa_family != libc::ARPHRD_ETHER {
+        let text = "it is not an Ethernet interface";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
+    Ok(std::array::from_fn(|at| address.sa_data[at] as u8))
+}
+
+fn driver(socket: &OwnedFd, name: &str) -> io::Result<String> {
+    // struct ethtool_drvinfo: the command, then the driver's name.
+    let mut info = [0u32; 49];
+    info[0] = ETHTOOL_DRIVER;
+    ethtool(socket, name, &mut info)?;
+    let bytes: Vec<u8> = info[1..9]
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    let text = CStr::from_bytes_until_nul(&bytes).map_err(io::Error::other)?;
+    Ok(text.to_string_lossy().into_owned())
+}
+
+/// Receive queues in use, and what `ethtool -L` calls them.
+fn queues(socket: &OwnedFd, name: &str) -> (usize, &'static str) {
+    // struct ethtool_channels: the command; most rx, tx, other, combined; rx, tx, other, combined.
+    let mut channels = [0u32; 9];
+    channels[0] = ETHTOOL_CHANNELS;
+    if ethtool(socket, name, &mut channels).is_ok() && channels[5] + channels[8] > 0 {
+        let word = match channels[4] {
+            0 => "rx",
+            _ => "combined",
+        };
+        return ((channels[5] + channels[8]) as usize, word);
+    }
+    let queues = fs::read_dir(format!("/sys/class/net/{name}/queues"));
+    let count = queues.map_or(1, |queues| {
+        let names = queues.flatten().map(|entry| entry.file_name());
+        names
+            .filter(|name| name.to_string_lossy().starts_with("rx-"))
+            .count()
+    });
+    (count.max(1), "combined")
+}
+
+fn ethtool(socket: &OwnedFd, name: &str, structure: &mut [u32]) -> io::Result<()> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = structure.as_mut_ptr().cast();
+    // The structure is as long as the command in its first word says.
+    ioctl(socket, libc::SIOCETHTOOL, request).map(drop)
+}
+
+fn request(name: &str) -> io::Result<libc::ifreq> {
+    let mut text = [0; libc::IFNAMSIZ];
+    if name.len() >= text.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in text.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(libc::ifreq {
+        ifr_name: text,
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 },
+    })
+}
+
+fn ioctl(
+    socket: &OwnedFd,
+    command: libc::c_ulong,
+    mut request: libc::ifreq,
+) -> io::Result<libc::ifreq> {
+    // SAFETY: these commands take such a structure; a pointer in it is to what the command fills in.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), command as _, &raw mut request) };
+    match result {
+        0.. => Ok(request),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The id of the XDP program of an interface.
+pub(super) fn attached_program(index: u32) -> Option<u32> {
+    let socket = socket(
+        AddressFamily::Netlink,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkRoute,
+    )
+    .ok()?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0)).ok()?;
+    // struct nlmsghdr (length, type and flags, sequence, port), struct ifinfomsg.
+    let kind = u32::from(libc::RTM_GETLINK) | (libc::NLM_F_REQUEST as u32) << 16;
+    let words = [32, kind, 1, 0, 0, index, 0, 0];
+    let message: Vec<u8> = words
+        .iter()
+        .flat_map(|word: &u32| word.to_ne_bytes())
+        .collect();
+    send(socket.as_raw_fd(), &message, MsgFlags::empty()).ok()?;
+    let mut answer = vec![0; 64 << 10];
+    let bytes = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty()).ok()?;
+    let link = answer.get(32..bytes)?;
+    let (_, xdp) = attributes(link).find(|(kind, _)| *kind == IFLA_XDP)?;
+    let (_, id) = attributes(xdp).find(|(kind, _)| IFLA_XDP_PROGRAMS.contains(kind))?;
+    Some(u32::from_ne_bytes(*id.first_chunk()?))
+}
+
+/// Kinds and values of netlink attributes.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let header: [u8; 4] = *bytes.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        // The upper bits say that it is nested.
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & 0x3fff;
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}

@@ -1,0 +1,333 @@
+//! The program that picks the port's datagrams out (`bpf/port.c`): its maps, and how it is attached.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+
+use super::bpf::{self, Map, MapType};
+use super::interface::{Interface, attached_program};
+
+#[cfg(xdp_program)]
+mod compiled {
+    include!(concat!(env!("OUT_DIR"), "/xdp_program.rs"));
+}
+#[cfg(not(xdp_program))]
+mod compiled {
+    pub static INSTRUCTIONS: [u64; 0] = [];
+    pub static MAPS: &[(usize, &str)] = &[];
+}
+
+/// The name that tools show.
+const NAME: &str = "micanite_port";
+/// Addresses of a port, at most.
+pub(super) const ADDRESSES_MAX: usize = 256;
+const COUNTERS: usize = 8;
+/// Of linux/if_link.h.
+const MODE_GENERIC: u32 = 1 << 1;
+const MODE_NATIVE: u32 = 1 << 2;
+
+/// What the program has done with the frames of the interface, since it was attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilterCounters {
+    /// Ours, on the way to the socket of their queue.
+    pub redirected: u64,
+    /// Ours, on a queue that has no socket; left to the kernel like all that follow.
+    pub no_socket: u64,
+    /// Neither IPv4 nor IPv6, or not UDP.
+    pub other_protocol: u64,
+    /// For other ports.
+    pub other_port: u64,
+    /// For other addresses, or for many.
+    pub other_address: u64,
+    /// Parts of longer packets.
+    pub fragments: u64,
+    /// With IPv4 options or IPv6 extension headers.
+    pub options: u64,
+    /// Shorter than their headers.
+    pub short: u64,
+}
+
+/// The program, attached to an interface until this is dropped or the process ends.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// `None` in tests of the program alone.
+    _link: Option<OwnedFd>,
+    program: OwnedFd,
+    maps: Maps,
+    cpus: usize,
+    pub(super) mode: String,
+}
+
+#[derive(Debug)]
+struct Maps {
+    sockets: Map,
+    addresses: Map,
+    configuration: Map,
+    counters: Map,
+}
+
+impl Maps {
+    fn create(queues: usize) -> io::Result<Self> {
+        Ok(Self {
+            sockets: Map::create((MapType::Sockets, "sockets"), 4, 4, queues)?,
+            addresses: Map::create((MapType::Hash, "addresses"), 16, 1, ADDRESSES_MAX)?,
+            configuration: Map::create((MapType::Array, "configuration"), 4, 4, 1)?,
+            counters: Map::create((MapType::PerCpuArray, "counters"), 4, 8, COUNTERS)?,
+        })
+    }
+
+    fn of_name(&self, name: &str) -> &Map {
+        match name {
+            "sockets" => &self.sockets,
+            "addresses" => &self.addresses,
+            "configuration" => &self.configuration,
+            "counters" => &self.counters,
+            other => unreachable!("bpf/port.c has no map {other}"),
+        }
+    }
+}
+
+impl Program {
+    /// Loads the program for an interface with so many queues, without attaching it.
+    pub(super) fn load(
+        queues: usize,
+        addresses: &[IpAddr],
+        ports: (u16, u16),
+    ) -> Result<Self, String> {
+        if compiled::INSTRUCTIONS.is_empty() {
+            let text = "this program was built without clang; apt-get install clang, build again";
+            return Err(text.to_owned());
+        }
+        let refused = |error: io::Error| format!("the kernel refuses a BPF map: {error}");
+        let maps = Maps::create(queues).map_err(refused)?;
+        let first_last = [ports.0.to_ne_bytes(), ports.1.to_ne_bytes()].concat();
+        maps.configuration
+            .set(&[0; 4], &first_last)
+            .map_err(refused)?;
+        for address in addresses {
+            let octets = match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            maps.addresses.set(&octets, &[1]).map_err(refused)?;
+        }
+        let places: Vec<_> = compiled::MAPS
+            .iter()
+            .map(|(at, name)| (*at, maps.of_name(name)))
+            .collect();
+        let program =
+            bpf::load_program(NAME, &compiled::INSTRUCTIONS, &places).map_err(|(error, log)| {
+                format!("the kernel refuses the XDP program: {error}; {log}")
+            })?;
+        Ok(Self {
+            _link: None,
+            program,
+            maps,
+            cpus: possible_cpus(),
+            mode: String::new(),
+        })
+    }
+
+    /// Attaches it: in the driver, else in generic mode. Never in place of another program.
+    pub(super) fn attach(&mut self, interface: &Interface) -> Result<(), String> {
+        let attach = |mode| bpf::attach(self.program.as_fd(), interface.index, mode);
+        let (link, mode) = match attach(MODE_NATIVE) {
+            Ok(link) => (Ok(link), "native XDP".to_owned()),
+            Err(error) if is_taken(&error) => (Err(error), String::new()),
+            Err(error) => {
+                let why = native_refused(&error, interface);
+                let mode = format!("generic XDP (native refused: {why})");
+                (attach(MODE_GENERIC), mode)
+            }
+        };
+        self._link = Some(link.map_err(|error| match is_taken(&error) {
+            true => taken(interface),
+            false => format!("the XDP program cannot be attached: {error}"),
+        })?);
+        self.mode = mode;
+        Ok(())
+    }
+
+    /// Whether it runs in the driver.
+    pub(super) fn is_native(&self) -> bool {
+        self.mode == "native XDP"
+    }
+
+    /// Frames of a queue that are ours go to this socket from now on.
+    pub(super) fn set_socket(&self, queue: u32, socket: RawFd) -> io::Result<()> {
+        let (queue, socket) = (queue.to_ne_bytes(), socket.to_ne_bytes());
+        self.maps.sockets.set(&queue, &socket)
+    }
+
+    /// What it has done so far.
+    pub(crate) fn counters(&self) -> FilterCounters {
+        // The order of `enum counter`. A map of ours can be read; else it shows as zeros.
+        let of = |counter| self.maps.counters.sum(counter, self.cpus).unwrap_or(0);
+        FilterCounters {
+            redirected: of(0),
+            no_socket: of(1),
+            other_protocol: of(2),
+            other_port: of(3),
+            other_address: of(4),
+            fragments: of(5),
+            options: of(6),
+            short: of(7),
+        }
+    }
+}
+
+/// Whether something is attached already.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+fn taken(interface: &Interface) -> String {
+    let name = &interface.name;
+    let who = match attached_program(interface.index) {
+        Some(id) => match bpf::program_name(id) {
+            Ok(program) => format!("'{program}' (id {id})"),
+            Err(_) => format!("of id {id}"),
+        },
+        None => "of somebody else".to_owned(),
+    };
+    format!(
+        "an XDP program {who} is attached already, and is not ours to replace. `ip link show dev {name}` shows it; stop \
+         what has attached it, or `ip link set dev {name} xdp off`"
+    )
+}
+
+/// What the errors mean, as far as drivers agree.
+fn native_refused(error: &io::Error, interface: &Interface) -> String {
+    let Interface { name, mtu, .. } = interface;
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => format!("the driver {} has none", interface.driver),
+        // veth; what others say to an MTU is EINVAL or EOPNOTSUPP.
+        Some(libc::ERANGE) => format!(
+            "the MTU {mtu}, or that of the peer, is too large; at most about 3,500: `ip link set dev {name} mtu 1500`"
+        ),
+        Some(libc::EINVAL) if *mtu > 3000 => {
+            format!("the MTU {mtu} may be too large: `ip link set dev {name} mtu 1500`")
+        }
+        Some(libc::ENOSPC) => {
+            "too few receive queues for the peer's transmit queues, or none left for XDP".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// What per-CPU maps have values for.
+fn possible_cpus() -> usize {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit(['-', ',']).next();
+    // Too many do no harm.
+    last.and_then(|last| last.parse().ok())
+        .map_or(8192, |last: usize| last + 1)
+}
+
+#[cfg(all(test, xdp_program))]
+mod tests {
+    use super::*;
+    use crate::frames::{Header, MacAddress};
+    use std::net::SocketAddr;
+
+    const PEER: MacAddress = [2, 0, 0, 0, 0, 1];
+    const OWN: MacAddress = [2, 0, 0, 0, 0, 2];
+
+    fn datagram(from: &str, to: &str, vlan: Option<u16>) -> Vec<u8> {
+        let (from, to): (SocketAddr, SocketAddr) = (from.parse().unwrap(), to.parse().unwrap());
+        let mut frame = Header::new((PEER, from), (OWN, to), vlan)
+            .as_bytes()
+            .to_vec();
+        frame.extend_from_slice(b"payload");
+        frame
+    }
+
+    fn changed(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
+        frame[at] = byte;
+        frame
+    }
+
+    /// Each verdict of the program, and what it counts. No queue has a socket here, so what is ours
+    /// shows as `no_socket`; that it reaches a socket is for tests with interfaces.
+    #[test]
+    fn the_program_tells_our_datagrams_from_everything_else() {
+        // SAFETY: asks for a number.
+        if unsafe { libc::geteuid() } != 0 {
+            println!("skipped: loading a BPF program needs root");
+            return;
+        }
+        let addresses = ["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
+        let program = Program::load(1, &addresses, (11300, 11303)).unwrap();
+        let v4 = |port| datagram("10.0.0.1:9", &format!("10.0.0.2:{port}"), None);
+        let v6 = |port| datagram("[fd00::1]:9", &format!("[fd00::2]:{port}"), None);
+        type Counter = fn(&mut FilterCounters) -> &mut u64;
+        let cases: Vec<(&str, Vec<u8>, Counter)> = vec![
+            ("first port", v4(11300), |c| &mut c.no_socket),
+            ("last port", v4(11303), |c| &mut c.no_socket),
+            ("IPv6", v6(11301), |c| &mut c.no_socket),
+            (
+                "VLAN",
+                datagram("10.0.0.1:9", "10.0.0.2:11300", Some(7)),
+                |c| &mut c.no_socket,
+            ),
+            (
+                "IPv6 VLAN",
+                datagram("[fd00::1]:9", "[fd00::2]:11300", Some(7)),
+                |c| &mut c.no_socket,
+            ),
+            ("port below", v4(11299), |c| &mut c.other_port),
+            ("port above", v6(11304), |c| &mut c.other_port),
+            (
+                "address",
+                datagram("10.0.0.1:9", "10.0.0.3:11300", None),
+                |c| &mut c.other_address,
+            ),
+            (
+                "IPv6 address",
+                datagram("[fd00::1]:9", "[fd00::3]:11300", None),
+                |c| &mut c.other_address,
+            ),
+            ("to many", changed(v4(11300), 0, 3), |c| {
+                &mut c.other_address
+            }),
+            ("TCP", changed(v4(11300), 23, 6), |c| &mut c.other_protocol),
+            ("ICMPv6", changed(v6(11300), 20, 58), |c| {
+                &mut c.other_protocol
+            }),
+            ("ARP", changed(v4(11300), 13, 6), |c| &mut c.other_protocol),
+            ("more fragments", changed(v4(11300), 20, 0x20), |c| {
+                &mut c.fragments
+            }),
+            ("later fragment", changed(v4(11300), 21, 1), |c| {
+                &mut c.fragments
+            }),
+            ("IPv6 fragment", changed(v6(11300), 20, 44), |c| {
+                &mut c.fragments
+            }),
+            ("IPv4 options", changed(v4(11300), 14, 0x46), |c| {
+                &mut c.options
+            }),
+            ("IPv6 hop by hop", changed(v6(11300), 20, 0), |c| {
+                &mut c.options
+            }),
+            ("cut in UDP", v4(11300)[..40].to_vec(), |c| &mut c.short),
+            ("cut in IPv6", v6(11300)[..50].to_vec(), |c| &mut c.short),
+            (
+                "cut in the VLAN tag",
+                changed(v4(11300), 12, 0x81)[..16].to_vec(),
+                |c| &mut c.short,
+            ),
+        ];
+        for (name, mut frame, counter) in cases {
+            if name.ends_with("the VLAN tag") {
+                frame[13] = 0;
+            }
+            let mut expected = program.counters();
+            *counter(&mut expected) += 1;
+            let verdict = bpf::run(program.program.as_fd(), &frame).unwrap();
+            assert_eq!(verdict, 2, "{name}: XDP_PASS");
+            assert_eq!(program.counters(), expected, "{name}");
+        }
+    }
+}
