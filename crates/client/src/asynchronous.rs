@@ -86,6 +86,13 @@ impl Builder {
             .descriptors()
             .map(register)
             .collect::<io::Result<Vec<_>>>()?;
+        if let (true, Some(name)) = (sockets.is_empty(), link.port_name()) {
+            return Err(Error::Port {
+                reason: format!(
+                    "{name}: nothing tells when something arrives, so tokio cannot wait for it: use Link"
+                ),
+            });
+        }
         let (calls, waiting) = mpsc::channel(WAITING_MAX);
         let task = Task {
             link,

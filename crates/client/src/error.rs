@@ -60,6 +60,11 @@ pub enum Error {
         /// What was the matter.
         reason: String,
     },
+    /// A port around the kernel cannot be had, or does not lead there.
+    Port {
+        /// What is missing, with the port's name.
+        reason: String,
+    },
     /// The operating system.
     Io(io::Error),
 }
@@ -111,6 +116,7 @@ impl fmt::Display for Error {
             Self::NotANumber => write!(out, "the value is not a decimal number below 2^64"),
             Self::Refused => write!(out, "the server calls the request wrong"),
             Self::Stream { server, reason } => write!(out, "TCP to {server}: {reason}"),
+            Self::Port { reason } => write!(out, "{reason}"),
             Self::Io(error) => write!(out, "{error}"),
         }
     }

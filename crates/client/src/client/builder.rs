@@ -1,6 +1,7 @@
 //! Servers and settings of a client.
 
 use super::{Client, Streams};
+use crate::bypass::{BypassPort, PortOptions};
 use crate::error::Error;
 use crate::link::Link;
 use crate::options::{Options, ServerAddress};
@@ -13,6 +14,14 @@ pub struct Builder {
     servers: Vec<(String, u32)>,
     options: Options,
     udp: UdpOptions,
+    port: Option<Port>,
+}
+
+/// A port around the kernel, as it was given.
+#[derive(Clone, Debug)]
+enum Port {
+    Name(String),
+    Options(PortOptions),
 }
 
 impl Builder {
@@ -39,10 +48,22 @@ impl Builder {
         self
     }
 
+    /// Goes around the kernel's network stack, by a port `xdp:INTERFACE`.
+    pub fn port(mut self, name: &str) -> Self {
+        self.port = Some(Port::Name(name.to_owned()));
+        self
+    }
+
+    /// The same with settings, which a DPDK port needs. One queue is used.
+    pub fn port_options(mut self, options: PortOptions) -> Self {
+        self.port = Some(Port::Options(options));
+        self
+    }
+
     /// Finds the servers and fetches their directories.
     ///
     /// # Errors
-    /// A name has no address; no server replies.
+    /// A name has no address; no server replies; the port cannot be had.
     pub fn connect(self) -> Result<Client, Error> {
         let resolve = |(name, weight): &(String, u32)| {
             ServerAddress::resolve(name).map(|server| server.with_weight(*weight))
@@ -53,7 +74,22 @@ impl Builder {
             .map(resolve)
             .collect::<Result<Vec<_>, _>>()?;
         let deadline = Duration::from_nanos(self.options.deadline_ns);
-        let link = Link::connect(&servers, self.options, &self.udp)?;
+        let port = match self.port {
+            None => None,
+            Some(Port::Options(options)) => Some(options),
+            Some(Port::Name(name)) => {
+                let name = name.parse().map_err(|reason| Error::Port { reason })?;
+                Some(PortOptions::new(name))
+            }
+        };
+        let link = match port {
+            None => Link::connect(&servers, self.options, &self.udp)?,
+            Some(mut port) => {
+                (port.queues, port.payload_bytes) = (1, self.options.payload_bytes);
+                let queue = BypassPort::open(&port)?.queue()?;
+                Link::connect_on(&servers, self.options, queue)?
+            }
+        };
         Ok(Client {
             link,
             streams: Streams::new(servers.len(), deadline),

@@ -26,7 +26,7 @@ mod server;
 mod slots;
 mod submit;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timers;
 mod transmit;
 mod wheel;

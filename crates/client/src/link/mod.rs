@@ -1,63 +1,28 @@
-//! A driver with its sockets and a clock: never blocks unless it is told to wait.
+//! A driver with its sockets, or a queue of a port, and a clock: never blocks unless it is told to wait.
 
+mod kernel;
+
+use crate::bypass::{PortCounters, PortQueue};
 use crate::counters::Counters;
 use crate::driver::{Driver, SubmitError};
 use crate::error::Error;
 use crate::operation::{Completion, Operation};
 use crate::options::{Options, ServerAddress};
-use micanite_net::datagram::{Receiver, Sender, UdpOptions, UdpSocket};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use kernel::Socket;
+use micanite_net::bypass::PortName;
+use micanite_net::datagram::UdpOptions;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Bursts that one call of [`Link::poll`] receives at most: sending must not wait for long.
-const BURSTS_MAX: usize = 4;
-/// After a burst of less than this nothing more is expected: the system call is saved.
-const BURST_SMALL: usize = 8;
-
-/// A socket for the servers of one address family.
+/// Where datagrams arrive and leave. Matched once per burst.
 #[derive(Debug)]
-struct Port {
-    is_v4: bool,
-    socket: UdpSocket,
-    receiver: Receiver,
-    sender: Sender,
-}
-
-impl Port {
-    fn bind(is_v4: bool, payload_bytes: usize, options: &UdpOptions) -> io::Result<Self> {
-        let any = match is_v4 {
-            true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            false => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
-        let socket = UdpSocket::bind(any, options)?;
-        let granted = socket.granted();
-        Ok(Self {
-            is_v4,
-            receiver: Receiver::new(granted.gro, payload_bytes),
-            sender: Sender::new(granted.gso, payload_bytes),
-            socket,
-        })
-    }
-
-    /// Takes a datagram to be sent; returns whether there was room.
-    #[inline]
-    fn push(&mut self, to: SocketAddr, bytes: &[u8]) -> bool {
-        if self.sender.is_full() && self.sender.send(&self.socket).is_err() {
-            return false;
-        }
-        let Some(room) = self.sender.begin(to) else {
-            return false;
-        };
-        room[..bytes.len()].copy_from_slice(bytes);
-        self.sender.commit(bytes.len());
-        true
-    }
+enum Ports {
+    /// For each address family of the servers.
+    Kernel(Vec<Socket>),
+    Bypass(PortQueue),
 }
 
 /// The non-blocking client, for callers with many operations in the air: submit, poll, and wait
@@ -85,7 +50,7 @@ impl Port {
 pub struct Link {
     driver: Driver,
     names: Vec<String>,
-    ports: Vec<Port>,
+    ports: Ports,
     epoch: Instant,
 }
 
@@ -131,22 +96,36 @@ impl Link {
         options: Options,
         udp: &UdpOptions,
     ) -> Result<Self, Error> {
-        let mut link = Self::open(servers, options, udp)?;
+        Self::open(servers, options, udp)?.introduced()
+    }
+
+    /// The same over a queue of a port, not by sockets of the kernel.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], and a server that cannot be reached by that port.
+    pub fn connect_on(
+        servers: &[ServerAddress],
+        options: Options,
+        queue: PortQueue,
+    ) -> Result<Self, Error> {
+        Self::open_on(servers, options, queue)?.introduced()
+    }
+
+    /// Waits for the directories.
+    fn introduced(mut self) -> Result<Self, Error> {
+        let servers = self.driver.servers();
         loop {
-            link.poll(link.now_ns(), |_| {})?;
-            let all = 0..servers.len();
-            if all
-                .clone()
-                .all(|server| link.driver.is_alive(server) || link.driver.is_dead(server))
-            {
+            self.poll(self.now_ns(), |_| {})?;
+            let is_settled = |server| self.driver.is_alive(server) || self.driver.is_dead(server);
+            if (0..servers).all(is_settled) {
                 break;
             }
-            link.wait(u64::MAX)?;
+            self.wait(u64::MAX)?;
         }
-        if (0..servers.len()).any(|server| link.driver.is_alive(server)) {
-            return Ok(link);
+        if (0..servers).any(|server| self.driver.is_alive(server)) {
+            return Ok(self);
         }
-        Err(link.down(0))
+        Err(self.down(0))
     }
 
     /// Opens sockets; the directories are fetched by the calls of [`Link::poll`] that follow.
@@ -158,31 +137,45 @@ impl Link {
         options: Options,
         udp: &UdpOptions,
     ) -> Result<Self, Error> {
-        if servers.is_empty() || servers.len() > usize::from(u16::MAX) {
-            return Err(Error::Address {
-                name: String::new(),
-                reason: "a client has 1 to 65,535 servers".to_owned(),
-            });
-        }
-        // Drawn by the standard library from the system's randomness.
-        let seed = RandomState::new().hash_one(0_u8);
+        check(servers)?;
         let payload_bytes = options.payload_bytes;
-        let driver = Driver::new(options, servers, seed);
-        let mut ports = Vec::new();
+        let mut sockets = Vec::new();
         for is_v4 in [true, false] {
             if servers
                 .iter()
                 .any(|server| server.address.is_ipv4() == is_v4)
             {
-                ports.push(Port::bind(is_v4, payload_bytes, udp)?);
+                sockets.push(Socket::bind(is_v4, payload_bytes, udp)?);
             }
         }
-        Ok(Self {
-            driver,
+        Ok(Self::new(servers, options, Ports::Kernel(sockets)))
+    }
+
+    /// The same over a queue of a port, not by sockets of the kernel. Datagrams are no longer than the
+    /// port takes.
+    ///
+    /// # Errors
+    /// The list is empty, or a server cannot be reached by that port.
+    pub fn open_on(
+        servers: &[ServerAddress],
+        mut options: Options,
+        mut queue: PortQueue,
+    ) -> Result<Self, Error> {
+        check(servers)?;
+        queue.begin(servers)?;
+        options.payload_bytes = options.payload_bytes.min(queue.payload_bytes());
+        Ok(Self::new(servers, options, Ports::Bypass(queue)))
+    }
+
+    fn new(servers: &[ServerAddress], options: Options, ports: Ports) -> Self {
+        // Drawn by the standard library from the system's randomness.
+        let seed = RandomState::new().hash_one(0_u8);
+        Self {
+            driver: Driver::new(options, servers, seed),
             names: servers.iter().map(|server| server.name.clone()).collect(),
             ports,
             epoch: Instant::now(),
-        })
+        }
     }
 
     /// The time that the other calls want: nanoseconds since the link was opened.
@@ -223,46 +216,21 @@ impl Link {
     /// The sockets are of no use any more.
     #[inline]
     pub fn poll(&mut self, now_ns: u64, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
-        let mut received = 0;
-        for port in &mut self.ports {
-            for _ in 0..BURSTS_MAX {
-                let burst = port.receiver.recv(&port.socket)?;
-                received += burst;
-                for datagram in port
-                    .receiver
-                    .datagrams()
-                    .filter(|datagram| !datagram.truncated)
-                {
-                    self.driver
-                        .on_datagram(now_ns, datagram.bytes, datagram.peer, &mut sink);
-                }
-                if burst < BURST_SMALL {
-                    break;
-                }
-            }
+        let driver = &mut self.driver;
+        let received = match &mut self.ports {
+            Ports::Kernel(sockets) => kernel::receive(sockets, now_ns, driver, &mut sink)?,
+            Ports::Bypass(queue) => queue.receive(now_ns, driver, &mut sink)?,
+        };
+        driver.on_time(now_ns, &mut sink);
+        match &mut self.ports {
+            Ports::Kernel(sockets) => kernel::transmit(sockets, now_ns, driver)?,
+            Ports::Bypass(queue) => queue.transmit(now_ns, driver)?,
         }
-        self.driver.on_time(now_ns, &mut sink);
-        self.send(now_ns)?;
         Ok(received)
     }
 
-    fn send(&mut self, now_ns: u64) -> io::Result<()> {
-        loop {
-            let ports = &mut self.ports;
-            self.driver.transmit(now_ns, |to, bytes| {
-                let port = ports.iter_mut().find(|port| port.is_v4 == to.is_ipv4());
-                port.is_some_and(|port| port.push(to, bytes))
-            });
-            for port in &mut self.ports {
-                port.sender.send(&port.socket)?;
-            }
-            if !self.driver.has_more() || self.is_sending_blocked() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Blocks until something has arrived, or something is due, or the time is over.
+    /// Blocks until something has arrived, or something is due, or the time is over. Over a DPDK port,
+    /// which can only be looked at, it returns much earlier.
     ///
     /// # Errors
     /// The sockets are of no use any more.
@@ -271,24 +239,11 @@ impl Link {
         let until_due = due_ns.saturating_sub(self.now_ns());
         let timeout = match until_due.min(at_most_ns) {
             u64::MAX => None,
-            wait_ns => Some(TimeSpec::from_duration(Duration::from_nanos(wait_ns))),
+            wait_ns => Some(Duration::from_nanos(wait_ns)),
         };
-        let interest = |port: &Port| match port.sender.pending() {
-            0 => PollFlags::POLLIN,
-            _ => PollFlags::POLLIN | PollFlags::POLLOUT,
-        };
-        let mut waited = [None, None];
-        for (place, port) in waited.iter_mut().zip(&self.ports) {
-            *place = Some(PollFd::new(port.socket.as_fd(), interest(port)));
-        }
-        let polled = match waited {
-            [Some(one), Some(two)] => ppoll(&mut [one, two], timeout, None),
-            [Some(one), _] => ppoll(&mut [one], timeout, None),
-            _ => Ok(0),
-        };
-        match polled {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(error) => Err(error.into()),
+        match &mut self.ports {
+            Ports::Kernel(sockets) => kernel::wait(sockets, timeout),
+            Ports::Bypass(queue) => queue.wait(timeout),
         }
     }
 
@@ -333,6 +288,13 @@ impl Link {
 
     /// The TCP port of a server for values that do not fit a datagram.
     pub(crate) fn stream_address(&self, server: usize) -> Result<SocketAddr, Error> {
+        if let Some(name @ PortName::Dpdk { .. }) = self.port_name() {
+            return Err(Error::Port {
+                reason: format!(
+                    "the value does not fit a datagram, and {name} has no TCP for such values: use xdp: or the kernel's sockets for them"
+                ),
+            });
+        }
         let directory = self
             .driver
             .directory(server)
@@ -346,14 +308,47 @@ impl Link {
         Ok(SocketAddr::new(ip, directory.stream_port))
     }
 
-    /// The sockets, for a caller that waits for more than these.
-    pub fn descriptors(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
-        self.ports.iter().map(|port| port.socket.as_fd())
+    /// The port that it goes by, if not by sockets of the kernel.
+    pub fn port_name(&self) -> Option<&PortName> {
+        match &self.ports {
+            Ports::Kernel(_) => None,
+            Ports::Bypass(queue) => Some(queue.name()),
+        }
+    }
+
+    /// What has happened at its queue of a port, since that was opened.
+    pub fn port_counters(&mut self) -> Option<PortCounters> {
+        match &mut self.ports {
+            Ports::Kernel(_) => None,
+            Ports::Bypass(queue) => Some(queue.counters()),
+        }
+    }
+
+    /// The sockets, for a caller that waits for more than these; none of a DPDK port.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let (sockets, queue) = match &self.ports {
+            Ports::Kernel(sockets) => (sockets.as_slice(), None),
+            Ports::Bypass(queue) => (&[][..], queue.descriptor()),
+        };
+        sockets.iter().map(Socket::descriptor).chain(queue)
     }
 
     /// Whether something could not be sent because a socket's memory is full: wait until it is
     /// writable again.
     pub fn is_sending_blocked(&self) -> bool {
-        self.ports.iter().any(|port| port.sender.pending() > 0)
+        match &self.ports {
+            Ports::Kernel(sockets) => kernel::is_blocked(sockets),
+            Ports::Bypass(queue) => queue.is_blocked(),
+        }
     }
+}
+
+fn check(servers: &[ServerAddress]) -> Result<(), Error> {
+    if servers.is_empty() || servers.len() > usize::from(u16::MAX) {
+        return Err(Error::Address {
+            name: String::new(),
+            reason: "a client has 1 to 65,535 servers".to_owned(),
+        });
+    }
+    Ok(())
 }

@@ -1,0 +1,138 @@
+//! A queue of a port, lent.
+
+use super::Home;
+use super::counters::PortCounters;
+use super::hops::KernelHops;
+use super::own_hops::OwnHops;
+use super::socket::FrameSocket;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::operation::Completion;
+use crate::options::ServerAddress;
+use micanite_net::bypass::PortName;
+use micanite_net::dpdk::DpdkQueue;
+use micanite_net::xdp::XdpQueue;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A queue of any kind, with its number. Matched once per burst.
+#[derive(Debug)]
+pub(super) enum Queue {
+    Xdp(usize, FrameSocket<XdpQueue, KernelHops>),
+    Dpdk(usize, FrameSocket<DpdkQueue, OwnHops>),
+}
+
+impl Queue {
+    pub const fn number(&self) -> usize {
+        match self {
+            Self::Xdp(number, _) | Self::Dpdk(number, _) => *number,
+        }
+    }
+}
+
+/// One queue of a [`super::BypassPort`], to be given to a [`crate::Link`].
+#[derive(Debug)]
+pub struct PortQueue {
+    /// There until it is dropped.
+    queue: Option<Box<Queue>>,
+    home: Arc<Home>,
+}
+
+macro_rules! each {
+    ($self:expr, $socket:ident => $then:expr, $none:expr) => {
+        match $self.queue.as_deref() {
+            Some(Queue::Xdp(_, $socket)) => $then,
+            Some(Queue::Dpdk(_, $socket)) => $then,
+            None => $none,
+        }
+    };
+    (mut $self:expr, $socket:ident => $then:expr, $none:expr) => {
+        match $self.queue.as_deref_mut() {
+            Some(Queue::Xdp(_, $socket)) => $then,
+            Some(Queue::Dpdk(_, $socket)) => $then,
+            None => $none,
+        }
+    };
+}
+
+impl PortQueue {
+    pub(super) const fn new(queue: Box<Queue>, home: Arc<Home>) -> Self {
+        Self {
+            queue: Some(queue),
+            home,
+        }
+    }
+
+    /// Which port it belongs to.
+    pub fn name(&self) -> &PortName {
+        &self.home.name
+    }
+
+    /// What has happened so far, since the port was opened.
+    pub fn counters(&mut self) -> PortCounters {
+        each!(mut self, socket => socket.counters(), PortCounters::default())
+    }
+
+    /// The longest datagram.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.home.payload_bytes
+    }
+
+    /// Makes it ready for somebody new.
+    ///
+    /// # Errors
+    /// A server cannot be reached by it.
+    pub(crate) fn begin(&mut self, servers: &[ServerAddress]) -> Result<(), Error> {
+        let begun = each!(mut self, socket => socket.begin(), Ok(()));
+        begun?;
+        if let Some(Queue::Xdp(_, socket)) = self.queue.as_deref_mut() {
+            for server in servers {
+                let hop = socket.hops.hop(server.address.ip());
+                hop.map_err(|reason| Error::Port {
+                    reason: format!("{}: {reason}", self.home.name),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what has come; see [`crate::Link::poll`].
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        now_ns: u64,
+        driver: &mut Driver,
+        sink: &mut impl FnMut(Completion<'_>),
+    ) -> io::Result<usize> {
+        each!(mut self, socket => socket.receive(now_ns, driver, sink), Ok(0))
+    }
+
+    /// Sends what the driver has to send.
+    #[inline]
+    pub(crate) fn transmit(&mut self, now_ns: u64, driver: &mut Driver) -> io::Result<()> {
+        each!(mut self, socket => socket.transmit(now_ns, driver), Ok(()))
+    }
+
+    pub(crate) fn wait(&mut self, at_most: Option<Duration>) -> io::Result<()> {
+        each!(mut self, socket => socket.wait(at_most), Ok(()))
+    }
+
+    pub(crate) fn is_blocked(&self) -> bool {
+        each!(self, socket => socket.is_blocked(), false)
+    }
+
+    /// What becomes readable when something comes; none of DPDK.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        each!(self, socket => socket.descriptor(), None)
+    }
+}
+
+impl Drop for PortQueue {
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            self.home.put(queue);
+        }
+    }
+}

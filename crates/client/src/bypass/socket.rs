@@ -1,0 +1,237 @@
+//! What a UDP socket is, over a queue of frames.
+
+use super::counters::PortCounters;
+use super::hops::{Hops, LOOK_AGAIN};
+use super::mailbox::{Letters, Mailbox};
+use super::peers::{Peers, Way};
+use crate::driver::Driver;
+use crate::operation::Completion;
+use arrayvec::ArrayVec;
+use micanite_net::frames::{FramePort, FrameQueue, ReplyTo};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bursts that one call receives at most: sending must not wait for long.
+const BURSTS_MAX: usize = 8;
+/// Descriptors of a wait: the queue's, the mailbox's, those of the kernel's sockets.
+const DESCRIPTORS_MAX: usize = 16;
+/// The longest wait for a frame to send in.
+const BLOCKED_WAIT: Duration = Duration::from_millis(1);
+/// Waits in vain after which a queue without a descriptor is looked at less often.
+const YIELDS: u32 = 1000;
+
+/// Where one thread's datagrams arrive and leave.
+#[derive(Debug)]
+pub(super) struct FrameSocket<Q, H> {
+    pub port: FramePort<Q>,
+    pub hops: H,
+    /// The UDP ports of all queues; this one's is that with its number.
+    ports: (u16, usize),
+    peers: Peers,
+    mailboxes: Arc<[Mailbox]>,
+    letters: Letters,
+    /// There was no frame for the last datagram.
+    is_blocked: bool,
+    /// Waits in a row after which there was nothing.
+    in_vain: u32,
+    counters: PortCounters,
+}
+
+impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
+    /// For UDP port `first + number`; `mailboxes` are those of all queues, none if there is but one.
+    pub fn new(
+        port: FramePort<Q>,
+        hops: H,
+        ports: (u16, usize),
+        (mailboxes, letters): (Arc<[Mailbox]>, Letters),
+    ) -> Self {
+        Self {
+            port,
+            hops,
+            ports,
+            peers: Peers::default(),
+            mailboxes,
+            letters,
+            is_blocked: false,
+            in_vain: 0,
+            counters: PortCounters::default(),
+        }
+    }
+
+    /// Receives what has come and shows it to the driver; never waits. Returns the number of
+    /// datagrams.
+    pub fn receive(
+        &mut self,
+        now_ns: u64,
+        driver: &mut Driver,
+        sink: &mut impl FnMut(Completion<'_>),
+    ) -> io::Result<usize> {
+        let Self {
+            port,
+            peers,
+            counters,
+            ..
+        } = self;
+        let ours = self.ports.0 + self.ports.1 as u16;
+        let mut received = 0;
+        for _ in 0..BURSTS_MAX {
+            let count = port.recv()?;
+            let (datagrams, _) = port.split();
+            for datagram in datagrams {
+                let (from, to) = (datagram.found.source, datagram.found.destination.port());
+                if to == ours {
+                    peers.hear(from);
+                    driver.on_datagram(now_ns, datagram.bytes, from, sink);
+                    continue;
+                }
+                let place = usize::from(to.wrapping_sub(self.ports.0));
+                let mailbox = self.mailboxes.get(place);
+                let is_put = mailbox.is_some_and(|mailbox| mailbox.put(from, datagram.bytes));
+                counters.passed_on += u64::from(is_put);
+                counters.passed_lost += u64::from(!is_put);
+            }
+            received += count;
+            if count == 0 {
+                break;
+            }
+        }
+        let mut take = |bytes: &[u8], from: SocketAddr| {
+            peers.hear(from);
+            driver.on_datagram(now_ns, bytes, from, sink);
+        };
+        if let Some(mailbox) = self.mailboxes.get(self.ports.1) {
+            mailbox.take(&mut self.letters);
+            received += self.letters.read(&mut take);
+        }
+        let strays = self.hops.strays(now_ns, take);
+        counters.received_by_kernel += strays as u64;
+        self.in_vain *= u32::from(received + strays == 0);
+        Ok(received + strays)
+    }
+
+    /// Sends what the driver has to send, as far as there are frames.
+    pub fn transmit(&mut self, now_ns: u64, driver: &mut Driver) -> io::Result<()> {
+        if self.peers.is_due(now_ns) {
+            self.peers.check(&mut self.port, &mut self.hops, now_ns);
+        }
+        loop {
+            self.is_blocked = false;
+            let mut unknown = None;
+            let mut replies = self.port.replies();
+            driver.transmit(now_ns, |to, bytes| match self.peers.way(to) {
+                Way::Frame(header) => {
+                    if !replies.open(ReplyTo::Header(header)) {
+                        replies.abandon();
+                        self.counters.no_frame += 1;
+                        self.is_blocked = true;
+                        return false;
+                    }
+                    replies.slot()[..bytes.len()].copy_from_slice(bytes);
+                    replies.commit(bytes.len());
+                    true
+                }
+                Way::Slowly => {
+                    self.counters.sent_by_kernel += u64::from(self.hops.send_slowly(to, bytes));
+                    true
+                }
+                Way::Unknown => {
+                    unknown = Some(to);
+                    false
+                }
+            });
+            self.port.send()?;
+            match unknown {
+                Some(to) => {
+                    let to = (to, now_ns);
+                    self.peers.look_up(&mut self.port, &mut self.hops, to);
+                }
+                None if !driver.has_more() || self.is_blocked => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    /// Waits until something has come, or there is room again, or the time is over; perhaps for
+    /// less.
+    pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<()> {
+        let Some(queue) = self.port.queue().descriptor() else {
+            self.look_again(at_most);
+            return Ok(());
+        };
+        let longest = self.is_blocked.then_some(BLOCKED_WAIT);
+        let at_most = match (at_most, longest) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let events = match self.is_blocked {
+            true => PollFlags::POLLIN | PollFlags::POLLOUT,
+            false => PollFlags::POLLIN,
+        };
+        let mut waited = ArrayVec::<_, DESCRIPTORS_MAX>::new();
+        waited.push(PollFd::new(queue, events));
+        let room = DESCRIPTORS_MAX - 2;
+        let bound = self.hops.bound().iter().take(room);
+        waited.extend(bound.map(|bound| PollFd::new(bound.socket.as_fd(), PollFlags::POLLIN)));
+        let timeout = at_most.map(TimeSpec::from_duration);
+        let mut polled = Ok(0);
+        match self.mailboxes.get(self.ports.1) {
+            Some(mailbox) => mailbox.sleep(|waker| {
+                waited.push(PollFd::new(waker.as_fd(), PollFlags::POLLIN));
+                polled = ppoll(&mut waited, timeout, None);
+            }),
+            None => polled = ppoll(&mut waited, timeout, None),
+        }
+        match polled {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Lets a little time pass, where only looking tells whether something has come.
+    fn look_again(&mut self, at_most: Option<Duration>) {
+        self.in_vain = self.in_vain.saturating_add(1);
+        if self.in_vain < YIELDS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(at_most.map_or(LOOK_AGAIN, |most| most.min(LOOK_AGAIN)));
+        }
+    }
+
+    /// Forgets what has come for whoever had the queue before.
+    pub fn begin(&mut self) -> io::Result<()> {
+        for _ in 0..1024 {
+            if self.port.recv()? == 0 {
+                break;
+            }
+        }
+        if let Some(mailbox) = self.mailboxes.get(self.ports.1) {
+            mailbox.take(&mut self.letters);
+            self.letters.read(|_, _| {});
+        }
+        self.is_blocked = false;
+        Ok(())
+    }
+
+    /// What has happened so far.
+    pub fn counters(&mut self) -> PortCounters {
+        let mut counters = self.counters.with_frames(&self.port.counters());
+        counters.lost_frames = u64::from(self.port.queue_mut().lost());
+        counters.unsent_frames = self.port.queue().unsent();
+        counters
+    }
+
+    pub const fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// What becomes readable when something comes, if there is such a thing.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.port.queue().descriptor()
+    }
+}
