@@ -17,7 +17,7 @@ CRASH_ROUNDS ?= 500
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net bench-attacks bench-streams fuzz package deb deps clean
+.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net bench-attacks bench-streams bench-bypass fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -107,6 +107,18 @@ bench-streams: build ## streams by epoll and io_uring beside memcached and Redis
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
 	$(LAB) streams $(LAB_FLAGS)
+
+# A build of its own, since the server that is measured has DPDK in it where that is installed.
+BYPASS_DIR := $(TARGET_DIR)/bypass
+BYPASS_FEATURES = $(if $(shell pkg-config --exists libdpdk 2>/dev/null && echo yes),--features micanite/dpdk$(comma)micanite-lab/dpdk)
+comma := ,
+
+bench-bypass: ## ports around the kernel beside a bare echo, kernel UDP and memcached; a full run rewrites docs/benchmarks/bypass.md (root; ARGS="--case memif")
+	@scripts/deps build
+	@scripts/peer-memcached >/dev/null
+	cargo build --release --target-dir $(BYPASS_DIR) --package micanite --package micanite-lab $(BYPASS_FEATURES)
+	$(BYPASS_DIR)/release/micanite-lab bypass --server $(BYPASS_DIR)/release/micanite $(LAB_FLAGS) \
+	  $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/bypass.md) $(ARGS)
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)
 	@scripts/deps build

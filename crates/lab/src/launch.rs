@@ -27,10 +27,15 @@ pub(crate) struct Options {
 
 /// A command that starts `command` through [`run`].
 pub(crate) fn command(cpu: usize, command: &[OsString]) -> Result<Command> {
+    command_below(std::process::id() as i32, cpu, command)
+}
+
+/// The same for a parent that is not this process.
+pub(crate) fn command_below(parent: i32, cpu: usize, command: &[OsString]) -> Result<Command> {
     let mut launcher = Command::new(std::env::current_exe()?);
     launcher
         .args(["launch", "--cpu", &cpu.to_string()])
-        .args(["--parent", &std::process::id().to_string(), "--"])
+        .args(["--parent", &parent.to_string(), "--"])
         .args(command);
     Ok(launcher)
 }

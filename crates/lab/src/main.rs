@@ -5,6 +5,7 @@
 //! inside the loops and what the fields mean is in `docs/benchmarks/README.md`.
 
 mod allocator;
+mod bypass;
 mod client;
 mod engine;
 mod huge_pages;
@@ -13,6 +14,7 @@ mod launch;
 mod limits;
 mod misses;
 mod network;
+mod packets;
 mod popularity;
 mod relay;
 mod report;
@@ -53,11 +55,19 @@ enum Target {
     Relay(relay::Options),
     /// The native protocol beside memcached and a bare echo of the same packets
     Net(network::Options),
+    /// Ports around the kernel beside a bare echo, the kernel's UDP and memcached
+    Bypass(bypass::Options),
     /// Streams, by epoll and by io_uring, beside memcached and Redis
     Streams(streams::Options),
     /// Sends every datagram back
     #[command(hide = true)]
     Echo(network::echo::Options),
+    /// Serves a port only so far: the bare echo and others
+    #[command(hide = true)]
+    Stage(bypass::StageOptions),
+    /// Starts a server in a network of its own
+    #[command(hide = true)]
+    Inside(bypass::InsideOptions),
     /// Starts a server pinned and bound to the life of the benchmark
     #[command(hide = true)]
     Launch(launch::Options),
@@ -111,6 +121,9 @@ fn main() {
         Target::Net(options) => network::run(&options),
         Target::Streams(options) => streams::run(&options),
         Target::Echo(options) => network::echo::run(&options),
+        Target::Bypass(options) => bypass::run(&options),
+        Target::Stage(options) => bypass::run_stage(&options),
+        Target::Inside(options) => bypass::run_inside(&options),
         Target::Launch(options) => launch::run(&options),
     };
     if let Err(error) = result {

@@ -37,6 +37,16 @@ impl Report {
         }
     }
 
+    /// What was measured so far.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// What is to be known.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// Something to know when reading the figures.
     pub fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
@@ -211,7 +221,7 @@ fn escape(text: &str) -> String {
 }
 
 /// Four significant digits or so.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         1000.0.. => {
             let digits = format!("{value:.0}");

@@ -45,9 +45,13 @@ pub(crate) fn favour_session(favour: bool) {
 }
 
 fn schedule(policy: &str, priority: &str) -> bool {
-    let pid = std::process::id().to_string();
+    schedule_process(std::process::id(), policy, priority)
+}
+
+fn schedule_process(pid: u32, policy: &str, priority: &str) -> bool {
     Command::new("chrt")
-        .args(["--all-tasks", policy, "--pid", priority, &pid])
+        .args(["--all-tasks", policy, "--pid", priority])
+        .arg(pid.to_string())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
@@ -75,6 +79,33 @@ pub(crate) fn cpu_time_ns(pid: u32) -> Result<u64> {
     Ok(sum)
 }
 
+/// Time that some CPUs have been busy with anything, interrupts included, in seconds since the
+/// machine began. It is counted by ticks.
+pub(crate) fn busy_s(cpus: &[usize]) -> Result<f64> {
+    const TICKS_PER_S: f64 = 100.0; // USER_HZ
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    let mut ticks = 0;
+    for cpu in cpus {
+        let name = format!("cpu{cpu}");
+        let mut words = stat
+            .lines()
+            .map(str::split_whitespace)
+            .find_map(|mut words| (words.next() == Some(&name)).then_some(words))
+            .ok_or("a CPU is not in /proc/stat")?;
+        // User, nice, system; idle and waiting for disks; interrupts, soft interrupts.
+        for field in [0, 0, 0, 2, 0] {
+            let word = words.nth(field).ok_or("/proc/stat is too short")?;
+            ticks += word.parse::<u64>()?;
+        }
+    }
+    Ok(ticks as f64 / TICKS_PER_S)
+}
+
+/// Takes the real-time priority from another process.
+pub(crate) fn make_other_normal(pid: u32) -> bool {
+    schedule_process(pid, "--other", "0")
+}
+
 /// The model of the CPU, for the report.
 pub(crate) fn cpu_model() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -98,6 +129,14 @@ mod tests {
             }
         }
         assert!(cpu_time_ns(std::process::id()).unwrap() > before);
+    }
+
+    #[test]
+    fn the_machine_has_been_busy() {
+        let cpus = allowed_cpus();
+        let all = busy_s(&cpus).unwrap();
+        let first = busy_s(&cpus[..1]).unwrap();
+        assert!(first > 0.0 && all >= first);
     }
 
     #[test]

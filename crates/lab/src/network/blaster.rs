@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use micanite_net::datagram::{Receiver, Sender, UdpOptions, UdpSocket};
 
-use super::packets::Packets;
 use crate::Result;
+use crate::packets::Packets;
 
 /// Without a reply for so long, what is in the air is lost.
 const SILENCE: Duration = Duration::from_millis(200);
@@ -29,7 +29,7 @@ pub(super) struct Blaster {
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Requests that succeeded.
     pub succeeded: u64,
     pub answered_datagrams: u64,

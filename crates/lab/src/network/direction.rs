@@ -22,7 +22,7 @@ use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
 use micanite_workload::{Keys, Popularity, Values};
 
 use super::Options;
-use super::packets::{KEY_BYTES, Packets, Protocol, Shape, Terms, VALUE_BYTES};
+use crate::packets::{KEY_BYTES, Packets, Protocol, Shape, Terms, VALUE_BYTES};
 use crate::report::Report;
 use crate::{Result, system};
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use micanite_workload::Popularity;
 
 use super::blaster::Blaster;
-use super::packets::{Packets, Protocol, Shape, Terms};
 use super::servers::Server;
 use super::{Options, directory};
 use crate::Result;
+use crate::packets::{Packets, Protocol, Shape, Terms};
 use crate::report::Report;
 use crate::statistics::median;
 

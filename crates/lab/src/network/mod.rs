@@ -1,15 +1,14 @@
 //! The native protocol beside memcached and beside a bare echo: one server core, one client core,
 //! the same client, in turns.
 
-mod blaster;
+pub(crate) mod blaster;
 mod cookies;
 mod direction;
-mod directory;
+pub(crate) mod directory;
 pub(crate) mod echo;
 mod latency;
 mod overload;
-mod packets;
-mod servers;
+pub(crate) mod servers;
 mod skew;
 mod streams;
 mod throughput;

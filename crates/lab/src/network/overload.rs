@@ -8,9 +8,9 @@ use micanite_net::datagram::UdpOptions;
 use micanite_workload::{Keys, Popularity, Random, Sampler};
 
 use super::Options;
-use super::packets::KEY_BYTES;
 use super::servers::Server;
 use crate::Result;
+use crate::packets::KEY_BYTES;
 use crate::report::Report;
 
 const CLIENTS: usize = 2;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use micanite_workload::{Keys, Values};
 
-use super::packets::{KEY_BYTES, VALUE_BYTES};
+use crate::packets::{KEY_BYTES, VALUE_BYTES};
 use crate::server::peers::Peer;
 use crate::{Result, launch};
 
@@ -126,33 +126,38 @@ impl Server {
 
     /// Stores the items 0 to `items - 1`, over TCP.
     pub fn fill(&self, items: u64) -> Result<()> {
-        const STEP: u64 = 1 << 14;
-        let Some(peer) = &self.peer else {
-            return Ok(());
-        };
-        let mut stream = TcpStream::connect(peer.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        let (keys, values) = (Keys::new(KEY_BYTES), Values::new(VALUE_BYTES));
-        let mut bytes = Vec::new();
-        for first in (0..items).step_by(STEP as usize) {
-            bytes.clear();
-            for item in first..(first + STEP).min(items) {
-                bytes.extend(b"set ");
-                keys.push(item, &mut bytes);
-                bytes.extend(format!(" 0 0 {VALUE_BYTES} noreply\r\n").as_bytes());
-                values.push(item, 0, &mut bytes);
-                bytes.extend(b"\r\n");
-            }
-            bytes.extend(b"mn\r\n");
-            stream.write_all(&bytes)?;
-            let mut reply = [0; 4];
-            stream.read_exact(&mut reply)?;
-            if &reply != b"MN\r\n" {
-                return Err(format!("{} does not store: {reply:?}", self.name).into());
-            }
-            eprint!("\rfilling {}: {} %   ", self.name, first * 100 / items);
+        match &self.peer {
+            Some(peer) => fill(&self.name, peer.address, items),
+            None => Ok(()),
         }
-        eprintln!();
-        Ok(())
     }
+}
+
+/// Stores the items 0 to `items - 1` in a server at this address, over TCP.
+pub(crate) fn fill(name: &str, address: SocketAddr, items: u64) -> Result<()> {
+    const STEP: u64 = 1 << 14;
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let (keys, values) = (Keys::new(KEY_BYTES), Values::new(VALUE_BYTES));
+    let mut bytes = Vec::new();
+    for first in (0..items).step_by(STEP as usize) {
+        bytes.clear();
+        for item in first..(first + STEP).min(items) {
+            bytes.extend(b"set ");
+            keys.push(item, &mut bytes);
+            bytes.extend(format!(" 0 0 {VALUE_BYTES} noreply\r\n").as_bytes());
+            values.push(item, 0, &mut bytes);
+            bytes.extend(b"\r\n");
+        }
+        bytes.extend(b"mn\r\n");
+        stream.write_all(&bytes)?;
+        let mut reply = [0; 4];
+        stream.read_exact(&mut reply)?;
+        if &reply != b"MN\r\n" {
+            return Err(format!("{name} does not store: {reply:?}").into());
+        }
+        eprint!("\rfilling {name}: {} %   ", first * 100 / items);
+    }
+    eprintln!();
+    Ok(())
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use micanite_workload::Popularity;
 
 use super::blaster::Blaster;
-use super::packets::{Packets, Protocol, Shape};
 use super::servers::Server;
 use super::{Options, directory};
 use crate::Result;
+use crate::packets::{Packets, Protocol, Shape};
 use crate::report::Report;
 
 const PARTITION_BITS: u32 = 4;
@@ -117,9 +117,9 @@ fn shares(options: &Options, server: &Server, popularity: Popularity) -> Result<
     let probe = Blaster::new(false)?;
     let (terms, _) = directory::fetch(server.udp, probe.socket())?;
     let sampler = Sampler::new(popularity, options.items());
-    let (keys, mut random) = (Keys::new(super::packets::KEY_BYTES), Random::new(SEED));
+    let (keys, mut random) = (Keys::new(crate::packets::KEY_BYTES), Random::new(SEED));
     let mut counts = vec![0.0; PARTITIONS];
-    let mut key = [0; super::packets::KEY_BYTES];
+    let mut key = [0; crate::packets::KEY_BYTES];
     for _ in 0..DRAWS {
         keys.write(sampler.item(&mut random), &mut key);
         let hash = KeyHash::of(&key, terms.hash_seed);
@@ -132,7 +132,7 @@ struct Bench<'a> {
     options: &'a Options,
     server: &'a Server,
     blaster: Blaster,
-    terms: super::packets::Terms,
+    terms: crate::packets::Terms,
     duration: Duration,
 }
 

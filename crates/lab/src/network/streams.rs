@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::blaster::Tally;
-use super::packets::{KEY_BYTES, Packets, VALUE_BYTES};
 use crate::Result;
+use crate::packets::{KEY_BYTES, Packets, VALUE_BYTES};
 
 /// Connections with one multi-get in the air each.
 const CONNECTIONS: usize = 32;

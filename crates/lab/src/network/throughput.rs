@@ -7,9 +7,9 @@ use micanite_workload::Popularity;
 use super::Options;
 use super::blaster::{Blaster, Tally};
 use super::directory;
-use super::packets::{Packets, Protocol, Shape, Terms};
 use super::servers::Server;
 use super::streams::Streams;
+use crate::packets::{Packets, Protocol, Shape, Terms};
 use crate::report::Report;
 use crate::{Result, system};
 

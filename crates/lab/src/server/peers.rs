@@ -114,7 +114,8 @@ impl Peer {
     }
 }
 
-fn version(mut stream: TcpStream) -> Result<String> {
+/// What a server says its version is.
+pub(crate) fn version(mut stream: TcpStream) -> Result<String> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(b"version\r\n")?;
     let mut line = String::new();

@@ -1,5 +1,7 @@
 //! Datagrams made before the clock runs: what a client sends, and how it knows what came back.
 
+use std::ops::Range;
+
 use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{
     Header, Opcode, PAYLOAD_BYTES, Replies, Request, RequestWriter, Status, request_bytes,
@@ -7,14 +9,14 @@ use micanite_wire::native::{
 use micanite_workload::{Keys, Popularity, Random, Sampler, Values};
 
 /// Key and value of the tiny data set.
-pub(super) const KEY_BYTES: usize = 8;
-pub(super) const VALUE_BYTES: usize = 8;
+pub(crate) const KEY_BYTES: usize = 8;
+pub(crate) const VALUE_BYTES: usize = 8;
 /// Bytes of memcached's UDP frame header.
 const FRAME_BYTES: usize = 8;
 
 /// What is in the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     pub protocol: Protocol,
     /// Requests of a datagram; 0 = as many as fit.
     pub batch: usize,
@@ -25,7 +27,7 @@ pub(super) struct Shape {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     Native,
     /// memcached's text in UDP frames.
     Memcached,
@@ -33,7 +35,7 @@ pub(super) enum Protocol {
 
 /// What the server has to be told of.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     pub hash_seed: u64,
     pub generation: u32,
     pub cookie: u64,
@@ -41,11 +43,17 @@ pub(super) struct Terms {
 }
 
 /// A ring of datagrams.
-pub(super) struct Packets {
+pub(crate) struct Packets {
     bytes: Vec<u8>,
     /// Where each begins; the last is the end.
     starts: Vec<u32>,
     next: usize,
+    reader: Reader,
+}
+
+/// Understands the replies to some packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader {
     protocol: Protocol,
     batch: usize,
     /// Where the number lies that the reply brings back.
@@ -54,7 +62,7 @@ pub(super) struct Packets {
 
 /// What a reply said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub number: u16,
     /// Requests that succeeded.
     pub succeeded: u64,
@@ -70,12 +78,7 @@ impl Packets {
             bytes: Vec::new(),
             starts: vec![0],
             next: 0,
-            protocol: shape.protocol,
-            batch: shape.batch,
-            number_at: match shape.protocol {
-                Protocol::Native => 16,
-                Protocol::Memcached => 0,
-            },
+            reader: Reader::new(shape.protocol, shape.batch),
         };
         let get_bytes = request_bytes(Opcode::Get, KEY_BYTES, 0);
         let set_bytes = request_bytes(Opcode::Set, KEY_BYTES, VALUE_BYTES);
@@ -84,8 +87,8 @@ impl Packets {
         } else {
             set_bytes
         };
-        if packets.batch == 0 {
-            packets.batch = (PAYLOAD_BYTES - Header::BYTES) / longest;
+        if packets.reader.batch == 0 {
+            packets.reader.batch = (PAYLOAD_BYTES - Header::BYTES) / longest;
         }
         for _ in 0..count {
             match shape.protocol {
@@ -113,9 +116,7 @@ impl Packets {
             bytes: Vec::new(),
             starts: vec![0],
             next: 0,
-            protocol: shape.protocol,
-            batch: shape.batch,
-            number_at: 16,
+            reader: Reader::new(shape.protocol, shape.batch),
         };
         for _ in 0..count {
             packets.push_native(&mut draw, terms);
@@ -124,13 +125,45 @@ impl Packets {
         (packets, if wanted { kept } else { 1.0 })
     }
 
+    /// Datagrams that store these items, as many in each as fit.
+    pub fn storing(items: Range<u64>, terms: Terms) -> Self {
+        let set_bytes = request_bytes(Opcode::Set, KEY_BYTES, VALUE_BYTES);
+        let batch = (PAYLOAD_BYTES - Header::BYTES) / set_bytes;
+        let mut packets = Self {
+            bytes: Vec::new(),
+            starts: vec![0],
+            next: 0,
+            reader: Reader::new(Protocol::Native, batch),
+        };
+        let (keys, values) = (Keys::new(KEY_BYTES), Values::new(VALUE_BYTES));
+        for first in items.clone().step_by(batch) {
+            let drawn = (first..(first + batch as u64).min(items.end)).map(|item| {
+                let (mut key, mut value) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
+                keys.write(item, &mut key);
+                values.write(item, 0, &mut value);
+                Drawn {
+                    reads: false,
+                    hash: KeyHash::of(&key, terms.hash_seed),
+                    key,
+                    value,
+                }
+            });
+            packets.push_requests(drawn, terms);
+        }
+        packets
+    }
+
     fn push_native(&mut self, draw: &mut Draw, terms: Terms) {
+        let drawn = (0..self.reader.batch).map(|_| draw.next());
+        self.push_requests(drawn, terms);
+    }
+
+    fn push_requests(&mut self, drawn: impl Iterator<Item = Drawn>, terms: Terms) {
         let start = self.bytes.len();
         self.bytes.resize(start + PAYLOAD_BYTES, 0);
         let mut writer = RequestWriter::new(&mut self.bytes[start..]);
         let mut first = KeyHash(0);
-        for number in 0..self.batch {
-            let drawn = draw.next();
+        for (number, drawn) in drawn.enumerate() {
             if number == 0 {
                 first = drawn.hash;
             }
@@ -171,7 +204,7 @@ impl Packets {
         if first.reads {
             self.bytes.extend(b"get");
             let mut drawn = first;
-            for number in 0..self.batch {
+            for number in 0..self.reader.batch {
                 if number > 0 {
                     drawn = draw.next_read();
                 }
@@ -201,14 +234,43 @@ impl Packets {
         if self.next + 1 == self.starts.len() {
             self.next = 0;
         }
-        let at = start + self.number_at;
+        let at = start + self.reader.number_at;
         self.bytes[at..at + 2].copy_from_slice(&number.to_le_bytes());
         &self.bytes[start..end]
     }
 
     /// Requests of a datagram.
     pub fn batch(&self) -> usize {
-        self.batch
+        self.reader.batch
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// What understands the replies.
+    pub fn reader(&self) -> Reader {
+        self.reader
+    }
+
+    /// Reads a reply. `echoed`: it is the request itself, sent back.
+    #[inline]
+    pub fn answer(&self, reply: &[u8], echoed: bool) -> Answer {
+        self.reader.answer(reply, echoed)
+    }
+}
+
+impl Reader {
+    fn new(protocol: Protocol, batch: usize) -> Self {
+        Self {
+            protocol,
+            batch,
+            number_at: match protocol {
+                Protocol::Native => 16,
+                Protocol::Memcached => 0,
+            },
+        }
     }
 
     /// Reads a reply. `echoed`: it is the request itself, sent back.

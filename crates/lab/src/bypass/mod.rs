@@ -1,0 +1,132 @@
+//! Ports around the kernel's network stack, beside a bare echo on the same port, the kernel's UDP
+//! and memcached: one server core, one client core, the same client, in turns.
+
+mod bed;
+mod document;
+mod figures;
+mod frames;
+mod generator;
+mod latency;
+mod servers;
+mod sides;
+mod stage;
+mod throughput;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::report::Report;
+use crate::server::peers;
+use crate::{Common, Result, system};
+use servers::{Medium, Program, Server};
+use stage::Stage;
+
+pub(crate) use bed::{InsideOptions, run_inside};
+pub(crate) use stage::{Options as StageOptions, run as run_stage};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub common: Common,
+    /// Micanite's binary
+    #[arg(long, default_value = "target/release/micanite")]
+    pub server: PathBuf,
+    /// memcached's binary (default: what `make bench-bypass` unpacked, else the search path's)
+    #[arg(long)]
+    pub memcached: Vec<PathBuf>,
+    /// Items
+    #[arg(long, default_value_t = 1 << 24)]
+    pub items: u64,
+    /// Write the tables and figures of the run into this document, too
+    #[arg(long)]
+    pub document: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut report = Report::new("bench-bypass");
+    report.note(system::cpu_model());
+    let cpus = system::allowed_cpus();
+    let cpus = [cpus[0], cpus[cpus.len() - 1]];
+    if cpus[0] == cpus[1] {
+        report.note("one CPU only: server and client share it");
+    }
+    options.common.take_priority(&mut report);
+    system::pin(cpus[1])?;
+    let has_network = match bed::leave_network() {
+        Ok(()) => true,
+        Err(error) => {
+            report.note(format!("skipped: xdp and kernel UDP: {error}"));
+            false
+        }
+    };
+    let has_dpdk = cfg!(feature = "dpdk");
+    if !has_dpdk {
+        report.note("skipped: memif: built without DPDK");
+    }
+    let mut servers = Servers::start(options, cpus[0], has_network, has_dpdk)?;
+    throughput::run(options, &mut servers, &cpus, &mut report)?;
+    let curves = latency::run(options, &mut servers, &mut report)?;
+    report.finish()?;
+    let figures = [("latency", figures::latencies(&curves))];
+    for (name, svg) in &figures {
+        let path = format!("target/bench/bench-bypass-{name}.svg");
+        std::fs::write(&path, svg)?;
+        println!("written: {path}");
+    }
+    match &options.document {
+        Some(path) => document::write(path, &report, &figures),
+        None => Ok(()),
+    }
+}
+
+/// All that run, and where each is among them.
+struct Servers {
+    all: Vec<Server>,
+    /// Ours on the port, and the bare echo on it.
+    xdp: Option<[usize; 2]>,
+    memif: Option<[usize; 2]>,
+    /// Ours behind the kernel's UDP, and memcached.
+    kernel: Option<[usize; 2]>,
+}
+
+impl Servers {
+    /// Starts and fills them.
+    fn start(options: &Options, cpu: usize, has_network: bool, has_dpdk: bool) -> Result<Self> {
+        let mut servers = Self {
+            all: Vec::new(),
+            xdp: None,
+            memif: None,
+            kernel: None,
+        };
+        let (ours, echo) = (
+            Program::Bypass(&options.server),
+            Program::Stage(Stage::Echo, false),
+        );
+        let mut start = |medium, programs: [Program<'_>; 2]| -> Result<_> {
+            let mut pair = [0; 2];
+            for (place, program) in pair.iter_mut().zip(programs) {
+                *place = servers.all.len();
+                let number = servers.all.len() as u8 + 1;
+                let mut server = Server::start(number, medium, program, cpu)?;
+                server.fill(options.items)?;
+                server.stop();
+                servers.all.push(server);
+            }
+            Ok(Some(pair))
+        };
+        if has_network {
+            let memcached = &peers::memcacheds(&options.memcached)?[0];
+            let kernel = [
+                Program::Kernel(&options.server),
+                Program::Memcached(memcached),
+            ];
+            servers.kernel = start(Medium::Veth, kernel)?;
+            servers.xdp = start(Medium::Veth, [ours, echo])?;
+        }
+        if has_dpdk {
+            servers.memif = start(Medium::Memif, [ours, echo])?;
+        }
+        Ok(servers)
+    }
+}

@@ -1,0 +1,71 @@
+//! Loads on servers, in turns, and what came of them.
+
+use std::time::Duration;
+
+use super::frames::Prepared;
+use super::servers::Server;
+use crate::network::blaster::Tally;
+use crate::{Result, system};
+
+/// Datagrams in the air: what the rings of either medium hold without losses.
+pub(super) const WINDOW: usize = 256;
+
+/// One load on one server.
+pub(super) struct Side {
+    /// Which of the servers.
+    pub server: usize,
+    pub requests: Prepared,
+    /// Of each round: requests per second, and per second that one of the CPUs was busy.
+    pub per_second: Vec<f64>,
+    pub per_cpu_second: Vec<f64>,
+}
+
+impl Side {
+    pub fn new(server: usize, requests: Prepared) -> Self {
+        Self {
+            server,
+            requests,
+            per_second: Vec::new(),
+            per_cpu_second: Vec::new(),
+        }
+    }
+
+    /// A slice of a closed loop.
+    pub fn closed(&mut self, server: &mut Server, duration: Duration) -> Result<Tally> {
+        let (requests, echoes) = (&mut self.requests, server.echoes);
+        let tally = server.load.closed(requests, echoes, WINDOW, duration)?;
+        tally.check(&server.name, self.requests.batch)?;
+        Ok(tally)
+    }
+
+    fn slice(&mut self, server: &mut Server, duration: Duration, cpus: &[usize]) -> Result<()> {
+        server.go_on();
+        // What stood still has forgotten much.
+        self.closed(server, duration / 8)?;
+        let before_s = system::busy_s(cpus)?;
+        let tally = self.closed(server, duration)?;
+        let busy_s = system::busy_s(cpus)? - before_s;
+        server.stop();
+        self.per_second.push(tally.per_second());
+        self.per_cpu_second.push(tally.succeeded as f64 / busy_s);
+        Ok(())
+    }
+}
+
+/// Measures all sides in turns.
+pub(super) fn measure(
+    name: &str,
+    servers: &mut [Server],
+    sides: &mut [Side],
+    (rounds, duration): (usize, Duration),
+    cpus: &[usize],
+) -> Result<()> {
+    for round in 0..rounds {
+        eprint!("\r{name}, round {} of {rounds}   ", round + 1);
+        for side in sides.iter_mut() {
+            side.slice(&mut servers[side.server], duration, cpus)?;
+        }
+    }
+    eprintln!();
+    Ok(())
+}
