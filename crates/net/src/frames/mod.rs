@@ -22,8 +22,10 @@
 mod checksum;
 mod counters;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod header;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzz"))]
 mod naive;
 mod neighbours;
 mod parse;

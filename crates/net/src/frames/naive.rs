@@ -16,6 +16,7 @@ pub(super) enum Mending {
     PartialSum,
 }
 
+#[cfg(test)]
 /// A datagram from one address to another, with what is between the stations and the kind.
 pub(super) fn datagram(from: &str, to: &str, tags: &[u8], payload: &[u8]) -> Vec<u8> {
     let (from, to): (SocketAddr, SocketAddr) = (from.parse().unwrap(), to.parse().unwrap());
