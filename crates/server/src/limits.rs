@@ -102,7 +102,7 @@ pub const RING_BYTES_MAX: usize = 256 << 10;
 pub const HANDED_OVER_MAX: usize = 64;
 /// Queue of a native socket, as it is asked for: the kernel grants twice as much, or less.
 pub const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-/// The most workers that `stats native` lists.
+/// The most workers that `stats native` lists; half as many with ports around the kernel.
 pub const STATS_WORKERS_MAX: usize = 32;
 /// Native rounds between two looks at the streams.
 pub const ROUNDS_PER_POLL: u32 = 8;

@@ -14,7 +14,7 @@ use micanite_engine::{
 };
 use micanite_server::configuration::{Options as ServerOptions, Settings, Word};
 use micanite_server::native::{
-    Cookies, NativeShared, Origin, Outbox, RingEnds, Round, Taken, pop, push, rings,
+    Cookies, NativeShared, Origin, Outbox, RingEnds, Round, Source, Taken, pop, push, rings,
 };
 use micanite_server::session::Context;
 use micanite_server::shared::Shared;
@@ -266,22 +266,22 @@ impl Feeder {
             for end in ends {
                 let datagram = &burst[start..end];
                 start = end;
-                let Taken::Elsewhere { owner } = round.take(datagram, peer, false) else {
+                let Taken::Elsewhere { owner } = round.take(datagram, peer.into(), false) else {
                     continue;
                 };
                 let ring = self.rings.to[owner].as_mut().ok_or("no ring to itself")?;
                 // A full ring refuses; the request comes again with the next turn of the ring.
-                push(ring, origin, datagram);
+                push(ring, origin, &[], datagram);
             }
             round.finish();
             let mut entries = [(0, 0); BURST];
             let (mut count, mut at) = (0, 0);
             for ring in self.rings.from.iter_mut().flatten() {
                 while count < BURST
-                    && let Some((bytes, _)) = pop(ring, &mut handed_over[at..])
+                    && let Some(popped) = pop(ring, &mut handed_over[at..])
                 {
-                    entries[count] = (at, at + bytes);
-                    at += bytes;
+                    entries[count] = (at, at + popped.datagram_bytes);
+                    at += popped.datagram_bytes;
                     count += 1;
                 }
             }
@@ -293,7 +293,7 @@ impl Feeder {
             };
             let mut round = Round::new(context, native, &mut cookies, &mut outbox, 0);
             for (start, end) in &entries[..count] {
-                round.take(&handed_over[*start..*end], peer, true);
+                round.take(&handed_over[*start..*end], peer.into(), true);
             }
             round.finish();
         }
@@ -317,7 +317,7 @@ impl Default for Memory {
 }
 
 impl Outbox for Memory {
-    fn open(&mut self, _: SocketAddr) {}
+    fn open(&mut self, _: Source) {}
 
     fn slot(&mut self) -> &mut [u8] {
         &mut self.bytes

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::checks::absolute;
-use super::{Options, UsageError, Word};
+use super::{Options, UsageError, Word, ports};
 
 /// Who is asked for a password, and what is known of users.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +35,12 @@ pub(super) fn auth(options: &Options) -> Result<Option<AuthSettings>, UsageError
             "Cannot use UDP with authentication enabled (-U 0 to disable)".into(),
         ));
     }
-    if has(&options.native) {
-        return Err(UsageError(
-            "--native: this protocol has no authentication, so it cannot be used with -Y or -S"
-                .into(),
-        ));
+    let bypass = ports::names(options).into_iter().next();
+    if has(&options.native) || bypass.is_some() {
+        let name = bypass.map_or("--native".into(), |name| format!("--port {name}"));
+        return Err(UsageError(format!(
+            "{name}: this protocol has no authentication, so it cannot be used with -Y or -S"
+        )));
     }
     Ok(Some(AuthSettings {
         file: absolute(&file),

@@ -9,7 +9,7 @@ use micanite_wire::native::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN}
 use super::settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 use super::size::parse;
 use super::tls::ListenTls;
-use super::{IoSettings, Options, UsageError, Word, address, udp};
+use super::{IoSettings, Options, UsageError, Word, address, ports, udp};
 use crate::limits::{RECEIVE_BUFFER_BYTES, VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
 
 const PORT_DEFAULT: i64 = 11211;
@@ -55,18 +55,7 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
         0 => PORT_DEFAULT,
         port => port,
     };
-    let port = match &options.port {
-        None => default,
-        Some(Word(text)) => match text.parse() {
-            Ok(port) if (-1..=65535).contains(&port) => port,
-            _ => {
-                return wrong(
-                    "-p/--port",
-                    format!("'{text}' is no port: 1 to 65535, 0 for none, -1 for a free one"),
-                );
-            }
-        },
-    };
+    let port = ports::tcp(options)?.unwrap_or(default);
     let mut words: Vec<_> = options
         .listen
         .iter()
@@ -84,7 +73,8 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
             tls.resize(addresses.len(), kind);
         }
     }
-    let has_native = matches!(&options.native, Some(Word(text)) if text != "0");
+    let has_native = matches!(&options.native, Some(Word(text)) if text != "0")
+        || !ports::names(options).is_empty();
     if addresses.is_empty() && options.unix_socket.is_none() && !has_native && udp_port == 0 {
         return wrong(
             "-p/--port",
@@ -223,7 +213,9 @@ pub(super) fn native(
     settings: &Settings,
 ) -> Result<Option<NativeSettings>, UsageError> {
     const NAME: &str = "--native";
+    let bypass = ports::bypass(options, settings.threads)?;
     let port = match &options.native {
+        _ if bypass.is_some() => ports::native_port(options)?,
         None => 0,
         Some(Word(text)) => match text.parse::<i64>() {
             Ok(port) if (-1..=65535).contains(&port) => port,
@@ -267,8 +259,16 @@ pub(super) fn native(
     if port == 0 {
         return Ok(None);
     }
+    if bypass.is_some() && busy_poll_us > 0 {
+        return wrong(
+            "--native-busy-poll",
+            "it is for the kernel's sockets; ports around the kernel have --port-busy-poll",
+        );
+    }
     let mut addresses = Vec::new();
-    for word in &settings.listen.words {
+    // Ports around the kernel have their own.
+    let words = &settings.listen.words;
+    for word in words.iter().filter(|_| bypass.is_none()) {
         let found = address::resolve(word, 1).or_else(|what| wrong("-l/--listen", what))?;
         for ip in found.iter().map(SocketAddr::ip) {
             if !addresses.contains(&ip) {
@@ -283,6 +283,8 @@ pub(super) fn native(
         gro,
         queue_bytes,
         busy_poll_us,
+        bypass,
+        payload_is_default: options.native_payload.is_none(),
     }))
 }
 

@@ -12,6 +12,7 @@ mod extended;
 mod io;
 mod memcached;
 mod options;
+mod ports;
 mod settings;
 mod size;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use extended::Extended;
 pub use io::{IoChoice, IoSettings};
 pub use memcached::{Binding, Switches};
 pub use options::Options;
+pub use ports::{BypassSettings, PortSettings};
 pub use settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
 pub use size::size_text;
 pub use tls::{ListenTls, TlsSettings};

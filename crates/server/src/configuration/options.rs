@@ -11,16 +11,50 @@ use super::{UsageError, Word};
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Options {
-    /// TCP port (0: no TCP, -1: a free one) [default: 11211]
+    /// TCP port (0: no TCP, -1: a free one) [default: 11211]; or, beside it and repeatable, one for the
+    /// native protocol around the kernel: xdp:INTERFACE, dpdk:DEVICE
     #[arg(
         short = 'p',
         long,
         value_name = "N",
         env = "MICANITE_PORT",
         hide_env = true,
+        action = ArgAction::Append,
         allow_hyphen_values = true
     )]
-    pub port: Option<Word>,
+    #[serde(with = "words", skip_serializing_if = "Vec::is_empty")]
+    pub port: Vec<Word>,
+    /// Addresses of the --port around the kernel with their prefixes, such as 10.0.0.2/24, separated by
+    /// commas; given once for each such port, in their order [default: those of the interface (xdp:)]
+    #[arg(long, value_name = "ADDRESS/PREFIX", env = "MICANITE_PORT_IP", hide_env = true, action = ArgAction::Append)]
+    #[serde(with = "words", skip_serializing_if = "Vec::is_empty")]
+    pub port_ip: Vec<Word>,
+    /// Where a dpdk: port sends what is not in its prefixes
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "MICANITE_PORT_GATEWAY",
+        hide_env = true
+    )]
+    pub port_gateway: Option<Word>,
+    /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own
+    /// time [default: 0]
+    #[arg(
+        long,
+        value_name = "US",
+        env = "MICANITE_PORT_BUSY_POLL",
+        hide_env = true
+    )]
+    pub port_busy_poll: Option<Word>,
+    /// Further arguments of DPDK's environment (EAL), in one text
+    #[arg(
+        long,
+        value_name = "ARGUMENTS",
+        env = "MICANITE_DPDK_ARGS",
+        hide_env = true,
+        allow_hyphen_values = true
+    )]
+    pub dpdk_args: Option<Word>,
     /// Addresses or hosts to listen on, separated by commas, each with :port if wanted (then IPv6
     /// addresses stand in brackets) [default: 127.0.0.1]
     #[arg(short = 'l', long, value_name = "ADDRESS", env = "MICANITE_LISTEN", hide_env = true, action = ArgAction::Append)]
@@ -443,7 +477,8 @@ impl Options {
         macro_rules! take {
             ($($field:ident)*) => { $(self.$field = self.$field.or(other.$field);)* };
         }
-        take!(port unix_socket unix_mask memory_limit threads max_connections max_item_size);
+        take!(port_gateway port_busy_poll dpdk_args);
+        take!(unix_socket unix_mask memory_limit threads max_connections max_item_size);
         take!(max_requests_per_event listen_backlog udp_port udp_allow user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
         take!(image control_socket drain_seconds admin item_size value_buffers hash_seed no_prefetch);
@@ -451,6 +486,18 @@ impl Options {
         take!(protocol disable_flush_all disable_dumping disable_watch lock_memory enable_coredumps);
         take!(disable_cas enable_largepages slab_growth_factor slab_min_size napi_ids memory_file);
         take!(auth_file enable_sasl enable_ssl tls_cert tls_key tls_client_ca);
+        // A TCP port and a port around the kernel are different things to say.
+        let tcp = |word: &Word| word.0.parse::<i64>().is_ok();
+        if self.port.iter().any(tcp) {
+            other.port.retain(|word| !tcp(word));
+        }
+        if !self.port.iter().all(tcp) {
+            other.port.retain(tcp);
+        }
+        self.port.append(&mut other.port);
+        if self.port_ip.is_empty() {
+            self.port_ip = other.port_ip;
+        }
         if self.listen.is_empty() {
             self.listen = other.listen;
         }
@@ -461,6 +508,33 @@ impl Options {
             self.verbose = other.verbose;
         }
         self
+    }
+}
+
+/// One or several values: commas may be part of them.
+mod words {
+    use super::Word;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Words {
+        Several(Vec<Word>),
+        One(Word),
+    }
+
+    pub fn serialize<S: Serializer>(words: &[Word], serializer: S) -> Result<S::Ok, S::Error> {
+        match words {
+            [word] => word.serialize(serializer),
+            _ => words.serialize(serializer),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Word>, D::Error> {
+        Words::deserialize(from).map(|words| match words {
+            Words::Several(words) => words,
+            Words::One(word) => vec![word],
+        })
     }
 }
 

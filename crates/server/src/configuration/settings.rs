@@ -11,6 +11,7 @@ use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
 use super::extended::{self, Extended};
 use super::io::IoSettings;
 use super::memcached::{Binding, Switches};
+use super::ports::{self, BypassSettings};
 use super::size::exact;
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
@@ -44,7 +45,7 @@ pub enum ControlSocket {
 /// The native protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeSettings {
-    /// Where it listens.
+    /// Where it listens; nowhere with ports around the kernel.
     pub addresses: Vec<IpAddr>,
     /// Port of the first worker; -1: each worker takes a free one.
     pub port: i64,
@@ -54,8 +55,12 @@ pub struct NativeSettings {
     pub gro: bool,
     /// Room for datagrams that wait, per socket.
     pub queue_bytes: usize,
+    /// Nobody has said it: ports lower it to what their frames hold.
+    pub payload_is_default: bool,
     /// How long the kernel polls the NIC; 0: not.
     pub busy_poll_us: u32,
+    /// Ports around the kernel, where it is answered instead.
+    pub bypass: Option<BypassSettings>,
 }
 
 /// Whether partitions change mode and owner by measured load.
@@ -289,6 +294,11 @@ impl Settings {
         least
     }
 
+    /// Ports around the kernel, if there are any.
+    pub fn bypass(&self) -> Option<&BypassSettings> {
+        self.native.as_ref()?.bypass.as_ref()
+    }
+
     /// [`Self::options`] for others to read: the seed of the key hash is not among them.
     pub fn public_options(&self) -> Options {
         Options {
@@ -305,8 +315,12 @@ impl Settings {
         };
         let path =
             |path: &Option<PathBuf>| path.as_ref().map(|path| Word(path.display().to_string()));
-        Options {
-            port: word(self.listen.port.to_string()),
+        let mut options = Options {
+            port: vec![Word(self.listen.port.to_string())],
+            port_ip: Vec::new(),
+            port_gateway: None,
+            port_busy_poll: None,
+            dpdk_args: None,
             listen: self.listen.words.iter().cloned().map(Word).collect(),
             unix_socket: path(&self.unix_socket),
             unix_mask: word(format!("0{:o}", self.unix_mode)),
@@ -389,6 +403,8 @@ impl Settings {
             native_busy_poll: native(|native| native.busy_poll_us.to_string()),
             config: None,
             print_config: false,
-        }
+        };
+        ports::write(self.bypass(), &mut options);
+        options
     }
 }

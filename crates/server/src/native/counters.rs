@@ -1,5 +1,7 @@
 //! Counters of the native protocol, of one worker each.
 
+use micanite_net::frames::FrameCounters;
+
 use crate::stats::Counter;
 
 /// Places of the histogram of bursts: 1, 2, up to 4, up to 8, and so on.
@@ -35,7 +37,7 @@ native_counters! {
     datagrams_unsent,
     /// Requests executed or refused, one by one.
     requests,
-    /// Datagrams that the kernel dropped because the socket's queue was full.
+    /// Datagrams that the kernel, or the port around it, dropped because the queue was full.
     dropped_by_kernel,
     /// Datagrams of another protocol, too short, or of a kind that only servers send.
     not_ours,
@@ -63,6 +65,60 @@ native_counters! {
     answered_again,
     /// Numbered requests of which nothing is known any more.
     forgotten,
+}
+
+macro_rules! frame_stats {
+    ($($(#[doc = $what:literal])* $name:ident $(= $of:ident)?,)*) => {
+        /// What one worker's queue of a port around the kernel has seen.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct FrameStats {
+            $($(#[doc = $what])* pub $name: Counter,)*
+        }
+
+        impl FrameStats {
+            /// Calls with each name and number.
+            pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {
+                $(visit(stringify!($name), self.$name.get());)*
+            }
+
+            /// Takes over what the port and its queue have counted.
+            #[inline]
+            pub fn set(&self, of: &FrameCounters, unsent: u64) {
+                $($(self.$name.set(of.$of);)?)*
+                self.replies_unsent.set(unsent);
+            }
+        }
+    };
+}
+
+frame_stats! {
+    /// Frames that arrived.
+    frames_received = frames,
+    /// Frames of other protocols, for other addresses or ports.
+    frames_not_ours = not_ours,
+    /// Fragments.
+    frames_fragments = fragments,
+    /// Frames with IPv4 options or IPv6 extension headers.
+    frames_options = options,
+    /// Frames whose lengths are wrong.
+    frames_bad_lengths = bad_lengths,
+    /// Frames whose checksums are wrong.
+    frames_bad_checksums = bad_checksums,
+    /// Frames from addresses that nobody has.
+    frames_bad_sources = bad_sources,
+    /// Frames that were lost because the queue was full.
+    frames_lost,
+    /// Replies that left in the frame of their request.
+    replies_reused = reused,
+    /// Replies in a frame of their own: no room behind the request, or it was handed over.
+    replies_copied = copied,
+    /// Replies for which there was no frame.
+    replies_no_frame = no_frame,
+    /// Frames that the queue had no room for when they were to leave.
+    replies_unsent,
+    /// 1 once the queue is of no use any more.
+    failed,
 }
 
 impl NativeCounters {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use micanite_engine::{Access, Cache, Route};
+use micanite_engine::{Access, Route};
 use micanite_wire::native::{
     CoreEntry, Directory, DirectoryWriter, Entry, Header, PartitionAccess, PartitionEntry,
 };
@@ -26,19 +26,19 @@ pub(super) fn directory(shared: &Shared, native: &NativeShared) -> Directory {
     }
 }
 
-/// Writes a reply that begins with the entry `first`, into a datagram of this length or less;
-/// returns its length, none if nothing fits.
+/// Writes a worker's reply that begins with the entry `first`, into a datagram of this length or
+/// less; returns its length, none if nothing fits.
 pub(super) fn write(
     shared: &Shared,
     native: &NativeShared,
-    header: &Header,
+    (worker, header): (usize, &Header),
     first: u32,
     datagram: &mut [u8],
 ) -> Option<usize> {
     let directory = directory(shared, native);
     let first = first.min(directory.entries());
     let mut writer = DirectoryWriter::new(datagram, &directory, first)?;
-    while let Some(entry) = entry(&shared.cache, native, writer.next()) {
+    while let Some(entry) = entry(shared, native, worker, writer.next()) {
         if !writer.push(entry) {
             break;
         }
@@ -46,12 +46,12 @@ pub(super) fn write(
     Some(writer.finish(header))
 }
 
-fn entry(cache: &Cache, native: &NativeShared, number: u32) -> Option<Entry> {
+fn entry(shared: &Shared, native: &NativeShared, worker: usize, number: u32) -> Option<Entry> {
     let number = number as usize;
-    if let Some(core) = native.cores.get(number) {
-        return Some(Entry::Core(*core));
+    if let Some(core) = native.core_for(worker, number) {
+        return Some(Entry::Core(core));
     }
-    let Route { access, owner } = cache.route(number - native.cores.len())?;
+    let Route { access, owner } = shared.cache.route(number - native.cores.len())?;
     let access = match access {
         Access::Erew => PartitionAccess::Erew,
         Access::Crew => PartitionAccess::Crew,

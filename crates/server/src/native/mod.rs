@@ -1,7 +1,8 @@
 //! The native protocol (`docs/protocol.md`): datagrams that clients direct to the owner of a key.
 //!
 //! ```text
-//!  port.rs     a worker's sockets: a burst in, a burst out; what other workers hand over
+//!  port.rs     a worker's sockets (sockets.rs) or queue of frames around the kernel (bypass.rs):
+//!              a burst in, a burst out; what other workers hand over (handed_over.rs)
 //!  round.rs      datagrams -> batches of the engine (operation.rs: a request as the engine's)
 //!  sink.rs         replies -> the datagrams that leave
 //! ```
@@ -17,9 +18,11 @@
 //! | `counters.rs` | what happened |
 
 mod asleep;
+mod bypass;
 mod cookie;
 mod counters;
 mod directory;
+mod handed_over;
 mod ids;
 mod operation;
 mod outbox;
@@ -29,17 +32,20 @@ mod ring;
 mod round;
 mod shared;
 mod sink;
+mod sockets;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use bypass::BypassPort;
 pub use cookie::{CookieKey, Cookies};
-pub use counters::{BURST_PLACES, NativeCounters};
+pub use counters::{BURST_PLACES, FrameStats, NativeCounters};
 pub use directory::text as directory_text;
 pub use ids::Ids;
-pub use outbox::Outbox;
-pub use port::{NativePort, Sockets};
-pub use ring::{Origin, RingEnds, pop, push, ring_bytes, rings};
+pub use outbox::{Outbox, Source};
+pub use port::NativePort;
+pub use ring::{Origin, Popped, RingEnds, pop, push, ring_bytes, rings};
 pub use round::{Round, Taken};
 pub use shared::NativeShared;
+pub use sockets::{SocketPort, Sockets};

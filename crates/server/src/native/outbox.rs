@@ -2,10 +2,26 @@
 
 use std::net::SocketAddr;
 
-/// Takes datagrams. One is open at a time.
+/// Who has sent a datagram, and by what its outbox knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The sender's address.
+    pub peer: SocketAddr,
+    /// Which datagram of the burst it is.
+    pub number: u32,
+}
+
+impl From<SocketAddr> for Source {
+    /// For outboxes to which the address says all.
+    fn from(peer: SocketAddr) -> Self {
+        Self { peer, number: 0 }
+    }
+}
+
+/// Takes datagrams. One is open at a time, and there is one for each that is answered.
 pub trait Outbox {
-    /// Opens a datagram to an address, after sending what there is if there is no room.
-    fn open(&mut self, peer: SocketAddr);
+    /// Opens the answer to a datagram, after sending what there is if there is no room.
+    fn open(&mut self, to: Source);
     /// The bytes of the open datagram: room for the longest one.
     fn slot(&mut self) -> &mut [u8];
     /// The open datagram is complete, with this length.

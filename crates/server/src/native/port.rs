@@ -1,282 +1,126 @@
-//! A worker's share of the native protocol: its sockets, and its ends of the rings.
+//! A worker's port of the native protocol, of whichever kind: decided once per burst.
 
 use std::io;
-use std::net::SocketAddr;
-use std::ops::Range;
-use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 
-use arrayvec::ArrayVec;
-use micanite_net::datagram::{Receiver, Sender, UdpSocket};
-use micanite_net::limits::{
-    BURST_MESSAGES_MAX, BURST_SUPER_PACKETS_MAX, RECEIVE_BYTES_MIN, SEND_BYTES, SUPER_PACKET_BYTES,
-};
+use micanite_net::bypass::BypassQueue;
+use micanite_net::dpdk::DpdkQueue;
+use micanite_net::frames::{FramePort, Local};
+use micanite_net::xdp::XdpQueue;
 
-use super::cookie::Cookies;
-use super::outbox::Outbox;
-use super::pressure::Pressure;
-use super::ring::{self, Origin, RingEnds};
-use super::round::{Round, Taken};
-use super::{NativeCounters, NativeShared};
-use crate::limits::HANDED_OVER_MAX;
+use super::NativeShared;
+use super::bypass::BypassPort;
+use super::ring::RingEnds;
+use super::sockets::{SocketPort, Sockets};
+use crate::log::log;
 use crate::session::Context;
-
-/// The sockets of all workers: by worker, then by address.
-pub type Sockets = Arc<[Box<[UdpSocket]>]>;
 
 /// See the module.
 #[derive(Debug)]
-pub struct NativePort {
-    worker: usize,
-    sockets: Sockets,
-    arrivals: Vec<Arrival>,
-    sender: Sender,
-    rings: RingEnds,
-    handed_over: HandedOver,
-    cookies: Cookies,
-}
-
-/// What comes through a socket.
-#[derive(Debug)]
-struct Arrival {
-    receiver: Receiver,
-    pressure: Pressure,
-}
-
-/// Datagrams from other workers, copied out of their ring.
-#[derive(Debug)]
-struct HandedOver {
-    bytes: Box<[u8]>,
-    entries: ArrayVec<(Range<usize>, Origin), HANDED_OVER_MAX>,
-}
-
-/// A sender and the socket it sends through.
-struct SocketOutbox<'a> {
-    sender: &'a mut Sender,
-    socket: &'a UdpSocket,
-    counters: &'a NativeCounters,
-    /// Who gets the open datagram.
-    peer: SocketAddr,
-}
-
-impl<'a> SocketOutbox<'a> {
-    fn new(sender: &'a mut Sender, socket: &'a UdpSocket, counters: &'a NativeCounters) -> Self {
-        Self {
-            sender,
-            socket,
-            counters,
-            peer: SocketAddr::from(([0, 0, 0, 0], 0)),
-        }
-    }
-
-    /// Sends what is complete. What the network does not take at once is lost, as on the way.
-    fn send(&mut self) {
-        let pending = self.sender.pending();
-        if pending == 0 {
-            return;
-        }
-        let failed = self.sender.sent().failed;
-        // The error is that of the socket; every datagram that it cost is counted below.
-        let sent = self.sender.send(self.socket).unwrap_or(0);
-        self.counters.datagrams_sent.add(sent as u64);
-        let unsent = self.sender.discard() as u64 + self.sender.sent().failed - failed;
-        self.counters.datagrams_unsent.add(unsent);
-    }
-}
-
-impl Outbox for SocketOutbox<'_> {
-    #[inline]
-    fn open(&mut self, peer: SocketAddr) {
-        self.peer = peer;
-        if self.sender.is_full() {
-            self.send();
-        }
-    }
-
-    #[inline]
-    fn slot(&mut self) -> &mut [u8] {
-        let room = self.sender.begin(self.peer);
-        room.expect("an empty sender takes a datagram")
-    }
-
-    #[inline]
-    fn commit(&mut self, bytes: usize) {
-        self.sender.commit(bytes);
-    }
+pub enum NativePort {
+    /// Sockets of the kernel's.
+    Sockets(SocketPort),
+    /// A queue of AF_XDP.
+    Xdp(Box<BypassPort<XdpQueue>>),
+    /// A queue of DPDK.
+    Dpdk(Box<BypassPort<DpdkQueue>>),
+    /// Its queue is of no use any more.
+    Gone,
 }
 
 impl NativePort {
-    /// Memory of one worker's port with so many addresses.
-    pub fn bytes(addresses: usize, payload_bytes: usize, gro: bool) -> usize {
-        let receiver_bytes = match gro {
-            true => BURST_SUPER_PACKETS_MAX * SUPER_PACKET_BYTES,
-            false => BURST_MESSAGES_MAX * payload_bytes.max(RECEIVE_BYTES_MIN),
-        };
-        addresses * receiver_bytes + SEND_BYTES + HandedOver::bytes(payload_bytes)
+    /// A worker's port over sockets.
+    pub fn new(worker: usize, sockets: Sockets, rings: RingEnds, native: &NativeShared) -> Self {
+        Self::Sockets(SocketPort::new(worker, sockets, rings, native))
     }
 
-    /// A worker's port.
-    pub fn new(worker: usize, sockets: Sockets, rings: RingEnds, native: &NativeShared) -> Self {
+    /// A worker's port over a queue of frames that are for `local`.
+    pub fn over(
+        worker: usize,
+        (queue, local): (BypassQueue, Local),
+        rings: RingEnds,
+        native: &NativeShared,
+    ) -> Self {
         let payload_bytes = native.payload_bytes;
-        let gso = sockets[worker].iter().all(|socket| socket.granted().gso);
-        let arrival = |socket: &UdpSocket| Arrival {
-            receiver: Receiver::new(socket.granted().gro, payload_bytes),
-            pressure: Pressure::default(),
-        };
-        Self {
-            worker,
-            arrivals: sockets[worker].iter().map(arrival).collect(),
-            sockets,
-            sender: Sender::new(gso, payload_bytes),
-            rings,
-            handed_over: HandedOver::new(payload_bytes),
-            cookies: Cookies::new(native.cookie_key),
+        match queue {
+            BypassQueue::Xdp(queue) => {
+                let port = FramePort::new(queue, local, payload_bytes);
+                Self::Xdp(Box::new(BypassPort::new(worker, port, rings, native)))
+            }
+            BypassQueue::Dpdk(queue) => {
+                let port = FramePort::new(queue, local, payload_bytes);
+                Self::Dpdk(Box::new(BypassPort::new(worker, port, rings, native)))
+            }
         }
+    }
+
+    /// Memory of one worker's port over a queue, beside its frames.
+    pub fn bytes_over(datagram_bytes: usize) -> usize {
+        <BypassPort<XdpQueue>>::bytes(datagram_bytes)
+            .max(<BypassPort<DpdkQueue>>::bytes(datagram_bytes))
+    }
+
+    /// Memory of one worker's port over sockets at so many addresses.
+    pub fn bytes(addresses: usize, payload_bytes: usize, gro: bool) -> usize {
+        SocketPort::bytes(addresses, payload_bytes, gro)
     }
 
     /// Descriptors to wait for.
-    pub fn descriptors(&self) -> impl Iterator<Item = impl AsFd + '_> {
-        self.sockets[self.worker].iter()
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Self::Sockets(port) => port.descriptors().collect(),
+            Self::Xdp(port) => port.descriptor().into_iter().collect(),
+            Self::Dpdk(port) => port.descriptor().into_iter().collect(),
+            Self::Gone => Vec::new(),
+        }
     }
 
-    /// A burst of each socket and each ring. Returns the datagrams.
+    /// Whether nothing wakes the worker when datagrams come, so that it has to look for them.
+    #[inline]
+    pub fn has_to_be_polled(&self) -> bool {
+        match self {
+            Self::Sockets(_) | Self::Gone => false,
+            Self::Xdp(port) => port.descriptor().is_none(),
+            Self::Dpdk(port) => port.descriptor().is_none(),
+        }
+    }
+
+    /// A burst of each socket or of the queue, and of each ring. Returns the datagrams.
     ///
     /// # Errors
-    /// A socket is broken.
+    /// A socket is broken. A queue that is, is given up, and the worker goes on without it.
+    #[inline]
     pub fn round(&mut self, context: &mut Context<'_>, now_ms: u64) -> io::Result<usize> {
-        let mut datagrams = 0;
-        for socket in 0..self.arrivals.len() {
-            datagrams += self.receive(socket, context, now_ms)?;
+        let done = match self {
+            Self::Sockets(port) => return port.round(context, now_ms),
+            Self::Xdp(port) => port.round(context, now_ms),
+            Self::Dpdk(port) => port.round(context, now_ms),
+            Self::Gone => Ok(0),
+        };
+        Ok(done.unwrap_or_else(|error| self.give_up(context, &error)))
+    }
+
+    #[cold]
+    fn give_up(&mut self, context: &Context<'_>, error: &io::Error) -> usize {
+        let worker = context.worker.number();
+        if let Some(native) = &context.shared.native {
+            native.frames[worker].failed.set(1);
         }
-        for from in 0..self.rings.from.len() {
-            datagrams += self.take_over(from, context, now_ms);
-        }
-        Ok(datagrams)
+        log!(
+            "worker {worker}: its queue of the port (--port) has failed, and it answers the native protocol no more \
+             until the server is started again: {error}"
+        );
+        *self = Self::Gone;
+        0
     }
 
     /// Whether other workers have handed something over.
     pub fn has_handed_over(&self) -> bool {
-        let mut rings = self.rings.from.iter().flatten();
-        rings.any(|ring| ring.slots() > 0)
-    }
-
-    #[inline]
-    fn receive(
-        &mut self,
-        number: usize,
-        context: &mut Context<'_>,
-        now_ms: u64,
-    ) -> io::Result<usize> {
-        let Some(native) = &context.shared.native else {
-            return Ok(0);
-        };
-        let counters = &native.counters[self.worker];
-        let socket = &self.sockets[self.worker][number];
-        let Arrival { receiver, pressure } = &mut self.arrivals[number];
-        let count = receiver.recv(socket)?;
-        if count == 0 {
-            return Ok(0);
+        match self {
+            Self::Sockets(port) => port.has_handed_over(),
+            Self::Xdp(port) => port.has_handed_over(),
+            Self::Dpdk(port) => port.has_handed_over(),
+            Self::Gone => false,
         }
-        let dropped = pressure.note(count, receiver.dropped(), now_ms);
-        counters.dropped_by_kernel.add(u64::from(dropped));
-        counters.datagrams_received.add(count as u64);
-        counters.burst(count);
-        let mut outbox = SocketOutbox::new(&mut self.sender, socket, counters);
-        let shared = context.shared;
-        let lent = context.lend();
-        let mut round = Round::new(
-            lent,
-            native,
-            &mut self.cookies,
-            &mut outbox,
-            pressure.level(now_ms),
-        );
-        for datagram in receiver.datagrams() {
-            let peer = datagram.peer;
-            if datagram.truncated {
-                counters.bad_datagrams.add(1);
-                continue;
-            }
-            let Taken::Elsewhere { owner } = round.take(datagram.bytes, peer, false) else {
-                continue;
-            };
-            let origin = Origin {
-                peer,
-                socket: number as u16,
-            };
-            let ring = self.rings.to.get_mut(owner).and_then(Option::as_mut);
-            if ring.is_some_and(|ring| ring::push(ring, origin, datagram.bytes)) {
-                counters.forwarded.add(1);
-                native.notify(owner, &shared.wakers);
-            } else {
-                counters.ring_full.add(1);
-                round.turn_away(datagram.bytes, peer);
-            }
-        }
-        round.finish();
-        outbox.send();
-        Ok(count)
-    }
-
-    /// Executes what another worker has handed over; the replies leave through its sockets.
-    #[inline]
-    fn take_over(&mut self, from: usize, context: &mut Context<'_>, now_ms: u64) -> usize {
-        let (Some(native), Some(ring)) = (&context.shared.native, &mut self.rings.from[from])
-        else {
-            return 0;
-        };
-        let count = self.handed_over.fill(ring);
-        if count == 0 {
-            return 0;
-        }
-        let counters = &native.counters[self.worker];
-        counters.forwarded_in.add(count as u64);
-        let pressure = self.arrivals.first();
-        let pressure = pressure.map_or(0, |arrival| arrival.pressure.level(now_ms));
-        let handed_over = &self.handed_over;
-        for number in 0..self.sockets[from].len() {
-            let socket = &self.sockets[from][number];
-            let mut outbox = SocketOutbox::new(&mut self.sender, socket, counters);
-            let lent = context.lend();
-            let mut round = Round::new(lent, native, &mut self.cookies, &mut outbox, pressure);
-            for (range, origin) in &handed_over.entries {
-                if usize::from(origin.socket) == number {
-                    round.take(&handed_over.bytes[range.clone()], origin.peer, true);
-                }
-            }
-            round.finish();
-            outbox.send();
-        }
-        count
-    }
-}
-
-impl HandedOver {
-    /// Room for several of the longest datagrams, or many short ones.
-    fn bytes(payload_bytes: usize) -> usize {
-        (64 << 10).max(2 * payload_bytes.next_multiple_of(8))
-    }
-
-    fn new(payload_bytes: usize) -> Self {
-        Self {
-            bytes: vec![0; Self::bytes(payload_bytes)].into(),
-            entries: ArrayVec::new(),
-        }
-    }
-
-    /// Takes what fits; returns how many datagrams.
-    #[inline]
-    fn fill(&mut self, ring: &mut rtrb::Consumer<u8>) -> usize {
-        self.entries.clear();
-        let longest = self.bytes.len() / 2;
-        let mut at = 0;
-        while !self.entries.is_full() && self.bytes.len() - at >= longest {
-            let Some((bytes, origin)) = ring::pop(ring, &mut self.bytes[at..]) else {
-                break;
-            };
-            self.entries.push((at..at + bytes, origin));
-            at += bytes.next_multiple_of(8);
-        }
-        self.entries.len()
     }
 }

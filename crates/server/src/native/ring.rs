@@ -1,7 +1,8 @@
 //! Rings between workers: a datagram that reached the wrong one is handed to the owner, once.
 //!
-//! One ring for every pair of workers, of bytes: a head of fixed length, then the datagram. A ring
-//! that is full takes nothing; the sender is told so, which is what keeps a ring short.
+//! One ring for every pair of workers, of bytes: a head of fixed length, the headers of the frame if
+//! the port goes around the kernel, then the datagram. A ring that is full takes nothing; the
+//! sender is told so, which is what keeps a ring short.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -12,8 +13,8 @@ use crate::limits::{RING_BYTES_MAX, RING_BYTES_MIN, RINGS_BYTES_OF_WORKER};
 
 const HEAD_BYTES: usize = 32;
 
-/// Bytes of one ring, where so many workers have one for each other worker, and datagrams have at
-/// most so many bytes.
+/// Bytes of one ring, where so many workers have one for each other worker, and datagrams with their
+/// headers have at most so many bytes.
 pub fn ring_bytes(workers: usize, payload_bytes: usize) -> usize {
     let share = RINGS_BYTES_OF_WORKER / workers.saturating_sub(1).max(1);
     let least = RING_BYTES_MIN.max(2 * (HEAD_BYTES + payload_bytes.next_multiple_of(8)));
@@ -53,34 +54,48 @@ pub fn rings(workers: usize, payload_bytes: usize) -> Vec<RingEnds> {
 pub struct Origin {
     /// Who sent it.
     pub peer: SocketAddr,
-    /// Which of the first worker's sockets it came through.
+    /// Which of the first worker's sockets it came through, if it came through one.
     pub socket: u16,
 }
 
-/// Adds a datagram; returns whether there was room.
+/// What [`pop`] has taken: headers, and the datagram behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Popped {
+    /// Length of the headers of its frame; 0 of what came through a socket.
+    pub header_bytes: usize,
+    /// Length of the datagram.
+    pub datagram_bytes: usize,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Adds a datagram, behind the headers of its frame if it came in one; returns whether there was
+/// room.
 #[inline]
-pub fn push(ring: &mut Producer<u8>, origin: Origin, datagram: &[u8]) -> bool {
+pub fn push(ring: &mut Producer<u8>, origin: Origin, headers: &[u8], datagram: &[u8]) -> bool {
     let mut head = [0; HEAD_BYTES];
-    pack(&mut head, origin, datagram.len());
-    let Ok(mut chunk) = ring.write_chunk(HEAD_BYTES + datagram.len()) else {
+    pack(&mut head, origin, headers.len(), datagram.len());
+    let Ok(mut chunk) = ring.write_chunk(HEAD_BYTES + headers.len() + datagram.len()) else {
         return false;
     };
     let (first, second) = chunk.as_mut_slices();
     scatter(&head, 0, first, second);
-    scatter(datagram, HEAD_BYTES, first, second);
+    scatter(headers, HEAD_BYTES, first, second);
+    scatter(datagram, HEAD_BYTES + headers.len(), first, second);
     chunk.commit_all();
     true
 }
 
-/// Takes a datagram into a buffer that has room for the longest; returns its length and origin.
+/// Takes a datagram with its headers into a buffer that has room for the longest.
 #[inline]
-pub fn pop(ring: &mut Consumer<u8>, out: &mut [u8]) -> Option<(usize, Origin)> {
+pub fn pop(ring: &mut Consumer<u8>, out: &mut [u8]) -> Option<Popped> {
     let mut head = [0; HEAD_BYTES];
     take(ring, &mut head).ok()?;
-    let (bytes, origin) = unpack(&head);
+    let popped = unpack(&head);
+    let bytes = popped.header_bytes + popped.datagram_bytes;
     // Head and datagram were committed together.
     take(ring, &mut out[..bytes]).ok()?;
-    Some((bytes, origin))
+    Some(popped)
 }
 
 fn take(ring: &mut Consumer<u8>, out: &mut [u8]) -> Result<(), ChunkError> {
@@ -102,7 +117,7 @@ fn scatter(bytes: &[u8], at: usize, first: &mut [u8], second: &mut [u8]) {
     second[at_second..][..tail.len()].copy_from_slice(tail);
 }
 
-fn pack(head: &mut [u8; HEAD_BYTES], origin: Origin, bytes: usize) {
+fn pack(head: &mut [u8; HEAD_BYTES], origin: Origin, header_bytes: usize, bytes: usize) {
     let (ip, is_v4, scope) = match origin.peer {
         SocketAddr::V4(peer) => (peer.ip().to_ipv6_mapped(), true, 0),
         SocketAddr::V6(peer) => (*peer.ip(), false, peer.scope_id()),
@@ -113,9 +128,10 @@ fn pack(head: &mut [u8; HEAD_BYTES], origin: Origin, bytes: usize) {
     head[24..26].copy_from_slice(&origin.peer.port().to_ne_bytes());
     head[26..28].copy_from_slice(&origin.socket.to_ne_bytes());
     head[28] = u8::from(is_v4);
+    head[29] = header_bytes as u8;
 }
 
-fn unpack(head: &[u8; HEAD_BYTES]) -> (usize, Origin) {
+fn unpack(head: &[u8; HEAD_BYTES]) -> Popped {
     let number = |at: usize| {
         let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
         u32::from_ne_bytes(bytes)
@@ -129,7 +145,11 @@ fn unpack(head: &[u8; HEAD_BYTES]) -> (usize, Origin) {
         _ => SocketAddr::V6(SocketAddrV6::new(ip, port, 0, number(16))),
     };
     let socket = short(26);
-    (number(20) as usize, Origin { peer, socket })
+    Popped {
+        header_bytes: usize::from(head[29]),
+        datagram_bytes: number(20) as usize,
+        origin: Origin { peer, socket },
+    }
 }
 
 #[cfg(test)]
@@ -144,7 +164,7 @@ mod tests {
     #[test]
     fn datagrams_come_out_as_they_went_in_across_the_end_of_the_ring() {
         let (mut to, mut from) = RingBuffer::new(256);
-        let mut out = [0; 200];
+        let mut out = [0; 250];
         let peers = [
             "10.1.2.3:65535",
             "[::1]:1",
@@ -154,10 +174,16 @@ mod tests {
         for round in 0..1000usize {
             let origin = origin(peers[round % 4], round as u16);
             let datagram: Vec<u8> = (0..round % 150).map(|byte| (byte + round) as u8).collect();
-            assert!(push(&mut to, origin, &datagram), "{round}");
-            let popped = pop(&mut from, &mut out);
-            assert_eq!(popped, Some((datagram.len(), origin)));
-            assert_eq!(out[..datagram.len()], datagram);
+            let headers = &[round as u8; 66][..[0, 42, 66][round % 3]];
+            assert!(push(&mut to, origin, headers, &datagram), "{round}");
+            let popped = Popped {
+                header_bytes: headers.len(),
+                datagram_bytes: datagram.len(),
+                origin,
+            };
+            assert_eq!(pop(&mut from, &mut out), Some(popped));
+            let (front, rest) = out.split_at(headers.len());
+            assert_eq!((front, &rest[..datagram.len()]), (headers, &datagram[..]));
         }
         assert_eq!(pop(&mut from, &mut out), None);
     }
@@ -167,15 +193,16 @@ mod tests {
         let (mut to, mut from) = RingBuffer::new(256);
         let one = origin("10.1.2.3:4", 5);
         let mut taken = 0;
-        while push(&mut to, one, &[7; 50]) {
+        while push(&mut to, one, &[], &[7; 50]) {
             taken += 1;
         }
         assert_eq!(taken, 256 / (HEAD_BYTES + 50));
         let mut out = [0; 50];
         for _ in 0..taken {
-            assert_eq!(pop(&mut from, &mut out), Some((50, one)));
+            let popped = pop(&mut from, &mut out).unwrap();
+            assert_eq!((popped.datagram_bytes, popped.origin), (50, one));
         }
-        assert!(push(&mut to, one, &[7; 200]));
+        assert!(push(&mut to, one, &[], &[7; 200]));
     }
 
     #[test]

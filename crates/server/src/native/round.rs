@@ -6,8 +6,6 @@
 //!                 '- directory, refusals: answered at once
 //! ```
 
-use std::net::SocketAddr;
-
 use arrayvec::ArrayVec;
 use micanite_engine::{Access, BATCH_REQUESTS_MAX, KeyHash, Request};
 use micanite_wire::native::{
@@ -20,7 +18,7 @@ use super::counters::NativeCounters;
 use super::directory;
 use super::ids::{Begin, ClientKey};
 use super::operation::operation;
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Source};
 use super::sink::{Head, Open, Plan, Sink};
 use crate::session::Context;
 
@@ -80,15 +78,16 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         }
     }
 
-    /// Takes a datagram. `handed_over`: another worker has forwarded it, so it stays here.
+    /// Takes a datagram. `stays`: nobody else is to take it, for another worker has forwarded it or
+    /// cannot answer; what only its owner may do is asked of the owner then.
     #[inline]
-    pub fn take(&mut self, datagram: &'d [u8], peer: SocketAddr, handed_over: bool) -> Taken {
+    pub fn take(&mut self, datagram: &'d [u8], source: Source, stays: bool) -> Taken {
         if datagram.len() > self.native.payload_bytes {
             // GRO lets it through. Neither its replies nor a ring might have room.
             self.counters.bad_datagrams.add(1);
             return Taken::Done;
         }
-        if peer.port() == 0 {
+        if source.peer.port() == 0 {
             // Nobody can be answered there.
             self.counters.not_ours.add(1);
             return Taken::Done;
@@ -100,14 +99,14 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
                 return Taken::Done;
             }
             Err(HeaderError::Refused { status, header }) => {
-                self.refuse(&header, peer, status);
+                self.refuse(&header, source, status);
                 return Taken::Done;
             }
         };
         match header.kind {
-            Kind::Requests => self.take_requests(header, datagram, peer, handed_over),
+            Kind::Requests => self.take_requests(header, datagram, source, stays),
             Kind::DirectoryRequest => {
-                self.answer_directory(header, datagram, peer);
+                self.answer_directory(header, datagram, source);
                 Taken::Done
             }
             Kind::Replies | Kind::DirectoryReply => {
@@ -122,15 +121,15 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         &mut self,
         header: Header,
         datagram: &'d [u8],
-        peer: SocketAddr,
-        handed_over: bool,
+        source: Source,
+        stays: bool,
     ) -> Taken {
         let Ok(requests) = Requests::check(datagram, header.count) else {
-            self.refuse(&header, peer, Status::BadRequest);
+            self.refuse(&header, source, Status::BadRequest);
             return Taken::Done;
         };
         let is_stale = header.generation != self.generation;
-        if !handed_over {
+        if !stays {
             if is_stale {
                 self.counters.stale.add(1);
             }
@@ -139,7 +138,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             }
         }
         self.counters.requests.add(u64::from(header.count));
-        let head = self.head(&header, datagram, peer);
+        let head = self.head(&header, datagram, source);
         for request in requests {
             self.add(&head, header.resent, is_stale, request);
         }
@@ -168,7 +167,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
 
     /// Answers a datagram that could not be handed to its owner.
     #[cold]
-    pub fn turn_away(&mut self, datagram: &'d [u8], peer: SocketAddr) {
+    pub fn turn_away(&mut self, datagram: &'d [u8], source: Source) {
         let Ok(header) = Header::read(datagram) else {
             return;
         };
@@ -181,7 +180,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         } else {
             Status::Moved
         };
-        let head = self.head(&header, datagram, peer);
+        let head = self.head(&header, datagram, source);
         for request in requests {
             self.answer(&head, (request.opcode, status), request.hash, 0);
         }
@@ -189,9 +188,9 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
 
     /// What the replies to a datagram begin with.
     #[inline]
-    fn head(&mut self, header: &Header, datagram: &[u8], peer: SocketAddr) -> Head {
+    fn head(&mut self, header: &Header, datagram: &[u8], source: Source) -> Head {
         let now_s = self.context.now_s;
-        let proof = self.cookies.check(peer, header.cookie, now_s);
+        let proof = self.cookies.check(source.peer, header.cookie, now_s);
         let limit = match proof.proven {
             true => self.native.payload_bytes,
             false => datagram.len().min(self.native.payload_bytes),
@@ -206,8 +205,8 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
                 cookie: proof.renewal,
                 ..header.reply(Kind::Replies)
             },
-            peer,
-            client: ClientKey::of(peer, header.client),
+            source,
+            client: ClientKey::of(source.peer, header.client),
             requests: header.count,
             limit,
             proven: proof.proven,
@@ -336,7 +335,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
 
     /// Answers a datagram by a header alone.
     #[cold]
-    fn refuse(&mut self, header: &Header, peer: SocketAddr, status: Status) {
+    fn refuse(&mut self, header: &Header, source: Source, status: Status) {
         match status {
             Status::Version => self.counters.other_versions.add(1),
             _ => self.counters.bad_datagrams.add(1),
@@ -344,44 +343,50 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         if !matches!(header.kind, Kind::Requests | Kind::DirectoryRequest) {
             return;
         }
-        let proof = self.cookies.check(peer, header.cookie, self.context.now_s);
+        let proof = self
+            .cookies
+            .check(source.peer, header.cookie, self.context.now_s);
         let reply = Header {
             generation: self.generation,
             status,
             cookie: proof.renewal,
             ..header.reply(Kind::Replies)
         };
-        self.send_alone(peer, |out| {
+        self.send_alone(source, |out| {
             reply.write(out);
             Some(Header::BYTES)
         });
     }
 
     #[cold]
-    fn answer_directory(&mut self, header: Header, datagram: &[u8], peer: SocketAddr) {
+    fn answer_directory(&mut self, header: Header, datagram: &[u8], source: Source) {
         let Some(request) = DirectoryRequest::read(datagram) else {
-            self.refuse(&header, peer, Status::BadRequest);
+            self.refuse(&header, source, Status::BadRequest);
             return;
         };
         self.counters.directories.add(1);
         let limit = datagram.len().min(self.native.payload_bytes);
-        let proof = self.cookies.check(peer, header.cookie, self.context.now_s);
+        let proof = self
+            .cookies
+            .check(source.peer, header.cookie, self.context.now_s);
         let reply = Header {
             generation: self.generation,
             cookie: proof.renewal,
             ..header.reply(Kind::DirectoryReply)
         };
         let (shared, native) = (self.context.shared, self.native);
-        self.send_alone(peer, |out| {
-            directory::write(shared, native, &reply, request.first, &mut out[..limit])
+        let worker = self.context.worker.number();
+        self.send_alone(source, |out| {
+            let what = (worker, &reply);
+            directory::write(shared, native, what, request.first, &mut out[..limit])
         });
     }
 
     /// Sends a datagram that is not made of replies.
-    fn send_alone(&mut self, peer: SocketAddr, write: impl FnOnce(&mut [u8]) -> Option<usize>) {
+    fn send_alone(&mut self, source: Source, write: impl FnOnce(&mut [u8]) -> Option<usize>) {
         self.flush();
         Open::close(&mut self.open, self.out);
-        self.out.open(peer);
+        self.out.open(source);
         if let Some(bytes) = write(self.out.slot()) {
             self.out.commit(bytes);
         }

@@ -1,12 +1,15 @@
 //! What the workers share of the native protocol.
 
+use std::ops::Range;
+
 use micanite_engine::Cache;
 use micanite_net::Waker;
+use micanite_net::limits::FRAME_HEADER_BYTES_MAX;
 use micanite_wire::native::CoreEntry;
 
 use super::asleep::Asleep;
 use super::cookie::CookieKey;
-use super::counters::NativeCounters;
+use super::counters::{FrameStats, NativeCounters};
 use super::ids::Ids;
 
 /// See the module.
@@ -18,6 +21,10 @@ pub struct NativeShared {
     pub cores: Box<[CoreEntry]>,
     /// One of each per worker.
     pub counters: Box<[NativeCounters]>,
+    /// The same of queues of frames; none over sockets.
+    pub frames: Box<[FrameStats]>,
+    /// Which workers have queues of the same port; none over sockets.
+    ports: Box<[Range<usize>]>,
     /// Numbered requests.
     pub ids: Ids,
     /// Proves addresses.
@@ -35,11 +42,48 @@ impl NativeShared {
             payload_bytes,
             counters: cores.iter().map(|_| NativeCounters::default()).collect(),
             asleep: cores.iter().map(|_| Asleep::default()).collect(),
+            frames: Box::default(),
+            ports: Box::default(),
             cores,
             ids: Ids::default(),
             cookie_key: CookieKey([random[0], random[1]]),
             generation_first: random[2] as u32,
         }
+    }
+
+    /// The same over ports around the kernel, each of which has these workers.
+    #[must_use]
+    pub fn over(mut self, ports: Box<[Range<usize>]>) -> Self {
+        self.frames = self.cores.iter().map(|_| FrameStats::default()).collect();
+        self.ports = ports;
+        self
+    }
+
+    /// The longest datagram with what a ring has to keep of its frame.
+    pub fn ring_datagram_bytes(&self) -> usize {
+        match self.frames.is_empty() {
+            true => self.payload_bytes,
+            false => self.payload_bytes + FRAME_HEADER_BYTES_MAX,
+        }
+    }
+
+    /// Workers that can answer what reaches this one: those of its port.
+    pub fn colleagues(&self, worker: usize) -> Range<usize> {
+        let own = self.ports.iter().find(|workers| workers.contains(&worker));
+        own.map_or(0..self.cores.len(), Clone::clone)
+    }
+
+    /// Where clients of a worker's port reach another worker: at its own UDP port, or at that of one
+    /// which is there in its stead.
+    pub fn core_for(&self, worker: usize, other: usize) -> Option<CoreEntry> {
+        let core = *self.cores.get(other)?;
+        let reachable = self.colleagues(worker);
+        if reachable.contains(&other) {
+            return Some(core);
+        }
+        let stead = reachable.start + other % reachable.len();
+        let port = self.cores[stead].port;
+        Some(CoreEntry { port, ..core })
     }
 
     /// The generation of the directory.

@@ -1,14 +1,12 @@
 //! Replies of a batch, straight from the engine into the datagrams that will be sent.
 
-use std::net::SocketAddr;
-
 use micanite_engine::{Outcome, ReplySink, ValueMeta};
 use micanite_wire::native::{Header, Opcode, ReplyWriter, Status};
 
 use super::NativeShared;
 use super::counters::NativeCounters;
 use super::ids::ClientKey;
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Source};
 use crate::session::{Kind, count};
 use crate::stats::Counters;
 
@@ -19,8 +17,8 @@ pub(super) struct Head {
     pub serial: u64,
     /// Of the reply.
     pub header: Header,
-    /// Who gets it.
-    pub peer: SocketAddr,
+    /// What it answers.
+    pub source: Source,
     /// Who numbers its requests.
     pub client: ClientKey,
     /// Requests in it.
@@ -58,7 +56,7 @@ impl Open {
             Some(open) if open.head.serial == head.serial => {}
             _ => {
                 Self::close(open, out);
-                out.open(head.peer);
+                out.open(head.source);
                 *open = Some(Self {
                     head: *head,
                     writer: ReplyWriter::new(head.limit),

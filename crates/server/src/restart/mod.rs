@@ -35,6 +35,8 @@ pub use program::{Program, is_trial};
 #[derive(Debug)]
 pub struct Restart {
     program: io::Result<Program>,
+    /// Why there is none.
+    forbidden: Option<String>,
     is_wanted: AtomicBool,
     waiting: Mutex<Waiting>,
 }
@@ -53,9 +55,15 @@ impl Restart {
     pub fn new(program: io::Result<Program>) -> Self {
         Self {
             program,
+            forbidden: None,
             is_wanted: AtomicBool::new(false),
             waiting: Mutex::default(),
         }
+    }
+
+    /// Refuses every restart with this reason.
+    pub fn forbid(&mut self, reason: String) {
+        self.forbidden = Some(reason);
     }
 
     /// The program that would be executed.
@@ -119,6 +127,9 @@ fn prepare(shared: &Shared, force: bool, client: &mut Option<Stream>) -> Result<
         return Err(
             "there is no --image, so what is stored would be lost (ctl restart --force)".into(),
         );
+    }
+    if let Some(reason) = &shared.restart.forbidden {
+        return Err(reason.clone());
     }
     shared.restart.program()?.try_out()?;
     if !shared.restart.note(client) {

@@ -25,9 +25,10 @@ pub(super) fn warn(settings: &Settings) {
     }
     let native = settings.native.as_ref();
     let ips = native.map_or(&[][..], |native| native.addresses.as_slice());
-    if ips.iter().any(|ip: &IpAddr| !ip.is_loopback()) {
+    let reachable = settings.bypass().is_some() || ips.iter().any(|ip: &IpAddr| !ip.is_loopback());
+    if reachable {
         log!(
-            "warning: the native protocol (--native) has neither passwords nor encryption: let a firewall decide who reaches it"
+            "warning: the native protocol (--native, --port) has neither passwords nor encryption: let a firewall decide who reaches it"
         );
     }
 }
@@ -103,7 +104,7 @@ mod tests {
         ] {
             let options = Options {
                 listen: vec![Word(listen.into())],
-                port: Some(Word("0".into())),
+                port: vec![Word("0".into())],
                 udp_port: Some(Word("11211".into())),
                 udp_allow: allow.map(|list| Word(list.into())),
                 ..Options::default()

@@ -35,12 +35,12 @@ pub(super) fn open_tcp(
 }
 
 /// Opens the sockets of the native protocol: by worker, then by address. All addresses of a worker
-/// have one port.
+/// have one port. Not with ports around the kernel.
 pub(super) fn open_native(
     settings: &Settings,
     inheritance: &mut Inheritance,
 ) -> Result<Option<Sockets>, Failure> {
-    let Some(native) = &settings.native else {
+    let Some(native) = settings.native.as_ref().filter(|it| it.bypass.is_none()) else {
         return Ok(None);
     };
     let options = UdpOptions {

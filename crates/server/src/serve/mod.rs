@@ -5,6 +5,7 @@ mod cgroup;
 mod exposure;
 mod inheritance;
 mod listeners;
+mod ports;
 mod process;
 mod report;
 mod supervisor;
@@ -14,8 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use micanite_engine::{Cache, ImageState};
-use micanite_net::datagram::UdpSocket;
-use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
+use micanite_wire::native::CoreEntry;
 
 use crate::admin::Admin;
 use crate::auth::Auth;
@@ -99,13 +99,15 @@ fn run(options: Options) -> Result<(), Failure> {
         listeners.extend(listeners::open_tcp(&settings, &mut inheritance)?);
     }
     let sockets = listeners::open_native(&settings, &mut inheritance)?;
+    process::leave_parent(&settings, inheritance.is_restart())?;
+    let (ports, queues) = ports::open(&mut settings)?;
     let udp = listeners::open_udp(&settings, &mut inheritance)?;
     let kept_udp = listeners::keep_udp(udp.as_ref()).map_err(cannot_start)?;
     cgroup::warn(report::bytes_max(&settings));
     let mut admin = Admin::new(listeners::open_admin(&settings, &mut inheritance)?);
     // The key may be root's alone, and passwords too.
     let (auth, tls) = load_secrets(&settings)?;
-    process::become_user(&settings)?;
+    let is_as_started = process::become_user(&settings)?;
     if !settings.daemon {
         // A large image takes its time: whoever asks meanwhile shall hear it.
         admin.start().map_err(cannot_start)?;
@@ -120,8 +122,7 @@ fn run(options: Options) -> Result<(), Failure> {
     // From here on the process id is the server's, and its threads stay.
     admin.start().map_err(cannot_start)?;
     let clock = Clock::start();
-    let native = sockets.as_ref().map(|sockets| native(&settings, sockets));
-    let native = native.transpose()?;
+    let native = native(&settings, sockets.as_ref())?;
     let now_s = seconds(clock.now_ms());
     if let Some(native) = &native
         && let ImageState::Clean | ImageState::Recovered = cache.image_state()
@@ -133,6 +134,10 @@ fn run(options: Options) -> Result<(), Failure> {
     let shared = Shared::new(settings, cache, native, now_s);
     let mut shared = shared.map_err(cannot_start)?;
     shared.restart = Restart::new(program);
+    if !is_as_started && !ports.is_empty() {
+        let reason = ports::cannot_come_back(&shared.settings);
+        shared.restart.forbid(reason);
+    }
     shared.tls = tls;
     shared.auth = auth;
     let shared = Arc::new(shared);
@@ -141,7 +146,7 @@ fn run(options: Options) -> Result<(), Failure> {
     acceptor.note_ports(udp.as_deref().unwrap_or_default())?;
     let socket = control_socket(&shared).inspect_err(|_| acceptor.remove_files())?;
     let pidfile = process::write_pidfile(&shared.settings)?;
-    let threads = Threads::start(&shared, clock, sockets.clone(), udp)
+    let threads = Threads::start(&shared, clock, (sockets.clone(), queues), udp)
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
     let control = socket.map(start).transpose().map_err(cannot_start)?;
@@ -150,6 +155,7 @@ fn run(options: Options) -> Result<(), Failure> {
     report::print(
         &shared,
         &acceptor,
+        &ports,
         &threads.cpus,
         control.as_ref(),
         admin.address(),
@@ -159,6 +165,8 @@ fn run(options: Options) -> Result<(), Failure> {
     control.into_iter().for_each(ControlThread::end);
     balance.into_iter().for_each(BalanceThread::end);
     threads.join(&shared);
+    // The next program takes them anew.
+    drop(ports);
     let admin = admin.end();
     if let Err(error) = shared.cache.close() {
         log!("the image could not be completed, the next start will check it: {error}");
@@ -191,35 +199,34 @@ fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<TlsShared>)
     ))
 }
 
-/// What workers share of the native protocol.
-fn native(settings: &Settings, sockets: &Sockets) -> Result<NativeShared, Failure> {
-    let cpus = cores::of_workers(settings.threads);
-    let core = |(worker, sockets): (usize, &[UdpSocket])| {
-        let address = sockets.first().map(UdpSocket::local_addr);
-        CoreEntry {
-            port: address
-                .and_then(Result::ok)
-                .map_or(0, |address| address.port()),
-            node: cpus.get(worker).map_or(0, |cpu| cores::node_of(*cpu)),
-        }
+/// What workers share of the native protocol, if it is spoken.
+fn native(settings: &Settings, sockets: Option<&Sockets>) -> Result<Option<NativeShared>, Failure> {
+    let Some(native) = &settings.native else {
+        return Ok(None);
     };
-    let cores = sockets
-        .iter()
-        .map(AsRef::as_ref)
-        .enumerate()
-        .map(core)
-        .collect();
+    let cpus = cores::of_workers(settings.threads);
+    let port = |worker: usize| match sockets.and_then(|sockets| sockets[worker].first()) {
+        Some(socket) => socket.local_addr().map_or(0, |address| address.port()),
+        None => native.port as u16 + worker as u16,
+    };
+    let core = |worker| CoreEntry {
+        port: port(worker),
+        node: cpus.get(worker).map_or(0, |cpu| cores::node_of(*cpu)),
+    };
+    let cores = (0..settings.threads).map(core).collect();
     let random = [
         process::random_seed()?,
         process::random_seed()?,
         process::random_seed()?,
     ];
-    let payload = settings.native.as_ref().map(|native| native.payload_bytes);
-    Ok(NativeShared::new(
-        cores,
-        payload.unwrap_or(PAYLOAD_BYTES),
-        random,
-    ))
+    let shared = NativeShared::new(cores, native.payload_bytes, random);
+    Ok(Some(match &native.bypass {
+        Some(bypass) => {
+            let workers = bypass.ports.iter().map(|port| port.workers.clone());
+            shared.over(workers.collect())
+        }
+        None => shared,
+    }))
 }
 
 fn cannot_start(error: std::io::Error) -> Failure {

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Uid, User, daemon, initgroups, setgid, setuid};
+use nix::unistd::{
+    Uid, User, daemon, dup2_stderr, dup2_stdin, dup2_stdout, initgroups, setgid, setuid,
+};
 
 use super::{EXIT_NO_USER, Failure};
 use crate::configuration::Settings;
@@ -74,14 +76,15 @@ pub(super) fn postpone_requests() {
     let _ = requests.thread_block();
 }
 
-/// Becomes the user that `-u` names, if root has started the server.
-pub(super) fn become_user(settings: &Settings) -> Result<(), Failure> {
+/// Becomes the user that `-u` names, if root has started the server. Returns whether it is now as it
+/// was when it started.
+pub(super) fn become_user(settings: &Settings) -> Result<bool, Failure> {
     if !Uid::effective().is_root() {
-        return Ok(());
+        return Ok(true);
     }
     let Some(name) = &settings.user else {
         log!("running as root; -u NAME lets it become another user");
-        return Ok(());
+        return Ok(true);
     };
     let user = match User::from_name(name) {
         Ok(Some(user)) => user,
@@ -97,7 +100,18 @@ pub(super) fn become_user(settings: &Settings) -> Result<(), Failure> {
     let c_name = std::ffi::CString::new(name.as_str()).unwrap_or_default();
     initgroups(&c_name, user.gid).map_err(failure)?;
     setgid(user.gid).map_err(failure)?;
-    setuid(user.uid).map_err(failure)
+    setuid(user.uid).map_err(failure)?;
+    Ok(user.uid.is_root())
+}
+
+/// Goes to the background before the ports around the kernel are opened, where `-d` wants it: their
+/// frames and threads do not follow a process into its child. The terminal and the directory stay
+/// until [`become_daemon`].
+pub(super) fn leave_parent(settings: &Settings, is_restart: bool) -> Result<(), Failure> {
+    match settings.daemon && settings.bypass().is_some() && !is_restart {
+        true => daemon(true, true).map_err(|error| no_background(&error)),
+        false => Ok(()),
+    }
 }
 
 /// Goes to the background, where `-d` wants it. What is printed afterwards is lost, but for `-v`.
@@ -105,13 +119,29 @@ pub(super) fn become_daemon(settings: &Settings, is_restart: bool) -> Result<(),
     if !settings.daemon {
         return Ok(());
     }
-    if is_restart {
-        // It is there already, but for the directory, where the options had to be read.
-        return std::env::set_current_dir("/")
-            .map_err(|error| Failure::system(format!("cannot go to /: {error}")));
+    let has_left = settings.bypass().is_some();
+    if !is_restart && !has_left {
+        return daemon(false, settings.verbosity > 0).map_err(|error| no_background(&error));
     }
-    daemon(false, settings.verbosity > 0)
-        .map_err(|error| Failure::system(format!("cannot go to the background (-d): {error}")))
+    // It is there already, but for the directory, where the options had to be read.
+    std::env::set_current_dir("/")
+        .map_err(|error| Failure::system(format!("cannot go to /: {error}")))?;
+    if has_left && settings.verbosity == 0 {
+        leave_terminal().map_err(|error| no_background(&error))?;
+    }
+    Ok(())
+}
+
+fn leave_terminal() -> std::io::Result<()> {
+    let nowhere = File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&nowhere)?;
+    dup2_stdout(&nowhere)?;
+    dup2_stderr(&nowhere)?;
+    Ok(())
+}
+
+fn no_background(error: &dyn std::fmt::Display) -> Failure {
+    Failure::system(format!("cannot go to the background (-d): {error}"))
 }
 
 /// The file with the process id; dropping it removes the file.

@@ -4,11 +4,12 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use micanite_engine::{ImageState, Semantics};
-use micanite_net::limits::TLS_CONNECTION_BYTES_MAX;
+use micanite_net::bypass::Bypass;
+use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
-use super::exposure;
+use super::{exposure, ports};
 use crate::configuration::{Balance, ListenTls, NativeSettings, Settings, size_text};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
@@ -78,9 +79,19 @@ impl Beside {
 
 fn native_bytes(settings: &Settings, native: &NativeSettings) -> usize {
     let others = settings.threads - 1;
-    let rings_bytes = others * ring_bytes(settings.threads, native.payload_bytes);
-    let port_bytes = NativePort::bytes(native.addresses.len(), native.payload_bytes, native.gro);
-    Ids::BYTES_MAX + settings.threads * (rings_bytes + port_bytes)
+    let (datagram_bytes, port_bytes, frames_bytes) = match &native.bypass {
+        Some(bypass) => {
+            let bytes = native.payload_bytes + FRAME_HEADER_BYTES_MAX;
+            (bytes, NativePort::bytes_over(bytes), bypass.memory_bytes)
+        }
+        None => {
+            let bytes = native.payload_bytes;
+            let port_bytes = NativePort::bytes(native.addresses.len(), bytes, native.gro);
+            (bytes, port_bytes, 0)
+        }
+    };
+    let rings_bytes = others * ring_bytes(settings.threads, datagram_bytes);
+    Ids::BYTES_MAX + frames_bytes + settings.threads * (rings_bytes + port_bytes)
 }
 
 /// Memory that the server may take at most.
@@ -92,6 +103,7 @@ pub(super) fn bytes_max(settings: &Settings) -> usize {
 pub(super) fn print(
     shared: &Shared,
     acceptor: &Acceptor,
+    ports: &[Bypass],
     cpus: &[usize],
     control: Option<&ControlThread>,
     admin: Option<SocketAddr>,
@@ -110,6 +122,9 @@ pub(super) fn print(
         ("control", control_text(control)),
     ] {
         log!("  {name:<10} {text}");
+    }
+    for text in ports::texts(ports, &shared.settings) {
+        log!("  {:<10} {text}", "port");
     }
     if let Some(address) = admin {
         log!("  {:<10} http://{address}/", "admin");

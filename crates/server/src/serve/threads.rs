@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use micanite_net::{Poller, Streams, Uring, Waker};
 
+use super::ports::Queues;
 use crate::clock::Clock;
 use crate::cores;
 use crate::log::log;
@@ -35,12 +36,12 @@ impl Threads {
     pub fn start(
         shared: &Arc<Shared>,
         clock: Clock,
-        sockets: Option<Sockets>,
+        (sockets, queues): (Option<Sockets>, Queues),
         udp: Option<UdpSockets>,
     ) -> io::Result<Self> {
         let count = shared.settings.threads;
         let cpus = cores::of_workers(count);
-        let mut ports = native_ports(shared, sockets.as_ref());
+        let mut ports = native_ports(shared, sockets.as_ref(), queues);
         let mut udp_ports = udp_ports(shared, udp);
         // Each connection goes to the worker that has fewest, so none ever has more than this.
         let connections_max = shared.settings.connections_max.div_ceil(count);
@@ -94,14 +95,19 @@ impl Threads {
 fn native_ports(
     shared: &Shared,
     sockets: Option<&Sockets>,
+    queues: Queues,
 ) -> impl Iterator<Item = Option<NativePort>> {
-    let spoken = shared.native.as_ref().zip(sockets);
-    let rings = spoken.map_or(Vec::new(), |(native, sockets)| {
-        rings(sockets.len(), native.payload_bytes)
+    let (native, mut queues) = (shared.native.as_ref(), queues.into_iter());
+    let rings = native.map_or(Vec::new(), |native| {
+        rings(shared.settings.threads, native.ring_datagram_bytes())
     });
     let port = move |(worker, rings)| {
-        let (native, sockets) = spoken?;
-        Some(NativePort::new(worker, Arc::clone(sockets), rings, native))
+        let native = native?;
+        Some(match (sockets, queues.next()) {
+            (_, Some(queue)) => NativePort::over(worker, queue, rings, native),
+            (Some(sockets), None) => NativePort::new(worker, Arc::clone(sockets), rings, native),
+            (None, None) => return None,
+        })
     };
     rings.into_iter().enumerate().map(port)
 }

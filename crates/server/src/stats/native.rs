@@ -19,12 +19,20 @@ pub fn native(shared: &Shared, output: &mut Output<'_>) {
     lines.stat("generation", native.generation(&shared.cache));
     lines.stat("payload_bytes", native.payload_bytes);
     let workers = native.counters.iter().zip(&shared.counters);
-    for (number, (counters, general)) in workers.enumerate().take(STATS_WORKERS_MAX) {
+    // Those of frames make the lines of a worker half as many again.
+    let workers_max = match native.frames.is_empty() {
+        true => STATS_WORKERS_MAX,
+        false => STATS_WORKERS_MAX / 2,
+    };
+    for (number, (counters, general)) in workers.enumerate().take(workers_max) {
         counters.each(|name, count| lines.stat(&format!("{number}:{name}"), count));
         for (place, count) in counters.bursts.iter().map(Counter::get).enumerate() {
             if count > 0 {
                 lines.stat(&format!("{number}:bursts_to_{}", 1u64 << place), count);
             }
+        }
+        if let Some(frames) = native.frames.get(number) {
+            frames.each(|name, count| lines.stat(&format!("{number}:{name}"), count));
         }
         let (housekeeping, cpu) = (general.housekeeping_ns.get(), general.cpu_ns.get());
         lines.stat(&format!("{number}:housekeeping_us"), housekeeping / 1000);

@@ -106,7 +106,7 @@ impl<P: Streams> Worker<P> {
     ) -> io::Result<Self> {
         streams.watch(shared.wakers[number].as_fd(), WAKER)?;
         for descriptor in native.iter().flat_map(NativePort::descriptors) {
-            streams.watch(descriptor.as_fd(), NATIVE)?;
+            streams.watch(descriptor, NATIVE)?;
         }
         let engine = shared.cache.worker(number);
         let alone = shared.settings.threads <= cores::allowed().len();

@@ -71,6 +71,8 @@ impl<P: Streams> Worker<P> {
             match turn.idle.step() {
                 Step::Spin => std::hint::spin_loop(),
                 Step::Yield => std::thread::yield_now(),
+                // Nothing would wake it.
+                Step::Block if turn.port.has_to_be_polled() => std::thread::yield_now(),
                 Step::Block => return Ok(false),
             }
         }

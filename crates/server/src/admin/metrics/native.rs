@@ -17,6 +17,16 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     for (worker, of) in native.counters.iter().enumerate() {
         of.each(|event, count| to.sample(&[("worker", &worker), ("event", &event)], count));
     }
+    if !native.frames.is_empty() {
+        to.family(
+            "micanite_native_frames_total",
+            Type::Counter,
+            "What ports around the kernel have seen, by the names of `stats native`.",
+        );
+    }
+    for (worker, of) in native.frames.iter().enumerate() {
+        of.each(|event, count| to.sample(&[("worker", &worker), ("event", &event)], count));
+    }
     to.family(
         "micanite_native_burst_datagrams",
         Type::Histogram,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use micanite_engine::{Cache, Worker};
 use micanite_wire::native::CoreEntry;
 
-use super::{Cookies, NativeShared, Outbox, Round, Taken};
+use super::{Cookies, NativeShared, Outbox, Round, Source, Taken};
 use crate::configuration::{Options, Settings, Word};
 use crate::session::Context;
 use crate::shared::Shared;
@@ -73,6 +73,15 @@ pub(crate) fn cookie(native: &NativeShared, peer: SocketAddr, now_s: u32) -> u64
 impl NativeBench {
     /// A server with these options ([`settings`]), and datagrams of at most so many bytes.
     pub fn new(options: &str, payload_bytes: usize) -> Self {
+        Self::with(options, payload_bytes, |native| native)
+    }
+
+    /// The same, with something more in what workers share.
+    pub fn with(
+        options: &str,
+        payload_bytes: usize,
+        more: impl FnOnce(NativeShared) -> NativeShared,
+    ) -> Self {
         let settings = settings(options);
         let threads = settings.threads;
         let cache = Cache::new(&settings.engine(1)).expect("memory for a test");
@@ -82,7 +91,7 @@ impl NativeBench {
             node: 0,
         };
         let cores = (0..threads).map(core).collect();
-        let native = NativeShared::new(cores, payload_bytes, [1, 2, 3]);
+        let native = more(NativeShared::new(cores, payload_bytes, [1, 2, 3]));
         let worker = |number| Bench {
             engine: cache.worker(number).expect("each worker once"),
             cookies: Cookies::new(native.cookie_key),
@@ -140,11 +149,11 @@ impl Bench {
         };
         let mut round = Round::new(context, native, &mut self.cookies, &mut memory, pressure);
         for (number, arrival) in burst.iter().enumerate() {
-            let taken = round.take(&arrival.bytes, arrival.peer, arrival.handed_over);
+            let taken = round.take(&arrival.bytes, arrival.peer.into(), arrival.handed_over);
             if let Taken::Elsewhere { owner } = taken {
                 elsewhere.push((number, owner));
                 if full {
-                    round.turn_away(&arrival.bytes, arrival.peer);
+                    round.turn_away(&arrival.bytes, arrival.peer.into());
                 }
             }
         }
@@ -176,8 +185,8 @@ impl Memory {
 }
 
 impl Outbox for Memory {
-    fn open(&mut self, peer: SocketAddr) {
-        self.open = Some(peer);
+    fn open(&mut self, to: Source) {
+        self.open = Some(to.peer);
         self.slot.fill(GARBAGE);
     }
 

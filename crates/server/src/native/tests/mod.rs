@@ -1,5 +1,6 @@
 //! Rounds over datagrams that are written here, without sockets.
 
+mod frames;
 mod lengths;
 mod operations;
 mod order;

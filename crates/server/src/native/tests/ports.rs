@@ -226,5 +226,5 @@ fn what_is_too_long_does_not_reach_a_ring() {
 fn a_round_that_finds_nothing_says_so() {
     let mut ports = Ports::new("crcw");
     assert_eq!((ports.round(0), ports.round(1)), (0, 0));
-    assert_eq!(ports.ports[0].descriptors().count(), 2);
+    assert_eq!(ports.ports[0].descriptors().len(), 2);
 }
