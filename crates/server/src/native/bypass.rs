@@ -40,14 +40,15 @@ struct FrameOutbox<'a, Q> {
 impl<Q: FrameQueue> Outbox for FrameOutbox<'_, Q> {
     #[inline]
     fn open(&mut self, to: Source) {
+        // Where there is no frame, what is written goes nowhere, and is counted.
         let number = to.number as usize;
         let Some(handed_over) = self.handed_over else {
-            return self.replies.open(ReplyTo::Datagram(number));
+            self.replies.open(ReplyTo::Datagram(number));
+            return;
         };
         let headers = handed_over.entries[number].headers.clone();
         match Header::from_bytes(&handed_over.bytes[headers]) {
-            Some(header) => self.replies.open(ReplyTo::Header(&header.flipped())),
-            // What is written now goes nowhere.
+            Some(header) => drop(self.replies.open(ReplyTo::Header(&header.flipped()))),
             None => self.replies.abandon(),
         }
     }
@@ -196,9 +197,8 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         native.counters[self.worker].forwarded_in.add(count as u64);
         let level = self.pressure.level(now_ms);
         let handed_over = &self.handed_over;
-        let (_, replies) = self.port.split();
         let mut outbox = FrameOutbox {
-            replies,
+            replies: self.port.replies(),
             handed_over: Some(handed_over),
         };
         let mut round = Round::new(

@@ -107,6 +107,8 @@ frame_stats! {
     frames_bad_checksums = bad_checksums,
     /// Frames from addresses that nobody has.
     frames_bad_sources = bad_sources,
+    /// Questions for our Ethernet address, and echo requests, that were answered here.
+    neighbour_answers = neighbour_answers,
     /// Frames that were lost because the queue was full.
     frames_lost,
     /// Replies that left in the frame of their request.

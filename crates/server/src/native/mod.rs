@@ -44,7 +44,7 @@ pub use counters::{BURST_PLACES, FrameStats, NativeCounters};
 pub use directory::text as directory_text;
 pub use ids::Ids;
 pub use outbox::{Outbox, Source};
-pub use port::NativePort;
+pub use port::{NativePort, QueueOfPort};
 pub use ring::{Origin, Popped, RingEnds, pop, push, ring_bytes, rings};
 pub use round::{Round, Taken};
 pub use shared::NativeShared;

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use micanite_net::bypass::BypassQueue;
 use micanite_net::dpdk::DpdkQueue;
-use micanite_net::frames::{FramePort, Local};
+use micanite_net::frames::{FramePort, FrameQueue, Local, Neighbours};
 use micanite_net::xdp::XdpQueue;
 
 use super::NativeShared;
@@ -28,29 +28,30 @@ pub enum NativePort {
     Gone,
 }
 
+/// A queue of a port around the kernel, for one worker.
+#[derive(Debug)]
+pub struct QueueOfPort {
+    /// The queue.
+    pub queue: BypassQueue,
+    /// What is for it.
+    pub local: Local,
+    /// Answers for our addresses, where no kernel does.
+    pub neighbours: Option<Neighbours>,
+}
+
 impl NativePort {
     /// A worker's port over sockets.
     pub fn new(worker: usize, sockets: Sockets, rings: RingEnds, native: &NativeShared) -> Self {
         Self::Sockets(SocketPort::new(worker, sockets, rings, native))
     }
 
-    /// A worker's port over a queue of frames that are for `local`.
-    pub fn over(
-        worker: usize,
-        (queue, local): (BypassQueue, Local),
-        rings: RingEnds,
-        native: &NativeShared,
-    ) -> Self {
-        let payload_bytes = native.payload_bytes;
-        match queue {
-            BypassQueue::Xdp(queue) => {
-                let port = FramePort::new(queue, local, payload_bytes);
-                Self::Xdp(Box::new(BypassPort::new(worker, port, rings, native)))
-            }
-            BypassQueue::Dpdk(queue) => {
-                let port = FramePort::new(queue, local, payload_bytes);
-                Self::Dpdk(Box::new(BypassPort::new(worker, port, rings, native)))
-            }
+    /// A worker's port over a queue of frames.
+    pub fn over(worker: usize, of: QueueOfPort, rings: RingEnds, native: &NativeShared) -> Self {
+        let (local, neighbours) = (of.local, of.neighbours);
+        let make = (worker, rings, native);
+        match of.queue {
+            BypassQueue::Xdp(queue) => Self::Xdp(boxed(make, queue, local, neighbours)),
+            BypassQueue::Dpdk(queue) => Self::Dpdk(boxed(make, queue, local, neighbours)),
         }
     }
 
@@ -123,4 +124,17 @@ impl NativePort {
             Self::Gone => false,
         }
     }
+}
+
+fn boxed<Q: FrameQueue + Send>(
+    (worker, rings, native): (usize, RingEnds, &NativeShared),
+    queue: Q,
+    local: Local,
+    neighbours: Option<Neighbours>,
+) -> Box<BypassPort<Q>> {
+    let mut port = FramePort::new(queue, local, native.payload_bytes);
+    if let Some(neighbours) = neighbours {
+        port = port.with_neighbours(neighbours);
+    }
+    Box::new(BypassPort::new(worker, port, rings, native))
 }

@@ -6,15 +6,16 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
-use micanite_net::frames::Local;
+use micanite_net::frames::{Local, Neighbours};
 use micanite_wire::native::PAYLOAD_BYTES_MIN;
 
 use super::{EXIT_USAGE, Failure};
 use crate::configuration::{NativeSettings, PortSettings, Settings};
 use crate::log::log;
+use crate::native::QueueOfPort;
 
 /// The queues of all workers, in their order, and what is for them.
-pub(super) type Queues = Vec<(BypassQueue, Local)>;
+pub(super) type Queues = Vec<QueueOfPort>;
 
 /// IPv6 has longer headers than IPv4.
 const IPV4_MORE_BYTES: usize = 20;
@@ -46,7 +47,15 @@ pub(super) fn open(settings: &mut Settings) -> Result<(Vec<Bypass>, Queues), Fai
             addresses: opened.addresses.iter().map(|(ip, _)| *ip).collect(),
             ports: udp_ports,
         };
-        queues.extend(its_queues.into_iter().map(|queue| (queue, local.clone())));
+        queues.extend(its_queues.into_iter().map(|queue| {
+            QueueOfPort {
+                // Beside AF_XDP the kernel is the one who knows neighbours.
+                neighbours: matches!(queue, BypassQueue::Dpdk(_))
+                    .then(|| Neighbours::new(opened.mac, &opened.addresses, bypass.gateway)),
+                queue,
+                local: local.clone(),
+            }
+        }));
         ports.push(opened);
     }
     let memory_bytes = ports.iter().map(|port| port.memory_bytes).sum();
