@@ -15,13 +15,24 @@ fn main() {
 
 /// Compiles the shim and links DPDK's libraries, as `pkg-config` says.
 fn dpdk() {
-    for source in ["dpdk.h", "dpdk_queue.h", "dpdk_burst.c", "dpdk_port.c"] {
+    for source in [
+        "dpdk.h",
+        "dpdk_queue.h",
+        "dpdk_gate.h",
+        "dpdk_burst.c",
+        "dpdk_gate.c",
+        "dpdk_port.c",
+    ] {
         println!("cargo:rerun-if-changed=shims/{source}");
     }
     println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
     let mut build = cc::Build::new();
     build
-        .files(["shims/dpdk_burst.c", "shims/dpdk_port.c"])
+        .files([
+            "shims/dpdk_burst.c",
+            "shims/dpdk_gate.c",
+            "shims/dpdk_port.c",
+        ])
         .opt_level(2)
         .warnings(true)
         .extra_warnings(true);

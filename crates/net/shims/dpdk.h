@@ -48,7 +48,7 @@ struct micanite_port {
 	uint8_t link_up;
 	uint8_t receive_checksums; /* the hardware verifies them */
 	uint8_t transmit_checksums;
-	uint8_t hardware; /* a device on a bus, not a virtual one */
+	uint8_t unguarded; /* its driver takes memory away from under bursts, and cannot be kept from it */
 	char driver[32];
 };
 
@@ -57,6 +57,7 @@ struct micanite_port_statistics {
 	uint64_t lost_full;	 /* for want of a descriptor */
 	uint64_t lost_no_buffer;
 	uint64_t errors_receive;
+	uint64_t gate_closed; /* times that bursts were kept out, of all ports */
 };
 
 /* Of one queue. */
@@ -80,6 +81,9 @@ void micanite_dpdk_close(const struct micanite_port *port, struct micanite_queue
 /* UDP datagrams to a port go to a queue of the device. 0, or why not is in `error`. */
 int micanite_dpdk_steer(uint16_t port, uint16_t udp_port, uint16_t queue, char *error,
 			size_t error_bytes);
+
+/* Starts a port anew whose link is down because the other end has left. By one thread at a time. */
+int micanite_dpdk_revive(uint16_t port);
 
 int micanite_dpdk_statistics(uint16_t port, struct micanite_port_statistics *statistics);
 

@@ -36,7 +36,11 @@ uint32_t micanite_dpdk_receive(struct micanite_queue *queue, struct micanite_fra
 	uint16_t received, i;
 
 	count = RTE_MIN(count, (uint32_t)MICANITE_BURST_MAX);
+	if (queue->guarded && !micanite_gate_enter(&queue->pass))
+		return 0;
 	received = rte_eth_rx_burst(queue->port, queue->number, mbufs, (uint16_t)count);
+	if (queue->guarded)
+		micanite_gate_leave(&queue->pass);
 	for (i = 0; i < received; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
 	for (i = 0; i < received; i++) {
@@ -110,8 +114,12 @@ void micanite_dpdk_send(struct micanite_queue *queue, const struct micanite_fram
 	for (uint16_t i = 0; i < total; i++)
 		mbufs[i] = as_mbuf(queue, &frames[i]);
 	/* A driver may take a part because it frees what was sent only then. */
-	while (sent < total && attempts-- > 0)
-		sent += transmit(queue, mbufs + sent, total - sent);
+	if (!queue->guarded || micanite_gate_enter(&queue->pass)) {
+		while (sent < total && attempts-- > 0)
+			sent += transmit(queue, mbufs + sent, total - sent);
+		if (queue->guarded)
+			micanite_gate_leave(&queue->pass);
+	}
 	if (unlikely(sent < total)) {
 		queue->counters.unsent += total - sent;
 		rte_pktmbuf_free_bulk(mbufs + sent, total - sent);

@@ -1,5 +1,4 @@
 /* The environment, and ports: what is called once. */
-#include <rte_bus.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
@@ -17,6 +16,10 @@
 #include "dpdk_queue.h"
 
 #define MEMPOOL_CACHE 256
+#define MEMIF "net_memif"
+
+/* Ports that are somebody's here. */
+static bool is_open[RTE_MAX_ETHPORTS];
 
 struct message {
 	char *text;
@@ -70,9 +73,9 @@ static int find_port(const char *device, uint16_t *port)
 static void describe(const struct rte_eth_dev_info *info, struct micanite_port *port)
 {
 	snprintf(port->driver, sizeof(port->driver), "%s", info->driver_name);
-	port->hardware =
-		info->device != NULL && strcmp(rte_bus_name(rte_dev_bus(info->device)), "vdev") != 0;
 	port->numa_node = rte_eth_dev_socket_id(port->port);
+	port->unguarded = strcmp(port->driver, MEMIF) == 0 &&
+			  !micanite_gates_are_closed_by_interrupts();
 }
 
 /* As many queues as asked for, with what the device offers of checksums. */
@@ -139,6 +142,8 @@ static struct micanite_queue *open_queue(const struct micanite_port_options *opt
 	queue->number = number;
 	queue->receive_checksums = port->receive_checksums;
 	queue->transmit_checksums = port->transmit_checksums;
+	queue->guarded = strcmp(port->driver, MEMIF) == 0;
+	queue->pass.port = port->port;
 	snprintf(name, sizeof(name), "micanite_%u_%u", port->port, number);
 	queue->pool = rte_pktmbuf_pool_create(name, options->buffers_per_queue, MEMPOOL_CACHE, 0,
 					      (uint16_t)(options->buffer_bytes + RTE_PKTMBUF_HEADROOM),
@@ -163,6 +168,8 @@ static struct micanite_queue *open_queue(const struct micanite_port_options *opt
 		rte_free(queue);
 		return NULL;
 	}
+	if (queue->guarded)
+		micanite_gate_add(&queue->pass);
 	return queue;
 }
 
@@ -209,8 +216,11 @@ static int start(const struct micanite_port_options *options, struct micanite_po
 			return -1;
 	}
 	result = rte_eth_dev_start(port->port);
+	/* Drivers answer -1 when they have said why, and a memif client when there is no server. */
 	if (result != 0)
-		return fail(error, "it does not start: %s", rte_strerror(-result));
+		return fail(error, "it does not start: %s",
+			    result == -1 ? "its driver says why above; is the other end there?" :
+					   rte_strerror(-result));
 	/* Not every device can, nor needs it. */
 	(void)rte_eth_promiscuous_disable(port->port);
 	if (rte_eth_macaddr_get(port->port, &mac) == 0)
@@ -227,14 +237,18 @@ int micanite_dpdk_open(const struct micanite_port_options *options, struct mican
 
 	memset(port, 0, sizeof(*port));
 	memset(queues, 0, options->queues * sizeof(*queues));
-	result = rte_dev_probe(options->device);
-	if (result == -EEXIST)
+	/* A device that the environment was started with is there already. */
+	if (find_port(options->device, &port->port) != 0) {
+		result = rte_dev_probe(options->device);
+		if (result != 0)
+			return fail(message, "DPDK finds no driver or no device for it: %s",
+				    rte_strerror(-result));
+		if (find_port(options->device, &port->port) != 0)
+			return fail(message, "it is no Ethernet device of DPDK's");
+	}
+	if (is_open[port->port])
 		return fail(message, "it is open already");
-	if (result != 0)
-		return fail(message, "DPDK finds no driver or no device for it: %s",
-			    rte_strerror(-result));
-	if (find_port(options->device, &port->port) != 0)
-		return fail(message, "it is no Ethernet device of DPDK's");
+	is_open[port->port] = true;
 	if (start(options, port, queues, message) != 0) {
 		micanite_dpdk_close(port, queues, options->queues);
 		return -1;
@@ -257,10 +271,32 @@ void micanite_dpdk_close(const struct micanite_port *port, struct micanite_queue
 	for (uint16_t i = 0; i < count; i++) {
 		if (queues[i] == NULL)
 			continue;
+		if (queues[i]->guarded)
+			micanite_gate_remove(&queues[i]->pass);
 		rte_mempool_free(queues[i]->pool);
 		rte_free(queues[i]);
 		queues[i] = NULL;
 	}
+	is_open[port->port] = false;
+}
+
+int micanite_dpdk_revive(uint16_t port)
+{
+	/* Whether the gate is closed because the port does not start. */
+	static bool closed[RTE_MAX_ETHPORTS];
+	struct rte_eth_link link = {0};
+
+	if (rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP)
+		return 0;
+	if (!closed[port])
+		micanite_gate_close(port);
+	closed[port] = true;
+	(void)rte_eth_dev_stop(port);
+	if (rte_eth_dev_start(port) != 0)
+		return -1;
+	micanite_gate_open(port);
+	closed[port] = false;
+	return 0;
 }
 
 int micanite_dpdk_steer(uint16_t port, uint16_t udp_port, uint16_t queue, char *error,
@@ -304,6 +340,7 @@ int micanite_dpdk_statistics(uint16_t port, struct micanite_port_statistics *sta
 	statistics->lost_full = stats.imissed;
 	statistics->lost_no_buffer = stats.rx_nombuf;
 	statistics->errors_receive = stats.ierrors;
+	statistics->gate_closed = micanite_gates_closed();
 	return 0;
 }
 

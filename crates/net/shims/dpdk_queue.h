@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "dpdk.h"
+#include "dpdk_gate.h"
 
 #define MICANITE_BURST_MAX 32
 
@@ -15,6 +16,9 @@ struct micanite_queue {
 	uint16_t number;
 	bool receive_checksums;
 	bool transmit_checksums;
+	/* Whether the driver may take memory away (memif), so that bursts pass the gate. */
+	bool guarded;
+	struct micanite_gate_pass pass;
 	struct micanite_queue_counters counters;
 };
 

@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_char};
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -22,11 +22,7 @@ const SMALL_PAGES_MEGABYTES: u64 = 512;
 /// Starts the environment if it was not, for a device and the memory that its buffers take. Returns
 /// what memory it has, in words.
 pub(super) fn start(device: &str, memory_bytes: u64, further: &[String]) -> Result<String, String> {
-    let mut started = match STARTED.lock() {
-        Ok(started) => started,
-        Err(poisoned) => poisoned.into_inner(),
-    };
-    started
+    lock()
         .get_or_insert_with(|| {
             let (arguments, memory) = arguments(device, memory_bytes, further);
             // The thread that starts the environment is bound to CPUs: it is none of ours.
@@ -35,6 +31,14 @@ pub(super) fn start(device: &str, memory_bytes: u64, further: &[String]) -> Resu
             Ok(memory)
         })
         .clone()
+}
+
+/// Held while ports are opened and closed, too: DPDK's lists of them are not for two threads.
+pub(super) fn lock() -> MutexGuard<'static, Option<Result<String, String>>> {
+    match STARTED.lock() {
+        Ok(started) => started,
+        Err(poisoned) => poisoned.into_inner(),
+    }
 }
 
 fn call(arguments: &[String]) -> Result<(), String> {
@@ -66,8 +70,12 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
     let mut arguments = vec!["micanite".to_owned()];
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|&word| word.to_owned()));
     add(&["--no-telemetry"]);
+    // All memory in one file, so that a memif client with zero-copy=yes can show it to its server.
+    add(&["--single-file-segments"]);
     if !given(&["--log-level"]) {
         add(&["--log-level=warning"]);
+        // It complains that there are no other processes of DPDK to speak to.
+        add(&["--log-level=pmd.net.memif:error"]);
     }
     if !given(&["-l", "-c", "--lcores", "-s"]) {
         // One thread known to it, on all CPUs that we may use; ours make themselves known.
@@ -96,8 +104,7 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
     let memory = if given(&memory_options) {
         "memory as --dpdk-args says".to_owned()
     } else if huge {
-        // In one file, so that a memif client with zero-copy=yes can show it to its server.
-        add(&["--in-memory", "--single-file-segments"]);
+        add(&["--in-memory"]);
         "huge pages".to_owned()
     } else {
         let megabytes = ((4 * memory_bytes) >> 20) + SMALL_PAGES_MEGABYTES;

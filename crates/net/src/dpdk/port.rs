@@ -9,8 +9,8 @@ use super::DpdkQueue;
 use super::environment;
 use super::shim::{
     ShimPort, ShimPortOptions, ShimPortStatistics, ShimQueue, micanite_dpdk_close,
-    micanite_dpdk_open, micanite_dpdk_statistics, micanite_dpdk_steer, micanite_dpdk_ticks,
-    micanite_dpdk_ticks_per_second, or_message,
+    micanite_dpdk_open, micanite_dpdk_revive, micanite_dpdk_statistics, micanite_dpdk_steer,
+    micanite_dpdk_ticks, micanite_dpdk_ticks_per_second, or_message,
 };
 use crate::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
 use crate::frames::ReceiveChecksums;
@@ -32,8 +32,11 @@ pub struct DpdkPort {
     unverified: ReceiveChecksums,
     /// Frames lost on all queues, as last looked at, and when.
     lost: AtomicU64,
-    looked_ticks: AtomicU64,
-    ticks_between: u64,
+    looked: LastTime,
+    /// Whether it has to be started anew when its other end was away: as the client of a memif.
+    revives: bool,
+    revived: LastTime,
+    ticks_per_second: u64,
 }
 
 // SAFETY: the queues are only handed on, once each, until the end; DPDK's control functions that
@@ -85,8 +88,12 @@ impl DpdkPort {
     }
 
     fn open_device(mut wanted: ShimPortOptions, device: &str) -> Result<Self, String> {
+        let is_memif_server = device.contains("role=server") || device.contains("role=master");
+        // What was under way when the server left is not given back by the driver.
+        let takes_buffers = device.contains("zero-copy=yes");
         let device = CString::new(device).map_err(|_| "its name has a zero byte".to_owned())?;
         wanted.device = device.as_ptr();
+        let _one_at_a_time = environment::lock();
         let mut port = ShimPort::default();
         let mut queues = vec![std::ptr::null_mut(); usize::from(wanted.queues)];
         // SAFETY: there is room for so many queues; the name lives until the end of this.
@@ -110,8 +117,10 @@ impl DpdkPort {
             queues,
             unverified,
             lost: AtomicU64::new(0),
-            looked_ticks: AtomicU64::new(0),
-            ticks_between: micanite_dpdk_ticks_per_second() / DPDK_STATISTICS_PER_SECOND,
+            looked: LastTime::default(),
+            revives: driver == "net_memif" && !is_memif_server && !takes_buffers,
+            revived: LastTime::default(),
+            ticks_per_second: micanite_dpdk_ticks_per_second(),
         })
     }
 
@@ -157,8 +166,15 @@ impl DpdkPort {
                 "computed here",
             ),
             either(port.link_up != 0, "link up", "link down so far"),
+            either(
+                port.unguarded == 0,
+                "",
+                "bursts are not guarded: a peer that leaves may end this process",
+            ),
         ]
         .join(", ")
+        .trim_end_matches(", ")
+        .to_owned()
     }
 
     /// What is known of checksums that the device has not found right.
@@ -186,20 +202,16 @@ impl DpdkPort {
     /// The share of a queue in the frames that the port has lost: the device counts them together.
     /// The shares of all queues add up to the whole.
     pub(super) fn lost(&self, queue: u16) -> u32 {
-        let now = micanite_dpdk_ticks();
-        let looked = self.looked_ticks.load(Ordering::Relaxed);
-        if now.wrapping_sub(looked) >= self.ticks_between
-            && self
-                .looked_ticks
-                .compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+        if self
+            .looked
+            .is_due(self.ticks_per_second / DPDK_STATISTICS_PER_SECOND)
         {
-            let mut statistics = ShimPortStatistics::default();
-            // SAFETY: it fills the statistics.
-            if unsafe { micanite_dpdk_statistics(self.port.port, &raw mut statistics) } == 0 {
-                let lost =
-                    statistics.lost_full + statistics.lost_no_buffer + statistics.errors_receive;
-                self.lost.store(lost, Ordering::Relaxed);
+            let statistics = self.statistics();
+            let lost = statistics.lost_full + statistics.lost_no_buffer + statistics.errors_receive;
+            self.lost.store(lost, Ordering::Relaxed);
+            if self.revives && self.revived.is_due(self.ticks_per_second) {
+                // SAFETY: it takes a number, and one thread is here at a time, in a second.
+                let _ = unsafe { micanite_dpdk_revive(self.port.port) };
             }
         }
         share(
@@ -208,10 +220,37 @@ impl DpdkPort {
             self.queues.len() as u64,
         )
     }
+
+    /// What the device counts; zeros where it does not.
+    pub(super) fn statistics(&self) -> ShimPortStatistics {
+        let mut statistics = ShimPortStatistics::default();
+        // SAFETY: it fills the statistics, or leaves them.
+        let _ = unsafe { micanite_dpdk_statistics(self.port.port, &raw mut statistics) };
+        statistics
+    }
+}
+
+/// When something was done last, by whichever thread.
+#[derive(Debug, Default)]
+struct LastTime {
+    ticks: AtomicU64,
+}
+
+impl LastTime {
+    /// Whether that is so long ago; then it is this thread's to do.
+    fn is_due(&self, ticks: u64) -> bool {
+        let (now, last) = (micanite_dpdk_ticks(), self.ticks.load(Ordering::Relaxed));
+        now.wrapping_sub(last) >= ticks
+            && self
+                .ticks
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
 }
 
 impl Drop for DpdkPort {
     fn drop(&mut self) {
+        let _one_at_a_time = environment::lock();
         let count = self.queues.len() as u16;
         // SAFETY: nobody has the queues any more: they would keep this.
         unsafe { micanite_dpdk_close(&raw const self.port, self.queues.as_mut_ptr(), count) };

@@ -66,10 +66,15 @@ impl DpdkQueue {
         self.counters().chained
     }
 
-    /// Buffers that nobody has: those of the driver and in the thread's cache are somebody's. Slow.
+    /// Buffers that neither the driver has nor anybody else; those in caches of threads count. Slow.
     pub fn buffers_free(&self) -> u32 {
         // SAFETY: the queue lives as long as its port.
         unsafe { micanite_dpdk_buffers_free(self.queue.as_ptr()) }
+    }
+
+    /// How often bursts were kept out because a driver changed a port's memory, of all ports.
+    pub fn gate_closed(&self) -> u64 {
+        self.port.statistics().gate_closed
     }
 
     fn counters(&self) -> ShimQueueCounters {

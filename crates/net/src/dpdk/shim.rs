@@ -49,7 +49,7 @@ pub(super) struct ShimPort {
     pub link_up: u8,
     pub receive_checksums: u8,
     pub transmit_checksums: u8,
-    pub hardware: u8,
+    pub unguarded: u8,
     pub driver: [u8; 32],
 }
 
@@ -60,6 +60,7 @@ pub(super) struct ShimPortStatistics {
     pub lost_full: u64,
     pub lost_no_buffer: u64,
     pub errors_receive: u64,
+    pub gate_closed: u64,
 }
 
 /// Of one queue.
@@ -99,6 +100,8 @@ unsafe extern "C" {
         error: *mut c_char,
         error_bytes: usize,
     ) -> c_int;
+
+    pub(super) fn micanite_dpdk_revive(port: u16) -> c_int;
 
     pub(super) fn micanite_dpdk_statistics(port: u16, statistics: *mut ShimPortStatistics)
     -> c_int;

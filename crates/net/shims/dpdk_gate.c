@@ -1,0 +1,241 @@
+/* The gate, and how DPDK's interrupt thread comes to close it. */
+#define _GNU_SOURCE
+#include "dpdk_gate.h"
+
+#include <dlfcn.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <rte_ethdev.h>
+#include <rte_interrupts.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct micanite_gate micanite_gates[RTE_MAX_ETHPORTS];
+bool micanite_gates_need_fences = true;
+
+static atomic_ulong times_closed;
+
+uint64_t micanite_gates_closed(void)
+{
+	return atomic_load_explicit(&times_closed, memory_order_relaxed);
+}
+
+static pthread_mutex_t passes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct micanite_gate_pass *passes;
+
+static int membarrier(int command)
+{
+	return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+void micanite_gate_add(struct micanite_gate_pass *pass)
+{
+	pthread_mutex_lock(&passes_lock);
+	if (passes == NULL)
+		micanite_gates_need_fences =
+			membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0;
+	pass->next = passes;
+	passes = pass;
+	pthread_mutex_unlock(&passes_lock);
+}
+
+void micanite_gate_remove(struct micanite_gate_pass *pass)
+{
+	struct micanite_gate_pass **at;
+
+	pthread_mutex_lock(&passes_lock);
+	for (at = &passes; *at != NULL; at = &(*at)->next) {
+		if (*at == pass) {
+			*at = pass->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&passes_lock);
+}
+
+static void wait_until_outside(const struct micanite_gate_pass *pass)
+{
+	/* It may have been put off its CPU in the middle of a burst. */
+	for (unsigned int round = 0; atomic_load_explicit(&pass->inside, memory_order_acquire);
+	     round++)
+		if (round > 100)
+			usleep(20);
+}
+
+/* Closes the gates of one port, or of all. */
+static void close_gates(int port)
+{
+	struct micanite_gate_pass *pass;
+
+	atomic_fetch_add_explicit(&times_closed, 1, memory_order_relaxed);
+	for (int i = 0; i < RTE_MAX_ETHPORTS; i++)
+		if (port < 0 || i == port)
+			atomic_fetch_add(&micanite_gates[i].closed, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!micanite_gates_need_fences)
+		(void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	pthread_mutex_lock(&passes_lock);
+	for (pass = passes; pass != NULL; pass = pass->next)
+		if (port < 0 || pass->port == port)
+			wait_until_outside(pass);
+	pthread_mutex_unlock(&passes_lock);
+}
+
+static void open_gates(int port)
+{
+	for (int i = 0; i < RTE_MAX_ETHPORTS; i++)
+		if (port < 0 || i == port)
+			atomic_fetch_sub_explicit(&micanite_gates[i].closed, 1, memory_order_release);
+}
+
+void micanite_gate_close(uint16_t port)
+{
+	close_gates(port);
+}
+
+void micanite_gate_open(uint16_t port)
+{
+	open_gates(port);
+}
+
+/* A callback of memif's driver. */
+struct guarded {
+	rte_intr_callback_fn callback;
+	void *argument;
+	rte_intr_unregister_callback_fn unregistered;
+	struct guarded *next;
+};
+
+static pthread_mutex_t guarded_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct guarded *all_guarded;
+
+static void run_guarded(void *argument)
+{
+	const struct guarded *guarded = argument;
+
+	close_gates(-1);
+	guarded->callback(guarded->argument);
+	open_gates(-1);
+}
+
+/* The one of a callback, or NULL. Taken off the list if asked to. */
+static struct guarded *find_guarded(rte_intr_callback_fn callback, const void *argument, bool take)
+{
+	struct guarded **at, *found = NULL;
+
+	pthread_mutex_lock(&guarded_lock);
+	for (at = &all_guarded; *at != NULL; at = &(*at)->next) {
+		if ((*at)->callback == callback && (*at)->argument == argument) {
+			found = *at;
+			if (take)
+				*at = found->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&guarded_lock);
+	return found;
+}
+
+static void after_unregistering(struct rte_intr_handle *handle, void *argument)
+{
+	struct guarded *guarded = argument;
+
+	if (guarded->unregistered != NULL)
+		guarded->unregistered(handle, guarded->argument);
+	free(guarded);
+}
+
+static bool is_of_memif(rte_intr_callback_fn callback)
+{
+	Dl_info info;
+	union {
+		rte_intr_callback_fn function;
+		void *address;
+	} pointer = {.function = callback};
+
+	return dladdr(pointer.address, &info) != 0 && info.dli_fname != NULL &&
+	       strstr(info.dli_fname, "memif") != NULL;
+}
+
+/* DPDK's own function of a name that is defined here, too. */
+static void *original(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
+
+/* The program's definition of a function goes before that of a library (as with malloc): drivers
+ * call the three that follow in the place of DPDK's own. What is not memif's passes through. */
+int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn callback,
+			       void *argument)
+{
+	int (*next)(const struct rte_intr_handle *, rte_intr_callback_fn, void *) =
+		original("rte_intr_callback_register");
+	struct guarded *guarded;
+	int result;
+
+	if (!is_of_memif(callback))
+		return next(handle, callback, argument);
+	guarded = calloc(1, sizeof(*guarded));
+	if (guarded == NULL)
+		return -ENOMEM;
+	guarded->callback = callback;
+	guarded->argument = argument;
+	result = next(handle, run_guarded, guarded);
+	if (result < 0) {
+		free(guarded);
+		return result;
+	}
+	pthread_mutex_lock(&guarded_lock);
+	guarded->next = all_guarded;
+	all_guarded = guarded;
+	pthread_mutex_unlock(&guarded_lock);
+	return result;
+}
+
+int rte_intr_callback_unregister(const struct rte_intr_handle *handle,
+				 rte_intr_callback_fn callback, void *argument)
+{
+	int (*next)(const struct rte_intr_handle *, rte_intr_callback_fn, void *) =
+		original("rte_intr_callback_unregister");
+	struct guarded *guarded = find_guarded(callback, argument, false);
+	int result;
+
+	if (guarded == NULL)
+		return next(handle, callback, argument);
+	result = next(handle, run_guarded, guarded);
+	if (result > 0)
+		free(find_guarded(callback, argument, true));
+	return result;
+}
+
+int rte_intr_callback_unregister_pending(const struct rte_intr_handle *handle,
+					 rte_intr_callback_fn callback, void *argument,
+					 rte_intr_unregister_callback_fn unregistered)
+{
+	int (*next)(const struct rte_intr_handle *, rte_intr_callback_fn, void *,
+		    rte_intr_unregister_callback_fn) =
+		original("rte_intr_callback_unregister_pending");
+	struct guarded *guarded = find_guarded(callback, argument, false);
+	int result;
+
+	if (guarded == NULL)
+		return next(handle, callback, argument, unregistered);
+	guarded->unregistered = unregistered;
+	result = next(handle, run_guarded, guarded, after_unregistering);
+	if (result > 0)
+		(void)find_guarded(callback, argument, true);
+	return result;
+}
+
+bool micanite_gates_are_closed_by_interrupts(void)
+{
+	union {
+		int (*function)(const struct rte_intr_handle *, rte_intr_callback_fn, void *);
+		void *address;
+	} ours = {.function = rte_intr_callback_register};
+	void *first = dlsym(RTLD_DEFAULT, "rte_intr_callback_register");
+
+	return first == ours.address && original("rte_intr_callback_register") != NULL;
+}

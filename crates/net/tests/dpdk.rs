@@ -1,0 +1,329 @@
+//! Ports of DPDK without a NIC: its rings and null devices, and memif between two processes.
+#![cfg(feature = "dpdk")]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue};
+use micanite_net::dpdk::DpdkQueue;
+use micanite_net::frames::{FrameBurst, FramePort, FrameQueue, Header, Local, MacAddress, ReplyTo};
+
+const OURS: [u8; 4] = [10, 0, 0, 1];
+const THEIRS: [u8; 4] = [10, 0, 0, 2];
+const PORT: u16 = 11300;
+const THEIR_PORT: u16 = 40000;
+const THEIR_MAC: MacAddress = [2, 0, 0, 0, 0, 2];
+const PAYLOAD_BYTES_MAX: usize = 1452;
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn options(device: &str, queues: usize) -> BypassOptions {
+    BypassOptions {
+        name: format!("dpdk:{device}").parse().unwrap(),
+        addresses: vec![(OURS.into(), 24)],
+        gateway: None,
+        ports: PORT..=PORT + queues as u16 - 1,
+        queues,
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+        busy_poll_us: 0,
+        dpdk_arguments: Vec::new(),
+    }
+}
+
+fn open(device: &str, queues: usize) -> (Bypass, Vec<DpdkQueue>) {
+    let (bypass, queues) = Bypass::open(&options(device, queues)).unwrap();
+    let dpdk = |queue| match queue {
+        BypassQueue::Dpdk(queue) => queue,
+        BypassQueue::Xdp(_) => unreachable!(),
+    };
+    (bypass, queues.into_iter().map(dpdk).collect())
+}
+
+fn open_one(device: &str) -> (Bypass, DpdkQueue) {
+    let (bypass, mut queues) = open(device, 1);
+    assert_eq!(queues.len(), 1);
+    (bypass, queues.remove(0))
+}
+
+fn frame_port(queue: DpdkQueue) -> FramePort<DpdkQueue> {
+    let local = Local {
+        addresses: vec![OURS.into()],
+        ports: PORT..=PORT + 7,
+    };
+    FramePort::new(queue, local, PAYLOAD_BYTES_MAX)
+}
+
+/// From the other end to us.
+fn to_us(mac: MacAddress, port: u16) -> Header {
+    let from = (THEIR_MAC, (THEIRS, THEIR_PORT).into());
+    Header::new(from, (mac, (OURS, port).into()), None)
+}
+
+/// Sends datagrams of these payloads.
+fn send(port: &mut FramePort<DpdkQueue>, header: &Header, payloads: &[&[u8]]) {
+    let (_, mut replies) = port.split();
+    for payload in payloads {
+        replies.open(ReplyTo::Header(header));
+        replies.slot()[..payload.len()].copy_from_slice(payload);
+        replies.commit(payload.len());
+    }
+    port.send().unwrap();
+}
+
+/// Receives until so many datagrams have come, and gives their payloads.
+fn receive(port: &mut FramePort<DpdkQueue>, count: usize) -> Vec<Vec<u8>> {
+    let (begun, mut payloads) = (Instant::now(), Vec::new());
+    while payloads.len() < count {
+        assert!(begun.elapsed() < DEADLINE, "{} of {count}", payloads.len());
+        if port.recv().unwrap() == 0 {
+            thread::yield_now();
+        }
+        let (datagrams, _) = port.split();
+        payloads.extend(datagrams.map(|datagram| datagram.bytes.to_vec()));
+    }
+    payloads
+}
+
+#[test]
+fn replies_leave_in_the_frames_of_their_requests() {
+    let (bypass, queue) = open_one("net_ring0");
+    assert_eq!(bypass.payload_bytes_max, 1452);
+    assert_eq!(bypass.addresses, [(OURS.into(), 24)]);
+    let buffers_free = queue.buffers_free();
+    let mut port = frame_port(queue);
+    let longest = [7; PAYLOAD_BYTES_MAX];
+    let payloads: [&[u8]; 3] = [b"", b"a request", &longest];
+    send(&mut port, &to_us(bypass.mac, PORT), &payloads);
+    assert_eq!(port.recv().unwrap(), 3);
+    let (datagrams, mut replies) = port.split();
+    for datagram in datagrams {
+        assert_eq!(datagram.bytes, payloads[datagram.number]);
+        replies.open(ReplyTo::Datagram(datagram.number));
+        let bytes = datagram.bytes.len();
+        replies.slot()[..bytes].copy_from_slice(datagram.bytes);
+        replies.commit(bytes);
+    }
+    port.send().unwrap();
+    // What leaves a ring comes back to it: the replies, which are for the other end.
+    assert_eq!(port.recv().unwrap(), 0);
+    let counters = port.counters();
+    assert_eq!((counters.copied, counters.reused), (3, 3));
+    assert_eq!((counters.frames, counters.not_ours), (6, 3));
+    assert_eq!(port.recv().unwrap(), 0);
+    assert_eq!(port.queue().buffers_free(), buffers_free);
+}
+
+#[test]
+fn each_thread_has_a_queue_of_the_port() {
+    let (bypass, queues) = open("net_ring1", 2);
+    let mac = bypass.mac;
+    let threads = queues.into_iter().zip(PORT..).map(|(queue, udp_port)| {
+        thread::spawn(move || {
+            let mut port = frame_port(queue);
+            let header = to_us(mac, udp_port);
+            for round in 0..1000u32 {
+                let payload = [u32::from(udp_port), round].map(u32::to_be_bytes).concat();
+                send(&mut port, &header, &[&payload]);
+                assert_eq!(receive(&mut port, 1), [payload]);
+            }
+        })
+    });
+    for thread in threads.collect::<Vec<_>>() {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_port_is_closed_with_its_last_queue_and_can_be_opened_again() {
+    for _ in 0..3 {
+        let (bypass, queue) = open_one("net_null2");
+        drop(bypass);
+        let mut port = frame_port(queue);
+        port.recv().unwrap();
+        assert_eq!(port.counters().frames, 32);
+    }
+}
+
+#[test]
+fn frames_of_nothing_are_dropped_and_given_back() {
+    let (_bypass, queue) = open_one("net_null0,size=64");
+    let buffers_free = queue.buffers_free();
+    let mut port = frame_port(queue);
+    for _ in 0..1000 {
+        assert_eq!(port.recv().unwrap(), 0);
+    }
+    let counters = port.counters();
+    assert_eq!(counters.frames, 32_000);
+    assert_eq!(counters.not_ours + counters.bad_lengths, 32_000);
+    // Those of the last burst are held until the next.
+    assert_eq!(port.queue().buffers_free(), buffers_free - 32);
+    assert_eq!(port.queue().unsent(), 0);
+}
+
+#[test]
+fn without_buffers_nothing_is_lent_and_nothing_breaks() {
+    let (_bypass, mut queue) = open_one("net_null1,size=64");
+    let buffers_free = queue.buffers_free();
+    let mut held: Vec<_> = std::iter::from_fn(|| queue.alloc()).collect();
+    assert_eq!(held.len(), buffers_free as usize);
+    let mut burst = FrameBurst::new();
+    queue.recv(&mut burst).unwrap();
+    assert!(burst.is_empty());
+    let mut given: FrameBurst = held.drain(..32).collect();
+    for frame in &mut given {
+        let start = frame.start();
+        frame.place(start, 60);
+    }
+    queue.send(&mut given).unwrap();
+    assert!(given.is_empty());
+    queue.recv(&mut burst).unwrap();
+    assert_eq!(burst.len(), 32);
+    for frame in held.drain(..).chain(burst.drain(..)) {
+        queue.free(frame);
+    }
+    assert_eq!(queue.buffers_free(), buffers_free);
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_open() {
+    let refused = |options: &BypassOptions| Bypass::open(options).unwrap_err();
+    let without_address = BypassOptions {
+        addresses: Vec::new(),
+        ..options("net_null7", 1)
+    };
+    assert!(refused(&without_address).contains("--port-ip"));
+    let unknown = refused(&options("net_nothing0", 1));
+    assert!(
+        unknown.starts_with("dpdk:net_nothing0: DPDK finds no driver"),
+        "{unknown}"
+    );
+    let queues = refused(&options("net_af_packet0,iface=lo", 2));
+    assert!(queues.contains("1 queue"), "{queues}");
+    let (_bypass, _queue) = open_one("net_null8");
+    let twice = refused(&options("net_null8", 1));
+    assert!(twice.contains("open already"), "{twice}");
+}
+
+/// The example `echo` in a process of its own, at the other end of a memif.
+struct Echo(Child);
+
+impl Echo {
+    fn start(device: &str) -> Self {
+        let child = Command::new(echo_program())
+            .args([
+                &format!("dpdk:{device}"),
+                "10.0.0.2/24",
+                &THEIR_PORT.to_string(),
+            ])
+            .stdout(Stdio::null())
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    /// As the kernel ends processes that are in its way.
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// It lies beside the tests; `cargo test --test` alone does not build it.
+fn echo_program() -> PathBuf {
+    let directory = std::env::current_exe().unwrap();
+    let program = directory.ancestors().nth(2).unwrap().join("examples/echo");
+    if !program.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "micanite-net"])
+            .args(["--features", "dpdk", "--example", "echo"])
+            .status();
+        assert!(built.unwrap().success());
+    }
+    program
+}
+
+/// Sends until so many answers have come, some requests at a time; they may be lost.
+fn exchange(port: &mut FramePort<DpdkQueue>, mac: MacAddress, answers: u64) {
+    let from = (mac, (OURS, PORT).into());
+    let header = Header::new(from, (THEIR_MAC, (THEIRS, THEIR_PORT).into()), None);
+    let payload: &[u8] = b"are you there?";
+    let (begun, goal) = (Instant::now(), port.counters().datagrams + answers);
+    while port.counters().datagrams < goal {
+        assert!(begun.elapsed() < DEADLINE, "{:?}", port.counters());
+        send(port, &header, &[payload; 16]);
+        port.recv().unwrap();
+        let (datagrams, _) = port.split();
+        for datagram in datagrams {
+            assert_eq!(datagram.bytes, payload);
+        }
+        port.queue_mut().lost();
+        thread::yield_now();
+    }
+}
+
+/// A memif of this process's own.
+fn memif(number: u32, role: &str) -> String {
+    let process = std::process::id();
+    format!("net_memif{number},role={role},id={number},socket=/micanite-test-{process}-{number}")
+}
+
+#[test]
+fn a_memif_peer_that_is_killed_may_return() {
+    let (bypass, queue) = open_one(&memif(0, "server"));
+    let buffers_free = queue.buffers_free();
+    let mut port = frame_port(queue);
+    for round in 1..=5 {
+        let closed = port.queue().gate_closed();
+        let peer = Echo::start(&memif(0, "client"));
+        exchange(&mut port, bypass.mac, 2000);
+        peer.kill();
+        // Bursts go on while the driver takes the rings away, and after it.
+        let (begun, goal) = (Instant::now(), closed + 2);
+        while port.queue().gate_closed() < goal {
+            assert!(
+                begun.elapsed() < DEADLINE,
+                "nobody kept bursts out in round {round}"
+            );
+            send(
+                &mut port,
+                &to_us(THEIR_MAC, PORT),
+                &[b"to nobody".as_slice(); 32],
+            );
+            port.recv().unwrap();
+        }
+    }
+    while port.recv().unwrap() > 0 {}
+    port.recv().unwrap();
+    assert_eq!(port.queue().buffers_free(), buffers_free);
+    assert!(port.queue().unsent() > 0);
+}
+
+#[test]
+fn a_memif_client_finds_its_server_again() {
+    let server = Echo::start(&memif(1, "server"));
+    // There is nobody to speak to before it has started.
+    let (begun, client) = (Instant::now(), options(&memif(1, "client"), 1));
+    let (bypass, mut queues) = loop {
+        match Bypass::open(&client) {
+            Ok(opened) => break opened,
+            Err(why) => assert!(begun.elapsed() < DEADLINE, "{why}"),
+        }
+        thread::yield_now();
+    };
+    let Some(BypassQueue::Dpdk(queue)) = queues.pop() else {
+        unreachable!()
+    };
+    let mut port = frame_port(queue);
+    exchange(&mut port, bypass.mac, 2000);
+    server.kill();
+    let _server = Echo::start(&memif(1, "server"));
+    exchange(&mut port, bypass.mac, 2000);
+}
