@@ -32,7 +32,7 @@ build: ## build the server in release mode
 test: test-unit test-loom test-blackbox ## run every test; sets up what it needs
 
 test-unit: ## unit, property, model and brief fuzz tests (cargo)
-	@scripts/deps build
+	@scripts/deps unit
 	@echo "### suite: unit"
 	cargo test --workspace --features micanite-client/async --no-fail-fast
 

@@ -11,8 +11,9 @@
 //! The program is attached by a link that is pinned nowhere: when the process ends, however it
 //! ends, the kernel has all frames again. Neighbours (ARP, NDP), ICMP and everything that is not a
 //! plain datagram for us are the kernel's. Capabilities: `CAP_NET_RAW` for the sockets,
-//! `CAP_NET_ADMIN` and `CAP_BPF` for the program, and `RLIMIT_MEMLOCK` (or `CAP_IPC_LOCK`) for the
-//! frames: 16 MiB per queue.
+//! `CAP_NET_ADMIN` and `CAP_BPF` for the program (`CAP_SYS_ADMIN` before Linux 5.8), and for the
+//! frames `RLIMIT_MEMLOCK` or `CAP_IPC_LOCK`: 16 MiB per queue, or what the limit allows, 2 MiB at
+//! least. `CAP_PERFMON` is not needed.
 
 mod bpf;
 mod interface;
@@ -33,7 +34,7 @@ pub use queue::XdpQueue;
 
 use crate::bypass::{Bypass, BypassOptions, BypassQueue};
 use interface::Interface;
-use queue::CHUNKS;
+use queue::{CHUNKS_MAX, CHUNKS_MIN};
 use socket::{Binding, RING_ENTRIES, Refused};
 use umem::CHUNK_BYTES;
 
@@ -41,8 +42,8 @@ use umem::CHUNK_BYTES;
 const HEADROOM_BYTES: usize = 256;
 const ETHERNET_VLAN_BYTES: usize = 18;
 const IPV6_UDP_BYTES: usize = 48;
-/// Frames, and the rings: 8 bytes for each entry of two, 16 of the others.
-const QUEUE_BYTES: usize = CHUNKS * CHUNK_BYTES + RING_ENTRIES as usize * (8 + 8 + 16 + 16);
+/// The rings of a queue: 8 bytes for each entry of two, 16 of the others.
+const RINGS_BYTES: usize = RING_ENTRIES as usize * (8 + 8 + 16 + 16);
 
 /// Opens the queues of an interface, and has the program send them what is ours.
 pub(crate) fn open(
@@ -56,7 +57,7 @@ pub(crate) fn open(
     };
     check(&interface, &addresses, options)?;
     require_capabilities()?;
-    raise_memlock();
+    let chunks = chunks_per_queue(options.queues);
 
     let ips: Vec<_> = addresses.iter().map(|(address, _)| *address).collect();
     let ports = (*options.ports.start(), *options.ports.end());
@@ -71,7 +72,7 @@ pub(crate) fn open(
             copy_only: !program.is_native(),
             busy_poll_us: options.busy_poll_us,
         };
-        let queue = XdpQueue::open(binding, interface.checksums(), frame_bytes_max)
+        let queue = XdpQueue::open(binding, chunks, interface.checksums(), frame_bytes_max)
             .map_err(|refused| explain(refused, number, options.queues))?;
         program
             .set_socket(number, queue.as_raw_fd())
@@ -95,7 +96,7 @@ pub(crate) fn open(
         addresses,
         mac: interface.mac,
         payload_bytes_max,
-        memory_bytes: options.queues * QUEUE_BYTES,
+        memory_bytes: options.queues * (chunks * CHUNK_BYTES + RINGS_BYTES),
         description,
         program: Some(program),
     };
@@ -129,19 +130,27 @@ fn check(
     Ok(())
 }
 
+/// Capabilities, by their numbers.
+const NET_ADMIN: u32 = 12;
+const NET_RAW: u32 = 13;
+const IPC_LOCK: u32 = 14;
+const SYS_ADMIN: u32 = 21;
+const BPF: u32 = 39;
+
+/// Whether this process has a capability, as far as can be told.
+fn has_capability(capability: u32) -> Option<bool> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    let effective = u64::from_str_radix(effective.trim(), 16).ok()?;
+    Some((effective >> capability) & 1 != 0)
+}
+
 /// Names what is missing, which the kernel's errors do not.
 fn require_capabilities() -> Result<(), String> {
-    const NET_ADMIN: u32 = 12;
-    const NET_RAW: u32 = 13;
-    const SYS_ADMIN: u32 = 21;
-    const BPF: u32 = 39;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(effective) = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
-    else {
-        return Ok(()); // The kernel will tell.
-    };
-    let has = |capability: u32| (effective >> capability) & 1 != 0;
+    // What cannot be told here, the kernel will tell.
+    let has = |capability| has_capability(capability).unwrap_or(true);
     let missing: Vec<_> = [
         (has(NET_RAW), "CAP_NET_RAW"),
         (has(NET_ADMIN), "CAP_NET_ADMIN"),
@@ -159,30 +168,49 @@ fn require_capabilities() -> Result<(), String> {
     }
 }
 
-/// The frames count as locked memory: as much as may be had is asked for.
-fn raise_memlock() {
-    let Ok((_, hard)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
-        return;
-    };
+/// The frames count as locked memory: as much as may be had is asked for, and the queues have as
+/// many chunks as fit that.
+fn chunks_per_queue(queues: usize) -> usize {
     let all = libc::RLIM_INFINITY;
-    if setrlimit(Resource::RLIMIT_MEMLOCK, all, all).is_err() {
-        // Without CAP_SYS_RESOURCE; what is refused for want of it says so.
-        let _ = setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard);
+    if has_capability(IPC_LOCK) == Some(true)
+        || setrlimit(Resource::RLIMIT_MEMLOCK, all, all).is_ok()
+    {
+        return CHUNKS_MAX;
     }
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
+        return CHUNKS_MAX;
+    };
+    let limit = match setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard) {
+        Ok(()) => hard,
+        Err(_) => soft,
+    };
+    chunks_within(limit, queues)
+}
+
+/// A power of two.
+fn chunks_within(limit_bytes: u64, queues: usize) -> usize {
+    let mut chunks = CHUNKS_MAX;
+    while chunks > CHUNKS_MIN && (queues * chunks * CHUNK_BYTES) as u64 > limit_bytes {
+        chunks /= 2;
+    }
+    chunks
 }
 
 /// What the refusal of a socket means.
 fn explain((what, error): Refused, queue: u32, queues: usize) -> String {
-    let all_kib = (queues * QUEUE_BYTES) >> 10;
     match (what, error.raw_os_error()) {
         ("socket(AF_XDP)", Some(libc::EAFNOSUPPORT)) => {
             "this kernel was built without CONFIG_XDP_SOCKETS".to_owned()
         }
         ("socket(AF_XDP)", Some(libc::EPERM)) => "CAP_NET_RAW missing".to_owned(),
-        ("XDP_UMEM_REG", Some(libc::ENOBUFS | libc::ENOMEM)) => format!(
-            "the limit of locked memory is too small: {all_kib} KiB are needed (`ulimit -l {all_kib}`, LimitMEMLOCK= of \
-             systemd), or CAP_IPC_LOCK"
-        ),
+        ("XDP_UMEM_REG", Some(libc::ENOBUFS | libc::ENOMEM)) => {
+            let kib = |chunks: usize| (queues * chunks * CHUNK_BYTES) >> 10;
+            let (least, best) = (kib(CHUNKS_MIN), kib(CHUNKS_MAX));
+            format!(
+                "the limit of locked memory (RLIMIT_MEMLOCK, of all processes of this user together) is too small: {least} \
+                 KiB are needed, {best} KiB are best: `ulimit -l {best}`, LimitMEMLOCK= of systemd, or CAP_IPC_LOCK"
+            )
+        }
         ("bind", Some(libc::EBUSY)) => {
             format!("another AF_XDP socket has queue {queue} already")
         }
@@ -200,8 +228,20 @@ mod tests {
     fn what_is_missing_is_named_with_what_helps() {
         let refused = |what, errno| (what, io::Error::from_raw_os_error(errno));
         let text = explain(refused("XDP_UMEM_REG", libc::ENOBUFS), 0, 2);
-        assert!(text.contains("ulimit -l 33152"), "{text}");
+        assert!(
+            text.contains("4096 KiB are needed, 32768 KiB are best"),
+            "{text}"
+        );
         let text = explain(refused("bind", libc::EBUSY), 3, 4);
         assert!(text.contains("queue 3"), "{text}");
+    }
+
+    #[test]
+    fn queues_share_what_memory_may_be_locked() {
+        assert_eq!(chunks_within(u64::MAX, 64), CHUNKS_MAX);
+        assert_eq!(chunks_within(8 << 20, 1), 2048);
+        assert_eq!(chunks_within(8 << 20, 2), 1024);
+        assert_eq!(chunks_within(8 << 20, 3), CHUNKS_MIN);
+        assert_eq!(chunks_within(64 << 10, 1), CHUNKS_MIN);
     }
 }

@@ -252,8 +252,7 @@ mod tests {
     /// shows as `no_socket`; that it reaches a socket is for tests with interfaces.
     #[test]
     fn the_program_tells_our_datagrams_from_everything_else() {
-        // SAFETY: asks for a number.
-        if unsafe { libc::geteuid() } != 0 {
+        if !nix::unistd::geteuid().is_root() {
             println!("skipped: loading a BPF program needs root");
             return;
         }

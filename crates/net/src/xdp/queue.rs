@@ -9,8 +9,10 @@ use super::umem::{CHUNK_BYTES, Umem, prefetch};
 use crate::frames::{Frame, FrameBurst, FrameQueue, ReceiveChecksums};
 use crate::limits::FRAME_BURST_MAX;
 
-/// Chunks of a queue: 16 MiB.
-pub(super) const CHUNKS: usize = RING_ENTRIES as usize;
+/// Chunks of a queue, 16 MiB: where memory may not be locked as one likes, it has fewer.
+pub(super) const CHUNKS_MAX: usize = RING_ENTRIES as usize;
+/// 2 MiB.
+pub(super) const CHUNKS_MIN: usize = 512;
 /// Chunks that wait for frames, in copy mode: those that come back are used again soon, while the
 /// cache has them.
 const RECEIVE_CHUNKS_COPY: u32 = 1024;
@@ -30,6 +32,7 @@ const CALLS_PER_LOOK: u32 = 32;
 pub struct XdpQueue {
     socket: Socket,
     umem: Umem,
+    chunks: usize,
     /// Chunks that nobody has; the last is the warmest.
     free: Vec<u32>,
     /// Chunks that wait for frames, or have one that was not received yet.
@@ -57,10 +60,11 @@ struct Lost {
 impl XdpQueue {
     pub(super) fn open(
         binding: Binding,
+        chunks: usize,
         checksums: ReceiveChecksums,
         frame_bytes_max: usize,
     ) -> Result<Self, Refused> {
-        let umem = Umem::new(CHUNKS).map_err(|error| ("memory for frames", error))?;
+        let umem = Umem::new(chunks).map_err(|error| ("memory for frames", error))?;
         let socket = Socket::open(&umem, binding)?;
         let receiving_max = match socket.is_zero_copy() {
             true => RECEIVE_CHUNKS_ZERO_COPY,
@@ -69,9 +73,11 @@ impl XdpQueue {
         let mut queue = Self {
             socket,
             umem,
-            free: (0..CHUNKS as u32).rev().collect(),
+            chunks,
+            free: (0..chunks as u32).rev().collect(),
             receiving: 0,
-            receiving_max,
+            // A quarter is always left for what is sent.
+            receiving_max: receiving_max.min(chunks as u32 * 3 / 4),
             sending: 0,
             checksums,
             frame_bytes_max,
@@ -105,7 +111,8 @@ impl XdpQueue {
         };
         let refused = self.socket.refused().map(|why| format!(", {why}"));
         let refused = refused.unwrap_or_default();
-        format!("{copy}{busy}{refused}, {}", self.umem.pages())
+        let (mib, pages) = (self.umem.bytes() >> 20, self.umem.pages());
+        format!("{copy}{busy}{refused}, {mib} MiB of frames per queue in {pages}")
     }
 
     /// Chunks by where they are: free, with the kernel to receive, with it to send, with whoever
@@ -118,7 +125,7 @@ impl XdpQueue {
             free,
             receiving,
             sending,
-            CHUNKS - free - receiving - sending,
+            self.chunks - free - receiving - sending,
         ]
     }
 
@@ -175,7 +182,7 @@ impl XdpQueue {
     #[inline]
     fn chunk_of(&self, frame: &Frame) -> u32 {
         let chunk = (frame.handle / CHUNK_BYTES as u64) as u32;
-        assert!((chunk as usize) < CHUNKS, "a frame of another queue");
+        assert!((chunk as usize) < self.chunks, "a frame of another queue");
         chunk
     }
 

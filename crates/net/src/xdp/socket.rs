@@ -4,6 +4,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use libc::{c_int, c_void, socklen_t};
 
@@ -16,6 +18,10 @@ pub(super) const RING_ENTRIES: u32 = 4096;
 const SEND_BUFFER_BYTES: c_int = 16 << 20;
 /// Frames of one turn of busy polling.
 const BUSY_POLL_FRAMES: c_int = 64;
+
+/// How long a queue may be taken: the kernel gives that of a closed socket free a little later.
+const BIND_PATIENCE: Duration = Duration::from_secs(2);
+const BIND_PAUSE: Duration = Duration::from_millis(10);
 
 /// How a socket is bound.
 #[derive(Clone, Copy, Debug)]
@@ -211,9 +217,22 @@ fn bind(descriptor: &OwnedFd, binding: Binding) -> io::Result<()> {
         sxdp_shared_umem_fd: 0,
     };
     let bytes = size_of_val(&address) as socklen_t;
-    // SAFETY: the address is of that length.
-    let bound = unsafe { libc::bind(descriptor.as_raw_fd(), (&raw const address).cast(), bytes) };
-    checked(bound).map(drop)
+    let begin = Instant::now();
+    loop {
+        let (socket, address) = (descriptor.as_raw_fd(), (&raw const address).cast());
+        // SAFETY: the address is of that length.
+        let bound = checked(unsafe { libc::bind(socket, address, bytes) });
+        match bound {
+            Err(error) if is_busy(&error) && begin.elapsed() < BIND_PATIENCE => {
+                thread::sleep(BIND_PAUSE);
+            }
+            bound => return bound.map(drop),
+        }
+    }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBUSY)
 }
 
 /// A ring's memory, unmapped on drop.
