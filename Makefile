@@ -10,14 +10,17 @@ SHELL := bash
 TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET_DIR)
 MICANITE_BIN ?= $(TARGET_DIR)/release/micanite
+MICANITE_DPDK_BIN ?= $(TARGET_DIR)/dpdk/release/micanite
 FUZZ_SECONDS ?= 600
 MODEL_OPERATIONS ?= 1000000000
 STRESS_OPERATIONS ?= 100000000
 CRASH_ROUNDS ?= 500
+# Where it is not, what needs it says so and is left out.
+HAS_DPDK := pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net bench-attacks bench-streams bench-bypass fuzz package deb deps clean
+.PHONY: help run build build-dpdk test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net bench-attacks bench-streams bench-bypass fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,24 +32,31 @@ build: ## build the server in release mode
 	@scripts/deps build
 	@cargo build --release --package micanite
 
+build-dpdk: ## build the server with dpdk: ports, in target/dpdk, for tests: less optimised (for use: cargo build --release --features dpdk)
+	@scripts/deps dpdk
+	@if $(HAS_DPDK); then cargo build --release --package micanite --features dpdk --target-dir $(TARGET_DIR)/dpdk \
+	  --config 'profile.release.lto="off"' --config profile.release.codegen-units=16; fi
+
 test: test-unit test-loom test-blackbox ## run every test; sets up what it needs
 
 test-unit: ## unit, property, model and brief fuzz tests (cargo)
 	@scripts/deps unit
+	@scripts/deps dpdk
 	@echo "### suite: unit"
 	cargo test --workspace --features micanite-client/async --no-fail-fast
+	if $(HAS_DPDK); then cargo test --package micanite-net --features dpdk --lib --test dpdk --no-fail-fast; fi
 
 test-loom: ## models of the concurrent parts, every interleaving within their bounds (loom)
 	@scripts/deps build
 	@echo "### suite: loom"
 	@scripts/test-loom
 
-test-blackbox: build ## the real binary under real clients and raw sockets (pytest)
+test-blackbox: build build-dpdk ## the real binary under real clients and raw sockets (pytest)
 	@scripts/deps test
 	@scripts/peer-memcached >/dev/null
 	@cargo build --release --package micanite-lab
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(MICANITE_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab .venv/bin/pytest tests $(PYTEST_ARGS)
+	MICANITE_BIN=$(MICANITE_BIN) MICANITE_DPDK_BIN=$(MICANITE_DPDK_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab .venv/bin/pytest tests $(PYTEST_ARGS)
 
 test-sanitizers: ## address and thread sanitizer over engine and memory (nightly; says what it skips)
 	@scripts/deps build
@@ -63,10 +73,12 @@ lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --features micanite-client/async --all-targets -- -D warnings
+	if $(HAS_DPDK); then cargo clippy --workspace --features micanite-client/async,micanite/dpdk --all-targets -- -D warnings; fi
 	RUSTFLAGS="--cfg loom" cargo clippy --target-dir $(TARGET_DIR)/loom \
 	  --package micanite-engine --package micanite-memory --package micanite-server --all-targets -- -D warnings
 	CARGO_TARGET_DIR=$(TARGET_DIR)/fuzz/build cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features micanite-client/async --no-deps --document-private-items
+	if $(HAS_DPDK); then RUSTDOCFLAGS="-D warnings" cargo doc --package micanite-net --features dpdk --no-deps --document-private-items; fi
 	scripts/check-paths
 
 bench: bench-engine bench-server bench-net ## engine, server and native protocol; tables, and JSON in target/bench (QUICK=1: under three minutes each)
@@ -126,6 +138,7 @@ fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)
 
 deps: ## install what building and testing need (run and test do it by themselves)
 	@scripts/deps build
+	@scripts/deps dpdk
 	@scripts/deps test
 
 clean: ## remove what was built, the unpacked peers and the Python environment
