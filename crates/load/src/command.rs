@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use micanite_client::BypassPort;
 use serde::Serialize;
 
 use crate::options::LoadOptions;
@@ -60,6 +61,15 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         return execute_self_test(options);
     }
     let mut plan = options.plan();
+    if let Some(port) = options.port_options() {
+        // Before anything is touched.
+        plan.check_port(&port.name).map_err(usage)?;
+        let port = BypassPort::open(&port).map_err(|error| failed(error.to_string()))?;
+        if !options.quiet {
+            eprintln!("{}", port.description());
+        }
+        plan.port = Some(port);
+    }
     plan.check().map_err(usage)?;
     if options.svg.is_some() && options.sweep.is_none() && options.search.is_none() {
         return Err(usage(

@@ -14,6 +14,7 @@
 //! | `target` | connections of every protocol behind one trait |
 //! | `feed`, `arrivals` | which request is sent when |
 //! | `worker` | the loop of a thread: receive, send, wait |
+//! | `port` | ports around the kernel's network stack |
 //! | `recorder` | counts and latencies of a thread |
 //! | [`run()`], `threads` | connecting, threads, the measured part, the server's CPU time |
 //! | [`report`] | what came out |
@@ -32,6 +33,7 @@ mod figure;
 mod machine;
 mod options;
 pub mod plan;
+mod port;
 pub mod profile;
 mod progress;
 mod recorder;
@@ -51,5 +53,6 @@ pub use address::Address;
 pub use command::{EXIT_LOAD_FAILED, EXIT_LOAD_USAGE, load};
 pub use options::LoadOptions;
 pub use plan::Plan;
+pub use port::PortReport;
 pub use report::Report;
 pub use run::{fill, run};

@@ -1,9 +1,11 @@
 //! The command line of `micanite load`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use micanite_client::{PortName, PortOptions};
 use micanite_workload::{DataSet, Popularity};
 
 use crate::address::Address;
@@ -48,6 +50,38 @@ pub struct LoadOptions {
     /// native: do not let the kernel join datagrams (GRO, GSO)
     #[arg(long, help_heading = "Load")]
     pub no_offload: bool,
+    /// native: go around the kernel's network stack, by xdp:INTERFACE or dpdk:DEVICE[,ARGUMENTS]; each
+    /// thread has a queue of it
+    #[arg(long, value_name = "PORT", help_heading = "Port")]
+    pub port: Option<PortName>,
+    /// Addresses of the port with the lengths of their prefixes: 10.0.0.9/24,fd00::9/64 [xdp: those
+    /// of the interface; dpdk: must be given]
+    #[arg(long, value_name = "IP/LENGTH", value_delimiter = ',', value_parser = words::prefix, requires = "port", help_heading = "Port")]
+    pub port_ip: Vec<(IpAddr, u8)>,
+    /// dpdk: where what is outside of the prefixes is sent
+    #[arg(long, value_name = "IP", requires = "port", help_heading = "Port")]
+    pub port_gateway: Option<IpAddr>,
+    /// UDP port that the first thread sends from, the others from those that follow: for flow rules
+    /// that bring each reply to its thread's queue [default: free ones]
+    #[arg(
+        long,
+        value_name = "UDP-PORT",
+        requires = "port",
+        help_heading = "Port"
+    )]
+    pub port_source: Option<u16>,
+    /// xdp: let the kernel poll the interface for so many microseconds when nothing is there
+    #[arg(long, value_name = "US", requires = "port", help_heading = "Port")]
+    pub port_busy_poll: Option<u32>,
+    /// dpdk: further arguments of its environment (EAL)
+    #[arg(
+        long,
+        value_name = "ARGUMENTS",
+        allow_hyphen_values = true,
+        requires = "port",
+        help_heading = "Port"
+    )]
+    pub dpdk_args: Option<String>,
     /// Keys per GET
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub multiget: usize,
@@ -121,7 +155,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "RATES", conflicts_with_all = ["rate", "rate_profile"], help_heading = "Several runs")]
     pub sweep: Option<Rates>,
     /// Measure what this generator can do itself on this machine
-    #[arg(long, conflicts_with_all = ["search", "sweep", "rate"], help_heading = "Several runs")]
+    #[arg(long, conflicts_with_all = ["search", "sweep", "rate", "port"], help_heading = "Several runs")]
     pub self_test: bool,
 
     /// Process of the server, for its CPU time
@@ -154,7 +188,11 @@ impl LoadOptions {
     /// The run that these options describe.
     pub(crate) fn plan(&self) -> Plan {
         let open = self.rate.is_some() || self.search.is_some() || self.sweep.is_some();
-        let least = self.threads.max(1) * self.targets.len().max(1);
+        // By a port each thread has one client, of all targets.
+        let least = match &self.port {
+            Some(_) => self.threads,
+            None => self.threads.max(1) * self.targets.len().max(1),
+        };
         let stepped = self.rate_profile.as_ref().and_then(RateProfile::length_s);
         let duration = match (self.duration, stepped) {
             (Some(duration), _) => duration,
@@ -173,6 +211,7 @@ impl LoadOptions {
             batch: self.batch,
             adaptive_batch: self.adaptive,
             offload: !self.no_offload,
+            port: None,
             multiget: self.multiget,
             threads: self.threads,
             cpus: self.cpu.clone().unwrap_or_default(),
@@ -188,5 +227,20 @@ impl LoadOptions {
             seed: self.seed,
             server_pid: self.server_pid,
         }
+    }
+
+    /// The port that is to be opened.
+    pub(crate) fn port_options(&self) -> Option<PortOptions> {
+        let name = self.port.clone()?;
+        let arguments = self.dpdk_args.as_deref().unwrap_or_default();
+        Some(PortOptions {
+            addresses: self.port_ip.clone(),
+            gateway: self.port_gateway,
+            first_port: self.port_source,
+            queues: self.threads,
+            busy_poll_us: self.port_busy_poll.unwrap_or_default(),
+            dpdk_arguments: arguments.split_whitespace().map(str::to_owned).collect(),
+            ..PortOptions::new(name)
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use micanite_client::{BypassPort, PortName};
 use micanite_workload::{DataSet, ITEMS_MAX, Keys, Mix, Popularity};
 use serde::Serialize;
 
@@ -32,6 +33,9 @@ pub struct Plan {
     pub adaptive_batch: bool,
     /// Native protocol: datagrams may be joined on their way through the kernel (GRO, GSO).
     pub offload: bool,
+    /// Native protocol: a port around the kernel's network stack; each thread has a queue of it.
+    #[serde(serialize_with = "as_port")]
+    pub port: Option<BypassPort>,
     /// Keys per reading request.
     pub multiget: usize,
     /// Threads that send and receive.
@@ -88,6 +92,7 @@ impl Plan {
             batch: 1,
             adaptive_batch: false,
             offload: true,
+            port: None,
             multiget: 1,
             threads: 1,
             cpus: Vec::new(),
@@ -138,7 +143,11 @@ impl Plan {
         self.check_targets()?;
         self.check_numbers()?;
         self.check_items()?;
-        self.check_datagrams()
+        self.check_datagrams()?;
+        match &self.port {
+            Some(port) => self.check_port(port.name()),
+            None => Ok(()),
+        }
     }
 
     fn check_targets(&self) -> Result<(), String> {
@@ -154,7 +163,7 @@ impl Plan {
                 "{first} and {other} speak different protocols: load them one after the other"
             ));
         }
-        if self.connections < self.targets.len() {
+        if self.port.is_none() && self.connections < self.targets.len() {
             let targets = self.targets.len();
             return Err(format!(
                 "{targets} targets need at least --connections {targets}"
@@ -245,6 +254,23 @@ impl Plan {
         Ok(())
     }
 
+    /// Whether this can be done by a port.
+    pub(crate) fn check_port(&self, name: &PortName) -> Result<(), String> {
+        let threads = self.threads;
+        let others = |target: &&Address| target.protocol() != Protocol::Native;
+        if let Some(target) = self.targets.iter().find(others) {
+            return Err(format!(
+                "--port {name} carries the native protocol only: native://HOST:PORT, not {target}"
+            ));
+        }
+        if self.connections != threads {
+            return Err(format!(
+                "--port {name} gives each of the {threads} threads one connection, its queue: leave out --connections, and raise --pipeline for more requests in flight"
+            ));
+        }
+        Ok(())
+    }
+
     fn check_native(&self) -> Result<(), String> {
         let operations = self.pipeline * self.multiget;
         if operations > NATIVE_OPERATIONS_MAX {
@@ -271,6 +297,10 @@ impl Plan {
 
 fn as_text<T: ToString, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&value.to_string())
+}
+
+fn as_port<S: serde::Serializer>(port: &Option<BypassPort>, to: S) -> Result<S::Ok, S::Error> {
+    as_text_option(&port.as_ref().map(BypassPort::name), to)
 }
 
 fn as_text_option<T: ToString, S: serde::Serializer>(

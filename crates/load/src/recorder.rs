@@ -3,6 +3,7 @@
 use std::ops::{AddAssign, Range};
 
 use hdrhistogram::Histogram;
+use micanite_client::PortCounters;
 
 /// Longer latencies are recorded as this.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -28,6 +29,8 @@ pub(crate) struct Counts {
     pub read_operations: u64,
     pub hits: u64,
     pub write_operations: u64,
+    /// What has happened at the port around the kernel, in the whole run.
+    pub port: PortCounters,
     /// Operations that were answered during the measured part, whenever they were due.
     pub operations_in_window: u64,
 }
@@ -45,6 +48,7 @@ impl AddAssign for Counts {
         self.read_operations += other.read_operations;
         self.hits += other.hits;
         self.write_operations += other.write_operations;
+        self.port += other.port;
         self.operations_in_window += other.operations_in_window;
     }
 }

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::plan::Plan;
+use crate::port::PortReport;
 use crate::recorder::{Counts, Interval, latency_histogram};
 use crate::worker::Outcome;
 
@@ -62,6 +63,8 @@ pub struct Report {
     pub server_cpu_s: Option<f64>,
     /// Operations per CPU second of the server.
     pub ops_per_server_core_second: Option<f64>,
+    /// The port around the kernel, if there was one.
+    pub port: Option<PortReport>,
     /// How the generator did.
     pub generator: Generator,
     /// What happened in each second from the start, warm-up included.
@@ -236,6 +239,10 @@ impl Report {
                 .server_cpu_s
                 .filter(|cpu_s| *cpu_s > 0.0)
                 .map(|cpu_s| operations / cpu_s),
+            port: plan
+                .port
+                .as_ref()
+                .map(|port| PortReport::new(port, &counts.port)),
             generator: Generator {
                 busy_ratio: busy_s / (seconds * plan.threads as f64),
                 ops_per_core_second: (busy_s > 0.0).then(|| operations / busy_s),
@@ -278,6 +285,7 @@ impl Report {
         if self.hit_ratio == Some(0.0) && self.read_operations > 0 && !self.plan.fill {
             warnings.push("nothing was found: --fill stores the items first".to_owned());
         }
+        warnings.extend(self.port.iter().flat_map(PortReport::warnings));
         self.warn_of_limit(&mut warnings);
         self.warnings.append(&mut warnings);
     }

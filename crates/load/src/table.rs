@@ -48,6 +48,10 @@ pub(crate) fn of_run(report: &Report) -> String {
             format!("{cpu_s:.2} s, {per_second} ops per core second"),
         );
     }
+    if let Some(port) = &report.port {
+        row("port", port.description.clone());
+        row("frames", port.line());
+    }
     let generator = &report.generator;
     row(
         "generator",

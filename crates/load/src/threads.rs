@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use micanite_client::Link;
 use micanite_workload::{Keys, Values};
 
 use crate::address::{Endpoint, Protocol};
@@ -15,8 +16,8 @@ use crate::progress::Seconds;
 use crate::recorder::{Interval, Recorder};
 use crate::report::Second;
 use crate::target::{
-    Checks, Connection, Memcached, NativeConnection, Redis, StreamConnection, UdpConnection, open,
-    open_native,
+    Checks, Connection, Memcached, NativeConnection, Redis, StreamConnection, UdpConnection,
+    introduce, open, open_native,
 };
 use crate::wait::Claim;
 use crate::worker::{Outcome, Task, Worker};
@@ -84,12 +85,34 @@ impl Running<'_> {
                 UdpConnection::new(socket, checks(), window, nanoseconds(self.timeout))
             }),
             Protocol::Native => {
-                let link = |_| open_native(plan, self.endpoints, pipeline, self.timeout);
-                self.threads(each(places, link)?, &feed, watch, |link| {
+                let links = self.links(places)?;
+                self.threads(links, &feed, watch, |link| {
                     NativeConnection::new(link, checks(), window)
                 })
             }
         }
+    }
+
+    /// A client for every connection of every thread.
+    fn links(&self, places: &[Vec<usize>]) -> Result<Vec<Vec<Link>>, String> {
+        let plan = self.plan;
+        let link = |_| {
+            let mut link = open_native(plan, self.endpoints, self.pipeline, self.timeout)?;
+            if plan.port.is_none() {
+                introduce(plan, std::slice::from_mut(&mut link))?;
+            }
+            Ok(link)
+        };
+        let mut links = each(places, link)?;
+        if plan.port.is_some() {
+            // Together: what is for one of them may come to the queue of another one.
+            let mut all: Vec<_> = links.drain(..).flatten().collect();
+            introduce(plan, &mut all)?;
+            let mut all = all.into_iter();
+            let of_thread = |places: &Vec<usize>| all.by_ref().take(places.len()).collect();
+            links = places.iter().map(of_thread).collect();
+        }
+        Ok(links)
     }
 
     fn threads<S: Send, C: Connection>(

@@ -1,5 +1,6 @@
 //! Numbers, durations and rates as people write them.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A number with k, m or g (thousands) or Ki, Mi, Gi (of 1,024): `100k`, `2.5m`, `192Mi`.
@@ -57,6 +58,19 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = digits.parse().map_err(|_| what())?;
     Duration::try_from_secs_f64(number * unit_s).map_err(|_| what())
+}
+
+/// An address with the length of its prefix.
+pub(crate) fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
+    let what = || format!("'{text}' is no address with the length of its prefix: 10.0.0.9/24");
+    let (address, bits) = text.split_once('/').ok_or_else(what)?;
+    let address: IpAddr = address.parse().map_err(|_| what())?;
+    let bits: u8 = bits.parse().map_err(|_| what())?;
+    let bits_max = if address.is_ipv4() { 32 } else { 128 };
+    match bits <= bits_max {
+        true => Ok((address, bits)),
+        false => Err(what()),
+    }
 }
 
 /// A percentage, 0 to 100, with or without its sign.
@@ -118,6 +132,16 @@ mod tests {
         assert_eq!(duration("200us"), Ok(Duration::from_micros(200)));
         for text in ["", "s", "-1s", "1d", "1e30h"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn prefixes() {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert_eq!(prefix("10.0.0.9/24"), Ok((address("10.0.0.9"), 24)));
+        assert_eq!(prefix("fd00::9/128"), Ok((address("fd00::9"), 128)));
+        for text in ["10.0.0.9", "10.0.0.9/33", "fd00::/129", "/24", "x/1"] {
+            assert!(prefix(text).is_err(), "{text}");
         }
     }
 

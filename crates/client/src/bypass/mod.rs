@@ -79,8 +79,9 @@ impl PortOptions {
     }
 }
 
-/// A port, open as long as this or one of its queues is there. DPDK opens a device once per process.
-#[derive(Debug)]
+/// A port, open as long as this, a clone of it or one of its queues is there. DPDK opens a device once
+/// per process.
+#[derive(Clone, Debug)]
 pub struct BypassPort {
     home: Arc<Home>,
 }
@@ -91,6 +92,7 @@ struct Home {
     queues: Mutex<Vec<Box<Queue>>>,
     name: PortName,
     description: String,
+    first_port: u16,
     payload_bytes: usize,
     _bypass: Mutex<Bypass>,
 }
@@ -139,6 +141,11 @@ impl BypassPort {
     /// What was got, in words.
     pub fn description(&self) -> &str {
         &self.home.description
+    }
+
+    /// The UDP port of the first queue; the others follow.
+    pub fn first_port(&self) -> u16 {
+        self.home.first_port
     }
 }
 
@@ -231,6 +238,7 @@ fn open(options: &PortOptions) -> Result<Home, String> {
         queues: Mutex::new(ready),
         name: options.name,
         description: bypass.description.clone(),
+        first_port: first,
         payload_bytes,
         _bypass: Mutex::new(bypass),
     })

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 /// A queue of any kind, with its number. Matched once per burst.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per thread, boxed")]
 pub(super) enum Queue {
     Xdp(usize, FrameSocket<XdpQueue, KernelHops>),
     Dpdk(usize, FrameSocket<DpdkQueue, OwnHops>),

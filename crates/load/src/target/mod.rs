@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::recorder::Recorder;
 
 pub(crate) use memcached::Memcached;
-pub(crate) use native::{NativeConnection, open_native};
+pub(crate) use native::{NativeConnection, introduce, open_native};
 pub(crate) use open::{open, server_version};
 pub(crate) use redis::Redis;
 pub(crate) use reply::Checks;

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use micanite_client::{
-    Batch, Completion, Link, Opcode, Operation, Options, Outcome, ServerAddress, SubmitError,
-    UdpOptions,
+    Batch, Completion, Link, Opcode, Operation, Options, Outcome, PortCounters, ServerAddress,
+    SubmitError, UdpOptions,
 };
 use micanite_workload::KEY_BYTES_MAX;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
@@ -20,13 +20,15 @@ use crate::recorder::{Answer, Recorder};
 
 /// A server may take so long to say which of its cores listen where.
 const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
+/// Of several clients each is looked at so often while one waits.
+const TURN_NS: u64 = 1_000_000;
 /// The clock is read again after so many completions.
 const COMPLETIONS_PER_LOOK: u32 = 32;
 
-/// Opens a client of all targets and fetches their directories.
+/// Opens a client of all targets. [`introduce`] fetches their directories.
 ///
 /// # Errors
-/// When no server replies; what to do then.
+/// When there is no socket or no queue to be had.
 pub(crate) fn open_native(
     plan: &Plan,
     endpoints: &[Endpoint],
@@ -65,37 +67,61 @@ pub(crate) fn open_native(
         gso: plan.offload,
         ..UdpOptions::default()
     };
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", plan.targets[0]);
-    let mut link = Link::open(&servers, options, &udp).map_err(|error| failed(&error))?;
-    let silent = introduce(&mut link, servers.len()).map_err(|error| failed(&error))?;
-    match silent {
-        None => Ok(link),
-        Some(server) => {
-            let target = &plan.targets[server];
-            let why = match link.driver().other_version(server) {
-                Some(version) => format!("it speaks version {version} of the native protocol"),
-                None => format!("nobody listens there; {}", target.how_to_start()),
-            };
-            Err(format!("{target}: {why}"))
+    let opened = match &plan.port {
+        None => Link::open(&servers, options, &udp),
+        Some(port) => {
+            let queue = port.queue();
+            queue.and_then(|queue| Link::open_on(&servers, options, queue))
         }
+    };
+    opened.map_err(|error| failed(plan, &error))
+}
+
+fn failed(plan: &Plan, error: &dyn std::fmt::Display) -> String {
+    format!("{}: {error}", plan.targets[0])
+}
+
+/// Waits for the directories of all servers.
+///
+/// # Errors
+/// When a server does not reply; what to do then.
+pub(crate) fn introduce(plan: &Plan, links: &mut [Link]) -> Result<(), String> {
+    loop {
+        let mut silent = None;
+        for (number, link) in links.iter_mut().enumerate() {
+            let now_ns = link.now_ns();
+            link.poll(now_ns, |_| {})
+                .map_err(|error| failed(plan, &error))?;
+            let driver = link.driver();
+            let first = (0..driver.servers()).find(|server| !driver.is_alive(*server));
+            silent = silent.or(first.map(|server| (number, server)));
+        }
+        let Some((number, server)) = silent else {
+            return Ok(());
+        };
+        let (alone, link) = (links.len() == 1, &mut links[number]);
+        let version = link.driver().other_version(server);
+        let left_ns = INTRODUCTION_NS_MAX.saturating_sub(link.now_ns());
+        if left_ns == 0 || version.is_some() {
+            return Err(why_silent(plan, server, version));
+        }
+        let wait_ns = if alone { left_ns } else { TURN_NS };
+        link.wait(wait_ns).map_err(|error| failed(plan, &error))?;
     }
 }
 
-/// Waits for the directories of all servers; returns one that does not reply.
-fn introduce(link: &mut Link, servers: usize) -> io::Result<Option<usize>> {
-    loop {
-        let now_ns = link.now_ns();
-        link.poll(now_ns, |_| {})?;
-        let silent = (0..servers).find(|server| !link.driver().is_alive(*server));
-        match silent {
-            Some(server)
-                if now_ns < INTRODUCTION_NS_MAX
-                    && link.driver().other_version(server).is_none() =>
-            {
-                link.wait(INTRODUCTION_NS_MAX - now_ns)?;
-            }
-            silent => return Ok(silent),
+fn why_silent(plan: &Plan, server: usize, version: Option<u8>) -> String {
+    let target = &plan.targets[server];
+    match (version, &plan.port) {
+        (Some(version), _) => {
+            format!("{target}: it speaks version {version} of the native protocol")
         }
+        (None, None) => format!("{target}: nobody listens there; {}", target.how_to_start()),
+        (None, Some(port)) => format!(
+            "{target}: nobody replies there by way of {}; {}",
+            port.name(),
+            target.how_to_start()
+        ),
     }
 }
 
@@ -130,6 +156,7 @@ pub(crate) struct NativeConnection {
     /// Counters of the link that have been passed on.
     late: u64,
     resent: u64,
+    port: PortCounters,
     value: Vec<u8>,
 }
 
@@ -199,7 +226,8 @@ impl Slots {
 
 impl NativeConnection {
     /// Takes an open link over.
-    pub fn new(link: Link, checks: Checks, (pipeline, multiget): (usize, usize)) -> Self {
+    pub fn new(mut link: Link, checks: Checks, (pipeline, multiget): (usize, usize)) -> Self {
+        let port = link.port_counters().unwrap_or_default();
         Self {
             link,
             slots: Slots {
@@ -215,6 +243,7 @@ impl NativeConnection {
             not_taken: Vec::new(),
             late: 0,
             resent: 0,
+            port,
         }
     }
 
@@ -233,6 +262,10 @@ impl NativeConnection {
         recorder.counts.late += counters.late - self.late;
         recorder.counts.resent += counters.resent - self.resent;
         (self.late, self.resent) = (counters.late, counters.resent);
+        if let Some(counters) = self.link.port_counters() {
+            recorder.counts.port += counters - self.port;
+            self.port = counters;
+        }
     }
 
     /// Ends the operations that were not taken.
