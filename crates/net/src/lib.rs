@@ -39,6 +39,7 @@ mod inherited;
 pub mod limits;
 mod listener;
 mod poller;
+pub mod probe;
 mod stream;
 mod streams;
 pub mod tls;

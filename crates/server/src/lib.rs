@@ -24,6 +24,7 @@
 //! | [`latency`], [`hot`] | how long requests take; which keys are asked for most |
 //! | `admin` | metrics, health and a page to look at over HTTP |
 //! | [`control`] | the control socket, and `micanite ctl` |
+//! | `doctor` | `micanite ctl doctor`: what the machine allows, and what gets it the best port |
 //! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
 //! | `restart` | another program, or another version of it, in the same process |
 //! | [`auth`] | users and passwords, and how often somebody was wrong |
@@ -41,6 +42,7 @@ pub mod configuration;
 pub mod connection;
 pub mod control;
 mod cores;
+mod doctor;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod hot;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::{OK, REFUSED, Request, paths};
+use crate::doctor::{DoctorOptions, doctor};
 use crate::log::log;
 use crate::nic::{NicOptions, nic};
 
@@ -50,6 +51,9 @@ pub enum Errand {
     Ask(Request),
     /// Print, or set, what makes network interfaces deliver each worker's port to its CPU
     Nic(NicOptions),
+    /// Say what this machine allows for ports around the kernel's network stack (--port), what is
+    /// missing, and the commands that give it; needs no server and no root
+    Doctor(DoctorOptions),
 }
 
 /// Asks a server, prints what it answers, and says how that went: 0 done, 1 refused.
@@ -61,6 +65,7 @@ pub fn control(options: ControlOptions) -> ExitCode {
     });
     let request = match options.errand {
         Errand::Ask(request) => request,
+        Errand::Doctor(doctor_options) => return doctor(&doctor_options),
         Errand::Nic(nic_options) => {
             return nic(&nic_options, |request| {
                 ask(request, port, socket.as_deref())

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 /// Where it is looked for: an ordinary user's path may lack the directories of the system's tools.
 const PLACES: [&str; 3] = ["ethtool", "/usr/sbin/ethtool", "/sbin/ethtool"];
 /// What it answers when the driver lacks something, between other lines.
-const NOT_SUPPORTED: &str = "Operation not supported";
+pub const NOT_SUPPORTED: &str = "Operation not supported";
 
 /// Runs it with these words. What it printed, or the reason why it refused; both in its words.
 pub fn run<S: AsRef<str>>(words: &[S]) -> Result<String, String> {

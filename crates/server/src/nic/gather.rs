@@ -16,6 +16,8 @@ const TYPE_LOOPBACK: &str = "772";
 pub struct Machine {
     /// `/`, but in tests.
     root: PathBuf,
+    /// Whether answers of `ethtool` are files below the root, as tests have them.
+    recorded: bool,
 }
 
 impl Machine {
@@ -26,7 +28,44 @@ impl Machine {
 
     /// One whose sysfs and `/proc` are below another directory.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self {
+            root: root.into(),
+            recorded: false,
+        }
+    }
+
+    /// One of which everything is below a directory: what `ethtool` answers to `-l eth0` in `ethtool/-l eth0`.
+    #[cfg(test)]
+    pub fn recorded(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            recorded: true,
+        }
+    }
+
+    /// A place below the root.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// What a file below the root says, without the end of its last line.
+    pub fn read(&self, path: &str) -> Option<String> {
+        read(&self.root.join(path))
+    }
+
+    /// The names in a directory below the root.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        names(&self.root.join(path))
+    }
+
+    /// What `ethtool` answers.
+    pub fn ethtool(&self, option: &str, name: &str) -> Result<String, String> {
+        if !self.recorded {
+            return ethtool::run(&[option, name]);
+        }
+        let path = format!("ethtool/{option} {name}");
+        self.read(&path)
+            .ok_or_else(|| ethtool::NOT_SUPPORTED.to_owned())
     }
 
     /// CPUs, nodes, and who else moves interrupts.
@@ -50,7 +89,7 @@ impl Machine {
     /// Everything about one interface.
     pub fn interface(&self, name: &str) -> Result<InterfaceFacts, String> {
         let directory = self.directory(name)?;
-        let ask = |option: &str| ethtool::run(&[option, name]);
+        let ask = |option: &str| self.ethtool(option, name);
         let features = ask("-k").unwrap_or_default();
         let (interrupts, interrupt_names) = self.interrupts(&directory);
         let (interrupt_delay_us, interrupt_delay_adaptive) =
@@ -128,7 +167,7 @@ impl Machine {
     }
 
     /// Whether a process of this name runs.
-    fn runs(&self, name: &str) -> bool {
+    pub fn runs(&self, name: &str) -> bool {
         let processes = fs::read_dir(self.root.join("proc"));
         processes
             .into_iter()
@@ -138,7 +177,7 @@ impl Machine {
     }
 
     /// A list of numbers from a file below the root.
-    fn list(&self, path: &str) -> Result<Vec<usize>, String> {
+    pub fn list(&self, path: &str) -> Result<Vec<usize>, String> {
         let path = self.root.join(path);
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         cpus::parse_list(&text)

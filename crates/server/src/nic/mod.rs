@@ -39,11 +39,15 @@ mod undo;
 
 use std::process::ExitCode;
 
-pub use options::NicOptions;
+pub(crate) use command::quoted;
+pub(crate) use cpus::{list as cpu_list, parse_list as parse_cpus};
+pub(crate) use facts::{Feature, InterfaceFacts, Kind};
+pub(crate) use gather::Machine;
+pub use options::{NicOptions, check_interfaces};
+pub(crate) use parse::feature;
 
 use crate::control::Request;
 use crate::log::log;
-use gather::Machine;
 use options::{Asked, Worker, Workers};
 
 /// Some step was refused, or there is no such interface.

@@ -87,17 +87,7 @@ pub enum Workers {
 impl NicOptions {
     /// What is asked for, or what is wrong with it.
     pub fn check(&self) -> Result<Asked<'_>, String> {
-        let mut seen = BTreeSet::new();
-        for name in &self.interfaces {
-            let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
-            let wrong = name.is_empty() || name == "." || name == ".." || name.starts_with('-');
-            if wrong || name.len() > NAME_BYTES_MAX || name.contains(odd) {
-                return Err(format!("'{name}' is no name of an interface"));
-            }
-            if !seen.insert(name) {
-                return Err(format!("{name} is named twice"));
-            }
-        }
+        check_interfaces(&self.interfaces)?;
         match (&self.undo, self.interfaces.as_slice()) {
             (Some(rules), [interface]) => Ok(Asked::Undo { interface, rules }),
             (Some(_), _) => Err("--undo takes one interface: each numbers its own rules".into()),
@@ -129,6 +119,22 @@ impl NicOptions {
         };
         Ok(Workers::Known((0..count).zip(cpus).map(worker).collect()))
     }
+}
+
+/// Whether these may be names of interfaces, each once.
+pub fn check_interfaces(names: &[String]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+        let wrong = name.is_empty() || name == "." || name == ".." || name.starts_with('-');
+        if wrong || name.len() > NAME_BYTES_MAX || name.contains(odd) {
+            return Err(format!("'{name}' is no name of an interface"));
+        }
+        if !seen.insert(name) {
+            return Err(format!("{name} is named twice"));
+        }
+    }
+    Ok(())
 }
 
 /// A list of CPUs, each once.
