@@ -21,6 +21,11 @@ impl DpdkPort {
     }
 }
 
+/// The version of DPDK: there is none.
+pub const fn version() -> Option<String> {
+    None
+}
+
 /// A queue of a port: there is none.
 #[derive(Debug)]
 pub enum DpdkQueue {}

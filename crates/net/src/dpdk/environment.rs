@@ -1,6 +1,6 @@
 //! DPDK's environment (EAL): started at the first port of a process, once.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
@@ -18,6 +18,16 @@ static STARTED: Mutex<Option<Result<String, String>>> = Mutex::new(None);
 /// Memory without huge pages, besides four times what the first port needs: it is only taken from
 /// the system as far as it is used.
 const SMALL_PAGES_MEGABYTES: u64 = 512;
+
+/// The version of DPDK that this process has loaded.
+pub fn version() -> Option<String> {
+    unsafe extern "C" {
+        safe fn rte_version() -> *const c_char;
+    }
+    // SAFETY: it returns a string that is never freed.
+    let version = unsafe { CStr::from_ptr(rte_version()) };
+    Some(version.to_string_lossy().into_owned())
+}
 
 /// Starts the environment if it was not, for a device and the memory that its buffers take. Returns
 /// what memory it has, in words.

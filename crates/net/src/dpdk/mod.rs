@@ -26,6 +26,6 @@ mod queue;
 mod shim;
 
 #[cfg(not(feature = "dpdk"))]
-pub use absent::{DpdkPort, DpdkQueue};
+pub use absent::{DpdkPort, DpdkQueue, version};
 #[cfg(feature = "dpdk")]
-pub use {port::DpdkPort, queue::DpdkQueue};
+pub use {environment::version, port::DpdkPort, queue::DpdkQueue};

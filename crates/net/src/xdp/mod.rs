@@ -28,8 +28,8 @@ use std::net::IpAddr;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-pub use program::FilterCounters;
 pub(crate) use program::Program;
+pub use program::{FilterCounters, IS_BUILT};
 pub use queue::XdpQueue;
 
 use crate::bypass::{Bypass, BypassOptions, BypassQueue};
@@ -38,6 +38,10 @@ use queue::{CHUNKS_MAX, CHUNKS_MIN};
 use socket::{Binding, RING_ENTRIES, Refused};
 use umem::CHUNK_BYTES;
 
+/// Bytes of the frames of a queue.
+pub const FRAMES_BYTES: usize = CHUNKS_MAX * CHUNK_BYTES;
+/// The same where no more memory may be locked: bursts of the kernel's are lost sooner.
+pub const FRAMES_BYTES_MIN: usize = CHUNKS_MIN * CHUNK_BYTES;
 /// What the kernel leaves free in front of a frame that it receives.
 const HEADROOM_BYTES: usize = 256;
 const ETHERNET_VLAN_BYTES: usize = 18;

@@ -18,6 +18,8 @@ mod compiled {
     pub static MAPS: &[(usize, &str)] = &[];
 }
 
+/// Whether the program was compiled when this was built.
+pub const IS_BUILT: bool = !compiled::INSTRUCTIONS.is_empty();
 /// The name that tools show.
 const NAME: &str = "micanite_port";
 /// Addresses of a port, at most.

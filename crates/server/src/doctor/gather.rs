@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
-use micanite_net::{Uring, probe};
+use micanite_net::{Uring, probe, xdp};
 
 use super::facts::{Built, Facts, Kernel, Pages, Process, Processors, Trial, Tried};
 use super::{built, devices, interfaces};
 use crate::nic::{Machine, cpu_list};
 
-/// Bytes of the frames of one queue.
-pub const QUEUE_BYTES: usize = 16 << 20;
 /// Pages of 2 MiB.
 const HUGE: &str = "hugepages/hugepages-2048kB";
 /// What containers leave lying about, and whose that is.
@@ -25,7 +23,7 @@ pub fn facts(names: &[String]) -> Result<Facts, String> {
     let machine = Machine::here();
     let tried = Tried {
         socket: trial(probe::af_xdp_socket()),
-        memory: trial(probe::frame_memory(QUEUE_BYTES)),
+        memory: trial(probe::frame_memory(xdp::FRAMES_BYTES_MIN)),
         program: trial(probe::xdp_program()),
         map: trial(probe::socket_map()),
         io_uring: trial(Uring::probe()),

@@ -22,7 +22,7 @@ pub fn judge(facts: &Facts) -> Report {
     let mut sections = vec![
         judge_machine::machine(facts),
         judge_machine::memory(facts),
-        judge_machine::xdp(facts),
+        judge_machine::af_xdp(facts),
         judge_machine::dpdk(facts),
     ];
     let mut ports = judge_machine::dpdk_ports(facts);

@@ -1,5 +1,7 @@
 //! Judges what all ports have in common: processors, memory, what this process may do.
 
+use micanite_net::xdp;
+
 use super::facts::{Capability, Facts, Trial};
 use super::judge::DPDK;
 use super::recipe::{SECCOMP_PROFILE, grant, run};
@@ -12,7 +14,7 @@ const KERNEL_MAPS: (u32, u32) = (5, 11);
 /// The first kernel with `CAP_BPF`.
 const KERNEL_CAP_BPF: (u32, u32) = (5, 8);
 /// Pages of 2 MiB for the frames of a queue.
-const QUEUE_PAGES: usize = super::gather::QUEUE_BYTES >> 21;
+const QUEUE_PAGES: usize = xdp::FRAMES_BYTES >> 21;
 /// The program that gives devices to user space.
 const VFIO: &str = "vfio-pci";
 /// Drivers that hand a device to user space.
@@ -148,14 +150,14 @@ pub fn memory(facts: &Facts) -> Section {
 }
 
 /// What AF_XDP needs of the kernel and of this process.
-pub fn xdp(facts: &Facts) -> Section {
+pub fn af_xdp(facts: &Facts) -> Section {
     let mut section = Section::new("AF_XDP (--port xdp:INTERFACE)");
     let (kernel, process) = (&facts.kernel, &facts.process);
     if let Err(reason) = &facts.built.xdp {
         section.say_with(
             State::Missing,
             format!("this program was built without it: {reason}"),
-            ["apt-get install clang llvm libbpf-dev && cargo build --release".into()],
+            ["apt-get install clang && cargo build --release".into()],
         );
     }
     if kernel.version < KERNEL_MIN {
@@ -268,11 +270,9 @@ fn trial(section: &mut Section, facts: &Facts, able: bool, what: &str, trial: &T
     }
 }
 
-/// Whether the frames of a queue may be locked.
+/// Whether the frames of the queues may be locked.
 fn locked_memory(section: &mut Section, facts: &Facts) {
-    let enough = QUEUE_PAGES * 2 * facts.cpus.cores.max(1);
     let process = &facts.process;
-    let limit = process.memlock.1;
     if process.may(Capability::IpcLock) {
         section.say(
             State::Fine,
@@ -280,18 +280,36 @@ fn locked_memory(section: &mut Section, facts: &Facts) {
         );
         return;
     }
-    let sufficient = limit.is_none_or(|bytes| bytes >= (enough as u64) << 20);
-    match (&facts.tried.memory, sufficient) {
-        (Ok(()), true) => section.say(State::Fine, "the frames of a queue can be registered"),
-        _ if sufficient => {}
-        _ => section.say_with(
+    let queues = facts.cpus.cores.max(1);
+    let enough = |bytes: usize| {
+        let limit = process.memlock.1;
+        limit.is_none_or(|limit| limit >= (queues * bytes) as u64)
+    };
+    let mib = |bytes: usize| (queues * bytes) >> 20;
+    let text = format!(
+        "{}: {} MiB of locked memory, {} MiB at the least (or CAP_IPC_LOCK)",
+        count(queues, "queue"),
+        mib(xdp::FRAMES_BYTES),
+        mib(xdp::FRAMES_BYTES_MIN),
+    );
+    // A soft limit below the hard one is raised by the server.
+    let taken = process.memlock.0 == process.memlock.1
+        && facts.tried.socket.is_ok()
+        && facts.tried.memory.is_err();
+    if taken && enough(xdp::FRAMES_BYTES_MIN) {
+        let text = format!("{text}: other processes of this user have locked it");
+        section.say_with(State::Missing, text, [grant(facts)]);
+    } else if enough(xdp::FRAMES_BYTES) {
+        section.say(State::Fine, format!("{text}: there is enough"));
+    } else if enough(xdp::FRAMES_BYTES_MIN) {
+        let text = format!("{text}: there is less, and bursts are lost sooner");
+        section.say_with(State::Better, text, [grant(facts)]);
+    } else {
+        section.say_with(
             State::Missing,
-            format!(
-                "locked memory is too little for frames: {enough} MiB for {}, or CAP_IPC_LOCK",
-                count(facts.cpus.cores, "queue")
-            ),
+            format!("{text}: there is less"),
             [grant(facts)],
-        ),
+        );
     }
 }
 
@@ -303,13 +321,16 @@ pub fn dpdk(facts: &Facts) -> Section {
         Err(reason) => section.say_with(
             State::Missing,
             format!("this program was built without it: {reason}"),
-            ["apt-get install libdpdk-dev && cargo build --release --features dpdk".into()],
+            [
+                "apt-get install libdpdk-dev pkg-config && cargo build --release --features dpdk"
+                    .into(),
+            ],
         ),
     }
     if facts.pages.huge_free == 0 {
         section.say(
             State::Better,
-            "without huge pages, DPDK takes 4 KiB pages (the server then adds --no-huge itself), and no device by DMA",
+            "without huge pages, DPDK takes 4 KiB pages (the server says --no-huge itself), and no device by DMA",
         );
     }
     match (facts.iommu_groups, facts.vfio_without_iommu) {

@@ -54,8 +54,12 @@ fn a_laptop_has_a_port_that_is_not_worth_it() {
         lacking.commands[0]
             .starts_with("setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep ")
     );
-    let memory = finding(&report, "AF_XDP", "locked memory is too little");
-    assert_eq!(memory.state, State::Missing);
+    let memory = finding(
+        &report,
+        "AF_XDP",
+        "64 MiB of locked memory, 8 MiB at the least",
+    );
+    assert_eq!(memory.state, State::Better);
     assert_eq!(finding(&report, "enp0s31f6", "XDP:").state, State::Note);
     finding(&report, "this machine", "8 CPUs on 4 physical cores");
     finding(&report, "lo", "nothing to bypass");
@@ -75,7 +79,7 @@ fn a_container_is_told_what_its_engine_has_to_allow() {
     let lacking = finding(&report, "AF_XDP", "root here lacks CAP_NET_ADMIN, CAP_BPF");
     assert_eq!(lacking.state, State::Missing);
     assert!(lacking.commands[0].contains("--cap-add BPF"), "{lacking:?}");
-    let memory = finding(&report, "AF_XDP", "locked memory");
+    let memory = finding(&report, "AF_XDP", "of locked memory");
     assert_eq!(memory.commands, lacking.commands);
     let is_run = |command: &&str| command.starts_with("docker run ");
     assert_eq!(commands(&report).into_iter().filter(is_run).count(), 1);
