@@ -33,7 +33,7 @@ struct micanite_port_options {
 	uint32_t descriptors;	    /* of each direction of each queue, as far as the device has them */
 	uint32_t buffers_per_queue;
 	uint32_t buffer_bytes;	    /* without the headroom */
-	uint32_t frame_bytes_max;   /* the longest that is wanted */
+	uint32_t mtu_wanted;
 	uint32_t link_wait_ms;
 };
 

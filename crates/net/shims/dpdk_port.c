@@ -37,6 +37,12 @@ __attribute__((format(printf, 2, 3))) static int fail(struct message error, cons
 	return -1;
 }
 
+/* Drivers answer -1 when they have said why: a memif client, when there is no server. */
+static const char *reason(int result)
+{
+	return result == -1 ? "its driver says why above" : rte_strerror(-result);
+}
+
 int micanite_dpdk_start(int argc, char **argv, char *error, size_t error_bytes)
 {
 	struct message message = {error, error_bytes};
@@ -91,7 +97,9 @@ static int configure(const struct micanite_port_options *options,
 	conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
 	conf.txmode.mq_mode = RTE_ETH_MQ_TX_NONE;
 	if (options->queues > info->max_rx_queues || options->queues > info->max_tx_queues)
-		return fail(error, "it has %u queues, %u are needed: use that many threads",
+		return fail(error,
+			    "it has %u queue(s), and every thread needs one: %u. Use fewer threads, or "
+			    "give it more (net_af_packet: ,qpairs=N; net_af_xdp: ,queue_count=N)",
 			    RTE_MIN(info->max_rx_queues, info->max_tx_queues), options->queues);
 	port->receive_checksums = (info->rx_offload_capa & receive) == receive;
 	if (port->receive_checksums)
@@ -112,10 +120,10 @@ static int configure(const struct micanite_port_options *options,
 static void set_mtu(const struct micanite_port_options *options,
 		    const struct rte_eth_dev_info *info, struct micanite_port *port)
 {
-	uint32_t wanted = options->frame_bytes_max - RTE_ETHER_HDR_LEN;
+	/* Of a buffer; with the Ethernet header, two tags and the checksum. */
 	uint32_t room = options->buffer_bytes - RTE_ETHER_HDR_LEN - RTE_ETHER_CRC_LEN - 8;
+	uint32_t wanted = RTE_MIN(RTE_MIN(options->mtu_wanted, room), (uint32_t)info->max_mtu);
 
-	wanted = RTE_MIN(RTE_MIN(wanted, room), (uint32_t)info->max_mtu);
 	rte_eth_dev_get_mtu(port->port, &port->mtu);
 	if (wanted > port->mtu && rte_eth_dev_set_mtu(port->port, (uint16_t)wanted) == 0)
 		port->mtu = (uint16_t)wanted;
@@ -216,11 +224,8 @@ static int start(const struct micanite_port_options *options, struct micanite_po
 			return -1;
 	}
 	result = rte_eth_dev_start(port->port);
-	/* Drivers answer -1 when they have said why, and a memif client when there is no server. */
 	if (result != 0)
-		return fail(error, "it does not start: %s",
-			    result == -1 ? "its driver says why above; is the other end there?" :
-					   rte_strerror(-result));
+		return fail(error, "it does not start: %s", reason(result));
 	/* Not every device can, nor needs it. */
 	(void)rte_eth_promiscuous_disable(port->port);
 	if (rte_eth_macaddr_get(port->port, &mac) == 0)
@@ -242,7 +247,7 @@ int micanite_dpdk_open(const struct micanite_port_options *options, struct mican
 		result = rte_dev_probe(options->device);
 		if (result != 0)
 			return fail(message, "DPDK finds no driver or no device for it: %s",
-				    rte_strerror(-result));
+				    reason(result));
 		if (find_port(options->device, &port->port) != 0)
 			return fail(message, "it is no Ethernet device of DPDK's");
 	}

@@ -44,6 +44,9 @@ pub const DPDK_DESCRIPTORS: u32 = 1024;
 pub const DPDK_SPARE_BUFFERS: u32 = 1024;
 /// The least room of a DPDK buffer: a request and its reply behind it.
 pub const DPDK_BUFFER_BYTES_MIN: usize = 4096;
+/// The room of a DPDK buffer for an AF_XDP driver: with what DPDK puts before it no more than a page,
+/// which is the kernel's limit, and an odd number of cache lines, to which DPDK adds none.
+pub const DPDK_AF_XDP_BUFFER_BYTES: usize = 63 * 64 - 320;
 /// How long the link of a NIC is waited for, and the other end of a memif client.
 pub const DPDK_LINK_WAIT_MS: u32 = 3000;
 /// How often a DPDK port's statistics are looked at.

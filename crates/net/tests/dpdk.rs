@@ -199,7 +199,7 @@ fn what_is_wrong_is_said_before_anything_is_open() {
         "{unknown}"
     );
     let queues = refused(&options("net_af_packet0,iface=lo", 2));
-    assert!(queues.contains("1 queue"), "{queues}");
+    assert!(queues.contains("1 queue(s)"), "{queues}");
     let (_bypass, _queue) = open_one("net_null8");
     let twice = refused(&options("net_null8", 1));
     assert!(twice.contains("open already"), "{twice}");
@@ -212,10 +212,19 @@ impl Echo {
     fn start(device: &str) -> Self {
         let child = Command::new(echo_program())
             .args([
+                "--port",
                 &format!("dpdk:{device}"),
+                "--port-ip",
                 "10.0.0.2/24",
-                &THEIR_PORT.to_string(),
             ])
+            .args([
+                "--ports",
+                &format!("{THEIR_PORT}-{THEIR_PORT}"),
+                "--wait",
+                "yield",
+            ])
+            // It ends with its input.
+            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn();
         Self(child.unwrap())

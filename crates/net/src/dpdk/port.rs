@@ -15,8 +15,8 @@ use super::shim::{
 use crate::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
 use crate::frames::ReceiveChecksums;
 use crate::limits::{
-    DPDK_BUFFER_BYTES_MIN, DPDK_DESCRIPTORS, DPDK_LINK_WAIT_MS, DPDK_SPARE_BUFFERS,
-    DPDK_STATISTICS_PER_SECOND, FRAME_HEADER_BYTES_MAX,
+    DPDK_AF_XDP_BUFFER_BYTES, DPDK_BUFFER_BYTES_MIN, DPDK_DESCRIPTORS, DPDK_LINK_WAIT_MS,
+    DPDK_SPARE_BUFFERS, DPDK_STATISTICS_PER_SECOND, FRAME_HEADER_BYTES_MAX,
 };
 
 /// Ethernet's part of a frame, which an MTU does not count.
@@ -265,8 +265,13 @@ const fn share(whole: u64, part: u64, parts: u64) -> u32 {
 /// Sizes for what is asked for.
 fn wanted(options: &BypassOptions, queues: u16, device: &str) -> ShimPortOptions {
     let frame_bytes_max = options.payload_bytes_max + FRAME_HEADER_BYTES_MAX;
-    // A reply as long as its request fits behind it.
-    let buffer_bytes = (2 * frame_bytes_max.next_multiple_of(64)).max(DPDK_BUFFER_BYTES_MIN);
+    let buffer_bytes = if device.starts_with("net_af_xdp") {
+        DPDK_AF_XDP_BUFFER_BYTES
+    } else {
+        // A reply as long as its request fits behind it.
+        let both = 2 * frame_bytes_max.next_multiple_of(64);
+        both.clamp(DPDK_BUFFER_BYTES_MIN, usize::from(u16::MAX) - 1024)
+    };
     let ring = ring_slots(device).unwrap_or(0).max(DPDK_DESCRIPTORS);
     ShimPortOptions {
         device: std::ptr::null(),
@@ -274,8 +279,8 @@ fn wanted(options: &BypassOptions, queues: u16, device: &str) -> ShimPortOptions
         unused: 0,
         descriptors: DPDK_DESCRIPTORS,
         buffers_per_queue: (2 * ring + DPDK_SPARE_BUFFERS).next_power_of_two() - 1,
-        buffer_bytes: buffer_bytes.min(usize::from(u16::MAX) - 1024) as u32,
-        frame_bytes_max: frame_bytes_max as u32,
+        buffer_bytes: buffer_bytes as u32,
+        mtu_wanted: (options.payload_bytes_max + HEADERS_IN_MTU_BYTES) as u32,
         link_wait_ms: match environment::is_pci(device) || device.contains("role=client") {
             true => DPDK_LINK_WAIT_MS,
             // The other end of a virtual device may come at any time.

@@ -32,7 +32,7 @@ pub(super) struct ShimPortOptions {
     pub descriptors: u32,
     pub buffers_per_queue: u32,
     pub buffer_bytes: u32,
-    pub frame_bytes_max: u32,
+    pub mtu_wanted: u32,
     pub link_wait_ms: u32,
 }
 
