@@ -51,7 +51,7 @@ pub mod xdp;
 
 pub use blocks::{Block, Blocks};
 pub use idle::{Idle, IdleRounds, Step};
-pub use inherited::{Inherited, keep_open};
+pub use inherited::{Inherited, keep_none_open, keep_open};
 pub use listener::Listener;
 pub use poller::{Event, Interest, Poller};
 pub use stream::{ByteStream, Stream};

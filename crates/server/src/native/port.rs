@@ -108,8 +108,7 @@ impl NativePort {
             native.frames[worker].failed.set(1);
         }
         log!(
-            "worker {worker}: its queue of the port (--port) has failed, and it answers the native protocol no more \
-             until the server is started again: {error}"
+            "worker {worker}: its queue of the port (--port) has failed, and it goes on without the native protocol: {error}"
         );
         *self = Self::Gone;
         0

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use micanite_net::keep_open;
+use micanite_net::{keep_none_open, keep_open};
 
 /// Names the descriptors, and the process that may take them.
 pub(super) const VARIABLE: &str = "MICANITE_HANDOVER";
@@ -58,8 +58,13 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// A restart that began then.
-    pub const fn new(began_ns: u64) -> Self {
+    /// A restart that began then: no descriptor outlives the program unless it is added.
+    pub fn begin(began_ns: u64) -> Self {
+        keep_none_open();
+        Self::new(began_ns)
+    }
+
+    const fn new(began_ns: u64) -> Self {
         Self {
             began_ns,
             descriptors: Vec::new(),

@@ -118,6 +118,13 @@ impl Inheritance {
         }
     }
 
+    /// Tells whoever waits for the restart why there is no server.
+    pub fn tell(&mut self, reason: &str) {
+        if let Some(client) = &mut self.client {
+            let _ = client.send(answer_text(&Err(reason.into())).as_bytes());
+        }
+    }
+
     fn close_rest(&mut self) {
         self.admin = None;
         self.own.drain(..).for_each(|it| it.remove_file());
@@ -212,7 +219,7 @@ pub(super) fn pass_on(
             .map(|it| (Heirloom::Client, it.as_fd())),
     );
     let failure = |what: &dyn Display| Failure::system(format!("cannot restart: {what}"));
-    let mut handover = Handover::new(waiting.began_ns);
+    let mut handover = Handover::begin(waiting.began_ns);
     for (heirloom, descriptor) in kept {
         if let Err(error) = handover.add(heirloom, descriptor) {
             return failure(&error);

@@ -100,7 +100,8 @@ fn run(options: Options) -> Result<(), Failure> {
     }
     let sockets = listeners::open_native(&settings, &mut inheritance)?;
     process::leave_parent(&settings, inheritance.is_restart())?;
-    let (ports, queues) = ports::open(&mut settings)?;
+    let opened = ports::open(&mut settings);
+    let (ports, queues) = opened.inspect_err(|failure| inheritance.tell(&failure.text))?;
     let udp = listeners::open_udp(&settings, &mut inheritance)?;
     let kept_udp = listeners::keep_udp(udp.as_ref()).map_err(cannot_start)?;
     cgroup::warn(report::bytes_max(&settings));
