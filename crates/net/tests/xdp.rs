@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bed::{Bed, Echo, INTERFACE, IPV4, IPV6, comes_back, inside, options, run, until};
 use micanite_net::bypass::{Bypass, BypassQueue};
-use micanite_net::frames::{FramePort, Header, Local, ReplyTo};
+use micanite_net::frames::{FramePort, FrameQueue, Header, Local, ReplyTo};
+use micanite_net::xdp::XdpQueue;
 
 /// Set for the child that is killed: the namespace of its port.
 const CHILD_NAMESPACE: &str = "MICANITE_TEST_NAMESPACE";
@@ -17,6 +18,14 @@ const CHILD_NAMESPACE: &str = "MICANITE_TEST_NAMESPACE";
 fn has_program(bed: &Bed) -> bool {
     let text = run(&format!("ip -n {} link show dev {INTERFACE}", bed.server));
     text.contains("prog/xdp")
+}
+
+/// The one queue of an AF_XDP port.
+fn only(mut queues: Vec<BypassQueue>) -> XdpQueue {
+    match queues.pop() {
+        Some(BypassQueue::Xdp(queue)) if queues.is_empty() => queue,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -73,10 +82,8 @@ fn a_vlan_tag_comes_back() {
     let mut theirs = options(1);
     theirs.name = "xdp:v0".parse().unwrap();
     theirs.addresses = vec![(client.ip(), 24)];
-    let (port, mut queues) = inside(&bed.client, || Bypass::open(&theirs)).unwrap();
-    let Some(BypassQueue::Xdp(queue)) = queues.pop() else {
-        panic!("an AF_XDP port has AF_XDP queues");
-    };
+    let (port, queues) = inside(&bed.client, || Bypass::open(&theirs)).unwrap();
+    let queue = only(queues);
     let local = Local {
         addresses: vec![client.ip()],
         ports: theirs.ports.clone(),
@@ -248,6 +255,43 @@ fn an_interface_that_goes_down_and_up_is_served_again_and_one_that_is_removed_is
         error.to_string().contains("the interface is gone"),
         "{error}"
     );
+}
+
+#[test]
+fn what_cannot_leave_is_dropped_and_leaves_the_receiving_frames_alone() {
+    let Some(bed) = Bed::new(1) else { return };
+    let (port, queues) = inside(&bed.server, || Bypass::open(&options(1))).unwrap();
+    let queue = only(queues);
+    let (server, peer) = (IPV4.parse().unwrap(), "10.9.0.1:9".parse().unwrap());
+    let local = Local {
+        addresses: vec![],
+        ports: 1..=1,
+    };
+    let mut frames = FramePort::new(queue, local, 1452);
+    let header = Header::new((port.mac, server), ([2; 6], peer), None);
+    let send = |frames: &mut FramePort<XdpQueue>| {
+        for _ in 0..10_000 {
+            let (_, mut replies) = frames.split();
+            replies.open(ReplyTo::Header(&header));
+            replies.commit(8);
+            frames.send().unwrap();
+        }
+    };
+    run(&format!("ip -n {} link set {INTERFACE} down", bed.server));
+    send(&mut frames);
+    let [free, receiving, sending, elsewhere] = frames.queue_mut().chunks();
+    assert_eq!((free, receiving, sending, elsewhere), (0, 1024, 3072, 0));
+    assert_eq!(
+        frames.counters().no_frame + frames.queue().unsent(),
+        10_000 - 3072
+    );
+    // Once it is up again, they leave, and their chunks are there again.
+    run(&format!("ip -n {} link set {INTERFACE} up", bed.server));
+    until("that they have left", || {
+        frames.recv().unwrap();
+        frames.queue_mut().chunks()[2] == 0
+    });
+    send(&mut frames);
 }
 
 #[test]

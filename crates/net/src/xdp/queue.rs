@@ -24,8 +24,13 @@ const TURN: u32 = FRAME_BURST_MAX as u32;
 const KICKS_MAX: u32 = 4;
 /// How often the kernel is asked what was lost, at most.
 const STATISTICS_PERIOD: Duration = Duration::from_millis(1);
-/// Calls between two looks at the clock, or at whether the interface is still there.
+/// Calls between two looks at the clock.
 const CALLS_PER_LOOK: u32 = 32;
+/// How often it is asked whether the interface is still there, at most, and only when nothing comes:
+/// a poll does not tell.
+const GONE_PERIOD: Duration = Duration::from_millis(100);
+/// Receives that find nothing between two looks at the clock for that.
+const IDLE_PER_LOOK: u32 = 4;
 
 /// A queue of an interface.
 #[derive(Debug)]
@@ -40,12 +45,16 @@ pub struct XdpQueue {
     receiving_max: u32,
     /// Chunks whose frame leaves.
     sending: u32,
+    /// More wait in vain, while those that receive are missing: they are dropped.
+    sending_max: u32,
     checksums: ReceiveChecksums,
     frame_bytes_max: usize,
     unsent: u64,
     lost: Lost,
     /// Receives that found nothing, wrapping.
     idle: u32,
+    /// When it was last asked whether the interface is still there.
+    looked: Instant,
     is_gone: bool,
 }
 
@@ -70,15 +79,17 @@ impl XdpQueue {
             true => RECEIVE_CHUNKS_ZERO_COPY,
             false => RECEIVE_CHUNKS_COPY,
         };
+        // A quarter is always left for what is sent.
+        let receiving_max = receiving_max.min(chunks as u32 * 3 / 4);
         let mut queue = Self {
             socket,
             umem,
             chunks,
             free: (0..chunks as u32).rev().collect(),
             receiving: 0,
-            // A quarter is always left for what is sent.
-            receiving_max: receiving_max.min(chunks as u32 * 3 / 4),
+            receiving_max,
             sending: 0,
+            sending_max: chunks as u32 - receiving_max,
             checksums,
             frame_bytes_max,
             unsent: 0,
@@ -88,6 +99,7 @@ impl XdpQueue {
                 calls: 0,
             },
             idle: 0,
+            looked: Instant::now(),
             is_gone: false,
         };
         queue.fill(1);
@@ -223,9 +235,12 @@ impl XdpQueue {
         if self.sending > 0 && self.socket.transmit.unconsumed() > 0 {
             self.kick()?;
         }
-        // The kernel tells of an error once.
-        let looks = self.idle.is_multiple_of(CALLS_PER_LOOK);
-        match self.is_gone || looks && self.socket.error().is_err() {
+        if self.idle.is_multiple_of(IDLE_PER_LOOK) && self.looked.elapsed() >= GONE_PERIOD {
+            self.looked = Instant::now();
+            // The kernel tells it once.
+            self.is_gone |= self.socket.error().is_err();
+        }
+        match self.is_gone {
             true => Err(self.gone()),
             false => Ok(()),
         }
@@ -275,6 +290,9 @@ unsafe impl FrameQueue for XdpQueue {
 
     #[inline]
     fn send(&mut self, burst: &mut FrameBurst) -> io::Result<()> {
+        if self.sending + TURN > self.sending_max {
+            self.reap(u32::MAX);
+        }
         for frame in burst.drain(..) {
             let chunk = self.chunk_of(&frame);
             let descriptor = libc::xdp_desc {
@@ -282,7 +300,10 @@ unsafe impl FrameQueue for XdpQueue {
                 len: frame.len() as u32,
                 options: 0,
             };
-            if frame.len() <= self.frame_bytes_max && self.socket.transmit.push(descriptor) {
+            if frame.len() <= self.frame_bytes_max
+                && self.sending < self.sending_max
+                && self.socket.transmit.push(descriptor)
+            {
                 self.sending += 1;
             } else {
                 self.unsent += 1;
