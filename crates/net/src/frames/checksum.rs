@@ -6,15 +6,43 @@ use std::net::IpAddr;
 /// the end counts as if a zero followed.
 #[inline]
 pub fn ones_complement_sum(bytes: &[u8]) -> u16 {
-    let mut sum = 0u64;
-    let mut words = bytes.chunks_exact(4);
-    for word in &mut words {
-        sum += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
+    folded(unfolded_sum(bytes))
+}
+
+/// A sum that is to be added to others and then [`folded`]. It is of words in this machine's order,
+/// which sum up to the same (RFC 1071, 2 B).
+#[inline]
+pub(super) fn unfolded_sum(bytes: &[u8]) -> u64 {
+    let (mut sum, mut high) = (0, 0);
+    let (words, mut rest) = bytes.as_chunks();
+    for word in words {
+        let word = u64::from_ne_bytes(*word);
+        sum += word & 0xffff_ffff;
+        high += word >> 32;
     }
-    let mut rest = [0; 4];
-    let last = words.remainder();
-    rest[..last.len()].copy_from_slice(last);
-    fold(sum + u64::from(u32::from_be_bytes(rest)))
+    if let Some((word, behind)) = rest.split_first_chunk() {
+        (sum, rest) = (sum + u64::from(u32::from_ne_bytes(*word)), behind);
+    }
+    if let Some((word, behind)) = rest.split_first_chunk() {
+        (sum, rest) = (sum + u64::from(u16::from_ne_bytes(*word)), behind);
+    }
+    if let [last] = rest {
+        sum += u64::from(u16::from_ne_bytes([*last, 0]));
+    }
+    sum + high
+}
+
+/// What a number adds to an [`unfolded_sum`]: of two bytes in the order of the network.
+#[inline]
+pub(super) const fn unfolded_word(word: u16) -> u64 {
+    word.to_be() as u64
+}
+
+/// The sum as it is written and compared.
+#[inline]
+pub(super) fn folded(sum: u64) -> u16 {
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    u16::from_be(fold((sum & 0xffff_ffff) + (sum >> 32)))
 }
 
 /// The sum of the pseudo header of UDP and others: addresses, protocol and length.
@@ -25,21 +53,32 @@ pub fn pseudo_header_sum(
     bytes: usize,
 ) -> u16 {
     let of = |address: IpAddr| match address {
-        IpAddr::V4(address) => ones_complement_sum(&address.octets()),
-        IpAddr::V6(address) => ones_complement_sum(&address.octets()),
+        IpAddr::V4(address) => unfolded_sum(&address.octets()),
+        IpAddr::V6(address) => unfolded_sum(&address.octets()),
     };
-    let addresses = u64::from(of(source)) + u64::from(of(destination));
-    fold(addresses + u64::from(protocol) + bytes as u64)
+    folded(of(source) + of(destination) + unfolded_pseudo(protocol, bytes))
+}
+
+/// What a pseudo header adds besides the addresses.
+#[inline]
+pub(super) const fn unfolded_pseudo(protocol: u8, bytes: usize) -> u64 {
+    unfolded_word(protocol as u16) + unfolded_word(bytes as u16)
 }
 
 /// The checksum of a UDP header (whose own field counts as zero here: leave it zero) and payload.
 #[inline]
 pub fn udp_checksum(pseudo_header_sum: u16, datagram: &[u8]) -> u16 {
-    let sum = u64::from(ones_complement_sum(datagram)) + u64::from(pseudo_header_sum);
-    match !fold(sum) {
-        // Zero would mean that there is none (RFC 768).
+    nonzero(!folded(
+        unfolded_sum(datagram) + unfolded_word(pseudo_header_sum),
+    ))
+}
+
+/// A UDP checksum as it is sent: zero would mean that there is none (RFC 768).
+#[inline]
+pub(super) const fn nonzero(checksum: u16) -> u16 {
+    match checksum {
         0 => 0xffff,
-        sum => sum,
+        checksum => checksum,
     }
 }
 

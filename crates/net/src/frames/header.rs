@@ -3,7 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::Found;
-use super::checksum::{ones_complement_sum, udp_checksum, updated};
+use super::checksum::{
+    folded, nonzero, ones_complement_sum, udp_checksum, unfolded_pseudo, unfolded_sum,
+    unfolded_word, updated,
+};
+use super::parse::Place;
 use crate::limits::FRAME_HEADER_BYTES_MAX;
 
 /// An Ethernet address.
@@ -24,13 +28,23 @@ impl Header {
     /// Those of a frame in which a datagram was found.
     #[inline]
     pub fn of(frame: &[u8], found: &Found) -> Self {
+        Self::at(frame, found.link_bytes, found.payload_start)
+    }
+
+    /// Those of a frame with a datagram at that place.
+    #[inline]
+    pub(super) fn of_place(frame: &[u8], place: Place) -> Self {
+        Self::at(frame, place.link_bytes, place.payload_start)
+    }
+
+    #[inline]
+    fn at(frame: &[u8], link_bytes: u8, len: u8) -> Self {
         let mut bytes = [0; FRAME_HEADER_BYTES_MAX];
-        let len = usize::from(found.payload_start);
-        bytes[..len].copy_from_slice(&frame[..len]);
+        bytes[..usize::from(len)].copy_from_slice(&frame[..usize::from(len)]);
         Self {
             bytes,
-            link_bytes: found.link_bytes,
-            len: found.payload_start,
+            link_bytes,
+            len,
         }
     }
 
@@ -140,12 +154,74 @@ impl Header {
     }
 }
 
-/// Writes the headers of the reply to a frame to the begin of another one.
+/// Writes the headers of the reply to a request in front of its payload, which lies in `reply`
+/// already, with lengths and sums. `hardware` as in [`complete`].
 #[inline]
-pub(super) fn write_flipped(request: &[u8], found: &Found, out: &mut [u8]) {
-    let len = usize::from(found.payload_start);
-    out[..len].copy_from_slice(&request[..len]);
-    flip(&mut out[..len], found.link_bytes, found.payload_start);
+pub(super) fn write_reply(request: &[u8], place: Place, reply: &mut [u8], hardware: bool) {
+    // For each form code of its own: copies and sums of known lengths are a few instructions.
+    match (place.link_bytes, place.network_bytes()) {
+        (14, 20) => write_reply_of::<14, 20, 42>(request, reply, hardware),
+        (14, 40) => write_reply_of::<14, 40, 62>(request, reply, hardware),
+        (18, 20) => write_reply_of::<18, 20, 46>(request, reply, hardware),
+        _ => write_reply_of::<18, 40, 66>(request, reply, hardware),
+    }
+}
+
+/// Every byte is read from the request and written once: what was just written in pieces and is
+/// read again as a whole has to reach the cache first.
+#[inline]
+fn write_reply_of<const LINK: usize, const NETWORK: usize, const HEADERS: usize>(
+    request: &[u8],
+    reply: &mut [u8],
+    hardware: bool,
+) {
+    let (Some(request), Some((out, payload))) = (
+        request.first_chunk::<HEADERS>(),
+        reply.split_first_chunk_mut::<HEADERS>(),
+    ) else {
+        unreachable!("there is room for the headers")
+    };
+    out[..6].copy_from_slice(&request[6..12]);
+    out[6..12].copy_from_slice(&request[..6]);
+    out[12..LINK].copy_from_slice(&request[12..LINK]);
+    let udp_bytes = UDP_BYTES + payload.len();
+    let (ip, ip_out) = (&request[LINK..], &mut out[LINK..]);
+    let word = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
+    let addresses = if NETWORK == 20 {
+        let total = (20 + udp_bytes) as u16;
+        let lives = u16::from_be_bytes([TIME_TO_LIVE, ip[9]]);
+        let changes = [(word(2), total), (word(6), 0x4000), (word(8), lives)];
+        let checksum = updated(word(10), &changes);
+        ip_out[..2].copy_from_slice(&ip[..2]);
+        ip_out[2..4].copy_from_slice(&total.to_be_bytes());
+        ip_out[4..6].copy_from_slice(&ip[4..6]);
+        ip_out[6..8].copy_from_slice(&[0x40, 0]);
+        ip_out[8..10].copy_from_slice(&lives.to_be_bytes());
+        ip_out[10..12].copy_from_slice(&checksum.to_be_bytes());
+        ip_out[12..16].copy_from_slice(&ip[16..20]);
+        ip_out[16..20].copy_from_slice(&ip[12..16]);
+        unfolded_sum(&ip[12..20])
+    } else {
+        ip_out[..4].copy_from_slice(&ip[..4]);
+        ip_out[4..6].copy_from_slice(&(udp_bytes as u16).to_be_bytes());
+        ip_out[6..8].copy_from_slice(&[ip[6], TIME_TO_LIVE]);
+        ip_out[8..24].copy_from_slice(&ip[24..40]);
+        ip_out[24..40].copy_from_slice(&ip[8..24]);
+        unfolded_sum(&ip[8..40])
+    };
+    let (udp, udp_out) = (&ip[NETWORK..], &mut ip_out[NETWORK..]);
+    let pseudo = addresses + unfolded_pseudo(17, udp_bytes);
+    let sum = match hardware {
+        true => folded(pseudo),
+        false => {
+            let ports = unfolded_sum(&udp[..4]) + unfolded_word(udp_bytes as u16);
+            nonzero(!folded(pseudo + ports + unfolded_sum(payload)))
+        }
+    };
+    udp_out[..2].copy_from_slice(&udp[2..4]);
+    udp_out[2..4].copy_from_slice(&udp[..2]);
+    udp_out[4..6].copy_from_slice(&(udp_bytes as u16).to_be_bytes());
+    udp_out[6..8].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Exchanges addresses and ports. No sum changes by that.
@@ -168,38 +244,37 @@ fn swap(bytes: &mut [u8], first: usize, second: usize, len: usize) {
 
 /// Enters lengths and checksums for a payload that lies behind the headers in `frame`. The UDP
 /// checksum is only that of the pseudo header if hardware computes the rest.
-#[inline]
 pub(super) fn complete(frame: &mut [u8], (link, network): (u8, u8), hardware: bool) {
     let (link, udp) = (usize::from(link), usize::from(link) + usize::from(network));
     let udp_bytes = frame.len() - udp;
-    let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-    let pseudo = if network == 20 {
+    let (headers, datagram) = frame.split_at_mut(udp);
+    let network = &mut headers[link..];
+    let word = |network: &[u8], at: usize| u16::from_be_bytes([network[at], network[at + 1]]);
+    let addresses = if network.len() == 20 {
         let total = (20 + udp_bytes) as u16;
-        let lived = word(frame, link + 8);
-        let lives = u16::from_be_bytes([TIME_TO_LIVE, frame[link + 9]]);
-        let flags = word(frame, link + 6);
+        let lived = word(network, 8);
+        let lives = u16::from_be_bytes([TIME_TO_LIVE, network[9]]);
         let changes = [
-            (word(frame, link + 2), total),
-            (flags, 0x4000),
+            (word(network, 2), total),
+            (word(network, 6), 0x4000),
             (lived, lives),
         ];
-        let checksum = updated(word(frame, link + 10), &changes);
+        let checksum = updated(word(network, 10), &changes);
         for (at, word) in [(2, total), (6, 0x4000), (8, lives), (10, checksum)] {
-            frame[link + at..link + at + 2].copy_from_slice(&word.to_be_bytes());
+            network[at..at + 2].copy_from_slice(&word.to_be_bytes());
         }
-        u64::from(ones_complement_sum(&frame[link + 12..link + 20])) + 17 + udp_bytes as u64
+        unfolded_sum(&network[12..20])
     } else {
-        frame[link + 4..link + 6].copy_from_slice(&(udp_bytes as u16).to_be_bytes());
-        frame[link + 7] = TIME_TO_LIVE;
-        u64::from(ones_complement_sum(&frame[link + 8..link + 40])) + 17 + udp_bytes as u64
+        network[4..6].copy_from_slice(&(udp_bytes as u16).to_be_bytes());
+        network[7] = TIME_TO_LIVE;
+        unfolded_sum(&network[8..40])
     };
-    let pseudo = (pseudo & 0xffff) + (pseudo >> 16);
-    let pseudo = ((pseudo & 0xffff) + (pseudo >> 16)) as u16;
-    frame[udp + 4..udp + 6].copy_from_slice(&(udp_bytes as u16).to_be_bytes());
-    frame[udp + 6..udp + 8].copy_from_slice(&[0; 2]);
+    let pseudo = folded(addresses + unfolded_pseudo(17, udp_bytes));
+    datagram[4..6].copy_from_slice(&(udp_bytes as u16).to_be_bytes());
+    datagram[6..8].fill(0);
     let checksum = match hardware {
         true => pseudo,
-        false => udp_checksum(pseudo, &frame[udp..]),
+        false => udp_checksum(pseudo, datagram),
     };
-    frame[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
+    datagram[6..8].copy_from_slice(&checksum.to_be_bytes());
 }

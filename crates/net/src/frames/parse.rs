@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use super::ReceiveChecksums;
-use super::checksum::{ones_complement_sum, pseudo_header_sum};
+use super::checksum::{folded, ones_complement_sum, unfolded_pseudo, unfolded_sum};
 
 const ETHERNET_BYTES: usize = 14;
 const VLAN_BYTES: usize = 4;
@@ -45,41 +45,110 @@ pub enum NotTaken {
     Source,
 }
 
+/// Where a datagram lies in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub link_bytes: u8,
+    pub payload_start: u8,
+    pub payload_bytes: u16,
+}
+
+impl Place {
+    /// Bytes of the IP header, which say the version.
+    #[inline]
+    pub const fn network_bytes(self) -> u8 {
+        self.payload_start - self.link_bytes - UDP_BYTES as u8
+    }
+
+    #[inline]
+    pub fn payload(self, frame: &[u8]) -> &[u8] {
+        let start = usize::from(self.payload_start);
+        &frame[start..start + usize::from(self.payload_bytes)]
+    }
+
+    /// The ends of the datagram, which are in the frame.
+    #[inline]
+    pub fn addresses(self, frame: &[u8]) -> Addresses<'_> {
+        let ip = &frame[usize::from(self.link_bytes)..usize::from(self.payload_start)];
+        let addresses = match usize::from(self.network_bytes()) {
+            IPV4_BYTES => ip[12..20].as_chunks().0.as_array().map(Addresses::V4),
+            _ => ip[8..40].as_chunks().0.as_array().map(Addresses::V6),
+        };
+        let Some(addresses) = addresses else {
+            unreachable!("two of them are as long as that")
+        };
+        addresses
+    }
+
+    /// The port that it is for.
+    #[inline]
+    pub fn port(self, frame: &[u8]) -> u16 {
+        let at = usize::from(self.payload_start) - UDP_BYTES + 2;
+        u16::from_be_bytes([frame[at], frame[at + 1]])
+    }
+
+    /// With the addresses.
+    #[inline]
+    pub fn found(self, frame: &[u8]) -> Found {
+        let [source, destination] = match self.addresses(frame) {
+            Addresses::V4(octets) => octets.map(IpAddr::from),
+            Addresses::V6(octets) => octets.map(IpAddr::from),
+        };
+        let at = usize::from(self.payload_start) - UDP_BYTES;
+        let source_port = u16::from_be_bytes([frame[at], frame[at + 1]]);
+        Found {
+            source: socket_address(source, source_port),
+            destination: socket_address(destination, self.port(frame)),
+            link_bytes: self.link_bytes,
+            payload_start: self.payload_start,
+            payload_bytes: self.payload_bytes,
+        }
+    }
+}
+
+/// Source and destination.
+pub(super) enum Addresses<'f> {
+    V4(&'f [[u8; 4]; 2]),
+    V6(&'f [[u8; 16]; 2]),
+}
+
 /// Finds the datagram of a frame (RFC 894, IEEE 802.1Q with one tag, RFC 791, RFC 8200, RFC 768).
 ///
 /// # Errors
 /// Why there is none.
 #[inline]
 pub fn parse(frame: &[u8], checksums: ReceiveChecksums) -> Result<Found, NotTaken> {
+    locate(frame, checksums).map(|place| place.found(frame))
+}
+
+/// Finds the place of the datagram of a frame.
+#[inline]
+pub(super) fn locate(frame: &[u8], checksums: ReceiveChecksums) -> Result<Place, NotTaken> {
     let (link_bytes, kind) = link(frame)?;
     // What a group hears is not for a server, and what a group sent cannot be answered.
     if frame[0] & 1 != 0 {
         return Err(NotTaken::OtherProtocol);
     }
     let packet = packet(&frame[link_bytes..], kind)?;
-    if packet.protocol != UDP {
+    if packet.protocol() != UDP {
         return Err(NotTaken::OtherProtocol);
     }
-    let (datagram, (source, destination)) = (packet.body, packet.addresses);
-    let header = datagram.first_chunk::<UDP_BYTES>();
+    let header = packet.body.first_chunk::<UDP_BYTES>();
     let header = header.ok_or(NotTaken::Length)?;
-    if usize::from(u16::from_be_bytes([header[4], header[5]])) != datagram.len() {
+    if usize::from(u16::from_be_bytes([header[4], header[5]])) != packet.body.len() {
         return Err(NotTaken::Length);
     }
-    let source_port = u16::from_be_bytes([header[0], header[1]]);
-    let port = u16::from_be_bytes([header[2], header[3]]);
-    if source_port == 0 || frame[6] & 1 != 0 || !is_answerable(source) {
+    let has_port = header[0] | header[1] != 0;
+    if !has_port || frame[6] & 1 != 0 || !packet.is_answerable() {
         return Err(NotTaken::Source);
     }
     if checksums != ReceiveChecksums::Verified {
-        verify(packet.addresses, header, datagram, checksums)?;
+        verify(&packet, header, checksums)?;
     }
-    Ok(Found {
-        source: socket_address(source, source_port),
-        destination: socket_address(destination, port),
+    Ok(Place {
         link_bytes: link_bytes as u8,
-        payload_start: (link_bytes + packet.header_bytes + UDP_BYTES) as u8,
-        payload_bytes: (datagram.len() - UDP_BYTES) as u16,
+        payload_start: (link_bytes + packet.header.len() + UDP_BYTES) as u8,
+        payload_bytes: (packet.body.len() - UDP_BYTES) as u16,
     })
 }
 
@@ -101,16 +170,80 @@ pub(super) fn link(frame: &[u8]) -> Result<(usize, u16), NotTaken> {
 
 /// An IP packet without options or extension headers.
 pub(super) struct Packet<'p> {
-    /// Source and destination.
-    pub addresses: (IpAddr, IpAddr),
-    /// What its body is.
-    pub protocol: u8,
-    /// Time to live, hop limit.
-    pub hops: u8,
-    /// Bytes before the body.
-    pub header_bytes: usize,
+    /// Of 20 bytes or of 40, by which the version is known.
+    pub header: &'p [u8],
     /// What the header says is in it: frames may be padded behind that.
     pub body: &'p [u8],
+}
+
+impl Packet<'_> {
+    /// Source and destination.
+    #[inline]
+    pub fn addresses(&self) -> (IpAddr, IpAddr) {
+        match self.header.len() {
+            IPV4_BYTES => addresses_v4(self.header),
+            _ => addresses_v6(self.header),
+        }
+    }
+
+    /// What its body is.
+    #[inline]
+    pub fn protocol(&self) -> u8 {
+        match self.header.len() {
+            IPV4_BYTES => self.header[9],
+            _ => self.header[6],
+        }
+    }
+
+    /// Time to live, hop limit.
+    #[inline]
+    pub fn hops(&self) -> u8 {
+        match self.header.len() {
+            IPV4_BYTES => self.header[8],
+            _ => self.header[7],
+        }
+    }
+
+    /// Whether somebody on a wire can have the source address: not a group, not "this host", not
+    /// loopback, not an IPv4 address in the clothes of IPv6.
+    #[inline]
+    pub fn is_answerable(&self) -> bool {
+        match *self.header {
+            [_, _, _, _, _, _, _, _, _, _, _, _, a, b, c, d, _, _, _, _] => {
+                !matches!(a, 0 | 127 | 224..=239) && [a, b, c, d] != [0xff; 4]
+            }
+            // Of ::/64 only addresses like these were ever given out (RFC 4291).
+            _ => self.header[8] != 0xff && self.header[8..16] != [0; 8],
+        }
+    }
+
+    /// What the addresses add to checksums.
+    #[inline]
+    fn unfolded_addresses(&self) -> u64 {
+        match self.header.len() {
+            IPV4_BYTES => unfolded_sum(&self.header[12..20]),
+            _ => unfolded_sum(&self.header[8..40]),
+        }
+    }
+}
+
+#[inline]
+fn addresses_v4(header: &[u8]) -> (IpAddr, IpAddr) {
+    let address = |at: usize| {
+        let [a, b, c, d] = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    };
+    (address(12), address(16))
+}
+
+#[inline]
+fn addresses_v6(header: &[u8]) -> (IpAddr, IpAddr) {
+    let address = |at: usize| {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&header[at..at + 16]);
+        IpAddr::V6(Ipv6Addr::from(octets))
+    };
+    (address(8), address(24))
 }
 
 /// Finds the packet behind the link's headers.
@@ -143,17 +276,8 @@ fn ipv4(packet: &[u8]) -> Result<Packet<'_>, NotTaken> {
     if ones_complement_sum(header) != 0xffff {
         return Err(NotTaken::Checksum);
     }
-    let address = |at: usize| {
-        let [a, b, c, d] = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
-    };
-    Ok(Packet {
-        addresses: (address(12), address(16)),
-        protocol: header[9],
-        hops: header[8],
-        header_bytes: IPV4_BYTES,
-        body: &packet[IPV4_BYTES..total],
-    })
+    let (header, body) = packet[..total].split_at(IPV4_BYTES);
+    Ok(Packet { header, body })
 }
 
 #[inline]
@@ -169,58 +293,41 @@ fn ipv6(packet: &[u8]) -> Result<Packet<'_>, NotTaken> {
         0 | 43 | 51 | 60 | 135 | 139 | 140 => return Err(NotTaken::Options),
         _ => {}
     }
-    let address = |at: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&header[at..at + 16]);
-        IpAddr::V6(Ipv6Addr::from(octets))
-    };
-    Ok(Packet {
-        addresses: (address(8), address(24)),
-        protocol: header[6],
-        hops: header[7],
-        header_bytes: IPV6_BYTES,
-        body: &packet[IPV6_BYTES..IPV6_BYTES + bytes],
-    })
+    let (header, body) = packet[..IPV6_BYTES + bytes].split_at(IPV6_BYTES);
+    Ok(Packet { header, body })
 }
 
 #[inline]
 fn verify(
-    addresses: (IpAddr, IpAddr),
+    packet: &Packet<'_>,
     header: &[u8; UDP_BYTES],
-    datagram: &[u8],
     checksums: ReceiveChecksums,
 ) -> Result<(), NotTaken> {
     let checksum = u16::from_be_bytes([header[6], header[7]]);
     if checksum == 0 {
         // None was computed: permitted over IPv4 only (RFC 8200, 8.1).
-        return match addresses.0 {
-            IpAddr::V4(_) => Ok(()),
-            IpAddr::V6(_) => Err(NotTaken::Checksum),
+        return match packet.header.len() {
+            IPV4_BYTES => Ok(()),
+            _ => Err(NotTaken::Checksum),
         };
     }
-    let pseudo = pseudo_header_sum(addresses, UDP, datagram.len());
-    let sum = u32::from(pseudo) + u32::from(ones_complement_sum(datagram));
-    let is_right = (sum & 0xffff) + (sum >> 16) == 0xffff;
-    let is_partial = checksums == ReceiveChecksums::UnverifiedOrPartial && checksum == pseudo;
-    match is_right || is_partial {
+    let pseudo = packet.unfolded_addresses() + unfolded_pseudo(UDP, packet.body.len());
+    let is_right = folded(pseudo + unfolded_sum(packet.body)) == 0xffff;
+    let may_be_partial = checksums == ReceiveChecksums::UnverifiedOrPartial;
+    match is_right || (may_be_partial && checksum == folded(pseudo)) {
         true => Ok(()),
         false => Err(NotTaken::Checksum),
     }
 }
 
-/// Whether somebody on a wire can have the address: not a group, not "this host", not loopback, not
-/// an IPv4 address in the clothes of IPv6.
-#[inline]
+/// Whether somebody on a wire can have an address, as [`Packet::is_answerable`] has it.
 pub(super) fn is_answerable(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
             let is_this_host = matches!(address.octets()[0], 0 | 127);
             !(is_this_host || address.is_multicast() || address.is_broadcast())
         }
-        IpAddr::V6(address) => {
-            // Of ::/64 only addresses like these were ever given out (RFC 4291).
-            !address.is_multicast() && address.segments()[..4] != [0; 4]
-        }
+        IpAddr::V6(address) => !address.is_multicast() && address.segments()[..4] != [0; 4],
     }
 }
 

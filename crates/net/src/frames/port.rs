@@ -6,12 +6,14 @@ use std::ops::RangeInclusive;
 
 use arrayvec::ArrayVec;
 
+use super::parse::{Addresses, Place, locate};
 use super::queue::FrameBurst;
 use super::replies::{Outgoing, Replies};
-use super::{
-    Found, Frame, FrameCounters, FrameQueue, Header, Neighbours, NotTaken, Resolution, parse,
-};
+use super::{Found, FrameCounters, FrameQueue, Header, Neighbours, NotTaken, Resolution};
 use crate::limits::{FRAME_BURST_MAX, NEIGHBOUR_ANSWERS_MAX};
+
+/// So many frames ahead of the one that is parsed the memory is asked for.
+const PREFETCH_FRAMES: usize = 4;
 
 /// Which datagrams are ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,18 +24,41 @@ pub struct Local {
     pub ports: RangeInclusive<u16>,
 }
 
-impl Local {
-    #[inline]
-    fn check(&self, found: Found) -> Result<Found, NotTaken> {
-        let is_ours = self.ports.contains(&found.destination.port())
-            && self.addresses.contains(&found.destination.ip());
-        if !is_ours {
-            return Err(NotTaken::OtherProtocol);
+/// [`Local`] as frames have it.
+#[derive(Debug)]
+struct Own {
+    v4: Vec<[u8; 4]>,
+    v6: Vec<[u8; 16]>,
+    ports: RangeInclusive<u16>,
+}
+
+impl Own {
+    fn new(local: &Local) -> Self {
+        let mut own = Self {
+            v4: Vec::new(),
+            v6: Vec::new(),
+            ports: local.ports.clone(),
+        };
+        for address in &local.addresses {
+            match address {
+                IpAddr::V4(address) => own.v4.push(address.octets()),
+                IpAddr::V6(address) => own.v6.push(address.octets()),
+            }
         }
-        // We would answer ourselves, and again.
-        match self.addresses.contains(&found.source.ip()) {
-            true => Err(NotTaken::Source),
-            false => Ok(found),
+        own
+    }
+
+    /// Whether a datagram is for us, and not from us: we would answer ourselves, and again.
+    #[inline]
+    fn check(&self, frame: &[u8], place: Place) -> Result<Place, NotTaken> {
+        let (from_us, for_us) = match place.addresses(frame) {
+            Addresses::V4([from, to]) => (self.v4.contains(from), self.v4.contains(to)),
+            Addresses::V6([from, to]) => (self.v6.contains(from), self.v6.contains(to)),
+        };
+        match (for_us && self.ports.contains(&place.port(frame)), from_us) {
+            (true, false) => Ok(place),
+            (true, true) => Err(NotTaken::Source),
+            (false, _) => Err(NotTaken::OtherProtocol),
         }
     }
 }
@@ -65,12 +90,12 @@ pub enum NoHeader {
 #[derive(Debug)]
 pub struct FramePort<Q> {
     queue: Q,
-    local: Local,
+    own: Own,
     payload_bytes_max: usize,
-    /// The last burst; what was answered in place is gone.
-    received: ArrayVec<Option<Frame>, FRAME_BURST_MAX>,
+    /// The last burst, until replies to it are sent.
+    received: FrameBurst,
     /// Those of them that are datagrams for us: which frame, and where in it.
-    found: ArrayVec<(u8, Found), FRAME_BURST_MAX>,
+    found: ArrayVec<(u8, Place), FRAME_BURST_MAX>,
     outgoing: Outgoing,
     counters: FrameCounters,
     neighbours: Option<Box<Neighbours>>,
@@ -81,7 +106,7 @@ impl<Q: FrameQueue> FramePort<Q> {
     pub fn new(queue: Q, local: Local, payload_bytes_max: usize) -> Self {
         Self {
             queue,
-            local,
+            own: Own::new(&local),
             payload_bytes_max,
             received: ArrayVec::new(),
             found: ArrayVec::new(),
@@ -166,21 +191,29 @@ impl<Q: FrameQueue> FramePort<Q> {
     pub fn recv(&mut self) -> io::Result<usize> {
         self.send()?;
         self.release();
-        let mut burst = FrameBurst::new();
-        self.queue.recv(&mut burst)?;
-        if burst.is_empty() {
+        self.queue.recv(&mut self.received)?;
+        if self.received.is_empty() {
             return Ok(0);
         }
         self.counters.bursts += 1;
-        self.counters.frames += burst.len() as u64;
+        self.counters.frames += self.received.len() as u64;
         let checksums = self.queue.receive_checksums();
-        for (number, frame) in burst.into_iter().enumerate() {
-            let parsed = parse(frame.bytes(), checksums);
-            self.received.push(Some(frame));
-            match parsed.and_then(|found| self.local.check(found)) {
-                Ok(found) => self.found.push((number as u8, found)),
-                Err(why) => self.refuse(number, why),
+        for ahead in self.received.iter().take(PREFETCH_FRAMES) {
+            ahead.prefetch();
+        }
+        let mut number = 0;
+        while let Some(frame) = self.received.get(number) {
+            if let Some(ahead) = self.received.get(number + PREFETCH_FRAMES) {
+                ahead.prefetch();
             }
+            let bytes = frame.bytes();
+            let placed = locate(bytes, checksums);
+            match placed.and_then(|place| self.own.check(bytes, place)) {
+                Ok(place) => self.found.push((number as u8, place)),
+                Err(why) if self.refuse(number, why) => continue,
+                Err(_) => {}
+            }
+            number += 1;
         }
         if !self.outgoing.own.is_empty() {
             self.queue.send(&mut self.outgoing.own)?;
@@ -192,52 +225,62 @@ impl<Q: FrameQueue> FramePort<Q> {
     /// Gives the frames of the last burst back.
     fn release(&mut self) {
         self.found.clear();
-        for frame in self.received.drain(..).flatten() {
+        for frame in self.received.drain(..) {
             self.queue.free(frame);
         }
     }
 
-    /// Counts a frame of the burst that is not for us, unless it is answered here.
+    /// Counts a frame of the burst that is not for us. If it is answered here it leaves, the last
+    /// one of the burst is in its place, and this is true.
     #[cold]
-    fn refuse(&mut self, number: usize, why: NotTaken) {
+    fn refuse(&mut self, number: usize, why: NotTaken) -> bool {
         self.counters.count(why);
         let is_full = self.outgoing.own.len() >= NEIGHBOUR_ANSWERS_MAX;
-        let (Some(neighbours), false) = (&mut self.neighbours, is_full) else {
-            return;
+        let (Some(neighbours), false, NotTaken::OtherProtocol) =
+            (&mut self.neighbours, is_full, why)
+        else {
+            return false;
         };
-        let (NotTaken::OtherProtocol, Some(frame)) = (why, &mut self.received[number]) else {
-            return;
-        };
+        let frame = &mut self.received[number];
         let (start, bytes) = (frame.start(), frame.len());
-        let answer = neighbours.receive(&mut frame.buffer_mut()[start..], bytes);
-        if let Some(bytes) = answer {
-            frame.place(start, bytes);
-            self.counters.neighbour_answers += 1;
-            self.outgoing.own.extend(self.received[number].take());
-        }
+        let Some(bytes) = neighbours.receive(&mut frame.buffer_mut()[start..], bytes) else {
+            return false;
+        };
+        let mut frame = self.received.swap_remove(number);
+        frame.place(start, bytes);
+        self.counters.neighbour_answers += 1;
+        self.outgoing.own.push(frame);
+        true
     }
 
     /// The datagrams of the last burst, and where replies go meanwhile.
     #[inline]
     pub fn split(&mut self) -> (impl Iterator<Item = FrameDatagram<'_>>, Replies<'_, Q>) {
-        let received: &[Option<Frame>] = &self.received;
-        let mut datagrams = ArrayVec::<_, FRAME_BURST_MAX>::new();
-        for (number, (at, found)) in self.found.iter().enumerate() {
-            let Some(frame) = &received[usize::from(*at)] else {
-                continue;
-            };
+        let frames: ArrayVec<&[u8], FRAME_BURST_MAX> = self
+            .found
+            .iter()
             // SAFETY: `Replies` writes only behind the frame, and what was answered in place leaves
             // its hands by `Self::send`, `Self::recv` or the end of the port: after `'_`.
-            let frame = unsafe { frame.lend() };
-            let start = usize::from(found.payload_start);
-            datagrams.push(FrameDatagram {
-                number,
-                bytes: &frame[start..start + usize::from(found.payload_bytes)],
-                found: *found,
-                frame,
-            });
-        }
-        (datagrams.into_iter(), self.replies())
+            .map(|(frame, _)| unsafe { self.received[usize::from(*frame)].lend() })
+            .collect();
+        let answered = self.outgoing.answered;
+        let replies = Replies {
+            queue: &mut self.queue,
+            received: &mut self.received,
+            found: &self.found,
+            outgoing: &mut self.outgoing,
+            counters: &mut self.counters,
+            payload_bytes_max: self.payload_bytes_max,
+        };
+        let datagrams = frames.into_iter().zip(&self.found).enumerate();
+        let open = datagrams.filter(move |(_, (_, (frame, _)))| answered & 1 << frame == 0);
+        let datagrams = open.map(|(number, (frame, (_, place)))| FrameDatagram {
+            number,
+            bytes: place.payload(frame),
+            found: place.found(frame),
+            frame,
+        });
+        (datagrams, replies)
     }
 
     /// Where datagrams go that answer none of the last burst, or some of it that were read before.
@@ -253,18 +296,36 @@ impl<Q: FrameQueue> FramePort<Q> {
         }
     }
 
-    /// Sends what was committed.
+    /// Sends what was committed. If there are replies to the last burst among it, that ends the
+    /// burst: datagrams of it that were not answered are not answered any more.
     ///
     /// # Errors
     /// The queue is of no use any more.
     pub fn send(&mut self) -> io::Result<()> {
         self.outgoing.abandon(&mut self.queue);
-        if !self.outgoing.reused.is_empty() {
-            self.queue.send(&mut self.outgoing.reused)?;
+        if self.outgoing.answered != 0 {
+            self.send_answered()?;
         }
         if !self.outgoing.own.is_empty() {
             self.queue.send(&mut self.outgoing.own)?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn send_answered(&mut self) -> io::Result<()> {
+        let answered = std::mem::take(&mut self.outgoing.answered);
+        self.found.clear();
+        if answered.count_ones() as usize == self.received.len() {
+            return self.queue.send(&mut self.received);
+        }
+        let mut replies = FrameBurst::new();
+        for (number, frame) in self.received.drain(..).enumerate() {
+            match answered & 1 << number {
+                0 => self.queue.free(frame),
+                _ => replies.push(frame),
+            }
+        }
+        self.queue.send(&mut replies)
     }
 }

@@ -1,8 +1,9 @@
 //! Datagrams that leave: replies in the frames of their requests, others in frames of their own.
 
-use super::header::{complete, write_flipped};
+use super::header::{complete, write_reply};
+use super::parse::Place;
 use super::queue::FrameBurst;
-use super::{Found, Frame, FrameCounters, FrameQueue, Header};
+use super::{Frame, FrameCounters, FrameQueue, Header};
 
 /// What is answered, or to whom something is sent.
 #[derive(Clone, Copy, Debug)]
@@ -16,10 +17,11 @@ pub enum ReplyTo<'h> {
 /// Frames that are about to leave.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// Replies in the frames of their requests: not before the end of the round, for the requests
-    /// may be in use.
-    pub reused: FrameBurst,
+    /// In frames of their own.
     pub own: FrameBurst,
+    /// Frames of the burst whose replies lie in them, a bit for each: they leave at the end of the
+    /// round, for the requests may be in use.
+    pub answered: u32,
     pub open: Open,
     /// Where a datagram is written for which there is no frame.
     pub nowhere: Box<[u8]>,
@@ -28,8 +30,8 @@ pub(super) struct Outgoing {
 impl Outgoing {
     pub fn new(payload_bytes_max: usize) -> Self {
         Self {
-            reused: FrameBurst::new(),
             own: FrameBurst::new(),
+            answered: 0,
             open: Open::Nothing,
             nowhere: vec![0; payload_bytes_max].into(),
         }
@@ -38,10 +40,12 @@ impl Outgoing {
     /// Gives up what was begun.
     #[inline]
     pub fn abandon<Q: FrameQueue>(&mut self, queue: &mut Q) {
-        let open = std::mem::replace(&mut self.open, Open::Nothing);
-        if let Open::Own { frame, .. } = open {
+        if matches!(self.open, Open::Own { .. })
+            && let Open::Own { frame, .. } = std::mem::replace(&mut self.open, Open::Nothing)
+        {
             queue.free(frame);
         }
+        self.open = Open::Nothing;
     }
 
     /// A frame that leaves with the next ones, for which room is made if the queue allows it.
@@ -69,7 +73,7 @@ pub(super) enum Open {
     Behind {
         frame: u8,
         at: u32,
-        found: Found,
+        place: Place,
     },
     Own {
         frame: Frame,
@@ -83,8 +87,8 @@ pub(super) enum Open {
 #[derive(Debug)]
 pub struct Replies<'a, Q> {
     pub(super) queue: &'a mut Q,
-    pub(super) received: &'a mut [Option<Frame>],
-    pub(super) found: &'a [(u8, Found)],
+    pub(super) received: &'a mut [Frame],
+    pub(super) found: &'a [(u8, Place)],
     pub(super) outgoing: &'a mut Outgoing,
     pub(super) counters: &'a mut FrameCounters,
     pub(super) payload_bytes_max: usize,
@@ -98,25 +102,32 @@ impl<Q: FrameQueue> Replies<'_, Q> {
         self.abandon();
         let header = match to {
             ReplyTo::Datagram(number) => {
-                let (frame, found) = self.found[number];
-                let Some(request) = &mut self.received[usize::from(frame)] else {
-                    // It was answered already, and its frame is gone with the headers.
+                let request = self.found.get(number);
+                let Some(&(frame, place)) = request.filter(|(frame, _)| !self.is_answered(*frame))
+                else {
+                    // It was answered already, or the round has ended.
                     self.outgoing.open = Open::Nowhere;
                     return false;
                 };
+                let request = &self.received[usize::from(frame)];
                 let at = request.behind();
-                let bytes = usize::from(found.payload_start) + self.payload_bytes_max;
+                let bytes = usize::from(place.payload_start) + self.payload_bytes_max;
                 if request.has_room(at, bytes) {
                     let at = at as u32;
-                    self.outgoing.open = Open::Behind { frame, at, found };
+                    self.outgoing.open = Open::Behind { frame, at, place };
                     return true;
                 }
-                Header::of(request.bytes(), &found).flipped()
+                Header::of_place(request.bytes(), place).flipped()
             }
             ReplyTo::Header(header) => *header,
         };
         self.open_own(&header);
         !matches!(self.outgoing.open, Open::Nowhere)
+    }
+
+    #[inline]
+    const fn is_answered(&self, frame: u8) -> bool {
+        self.outgoing.answered & 1 << frame != 0
     }
 
     #[cold]
@@ -148,11 +159,9 @@ impl<Q: FrameQueue> Replies<'_, Q> {
     pub fn slot(&mut self) -> &mut [u8] {
         let payload_bytes_max = self.payload_bytes_max;
         match &mut self.outgoing.open {
-            Open::Behind { frame, at, found } => {
-                let Some(request) = &mut self.received[usize::from(*frame)] else {
-                    unreachable!("it was there when the reply was begun");
-                };
-                let start = *at as usize + usize::from(found.payload_start);
+            Open::Behind { frame, at, place } => {
+                let start = *at as usize + usize::from(place.payload_start);
+                let request = &mut self.received[usize::from(*frame)];
                 &mut request.rest_mut(start)[..payload_bytes_max]
             }
             Open::Own {
@@ -175,25 +184,27 @@ impl<Q: FrameQueue> Replies<'_, Q> {
     pub fn commit(&mut self, bytes: usize) {
         assert!(bytes <= self.payload_bytes_max, "longer than the room");
         let hardware = self.queue.computes_checksums();
+        if let Open::Behind { frame, at, place } = self.outgoing.open {
+            let at = at as usize;
+            let request = &mut self.received[usize::from(frame)];
+            // SAFETY: only what lies behind it is written below.
+            let headers = unsafe { request.lend() };
+            let reply_bytes = usize::from(place.payload_start) + bytes;
+            let reply = &mut request.rest_mut(at)[..reply_bytes];
+            write_reply(headers, place, reply, hardware);
+            request.place(at, reply_bytes);
+            request.header_bytes = (place.link_bytes, place.network_bytes());
+            self.outgoing.answered |= 1 << frame;
+            self.outgoing.open = Open::Nothing;
+            self.counters.reused += 1;
+        } else {
+            self.commit_own(bytes, hardware);
+        }
+    }
+
+    #[cold]
+    fn commit_own(&mut self, bytes: usize, hardware: bool) {
         match std::mem::replace(&mut self.outgoing.open, Open::Nothing) {
-            Open::Behind { frame, at, found } => {
-                let Some(mut request) = self.received[usize::from(frame)].take() else {
-                    unreachable!("it was there when the reply was begun");
-                };
-                let at = at as usize;
-                let header_bytes = usize::from(found.payload_start);
-                let network = found.payload_start - found.link_bytes - 8;
-                let layers = (found.link_bytes, network);
-                // SAFETY: only what lies behind it is written below.
-                let headers = unsafe { request.lend() };
-                let reply = &mut request.rest_mut(at)[..header_bytes + bytes];
-                write_flipped(headers, &found, reply);
-                complete(reply, layers, hardware);
-                request.place(at, header_bytes + bytes);
-                request.header_bytes = layers;
-                self.counters.reused += 1;
-                self.outgoing.reused.push(request);
-            }
             Open::Own {
                 mut frame,
                 layers,
@@ -213,7 +224,7 @@ impl<Q: FrameQueue> Replies<'_, Q> {
                 }
             }
             Open::Nowhere => self.counters.no_frame += 1,
-            Open::Nothing => {}
+            Open::Nothing | Open::Behind { .. } => {}
         }
     }
 

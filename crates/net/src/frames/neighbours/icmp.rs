@@ -99,8 +99,8 @@ pub(super) fn echo_v4(
         return None;
     }
     let (ip_bytes, end) = (
-        packet.header_bytes,
-        link + packet.header_bytes + packet.body.len(),
+        packet.header.len(),
+        link + packet.header.len() + packet.body.len(),
     );
     let (ip, message) = buffer[link..end].split_at_mut(ip_bytes);
     let (source, destination) = ip[12..20].split_at_mut(4);
@@ -119,13 +119,13 @@ pub(super) fn receive_v6(
     (link, bytes): (usize, usize),
 ) -> Option<usize> {
     let packet = packet(&buffer[link..bytes], 0x86dd).ok()?;
-    if packet.body.len() < 8 || message_sum(packet.addresses, packet.body) != 0xffff {
+    if packet.body.len() < 8 || message_sum(packet.addresses(), packet.body) != 0xffff {
         return None;
     }
-    let is_on_link = packet.hops == HOPS_ON_LINK && packet.body.len() >= NEIGHBOUR_BYTES;
+    let is_on_link = packet.hops() == HOPS_ON_LINK && packet.body.len() >= NEIGHBOUR_BYTES;
     match [packet.body[0], packet.body[1]] {
         [ECHO_REQUEST_V6, 0] if is_for_us(neighbours, &packet) => {
-            let (addresses, body_bytes) = (packet.addresses, packet.body.len());
+            let (addresses, body_bytes) = (packet.addresses(), packet.body.len());
             Some(echo_v6(neighbours, buffer, link, addresses, body_bytes))
         }
         [SOLICITATION, 0] if is_on_link => {
@@ -159,7 +159,7 @@ fn echo_v6(
 }
 
 fn is_for_us(neighbours: &Neighbours, packet: &Packet<'_>) -> bool {
-    let (source, destination) = packet.addresses;
+    let (source, destination) = packet.addresses();
     neighbours.is_own(destination) && is_answerable(source) && !neighbours.is_own(source)
 }
 
@@ -171,7 +171,7 @@ fn solicited(
     may_learn: bool,
 ) -> Option<(Ipv6Addr, Option<Ipv6Addr>)> {
     let own = about(packet.body)?;
-    let (IpAddr::V6(source), IpAddr::V6(destination)) = packet.addresses else {
+    let (IpAddr::V6(source), IpAddr::V6(destination)) = packet.addresses() else {
         return None;
     };
     let is_to_group = destination == solicited_node(own);
@@ -218,7 +218,7 @@ fn advertise(
 }
 
 fn learn_advertised(neighbours: &mut Neighbours, packet: &Packet<'_>) {
-    let is_answer = packet.body[4] & SOLICITED != 0 && neighbours.is_own(packet.addresses.1);
+    let is_answer = packet.body[4] & SOLICITED != 0 && neighbours.is_own(packet.addresses().1);
     if let (true, Some(address), Some(Some(mac))) = (
         is_answer,
         about(packet.body),

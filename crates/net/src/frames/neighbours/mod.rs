@@ -130,7 +130,7 @@ impl Neighbours {
             return arp::receive(self, buffer, (link_bytes, bytes));
         }
         let packet = packet(&frame[link_bytes..], kind).ok()?;
-        match packet.protocol {
+        match packet.protocol() {
             ICMP if kind == 0x0800 => icmp::echo_v4(self, buffer, (link_bytes, bytes)),
             ICMPV6 if kind == 0x86dd => icmp::receive_v6(self, buffer, (link_bytes, bytes)),
             _ => None,

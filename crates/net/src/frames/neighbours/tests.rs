@@ -308,7 +308,7 @@ fn message_sum(frame: &[u8], wire: usize) -> u16 {
         }
         _ => {
             let found = packet(&frame[14..], 0x86dd).ok().unwrap();
-            icmp::message_sum(found.addresses, found.body)
+            icmp::message_sum(found.addresses(), found.body)
         }
     }
 }
