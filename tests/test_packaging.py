@@ -1,5 +1,6 @@
 """What packages are made of: manual pages, completions, the Debian package, the systemd units, the seccomp profile."""
 
+import json
 import os
 import re
 import shlex
@@ -10,12 +11,13 @@ import sys
 
 import pytest
 
-from harness import seccomp
+from harness import links, seccomp
 from harness.poll import until
 from harness.server import PROJECT, command, environment, run
 
 PACKAGING = PROJECT / "packaging"
 PROFILE = PACKAGING / "seccomp/micanite.json"
+PROFILE_OF_PORTS = PACKAGING / "seccomp/micanite-bypass.json"
 EXPOSURE_MAX = 2.0
 
 
@@ -162,11 +164,11 @@ def test_the_service_starts_with_its_defaults(start, tmp_path):
     assert server.wait_for_end() == 0
 
 
-def under_profile(monkeypatch, refused=""):
+def under_profile(monkeypatch, refused="", profile=PROFILE):
     """From here on, servers run under the seccomp profile."""
     if seccomp.library() is None:
         pytest.skip("there is no libseccomp")
-    words = [sys.executable, PROJECT / "tests/harness/seccomp.py", PROFILE, refused or "none", *command()]
+    words = [sys.executable, PROJECT / "tests/harness/seccomp.py", profile, refused or "none", *command()]
     monkeypatch.setenv("SERVER_COMMAND", shlex.join(map(str, words)))
 
 
@@ -214,3 +216,22 @@ for family in (socket.AF_PACKET, 44, 40):
 socket.socket(socket.AF_INET).close()
 """
     output(*launcher, sys.executable, "-c", attempts)
+
+
+def test_the_profile_of_ports_adds_two_things():
+    kept, added = (json.loads(path.read_text()) for path in (PROFILE, PROFILE_OF_PORTS))
+    *same, sockets, bpf = added.pop("syscalls")
+    assert (same, added) == (kept.pop("syscalls"), kept)
+    assert (sockets["names"], sockets["args"][0]["value"], bpf["names"]) == (["socket"], 44, ["bpf"])
+
+
+@pytest.mark.parametrize(("profile", "serves"), [(PROFILE_OF_PORTS, True), (PROFILE, False)], ids=["with", "without"])
+def test_an_af_xdp_port_needs_the_profile_of_ports(start, monkeypatch, profile, serves):
+    if reason := links.permitted():
+        pytest.skip(reason)
+    under_profile(monkeypatch, profile=profile)
+    with links.Link() as link, link.server.inside():
+        server = start("--port", f"xdp:{links.NEAR}", "-t", "1", ready=serves)
+        if not serves:
+            assert server.wait_for_end() != 0
+        assert (f"xdp:{links.NEAR}: native XDP" in server.stderr()) == serves, server.stderr()

@@ -44,15 +44,28 @@ pub fn all(
     names: &[String],
     kernel: &impl Netlink,
 ) -> Result<Vec<Interface>, String> {
-    let found = match names {
+    // Files of /sys are of the network namespace that it was mounted in, those of /proc of this process's own.
+    let own = machine.read("proc/net/dev").map(|table| own_names(&table));
+    let is_own = |name: &String| own.as_ref().is_none_or(|own| own.contains(name));
+    let found: Vec<_> = match names {
         // There are files among them, such as bonding_masters.
         [] => machine
             .names(NET)
             .into_iter()
-            .filter(|name| machine.directory(name).is_ok())
+            .filter(|name| machine.directory(name).is_ok() && is_own(name))
             .collect(),
         names => names.to_vec(),
     };
+    let strange = found
+        .iter()
+        .find(|&name| is_own(name) != machine.directory(name).is_ok());
+    if let (Some(name), Some(own)) = (strange, &own)
+        && own.contains(name)
+    {
+        return Err(format!(
+            "/sys is that of another network namespace than {name}'s: start this with `ip netns exec`"
+        ));
+    }
     let mut interfaces = Vec::new();
     for name in &found {
         match interface(machine, name, kernel) {
@@ -65,6 +78,12 @@ pub fn all(
         }
     }
     Ok(interfaces)
+}
+
+/// The names in `/proc/net/dev`.
+fn own_names(table: &str) -> Vec<String> {
+    let rows = table.lines().filter_map(|line| line.split_once(':'));
+    rows.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
 fn interface(machine: &Machine, name: &str, kernel: &impl Netlink) -> Result<Interface, String> {
