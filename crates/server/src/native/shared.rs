@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use micanite_engine::Cache;
 use micanite_net::Waker;
+use micanite_net::bypass::Bypass;
 use micanite_net::limits::FRAME_HEADER_BYTES_MAX;
+use micanite_net::xdp::FilterCounters;
 use micanite_wire::native::CoreEntry;
 
 use super::asleep::Asleep;
@@ -23,8 +25,10 @@ pub struct NativeShared {
     pub counters: Box<[NativeCounters]>,
     /// The same of queues of frames; none over sockets.
     pub frames: Box<[FrameStats]>,
+    /// The ports around the kernel, attached as long as they are here; none over sockets.
+    pub ports: Vec<Bypass>,
     /// Which workers have queues of the same port; none over sockets.
-    ports: Box<[Range<usize>]>,
+    shares: Box<[Range<usize>]>,
     /// Numbered requests.
     pub ids: Ids,
     /// Proves addresses.
@@ -43,7 +47,8 @@ impl NativeShared {
             counters: cores.iter().map(|_| NativeCounters::default()).collect(),
             asleep: cores.iter().map(|_| Asleep::default()).collect(),
             frames: Box::default(),
-            ports: Box::default(),
+            ports: Vec::new(),
+            shares: Box::default(),
             cores,
             ids: Ids::default(),
             cookie_key: CookieKey([random[0], random[1]]),
@@ -53,10 +58,17 @@ impl NativeShared {
 
     /// The same over ports around the kernel, each of which has these workers.
     #[must_use]
-    pub fn over(mut self, ports: Box<[Range<usize>]>) -> Self {
+    pub fn over(mut self, ports: Vec<Bypass>, shares: Box<[Range<usize>]>) -> Self {
         self.frames = self.cores.iter().map(|_| FrameStats::default()).collect();
-        self.ports = ports;
+        (self.ports, self.shares) = (ports, shares);
         self
+    }
+
+    /// What the filters in front of the ports have done, with the number of each; those that have
+    /// none aside. It takes system calls.
+    pub fn filters(&self) -> impl Iterator<Item = (usize, FilterCounters)> {
+        let numbered = self.ports.iter().enumerate();
+        numbered.filter_map(|(number, port)| Some((number, port.filter_counters()?)))
     }
 
     /// The longest datagram with what a ring has to keep of its frame.
@@ -69,7 +81,7 @@ impl NativeShared {
 
     /// Workers that can answer what reaches this one: those of its port.
     pub fn colleagues(&self, worker: usize) -> Range<usize> {
-        let own = self.ports.iter().find(|workers| workers.contains(&worker));
+        let own = self.shares.iter().find(|workers| workers.contains(&worker));
         own.map_or(0..self.cores.len(), Clone::clone)
     }
 

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use micanite_engine::{Cache, ImageState};
+use micanite_net::bypass::Bypass;
 use micanite_wire::native::CoreEntry;
 
 use crate::admin::Admin;
@@ -123,7 +124,7 @@ fn run(options: Options) -> Result<(), Failure> {
     // From here on the process id is the server's, and its threads stay.
     admin.start().map_err(cannot_start)?;
     let clock = Clock::start();
-    let native = native(&settings, sockets.as_ref())?;
+    let native = native(&settings, sockets.as_ref(), ports)?;
     let now_s = seconds(clock.now_ms());
     if let Some(native) = &native
         && let ImageState::Clean | ImageState::Recovered = cache.image_state()
@@ -135,7 +136,7 @@ fn run(options: Options) -> Result<(), Failure> {
     let shared = Shared::new(settings, cache, native, now_s);
     let mut shared = shared.map_err(cannot_start)?;
     shared.restart = Restart::new(program);
-    if !is_as_started && !ports.is_empty() {
+    if !is_as_started && shared.settings.bypass().is_some() {
         let reason = ports::cannot_come_back(&shared.settings);
         shared.restart.forbid(reason);
     }
@@ -156,7 +157,6 @@ fn run(options: Options) -> Result<(), Failure> {
     report::print(
         &shared,
         &acceptor,
-        &ports,
         &threads.cpus,
         control.as_ref(),
         admin.address(),
@@ -166,8 +166,6 @@ fn run(options: Options) -> Result<(), Failure> {
     control.into_iter().for_each(ControlThread::end);
     balance.into_iter().for_each(BalanceThread::end);
     threads.join(&shared);
-    // The next program takes them anew.
-    drop(ports);
     let admin = admin.end();
     if let Err(error) = shared.cache.close() {
         log!("the image could not be completed, the next start will check it: {error}");
@@ -201,7 +199,11 @@ fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<TlsShared>)
 }
 
 /// What workers share of the native protocol, if it is spoken.
-fn native(settings: &Settings, sockets: Option<&Sockets>) -> Result<Option<NativeShared>, Failure> {
+fn native(
+    settings: &Settings,
+    sockets: Option<&Sockets>,
+    ports: Vec<Bypass>,
+) -> Result<Option<NativeShared>, Failure> {
     let Some(native) = &settings.native else {
         return Ok(None);
     };
@@ -223,8 +225,8 @@ fn native(settings: &Settings, sockets: Option<&Sockets>) -> Result<Option<Nativ
     let shared = NativeShared::new(cores, native.payload_bytes, random);
     Ok(Some(match &native.bypass {
         Some(bypass) => {
-            let workers = bypass.ports.iter().map(|port| port.workers.clone());
-            shared.over(workers.collect())
+            let shares = bypass.ports.iter().map(|port| port.workers.clone());
+            shared.over(ports, shares.collect())
         }
         None => shared,
     }))

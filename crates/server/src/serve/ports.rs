@@ -12,7 +12,7 @@ use micanite_wire::native::PAYLOAD_BYTES_MIN;
 use super::{EXIT_USAGE, Failure};
 use crate::configuration::{NativeSettings, PortSettings, Settings};
 use crate::log::log;
-use crate::native::QueueOfPort;
+use crate::native::{NativeShared, QueueOfPort};
 
 /// The queues of all workers, in their order, and what is for them.
 pub(super) type Queues = Vec<QueueOfPort>;
@@ -109,45 +109,76 @@ fn fit_payload(native: &mut NativeSettings, ports: &[Bypass]) -> Result<(), Fail
 }
 
 /// A line for each port.
-pub(super) fn texts(ports: &[Bypass], settings: &Settings) -> Vec<String> {
-    let names = settings.bypass().map_or(&[][..], |bypass| &bypass.ports);
-    let text = |(port, PortSettings { name, workers, .. }): (&Bypass, &PortSettings)| {
+pub(super) fn texts(native: &NativeShared, settings: &Settings) -> Vec<String> {
+    let text = |(port, PortSettings { name, .. }): (&Bypass, &PortSettings)| {
         let ips: Vec<_> = port
             .addresses
             .iter()
             .map(|(ip, _)| ip.to_string())
             .collect();
-        let rules = rules(name, workers.len());
-        format!("{name} at {}: {}{rules}", ips.join(", "), port.description)
+        format!("{name} at {}: {}", ips.join(", "), port.description)
     };
-    ports.iter().zip(names).map(text).collect()
+    native.ports.iter().zip(named(settings)).map(text).collect()
 }
 
-/// How each UDP port comes to its queue, where that is not the port's own business.
-fn rules(name: &PortName, workers: usize) -> String {
-    let PortName::Xdp { interface } = name else {
-        return String::new();
+fn named(settings: &Settings) -> &[PortSettings] {
+    settings.bypass().map_or(&[][..], |bypass| &bypass.ports)
+}
+
+/// Says what has to be done for each UDP port to come to the queue of its worker, where it is not the
+/// port's own business and not done by itself.
+pub(super) fn warn(settings: &Settings, cpus: &[usize]) {
+    let base = settings
+        .native
+        .as_ref()
+        .map_or(0, |native| native.port as usize);
+    for PortSettings { name, workers, .. } in named(settings) {
+        let PortName::Xdp { interface } = name else {
+            continue;
+        };
+        let folder = Path::new("/sys/class/net").join(interface);
+        let queues = receive_queues(&folder);
+        if queues > workers.len() {
+            log!(
+                "warning: {interface} has {queues} receive queues, and {} of them are served: datagrams that come to \
+                 another one are lost (filter_no_socket in `stats native`); see docs/nic.md, or run with -t {queues}",
+                workers.len()
+            );
+        }
+        // An interface without a device is made of software (veth) and has no flow rules.
+        if queues > 1 && folder.join("device").exists() {
+            let (first, count) = (base + workers.start, workers.len());
+            let cpus = cpus.get(workers.clone()).unwrap_or_default();
+            let cpus: Vec<_> = cpus.iter().map(ToString::to_string).collect();
+            let cpus = match cpus.is_empty() {
+                true => String::new(),
+                false => format!(" --cpus {}", cpus.join(",")),
+            };
+            log!(
+                "each UDP port comes to the queue of its worker after `micanite ctl nic {interface} --native {first} \
+                 --cores {count}{cpus} --apply`, once, before the server starts"
+            );
+        }
+    }
+}
+
+/// As the kernel shows them: those in use.
+fn receive_queues(folder: &Path) -> usize {
+    let Ok(queues) = folder.join("queues").read_dir() else {
+        return 0;
     };
-    if workers == 1 {
-        return String::new();
-    }
-    // An interface without a device is made of software (veth), which has no flow rules.
-    match Path::new("/sys/class/net")
-        .join(interface)
-        .join("device")
-        .exists()
-    {
-        true => format!(
-            "; `micanite ctl nic {interface} --apply` brings the datagrams of each worker to its queue"
-        ),
-        false => "; there are no flow rules, so datagrams come to any queue".into(),
-    }
+    let names = queues.flatten().map(|entry| entry.file_name());
+    names
+        .filter(|name| name.to_string_lossy().starts_with("rx-"))
+        .count()
 }
 
 /// Why a server cannot be restarted in place: the port needs rights that it has given up.
 pub(super) fn cannot_come_back(settings: &Settings) -> String {
-    let names = settings.bypass().map_or(&[][..], |bypass| &bypass.ports);
-    let names: Vec<_> = names.iter().map(|port| port.name.to_string()).collect();
+    let names: Vec<_> = named(settings)
+        .iter()
+        .map(|port| port.name.to_string())
+        .collect();
     format!(
         "--port {} was opened by root, and the user '{}' (-u) cannot open it again: end the server and start \
          it, or run it as that user with the capabilities that docs/bypass.md names",

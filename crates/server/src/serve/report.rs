@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use micanite_engine::{ImageState, Semantics};
-use micanite_net::bypass::Bypass;
 use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
@@ -103,7 +102,6 @@ pub(super) fn bytes_max(settings: &Settings) -> usize {
 pub(super) fn print(
     shared: &Shared,
     acceptor: &Acceptor,
-    ports: &[Bypass],
     cpus: &[usize],
     control: Option<&ControlThread>,
     admin: Option<SocketAddr>,
@@ -123,7 +121,9 @@ pub(super) fn print(
     ] {
         log!("  {name:<10} {text}");
     }
-    for text in ports::texts(ports, &shared.settings) {
+    let native = shared.native.as_ref();
+    let texts = native.map_or(Vec::new(), |native| ports::texts(native, &shared.settings));
+    for text in texts {
         log!("  {:<10} {text}", "port");
     }
     if let Some(address) = admin {
@@ -135,6 +135,7 @@ pub(super) fn print(
         }
     }
     exposure::warn(&shared.settings);
+    ports::warn(&shared.settings, cpus);
     log!("ready");
 }
 

@@ -16,7 +16,7 @@ pub use classes::{items, slabs};
 pub(crate) use connections::connections;
 pub use connections::{ConnectionState, ConnectionTable, ConnectionsTold};
 pub use counters::{Counter, Counters, Totals};
-pub use native::native;
+pub use native::{filter, native};
 pub use partitions::partitions;
 pub use prefixes::{PrefixCounts, Prefixes};
 pub use report::general;

@@ -3,7 +3,7 @@
 use super::super::exposition::{Exposition, Type};
 use crate::native::BURST_PLACES;
 use crate::shared::Shared;
-use crate::stats::Counter;
+use crate::stats::{Counter, filter};
 
 pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     let Some(native) = &shared.native else {
@@ -26,6 +26,18 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     }
     for (worker, of) in native.frames.iter().enumerate() {
         of.each(|event, count| to.sample(&[("worker", &worker), ("event", &event)], count));
+    }
+    for (number, of) in native.filters() {
+        if number == 0 {
+            to.family(
+                "micanite_native_filter_frames_total",
+                Type::Counter,
+                "What the filters in front of AF_XDP ports have done, by the names of `stats native`.",
+            );
+        }
+        filter(&of, |event, count| {
+            to.sample(&[("port", &number), ("event", &event)], count)
+        });
     }
     to.family(
         "micanite_native_burst_datagrams",

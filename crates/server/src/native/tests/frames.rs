@@ -55,7 +55,7 @@ impl Queues {
     /// `ports`: which workers are on the same port.
     fn new(access: &str, ports: &[std::ops::Range<usize>]) -> Self {
         let options = format!("threads = 2\nmemory-limit = 64\naccess = \"{access}\"");
-        let over = |native: NativeShared| native.over(ports.into());
+        let over = |native: NativeShared| native.over(Vec::new(), ports.into());
         let bench = NativeBench::with(&options, PAYLOAD_BYTES, over);
         let rings = rings(2, bench.native().ring_datagram_bytes());
         let port = |(worker, rings)| BypassPort::new(worker, queue(4096), rings, bench.native());
