@@ -1,6 +1,7 @@
 //! Ports of DPDK without a NIC: its rings and null devices, and memif between two processes.
 #![cfg(feature = "dpdk")]
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -203,6 +204,27 @@ fn what_is_wrong_is_said_before_anything_is_open() {
     let (_bypass, _queue) = open_one("net_null8");
     let twice = refused(&options("net_null8", 1));
     assert!(twice.contains("open already"), "{twice}");
+}
+
+/// A signal that came to a thread of DPDK's ended the process before it had closed anything.
+#[test]
+fn signals_do_not_come_to_the_threads_of_the_environment() {
+    let (_bypass, _queue) = open_one("net_null3");
+    let mut seen = 0;
+    for task in fs::read_dir("/proc/self/task").unwrap() {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default();
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        let (Some(name), Some(blocked)) = (field("Name:\t"), field("SigBlk:\t")) else {
+            continue;
+        };
+        if name.starts_with("eal-") {
+            let blocked = u64::from_str_radix(blocked, 16).unwrap();
+            let terminate = 1 << (libc::SIGTERM - 1);
+            assert_eq!(blocked & terminate, terminate, "{name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0);
 }
 
 /// The example `echo` in a process of its own, at the other end of a memif.

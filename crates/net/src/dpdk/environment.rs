@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
 use super::shim::{micanite_dpdk_start, or_message};
@@ -36,11 +37,31 @@ pub(super) fn start(device: &str, memory_bytes: u64, further: &[String]) -> Resu
         .get_or_insert_with(|| {
             let (arguments, memory) = arguments(device, memory_bytes, further);
             // The thread that starts the environment is bound to CPUs: it is none of ours.
-            let started = thread::spawn(move || call(&arguments)).join();
+            let started = thread::spawn(move || {
+                without_signals();
+                call(&arguments)
+            });
+            let started = started.join();
             started.unwrap_or_else(|_| Err("the start of DPDK panicked".to_owned()))?;
             Ok(memory)
         })
         .clone()
+}
+
+/// The threads that the environment starts inherit this: signals are for the threads of the program.
+fn without_signals() {
+    let mut signals = SigSet::all();
+    for fault in [
+        Signal::SIGBUS,
+        Signal::SIGSEGV,
+        Signal::SIGILL,
+        Signal::SIGFPE,
+        Signal::SIGABRT,
+    ] {
+        signals.remove(fault);
+    }
+    // It fails for wrong arguments only.
+    let _ = signals.thread_block();
 }
 
 /// Held while ports are opened and closed, too: DPDK's lists of them are not for two threads.
