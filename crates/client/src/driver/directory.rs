@@ -4,7 +4,7 @@ use super::map::Map;
 use super::rtt::Rtt;
 use super::server::{Fetch, Health, Server};
 use super::{Driver, Place};
-use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES};
+use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES_MIN};
 use std::net::SocketAddr;
 
 /// A server that was never reached is given up after so many attempts.
@@ -62,7 +62,8 @@ impl Driver {
         number: usize,
         send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
-        let payload_bytes = self.options.payload_bytes.min(PAYLOAD_BYTES);
+        // What this server takes is not known yet: longer ones it may drop.
+        let payload_bytes = self.options.payload_bytes.min(PAYLOAD_BYTES_MIN);
         let server = &mut self.servers[number];
         let asked = server.port_to_ask();
         let Some(fetch) = &mut server.fetch else {
