@@ -107,6 +107,12 @@ def port_of_each_kind(request, links):
     return dataclasses.replace(request.param, links=links)
 
 
+@pytest.fixture(scope="module", params=ports.around_the_kernel(), ids=str)
+def port_around(request, links):
+    """Each port around the kernel, one worker unless a test says otherwise."""
+    return dataclasses.replace(request.param, links=links)
+
+
 @pytest.fixture
 def client(server):
     """A raw connection to the shared server."""

@@ -29,7 +29,7 @@ def client(server):
         yield client
 
 
-def mutants(seeds, generator):
+def mutants(seeds, generator, longest):
     """Without end: datagrams with bits turned, bytes replaced, cut, prolonged or put together."""
     while True:
         data = bytearray(generator.choice(seeds))
@@ -48,7 +48,7 @@ def mutants(seeds, generator):
                     data[at : at + 4] = b"\xff" * 4
                 case _:
                     data[at:at] = generator.choice(seeds)[at:]
-        yield bytes(data[:1472])
+        yield bytes(data[:longest])
 
 
 def seeds_for(client):
@@ -76,7 +76,7 @@ def test_mutated_datagrams(server, client, key):
     """After each burst a good request is answered rightly; every answer parses, none is of a kind that clients send."""
     generator = random.Random(server.native_port)
     client.set(key, b"unharmed")
-    source, seen = mutants(seeds_for(client), generator), set()
+    source, seen = mutants(seeds_for(client), generator, client.directory.payload_bytes_max), set()
     with server.client(learn=False) as hostile:
         hostile.cookie = hostile.learn().cookie
         for _ in range(MUTATIONS // BURST):

@@ -14,7 +14,7 @@ KEYS = 200
 CLIENTS = 4
 SWITCHES = 40
 SWITCH_S = 0.05
-OPERATIONS_MIN = 2000
+OPERATIONS_MIN = 500
 
 
 def started(workers, access):
@@ -32,21 +32,20 @@ def keys_of(client, count):
     return [(key := b"key-%d" % number, client.other_port(key)) for number in range(count)]
 
 
-def test_directed_requests_are_not_forwarded(port_of_many, erew):
+def test_directed_requests_are_not_forwarded(erew):
     with erew.client() as client:
         forwarded = Difference(erew, "forwarded", "forwarded_in", "stale", "requests")
         for key, _ in keys_of(client, KEYS):
             client.set(key, key)
             assert client.get(key) == key
-        assert forwarded("forwarded") == forwarded("forwarded_in") and forwarded("stale") == 0
-        assert forwarded("forwarded") == 0 or not port_of_many.directs
+        assert (forwarded("forwarded"), forwarded("forwarded_in"), forwarded("stale")) == (0, 0, 0)
         assert forwarded("requests") == 2 * KEYS
         assert client.resent == 0
     owners = {owner for owner, _ in client.directory.owners}
     assert owners == set(range(client.directory.core_count)), "every core owns something"
 
 
-def test_undirected_requests_are_forwarded_once_and_answered_from_the_port_that_was_asked(port_of_many, erew):
+def test_undirected_requests_are_forwarded_once_and_answered_from_the_port_that_was_asked(erew):
     with erew.client() as client:
         counted = Difference(erew, "forwarded", "forwarded_in", "stale", "ring_full")
         for key, wrong in keys_of(client, KEYS):
@@ -57,8 +56,7 @@ def test_undirected_requests_are_forwarded_once_and_answered_from_the_port_that_
                 header, (reply,) = native.parse(client.receive())
                 assert reply.status == Status.OK and header.generation == client.generation
             assert reply.value == key
-        assert counted("forwarded") == counted("forwarded_in")
-        assert counted("forwarded") == 2 * KEYS or not port_of_many.directs
+        assert counted("forwarded") == counted("forwarded_in") == 2 * KEYS
         assert (counted("stale"), counted("ring_full")) == (0, 0)
 
 
@@ -80,7 +78,7 @@ def test_what_any_core_may_execute_stays_where_it_arrives(access):
 def test_a_wrong_partition_in_the_header_is_slow_not_wrong(erew):
     """The header sends the datagram somewhere; what is executed goes by the key."""
     with erew.client() as client:
-        for number in range(KEYS):
+        for number in range(KEYS // 4):
             key = b"key-%d" % number
             for partition in (0, client.directory.partitions - 1, client.directory.partitions, 65535):
                 for port, _ in client.directory.cores:

@@ -72,4 +72,4 @@ int lose_datagrams(struct __sk_buff *skb)
 	return TC_ACT_OK;
 }
 
-char licensed_as[] SEC("license") = "GPL";
+char licensed_as[] SEC("license") = "Dual MIT/GPL";

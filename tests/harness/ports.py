@@ -14,12 +14,13 @@ from harness.server import command
 
 # Of servers on hosts of their own, where it is free; the same on each address.
 TCP_PORT = 11200
-KERNEL, VETH, XDP, DPDK = "kernel", "veth", "xdp", "dpdk"
+KERNEL, XDP, DPDK = "kernel", "xdp", "dpdk"
 
 
 def dpdk_binary():
     """The build with DPDK, where there is one."""
-    return os.environ.get("MICANITE_DPDK_BIN")
+    binary = os.environ.get("MICANITE_DPDK_BIN")
+    return binary if binary and os.path.exists(binary) else None
 
 
 @functools.cache
@@ -62,8 +63,6 @@ class PortServer(NativeServer):
 
 def port_options(kind, link):
     """The words that give a server its port."""
-    if kind == VETH:
-        return ["-l", f"127.0.0.1,{link.server.address},{link.server.address6}"]
     if kind == XDP:
         return ["--port", f"xdp:{NEAR}"]
     device = f"net_af_packet0,iface={NEAR},qpairs={link.queues}"
@@ -80,16 +79,6 @@ class Port:
 
     def __str__(self):
         return f"workers{self.workers}" if self.kind == KERNEL else f"{self.kind}{self.workers}"
-
-    @property
-    def bypasses(self):
-        """Whether it goes around the kernel."""
-        return self.kind in (XDP, DPDK)
-
-    @property
-    def directs(self):
-        """Whether a datagram that goes to a worker's UDP port arrives at that worker."""
-        return self.kind != DPDK or self.workers == 1
 
     def server(self, *options, **settings):
         """Starts a server behind such a port; `-t` in the options, else one worker."""
@@ -123,16 +112,23 @@ def ports(*ways):
 @functools.cache
 def every_port():
     """For tests of what any server does: with one worker and several, and the ways around the kernel."""
-    return ports((KERNEL, 1), (KERNEL, 2), (KERNEL, 4))
+    return ports((KERNEL, 1), (KERNEL, 2), (KERNEL, 4), (XDP, 1), (XDP, 2), (DPDK, 1))
 
 
 @functools.cache
 def many_workers():
-    """For tests of what workers do among themselves."""
-    return ports((KERNEL, 2), (KERNEL, 4))
+    """For tests of what workers do among themselves. Those behind a DPDK port never sleep: several of them would leave the
+    tests no CPU."""
+    return ports((KERNEL, 2), (KERNEL, 4), (XDP, 2))
 
 
 @functools.cache
 def each_kind():
     """For tests that start servers with options of their own."""
-    return ports((KERNEL, 2), (VETH, 2))
+    return ports((KERNEL, 2), (XDP, 2), (DPDK, 2))
+
+
+@functools.cache
+def around_the_kernel():
+    """For tests of frames and interfaces."""
+    return ports((XDP, 1), (DPDK, 1))

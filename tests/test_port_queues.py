@@ -1,0 +1,69 @@
+"""Several queues: a director in front of them brings each datagram to its worker, without one they are handed over."""
+
+import pytest
+
+from harness.hosts import NotPermitted
+from harness.links import Link
+from harness.native_server import Difference
+from harness.ports import XDP, PortServer
+
+CLIENTS = 100
+EACH = 20
+
+
+@pytest.fixture
+def link():
+    """Two queues, not directed."""
+    try:
+        with Link(queues=2) as link:
+            yield link
+    except NotPermitted as error:
+        pytest.skip(f"skipped: no network namespaces here: {error}")
+
+
+@pytest.fixture
+def server(link):
+    with PortServer(XDP, link, "-t", 2, "-m", 64, "--access", "erew") as server:
+        yield server
+
+
+def work(server, key):
+    """Requests of many clients, each to the port of its key's owner: how far the counters have gone."""
+    names = ("forwarded", "forwarded_in", "datagrams_sent", "requests", "replies_reused", "replies_copied", "replies_no_frame")
+    counted = Difference(server, *names)
+    for number in range(CLIENTS):
+        with server.client() as client:
+            for each in range(EACH):
+                client.set(b"%b-%d" % (key, each), b"%d" % number)
+                assert client.get(b"%b-%d" % (key, each)) == b"%d" % number
+    return {name: counted(name) for name in names}
+
+
+def test_directed_datagrams_are_not_forwarded(link, server, key):
+    link.direct()
+    counted = work(server, key)
+    assert counted["requests"] == CLIENTS * EACH * 2
+    assert counted["forwarded"] == counted["forwarded_in"] == 0
+    assert counted["replies_reused"] == counted["datagrams_sent"] and counted["replies_copied"] == 0
+    per_worker = [int(server.stats("native")[f"{worker}:requests"]) for worker in range(2)]
+    assert min(per_worker) > CLIENTS, "both have worked"
+
+
+def test_half_of_undirected_datagrams_are_forwarded(link, server, key):
+    """The kernel chooses a queue by addresses and ports."""
+    counted = work(server, key)
+    assert 0.3 < counted["forwarded"] / counted["requests"] < 0.7, counted
+    assert counted["forwarded_in"] == counted["forwarded"]
+    # The owner answers in a frame of its own what was handed to it, the others leave in their requests' frames.
+    assert counted["replies_copied"] == counted["forwarded"] and counted["replies_no_frame"] == 0
+    assert counted["replies_reused"] + counted["replies_copied"] == counted["datagrams_sent"]
+
+
+def test_queues_without_a_worker_are_left_to_the_kernel(key):
+    """Four queues, two workers: what arrives on the others finds nobody, and the server says so."""
+    with Link(queues=4) as link:
+        link.direct()
+        with PortServer(XDP, link, "-t", 2, "-m", 64, "--access", "erew") as server, server.client() as client:
+            client.set(key, b"v")
+            assert client.get(key) == b"v"
+            assert server.count("forwarded") == 0
