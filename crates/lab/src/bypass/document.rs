@@ -14,9 +14,8 @@ pub(super) fn write(path: &Path, report: &Report, figures: &[(&str, String)]) ->
         records.iter().filter(|record| wanted(record)).collect()
     };
     let latencies = of(&|record| record.case.starts_with("latency/"));
-    let parts = of(&|record| record.case.ends_with("/parts"));
     let rest =
-        of(&|record| !record.case.starts_with("latency/") && !record.case.ends_with("/parts"));
+        of(&|record| !record.case.starts_with("latency/"));
     let notes: String = report
         .notes()
         .iter()
