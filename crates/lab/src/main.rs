@@ -15,6 +15,7 @@ mod limits;
 mod misses;
 mod network;
 mod packets;
+mod parts;
 mod popularity;
 mod relay;
 mod report;

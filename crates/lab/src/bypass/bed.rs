@@ -125,7 +125,7 @@ fn configure(interface: &str, (own, (other, mac)): (IpAddr, (IpAddr, String))) -
     call("ip", &["address", "add", &own, "dev", interface])?;
     call("ip", &["link", "set", interface, "up"])?;
     let neighbour = ["lladdr", &mac, "dev", interface, "nud", "permanent"];
-    let add = ["neighbour", "add", &other.to_string()];
+    let add = ["neighbour", "replace", &other.to_string()];
     call("ip", &[&add[..], &neighbour].concat())
 }
 

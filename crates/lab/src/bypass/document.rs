@@ -14,8 +14,9 @@ pub(super) fn write(path: &Path, report: &Report, figures: &[(&str, String)]) ->
         records.iter().filter(|record| wanted(record)).collect()
     };
     let latencies = of(&|record| record.case.starts_with("latency/"));
+    let parts = of(&|record| record.case.ends_with("/parts"));
     let rest =
-        of(&|record| !record.case.starts_with("latency/"));
+        of(&|record| !record.case.starts_with("latency/") && !record.case.ends_with("/parts"));
     let notes: String = report
         .notes()
         .iter()
@@ -24,6 +25,7 @@ pub(super) fn write(path: &Path, report: &Report, figures: &[(&str, String)]) ->
         ("notes", notes),
         ("throughput", throughput(&rest)),
         ("latency", by_case(&latencies)),
+        ("parts", by_case(&parts)),
     ] {
         text = replaced(&text, mark, &table)?;
     }

@@ -1,12 +1,15 @@
 //! Ports around the kernel's network stack, beside a bare echo on the same port, the kernel's UDP
 //! and memcached: one server core, one client core, the same client, in turns.
 
+mod bars;
 mod bed;
 mod document;
+mod execution;
 mod figures;
 mod frames;
 mod generator;
 mod latency;
+mod parts;
 mod servers;
 mod sides;
 mod stage;
@@ -67,8 +70,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut servers = Servers::start(options, cpus[0], has_network, has_dpdk)?;
     throughput::run(options, &mut servers, &cpus, &mut report)?;
     let curves = latency::run(options, &mut servers, &mut report)?;
+    drop(servers);
+    let bars = match has_dpdk {
+        true => parts::run(options, cpus[0], &mut report)?,
+        false => Vec::new(),
+    };
     report.finish()?;
-    let figures = [("latency", figures::latencies(&curves))];
+    let figures = [
+        ("latency", figures::latencies(&curves)),
+        ("parts", bars::breakdown(&bars)),
+    ];
     for (name, svg) in &figures {
         let path = format!("target/bench/bench-bypass-{name}.svg");
         std::fs::write(&path, svg)?;
@@ -101,7 +112,11 @@ impl Servers {
         };
         let (ours, echo) = (
             Program::Bypass(&options.server),
-            Program::Stage(Stage::Echo, false),
+            Program::Stage {
+                stage: Stage::Echo,
+                timed: false,
+                items: 0,
+            },
         );
         let mut start = |medium, programs: [Program<'_>; 2]| -> Result<_> {
             let mut pair = [0; 2];

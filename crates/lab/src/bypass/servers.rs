@@ -43,8 +43,12 @@ pub(super) enum Program<'a> {
     Bypass(&'a Path),
     /// Micanite with a UDP socket of the kernel's.
     Kernel(&'a Path),
-    /// What goes only so far; with its clock on or off.
-    Stage(Stage, bool),
+    /// What goes only so far, perhaps with its clock on, and has so many items.
+    Stage {
+        stage: Stage,
+        timed: bool,
+        items: u64,
+    },
     /// memcached over UDP.
     Memcached(&'a Path),
 }
@@ -54,6 +58,8 @@ pub(super) struct Server {
     pub name: String,
     /// It sends back what it gets.
     pub echoes: bool,
+    /// It has a directory.
+    executes: bool,
     protocol: Protocol,
     way: Way,
     pub child: Child,
@@ -81,16 +87,21 @@ impl Server {
             Medium::Veth => bed::start_inside(number, cpu, &command, &log)?,
             Medium::Memif => start(program, cpu, &command, &log)?,
         };
-        let opened = open(&way, medium, number);
+        let opened = match medium {
+            Medium::Veth => Ok(()),
+            Medium::Memif => wait_for_socket(&way, &mut child),
+        };
+        let opened = opened.and_then(|()| open(&way, medium, number));
         let (port, load) = opened.inspect_err(|_| end(&mut child))?;
         let (name, protocol) = match program {
             Program::Bypass(_) | Program::Kernel(_) => ("micanite", Protocol::Native),
-            Program::Stage(..) => ("echo", Protocol::Native),
+            Program::Stage { .. } => ("echo", Protocol::Native),
             Program::Memcached(_) => ("memcached", Protocol::Memcached),
         };
         let mut server = Self {
             name: name.into(),
-            echoes: matches!(program, Program::Stage(..)),
+            echoes: matches!(program, Program::Stage { stage, .. } if stage != Stage::All),
+            executes: !matches!(program, Program::Stage { stage, .. } if !stage.executes()),
             protocol,
             way,
             child,
@@ -134,9 +145,9 @@ impl Server {
         if self.protocol == Protocol::Memcached {
             return Ok(Terms::default());
         }
-        let (mut terms, echoes) = (Terms::default(), self.echoes);
+        let (mut terms, executes) = (Terms::default(), self.executes);
         let mut satisfies = |reply: &[u8]| match directory::read(reply) {
-            _ if echoes => true,
+            _ if !executes => true,
             Some((read, _)) => {
                 terms = read;
                 true
@@ -218,20 +229,48 @@ fn command(way: &Way, medium: Medium, program: Program<'_>) -> Result<Vec<OsStri
     );
     let ip = bed::with_prefix(own);
     let own = own.to_string();
+    let count;
     let bypass = ["--port", &port, "--port-ip", &ip, "--native", &native];
     let (binary, arguments): (OsString, Vec<&str>) = match program {
         Program::Bypass(binary) => {
-            let always = ["serve", "-t", "1", "-l", "127.0.0.1", "-m", "2048"];
+            let always = [
+                "serve",
+                "-t",
+                "1",
+                "-l",
+                "127.0.0.1",
+                "-m",
+                "2048",
+                "--control-socket",
+                "none",
+            ];
             let all = [&always[..], &["-p", &tcp], &bypass].concat();
             (binary.into(), all)
         }
         Program::Kernel(binary) => {
-            let always = ["serve", "-t", "1", "-l", &own, "-m", "2048", "-p", &tcp];
+            let always = [
+                "serve",
+                "-t",
+                "1",
+                "-l",
+                &own,
+                "-m",
+                "2048",
+                "-p",
+                &tcp,
+                "--control-socket",
+                "none",
+            ];
             let kernel = ["--native", &native, "--native-gro", "off"];
             (binary.into(), [&always[..], &kernel].concat())
         }
-        Program::Stage(stage, timed) => {
-            let always = ["stage", "--stage", stage.name()];
+        Program::Stage {
+            stage,
+            timed,
+            items,
+        } => {
+            count = items.to_string();
+            let always = ["stage", "--stage", stage.name(), "--items", &count];
             let timed: &[&str] = if timed { &["--timed"] } else { &[] };
             let all = [&always[..], &bypass, timed].concat();
             (std::env::current_exe()?.into(), all)
@@ -254,10 +293,27 @@ fn memif(way: &Way, server: bool) -> String {
         true => ("server", way.server.0),
         false => ("client", way.client.0),
     };
-    // Of this name there is none but ours: the socket is not a file, and belongs to the network.
-    let socket = format!("micanite-bench-{number}");
+    let socket = socket(way);
     let mac = bed::mac_text(mac);
-    format!("net_memif{number},role={role},socket={socket},mac={mac}")
+    format!("dpdk:net_memif{number},role={role},socket={socket},mac={mac}")
+}
+
+/// Of this name there is none but ours: the socket is not a file, and belongs to the network.
+fn socket(way: &Way) -> String {
+    format!("micanite-bench-{}", way.server.0[4])
+}
+
+/// Waits until a server has made its socket, or has ended.
+fn wait_for_socket(way: &Way, child: &mut Child) -> Result<()> {
+    let (name, began) = (format!("@{}", socket(way)), Instant::now());
+    while began.elapsed() < PATIENCE && child.try_wait()?.is_none() {
+        let sockets = std::fs::read_to_string("/proc/net/unix")?;
+        if sockets.lines().any(|line| line.ends_with(&name)) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err("a server with memif does not begin: target/bench/bypass-*.log says why".into())
 }
 
 /// Starts a server that needs no cable. The standard input and output of a stage are for questions.
@@ -266,7 +322,7 @@ fn start(program: Program<'_>, cpu: usize, command: &[OsString], log: &Path) -> 
     let mut launcher: Command = launch::command(cpu, command)?;
     launcher.stderr(log.try_clone()?);
     match program {
-        Program::Stage(..) => launcher.stdin(Stdio::piped()).stdout(Stdio::piped()),
+        Program::Stage { .. } => launcher.stdin(Stdio::piped()).stdout(Stdio::piped()),
         _ => launcher.stdin(Stdio::null()).stdout(log),
     };
     Ok(launcher.spawn()?)

@@ -9,10 +9,13 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
-use micanite_net::frames::{FrameBurst, FramePort, FrameQueue, Local, ReplyTo};
+use micanite_net::frames::{
+    FrameBurst, FrameDatagram, FramePort, FrameQueue, Local, Replies, ReplyTo,
+};
 use micanite_net::{Idle, IdleRounds, Interest, Poller, Step};
 use micanite_wire::native::{Header, PAYLOAD_BYTES, Requests};
 
+use super::execution::Execution;
 use crate::Result;
 
 /// How far a request gets before its frame is sent back.
@@ -24,15 +27,26 @@ pub(super) enum Stage {
     Echo,
     /// The requests are checked and read, too.
     Parse,
+    /// They are executed, too, in batches, and what comes of them is dropped.
+    Engine,
+    /// They are answered, as the server does.
+    All,
 }
 
 impl Stage {
+    /// Whether requests reach the engine.
+    pub const fn executes(self) -> bool {
+        matches!(self, Self::Engine | Self::All)
+    }
+
     /// As the command line has it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
             Self::Echo => "echo",
             Self::Parse => "parse",
+            Self::Engine => "engine",
+            Self::All => "all",
         }
     }
 }
@@ -54,6 +68,9 @@ pub(crate) struct Options {
     /// Time the rounds that find something
     #[arg(long)]
     timed: bool,
+    /// Items that are there when requests are executed
+    #[arg(long, default_value_t = 0)]
+    items: u64,
 }
 
 /// What was done so far; lines of the standard input are answered with it.
@@ -138,7 +155,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
 }
 
-fn serve<Q: FrameQueue>(queue: Q, local: Local, options: &Options, done: &Done) -> Result<()> {
+fn serve<Q: FrameQueue + Send>(
+    queue: Q,
+    local: Local,
+    options: &Options,
+    done: &Done,
+) -> Result<()> {
     if options.stage == Stage::Io {
         let mut burst = FrameBurst::new();
         return turns(queue, options.timed, done, |queue| {
@@ -153,20 +175,19 @@ fn serve<Q: FrameQueue>(queue: Q, local: Local, options: &Options, done: &Done) 
     }
     let parses = options.stage == Stage::Parse;
     let mut port = FramePort::new(queue, local, PAYLOAD_BYTES);
-    let turn = move |port: &mut FramePort<Q>| {
+    let mut execution = match options.stage.executes() {
+        true => Some(Execution::new(options.items)?),
+        false => None,
+    };
+    let answers = options.stage == Stage::All;
+    let mut turn = |port: &mut FramePort<Q>| {
         let count = port.recv()?;
         if count == 0 {
             return Ok(0);
         }
-        let (datagrams, mut replies) = port.split();
-        for datagram in datagrams {
-            if parses && !is_read(datagram.bytes) {
-                continue;
-            }
-            replies.open(ReplyTo::Datagram(datagram.number));
-            let slot = &mut replies.slot()[..datagram.bytes.len()];
-            slot.copy_from_slice(datagram.bytes);
-            replies.commit(datagram.bytes.len());
+        match &mut execution {
+            Some(execution) => execution.round(port, answers)?,
+            None => echo(port, parses),
         }
         port.send()?;
         Ok(count)
@@ -175,6 +196,26 @@ fn serve<Q: FrameQueue>(queue: Q, local: Local, options: &Options, done: &Done) 
     loop {
         rounds.round(done, || turn(&mut port))?;
     }
+}
+
+/// Sends the payloads of a burst back.
+fn echo<Q: FrameQueue>(port: &mut FramePort<Q>, parses: bool) {
+    let (datagrams, mut replies) = port.split();
+    for datagram in datagrams {
+        if parses {
+            read(datagram.bytes);
+        }
+        send_back(&mut replies, &datagram);
+    }
+}
+
+/// Makes a datagram the reply to itself.
+#[inline]
+pub(super) fn send_back<Q: FrameQueue>(replies: &mut Replies<'_, Q>, datagram: &FrameDatagram<'_>) {
+    replies.open(ReplyTo::Datagram(datagram.number));
+    let slot = &mut replies.slot()[..datagram.bytes.len()];
+    slot.copy_from_slice(datagram.bytes);
+    replies.commit(datagram.bytes.len());
 }
 
 fn turns<Q: FrameQueue>(
@@ -250,15 +291,14 @@ fn turn_back(frame: &mut micanite_net::frames::Frame) {
 
 /// Reads every request of a datagram.
 #[inline]
-fn is_read(datagram: &[u8]) -> bool {
+fn read(datagram: &[u8]) {
     let Ok(header) = Header::read(datagram) else {
-        return false;
+        return;
     };
     let Ok(requests) = Requests::check(datagram, header.count) else {
-        return false;
+        return;
     };
     for request in requests {
         std::hint::black_box(&request);
     }
-    true
 }

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::packets::{Protocol, Shape};
 use crate::report::Report;
 
-const SEED: u64 = 61;
+pub(super) const SEED: u64 = 61;
 const METRIC: &str = "throughput_ops";
 /// Requests of a datagram; 0 = as many as fit.
 const BATCHES: [usize; 5] = [1, 4, 8, 16, 0];

@@ -9,26 +9,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use micanite_engine::{
-    Cache, Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta, Worker,
-};
-use micanite_server::configuration::{Options as ServerOptions, Settings, Word};
+use micanite_engine::Worker;
 use micanite_server::native::{
-    Cookies, NativeShared, Origin, Outbox, RingEnds, Round, Source, Taken, pop, push, rings,
+    Cookies, Origin, Outbox, RingEnds, Round, Source, Taken, pop, push, rings,
 };
 use micanite_server::session::Context;
 use micanite_server::shared::Shared;
-use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
-use micanite_workload::{Keys, Popularity, Values};
+use micanite_wire::native::PAYLOAD_BYTES;
+use micanite_workload::Popularity;
 
 use super::Options;
-use crate::packets::{KEY_BYTES, Packets, Protocol, Shape, Terms, VALUE_BYTES};
+use crate::packets::{Packets, Protocol, Shape, Terms};
+use crate::parts::{self, NOW_S};
 use crate::report::Report;
 use crate::{Result, system};
 
 const WORKERS: usize = 2;
 const BURST: usize = 32;
-const NOW_S: u32 = 1_000_000;
 const SEED: u64 = 14;
 
 pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
@@ -77,17 +74,9 @@ struct Server {
 
 impl Server {
     fn new(items: u64) -> Result<Self> {
-        let word = |text: &str| Some(Word(text.into()));
-        let options = ServerOptions {
-            threads: word("2"),
-            access: word("erew"),
-            memory_limit: word("1g"),
-            ..ServerOptions::default()
-        };
-        let settings = Settings::of(&options, WORKERS)?;
-        let cache = Arc::new(Cache::new(&settings.engine(SEED))?);
-        let cores = (1..=WORKERS as u16).map(|port| CoreEntry { port, node: 0 });
-        let native = NativeShared::new(cores.collect(), PAYLOAD_BYTES, [1, 2, 3]);
+        let shared = parts::shared(WORKERS, "1g")?;
+        let cache = Arc::clone(&shared.cache);
+        let native = shared.native.as_ref().ok_or("no native protocol")?;
         let peer = SocketAddr::from(([127, 0, 0, 1], 9));
         let terms = Terms {
             hash_seed: cache.seed(),
@@ -100,7 +89,6 @@ impl Server {
         let worker = |number| cache.worker(number).map(Mutex::new);
         let workers: Option<_> = (0..WORKERS).map(worker).collect();
         let workers = workers.ok_or("a worker is in use")?;
-        let shared = Arc::new(Shared::new(settings, cache, Some(native), NOW_S)?);
         let server = Self {
             shared,
             workers,
@@ -118,30 +106,9 @@ impl Server {
     }
 
     fn fill(&self) -> Result<()> {
-        let (keys, values) = (Keys::new(KEY_BYTES), Values::new(VALUE_BYTES));
-        for (number, worker) in self.workers.iter().enumerate() {
+        for worker in &self.workers {
             let mut worker = worker.lock().map_err(|_| "a worker has panicked")?;
-            for item in 0..self.items {
-                let (mut key, mut value) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
-                keys.write(item, &mut key);
-                values.write(item, 0, &mut value);
-                let hash = self.shared.cache.hash(&key);
-                if self.owner(self.shared.cache.partition_of(hash)) == number {
-                    let operation = Operation::Store {
-                        condition: Condition::Always,
-                        value: &value,
-                        flags: 0,
-                        expiry: Expiry::NEVER,
-                    };
-                    let (key, request) = (&key[..], operation);
-                    let request = Request {
-                        hash,
-                        key,
-                        operation: request,
-                    };
-                    worker.execute(&[request], NOW_S, &mut Nothing);
-                }
-            }
+            parts::fill(&self.shared.cache, &mut worker, self.items);
         }
         Ok(())
     }
@@ -326,16 +293,4 @@ impl Outbox for Memory {
     fn commit(&mut self, _: usize) {
         self.datagrams += 1;
     }
-}
-
-struct Nothing;
-
-impl ReplySink for Nothing {
-    fn reserve(&mut self, _: usize, _: ValueMeta) -> Option<&mut [u8]> {
-        None
-    }
-
-    fn rollback(&mut self, _: usize) {}
-
-    fn finish(&mut self, _: usize, _: Outcome) {}
 }
