@@ -84,7 +84,6 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
     }
 
     /// The queue and its counters, for tests.
-    #[cfg(test)]
     pub const fn port(&mut self) -> &mut FramePort<Q> {
         &mut self.port
     }

@@ -110,13 +110,19 @@ fn fit_payload(native: &mut NativeSettings, ports: &[Bypass]) -> Result<(), Fail
 
 /// A line for each port.
 pub(super) fn texts(native: &NativeShared, settings: &Settings) -> Vec<String> {
-    let text = |(port, PortSettings { name, .. }): (&Bypass, &PortSettings)| {
+    let text = |(port, of): (&Bypass, &PortSettings)| {
         let ips: Vec<_> = port
             .addresses
             .iter()
             .map(|(ip, _)| ip.to_string())
             .collect();
-        format!("{name} at {}: {}", ips.join(", "), port.description)
+        let udp_ports = settings.native.as_ref().map(|native| udp_ports(native, of));
+        let udp_ports = match udp_ports.map_or((0, 0), RangeInclusive::into_inner) {
+            (first, last) if first == last => format!("UDP port {first}"),
+            (first, last) => format!("UDP ports {first} to {last}"),
+        };
+        let ips = ips.join(", ");
+        format!("{}, {udp_ports} at {ips}: {}", of.name, port.description)
     };
     native.ports.iter().zip(named(settings)).map(text).collect()
 }

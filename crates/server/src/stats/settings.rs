@@ -76,6 +76,15 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
         "native_payload_bytes",
         native.map_or(0, |native| native.payload_bytes),
     );
+    let names = settings.bypass().map(|bypass| &bypass.ports);
+    let names = names
+        .into_iter()
+        .flatten()
+        .map(|port| port.name.to_string());
+    let names: Vec<_> = names.collect();
+    if !names.is_empty() {
+        lines.stat("native_via", names.join(";"));
+    }
     lines.stat("io_backend", settings.io.backend());
     lines.stat("io_backend_reason", settings.io.reason());
     lines.stat("value_buffer_bytes", settings.value_buffer_bytes);
