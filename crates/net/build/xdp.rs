@@ -19,7 +19,6 @@ pub fn build() {
     println!("cargo:rerun-if-changed={SOURCE}");
     println!("cargo:rerun-if-changed=build/xdp.rs");
     println!("cargo:rerun-if-env-changed=CLANG");
-    println!("cargo:rerun-if-env-changed=PATH");
     println!("cargo:rustc-check-cfg=cfg(xdp_program)");
     let little = env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "little");
     let result = match little {
@@ -32,7 +31,13 @@ pub fn build() {
             fs::write(out.join("xdp_program.rs"), source).expect("OUT_DIR can be written");
             println!("cargo:rustc-cfg=xdp_program");
         }
-        Err(why) => println!("cargo:warning=without AF_XDP (--port xdp:INTERFACE): {why}"),
+        Err(why) => {
+            // Where it will be when it is installed; a search path that changes is no reason to build all anew.
+            for directory in ["/usr/bin", "/usr/local/bin"] {
+                println!("cargo:rerun-if-changed={directory}");
+            }
+            println!("cargo:warning=without AF_XDP (--port xdp:INTERFACE): {why}");
+        }
     }
 }
 

@@ -8,7 +8,7 @@ const MAP_CREATE: c_long = 0;
 const MAP_LOOKUP: c_long = 1;
 const MAP_UPDATE: c_long = 2;
 const PROGRAM_LOAD: c_long = 5;
-#[cfg(test)]
+#[cfg(all(test, xdp_program))]
 const PROGRAM_RUN: c_long = 10;
 const PROGRAM_BY_ID: c_long = 13;
 const OBJECT_INFO: c_long = 15;
@@ -217,7 +217,7 @@ pub(super) fn program_name(id: u32) -> io::Result<String> {
 }
 
 /// What a program says to a frame that arrived on a queue of an interface.
-#[cfg(test)]
+#[cfg(all(test, xdp_program))]
 pub(super) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     #[repr(C)]
     struct Run {
