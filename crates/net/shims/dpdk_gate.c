@@ -100,6 +100,18 @@ void micanite_gate_open(uint16_t port)
 	open_gates(port);
 }
 
+static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
+
+void micanite_control_lock(void)
+{
+	pthread_mutex_lock(&control);
+}
+
+void micanite_control_unlock(void)
+{
+	pthread_mutex_unlock(&control);
+}
+
 /* A callback of memif's driver. */
 struct guarded {
 	rte_intr_callback_fn callback;
@@ -115,9 +127,11 @@ static void run_guarded(void *argument)
 {
 	const struct guarded *guarded = argument;
 
+	micanite_control_lock();
 	close_gates(-1);
 	guarded->callback(guarded->argument);
 	open_gates(-1);
+	micanite_control_unlock();
 }
 
 /* The one of a callback, or NULL. Taken off the list if asked to. */

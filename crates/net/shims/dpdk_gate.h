@@ -34,6 +34,11 @@ struct micanite_gate_pass {
 void micanite_gate_add(struct micanite_gate_pass *pass);
 void micanite_gate_remove(struct micanite_gate_pass *pass);
 
+/* Held by callbacks of memif's driver, and by whoever stops and starts a port: the driver does not
+ * expect both at once. */
+void micanite_control_lock(void);
+void micanite_control_unlock(void);
+
 /* Keeps all queues of a port outside, and waits for those that are inside. */
 void micanite_gate_close(uint16_t port);
 void micanite_gate_open(uint16_t port);

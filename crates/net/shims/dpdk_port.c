@@ -269,8 +269,10 @@ void micanite_dpdk_close(const struct micanite_port *port, struct micanite_queue
 
 	if (rte_eth_dev_info_get(port->port, &info) == 0)
 		device = info.device;
+	micanite_control_lock();
 	(void)rte_eth_dev_stop(port->port);
 	(void)rte_eth_dev_close(port->port);
+	micanite_control_unlock();
 	if (device != NULL)
 		(void)rte_dev_remove(device);
 	for (uint16_t i = 0; i < count; i++) {
@@ -285,7 +287,8 @@ void micanite_dpdk_close(const struct micanite_port *port, struct micanite_queue
 	is_open[port->port] = false;
 }
 
-int micanite_dpdk_revive(uint16_t port)
+/* Under the control lock. */
+static int revive(uint16_t port)
 {
 	/* Whether the gate is closed because the port does not start. */
 	static bool closed[RTE_MAX_ETHPORTS];
@@ -302,6 +305,16 @@ int micanite_dpdk_revive(uint16_t port)
 	micanite_gate_open(port);
 	closed[port] = false;
 	return 0;
+}
+
+int micanite_dpdk_revive(uint16_t port)
+{
+	int result;
+
+	micanite_control_lock();
+	result = revive(port);
+	micanite_control_unlock();
+	return result;
 }
 
 int micanite_dpdk_steer(uint16_t port, uint16_t udp_port, uint16_t queue, char *error,

@@ -30,6 +30,9 @@ pub fn version() -> Option<String> {
     Some(version.to_string_lossy().into_owned())
 }
 
+/// Memory in huge pages besides the buffers: DPDK's own, and what does not fill its page.
+const HUGE_SPARE_BYTES: u64 = 32 << 20;
+
 /// Starts the environment if it was not, for a device and the memory that its buffers take. Returns
 /// what memory it has, in words.
 pub(super) fn start(device: &str, memory_bytes: u64, further: &[String]) -> Result<String, String> {
@@ -122,7 +125,8 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
             add(&["--no-pci"]);
         }
     }
-    let huge = huge_bytes_free() >= memory_bytes;
+    let huge_bytes = memory_bytes + HUGE_SPARE_BYTES;
+    let huge = huge_bytes_free() >= huge_bytes;
     let memory_options = [
         "--no-huge",
         "--in-memory",
@@ -142,7 +146,7 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
         add(&["--no-huge", "--no-shconf", "-m", &megabytes.to_string()]);
         format!(
             "small pages, because {} MiB of huge pages are not free (sysctl vm.nr_hugepages)",
-            memory_bytes >> 20
+            huge_bytes >> 20
         )
     };
     arguments.extend(further.iter().cloned());

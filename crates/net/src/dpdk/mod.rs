@@ -19,6 +19,8 @@ mod absent;
 #[cfg(feature = "dpdk")]
 mod environment;
 #[cfg(feature = "dpdk")]
+mod memif;
+#[cfg(feature = "dpdk")]
 mod port;
 #[cfg(feature = "dpdk")]
 mod queue;

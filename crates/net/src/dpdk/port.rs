@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::DpdkQueue;
 use super::environment;
+use super::memif::Memif;
 use super::shim::{
     ShimPort, ShimPortOptions, ShimPortStatistics, ShimQueue, micanite_dpdk_close,
     micanite_dpdk_open, micanite_dpdk_revive, micanite_dpdk_statistics, micanite_dpdk_steer,
@@ -88,9 +89,12 @@ impl DpdkPort {
     }
 
     fn open_device(mut wanted: ShimPortOptions, device: &str) -> Result<Self, String> {
-        let is_memif_server = device.contains("role=server") || device.contains("role=master");
-        // What was under way when the server left is not given back by the driver.
-        let takes_buffers = device.contains("zero-copy=yes");
+        let memif = Memif::of(device);
+        if let Some(memif) = memif {
+            memif.remove_stale_socket();
+        }
+        // Of zero copy, what was under way when the server left is not given back by the driver.
+        let revives = memif.is_some_and(|memif| !memif.is_server && !memif.is_zero_copy);
         let device = CString::new(device).map_err(|_| "its name has a zero byte".to_owned())?;
         wanted.device = device.as_ptr();
         let _one_at_a_time = environment::lock();
@@ -118,7 +122,7 @@ impl DpdkPort {
             unverified,
             lost: AtomicU64::new(0),
             looked: LastTime::default(),
-            revives: driver == "net_memif" && !is_memif_server && !takes_buffers,
+            revives,
             revived: LastTime::default(),
             ticks_per_second: micanite_dpdk_ticks_per_second(),
         })
@@ -272,7 +276,9 @@ fn wanted(options: &BypassOptions, queues: u16, device: &str) -> ShimPortOptions
         let both = 2 * frame_bytes_max.next_multiple_of(64);
         both.clamp(DPDK_BUFFER_BYTES_MIN, usize::from(u16::MAX) - 1024)
     };
-    let ring = ring_slots(device).unwrap_or(0).max(DPDK_DESCRIPTORS);
+    // A memif client with zero-copy=yes fills its rings with buffers.
+    let slots = Memif::of(device).map_or(0, |memif| memif.ring_slots);
+    let ring = slots.max(DPDK_DESCRIPTORS);
     ShimPortOptions {
         device: std::ptr::null(),
         queues,
@@ -281,21 +287,13 @@ fn wanted(options: &BypassOptions, queues: u16, device: &str) -> ShimPortOptions
         buffers_per_queue: (2 * ring + DPDK_SPARE_BUFFERS).next_power_of_two() - 1,
         buffer_bytes: buffer_bytes as u32,
         mtu_wanted: (options.payload_bytes_max + HEADERS_IN_MTU_BYTES) as u32,
-        link_wait_ms: match environment::is_pci(device) || device.contains("role=client") {
-            true => DPDK_LINK_WAIT_MS,
-            // The other end of a virtual device may come at any time.
-            false => 0,
+        // The other end of a virtual device may come at any time, that of a memif client is there.
+        link_wait_ms: match Memif::of(device) {
+            Some(memif) if !memif.is_server => DPDK_LINK_WAIT_MS,
+            None if environment::is_pci(device) => DPDK_LINK_WAIT_MS,
+            _ => 0,
         },
     }
-}
-
-/// Slots of a memif ring, which a client with `zero-copy=yes` fills with buffers.
-fn ring_slots(device: &str) -> Option<u32> {
-    let log2 = device
-        .split(',')
-        .find_map(|argument| argument.strip_prefix("rsize="))?;
-    1u32.checked_shl(log2.parse().ok()?)
-        .filter(|&slots| slots <= 1 << 14)
 }
 
 fn driver_name(port: &ShimPort) -> String {
@@ -316,12 +314,5 @@ mod tests {
                 assert_eq!(u64::from(sum), whole, "{parts} queues");
             }
         }
-    }
-
-    #[test]
-    fn rings_of_memif_are_told_by_their_arguments() {
-        assert_eq!(ring_slots("net_memif0,role=client,rsize=12"), Some(4096));
-        assert_eq!(ring_slots("net_memif0,role=client"), None);
-        assert_eq!(ring_slots("net_memif0,rsize=99"), None);
     }
 }
