@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 
 import pytest
 
@@ -14,6 +15,7 @@ from harness.frames import ones_complement
 from harness.hosts import NotPermitted
 from harness.links import BASE, NEAR, Link
 from harness.native import Opcode, Request, Status
+from harness.native_client import NativeClient
 from harness.poll import until
 from harness.ports import TCP_PORT, XDP, PortServer
 from harness.server import command, environment
@@ -284,3 +286,33 @@ def test_root_becomes_another_user_and_keeps_the_port(link, key):
         assert all(client.get(b"%b-%d" % (key, number)) == b"v" for number in range(100))
         assert server.alive()
     until(lambda: attached(link) is None, "the interface to be free")
+
+
+def test_a_restart_that_could_not_open_the_port_again_is_refused(link, key):
+    """Root has opened it, and `-u` has given its rights up: the server goes on as it is."""
+    with tempfile.TemporaryDirectory(prefix="micanite-test-") as image:
+        os.chmod(image, 0o777)
+        with FromRoot(XDP, link, "-m", 64, "-u", "nobody", "--image", image) as server, server.client() as client:
+            client.set(key, b"v")
+            done = server.ctl("restart")
+            assert done.returncode != 0 and "port" in done.stderr, done
+            assert client.get(key) == b"v" and attached(link)
+
+
+def test_two_ports_share_the_workers(link, key):
+    """Each has its own, and leads to every key."""
+    link.server.ip("link", "add", "name", "port1", "type", "veth", "peer", "name", "second", "netns", link.clients.name)
+    for host, interface, address in ((link.server, "port1", "10.93.7.1"), (link.clients, "second", "10.93.7.2")):
+        host.ip("address", "add", f"{address}/24", "dev", interface)
+        host.ip("link", "set", interface, "up")
+    with PortServer(XDP, link, "--port", "xdp:port1", "-t", 2, "-m", 64, "--access", "crcw") as server:
+        with link.clients.inside():
+            other = NativeClient(BASE + 1, host="10.93.7.1")
+        with server.client() as client, other:
+            other.learn()
+            ports = [{port for port, _ in each.directory.cores} for each in (client, other)]
+            assert ports == [{BASE}, {BASE + 1}]
+            for number in range(50):
+                client.set(b"%b-%d" % (key, number), b"%d" % number)
+            assert all(other.get(b"%b-%d" % (key, number)) == b"%d" % number for number in range(50))
+        assert all(int(server.stats("native")[f"{worker}:requests"]) >= 50 for worker in range(2))

@@ -3,7 +3,8 @@
 import pytest
 
 from harness.hosts import NotPermitted
-from harness.links import Link
+from harness.lab import Increments
+from harness.links import BASE, Link
 from harness.native_server import Difference
 from harness.ports import XDP, PortServer
 
@@ -57,6 +58,16 @@ def test_half_of_undirected_datagrams_are_forwarded(link, server, key):
     # The owner answers in a frame of its own what was handed to it, the others leave in their requests' frames.
     assert counted["replies_copied"] == counted["forwarded"] and counted["replies_no_frame"] == 0
     assert counted["replies_reused"] + counted["replies_copied"] == counted["datagrams_sent"]
+
+
+def test_increments_are_exact_while_the_director_comes_and_goes(link, server):
+    with link.clients.inside(), Increments(f"{link.server.address}:{BASE}", count=50_000, clients=16) as increments:
+        turns = 0
+        while increments.runs():
+            link.direct(turns % 2 == 0)
+            turns += 1
+        assert increments.report(60)["done"] == 50_000
+    assert turns > 2
 
 
 def test_queues_without_a_worker_are_left_to_the_kernel(key):

@@ -40,10 +40,10 @@ def free_udp_ports(count, host="127.0.0.1"):
 class Relay:
     """A bad network before a server. Use it with `with`; `counters` are there afterwards."""
 
-    def __init__(self, server_port, ports, **faults):
+    def __init__(self, server_port, ports, host="127.0.0.1", **faults):
         words = [word for name, value in faults.items() for word in (f"--{name.replace('_', '-')}", str(value))]
         self.process = subprocess.Popen(
-            [lab(), "relay", "--to", f"127.0.0.1:{server_port}", "--ports", str(ports), *words],
+            [lab(), "relay", "--to", f"{host}:{server_port}", "--ports", str(ports), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
