@@ -65,10 +65,11 @@ pub fn interface(facts: &Facts, interface: &Interface, section: &mut Section) ->
         Mode::Copy => Grade::Copy,
         Mode::ZeroCopy => Grade::ZeroCopy,
     };
-    let source = if interface.features.is_some() {
-        "the driver says"
-    } else {
-        "as far as is known of the driver"
+    let refused = refused(interface, driver);
+    let source = match (&refused, interface.features) {
+        (Some(_), _) => "see below",
+        (None, Some(_)) => "the driver says",
+        (None, None) => "as far as is known of the driver",
     };
     section.say(
         match mode {
@@ -77,7 +78,7 @@ pub fn interface(facts: &Facts, interface: &Interface, section: &mut Section) ->
         },
         format!("XDP: {} ({source})", grade.name()),
     );
-    if let Some(reason) = refused(interface, driver) {
+    if let Some(reason) = refused {
         section.say(State::Note, reason);
     }
     program(interface, section);
