@@ -87,8 +87,8 @@ impl Place {
         u16::from_be_bytes([frame[at], frame[at + 1]])
     }
 
-    /// With the addresses.
-    #[inline]
+    /// With the addresses. Inlined, so that what is not used of it is not made.
+    #[inline(always)]
     pub fn found(self, frame: &[u8]) -> Found {
         let [source, destination] = match self.addresses(frame) {
             Addresses::V4(octets) => octets.map(IpAddr::from),
