@@ -88,7 +88,7 @@ unsafe impl FrameQueue for Ring {
     }
 
     fn free(&mut self, frame: Frame) {
-        black_box(frame.handle);
+        black_box(frame.handle());
     }
 
     fn receive_checksums(&self) -> ReceiveChecksums {

@@ -228,6 +228,8 @@ static int start(const struct micanite_port_options *options, struct micanite_po
 		return fail(error, "it does not start: %s", reason(result));
 	/* Not every device can, nor needs it. */
 	(void)rte_eth_promiscuous_disable(port->port);
+	/* Whoever looks for an IPv6 address asks a group, which no filter of the device knows of. */
+	(void)rte_eth_allmulticast_enable(port->port);
 	if (rte_eth_macaddr_get(port->port, &mac) == 0)
 		memcpy(port->mac, mac.addr_bytes, sizeof(port->mac));
 	wait_for_link(options->link_wait_ms, port);

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::DpdkQueue;
 use super::environment;
@@ -37,6 +37,7 @@ pub struct DpdkPort {
     /// Whether it has to be started anew when its other end was away: as the client of a memif.
     revives: bool,
     revived: LastTime,
+    is_reviving: AtomicBool,
     ticks_per_second: u64,
 }
 
@@ -70,11 +71,12 @@ impl DpdkPort {
             * u64::from(queues);
         let memory = environment::start(&device, memory_bytes, &options.dpdk_arguments)?;
         let port = Arc::new(Self::open_device(wanted, &device)?);
+        let payload_bytes_max = payload_bytes_max(port.port.mtu)?;
         let steering = port.steer(options);
         let bypass = Bypass {
             addresses: options.addresses.clone(),
             mac: port.port.mac,
-            payload_bytes_max: usize::from(port.port.mtu) - HEADERS_IN_MTU_BYTES,
+            payload_bytes_max,
             memory_bytes: memory_bytes as usize,
             description: port.describe(&memory, &steering),
             program: None,
@@ -124,6 +126,7 @@ impl DpdkPort {
             looked: LastTime::default(),
             revives,
             revived: LastTime::default(),
+            is_reviving: AtomicBool::new(false),
             ticks_per_second: micanite_dpdk_ticks_per_second(),
         })
     }
@@ -214,8 +217,7 @@ impl DpdkPort {
             let lost = statistics.lost_full + statistics.lost_no_buffer + statistics.errors_receive;
             self.lost.store(lost, Ordering::Relaxed);
             if self.revives && self.revived.is_due(self.ticks_per_second) {
-                // SAFETY: it takes a number, and one thread is here at a time, in a second.
-                let _ = unsafe { micanite_dpdk_revive(self.port.port) };
+                self.revive();
             }
         }
         share(
@@ -223,6 +225,18 @@ impl DpdkPort {
             u64::from(queue),
             self.queues.len() as u64,
         )
+    }
+
+    /// Starts the port anew if its other end has left. It may take longer than until another thread
+    /// tries.
+    #[cold]
+    fn revive(&self) {
+        if self.is_reviving.swap(true, Ordering::Acquire) {
+            return;
+        }
+        // SAFETY: it takes a number, and one thread is here at a time.
+        let _ = unsafe { micanite_dpdk_revive(self.port.port) };
+        self.is_reviving.store(false, Ordering::Release);
     }
 
     /// What the device counts; zeros where it does not.
@@ -259,6 +273,14 @@ impl Drop for DpdkPort {
         // SAFETY: nobody has the queues any more: they would keep this.
         unsafe { micanite_dpdk_close(&raw const self.port, self.queues.as_mut_ptr(), count) };
     }
+}
+
+/// What fits an MTU; drivers that do not tell theirs say 0.
+fn payload_bytes_max(mtu: u16) -> Result<usize, String> {
+    usize::from(mtu)
+        .checked_sub(HEADERS_IN_MTU_BYTES + 1)
+        .map(|bytes| bytes + 1)
+        .ok_or_else(|| format!("its MTU of {mtu} is too small"))
 }
 
 /// One of so many parts of a whole that add up to it.
@@ -313,6 +335,15 @@ mod tests {
                 let sum: u32 = (0..parts).map(|part| share(whole, part, parts)).sum();
                 assert_eq!(u64::from(sum), whole, "{parts} queues");
             }
+        }
+    }
+
+    #[test]
+    fn a_device_of_too_small_an_mtu_is_refused() {
+        assert_eq!(payload_bytes_max(1500), Ok(1452));
+        assert_eq!(payload_bytes_max(49), Ok(1));
+        for mtu in [0, 47, 48] {
+            assert!(payload_bytes_max(mtu).is_err());
         }
     }
 }

@@ -12,7 +12,7 @@ pub struct Frame {
     start: u32,
     bytes: u32,
     /// What the queue knows the buffer by: its offset in a UMEM, the address of an mbuf.
-    pub handle: u64,
+    pub(crate) handle: u64,
     /// Bytes of the headers up to the network layer, and of those of the network layer, of a frame
     /// that leaves; for queues that have checksums computed by hardware.
     pub header_bytes: (u8, u8),
@@ -46,6 +46,12 @@ impl Frame {
             handle,
             header_bytes: (0, 0),
         }
+    }
+
+    /// What its queue knows the buffer by: as it was made with.
+    #[inline]
+    pub const fn handle(&self) -> u64 {
+        self.handle
     }
 
     /// Where in its buffer the frame begins.
