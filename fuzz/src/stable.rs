@@ -26,6 +26,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("session", micanite_server::fuzz::session),
     ("stranger", micanite_server::fuzz::stranger),
     ("native_session", micanite_server::fuzz::native),
+    ("native_frames", micanite_server::fuzz::native_frames),
     ("frames", micanite_net::frames::fuzz::frames),
     ("operations", micanite_engine::fuzz::operations),
 ];

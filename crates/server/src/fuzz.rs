@@ -1,8 +1,10 @@
 //! The bodies of the fuzz targets: each takes any bytes and panics when an invariant is broken.
 
+mod frames;
 mod native;
 mod stranger;
 
+pub use frames::native_frames;
 pub use native::native;
 pub use stranger::stranger;
 

@@ -107,13 +107,13 @@ unsafe impl FrameQueue for Repeating {
     fn send(&mut self, burst: &mut FrameBurst) -> io::Result<()> {
         for frame in burst.drain(..) {
             self.sent += 1;
-            self.free.push(frame.handle as usize);
+            self.free.push(frame.handle() as usize);
         }
         Ok(())
     }
 
     fn free(&mut self, frame: Frame) {
-        self.free.push(frame.handle as usize);
+        self.free.push(frame.handle() as usize);
     }
 
     fn receive_checksums(&self) -> ReceiveChecksums {

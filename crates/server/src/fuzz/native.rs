@@ -50,17 +50,19 @@ fn answer(together: &mut NativeBench, apart: &mut NativeBench, burst: &mut Vec<A
 
 /// How a datagram arrives, and which of its bytes are made good first: a mutation rarely finds a
 /// cookie or a hash.
-struct How {
+pub(super) struct How {
     peer: u8,
     has_cookie: bool,
     has_generation: bool,
     has_hashes: bool,
     has_header: bool,
-    ends_burst: bool,
-    time_passes: bool,
+    pub ends_burst: bool,
+    pub time_passes: bool,
+    /// A bit of a byte of its frame that is flipped on the way, where it comes in a frame.
+    pub flip: Option<(usize, u8)>,
 }
 
-fn next<'d>(rest: &mut &'d [u8]) -> Option<(How, &'d [u8])> {
+pub(super) fn next<'d>(rest: &mut &'d [u8]) -> Option<(How, &'d [u8])> {
     let (&[first, second, low, high], behind) = rest.split_first_chunk()?;
     let bytes = usize::from(u16::from_le_bytes([low, high])).min(behind.len());
     let (bytes, behind) = behind.split_at(bytes);
@@ -73,12 +75,13 @@ fn next<'d>(rest: &mut &'d [u8]) -> Option<(How, &'d [u8])> {
         has_header: first & 32 != 0,
         ends_burst: second & 1 != 0,
         time_passes: second & 2 != 0,
+        flip: (first & 64 != 0).then_some((usize::from(second >> 2), 1 << (low & 7))),
     };
     Some((how, bytes))
 }
 
 impl How {
-    fn arrival(&self, bench: &NativeBench, bytes: &[u8]) -> Arrival {
+    pub fn arrival(&self, bench: &NativeBench, bytes: &[u8]) -> Arrival {
         let peer = match self.peer {
             3 => SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 1000)),
             last => SocketAddr::from(([10, 0, 0, 1], 1000 + u16::from(last))),
@@ -120,12 +123,12 @@ fn set_hashes(bench: &NativeBench, datagram: &mut [u8]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::path::Path;
 
-    fn seeds() -> Vec<Vec<u8>> {
+    pub fn seeds() -> Vec<Vec<u8>> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/corpus/native");
         let entries = std::fs::read_dir(folder).unwrap();
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -146,15 +149,12 @@ mod tests {
         }
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..Default::default() })]
-
-        #[test]
-        fn fuzz_native_on_mutated_seeds(
-            choice in any::<(prop::sample::Index, prop::sample::Index)>(),
-            edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..5, 0usize..40), 0..10),
-        ) {
-            let seeds = seeds();
+    /// Seeds with pieces cut out, changed, doubled and put behind each other.
+    pub fn edited() -> impl Strategy<Value = Vec<u8>> {
+        let index = any::<prop::sample::Index>;
+        let edits = prop::collection::vec((index(), 0usize..5, 0usize..40), 0..10);
+        let seeds = seeds();
+        ((index(), index()), edits).prop_map(move |(choice, edits)| {
             let mut input = seeds[choice.0.index(seeds.len())].clone();
             for (at, kind, with) in edits {
                 let at = at.index(input.len() + 1);
@@ -170,6 +170,15 @@ mod tests {
                     _ => input.extend_from_slice(&seeds[choice.1.index(seeds.len())]),
                 }
             }
+            input
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn fuzz_native_on_mutated_seeds(input in edited()) {
             native(&input);
         }
     }
