@@ -82,6 +82,23 @@ fn directories_of_many_pages_are_read_and_read_again_when_they_change() {
 }
 
 #[test]
+fn a_server_that_takes_only_short_datagrams_is_found() {
+    let mut fake = erew();
+    fake.facts.payload_bytes_max = 1232;
+    let mut world = World::connected(options(), vec![fake]);
+    let long = Operation::set(b"a", &[7; 1100]);
+    assert_eq!(world.call(&long).outcome, Outcome::Ok);
+    // It starts anew and takes still less than it did.
+    let mut world = World::connected(options(), vec![erew()]);
+    world.fakes[0].facts.payload_bytes_max = 1232;
+    world.fakes[0].generation += 1;
+    world.call(&Operation::get(b"a"));
+    world.pass(20_000_000);
+    assert_eq!(world.call(&long).outcome, Outcome::Ok);
+    assert!(world.driver.is_alive(0));
+}
+
+#[test]
 fn a_new_generation_is_fetched_while_the_old_one_is_used() {
     let mut world = World::connected(options(), vec![erew()]);
     for moved in [true, false] {

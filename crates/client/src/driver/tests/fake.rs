@@ -94,7 +94,7 @@ impl Fake {
     /// What the server answers.
     pub(crate) fn answer(&mut self, to: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
         let core = self.core_of(to)?;
-        if self.is_down {
+        if self.is_down || datagram.len() > self.facts.payload_bytes_max as usize {
             return None;
         }
         let header = Header::read(datagram).expect("clients write good headers");
