@@ -66,7 +66,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         plan.check_port(&port.name).map_err(usage)?;
         let port = BypassPort::open(&port).map_err(|error| failed(error.to_string()))?;
         if !options.quiet {
-            eprintln!("{}", port.description());
+            eprintln!("{}: {}", port.name(), port.description());
         }
         plan.port = Some(port);
     }

@@ -49,7 +49,7 @@ pub(crate) fn of_run(report: &Report) -> String {
         );
     }
     if let Some(port) = &report.port {
-        row("port", port.description.clone());
+        row("port", format!("{}: {}", port.name, port.description));
         row("frames", port.line());
     }
     let generator = &report.generator;

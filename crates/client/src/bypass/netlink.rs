@@ -29,6 +29,7 @@ const RTA_VIA: u16 = 18;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const RTN_UNICAST: u8 = 1;
+const RTN_LOCAL: u8 = 2;
 /// Reachable, stale, delay, probe, no ARP, permanent: states in which the address can be used.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 /// Messages that are read before an answer is given up: leftovers of questions that were.
@@ -76,7 +77,10 @@ impl Netlink {
             IpAddr::V6(_) => (nix::libc::AF_INET6 as u8, 128),
         };
         let answer = self.ask((GET_ROUTE, NEW_ROUTE), &body, (RTA_DST, to))?;
-        route(&answer).ok_or_else(|| io::Error::from(io::ErrorKind::NetworkUnreachable))
+        match answer.get(7) {
+            Some(&RTN_LOCAL) => Err(io::Error::other("it is an address of this machine")),
+            _ => route(&answer).ok_or_else(|| io::ErrorKind::NetworkUnreachable.into()),
+        }
     }
 
     /// The Ethernet address of a neighbour, if the kernel knows it.
@@ -282,7 +286,8 @@ mod tests {
     fn the_kernel_answers() {
         let mut netlink = Netlink::open().unwrap();
         // Loopback is a local route, not one out of an interface.
-        assert!(netlink.route(Ipv4Addr::LOCALHOST.into()).is_err());
+        let local = netlink.route(Ipv4Addr::LOCALHOST.into()).unwrap_err();
+        assert!(local.to_string().contains("this machine"), "{local}");
         let nobody = netlink.neighbour(1, Ipv4Addr::new(192, 0, 2, 77).into());
         assert_eq!(nobody.unwrap(), None);
     }

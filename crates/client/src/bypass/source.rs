@@ -24,9 +24,7 @@ pub(super) struct Bound {
 /// The number of an interface and its addresses, with the lengths of their prefixes.
 pub(super) fn interface(name: &str) -> Result<(u32, Vec<(IpAddr, u8)>), String> {
     let Ok(index) = if_nametoindex(name) else {
-        return Err(format!(
-            "no such interface (ip -brief link shows those that there are): {name}"
-        ));
+        return Err("no such interface; ip -brief link shows those that there are".to_owned());
     };
     let all = getifaddrs().map_err(|error| error.to_string())?;
     let mut addresses = Vec::new();
@@ -83,7 +81,11 @@ pub(super) fn bind(
     for _ in 0..ATTEMPTS_MAX {
         let first = random_first(queues);
         match block((interface, addresses), queues, first) {
-            Ok(sockets) => return Ok((first, sockets)),
+            Ok(sockets) if !sockets.iter().all(Vec::is_empty) => return Ok((first, sockets)),
+            Ok(_) => return Err("it has no address; ip address add gives it one".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                return Err(error.to_string());
+            }
             Err(error) => last = error.to_string(),
         }
     }
@@ -126,7 +128,10 @@ fn block(
             }
         }
         if let (true, Some(error)) = (bound.is_empty(), refused) {
-            return Err(error);
+            return Err(io::Error::new(
+                error.kind(),
+                "none of its addresses is one of this interface (ip -brief address)",
+            ));
         }
         block.push(bound);
     }
@@ -160,7 +165,7 @@ mod tests {
         let (index, addresses) = interface("lo").unwrap();
         assert_eq!(index, 1);
         assert!(addresses.contains(&LOOPBACK[0]));
-        assert!(interface("nothing0").unwrap_err().contains("nothing0"));
+        assert!(interface("nothing0").unwrap_err().contains("no such"));
     }
 
     #[test]
@@ -187,5 +192,9 @@ mod tests {
         drop(sockets);
         assert_eq!(bind((1, &LOOPBACK), 3, Some(first)).unwrap().0, first);
         assert!(bind((1, &LOOPBACK), 2, Some(65_535)).is_err());
+        let foreign = [("192.0.2.1".parse().unwrap(), 24)];
+        let refused = bind((1, &foreign), 1, None).unwrap_err();
+        assert!(refused.contains("none of its addresses"), "{refused}");
+        assert!(bind((1, &[]), 1, None).unwrap_err().contains("no address"));
     }
 }
