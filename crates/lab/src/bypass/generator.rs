@@ -203,9 +203,11 @@ impl<Q: FrameQueue> Load for Generator<Q> {
         let (mut tally, mut heard_at, mut turns) = (Tally::default(), began, 0);
         // What has not been answered yet.
         let mut in_air = 0;
+        let mut heard_some = false;
         loop {
             self.receive()?;
             let nothing = self.burst.is_empty();
+            heard_some |= !nothing;
             let heard = self.turn_around(requests, echoed, usize::MAX)?;
             tally.succeeded += heard.succeeded;
             tally.answered_datagrams += heard.datagrams as u64;
@@ -218,12 +220,12 @@ impl<Q: FrameQueue> Load for Generator<Q> {
             let now = Instant::now();
             if nothing {
                 self.flush()?;
-                if in_air > 0 && now - heard_at > SILENCE {
-                    tally.lost_datagrams += in_air as u64;
-                    (in_air, heard_at) = (0, now);
-                }
-            } else {
+            }
+            if std::mem::take(&mut heard_some) {
                 heard_at = now;
+            } else if in_air > 0 && now - heard_at > SILENCE {
+                // All of it is lost; what is counted as lost is what was never answered.
+                (in_air, heard_at) = (0, now);
             }
             if now - began >= duration {
                 break;

@@ -59,7 +59,7 @@ fn curve(
     let quick = options.common.quick;
     let duration = Duration::from_millis(if quick { 300 } else { 1000 });
     let rounds = if quick { 1 } else { 3 };
-    side.closed(server, duration)?;
+    side.warm_up(server, duration)?;
     let peak = side.closed(server, duration)?.per_second();
     let mut curve = Curve {
         name: port.into(),

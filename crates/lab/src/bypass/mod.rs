@@ -68,11 +68,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         report.note("skipped: memif: built without DPDK");
     }
     let mut servers = Servers::start(options, cpus[0], has_network, has_dpdk)?;
-    throughput::run(options, &mut servers, &cpus, &mut report)?;
-    let curves = latency::run(options, &mut servers, &mut report)?;
+    throughput::run(options, &mut servers, &cpus, &mut report);
+    let curves = latency::run(options, &mut servers, &mut report);
+    let curves = note_failure(curves, &mut report);
     drop(servers);
     let bars = match has_dpdk {
-        true => parts::run(options, cpus[0], &mut report)?,
+        true => {
+            let bars = parts::run(options, cpus[0], &mut report);
+            note_failure(bars, &mut report)
+        }
         false => Vec::new(),
     };
     report.finish()?;
@@ -85,10 +89,22 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         std::fs::write(&path, svg)?;
         println!("written: {path}");
     }
+    let failed = |note: &String| note.starts_with("failed: ");
+    if report.notes().iter().any(failed) {
+        return Err("a part was not measured: the notes say why".into());
+    }
     match &options.document {
         Some(path) => document::write(path, &report, &figures),
         None => Ok(()),
     }
+}
+
+/// What was measured, or nothing and a note why not.
+fn note_failure<T: Default>(measured: Result<T>, report: &mut Report) -> T {
+    measured.unwrap_or_else(|error| {
+        report.note(format!("failed: {error}"));
+        T::default()
+    })
 }
 
 /// All that run, and where each is among them.

@@ -52,7 +52,7 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<
         for (place, mix) in mixes.iter().enumerate() {
             let requests = server.prepare(&shape(*mix, 1), items, 1 << 20, SEED)?;
             let mut side = Side::new(0, requests);
-            side.closed(&mut server, Duration::from_millis(100))?;
+            side.warm_up(&mut server, Duration::from_millis(100))?;
             let mut rounds_ns = Vec::new();
             for _ in 0..options.common.rounds() {
                 let before = clock.read()?;

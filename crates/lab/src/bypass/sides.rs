@@ -38,14 +38,30 @@ impl Side {
         Ok(tally)
     }
 
+    /// What stood still has forgotten much, and may have to wait for its core.
+    pub fn warm_up(&mut self, server: &mut Server, duration: Duration) -> Result<()> {
+        for _ in 0..20 {
+            let (requests, echoes) = (&mut self.requests, server.echoes);
+            let tally = server.load.closed(requests, echoes, WINDOW, duration)?;
+            if tally.answered_datagrams > WINDOW as u64 {
+                return Ok(());
+            }
+        }
+        Err(format!("{} does not answer any more", server.name).into())
+    }
+
     fn slice(&mut self, server: &mut Server, duration: Duration, cpus: &[usize]) -> Result<()> {
         server.go_on();
-        // What stood still has forgotten much.
-        self.closed(server, duration / 8)?;
+        let measured = self.measure(server, duration, cpus);
+        server.stop();
+        measured
+    }
+
+    fn measure(&mut self, server: &mut Server, duration: Duration, cpus: &[usize]) -> Result<()> {
+        self.warm_up(server, duration / 8)?;
         let before_s = system::busy_s(cpus)?;
         let tally = self.closed(server, duration)?;
         let busy_s = system::busy_s(cpus)? - before_s;
-        server.stop();
         self.per_second.push(tally.per_second());
         self.per_cpu_second.push(tally.succeeded as f64 / busy_s);
         Ok(())
