@@ -88,6 +88,7 @@ pub struct BypassPort {
 
 /// What all queues of a port share. The queues go before the port.
 #[derive(Debug)]
+#[expect(clippy::vec_box, reason = "each is lent by itself, and is large")]
 struct Home {
     queues: Mutex<Vec<Box<Queue>>>,
     name: PortName,
@@ -150,6 +151,7 @@ impl BypassPort {
 }
 
 impl Home {
+    #[expect(clippy::vec_box, reason = "each is lent by itself, and is large")]
     fn queues(&self) -> std::sync::MutexGuard<'_, Vec<Box<Queue>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
