@@ -208,7 +208,7 @@ fn frames_are_answered_without_an_allocation() {
         node: 0,
     };
     let native = NativeShared::new([core(0), core(1)].into(), PAYLOAD_BYTES, [1, 2, 3]);
-    let native = native.over(Vec::new(), [0..2].into());
+    let native = native.over(Vec::new(), std::iter::once(0..2).collect());
     let rings = rings(2, native.ring_datagram_bytes()).into_iter();
     let mut workers: Vec<(Worker, BypassPort<Repeating>)> = rings
         .enumerate()

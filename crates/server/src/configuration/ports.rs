@@ -281,11 +281,13 @@ mod tests {
 
     #[test]
     fn each_worker_is_on_one_port_and_blocks_are_as_equal_as_can_be() {
-        let of = |threads, ports| Vec::from_iter(shares(threads, ports));
-        assert_eq!(of(4, 1), [0..4]);
-        assert_eq!(of(4, 2), [0..2, 2..4]);
-        assert_eq!(of(5, 3), [0..2, 2..4, 4..5]);
-        assert_eq!(of(3, 3), [0..1, 1..2, 2..3]);
+        let of = |threads, ports| -> Vec<Vec<usize>> {
+            shares(threads, ports).map(Vec::from_iter).collect()
+        };
+        assert_eq!(of(4, 1).concat(), [0, 1, 2, 3]);
+        assert_eq!(of(4, 2), [[0, 1], [2, 3]]);
+        assert_eq!(of(5, 3), [vec![0, 1], vec![2, 3], vec![4]]);
+        assert_eq!(of(3, 3), [[0], [1], [2]]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::session::Context;
 #[derive(Debug)]
 pub enum NativePort {
     /// Sockets of the kernel's.
-    Sockets(SocketPort),
+    Sockets(Box<SocketPort>),
     /// A queue of AF_XDP.
     Xdp(Box<BypassPort<XdpQueue>>),
     /// A queue of DPDK.
@@ -42,7 +42,7 @@ pub struct QueueOfPort {
 impl NativePort {
     /// A worker's port over sockets.
     pub fn new(worker: usize, sockets: Sockets, rings: RingEnds, native: &NativeShared) -> Self {
-        Self::Sockets(SocketPort::new(worker, sockets, rings, native))
+        Self::Sockets(Box::new(SocketPort::new(worker, sockets, rings, native)))
     }
 
     /// A worker's port over a queue of frames.

@@ -52,10 +52,13 @@ fn frame(worker: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Queues {
-    /// `ports`: which workers are on the same port.
-    fn new(access: &str, ports: &[std::ops::Range<usize>]) -> Self {
+    /// Both workers on one port, or each on its own of two.
+    fn new(access: &str, ports: usize) -> Self {
         let options = format!("threads = 2\nmemory-limit = 64\naccess = \"{access}\"");
-        let over = |native: NativeShared| native.over(Vec::new(), ports.into());
+        let over = |native: NativeShared| {
+            let share = |port| port * 2 / ports..(port + 1) * 2 / ports;
+            native.over(Vec::new(), (0..ports).map(share).collect())
+        };
         let bench = NativeBench::with(&options, PAYLOAD_BYTES, over);
         let rings = rings(2, bench.native().ring_datagram_bytes());
         let port = |(worker, rings)| BypassPort::new(worker, queue(4096), rings, bench.native());
@@ -134,7 +137,7 @@ impl Queues {
 /// whatever was asked, its reply leaves in the frame that it came in.
 #[test]
 fn all_replies_leave_in_the_frames_of_their_requests() {
-    let mut queues = Queues::new("crcw", &[0..2]);
+    let mut queues = Queues::new("crcw", 1);
     let mut asker = queues.asker();
     let value = vec![7; 1200];
     let mut asked = 0;
@@ -168,7 +171,7 @@ fn all_replies_leave_in_the_frames_of_their_requests() {
 
 #[test]
 fn what_reaches_the_wrong_queue_is_answered_by_its_owner_at_the_port_that_was_asked() {
-    let mut queues = Queues::new("erew", &[0..2]);
+    let mut queues = Queues::new("erew", 1);
     let mut asker = queues.asker();
     let set = queues.bench.store(Opcode::Set, queues.keys[1], &[7; 100]);
     let datagram = queues.datagram(&mut asker, &[set]);
@@ -193,7 +196,7 @@ fn what_reaches_the_wrong_queue_is_answered_by_its_owner_at_the_port_that_was_as
 /// More than a ring holds, in bursts: what fits is answered by the owner, the rest at once.
 #[test]
 fn a_full_ring_turns_away_in_the_frame_that_came() {
-    let mut queues = Queues::new("erew", &[0..2]);
+    let mut queues = Queues::new("erew", 1);
     let mut asker = queues.asker();
     let set = queues.bench.store(Opcode::Set, queues.keys[1], &[7; 1000]);
     let datagram = queues.datagram(&mut asker, &[set]);
@@ -227,7 +230,7 @@ fn a_full_ring_turns_away_in_the_frame_that_came() {
 /// what it gets, and clients are told of ports that they reach.
 #[test]
 fn workers_of_another_port_hand_nothing_over() {
-    let mut queues = Queues::new("erew", &[0..1, 1..2]);
+    let mut queues = Queues::new("erew", 2);
     let mut asker = queues.asker();
     let key = queues.keys[1];
     let set = queues.bench.store(Opcode::Set, key, b"v");
@@ -287,7 +290,7 @@ fn directory_ports(queues: &mut Queues, worker: u16) -> Vec<u16> {
 
 #[test]
 fn frames_that_are_lost_slow_clients_down() {
-    let mut queues = Queues::new("crcw", &[0..2]);
+    let mut queues = Queues::new("crcw", 1);
     let mut asker = queues.asker();
     let get = queues.bench.request(Opcode::Get, b"k");
     let datagram = queues.datagram(&mut asker, &[get]);
@@ -308,7 +311,7 @@ fn frames_that_are_lost_slow_clients_down() {
 
 #[test]
 fn frames_that_are_not_for_us_are_counted_and_nobody_is_answered() {
-    let mut queues = Queues::new("crcw", &[0..2]);
+    let mut queues = Queues::new("crcw", 1);
     let mut asker = queues.asker();
     let get = queues.bench.request(Opcode::Get, b"k");
     let datagram = queues.datagram(&mut asker, &[get]);
