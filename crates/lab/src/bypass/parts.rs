@@ -39,6 +39,8 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<
     }
     // Of each mix, of each step, of each round.
     let mut all_ns = vec![Vec::new(); mixes.len()];
+    // They stand still when they are done, and end together.
+    let mut done = Vec::new();
     for (number, (stage, _)) in (NUMBER..).zip(STEPS) {
         eprint!("\rtime of a request, up to {}   ", stage.name());
         let items = options.items;
@@ -62,6 +64,8 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<
             }
             all_ns[place].push(rounds_ns);
         }
+        server.stop();
+        done.push(server);
     }
     eprintln!();
     let mut bars = Vec::new();
