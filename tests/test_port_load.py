@@ -92,6 +92,21 @@ def test_a_generator_finds_no_interface(link):
     assert ended.returncode > 0 and "nosuch0" in wrong and "panicked" not in wrong
 
 
+def test_a_server_over_dpdks_own_af_xdp():
+    """The driver net_af_xdp takes every frame of its queue; the suites of the native protocol run over net_af_packet."""
+    if why := why_not(DPDK):
+        pytest.skip(f"skipped: {why}")
+    with (
+        Link(addressed=False, whole_checksums=True) as link,
+        PortServer(DPDK, link, "-m", 64, driver="net_af_xdp0") as server,
+        link.clients.inside(),
+    ):
+        counted = Difference(server, "requests", "replies_copied")
+        report(start(command()[0], f"native://{link.server.address}:{BASE}", *SHORT))
+        assert counted("requests") > 5000
+        assert counted("replies_copied") == 0
+
+
 class MemifServer(NativeServer):
     """A server at one end of a memif, whose other end is nobody's yet."""
 

@@ -36,7 +36,7 @@ def why_not(kind):
 class PortServer(NativeServer):
     """A server at one end of a link. Its TCP port is asked on its own host. Use it with `with`."""
 
-    def __init__(self, kind, link, *options, **settings):
+    def __init__(self, kind, link, *options, driver="net_af_packet0", **settings):
         self.kind, self.link = kind, link
         options = list(options)
         if "--native" not in options:
@@ -46,7 +46,7 @@ class PortServer(NativeServer):
         if "-p" not in options:
             options += ["-p", TCP_PORT]
         with link.server.inside():
-            super().__init__(*port_options(kind, link), *options, **settings)
+            super().__init__(*port_options(kind, link, driver), *options, **settings)
 
     def words(self):
         return [dpdk_binary(), "serve"] if self.kind == DPDK else command()
@@ -61,11 +61,12 @@ class PortServer(NativeServer):
         return client.learn() if learn else client
 
 
-def port_options(kind, link):
-    """The words that give a server its port."""
+def port_options(kind, link, driver="net_af_packet0"):
+    """The words that give a server its port; `driver` is one of DPDK's for an interface of the kernel's."""
     if kind == XDP:
         return ["--port", f"xdp:{NEAR}"]
-    device = f"net_af_packet0,iface={NEAR},qpairs={link.queues}"
+    queues = "qpairs" if driver.startswith("net_af_packet") else "queue_count"
+    device = f"{driver},iface={NEAR},{queues}={link.queues}"
     return ["--port", f"dpdk:{device}", "--port-ip", link.prefixes]
 
 

@@ -50,7 +50,7 @@ pub struct LoadOptions {
     /// native: do not let the kernel join datagrams (GRO, GSO)
     #[arg(long, help_heading = "Load")]
     pub no_offload: bool,
-    /// native: go around the kernel's network stack, by xdp:INTERFACE or dpdk:DEVICE[,ARGUMENTS]; each
+    /// native: go around the kernel's network stack, by xdp:INTERFACE or dpdk:DEVICE,ARGUMENTS; each
     /// thread has a queue of it
     #[arg(long, value_name = "PORT", help_heading = "Port")]
     pub port: Option<PortName>,

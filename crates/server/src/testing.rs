@@ -54,6 +54,7 @@ impl Bench {
     }
 
     /// Calls with what a session works with.
+    #[cfg(test)]
     pub fn with_context<T>(&mut self, call: impl FnOnce(&mut Context<'_>) -> T) -> T {
         call(&mut Context {
             worker: &mut self.worker,

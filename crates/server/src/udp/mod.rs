@@ -22,7 +22,7 @@ mod port;
 mod tests;
 
 pub use allow::AllowList;
-#[cfg(any(test, feature = "fuzz"))]
+#[cfg(test)]
 pub(crate) use answer::{Answer, answer};
 pub use counters::UdpCounters;
 pub use port::{UdpPort, UdpSockets};
