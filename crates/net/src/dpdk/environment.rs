@@ -163,6 +163,19 @@ pub(super) fn is_pci(device: &str) -> bool {
     bus.contains(':') && bus.split(':').all(digits) && digits(function)
 }
 
+/// A device as DPDK names it itself: an address on the bus with its domain, in small letters.
+pub(super) fn full_name(device: &str) -> String {
+    if !is_pci(device) {
+        return device.to_owned();
+    }
+    let (address, arguments) = device.split_at(device.find(',').unwrap_or(device.len()));
+    let domain = match address.matches(':').count() {
+        1 => "0000:",
+        _ => "",
+    };
+    format!("{domain}{}{arguments}", address.to_ascii_lowercase())
+}
+
 /// CPUs that this process may use: `0,2,3`.
 fn allowed_cpus() -> String {
     let allowed = sched_getaffinity(Pid::from_raw(0));
@@ -205,6 +218,18 @@ mod tests {
         }
         for name in ["net_memif0", "net_af_packet0,iface=eth0.5", "net_ring0", ""] {
             assert!(!is_pci(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn devices_get_the_names_that_dpdk_lists_them_by() {
+        for (name, full) in [
+            ("03:00.1", "0000:03:00.1"),
+            ("0000:0A:00.0", "0000:0a:00.0"),
+            ("0A:00.0,Key=Value", "0000:0a:00.0,Key=Value"),
+            ("net_memif0,socket=/A", "net_memif0,socket=/A"),
+        ] {
+            assert_eq!(full_name(name), full);
         }
     }
 

@@ -61,10 +61,7 @@ impl DpdkPort {
                     .to_owned(),
             );
         }
-        let device = match environment::is_pci(device) {
-            false => device.clone(),
-            true => device.to_ascii_lowercase(),
-        };
+        let device = environment::full_name(device);
         let wanted = wanted(options, queues, &device);
         let memory_bytes = u64::from(wanted.buffers_per_queue)
             * u64::from(wanted.buffer_bytes + 512)
@@ -209,6 +206,18 @@ impl DpdkPort {
     /// The share of a queue in the frames that the port has lost: the device counts them together.
     /// The shares of all queues add up to the whole.
     pub(super) fn lost(&self, queue: u16) -> u32 {
+        self.look();
+        share(
+            self.lost.load(Ordering::Relaxed),
+            u64::from(queue),
+            self.queues.len() as u64,
+        )
+    }
+
+    /// Looks, if it is time, at what the device counts, and after the other end. Queues that receive
+    /// nothing have to call it, too: an end that is away sends nothing.
+    #[inline]
+    pub(super) fn look(&self) {
         if self
             .looked
             .is_due(self.ticks_per_second / DPDK_STATISTICS_PER_SECOND)
@@ -220,11 +229,6 @@ impl DpdkPort {
                 self.revive();
             }
         }
-        share(
-            self.lost.load(Ordering::Relaxed),
-            u64::from(queue),
-            self.queues.len() as u64,
-        )
     }
 
     /// Starts the port anew if its other end has left. It may take longer than until another thread

@@ -106,6 +106,10 @@ unsafe impl FrameQueue for DpdkQueue {
         // SAFETY: there is room for as many frames; the queue lives as long as its port.
         let count =
             unsafe { micanite_dpdk_receive(self.queue.as_ptr(), frames.as_mut_ptr().cast(), room) };
+        if count == 0 {
+            self.port.look();
+            return Ok(());
+        }
         let mut verified = self.port.verifies_checksums();
         for frame in &frames[..count as usize] {
             // SAFETY: so many were filled.
