@@ -29,7 +29,7 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS/PREFIX", env = "MICANITE_PORT_IP", hide_env = true, action = ArgAction::Append)]
     #[serde(with = "words", skip_serializing_if = "Vec::is_empty")]
     pub port_ip: Vec<Word>,
-    /// Where a dpdk: port sends what is not in its prefixes
+    /// Gateway of a dpdk: port; replies need none, they go to the station that the request came from
     #[arg(
         long,
         value_name = "ADDRESS",
