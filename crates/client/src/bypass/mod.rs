@@ -27,6 +27,7 @@ mod source;
 mod tests;
 
 use crate::error::Error;
+use crate::options::ServerAddress;
 use hops::KernelHops;
 use mailbox::Mailbox;
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
@@ -40,6 +41,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use counters::PortCounters;
 pub use queue::PortQueue;
+
+/// IPv6 has longer headers than IPv4.
+const IPV4_MORE_BYTES: usize = 20;
 
 /// What a client opens a port with.
 #[derive(Clone, Debug)]
@@ -94,7 +98,7 @@ struct Home {
     name: PortName,
     description: String,
     first_port: u16,
-    payload_bytes: usize,
+    longest: Longest,
     _bypass: Mutex<Bypass>,
 }
 
@@ -199,8 +203,7 @@ fn open(options: &PortOptions) -> Result<Home, String> {
         busy_poll_us: options.busy_poll_us,
         dpdk_arguments: options.dpdk_arguments.clone(),
     })?;
-    // It is said for IPv6, whose headers are longer.
-    let payload_bytes = options.payload_bytes.min(bypass.payload_bytes_max + 20);
+    let longest = Longest::new(options.payload_bytes, bypass.payload_bytes_max);
     let local = Local {
         addresses: bypass
             .addresses
@@ -223,13 +226,13 @@ fn open(options: &PortOptions) -> Result<Home, String> {
                 let sockets = (port, bound.pop().unwrap_or_default());
                 let hops = KernelHops::new(link, bypass.addresses.clone(), sockets);
                 let hops = hops.map_err(|error| format!("no netlink socket: {error}"))?;
-                let frames = FramePort::new(queue, local.clone(), payload_bytes);
+                let frames = FramePort::new(queue, local.clone(), longest.ipv4);
                 Queue::Xdp(number, FrameSocket::new(frames, hops, ports, boxes))
             }
             BypassQueue::Dpdk(queue) => {
                 let neighbours = || Neighbours::new(bypass.mac, &bypass.addresses, options.gateway);
                 let hops = OwnHops::new(neighbours(), port, learnt.clone());
-                let frames = FramePort::new(queue, local.clone(), payload_bytes)
+                let frames = FramePort::new(queue, local.clone(), longest.ipv4)
                     .with_neighbours(neighbours());
                 Queue::Dpdk(number, FrameSocket::new(frames, hops, ports, boxes))
             }
@@ -241,9 +244,34 @@ fn open(options: &PortOptions) -> Result<Home, String> {
         name: options.name,
         description: bypass.description.clone(),
         first_port: first,
-        payload_bytes,
+        longest,
         _bypass: Mutex::new(bypass),
     })
+}
+
+/// The longest datagrams that fit the frames of a port: those of IPv6 have longer headers.
+#[derive(Clone, Copy, Debug)]
+struct Longest {
+    ipv4: usize,
+    ipv6: usize,
+}
+
+impl Longest {
+    /// As many bytes as are wanted, if they fit.
+    fn new(wanted: usize, ipv6_max: usize) -> Self {
+        Self {
+            ipv4: wanted.min(ipv6_max + IPV4_MORE_BYTES),
+            ipv6: wanted.min(ipv6_max),
+        }
+    }
+
+    /// What fits on the way to each of these servers.
+    fn to(self, servers: &[ServerAddress]) -> usize {
+        match servers.iter().any(|server| server.address.is_ipv6()) {
+            true => self.ipv6,
+            false => self.ipv4,
+        }
+    }
 }
 
 /// A mailbox for each queue; none if there is but one.

@@ -76,9 +76,9 @@ impl PortQueue {
         each!(mut self, socket => socket.counters(), PortCounters::default())
     }
 
-    /// The longest datagram.
-    pub(crate) fn payload_bytes(&self) -> usize {
-        self.home.payload_bytes
+    /// The longest datagram that reaches each of these servers.
+    pub(crate) fn payload_bytes(&self, servers: &[ServerAddress]) -> usize {
+        self.home.longest.to(servers)
     }
 
     /// Makes it ready for somebody new.

@@ -1,5 +1,6 @@
 //! Queues in memory, next hops that change, and a server that answers.
 
+use super::Longest;
 use super::hops::Hops;
 use super::mailbox::{Letters, Mailbox};
 use super::own_hops::{Learnt, OwnHops};
@@ -349,6 +350,20 @@ fn what_comes_to_another_threads_queue_is_passed_on() {
         assert!(client.socket.counters().passed_on > 0);
         assert_eq!(client.driver.counters().bogus, 0);
     }
+}
+
+#[test]
+fn datagrams_to_servers_of_ipv6_leave_room_for_its_headers() {
+    let server = |address: &str| ServerAddress {
+        address: address.parse().unwrap(),
+        name: address.to_owned(),
+        weight: 1,
+    };
+    let (v4, v6) = (server("10.0.0.1:11300"), server("[fd00::1]:11300"));
+    // An MTU of 1,500.
+    let longest = Longest::new(1472, 1452);
+    assert_eq!(longest.to(std::slice::from_ref(&v4)), 1472);
+    assert_eq!(longest.to(&[v4, v6]), 1452);
 }
 
 fn frame_of(header: &Header, bytes: &[u8]) -> Vec<u8> {

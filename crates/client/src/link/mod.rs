@@ -163,7 +163,7 @@ impl Link {
     ) -> Result<Self, Error> {
         check(servers)?;
         queue.begin(servers)?;
-        options.payload_bytes = options.payload_bytes.min(queue.payload_bytes());
+        options.payload_bytes = options.payload_bytes.min(queue.payload_bytes(servers));
         Ok(Self::new(servers, options, Ports::Bypass(queue)))
     }
 
