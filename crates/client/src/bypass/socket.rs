@@ -40,7 +40,29 @@ pub(super) struct FrameSocket<Q, H> {
     is_blocked: bool,
     /// Waits in a row after which there was nothing.
     in_vain: u32,
+    clock: PortClock,
     counters: PortCounters,
+}
+
+/// Time as the port knows it: that of a [`crate::Link`] begins at 0, and the port outlives links.
+#[derive(Clone, Copy, Debug, Default)]
+struct PortClock {
+    began_ns: u64,
+    latest_ns: u64,
+}
+
+impl PortClock {
+    /// The time that is `now_ns` for the link.
+    #[inline]
+    fn at(&mut self, now_ns: u64) -> u64 {
+        self.latest_ns = self.latest_ns.max(self.began_ns + now_ns);
+        self.latest_ns
+    }
+
+    /// Another link has the port from now on.
+    const fn begin(&mut self) {
+        self.began_ns = self.latest_ns;
+    }
 }
 
 impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
@@ -60,6 +82,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             letters,
             is_blocked: false,
             in_vain: 0,
+            clock: PortClock::default(),
             counters: PortCounters::default(),
         }
     }
@@ -72,6 +95,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
         driver: &mut Driver,
         sink: &mut impl FnMut(Completion<'_>),
     ) -> io::Result<usize> {
+        let port_ns = self.clock.at(now_ns);
         let Self {
             port,
             peers,
@@ -109,7 +133,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             mailbox.take(&mut self.letters);
             received += self.letters.read(&mut take);
         }
-        let strays = self.hops.strays(now_ns, take);
+        let strays = self.hops.strays(port_ns, take);
         counters.received_by_kernel += strays as u64;
         self.in_vain *= u32::from(received + strays == 0);
         Ok(received + strays)
@@ -117,8 +141,9 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
 
     /// Sends what the driver has to send, as far as there are frames.
     pub fn transmit(&mut self, now_ns: u64, driver: &mut Driver) -> io::Result<()> {
-        if self.peers.is_due(now_ns) {
-            self.peers.check(&mut self.port, &mut self.hops, now_ns);
+        let port_ns = self.clock.at(now_ns);
+        if self.peers.is_due(port_ns) {
+            self.peers.check(&mut self.port, &mut self.hops, port_ns);
         }
         loop {
             self.is_blocked = false;
@@ -148,7 +173,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             self.port.send()?;
             match unknown {
                 Some(to) => {
-                    let to = (to, now_ns);
+                    let to = (to, port_ns);
                     self.peers.look_up(&mut self.port, &mut self.hops, to);
                 }
                 None if !driver.has_more() || self.is_blocked => return Ok(()),
@@ -215,6 +240,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             self.letters.read(|_, _| {});
         }
         self.is_blocked = false;
+        self.clock.begin();
         Ok(())
     }
 

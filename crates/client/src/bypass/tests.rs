@@ -270,6 +270,22 @@ fn a_server_that_moves_to_another_station_is_followed() {
 }
 
 #[test]
+fn whoever_has_a_queue_next_follows_servers_by_a_clock_that_begins_anew() {
+    let (mut client, mut fake) = (Client::new(frames(64, 1), known()), server());
+    client.now_ns = 3_600_000 * MS;
+    client.introduce(&mut fake);
+    let Client { mut socket, .. } = client;
+    socket.begin().unwrap();
+    let mut next = Client::new(frames(1, 1), TestHops::default());
+    next.socket = socket;
+    next.introduce(&mut fake);
+    next.socket.hops.mac = Some(OTHER);
+    next.now_ns += 300 * MS;
+    let get = Operation::get(b"key");
+    assert_eq!(next.call(&mut fake, OTHER, &get), Outcome::NotFound);
+}
+
+#[test]
 fn a_silent_server_is_asked_for_by_way_of_the_kernel_until_it_is_heard() {
     let (mut client, mut fake) = (Client::new(frames(64, 1), known()), server());
     client.introduce(&mut fake);
