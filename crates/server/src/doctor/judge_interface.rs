@@ -336,7 +336,7 @@ fn steering(interface: &Interface, workers: usize, section: &mut Section) {
                 State::Better,
                 "interrupts of queues may come to any CPU",
                 [format!(
-                    "micanite ctl nic {name} --native 11300 --cores {workers} --apply"
+                    "micanite ctl nic {name} --xdp --native 11300 --cores {workers} --apply"
                 )],
             );
         }

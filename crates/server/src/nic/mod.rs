@@ -81,6 +81,15 @@ pub fn nic(options: &NicOptions, ask: impl Fn(Request) -> Result<String, String>
     }
 }
 
+/// The CPUs for queues of everything else. Those would come before the workers' queues, and a worker with
+/// an AF_XDP port has just the queue of its number.
+fn spare(known: &facts::MachineFacts, workers: &[Worker], xdp: bool) -> cpus::Cpus {
+    match xdp {
+        true => cpus::Cpus::new(),
+        false => known.without(workers),
+    }
+}
+
 /// Plans for each interface, and prints the plan or follows it. Returns how many steps were
 /// refused.
 fn set_up(
@@ -104,7 +113,7 @@ fn set_up(
         .collect::<Result<Vec<_>, _>>()?;
     let nodes: Vec<_> = interfaces.iter().map(|facts| facts.node).collect();
     let shares = share::share(&workers, &nodes);
-    let spare = known.without(&workers);
+    let spare = spare(&known, &workers, options.xdp);
     match options.apply {
         true => print::warnings(&known),
         false => print::introduction(&known),

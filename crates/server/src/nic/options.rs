@@ -35,6 +35,9 @@ pub struct NicOptions {
     /// The CPUs of the workers, in their order [default: as the server pins them]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
+    /// For `serve --port xdp:`: worker i has queue i, and everything else comes through the same queues
+    #[arg(long)]
+    pub xdp: bool,
     /// Set it, rather than print it
     #[arg(long)]
     pub apply: bool,
@@ -43,7 +46,7 @@ pub struct NicOptions {
         long,
         value_name = "RULES",
         value_delimiter = ',',
-        conflicts_with_all = ["apply", "native", "cores", "cpus"]
+        conflicts_with_all = ["apply", "native", "cores", "cpus", "xdp"]
     )]
     pub undo: Option<Vec<u32>>,
 }

@@ -161,7 +161,7 @@ pub(super) fn warn(settings: &Settings, cpus: &[usize]) {
                 false => format!(" --cpus {}", cpus.join(",")),
             };
             log!(
-                "each UDP port comes to the queue of its worker after `micanite ctl nic {interface} --native {first} \
+                "each UDP port comes to the queue of its worker after `micanite ctl nic {interface} --xdp --native {first} \
                  --cores {count}{cpus} --apply`, once, before the server starts"
             );
         }

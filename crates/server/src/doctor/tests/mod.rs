@@ -110,7 +110,7 @@ fn a_vm_at_aws_needs_a_smaller_mtu_and_half_its_queues() {
             "ip link set dev ens5 mtu 1500",
             "ethtool -L ens5 combined 2",
             "sysctl -w vm.nr_hugepages=528",
-            "micanite ctl nic ens5 --native 11300 --cores 2 --apply",
+            "micanite ctl nic ens5 --xdp --native 11300 --cores 2 --apply",
             "micanite serve --port xdp:ens5 -t 2 -m 1024",
         ]
     );

@@ -13,6 +13,7 @@ use super::facts::{
 use super::options::Worker;
 use super::plan::{Plan, Request, Step, Subject, plan};
 use super::share::share;
+use super::spare;
 
 const ON: Feature = Feature {
     on: true,
@@ -104,7 +105,16 @@ fn veth() -> InterfaceFacts {
 }
 
 fn plan_for(facts: &InterfaceFacts, workers: &[Worker], machine: &MachineFacts) -> Plan {
-    let spare = machine.without(workers);
+    plan_with(facts, workers, machine, false)
+}
+
+fn plan_with(
+    facts: &InterfaceFacts,
+    workers: &[Worker],
+    machine: &MachineFacts,
+    xdp: bool,
+) -> Plan {
+    let spare = spare(machine, workers, xdp);
     plan(
         facts,
         &Request {

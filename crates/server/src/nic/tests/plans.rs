@@ -48,6 +48,24 @@ fn a_nic_of_many_queues_keeps_everything_else_apart() {
 }
 
 #[test]
+fn workers_with_af_xdp_ports_have_the_queues_of_their_numbers() {
+    let machine = machine(1, 4);
+    let workers = workers(2, &machine);
+    let plan = plan_with(&nic("eth0", 0, 4, 64), &workers, &machine, true);
+    assert_eq!(queues(&plan), [0, 1]);
+    assert_eq!((plan.layout.queues, plan.layout.others), (2, 0));
+    assert_eq!(
+        commands(&plan, Subject::Queues),
+        ["ethtool -L eth0 combined 2"]
+    );
+    let rules = commands(&plan, Subject::Rules);
+    assert_eq!(
+        rules[2],
+        "ethtool -N eth0 flow-type udp4 dst-port 9001 action 1"
+    );
+}
+
+#[test]
 fn nothing_is_left_to_do_when_all_has_been_done() {
     for (count, cpus) in [(1, 2), (2, 4), (3, 8), (4, 4)] {
         let machine = machine(1, cpus);
