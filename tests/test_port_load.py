@@ -35,7 +35,10 @@ def start(binary, *words):
 
 def report(process, deadline_s=120):
     """Its report; what it found was right."""
-    said, wrong = process.communicate(timeout=deadline_s)
+    try:
+        said, wrong = process.communicate(timeout=deadline_s)
+    finally:
+        process.kill()
     assert process.returncode == 0, wrong
     found = json.loads(said)
     assert is_right(found), found
@@ -150,9 +153,12 @@ def test_a_memif_peer_leaves_and_returns(memif):
                 continue
             before = server.count("requests")
             running = memif_load(memif, *LONG)
-            until(lambda before=before: server.count("requests") > before + 10_000, "requests")
-            os.kill(running.pid, ending)
-            running.communicate(timeout=60)
+            try:
+                until(lambda before=before: server.count("requests") > before + 10_000, "requests")
+                os.kill(running.pid, ending)
+                running.communicate(timeout=60)
+            finally:
+                running.kill()
             assert server.alive()
         report(memif_load(memif, *SHORT))
         with server.connect() as connection:

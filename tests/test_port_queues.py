@@ -2,10 +2,13 @@
 
 import pytest
 
+from harness import bpf, native
 from harness.hosts import NotPermitted
 from harness.lab import Increments
 from harness.links import BASE, Link
+from harness.native import Opcode, Request, Status
 from harness.native_server import Difference
+from harness.poll import until
 from harness.ports import XDP, PortServer
 
 CLIENTS = 100
@@ -77,4 +80,12 @@ def test_queues_without_a_worker_are_left_to_the_kernel(key):
         with PortServer(XDP, link, "-t", 2, "-m", 64, "--access", "erew") as server, server.client() as client:
             client.set(key, b"v")
             assert client.get(key) == b"v"
-            assert server.count("forwarded") == 0
+            counted = server.count("datagrams_received")
+            assert server.count("forwarded") == server.count("filter_no_socket") == 0
+            bpf.attach(link.clients, link.far, "egress", "direct", BASE=BASE - 2, QUEUES=4)  # to queues 2 and 3
+            noop = Request(Opcode.NOOP)
+            client.send(native.requests_datagram(client.header(), [noop]))
+            until(lambda: server.count("filter_no_socket") > 0, "the filter to count it")
+            assert server.count("datagrams_received") == counted
+            link.direct()
+            assert client.ask(noop)[1][0].status == Status.OK

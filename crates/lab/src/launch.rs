@@ -42,7 +42,8 @@ pub(crate) fn command_below(parent: i32, cpu: usize, command: &[OsString]) -> Re
 
 /// Becomes the program; returns only if it cannot.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    set_pdeathsig(Signal::SIGTERM)?;
+    // What was stopped, because it is not its turn, would never take a milder signal.
+    set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != Pid::from_raw(options.parent) {
         return Err("the benchmark has ended before its server began".into());
     }

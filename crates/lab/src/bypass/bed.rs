@@ -150,7 +150,7 @@ pub(crate) struct InsideOptions {
 
 /// Becomes the command, in a network of its own; returns only if it cannot.
 pub(crate) fn run_inside(options: &InsideOptions) -> Result<()> {
-    set_pdeathsig(Signal::SIGTERM)?;
+    set_pdeathsig(Signal::SIGKILL)?;
     leave_network()?;
     println!("ready");
     let mut line = String::new();

@@ -6,6 +6,8 @@ use std::ptr::{self, NonNull};
 /// Bytes of a chunk: a frame of an MTU of 1,500 with its reply behind it, or one of 3,800.
 pub(super) const CHUNK_BYTES: usize = 4096;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Of that size, whatever the machine's usual one is: of 1 GiB, each queue would take a whole one.
+const HUGE_PAGES: i32 = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
 
 /// The chunks of one queue, zeroed at first, unmapped on drop.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ impl Umem {
     /// So many chunks.
     pub(super) fn new(chunks: usize) -> io::Result<Self> {
         let bytes = (chunks * CHUNK_BYTES).next_multiple_of(HUGE_PAGE_BYTES);
-        if let Ok(mapped) = map(bytes, libc::MAP_HUGETLB | libc::MAP_POPULATE) {
+        if let Ok(mapped) = map(bytes, HUGE_PAGES | libc::MAP_POPULATE) {
             let base = NonNull::new(mapped.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
             return Ok(Self {
                 base,
