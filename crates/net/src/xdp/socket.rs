@@ -180,8 +180,10 @@ impl Socket {
 }
 
 fn socket() -> io::Result<OwnedFd> {
+    // No call of ours waits; tokio refuses what might.
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no memory is passed.
-    let socket = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    let socket = unsafe { libc::socket(libc::AF_XDP, kind, 0) };
     // SAFETY: the kernel has just made it for us.
     checked(socket).map(|socket| unsafe { OwnedFd::from_raw_fd(socket) })
 }
@@ -309,5 +311,19 @@ fn checked(result: c_int) -> io::Result<c_int> {
     match result {
         0.. => Ok(result),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokio_may_wait_for_a_socket() {
+        // Without CAP_NET_RAW there is none.
+        let Ok(socket) = socket() else { return };
+        // SAFETY: it only asks for the flags.
+        let flags = unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_GETFL) };
+        assert!(flags >= 0 && flags & libc::O_NONBLOCK != 0);
     }
 }
