@@ -128,3 +128,13 @@ fn a_wrong_checksum_ends_the_run() {
     }
     assert!(found);
 }
+
+#[test]
+fn a_late_reply_to_what_was_delivered_before_is_nothing_to_what_is_delivered_now() {
+    let (mut client, mut before) = (generator(), requests(51));
+    client.add(&mut before, 51).unwrap();
+    client.flush().unwrap();
+    echo(&mut client, |number| number % 50 != 0);
+    client.deliver(&mut requests(1)).unwrap();
+    assert!(client.queue.arriving.is_empty());
+}
