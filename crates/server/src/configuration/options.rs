@@ -486,7 +486,11 @@ impl Options {
         take!(protocol disable_flush_all disable_dumping disable_watch lock_memory enable_coredumps);
         take!(disable_cas enable_largepages slab_growth_factor slab_min_size napi_ids memory_file);
         take!(auth_file enable_sasl enable_ssl tls_cert tls_key tls_client_ca);
-        // A TCP port and a port around the kernel are different things to say.
+        // A TCP port and a port around the kernel are different things to say, perhaps in one word.
+        for port in [&mut self.port, &mut other.port] {
+            let words = port.iter().flat_map(|word| word.0.split_whitespace());
+            *port = words.map(|word| Word(word.into())).collect();
+        }
         let tcp = |word: &Word| word.0.parse::<i64>().is_ok();
         if self.port.iter().any(tcp) {
             other.port.retain(|word| !tcp(word));

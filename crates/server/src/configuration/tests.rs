@@ -388,6 +388,17 @@ fn the_command_line_and_a_file_may_each_say_one_of_the_two_ports() {
 }
 
 #[test]
+fn both_ports_in_one_word_are_not_overruled_by_a_file() {
+    let environment = options("").unwrap();
+    let environment = Options {
+        port: vec![Word("5 xdp:b".into())],
+        ..environment
+    };
+    let both = environment.or(toml::from_str("port = '7 xdp:a'").unwrap());
+    assert_eq!(both.port, ["5", "xdp:b"].map(|word| Word(word.into())));
+}
+
+#[test]
 fn what_does_not_go_with_a_port_around_the_kernel_is_said() {
     for (arguments, part) in [
         ("--port xdp:", "'xdp:' is not xdp:INTERFACE"),
