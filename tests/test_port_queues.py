@@ -82,6 +82,7 @@ def test_queues_without_a_worker_are_left_to_the_kernel(key):
             assert client.get(key) == b"v"
             counted = server.count("datagrams_received")
             assert server.count("forwarded") == server.count("filter_no_socket") == 0
+            assert "4 receive queues, and 2 of them are served" in server.stderr()
             bpf.attach(link.clients, link.far, "egress", "direct", BASE=BASE - 2, QUEUES=4)  # to queues 2 and 3
             noop = Request(Opcode.NOOP)
             client.send(native.requests_datagram(client.header(), [noop]))

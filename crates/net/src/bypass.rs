@@ -78,6 +78,8 @@ pub struct Bypass {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Of the port.
     pub mac: MacAddress,
+    /// Receive queues that it has, used or not.
+    pub receive_queues: usize,
     /// The longest payload of a datagram over IPv6 that fits the port's MTU.
     pub payload_bytes_max: usize,
     /// Memory that its frames and rings take, of all queues.

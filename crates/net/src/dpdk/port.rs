@@ -73,6 +73,7 @@ impl DpdkPort {
         let bypass = Bypass {
             addresses: options.addresses.clone(),
             mac: port.port.mac,
+            receive_queues: options.queues,
             payload_bytes_max,
             memory_bytes: memory_bytes as usize,
             description: port.describe(&memory, &steering),

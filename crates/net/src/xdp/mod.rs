@@ -99,6 +99,7 @@ pub(crate) fn open(
     let port = Bypass {
         addresses,
         mac: interface.mac,
+        receive_queues: interface.queues,
         payload_bytes_max,
         memory_bytes: options.queues * (chunks * CHUNK_BYTES + RINGS_BYTES),
         description,

@@ -133,17 +133,18 @@ fn named(settings: &Settings) -> &[PortSettings] {
 
 /// Says what has to be done for each UDP port to come to the queue of its worker, where it is not the
 /// port's own business and not done by itself.
-pub(super) fn warn(settings: &Settings, cpus: &[usize]) {
+pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
     let base = settings
         .native
         .as_ref()
         .map_or(0, |native| native.port as usize);
-    for PortSettings { name, workers, .. } in named(settings) {
+    for (port, PortSettings { name, workers, .. }) in native.ports.iter().zip(named(settings)) {
         let PortName::Xdp { interface } = name else {
             continue;
         };
         let folder = Path::new("/sys/class/net").join(interface);
-        let queues = receive_queues(&folder);
+        // Not as /sys shows them: that may be of another network namespace.
+        let queues = port.receive_queues;
         if queues > workers.len() {
             log!(
                 "warning: {interface} has {queues} receive queues, and {} of them are served: datagrams that come to \
@@ -166,17 +167,6 @@ pub(super) fn warn(settings: &Settings, cpus: &[usize]) {
             );
         }
     }
-}
-
-/// As the kernel shows them: those in use.
-fn receive_queues(folder: &Path) -> usize {
-    let Ok(queues) = folder.join("queues").read_dir() else {
-        return 0;
-    };
-    let names = queues.flatten().map(|entry| entry.file_name());
-    names
-        .filter(|name| name.to_string_lossy().starts_with("rx-"))
-        .count()
 }
 
 /// Why a server cannot be restarted in place: the port needs rights that it has given up.

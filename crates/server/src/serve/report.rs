@@ -135,7 +135,9 @@ pub(super) fn print(
         }
     }
     exposure::warn(&shared.settings);
-    ports::warn(&shared.settings, cpus);
+    if let Some(native) = native {
+        ports::warn(native, &shared.settings, cpus);
+    }
     log!("ready");
 }
 
