@@ -2,8 +2,9 @@
 #![cfg(feature = "dpdk")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -267,18 +268,21 @@ impl Drop for Echo {
     }
 }
 
-/// It lies beside the tests; `cargo test --test` alone does not build it.
-fn echo_program() -> PathBuf {
-    let directory = std::env::current_exe().unwrap();
-    let program = directory.ancestors().nth(2).unwrap().join("examples/echo");
-    if !program.exists() {
+/// It lies beside the tests. What lies there may have been built without DPDK, together with the rest.
+fn echo_program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let profile = test.ancestors().nth(2).unwrap();
         let built = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--package", "micanite-net"])
             .args(["--features", "dpdk", "--example", "echo"])
+            .arg("--target-dir")
+            .arg(profile.parent().unwrap())
             .status();
         assert!(built.unwrap().success());
-    }
-    program
+        profile.join("examples/echo")
+    })
 }
 
 /// Sends until so many answers have come, some requests at a time; they may be lost.
