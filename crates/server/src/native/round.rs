@@ -16,7 +16,7 @@ use super::NativeShared;
 use super::cookie::Cookies;
 use super::counters::NativeCounters;
 use super::directory;
-use super::ids::{Begin, ClientKey};
+use super::ids::Begin;
 use super::operation::operation;
 use super::outbox::{Outbox, Source};
 use super::sink::{Head, Open, Plan, Sink};
@@ -206,7 +206,6 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
                 ..header.reply(Kind::Replies)
             },
             source,
-            client: ClientKey::of(source.peer, header.client),
             requests: header.count,
             limit,
             proven: proof.proven,
@@ -270,11 +269,12 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     fn begin(&mut self, head: &Head, resent: bool, request: &wire::Request<'_>) -> bool {
         let ids = &self.native.ids;
         let (id, now_s) = ((request.id, resent), self.context.now_s);
-        let mut begin = ids.begin(head.client, id, now_s);
+        let client = head.client();
+        let mut begin = ids.begin(client, id, now_s);
         if begin == Begin::Busy {
             // Perhaps it waits in this very batch.
             self.flush();
-            begin = ids.begin(head.client, id, now_s);
+            begin = ids.begin(client, id, now_s);
         }
         let (status, number) = match begin {
             Begin::Execute => return true,

@@ -19,14 +19,20 @@ pub(super) struct Head {
     pub header: Header,
     /// What it answers.
     pub source: Source,
-    /// Who numbers its requests.
-    pub client: ClientKey,
     /// Requests in it.
     pub requests: u16,
     /// The longest reply.
     pub limit: usize,
     /// The address is proved.
     pub proven: bool,
+}
+
+impl Head {
+    /// Who numbers its requests; made when it is asked for, since few requests have a number.
+    #[inline]
+    pub fn client(&self) -> ClientKey {
+        ClientKey::of(self.source.peer, self.header.client)
+    }
 }
 
 /// What the sink has to know of a request.
@@ -44,7 +50,8 @@ pub(super) struct Plan {
 /// A reply that is being written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
-    head: Head,
+    serial: u64,
+    header: Header,
     writer: ReplyWriter,
 }
 
@@ -53,12 +60,13 @@ impl Open {
     #[inline]
     pub fn switch<O: Outbox>(open: &mut Option<Self>, head: &Head, out: &mut O) {
         match open {
-            Some(open) if open.head.serial == head.serial => {}
+            Some(open) if open.serial == head.serial => {}
             _ => {
                 Self::close(open, out);
                 out.open(head.source);
                 *open = Some(Self {
-                    head: *head,
+                    serial: head.serial,
+                    header: head.header,
                     writer: ReplyWriter::new(head.limit),
                 });
             }
@@ -69,7 +77,7 @@ impl Open {
     #[inline]
     pub fn close<O: Outbox>(open: &mut Option<Self>, out: &mut O) {
         if let Some(open) = open.take() {
-            let bytes = open.writer.finish(out.slot(), &open.head.header);
+            let bytes = open.writer.finish(out.slot(), &open.header);
             out.commit(bytes);
         }
     }
@@ -187,7 +195,7 @@ impl<O: Outbox> ReplySink for Sink<'_, O> {
             Outcome::OutOfMemory | Outcome::NotOwner | Outcome::Busy => (Status::OutOfSpace, 0),
         };
         if plan.id != 0 {
-            let client = self.heads[usize::from(plan.head)].client;
+            let client = self.heads[usize::from(plan.head)].client();
             self.native.ids.finish(client, plan.id, status, word);
         }
         self.push(plan, status, word);
