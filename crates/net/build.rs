@@ -2,12 +2,17 @@
 
 use std::process::Command;
 
-#[path = "build/xdp.rs"]
-mod xdp;
+use micanite_bpf::object::Build;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    xdp::build();
+    Build {
+        source: "../../bpf/port.c",
+        includes: &[],
+        cfg: "xdp_program",
+        feature: "AF_XDP (--port xdp:INTERFACE)",
+    }
+    .run();
     if std::env::var_os("CARGO_FEATURE_DPDK").is_some() {
         dpdk();
     }

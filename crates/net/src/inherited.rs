@@ -1,4 +1,4 @@
-//! Sockets that were open before this program began: from a supervisor, or from the program that
+//! Sockets, and other descriptors, that were open before this program began: from a supervisor, or from the program that
 //! executed this one in its own place.
 
 use std::io;
@@ -36,11 +36,7 @@ impl Inherited {
     /// # Errors
     /// In a sentence: it is not open, not inherited, or no socket of a kind that is known here.
     pub fn take(number: RawFd) -> Result<Self, String> {
-        let descriptor = take(number).map_err(|error| match error {
-            Errno::EBADF => "it is not open".into(),
-            Errno::EEXIST => "it was not inherited, or is named twice".into(),
-            error => error.to_string(),
-        })?;
+        let descriptor = Self::take_any(number)?;
         let kind = getsockopt(&descriptor, sockopt::SockType).map_err(|error| match error {
             Errno::ENOTSOCK => "it is no socket".into(),
             error => error.to_string(),
@@ -66,6 +62,18 @@ impl Inherited {
             _ => return Err("it is neither TCP, nor UDP, nor a Unix stream socket".into()),
         };
         known.map_err(|error| error.to_string())
+    }
+
+    /// As [`Inherited::take`], for what is no socket.
+    ///
+    /// # Errors
+    /// In a sentence: it is not open, or not inherited.
+    pub fn take_any(number: RawFd) -> Result<OwnedFd, String> {
+        take(number).map_err(|error| match error {
+            Errno::EBADF => "it is not open".into(),
+            Errno::EEXIST => "it was not inherited, or is named twice".into(),
+            error => error.to_string(),
+        })
     }
 }
 
@@ -144,6 +152,16 @@ mod tests {
         let (near, _far) = UnixStream::pair().unwrap();
         let taken = Inherited::take(inherited(near));
         assert!(matches!(taken, Ok(Inherited::Stream(_))), "{taken:?}");
+    }
+
+    #[test]
+    fn what_is_no_socket_is_taken_once() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let number = inherited(file);
+        let taken = Inherited::take_any(number).unwrap();
+        assert_eq!(taken.as_raw_fd(), number);
+        let twice = Inherited::take_any(number).unwrap_err();
+        assert!(twice.contains("named twice"), "{twice}");
     }
 
     #[test]

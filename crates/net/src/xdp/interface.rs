@@ -25,22 +25,31 @@ const VIRTUAL_DRIVERS: [&str; 6] = ["veth", "virtio_net", "tun", "netkit", "vif"
 
 /// An interface of this network namespace.
 #[derive(Debug)]
-pub(super) struct Interface {
-    pub(super) name: String,
-    pub(super) index: u32,
-    pub(super) mac: MacAddress,
-    pub(super) mtu: usize,
-    pub(super) driver: String,
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// Its address.
+    pub mac: MacAddress,
+    /// Bytes of its largest packet.
+    pub mtu: usize,
+    /// The name of its driver.
+    pub driver: String,
     /// Receive queues in use.
-    pub(super) queues: usize,
+    pub queues: usize,
     /// The word that `ethtool -L` wants for them.
-    pub(super) queues_word: &'static str,
-    pub(super) addresses: Vec<(IpAddr, u8)>,
+    pub(crate) queues_word: &'static str,
+    /// The addresses that others can reach it by, with the lengths of their networks.
+    pub addresses: Vec<(IpAddr, u8)>,
 }
 
 impl Interface {
     /// Looks an interface up.
-    pub(super) fn find(name: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// There is none of this name; in words for the user.
+    pub fn find(name: &str) -> Result<Self, String> {
         let index = if_nametoindex(name)
             .map_err(|_| format!("there is no interface {name}; `ip link` lists them"))?;
         let inner = || -> io::Result<Self> {
@@ -65,9 +74,14 @@ impl Interface {
         inner().map_err(|error| format!("the interface {name} tells nothing of itself: {error}"))
     }
 
+    /// Whether its frames may come from senders of the same machine, without a whole checksum.
+    pub fn has_partial_checksums(&self) -> bool {
+        VIRTUAL_DRIVERS.contains(&self.driver.as_str())
+    }
+
     /// What is known of checksums of its frames: XDP passes on nothing of what the hardware knows.
     pub(super) fn checksums(&self) -> ReceiveChecksums {
-        match VIRTUAL_DRIVERS.contains(&self.driver.as_str()) {
+        match self.has_partial_checksums() {
             true => ReceiveChecksums::UnverifiedOrPartial,
             false => ReceiveChecksums::Unverified,
         }
@@ -112,7 +126,8 @@ fn mac(socket: &OwnedFd, name: &str) -> io::Result<MacAddress> {
     let request = ioctl(socket, libc::SIOCGIFHWADDR, request(name)?)?;
     // SAFETY: the kernel has filled in this field.
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-    if address.sa_family != libc::ARPHRD_ETHER {
+    // Loopback's frames begin as Ethernet's do, with zeros for addresses.
+    if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&address.sa_family) {
         let text = "it is not an Ethernet interface";
         return Err(io::Error::new(io::ErrorKind::Unsupported, text));
     }
@@ -189,7 +204,7 @@ fn ioctl(
 }
 
 /// The id of the XDP program of an interface.
-pub(super) fn attached_program(index: u32) -> Option<u32> {
+pub(crate) fn attached_program(index: u32) -> Option<u32> {
     let socket = socket(
         AddressFamily::Netlink,
         SockType::Raw,

@@ -15,7 +15,7 @@
 //! frames `RLIMIT_MEMLOCK` or `CAP_IPC_LOCK`: 16 MiB per queue, or what the limit allows, 2 MiB at
 //! least. `CAP_PERFMON` is not needed.
 
-mod bpf;
+mod attach;
 mod interface;
 mod program;
 mod queue;
@@ -28,12 +28,13 @@ use std::net::IpAddr;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+pub use attach::{Attached, Mode, attach};
+pub use interface::Interface;
 pub(crate) use program::Program;
 pub use program::{FilterCounters, IS_BUILT};
 pub use queue::XdpQueue;
 
 use crate::bypass::{Bypass, BypassOptions, BypassQueue};
-use interface::Interface;
 use queue::{CHUNKS_MAX, CHUNKS_MIN};
 use socket::{Binding, RING_ENTRIES, Refused};
 use umem::CHUNK_BYTES;
@@ -86,7 +87,7 @@ pub(crate) fn open(
     let payload_bytes_max = frame_bytes_max - ETHERNET_VLAN_BYTES - IPV6_UDP_BYTES;
     let description = format!(
         "{}, {} of {} queues, {}, driver {}, MTU {}",
-        program.mode,
+        program.mode(),
         options.queues,
         interface.queues,
         queues
@@ -115,6 +116,9 @@ fn check(
     options: &BypassOptions,
 ) -> Result<(), String> {
     let (name, wanted) = (&interface.name, options.queues);
+    if interface.mac == [0; 6] {
+        return Err("it is not an Ethernet interface".to_owned());
+    }
     if addresses.is_empty() {
         return Err(format!(
             "it has no address; give one with --port-ip, or to the interface: `ip address add ADDRESS/PREFIX dev {name}`"

@@ -1,12 +1,13 @@
 //! The program that picks the port's datagrams out (`bpf/port.c`): its maps, and how it is attached.
 
-use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
-use super::bpf::{self, Map, MapType};
-use super::interface::{Interface, attached_program};
+use micanite_bpf::{Bound, Map, MapOptions, MapType, ProgramType, load_program, possible_cpus};
+
+use super::attach::{Attached, Mode, attach};
+use super::interface::Interface;
 
 #[cfg(xdp_program)]
 mod compiled {
@@ -14,20 +15,16 @@ mod compiled {
 }
 #[cfg(not(xdp_program))]
 mod compiled {
-    pub static INSTRUCTIONS: [u64; 0] = [];
-    pub static MAPS: &[(usize, &str)] = &[];
+    pub static OBJECT: micanite_bpf::Object = micanite_bpf::Object::NONE;
 }
 
 /// Whether the program was compiled when this was built.
-pub const IS_BUILT: bool = !compiled::INSTRUCTIONS.is_empty();
+pub const IS_BUILT: bool = !compiled::OBJECT.instructions.is_empty();
 /// The name that tools show.
 const NAME: &str = "micanite_port";
 /// Addresses of a port, at most.
 pub(super) const ADDRESSES_MAX: usize = 256;
 const COUNTERS: usize = 8;
-/// Of linux/if_link.h.
-const MODE_GENERIC: u32 = 1 << 1;
-const MODE_NATIVE: u32 = 1 << 2;
 
 /// What the program has done with the frames of the interface, since it was attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,11 +51,10 @@ pub struct FilterCounters {
 #[derive(Debug)]
 pub(crate) struct Program {
     /// `None` in tests of the program alone.
-    _link: Option<OwnedFd>,
+    attached: Option<Attached>,
     program: OwnedFd,
     maps: Maps,
     cpus: usize,
-    pub(super) mode: String,
 }
 
 #[derive(Debug)]
@@ -71,11 +67,19 @@ struct Maps {
 
 impl Maps {
     fn create(queues: usize) -> io::Result<Self> {
+        let map = |kind, name, key_bytes, value_bytes, entries| {
+            Map::create(&MapOptions::new(
+                (kind, name),
+                key_bytes,
+                value_bytes,
+                entries,
+            ))
+        };
         Ok(Self {
-            sockets: Map::create((MapType::Sockets, "sockets"), 4, 4, queues)?,
-            addresses: Map::create((MapType::Hash, "addresses"), 16, 1, ADDRESSES_MAX)?,
-            configuration: Map::create((MapType::Array, "configuration"), 4, 4, 1)?,
-            counters: Map::create((MapType::PerCpuArray, "counters"), 4, 8, COUNTERS)?,
+            sockets: map(MapType::XdpSockets, "sockets", 4, 4, queues)?,
+            addresses: map(MapType::Hash, "addresses", 16, 1, ADDRESSES_MAX)?,
+            configuration: map(MapType::Array, "configuration", 4, 4, 1)?,
+            counters: map(MapType::PerCpuArray, "counters", 4, 8, COUNTERS)?,
         })
     }
 
@@ -97,7 +101,7 @@ impl Program {
         addresses: &[IpAddr],
         ports: (u16, u16),
     ) -> Result<Self, String> {
-        if compiled::INSTRUCTIONS.is_empty() {
+        if !IS_BUILT {
             let text = "this program was built without clang; apt-get install clang, build again";
             return Err(text.to_owned());
         }
@@ -114,46 +118,34 @@ impl Program {
             };
             maps.addresses.set(&octets, &[1]).map_err(refused)?;
         }
-        let places: Vec<_> = compiled::MAPS
-            .iter()
-            .map(|(at, name)| (*at, maps.of_name(name)))
-            .collect();
-        let program =
-            bpf::load_program(NAME, &compiled::INSTRUCTIONS, &places).map_err(|(error, log)| {
-                format!("the kernel refuses the XDP program: {error}; {log}")
-            })?;
+        let program = load_program((ProgramType::Xdp, NAME), &compiled::OBJECT, |name| {
+            Bound::Map(maps.of_name(name))
+        })
+        .map_err(|refused| format!("the kernel refuses the XDP program: {refused}"))?;
         Ok(Self {
-            _link: None,
+            attached: None,
             program,
             maps,
             cpus: possible_cpus(),
-            mode: String::new(),
         })
     }
 
     /// Attaches it: in the driver, else in generic mode. Never in place of another program.
     pub(super) fn attach(&mut self, interface: &Interface) -> Result<(), String> {
-        let attach = |mode| bpf::attach(self.program.as_fd(), interface.index, mode);
-        let (link, mode) = match attach(MODE_NATIVE) {
-            Ok(link) => (Ok(link), "native XDP".to_owned()),
-            Err(error) if is_taken(&error) => (Err(error), String::new()),
-            Err(error) => {
-                let why = native_refused(&error, interface);
-                let mode = format!("generic XDP (native refused: {why})");
-                (attach(MODE_GENERIC), mode)
-            }
-        };
-        self._link = Some(link.map_err(|error| match is_taken(&error) {
-            true => taken(interface),
-            false => format!("the XDP program cannot be attached: {error}"),
-        })?);
-        self.mode = mode;
+        self.attached = Some(attach(self.program.as_fd(), interface, Mode::Auto)?);
         Ok(())
+    }
+
+    /// How it is attached.
+    pub(super) fn mode(&self) -> &str {
+        self.attached.as_ref().map_or("", |attached| &attached.mode)
     }
 
     /// Whether it runs in the driver.
     pub(super) fn is_native(&self) -> bool {
-        self.mode == "native XDP"
+        self.attached
+            .as_ref()
+            .is_some_and(|attached| attached.is_native)
     }
 
     /// Frames of a queue that are ours go to this socket from now on.
@@ -177,54 +169,6 @@ impl Program {
             short: of(7),
         }
     }
-}
-
-/// Whether something is attached already.
-fn is_taken(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
-}
-
-fn taken(interface: &Interface) -> String {
-    let name = &interface.name;
-    let who = match attached_program(interface.index) {
-        Some(id) => match bpf::program_name(id) {
-            Ok(program) => format!("'{program}' (id {id})"),
-            Err(_) => format!("of id {id}"),
-        },
-        None => "of somebody else".to_owned(),
-    };
-    format!(
-        "an XDP program {who} is attached already, and is not ours to replace. `ip link show dev {name}` shows it; stop \
-         what has attached it, or `ip link set dev {name} xdp off`"
-    )
-}
-
-/// What the errors mean, as far as drivers agree.
-fn native_refused(error: &io::Error, interface: &Interface) -> String {
-    let Interface { name, mtu, .. } = interface;
-    match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP) => format!("the driver {} has none", interface.driver),
-        // veth; what others say to an MTU is EINVAL or EOPNOTSUPP.
-        Some(libc::ERANGE) => format!(
-            "the MTU {mtu}, or that of the peer, is too large; at most about 3,500: `ip link set dev {name} mtu 1500`"
-        ),
-        Some(libc::EINVAL) if *mtu > 3000 => {
-            format!("the MTU {mtu} may be too large: `ip link set dev {name} mtu 1500`")
-        }
-        Some(libc::ENOSPC) => {
-            "too few receive queues for the peer's transmit queues, or none left for XDP".to_owned()
-        }
-        _ => error.to_string(),
-    }
-}
-
-/// What per-CPU maps have values for.
-fn possible_cpus() -> usize {
-    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit(['-', ',']).next();
-    // Too many do no harm.
-    last.and_then(|last| last.parse().ok())
-        .map_or(8192, |last: usize| last + 1)
 }
 
 #[cfg(all(test, xdp_program))]
@@ -326,7 +270,7 @@ mod tests {
             }
             let mut expected = program.counters();
             *counter(&mut expected) += 1;
-            let verdict = bpf::run(program.program.as_fd(), &frame).unwrap();
+            let (verdict, ..) = micanite_bpf::run(program.program.as_fd(), &frame, 1).unwrap();
             assert_eq!(verdict, 2, "{name}: XDP_PASS");
             assert_eq!(program.counters(), expected, "{name}");
         }
