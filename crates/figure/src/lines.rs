@@ -1,0 +1,219 @@
+//! Values over an axis.
+
+use crate::Kind;
+use crate::axis::Axis;
+use crate::canvas::{Canvas, LINE, WIDTH};
+
+/// A value and its spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Along.
+    pub x: f64,
+    /// Up.
+    pub y: f64,
+    /// The least of `y` that was measured.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+}
+
+impl Point {
+    /// Without a spread.
+    pub const fn new(x: f64, y: f64) -> Self {
+        Self {
+            x,
+            y,
+            low: y,
+            high: y,
+        }
+    }
+}
+
+/// A series of values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line {
+    /// For the legend.
+    pub name: String,
+    /// Where they come from.
+    pub kind: Kind,
+    /// In the order in which they are joined.
+    pub points: Vec<Point>,
+}
+
+/// Lines over two axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LineChart {
+    /// What it shows.
+    pub title: String,
+    /// Along.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// In the order of the legend.
+    pub lines: Vec<Line>,
+}
+
+const LEFT: f64 = 76.0;
+const RIGHT: f64 = WIDTH - 24.0;
+const PLOT_HEIGHT: f64 = 320.0;
+/// With more points than these a line has no marks.
+const MARKS_MAX: usize = 40;
+
+impl LineChart {
+    /// The figure.
+    pub fn svg(&self) -> String {
+        let mut canvas = Canvas::new();
+        let below_title = canvas.title(&self.title);
+        let names: Vec<_> = self
+            .lines
+            .iter()
+            .map(|line| (line.name.as_str(), line.kind))
+            .collect();
+        let top = canvas.legend(&names, true, below_title) + 4.0;
+        let bottom = top + PLOT_HEIGHT;
+        let shown = || self.lines.iter().flat_map(|line| &line.points);
+        let x = self.x.range(shown().map(|point| point.x));
+        let y = self
+            .y
+            .range(shown().flat_map(|point| [point.y, point.low, point.high]));
+        for (place, text) in x.labelled() {
+            let at = LEFT + (RIGHT - LEFT) * place;
+            canvas.line("mf-grid", (at, top), (at, bottom));
+            canvas.text((at, bottom + LINE), "middle", &text);
+        }
+        for (place, text) in y.labelled() {
+            let at = bottom - PLOT_HEIGHT * place;
+            canvas.line("mf-grid", (LEFT, at), (RIGHT, at));
+            canvas.text((LEFT - 6.0, at + 5.0), "end", &text);
+        }
+        canvas.line("mf-axis", (LEFT, bottom), (RIGHT, bottom));
+        canvas.line("mf-axis", (LEFT, top), (LEFT, bottom));
+        canvas.text(
+            ((LEFT + RIGHT) / 2.0, bottom + 2.3 * LINE),
+            "middle",
+            &self.x.label,
+        );
+        canvas.upright((20.0, (top + bottom) / 2.0), &self.y.label);
+        let to_x = |value: f64| LEFT + (RIGHT - LEFT) * x.place(value);
+        let to_y = |value: f64| bottom - PLOT_HEIGHT * y.place(value);
+        for (series, line) in self.lines.iter().enumerate() {
+            self.draw(&mut canvas, series, line, (&to_x, &to_y));
+        }
+        canvas.finish(&self.title, &self.summary(), bottom + 3.0 * LINE)
+    }
+
+    fn draw(
+        &self,
+        canvas: &mut Canvas,
+        series: usize,
+        line: &Line,
+        (to_x, to_y): (&dyn Fn(f64) -> f64, &dyn Fn(f64) -> f64),
+    ) {
+        let points: Vec<_> = line
+            .points
+            .iter()
+            .filter(|point| self.x.shows(point.x) && self.y.shows(point.y))
+            .collect();
+        let path: Vec<String> = points
+            .iter()
+            .enumerate()
+            .map(|(at, point)| {
+                let command = if at == 0 { 'M' } else { 'L' };
+                format!("{command}{:.1} {:.1}", to_x(point.x), to_y(point.y))
+            })
+            .collect();
+        if !path.is_empty() {
+            canvas.stroke(series, line.kind, &path.join(""));
+        }
+        for point in &points {
+            let x = to_x(point.x);
+            if point.low < point.high {
+                let (low, high) = (to_y(point.low), to_y(point.high));
+                canvas.stroke(
+                    series,
+                    Kind::Measured,
+                    &format!("M{x:.1} {low:.1}L{x:.1} {high:.1}"),
+                );
+            }
+            if points.len() <= MARKS_MAX {
+                canvas.mark(series, line.kind, (x, to_y(point.y)));
+            }
+        }
+    }
+
+    fn summary(&self) -> String {
+        let names: Vec<_> = self.lines.iter().map(|line| line.name.as_str()).collect();
+        format!(
+            "{} over {}: {}",
+            self.y.label,
+            self.x.label,
+            names.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_axes_a_legend_and_their_spread() {
+        let chart = LineChart {
+            title: "Latency against throughput".to_owned(),
+            x: Axis::linear("throughput (operations/s)"),
+            y: Axis::log("latency (us)"),
+            lines: vec![
+                Line {
+                    name: "ours".to_owned(),
+                    kind: Kind::Measured,
+                    points: vec![
+                        Point::new(1e5, 20.0),
+                        Point {
+                            x: 2e5,
+                            y: 30.0,
+                            low: 25.0,
+                            high: 80.0,
+                        },
+                        Point::new(3e5, 0.0),
+                    ],
+                },
+                Line {
+                    name: "published".to_owned(),
+                    kind: Kind::Published,
+                    points: vec![Point::new(1e5, 50.0)],
+                },
+            ],
+        };
+        let svg = chart.svg();
+        for part in [
+            "throughput (operations/s)",
+            "latency (us)",
+            ">ours<",
+            ">published<",
+            "300 k",
+            "prefers-color-scheme",
+        ] {
+            assert!(svg.contains(part), "{part} in {svg}");
+        }
+        assert_eq!(
+            svg.matches("<circle").count(),
+            3,
+            "two points, since a log axis has no zero, and the legend's"
+        );
+    }
+
+    #[test]
+    fn many_points_have_no_marks() {
+        let points = (0..1000).map(|x| Point::new(f64::from(x), 1.0)).collect();
+        let chart = LineChart {
+            title: String::new(),
+            x: Axis::linear("x"),
+            y: Axis::linear("y"),
+            lines: vec![Line {
+                points,
+                ..Line::default()
+            }],
+        };
+        assert!(!chart.svg().contains("<circle"));
+    }
+}

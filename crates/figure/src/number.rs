@@ -1,0 +1,62 @@
+//! Numbers for people.
+
+const PREFIXES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+
+/// A value with three digits at most and a decimal prefix: 1.5 M, 20 k, 0.25.
+pub fn short(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    // What would round up to the next prefix has that one.
+    let prefix = PREFIXES
+        .iter()
+        .find(|(unit, _)| value.abs() >= unit * 0.9995);
+    match prefix {
+        Some((unit, prefix)) => format!("{} {prefix}", digits(value / unit)),
+        None => digits(value),
+    }
+}
+
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        99.95.. => 0,
+        9.995.. => 1,
+        0.995.. => 2,
+        0.0995.. => 3,
+        0.0 => 0,
+        small => (2 - small.log10().floor() as i32).clamp(0, 9) as usize,
+    };
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-2.5, "-2.5"),
+            (0.25, "0.25"),
+            (0.12345, "0.123"),
+            (0.001, "0.001"),
+            (0.00012, "0.00012"),
+            (12.34, "12.3"),
+            (999.0, "999"),
+            (999.9, "1 k"),
+            (1500.0, "1.5 k"),
+            (20_000.0, "20 k"),
+            (1.234e6, "1.23 M"),
+            (99.99e9, "100 G"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
+}
