@@ -37,8 +37,10 @@ pub struct Address {
 
 /// A resolved address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub enum Endpoint {
+    /// Of TCP or UDP.
     Inet(SocketAddr),
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
@@ -56,7 +58,10 @@ impl Address {
     }
 
     /// Looks the host up.
-    pub(crate) fn resolve(&self) -> Result<Endpoint, String> {
+    ///
+    /// # Errors
+    /// When it has no address.
+    pub fn resolve(&self) -> Result<Endpoint, String> {
         match &self.place {
             Place::Path(path) => Ok(Endpoint::Unix(path.clone())),
             Place::Host(host) => host
@@ -77,7 +82,7 @@ impl Address {
     }
 
     /// How to start something that listens there.
-    pub(crate) fn how_to_start(&self) -> String {
+    pub fn how_to_start(&self) -> String {
         match (&self.place, self.protocol) {
             (_, Protocol::Redis) => "start a Redis server there".to_owned(),
             (Place::Path(path), _) => {

@@ -1,7 +1,8 @@
 //! When requests are due in the open loop.
 
-use micanite_workload::Random;
+use micanite_workload::{EtcModel, Random};
 
+use crate::options::Spacing;
 use crate::profile::RateProfile;
 
 /// Within this time the rate of a profile is taken as constant.
@@ -13,7 +14,7 @@ pub(crate) struct Arrivals {
     random: Random,
     /// Between two requests where the factor is 1.
     gap_ns: f64,
-    even: bool,
+    spacing: Spacing,
     profile: Option<RateProfile>,
     run_s: f64,
     next_ns: f64,
@@ -24,7 +25,7 @@ pub(crate) struct Arrivals {
 pub(crate) struct Rate {
     /// Requests (not operations) per second of all threads.
     pub requests_per_s: f64,
-    pub even: bool,
+    pub spacing: Spacing,
     pub profile: Option<RateProfile>,
     /// Length of the run: warm-up and measured part.
     pub run_s: f64,
@@ -36,15 +37,14 @@ impl Arrivals {
         let mut arrivals = Self {
             random: Random::of_stream(seed ^ 0x00a2_1e55, thread as u64),
             gap_ns: 1e9 * threads as f64 / rate.requests_per_s,
-            even: rate.even,
+            spacing: rate.spacing,
             profile: rate.profile.clone(),
             run_s: rate.run_s,
             next_ns: 0.0,
         };
-        let phase = if rate.even {
-            thread as f64 / threads as f64
-        } else {
-            arrivals.random.exponential(1.0)
+        let phase = match rate.spacing {
+            Spacing::Even => thread as f64 / threads as f64,
+            Spacing::Poisson | Spacing::EtcModel => arrivals.gaps(),
         };
         arrivals.pass(phase);
         arrivals
@@ -59,15 +59,21 @@ impl Arrivals {
     /// Goes on to the one after it.
     #[inline]
     pub fn advance(&mut self) {
-        let gaps = if self.even {
-            1.0
-        } else {
-            self.random.exponential(1.0)
-        };
+        let gaps = self.gaps();
         if self.profile.is_none() {
             self.next_ns += gaps * self.gap_ns;
         } else {
             self.pass(gaps);
+        }
+    }
+
+    /// The time to the next request, where it is 1 on average.
+    #[inline]
+    fn gaps(&mut self) -> f64 {
+        match self.spacing {
+            Spacing::Even => 1.0,
+            Spacing::Poisson => self.random.exponential(1.0),
+            Spacing::EtcModel => EtcModel.gap(&mut self.random),
         }
     }
 
@@ -109,10 +115,10 @@ mod tests {
         .collect()
     }
 
-    fn rate(even: bool, profile: Option<&str>) -> Rate {
+    fn rate(spacing: Spacing, profile: Option<&str>) -> Rate {
         Rate {
             requests_per_s: 10_000.0,
-            even,
+            spacing,
             profile: profile.map(|text| text.parse().unwrap()),
             run_s: 10.0,
         }
@@ -120,7 +126,10 @@ mod tests {
 
     #[test]
     fn even_requests_of_two_threads_alternate() {
-        let all = [due(&rate(true, None), 0, 2), due(&rate(true, None), 1, 2)];
+        let all = [
+            due(&rate(Spacing::Even, None), 0, 2),
+            due(&rate(Spacing::Even, None), 1, 2),
+        ];
         assert_eq!(all[0].len() + all[1].len(), 100_000);
         assert_eq!(&all[0][..3], [0, 200_000, 400_000]);
         assert_eq!(&all[1][..3], [100_000, 300_000, 500_000]);
@@ -128,7 +137,7 @@ mod tests {
 
     #[test]
     fn random_requests_have_their_rate_and_spread() {
-        let due = due(&rate(false, None), 0, 1);
+        let due = due(&rate(Spacing::Poisson, None), 0, 1);
         assert!(
             (due.len() as f64 - 1e5).abs() < 5.0 * 1e5f64.sqrt(),
             "{}",
@@ -142,10 +151,20 @@ mod tests {
         assert!((long as f64 / 1e5 - 0.3679).abs() < 0.01, "{long}");
     }
 
+    /// Fewer gaps are longer than the mean: these are longer.
+    #[test]
+    fn requests_of_the_model_have_their_rate_and_spread() {
+        let due = due(&rate(Spacing::EtcModel, None), 0, 1);
+        assert!((due.len() as f64 - 1e5).abs() < 2000.0, "{}", due.len());
+        let gaps = due.windows(2).map(|pair| pair[1] - pair[0]);
+        let long = gaps.filter(|gap| *gap > 100_000).count() as f64 / due.len() as f64;
+        assert!((long - 0.3374).abs() < 0.01, "{long}");
+    }
+
     #[test]
     fn nothing_is_due_while_the_factor_is_nothing() {
-        for even in [true, false] {
-            let due = due(&rate(even, Some("steps:0@1s,1@1s,0@8s")), 0, 1);
+        for spacing in [Spacing::Even, Spacing::Poisson, Spacing::EtcModel] {
+            let due = due(&rate(spacing, Some("steps:0@1s,1@1s,0@8s")), 0, 1);
             assert!((due.len() as f64 - 10_000.0).abs() < 500.0, "{}", due.len());
             assert!(due[0] >= 999_000_000);
         }
@@ -153,8 +172,8 @@ mod tests {
 
     #[test]
     fn a_profile_changes_the_rate() {
-        for even in [true, false] {
-            let due = due(&rate(even, Some("steps:1@2s,0@3s,3@5s")), 0, 1);
+        for spacing in [Spacing::Even, Spacing::Poisson, Spacing::EtcModel] {
+            let due = due(&rate(spacing, Some("steps:1@2s,0@3s,3@5s")), 0, 1);
             let count = |from: u64, to: u64| {
                 let range = from * 1_000_000_000..to * 1_000_000_000;
                 due.iter().filter(|due| range.contains(due)).count() as f64

@@ -60,6 +60,9 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
     if options.self_test {
         return execute_self_test(options);
     }
+    if let Some(reason) = options.contradiction() {
+        return Err(usage(reason));
+    }
     let mut plan = options.plan();
     if let Some(port) = options.port_options() {
         // Before anything is touched.
@@ -86,7 +89,20 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
             );
         }
     }
-    let one = |plan: &Plan| run_shown(plan, options);
+    let mut runs = 0;
+    let mut one = |plan: &Plan| {
+        // A pool's new keys have to be new to a server that remembers the run before.
+        let seed = plan.workload.map_or(0, |_| runs);
+        runs += 1;
+        let seed = plan.seed.wrapping_add(seed);
+        run_shown(
+            &Plan {
+                seed,
+                ..plan.clone()
+            },
+            options,
+        )
+    };
     if let Some(rates) = &options.sweep {
         let runs = sweep(&plan, rates, one).map_err(failed)?;
         finish_several(options, &runs, highest(&runs), "Latency against throughput")?;

@@ -1,10 +1,11 @@
 //! Which request is sent when, and on which connection.
 
-use micanite_workload::{Random, Requests};
+use micanite_workload::{Pool, Random};
 
 use crate::arrivals::Arrivals;
 use crate::clock::Clock;
 use crate::recorder::Recorder;
+use crate::requests::{Next, Stream};
 use crate::target::{Connection, Stamp};
 
 /// Requests that the open loop hands over before it looks for replies again.
@@ -25,7 +26,7 @@ pub(crate) enum Feed {
 
 /// Where requests come from.
 pub(crate) struct Source {
-    pub requests: Requests,
+    pub requests: Stream,
     /// Items of one reading request.
     items: Box<[u64]>,
     /// Requests that are handed over together.
@@ -35,7 +36,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub fn new(requests: Requests, multiget: usize, batch: usize, end_ns: u64) -> Self {
+    pub fn new(requests: Stream, multiget: usize, batch: usize, end_ns: u64) -> Self {
         Self {
             requests,
             items: vec![0; multiget].into(),
@@ -46,16 +47,32 @@ impl Source {
 
     #[inline]
     fn hand_over<C: Connection>(&mut self, to: &mut C, stamp: Stamp, recorder: &mut Recorder) {
-        if self.requests.reads() {
-            for item in &mut self.items {
-                *item = self.requests.item_to_read();
-            }
-            to.read(&self.items, stamp);
-        } else {
-            let (item, version) = self.requests.item_to_write();
-            to.write(item, version, stamp);
+        match self.requests.next(&mut self.items, &mut recorder.awaited) {
+            Next::Read(items) => to.read(&self.items[..items], stamp),
+            Next::Write(item, version) => to.write(item, version, stamp),
+            Next::Delete(item) => to.delete(item, stamp),
         }
         recorder.sent(stamp.scheduled_ns);
+    }
+
+    /// Stores an item that was missed, if one was, on a connection that has room.
+    #[inline]
+    fn store_missed<C: Connection>(
+        &mut self,
+        to: &mut C,
+        now_ns: u64,
+        recorder: &mut Recorder,
+    ) -> bool {
+        let Some(item) = recorder.missed.as_mut().and_then(Vec::pop) else {
+            return false;
+        };
+        let stamp = Stamp {
+            scheduled_ns: now_ns,
+            now_ns,
+        };
+        to.write(item, self.requests.next_version(), stamp);
+        recorder.sent(now_ns);
+        true
     }
 
     /// Keeps as much in flight as one connection may have.
@@ -71,6 +88,10 @@ impl Source {
             if now_ns >= self.end_ns {
                 break;
             }
+            any = true;
+            if self.store_missed(connection, now_ns, recorder) {
+                continue;
+            }
             let stamp = Stamp {
                 scheduled_ns: now_ns,
                 now_ns,
@@ -78,7 +99,6 @@ impl Source {
             for _ in 0..self.batch {
                 self.hand_over(connection, stamp, recorder);
             }
-            any = true;
         }
         any
     }
@@ -126,7 +146,7 @@ impl Open {
         now_ns: u64,
         recorder: &mut Recorder,
     ) -> bool {
-        let mut any = false;
+        let mut any = self.store_missed(connections, now_ns, recorder);
         for _ in 0..BURST_MAX.div_ceil(self.source.batch) {
             self.collect(now_ns);
             let complete = self.due_ns.len() == self.source.batch
@@ -134,7 +154,7 @@ impl Open {
             if !complete {
                 break;
             }
-            let Some(turn) = self.with_room(connections) else {
+            let Some(turn) = self.with_room(connections, self.due_ns.len()) else {
                 self.blocked_ns = now_ns;
                 break;
             };
@@ -142,6 +162,29 @@ impl Open {
                 self.hand_over_due(connection, now_ns, recorder);
                 any = true;
             }
+            if !self.dirty.contains(&turn) {
+                self.dirty.push(turn);
+            }
+        }
+        any
+    }
+
+    /// Stores what was missed, beside what is due.
+    fn store_missed<C: Connection>(
+        &mut self,
+        connections: &mut Connections<C>,
+        now_ns: u64,
+        recorder: &mut Recorder,
+    ) -> bool {
+        let mut any = false;
+        while recorder
+            .missed
+            .as_ref()
+            .is_some_and(|missed| !missed.is_empty())
+            && let Some(turn) = self.with_room(connections, 1)
+            && let Some(connection) = &mut connections[turn]
+        {
+            any |= self.source.store_missed(connection, now_ns, recorder);
             if !self.dirty.contains(&turn) {
                 self.dirty.push(turn);
             }
@@ -188,12 +231,16 @@ impl Open {
     }
 
     /// The next connection in turn that has room for a batch.
-    fn with_room<C: Connection>(&mut self, connections: &Connections<C>) -> Option<usize> {
+    fn with_room<C: Connection>(
+        &mut self,
+        connections: &Connections<C>,
+        requests: usize,
+    ) -> Option<usize> {
         for _ in 0..connections.len() {
             let turn = self.next;
             self.next = (self.next + 1) % connections.len();
             let room = connections[turn].as_ref().map_or(0, Connection::room);
-            if room >= self.due_ns.len() {
+            if room >= requests {
                 return Some(turn);
             }
         }
@@ -227,11 +274,13 @@ impl Open {
 pub(crate) struct Fill {
     /// The items that each connection has still to write.
     shares: Vec<Share>,
+    /// The pool that they are of, and its resident items.
+    pool: Option<(Pool, u64)>,
     /// Versions of the values.
     random: Random,
 }
 
-/// Every `step`-th item from `next` on.
+/// Every `step`-th of the items (of a pool: of their places) from `next` on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub next: u64,
@@ -240,9 +289,10 @@ pub(crate) struct Share {
 }
 
 impl Fill {
-    pub fn new(shares: Vec<Share>, seed: u64) -> Self {
+    pub fn new(shares: Vec<Share>, pool: Option<(Pool, u64)>, seed: u64) -> Self {
         Self {
             shares,
+            pool,
             random: Random::new(seed),
         }
     }
@@ -281,9 +331,12 @@ impl Fill {
         if share.next >= share.items {
             return None;
         }
-        let item = share.next;
+        let place = share.next;
         share.next += share.step;
-        Some(item)
+        Some(match self.pool {
+            None => place,
+            Some((pool, keys)) => pool.prefill_item(keys, place).number,
+        })
     }
 
     /// Whether every item has been handed over.

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | [`plan`], [`address`], [`profile`] | what is to be done |
 //! | `target` | connections of every protocol behind one trait |
+//! | `requests` | what is asked for |
 //! | `feed`, `arrivals` | which request is sent when |
 //! | `worker` | the loop of a thread: receive, send, wait |
 //! | `port` | ports around the kernel's network stack |
@@ -26,6 +27,7 @@
 
 pub mod address;
 mod arrivals;
+mod awaited;
 mod clock;
 mod command;
 mod feed;
@@ -38,9 +40,11 @@ pub mod profile;
 mod progress;
 mod recorder;
 pub mod report;
+mod requests;
 mod run;
 pub mod search;
 pub mod self_test;
+mod server_time;
 pub mod sweep;
 mod table;
 mod target;
@@ -49,10 +53,11 @@ mod wait;
 mod words;
 mod worker;
 
-pub use address::Address;
+pub use address::{Address, Endpoint, Protocol};
 pub use command::{EXIT_LOAD_FAILED, EXIT_LOAD_USAGE, load};
-pub use options::LoadOptions;
+pub use options::{LoadOptions, Spacing};
 pub use plan::Plan;
 pub use port::PortReport;
 pub use report::Report;
 pub use run::{fill, run};
+pub use target::{Socket, open as connect, server_version};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use micanite_client::{PortName, PortOptions};
-use micanite_workload::{DataSet, Popularity};
+use micanite_workload::{DataSet, Popularity, Workload};
 
 use crate::address::Address;
 use crate::plan::Plan;
@@ -108,6 +108,26 @@ pub struct LoadOptions {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = words::duration, help_heading = "Time")]
     pub timeout: Duration,
 
+    /// A published workload: ycsb-a, -b, -c, -d, -f; mica-tiny, -small, -large, -xlarge (skewed, 95 %
+    /// GET); fb-usr, -app, -etc, -var, -sys (operations, lengths and locality of Facebook's pools;
+    /// --items is how many are resident); etc-model (lengths only); innercache-{uniform,latest,zipf}-
+    /// {50,90,10}, with -512k for large values
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "dataset",
+        help_heading = "Data"
+    )]
+    pub workload: Option<Workload>,
+    /// Percentages of GET, UPDATE (set) and DELETE instead of those of the pool: 90/8/2
+    #[arg(long, value_name = "G/U/D", value_parser = words::mix, requires = "workload", help_heading = "Data")]
+    pub mix: Option<[f64; 3]>,
+    /// Store what a GET misses, as the clients of a look-aside cache do
+    #[arg(long, help_heading = "Data")]
+    pub demand_fill: bool,
+    /// memcached+udp: GETs in datagrams, all else over TCP to the port of the same number
+    #[arg(long, help_heading = "Data")]
+    pub tcp_writes: bool,
     /// Lengths of keys and values: tiny (8/8), small (16/64), large (128/1024), xlarge (250/1152),
     /// or KEY/VALUE in bytes
     #[arg(
@@ -117,21 +137,18 @@ pub struct LoadOptions {
         help_heading = "Data"
     )]
     pub dataset: DataSet,
-    /// How many items there are
-    #[arg(long, value_name = "N", default_value = "1m", value_parser = words::count, help_heading = "Data")]
-    pub items: u64,
+    /// How many items there are [default: 1m; innercache: as many as make 500 MB]
+    #[arg(long, value_name = "N", value_parser = words::count, help_heading = "Data")]
+    pub items: Option<u64>,
     /// Which items are asked for: uniform, zipf:0.99 (exact), zipf-gray:0.99 (fast and biased, as
-    /// in YCSB), latest, hot:KEYS/REQUESTS (fractions)
-    #[arg(
-        long,
-        value_name = "LAW",
-        default_value = "uniform",
-        help_heading = "Data"
-    )]
-    pub popularity: Popularity,
-    /// Percentage of the operations that read; the others write
-    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = words::percent, help_heading = "Data")]
-    pub get: f64,
+    /// in MICA), scrambled (YCSB's), latest, hot:KEYS/REQUESTS (fractions) [default: uniform, or the
+    /// workload's]
+    #[arg(long, value_name = "LAW", help_heading = "Data")]
+    pub popularity: Option<Popularity>,
+    /// Percentage of the operations that read; the others write [default: 95, or the
+    /// workload's]
+    #[arg(long, value_name = "PERCENT", value_parser = words::percent, help_heading = "Data")]
+    pub get: Option<f64>,
     /// What is written expires after so many seconds; 0: never
     #[arg(
         long,
@@ -176,13 +193,21 @@ pub struct LoadOptions {
 }
 
 /// How requests of the open loop follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Spacing {
     /// At random, independently of each other, as from many users
     Poisson,
     /// At equal distances
     Even,
+    /// At random, and oftener close together: by the published model of the ETC pool
+    EtcModel,
 }
+
+/// Items, where nothing says how many.
+const ITEMS: u64 = 1_000_000;
+/// Percentage of the operations that read, likewise.
+const GET_PERCENT: f64 = 95.0;
 
 impl LoadOptions {
     /// The run that these options describe.
@@ -199,11 +224,12 @@ impl LoadOptions {
             (None, Some(length_s)) => Duration::from_secs_f64(length_s).saturating_sub(self.warmup),
             (None, None) => Duration::from_secs(10),
         };
+        let preset = self.workload.and_then(Workload::preset);
         Plan {
             targets: self.targets.clone(),
             rate_ops: self.rate,
             rate_profile: self.rate_profile.clone(),
-            even_arrivals: self.arrivals == Spacing::Even,
+            arrivals: self.arrivals,
             connections: self.connections.unwrap_or(least),
             pipeline: self
                 .pipeline
@@ -218,15 +244,41 @@ impl LoadOptions {
             warmup: self.warmup,
             duration,
             timeout: self.timeout,
+            workload: self.workload,
+            reads_before_writing: preset.is_some_and(|preset| preset.reads_before_writing),
+            mix_percent: self.mix,
+            demand_fill: self.demand_fill,
+            tcp_writes: self.tcp_writes,
             dataset: self.dataset,
-            items: self.items,
-            popularity: self.popularity,
-            get_percent: self.get,
+            items: self
+                .items
+                .or(preset.map(|preset| preset.items))
+                .unwrap_or(ITEMS),
+            popularity: self
+                .popularity
+                .or(preset.map(|preset| preset.popularity))
+                .unwrap_or(Popularity::Uniform),
+            get_percent: self
+                .get
+                .or(preset.map(|preset| preset.get_percent))
+                .unwrap_or(GET_PERCENT),
             expiry_s: self.expiry,
             fill: self.fill,
             seed: self.seed,
             server_pid: self.server_pid,
         }
+    }
+
+    /// What cannot be asked for together, beyond what the options themselves exclude.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let pool = self.workload.and_then(Workload::pool)?;
+        let given = |option: &str, instead: &str| {
+            format!("{option} is part of {pool}: leave it out{instead}")
+        };
+        if self.get.is_some() {
+            return Some(given("--get", ", or change the operations by --mix 90/8/2"));
+        }
+        self.popularity.map(|_| given("--popularity", ""))
     }
 
     /// The port that is to be opened.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use micanite_client::{BypassPort, PortName};
-use micanite_workload::{DataSet, ITEMS_MAX, Keys, Mix, Popularity};
+use micanite_workload::{DataSet, ITEMS_MAX, Items, Mix, Popularity, Workload};
 use serde::Serialize;
 
 use crate::address::{Address, Protocol};
+use crate::options::Spacing;
 use crate::profile::RateProfile;
 
 /// What a run does. [`Plan::new`] gives something sensible for every field.
@@ -21,8 +22,8 @@ pub struct Plan {
     /// How the rate changes.
     #[serde(serialize_with = "as_text_option")]
     pub rate_profile: Option<RateProfile>,
-    /// Whether requests of the open loop come at equal distances, not at random (Poisson).
-    pub even_arrivals: bool,
+    /// How requests of the open loop follow each other.
+    pub arrivals: Spacing,
     /// Connections (or UDP sockets) in total.
     pub connections: usize,
     /// Requests in flight per connection, at most.
@@ -49,6 +50,15 @@ pub struct Plan {
     /// After this a datagram's reply counts as lost; at the end of a run replies are waited for as
     /// long.
     pub timeout: Duration,
+    /// A published workload, instead of the data set; a pool's has its own popularity and operations.
+    #[serde(serialize_with = "as_text_option")]
+    pub workload: Option<Workload>,
+    /// Percentages of GET, UPDATE and DELETE instead of the pool's.
+    pub mix_percent: Option<[f64; 3]>,
+    /// Whether what a GET misses is stored.
+    pub demand_fill: bool,
+    /// Whether only GETs go by datagrams, and all else over TCP.
+    pub tcp_writes: bool,
     /// Lengths of keys and values.
     #[serde(serialize_with = "as_text")]
     pub dataset: DataSet,
@@ -59,6 +69,8 @@ pub struct Plan {
     pub popularity: Popularity,
     /// Percentage of the operations that read.
     pub get_percent: f64,
+    /// Whether an operation that writes reads the same item first.
+    pub reads_before_writing: bool,
     /// Seconds after which what is written expires; 0 is never.
     pub expiry_s: u32,
     /// Whether all items are written before the run.
@@ -86,7 +98,7 @@ impl Plan {
             targets,
             rate_ops: None,
             rate_profile: None,
-            even_arrivals: false,
+            arrivals: Spacing::Poisson,
             connections: 1,
             pipeline: 1,
             batch: 1,
@@ -99,6 +111,10 @@ impl Plan {
             warmup: Duration::from_secs(1),
             duration: Duration::from_secs(10),
             timeout: Duration::from_secs(1),
+            workload: None,
+            mix_percent: None,
+            demand_fill: false,
+            tcp_writes: false,
             dataset: DataSet {
                 key_bytes: 8,
                 value_bytes: 8,
@@ -106,6 +122,7 @@ impl Plan {
             items: 1_000_000,
             popularity: Popularity::Uniform,
             get_percent: 95.0,
+            reads_before_writing: false,
             expiry_s: 0,
             fill: false,
             seed: 1,
@@ -124,10 +141,34 @@ impl Plan {
 
     /// Reads and writes.
     pub fn mix(&self) -> Mix {
+        let gets = match self.operations() {
+            None => self.get_percent / 100.0,
+            Some([gets, updates, deletes]) => gets / (gets + updates + deletes),
+        };
         Mix {
-            gets: self.get_percent / 100.0,
+            gets,
             gets_per_request: self.multiget,
         }
+    }
+
+    /// Parts of GET, UPDATE and DELETE in a pool's requests.
+    pub(crate) fn operations(&self) -> Option<[f64; 3]> {
+        let pool = self.workload.and_then(Workload::pool)?;
+        Some(self.mix_percent.unwrap_or_else(|| pool.mix()))
+    }
+
+    /// Keys and values.
+    pub(crate) fn data(&self) -> Items {
+        match self.workload {
+            None => Items::from(self.dataset),
+            Some(workload) => workload.items(),
+        }
+    }
+
+    /// How many items filling stores.
+    pub(crate) fn items_to_fill(&self) -> u64 {
+        let pool = self.workload.and_then(Workload::pool);
+        pool.map_or(self.items, |pool| pool.prefill_items(self.items))
     }
 
     /// The protocol of all targets.
@@ -143,6 +184,7 @@ impl Plan {
         self.check_targets()?;
         self.check_numbers()?;
         self.check_items()?;
+        self.check_workload()?;
         self.check_datagrams()?;
         match &self.port {
             Some(port) => self.check_port(port.name()),
@@ -215,12 +257,36 @@ impl Plan {
         if !(1..=ITEMS_MAX).contains(&self.items) {
             return Err(format!("--items is 1 to {ITEMS_MAX}"));
         }
-        let keys = Keys::new(self.dataset.key_bytes).items_max();
+        let keys = self.data().items_max();
         if self.items > keys {
             return Err(format!(
                 "keys of {} bytes tell {keys} items apart, not {}: longer keys or fewer items",
                 self.dataset.key_bytes, self.items
             ));
+        }
+        Ok(())
+    }
+
+    fn check_workload(&self) -> Result<(), String> {
+        if self.mix_percent.is_some() && self.operations().is_none() {
+            return Err(
+                "--mix changes the operations of a pool: give --workload too, or use --get"
+                    .to_owned(),
+            );
+        }
+        if self.reads_before_writing && self.multiget > 1 {
+            return Err(
+                "this workload reads each item before it writes it: leave out --multiget"
+                    .to_owned(),
+            );
+        }
+        if self.demand_fill && self.multiget > 1 {
+            return Err("--demand-fill takes one key per GET: leave out --multiget".to_owned());
+        }
+        if self.tcp_writes && self.protocol() != Protocol::MemcachedUdp {
+            return Err(
+                "--tcp-writes is for memcached+udp://: the others have one way for all".to_owned(),
+            );
         }
         Ok(())
     }
@@ -239,16 +305,17 @@ impl Plan {
                     .to_owned(),
             );
         }
-        let keys = self.multiget * (self.dataset.key_bytes + 1) + 16;
-        let set = self.dataset.key_bytes + self.dataset.value_bytes + 64;
-        let longest = keys.max(if self.get_percent < 100.0 || self.fill {
-            set
-        } else {
-            0
-        });
+        let DataSet {
+            key_bytes,
+            value_bytes,
+        } = self.data().longest();
+        let keys = self.multiget * (key_bytes + 1) + 16;
+        let writes = self.mix().gets < 1.0 || self.fill || self.demand_fill;
+        let set = key_bytes + value_bytes + 64;
+        let longest = keys.max(if writes && !self.tcp_writes { set } else { 0 });
         if longest > DATAGRAM_BYTES_MAX {
             return Err(format!(
-                "a request of {longest} bytes does not fit a datagram: use memcached:// for it"
+                "a request of {longest} bytes does not fit a datagram: use memcached:// for it, or --tcp-writes if it stores"
             ));
         }
         Ok(())
@@ -281,7 +348,7 @@ impl Plan {
         let DataSet {
             key_bytes,
             value_bytes,
-        } = self.dataset;
+        } = self.data().longest();
         let request_bytes = key_bytes.next_multiple_of(8) + value_bytes.next_multiple_of(8);
         if request_bytes > NATIVE_ITEM_BYTES_MAX {
             return Err(format!(

@@ -5,8 +5,12 @@ use std::ops::{AddAssign, Range};
 use hdrhistogram::Histogram;
 use micanite_client::PortCounters;
 
+use crate::awaited::Awaited;
+
 /// Longer latencies are recorded as this.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+/// Items that wait to be stored, at most.
+const MISSED_MAX: usize = 1 << 16;
 
 /// Counts of requests, except where operations (keys) are named. They belong to the requests that
 /// were due in the measured part of the run.
@@ -53,10 +57,19 @@ impl AddAssign for Counts {
     }
 }
 
+/// What a request does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    #[default]
+    Read,
+    Write,
+    Delete,
+}
+
 /// How a request has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answer {
-    pub reads: bool,
+    pub kind: Kind,
     pub operations: u32,
     pub hits: u32,
     pub wrong_values: u32,
@@ -83,6 +96,10 @@ pub(crate) struct Recorder {
     repeated: Repeated,
     /// Items of lost writes, when they are to be written again.
     pub resend: Option<Vec<u64>>,
+    /// Items that were read and not found, when they are to be stored then.
+    pub missed: Option<Vec<u64>>,
+    /// GETs of a pool that UPDATEs may have to wait for.
+    pub awaited: Awaited,
     /// The first error that a server answered with.
     pub refusal: Option<String>,
 }
@@ -105,6 +122,8 @@ impl Recorder {
             interval: Interval::new(),
             repeated: Repeated::default(),
             resend: None,
+            missed: None,
+            awaited: Awaited::default(),
             refusal: None,
         }
     }
@@ -129,7 +148,7 @@ impl Recorder {
         if measured {
             self.counts.answered += 1;
             self.counts.refused += u64::from(answer.refused);
-            if answer.reads {
+            if answer.kind == Kind::Read {
                 self.counts.read_operations += operations;
                 self.counts.hits += u64::from(answer.hits);
             } else {
@@ -153,6 +172,24 @@ impl Recorder {
         if self.window_ns.contains(&scheduled_ns) {
             self.counts.unsent += 1;
             self.time(now_ns.saturating_sub(scheduled_ns), true);
+        }
+    }
+
+    /// Keeps an item that was not found, if it is to be stored. Whoever stores them is faster than
+    /// replies come; what is too much is not kept. What has waited for the answer waits no longer.
+    #[inline]
+    pub fn note_answer(&mut self, items: &[u64], answer: &Answer) {
+        if answer.kind == Kind::Read {
+            self.awaited.ended(items);
+        }
+        if let (Some(missed), [item]) = (&mut self.missed, items)
+            && answer.kind == Kind::Read
+            && answer.operations == 1
+            && answer.hits + answer.wrong_values == 0
+            && !answer.refused
+            && missed.len() < MISSED_MAX
+        {
+            missed.push(*item);
         }
     }
 
@@ -241,7 +278,7 @@ mod tests {
     use super::*;
 
     const READ: Answer = Answer {
-        reads: true,
+        kind: Kind::Read,
         operations: 4,
         hits: 3,
         wrong_values: 0,
@@ -276,6 +313,38 @@ mod tests {
         assert_eq!((recorder.counts.lost, recorder.counts.unsent), (1, 1));
         assert_eq!(recorder.latency.len(), 3);
         assert!(recorder.latency.max() >= 4990);
+    }
+
+    #[test]
+    fn what_was_missed_is_kept_if_it_is_wanted() {
+        let missed = |answer: Answer, items: &[u64]| {
+            let mut recorder = Recorder::new(0..1000);
+            recorder.note_answer(items, &answer);
+            assert!(recorder.missed.is_none());
+            recorder.missed = Some(Vec::new());
+            recorder.note_answer(items, &answer);
+            recorder.missed.unwrap_or_default()
+        };
+        let one = Answer {
+            operations: 1,
+            ..Answer::default()
+        };
+        assert_eq!(missed(one, &[7]), [7]);
+        assert!(missed(Answer { hits: 1, ..one }, &[7]).is_empty());
+        let wrong_values = 1;
+        let wrong = Answer {
+            wrong_values,
+            ..one
+        };
+        assert!(missed(wrong, &[7]).is_empty());
+        let refused = Answer {
+            refused: true,
+            ..one
+        };
+        assert!(missed(refused, &[7]).is_empty());
+        let kind = Kind::Delete;
+        assert!(missed(Answer { kind, ..one }, &[7]).is_empty());
+        assert!(missed(READ, &[7, 8, 9, 10]).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use micanite_workload::Requests;
+use micanite_workload::Workload;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::address::{Endpoint, Protocol};
@@ -12,6 +12,7 @@ use crate::feed::{Feed, Fill, Open, Share, Source};
 use crate::machine;
 use crate::plan::Plan;
 use crate::report::{Report, Second, Surroundings, Total};
+use crate::requests::Stream;
 use crate::target::server_version;
 use crate::threads::{Running, places};
 
@@ -92,7 +93,7 @@ pub fn fill(plan: &Plan) -> Result<Filled, String> {
         fill_target(plan, &endpoints, only)?;
     }
     Ok(Filled {
-        items: plan.items,
+        items: plan.items_to_fill(),
         seconds: clock.now_ns() as f64 / 1e9,
     })
 }
@@ -112,14 +113,16 @@ fn fill_target(plan: &Plan, endpoints: &[Endpoint], only: Option<usize>) -> Resu
         timeout: plan.timeout.min(FILL_TIMEOUT),
         resend: true,
     };
-    let shares = shares(plan.items, &places, connections as u64);
-    let feed = |thread: usize| Feed::Fill(Fill::new(shares[thread].clone(), plan.seed));
+    let shares = shares(plan.items_to_fill(), &places, connections as u64);
+    let pool = plan.workload.and_then(Workload::pool);
+    let pool = pool.map(|pool| (pool, plan.items));
+    let feed = |thread: usize| Feed::Fill(Fill::new(shares[thread].clone(), pool, plan.seed));
     let total = Total::of(run.execute(&places, feed, |_| {})?.outcomes);
     if let Some(failure) = total.failure {
         return Err(format!("{address}: filling failed: {failure}"));
     }
     if let Some(line) = total.refusal {
-        let (refused, items) = (total.counts.refused, plan.items);
+        let (refused, items) = (total.counts.refused, plan.items_to_fill());
         return Err(format!(
             "{address}: {refused} of {items} items could not be stored: {line}"
         ));
@@ -141,14 +144,13 @@ fn shares(items: u64, places: &[Vec<usize>], step: u64) -> Vec<Vec<Share>> {
 fn load_feed(plan: &Plan, thread: usize, end_ns: u64) -> Feed {
     let part = (thread, plan.threads);
     let mix = plan.mix();
-    let requests = Requests::new(plan.popularity, plan.items, mix, plan.seed, part);
-    let source = Source::new(requests, plan.multiget, plan.batch, end_ns);
+    let source = Source::new(Stream::new(plan, part), plan.multiget, plan.batch, end_ns);
     let Some(rate_ops) = plan.rate_ops else {
         return Feed::Closed(source);
     };
     let rate = Rate {
         requests_per_s: rate_ops / mix.operations_per_request(),
-        even: plan.even_arrivals,
+        spacing: plan.arrivals,
         profile: plan.rate_profile.clone(),
         run_s: end_ns as f64 / 1e9,
     };

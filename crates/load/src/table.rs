@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
 
+use crate::plan::Plan;
 use crate::report::Report;
 
 /// A run, for people.
@@ -77,17 +78,40 @@ fn load_line(report: &Report) -> String {
         "closed"
     };
     format!(
-        "{kind} loop, {} x {} in flight, batch {}, multiget {}; {}, {} items, {}, {} % GET; {:.1} s",
+        "{kind} loop, {} x {} in flight, batch {}, multiget {}; {}; {:.1} s",
         plan.connections,
         plan.pipeline,
         plan.batch,
         plan.multiget,
-        plan.dataset,
-        plan.items,
-        plan.popularity,
-        plan.get_percent,
+        data_words(plan),
         plan.duration.as_secs_f64(),
     )
+}
+
+/// What is asked for.
+fn data_words(plan: &Plan) -> String {
+    let name = match plan.workload {
+        None => plan.dataset.to_string(),
+        Some(workload) => workload.to_string(),
+    };
+    let items = plan.items;
+    let mut words = match plan.operations() {
+        None => format!(
+            "{name}, {items} items, {}, {} % GET",
+            plan.popularity, plan.get_percent
+        ),
+        Some(parts) => {
+            let [gets, updates, deletes] =
+                parts.map(|part| 100.0 * part / parts.iter().sum::<f64>());
+            format!(
+                "{name}, {items} items, {gets:.1} % GET, {updates:.1} % UPDATE, {deletes:.1} % DELETE"
+            )
+        }
+    };
+    if plan.demand_fill {
+        words.push_str(", misses stored");
+    }
+    words
 }
 
 fn requests_line(report: &Report) -> String {

@@ -1,11 +1,10 @@
 //! The threads of a run, and what they are watched for.
 
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use micanite_client::Link;
-use micanite_workload::{Keys, Values};
 
 use crate::address::{Endpoint, Protocol};
 use crate::clock::{Clock, SECOND_NS, nanoseconds};
@@ -16,8 +15,8 @@ use crate::progress::Seconds;
 use crate::recorder::{Interval, Recorder};
 use crate::report::Second;
 use crate::target::{
-    Checks, Connection, Memcached, NativeConnection, Redis, StreamConnection, UdpConnection,
-    introduce, open, open_native,
+    Checks, Connection, Memcached, NativeConnection, Redis, SplitConnection, StreamConnection,
+    UdpConnection, introduce, open, open_native, open_stream,
 };
 use crate::wait::Claim;
 use crate::worker::{Outcome, Task, Worker};
@@ -67,8 +66,7 @@ impl Running<'_> {
     ) -> Result<Watched, String> {
         let plan = self.plan;
         let checks = || Checks {
-            keys: Keys::new(plan.dataset.key_bytes),
-            values: Values::new(plan.dataset.value_bytes),
+            items: plan.data(),
             expiry_s: plan.expiry_s,
         };
         let (pipeline, multiget) = (self.pipeline, plan.multiget);
@@ -81,6 +79,19 @@ impl Running<'_> {
             Protocol::Redis => self.threads(each(places, socket)?, &feed, watch, |socket| {
                 StreamConnection::<Redis>::new(socket, checks(), window)
             }),
+            Protocol::MemcachedUdp if plan.tcp_writes => {
+                let sockets = |target: usize| {
+                    let (address, endpoint) = (&plan.targets[target], &self.endpoints[target]);
+                    Ok((socket(target)?, open_stream(address, endpoint)?))
+                };
+                let timeout_ns = nanoseconds(self.timeout);
+                self.threads(each(places, sockets)?, &feed, watch, |(udp, tcp)| {
+                    SplitConnection {
+                        reads: UdpConnection::new(udp, checks(), window, timeout_ns),
+                        writes: StreamConnection::new(tcp, checks(), window),
+                    }
+                })
+            }
             Protocol::MemcachedUdp => self.threads(each(places, socket)?, &feed, watch, |socket| {
                 UdpConnection::new(socket, checks(), window, nanoseconds(self.timeout))
             }),
@@ -130,8 +141,9 @@ impl Running<'_> {
                 .into_iter()
                 .enumerate()
                 .filter(|(_, sockets)| !sockets.is_empty())
-                .map(|(thread, sockets)| {
-                    let task = self.task(clock, sender.clone());
+                .enumerate()
+                .map(|(number, (thread, sockets))| {
+                    let task = self.task(clock, sender.clone(), number == 0);
                     scope.spawn(move || {
                         let connections = sockets.into_iter().map(connection).collect();
                         self.work(thread, task, connections, feed(thread))
@@ -139,14 +151,15 @@ impl Running<'_> {
                 })
                 .collect();
             drop(sender);
-            let (seconds, server_cpu_s) = self.watch(threads.len(), clock, &receiver, watch);
-            let outcomes = threads
+            let seconds = self.watch(threads.len(), &receiver, watch);
+            let outcomes: Vec<Outcome> = threads
                 .into_iter()
                 .map(|thread| match thread.join() {
                     Ok(outcome) => outcome,
                     Err(panic) => std::panic::resume_unwind(panic),
                 })
                 .collect::<Result<_, String>>()?;
+            let server_cpu_s = outcomes.iter().find_map(|outcome| outcome.server_cpu_s);
             Ok(Watched {
                 outcomes,
                 seconds,
@@ -155,7 +168,7 @@ impl Running<'_> {
         })
     }
 
-    fn task(&self, clock: Clock, intervals: Sender<(u64, Interval)>) -> Task {
+    fn task(&self, clock: Clock, intervals: Sender<(u64, Interval)>, is_first: bool) -> Task {
         let plan = self.plan;
         let claim = if plan.threads <= plan.cpus.len() {
             Claim::Own
@@ -170,6 +183,7 @@ impl Running<'_> {
             deadline_ns: self.deadline_ns,
             claim,
             intervals,
+            server_pid: plan.server_pid.filter(|_| is_first),
         }
     }
 
@@ -185,52 +199,27 @@ impl Running<'_> {
         }
         let mut recorder = Recorder::new(self.window_ns.clone());
         recorder.resend = self.resend.then(Vec::new);
+        recorder.missed = (self.plan.demand_fill && !self.resend).then(Vec::new);
         let worker = Worker::new(task, connections, feed, recorder);
         Ok(worker.map_err(|error| error.to_string())?.run())
     }
 
-    /// Puts the seconds of all threads together and samples the server's CPU time until the threads
-    /// end.
+    /// Puts the seconds of all threads together until the threads end.
     fn watch(
         &self,
         threads: usize,
-        clock: Clock,
         intervals: &Receiver<(u64, Interval)>,
         mut watch: impl FnMut(&Second),
-    ) -> (Vec<Second>, Option<f64>) {
+    ) -> Vec<Second> {
         let mut seconds = Seconds::new(threads);
-        let mut samples = Vec::new();
-        let mut times_ns = vec![self.window_ns.end, self.window_ns.start];
-        loop {
-            let wait_ns = match times_ns.last() {
-                Some(time_ns) => time_ns.saturating_sub(clock.now_ns()),
-                None => 3600 * SECOND_NS,
-            };
-            match intervals.recv_timeout(Duration::from_nanos(wait_ns)) {
-                Ok((at_s, interval)) => {
-                    let measured = self.window_ns.start < at_s * SECOND_NS
-                        && at_s * SECOND_NS <= self.window_ns.end;
-                    if let Some(second) = seconds.add(at_s, measured, &interval) {
-                        watch(&second);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    if times_ns.pop().is_some() {
-                        samples.extend(self.plan.server_pid.map(machine::cpu_s));
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
+        for (at_s, interval) in intervals {
+            let measured =
+                self.window_ns.start < at_s * SECOND_NS && at_s * SECOND_NS <= self.window_ns.end;
+            if let Some(second) = seconds.add(at_s, measured, &interval) {
+                watch(&second);
             }
         }
-        // Threads without anything left in flight may end before this thread has woken.
-        if samples.len() == 1 {
-            samples.extend(self.plan.server_pid.map(machine::cpu_s));
-        }
-        let server_cpu_s = match samples[..] {
-            [Ok(before), Ok(after)] => Some(after - before),
-            _ => None,
-        };
-        (seconds.all, server_cpu_s)
+        seconds.all
     }
 }
 

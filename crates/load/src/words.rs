@@ -73,6 +73,23 @@ pub(crate) fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
     }
 }
 
+/// Parts of GET, UPDATE and DELETE, not all of them nothing: `90/8/2`.
+pub(crate) fn mix(text: &str) -> Result<[f64; 3], String> {
+    let what = || format!("'{text}' is no mix: percentages of GET, UPDATE and DELETE, as 90/8/2");
+    let part = |word: &str| {
+        word.parse()
+            .ok()
+            .filter(|part: &f64| (0.0..=1e6).contains(part))
+    };
+    let parts: Option<Vec<f64>> = text.split('/').map(part).collect();
+    match parts.as_deref() {
+        Some(&[gets, updates, deletes]) if gets + updates + deletes > 0.0 => {
+            Ok([gets, updates, deletes])
+        }
+        _ => Err(what()),
+    }
+}
+
 /// A percentage, 0 to 100, with or without its sign.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number: f64 = text

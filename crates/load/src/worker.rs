@@ -6,7 +6,9 @@ use std::sync::mpsc::Sender;
 
 use crate::clock::{Clock, SECOND_NS};
 use crate::feed::{Connections, Feed, Lateness};
+use crate::machine;
 use crate::recorder::{Interval, Recorder};
+use crate::server_time::ServerTime;
 use crate::target::Connection;
 use crate::wait::{Claim, Waiter};
 
@@ -26,6 +28,8 @@ pub(crate) struct Task {
     pub claim: Claim,
     /// Where what happened in each second goes, with the number of the second.
     pub intervals: Sender<(u64, Interval)>,
+    /// The server, if this thread is the one that reads its CPU time.
+    pub server_pid: Option<u32>,
 }
 
 /// What a thread has found out.
@@ -34,6 +38,8 @@ pub(crate) struct Outcome {
     pub recorder: Recorder,
     /// Time of the measured part in which there was something to do.
     pub busy_ns: u64,
+    /// CPU time of the server in the measured part.
+    pub server_cpu_s: Option<f64>,
     pub lateness: Lateness,
     /// Connections that failed, and why the first one did.
     pub failed: usize,
@@ -53,6 +59,7 @@ pub(crate) struct Worker<C> {
     worked_ns: u64,
     answered_ns: u64,
     busy_ns: u64,
+    server_time: ServerTime,
     failed: usize,
     failure: Option<String>,
 }
@@ -69,6 +76,7 @@ impl<C: Connection> Worker<C> {
             connection.watch(&waiter.epoll, token as u64)?;
         }
         Ok(Self {
+            server_time: ServerTime::new(task.window_ns.clone()),
             task,
             connections: connections.into_iter().map(Some).collect(),
             feed,
@@ -99,6 +107,9 @@ impl<C: Connection> Worker<C> {
             }
             before_ns = now_ns;
             self.tick(now_ns);
+            if let Some(pid) = self.task.server_pid {
+                self.server_time.look(now_ns, || machine::cpu_s(pid).ok());
+            }
             if self.is_over(now_ns) {
                 return self.finish(now_ns);
             }
@@ -265,6 +276,7 @@ impl<C: Connection> Worker<C> {
         Outcome {
             recorder: self.recorder,
             busy_ns: self.busy_ns,
+            server_cpu_s: self.server_time.used_s(),
             lateness,
             failed: self.failed,
             failure: self.failure,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::KEY_BYTES_MAX;
+use crate::random::mix;
 
 /// Lengths that are the same for all items. `FromStr` takes MICA's names and `K/V`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,36 @@ impl fmt::Display for DataSet {
     }
 }
 
+/// Keys of one length, and values whose lengths follow from their items: evenly between half of
+/// the mean and one and a half of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyedLengths {
+    /// Length of a key.
+    pub key_bytes: usize,
+    /// Mean length of the values.
+    pub value_bytes_mean: usize,
+}
+
+impl KeyedLengths {
+    /// Length of an item's value.
+    #[inline]
+    pub fn value_bytes(self, item: u64) -> usize {
+        let least = self.value_bytes_mean / 2;
+        let width = (self.value_bytes_mean - least) as u64 * 2 + 1;
+        // The upper bits of a hash, scaled: evenly spread.
+        least + ((u128::from(mix(item)) * u128::from(width)) >> 64) as usize
+    }
+
+    /// The longest key and the longest value.
+    pub const fn longest(self) -> DataSet {
+        DataSet {
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes_mean / 2
+                + (self.value_bytes_mean - self.value_bytes_mean / 2) * 2,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,5 +132,19 @@ mod tests {
         ] {
             assert!(text.parse::<DataSet>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn lengths_are_spread_about_their_mean() {
+        let lengths = KeyedLengths {
+            key_bytes: 100,
+            value_bytes_mean: 1024,
+        };
+        let of: Vec<_> = (0..100_000).map(|item| lengths.value_bytes(item)).collect();
+        let (least, most) = (of.iter().min(), of.iter().max());
+        assert_eq!((least, most), (Some(&512), Some(&1536)));
+        assert_eq!(lengths.longest().value_bytes, 1536);
+        let mean = of.iter().sum::<usize>() as f64 / of.len() as f64;
+        assert!((mean - 1024.0).abs() < 5.0, "{mean}");
     }
 }

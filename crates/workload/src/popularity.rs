@@ -10,6 +10,8 @@ pub const ITEMS_MAX: u64 = 1 << 32;
 
 /// The exponent of `latest`, as in YCSB.
 const LATEST_EXPONENT: f64 = 0.99;
+/// The items that YCSB's scrambled law draws among, whatever there are.
+const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
 /// A law by name; `FromStr` and `Display` are each other's inverse.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +22,10 @@ pub enum Popularity {
     Zipf(f64),
     /// `zipf-gray:EXPONENT`: the biased approximation that YCSB and MICA use.
     ZipfGray(f64),
+    /// `scrambled`: YCSB's scrambled Zipfian law: ranks of 10^10 items by the approximation, with
+    /// exponent 0.99, each put on one of the items by a hash. However many they are, the hottest gets
+    /// 3.78 % of the requests; by [`Self::Zipf`] it gets 6.5 % where there are 10^6.
+    Scrambled,
     /// `latest`: Zipf 0.99 over the age of the items; every write makes a new item.
     Latest,
     /// `hot:KEYS/REQUESTS`: this fraction of the items gets this fraction of the requests.
@@ -50,6 +56,7 @@ impl FromStr for Popularity {
         };
         match text.split_once(':') {
             None if text == "uniform" => Ok(Self::Uniform),
+            None if text == "scrambled" => Ok(Self::Scrambled),
             None if text == "latest" => Ok(Self::Latest),
             None if text == "zipf" => Ok(Self::Zipf(0.99)),
             Some(("zipf", exponent)) => number(exponent).map(Self::Zipf),
@@ -69,7 +76,7 @@ impl FromStr for Popularity {
                 })
             }
             _ => Err(format!(
-                "'{text}' is no popularity: uniform, zipf:0.99, zipf-gray:0.99, latest or hot:0.1/0.9"
+                "'{text}' is no popularity: uniform, zipf:0.99, zipf-gray:0.99, scrambled, latest or hot:0.1/0.9"
             )),
         }
     }
@@ -81,6 +88,7 @@ impl fmt::Display for Popularity {
             Self::Uniform => f.write_str("uniform"),
             Self::Zipf(exponent) => write!(f, "zipf:{exponent}"),
             Self::ZipfGray(exponent) => write!(f, "zipf-gray:{exponent}"),
+            Self::Scrambled => f.write_str("scrambled"),
             Self::Latest => f.write_str("latest"),
             Self::Hot { items, requests } => write!(f, "hot:{items}/{requests}"),
         }
@@ -99,6 +107,7 @@ enum Law {
     Uniform,
     Zipf(Zipf),
     ZipfGray(ZipfGray),
+    Scrambled(ZipfGray),
     Hot { hot: u64, requests: f64 },
 }
 
@@ -113,6 +122,9 @@ impl Sampler {
             Popularity::Uniform => Law::Uniform,
             Popularity::Zipf(exponent) => Law::Zipf(Zipf::new(items, exponent)),
             Popularity::ZipfGray(exponent) => Law::ZipfGray(ZipfGray::new(items, exponent)),
+            Popularity::Scrambled => {
+                Law::Scrambled(ZipfGray::new(SCRAMBLED_ITEMS, LATEST_EXPONENT))
+            }
             Popularity::Latest => Law::Zipf(Zipf::new(items, LATEST_EXPONENT)),
             Popularity::Hot {
                 items: share,
@@ -130,13 +142,15 @@ impl Sampler {
         Self { law, scatter }
     }
 
-    /// Draws a place in the order of popularity: 0 is the most popular one.
+    /// Draws a place in the order of popularity: 0 is the most popular one. The scrambled law has no
+    /// such order: its places are the items.
     #[inline]
     pub fn place(&self, random: &mut Random) -> u64 {
         match &self.law {
             Law::Uniform => random.below(self.scatter.items),
             Law::Zipf(zipf) => zipf.rank(random) - 1,
             Law::ZipfGray(zipf) => zipf.rank(random) - 1,
+            Law::Scrambled(zipf) => fnv(zipf.rank(random) - 1) % self.scatter.items,
             Law::Hot { hot, requests } => {
                 let cold = self.scatter.items - hot;
                 if cold == 0 || random.chance(*requests) {
@@ -153,7 +167,7 @@ impl Sampler {
     pub fn item(&self, random: &mut Random) -> u64 {
         let place = self.place(random);
         match self.law {
-            Law::Uniform => place,
+            Law::Uniform | Law::Scrambled(_) => place,
             _ => self.scatter.item(place),
         }
     }
@@ -163,6 +177,15 @@ impl Sampler {
     pub fn item_at(&self, place: u64) -> u64 {
         self.scatter.item(place)
     }
+}
+
+/// FNV-1a of the eight bytes of a number, least first, as YCSB has it.
+fn fnv(number: u64) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325;
+    let hash = number.to_le_bytes().iter().fold(start, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211)
+    });
+    hash.cast_signed().unsigned_abs()
 }
 
 /// Spreads places over the items, so that popular ones are not neighbours: a permutation.
@@ -212,6 +235,7 @@ mod tests {
             "zipf:0.99",
             "zipf:1.2",
             "zipf-gray:0.99",
+            "scrambled",
             "latest",
             "hot:0.1/0.9",
         ] {
@@ -321,6 +345,21 @@ mod tests {
         for part in [&by_place[..100], &by_place[100..]] {
             let per_degree = of_equal(part, 1e6);
             assert!((0.6..1.5).contains(&per_degree), "{per_degree}");
+        }
+    }
+
+    /// Known of YCSB: its constant for the sum of the weights is 26.469, so that the hottest rank has
+    /// 3.78 % of the requests, however many items there are.
+    #[test]
+    fn the_scrambled_law_is_that_of_ycsb() {
+        for items in [1000, 100_000] {
+            let shares = shares(Popularity::Scrambled, items, 1_000_000);
+            let hottest = fnv(0) % items;
+            let others = 1.0 / items as f64;
+            let share = shares[hottest as usize];
+            assert!((share - 0.03778).abs() < 0.001 + others, "{items}: {share}");
+            let most = shares.iter().copied().fold(0.0, f64::max);
+            assert!((most - share).abs() < f64::EPSILON, "{most}");
         }
     }
 

@@ -1,9 +1,10 @@
 //! memcached's text protocol.
 
-use micanite_workload::Keys;
+use micanite_workload::Items;
 
 use super::in_flight::Pending;
 use super::reply::{Checks, Element, Format, Parsed, decimal, excerpt, line, push_decimal};
+use crate::recorder::Kind;
 
 /// memcached's text protocol, on streams and in datagrams.
 #[derive(Debug)]
@@ -11,11 +12,11 @@ pub(crate) struct Memcached;
 
 impl Format for Memcached {
     #[inline]
-    fn push_read(output: &mut Vec<u8>, keys: &Keys, items: &[u64]) {
+    fn push_read(output: &mut Vec<u8>, keys: &Items, items: &[u64]) {
         output.extend_from_slice(b"get");
         for item in items {
             output.push(b' ');
-            keys.push(*item, output);
+            keys.push_key(*item, output);
         }
         output.extend_from_slice(b"\r\n");
     }
@@ -23,27 +24,36 @@ impl Format for Memcached {
     #[inline]
     fn push_write(output: &mut Vec<u8>, item: u64, version: u32, checks: &Checks) {
         output.extend_from_slice(b"set ");
-        checks.keys.push(item, output);
+        checks.items.push_key(item, output);
         output.extend_from_slice(b" 0 ");
         push_decimal(output, checks.expiry_s as usize);
         output.push(b' ');
-        push_decimal(output, checks.values.value_bytes());
+        let values = checks.items.values(item);
+        push_decimal(output, values.value_bytes());
         output.extend_from_slice(b"\r\n");
-        checks.values.push(item, version, output);
+        values.push(item, version, output);
+        output.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn push_delete(output: &mut Vec<u8>, item: u64, keys: &Items) {
+        output.extend_from_slice(b"delete ");
+        keys.push_key(item, output);
         output.extend_from_slice(b"\r\n");
     }
 
     #[inline]
     fn parse<'a>(input: &'a [u8], pending: &Pending) -> Parsed<'a> {
-        if input.starts_with(b"VALUE ") && pending.answer.reads {
+        if input.starts_with(b"VALUE ") && pending.answer.kind == Kind::Read {
             return parse_value(input);
         }
         let Some(line) = line(input)? else {
             return Ok(None);
         };
-        let element = match (line, pending.answer.reads) {
-            (b"END\r\n", true) => Element::End,
-            (b"STORED\r\n", false) => Element::Stored,
+        let element = match (line, pending.answer.kind) {
+            (b"END\r\n", Kind::Read) => Element::End,
+            (b"STORED\r\n", Kind::Write) => Element::Done,
+            (b"DELETED\r\n" | b"NOT_FOUND\r\n", Kind::Delete) => Element::Done,
             _ if is_refusal(line) => Element::Refused(line),
             _ => {
                 return Err(format!(
@@ -102,12 +112,12 @@ fn parse_value(input: &[u8]) -> Parsed<'_> {
 mod tests {
     use super::*;
     use crate::recorder::{Answer, Recorder};
-    use micanite_workload::Values;
+    use micanite_workload::DataSet;
 
-    fn pending(reads: bool, operations: u32) -> Pending {
+    fn pending(kind: Kind, operations: u32) -> Pending {
         Pending {
             answer: Answer {
-                reads,
+                kind,
                 operations,
                 ..Answer::default()
             },
@@ -117,8 +127,7 @@ mod tests {
 
     fn checks() -> Checks {
         Checks {
-            keys: Keys::new(8),
-            values: Values::new(16),
+            items: Items::from("8/16".parse::<DataSet>().unwrap()),
             expiry_s: 60,
         }
     }
@@ -127,7 +136,7 @@ mod tests {
     fn requests() {
         let checks = checks();
         let mut output = Vec::new();
-        Memcached::push_read(&mut output, &checks.keys, &[1, 2]);
+        Memcached::push_read(&mut output, &checks.items, &[1, 2]);
         assert_eq!(output.len(), "get 12345678 12345678\r\n".len());
         output.clear();
         Memcached::push_write(&mut output, 1, 1, &checks);
@@ -138,6 +147,24 @@ mod tests {
         );
     }
 
+    #[test]
+    fn removing() {
+        let mut output = Vec::new();
+        Memcached::push_delete(&mut output, 1, &checks().items);
+        assert_eq!(output.len(), "delete 12345678\r\n".len());
+        for (line, kind, done) in [
+            ("DELETED\r\n", Kind::Delete, true),
+            ("NOT_FOUND\r\n", Kind::Delete, true),
+            ("DELETED\r\n", Kind::Write, false),
+            ("STORED\r\n", Kind::Delete, false),
+            ("END\r\n", Kind::Delete, false),
+        ] {
+            let parsed = Memcached::parse(line.as_bytes(), &pending(kind, 1));
+            let expected = Some((Element::Done, line.len()));
+            assert_eq!(parsed == Ok(expected), done, "{kind:?} {line:?}");
+        }
+    }
+
     /// The reply to a multi-get of items 1, 2, 3 where 2 is missing, in pieces of every length.
     #[test]
     fn a_reply_in_pieces() {
@@ -145,14 +172,14 @@ mod tests {
         let mut reply = Vec::new();
         for item in [1, 3] {
             reply.extend_from_slice(b"VALUE ");
-            checks.keys.push(item, &mut reply);
+            checks.items.push_key(item, &mut reply);
             reply.extend_from_slice(b" 0 16\r\n");
-            checks.values.push(item, 9, &mut reply);
+            checks.items.values(item).push(item, 9, &mut reply);
             reply.extend_from_slice(b"\r\n");
         }
         reply.extend_from_slice(b"END\r\n");
         let mut recorder = Recorder::new(0..1);
-        let mut pending = pending(true, 3);
+        let mut pending = pending(Kind::Read, 3);
         let (mut start, mut complete) = (0, false);
         for end in 0..=reply.len() {
             while let Some((element, length)) =
@@ -171,11 +198,11 @@ mod tests {
         let checks = checks();
         let wrong = |key_of: u64, value_of: u64| {
             let mut reply = b"VALUE ".to_vec();
-            checks.keys.push(key_of, &mut reply);
+            checks.items.push_key(key_of, &mut reply);
             reply.extend_from_slice(b" 0 16\r\n");
-            checks.values.push(value_of, 1, &mut reply);
+            checks.items.values(value_of).push(value_of, 1, &mut reply);
             reply.extend_from_slice(b"\r\n");
-            let mut pending = pending(true, 1);
+            let mut pending = pending(Kind::Read, 1);
             let (element, _) = Memcached::parse(&reply, &pending).unwrap().unwrap();
             checks.settle(&mut pending, &[5], &element, &mut Recorder::new(0..1));
             pending.answer.wrong_values
@@ -192,23 +219,23 @@ mod tests {
             "SERVER_ERROR out of memory\r\n",
             "NOT_STORED\r\n",
         ] {
-            let parsed = Memcached::parse(line.as_bytes(), &pending(false, 1)).unwrap();
+            let parsed = Memcached::parse(line.as_bytes(), &pending(Kind::Write, 1)).unwrap();
             assert_eq!(
                 parsed,
                 Some((Element::Refused(line.as_bytes()), line.len()))
             );
         }
-        for (line, reads) in [
-            ("STORED\r\n", true),
-            ("END\r\n", false),
-            ("HTTP/1.1 200 OK\r\n", true),
-            ("VALUE\r\n", true),
-            ("VALUE a b\r\n", true),
-            ("VALUE k 0 x\r\n", true),
-            ("VALUE k 0 1\r\nabcd", true),
-            ("VALUE k 0 99999999999\r\n", true),
+        for (line, kind) in [
+            ("STORED\r\n", Kind::Read),
+            ("END\r\n", Kind::Write),
+            ("HTTP/1.1 200 OK\r\n", Kind::Read),
+            ("VALUE\r\n", Kind::Read),
+            ("VALUE a b\r\n", Kind::Read),
+            ("VALUE k 0 x\r\n", Kind::Read),
+            ("VALUE k 0 1\r\nabcd", Kind::Read),
+            ("VALUE k 0 99999999999\r\n", Kind::Read),
         ] {
-            let parsed = Memcached::parse(line.as_bytes(), &pending(reads, 1));
+            let parsed = Memcached::parse(line.as_bytes(), &pending(kind, 1));
             assert!(parsed.is_err(), "{line:?}");
         }
     }

@@ -9,6 +9,7 @@ mod open;
 mod redis;
 mod reply;
 mod slots;
+mod split;
 mod stream;
 mod udp;
 
@@ -21,9 +22,11 @@ use crate::recorder::Recorder;
 
 pub(crate) use memcached::Memcached;
 pub(crate) use native::{NativeConnection, introduce, open_native};
-pub(crate) use open::{open, server_version};
+pub(crate) use open::open_stream;
+pub use open::{Socket, open, server_version};
 pub(crate) use redis::Redis;
 pub(crate) use reply::Checks;
+pub(crate) use split::SplitConnection;
 pub(crate) use stream::StreamConnection;
 pub(crate) use udp::UdpConnection;
 
@@ -61,6 +64,9 @@ pub(crate) trait Connection {
 
     /// Hands over a request that stores a value; there must be room.
     fn write(&mut self, item: u64, version: u32, stamp: Stamp);
+
+    /// Hands over a request that removes an item; there must be room.
+    fn delete(&mut self, item: u64, stamp: Stamp);
 
     /// Sends what was handed over, as far as the kernel takes it; the rest at the next call.
     ///

@@ -16,7 +16,7 @@ use super::{Connection, Stamp};
 use crate::address::Endpoint;
 use crate::clock::{Clock, nanoseconds};
 use crate::plan::Plan;
-use crate::recorder::{Answer, Recorder};
+use crate::recorder::{Answer, Kind, Recorder};
 
 /// A server may take so long to say which of its cores listen where.
 const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
@@ -170,7 +170,7 @@ struct Slots {
 }
 
 impl Slots {
-    fn take(&mut self, reads: bool, items: &[u64], stamp: Stamp) -> u64 {
+    fn take(&mut self, kind: Kind, items: &[u64], stamp: Stamp) -> u64 {
         let Some(number) = self.free.pop() else {
             unreachable!("callers look for room first");
         };
@@ -179,7 +179,7 @@ impl Slots {
                 scheduled_ns: stamp.scheduled_ns,
                 sent_ns: stamp.now_ns,
                 answer: Answer {
-                    reads,
+                    kind,
                     operations: items.len() as u32,
                     ..Answer::default()
                 },
@@ -205,12 +205,14 @@ impl Slots {
         let number = token / self.items_each;
         let slot = &mut self.slots[number];
         outcome(self.items[token], slot, recorder);
+        recorder.awaited.ended(&self.items[token..=token]);
         slot.pending.settled += 1;
         let pending = &slot.pending;
         if pending.settled < pending.answer.operations {
             return false;
         }
         if slot.lost == 0 {
+            recorder.note_answer(&self.items[token..=token], &pending.answer);
             recorder.answered(pending.scheduled_ns, now_ns, &pending.answer);
         } else {
             recorder.lost(pending.scheduled_ns, now_ns);
@@ -236,7 +238,7 @@ impl NativeConnection {
                 items_each: multiget,
                 free: (0..pipeline as u32).rev().collect(),
             },
-            value: vec![0; checks.values.value_bytes()],
+            value: Vec::new(),
             checks,
             together: multiget > 1,
             ahead_ns: None,
@@ -291,7 +293,7 @@ impl NativeConnection {
 /// An operation has ended without a reply.
 fn lose(item: u64, slot: &mut Slot, recorder: &mut Recorder) {
     slot.lost += 1;
-    if let (Some(items), false) = (&mut recorder.resend, slot.pending.answer.reads) {
+    if let (Some(items), false) = (&mut recorder.resend, slot.pending.answer.kind == Kind::Read) {
         items.push(item);
     }
 }
@@ -308,7 +310,7 @@ fn end(
     let answer = &mut slot.pending.answer;
     match completion.outcome {
         Outcome::Ok if completion.opcode == Opcode::Get => {
-            if checks.values.verify(item, completion.value) {
+            if checks.items.values(item).verify(item, completion.value) {
                 answer.hits += 1;
             } else {
                 answer.wrong_values += 1;
@@ -338,15 +340,14 @@ impl Connection for NativeConnection {
 
     #[inline]
     fn read(&mut self, items: &[u64], stamp: Stamp) {
-        let token = self.slots.take(true, items, stamp);
+        let token = self.slots.take(Kind::Read, items, stamp);
         let now_ns = self.link_ns(stamp.now_ns);
         if self.together {
             self.link.cork();
         }
         let mut key = [0; KEY_BYTES_MAX];
-        let key = &mut key[..self.checks.keys.key_bytes()];
         for (item, token) in items.iter().zip(token..) {
-            self.checks.keys.write(*item, key);
+            let key = self.checks.items.write_key(*item, &mut key);
             if let Err(error) = self.link.submit(now_ns, &Operation::get(key), token) {
                 self.not_taken.push((token, error));
             }
@@ -355,14 +356,26 @@ impl Connection for NativeConnection {
 
     #[inline]
     fn write(&mut self, item: u64, version: u32, stamp: Stamp) {
-        let token = self.slots.take(false, &[item], stamp);
+        let token = self.slots.take(Kind::Write, &[item], stamp);
         let now_ns = self.link_ns(stamp.now_ns);
         let mut key = [0; KEY_BYTES_MAX];
-        let key = &mut key[..self.checks.keys.key_bytes()];
-        self.checks.keys.write(item, key);
-        self.checks.values.write(item, version, &mut self.value);
+        let key = self.checks.items.write_key(item, &mut key);
+        self.value.clear();
+        let values = self.checks.items.values(item);
+        values.push(item, version, &mut self.value);
         let operation = Operation::set(key, &self.value).with_expiry(self.checks.expiry_s);
         if let Err(error) = self.link.submit(now_ns, &operation, token) {
+            self.not_taken.push((token, error));
+        }
+    }
+
+    #[inline]
+    fn delete(&mut self, item: u64, stamp: Stamp) {
+        let token = self.slots.take(Kind::Delete, &[item], stamp);
+        let now_ns = self.link_ns(stamp.now_ns);
+        let mut key = [0; KEY_BYTES_MAX];
+        let key = self.checks.items.write_key(item, &mut key);
+        if let Err(error) = self.link.submit(now_ns, &Operation::delete(key), token) {
             self.not_taken.push((token, error));
         }
     }
@@ -407,13 +420,18 @@ impl Connection for NativeConnection {
         for free in self.slots.free.drain(..) {
             waits[free as usize] = false;
         }
-        for (slot, _) in self
+        let items = self.slots.items.chunks(self.slots.items_each);
+        for ((slot, items), _) in self
             .slots
             .slots
             .iter()
+            .zip(items)
             .zip(waits)
             .filter(|(_, waits)| *waits)
         {
+            recorder
+                .awaited
+                .ended(&items[..slot.pending.answer.operations as usize]);
             recorder.lost(slot.pending.scheduled_ns, now_ns);
         }
         self.slots.free = (0..self.slots.slots.len() as u32).collect();

@@ -17,13 +17,20 @@ const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 
 /// A connected socket that does not block.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub enum Socket {
+    /// A stream.
     Tcp(TcpStream),
+    /// A stream.
     Unix(UnixStream),
+    /// Datagrams.
     Udp(UdpSocket),
 }
 
 impl Socket {
+    /// Receives what there is.
+    ///
+    /// # Errors
+    /// When nothing is there, or the connection is broken.
     #[inline]
     pub fn receive(&mut self, to: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -33,6 +40,10 @@ impl Socket {
         }
     }
 
+    /// Sends as much as there is room for.
+    ///
+    /// # Errors
+    /// When there is no room, or the connection is broken.
     #[inline]
     pub fn send(&mut self, from: &[u8]) -> io::Result<usize> {
         match self {
@@ -73,16 +84,31 @@ impl AsFd for Socket {
 ///
 /// # Errors
 /// What went wrong, and what to do.
-pub(crate) fn open(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
-    let opened = connect(address, endpoint).and_then(|socket| {
-        socket.set_nonblocking()?;
-        Ok(socket)
-    });
-    opened.map_err(|error| failure(address, &error))
+pub fn open(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
+    opened(connect(address, endpoint)).map_err(|error| failure(address, &error))
+}
+
+/// Connects to the TCP port of the same number as the UDP port that `address` names.
+///
+/// # Errors
+/// What went wrong, and what to do.
+pub(crate) fn open_stream(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
+    opened(connect_by(endpoint, Protocol::Memcached))
+        .map_err(|error| format!("over TCP, for --tcp-writes: {}", failure(address, &error)))
+}
+
+fn opened(connected: io::Result<Socket>) -> io::Result<Socket> {
+    let socket = connected?;
+    socket.set_nonblocking()?;
+    Ok(socket)
 }
 
 fn connect(address: &Address, endpoint: &Endpoint) -> io::Result<Socket> {
-    match (endpoint, address.protocol()) {
+    connect_by(endpoint, address.protocol())
+}
+
+fn connect_by(endpoint: &Endpoint, protocol: Protocol) -> io::Result<Socket> {
+    match (endpoint, protocol) {
         (Endpoint::Unix(path), _) => Ok(Socket::Unix(UnixStream::connect(path)?)),
         (Endpoint::Inet(server), Protocol::MemcachedUdp) => Ok(Socket::Udp(connect_udp(*server)?)),
         (Endpoint::Inet(server), _) => {
@@ -135,10 +161,7 @@ fn failure(address: &Address, error: &io::Error) -> String {
 ///
 /// # Errors
 /// When nobody listens there.
-pub(crate) fn server_version(
-    address: &Address,
-    endpoint: &Endpoint,
-) -> Result<Option<String>, String> {
+pub fn server_version(address: &Address, endpoint: &Endpoint) -> Result<Option<String>, String> {
     let question: &[u8] = match address.protocol() {
         Protocol::Memcached => b"version\r\n",
         Protocol::MemcachedUdp => b"\0\x01\0\0\0\x01\0\0version\r\n",

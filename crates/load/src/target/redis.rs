@@ -1,17 +1,18 @@
 //! Redis's protocol (RESP2).
 
-use micanite_workload::Keys;
+use micanite_workload::Items;
 
 use super::in_flight::Pending;
 use super::reply::{Checks, Element, Format, Parsed, decimal, excerpt, line, push_decimal};
+use crate::recorder::Kind;
 
-/// Redis's protocol, of which GET, MGET and SET are used.
+/// Redis's protocol, of which GET, MGET, SET and DEL are used.
 #[derive(Debug)]
 pub(crate) struct Redis;
 
 impl Format for Redis {
     #[inline]
-    fn push_read(output: &mut Vec<u8>, keys: &Keys, items: &[u64]) {
+    fn push_read(output: &mut Vec<u8>, keys: &Items, items: &[u64]) {
         if items.len() == 1 {
             output.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
         } else {
@@ -28,9 +29,10 @@ impl Format for Redis {
         let expires = checks.expiry_s > 0;
         push_header(output, b'*', if expires { 5 } else { 3 });
         output.extend_from_slice(b"$3\r\nSET\r\n");
-        push_key(output, &checks.keys, item);
-        push_header(output, b'$', checks.values.value_bytes());
-        checks.values.push(item, version, output);
+        push_key(output, &checks.items, item);
+        let values = checks.items.values(item);
+        push_header(output, b'$', values.value_bytes());
+        values.push(item, version, output);
         output.extend_from_slice(b"\r\n");
         if expires {
             output.extend_from_slice(b"$2\r\nEX\r\n");
@@ -42,6 +44,12 @@ impl Format for Redis {
     }
 
     #[inline]
+    fn push_delete(output: &mut Vec<u8>, item: u64, keys: &Items) {
+        output.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
+        push_key(output, keys, item);
+    }
+
+    #[inline]
     fn parse<'a>(input: &'a [u8], pending: &Pending) -> Parsed<'a> {
         let Some(line) = line(input)? else {
             return Ok(None);
@@ -49,17 +57,18 @@ impl Format for Redis {
         let Some(text) = line.strip_suffix(b"\r\n") else {
             return Err(what(line));
         };
-        let element = match (text.first(), pending.answer.reads) {
+        let element = match (text.first(), pending.answer.kind) {
             (Some(b'-'), _) => Element::Refused(line),
-            (Some(b'+'), false) if text == b"+OK" => Element::Stored,
-            (Some(b'*'), true)
+            (Some(b'+'), Kind::Write) if text == b"+OK" => Element::Done,
+            (Some(b':'), Kind::Delete) if matches!(text, b":0" | b":1") => Element::Done,
+            (Some(b'*'), Kind::Read)
                 if pending.settled == 0
                     && decimal(&text[1..]) == Some(pending.answer.operations as usize) =>
             {
                 Element::Header
             }
-            (Some(b'$'), true) if &text[1..] == b"-1" => Element::Miss,
-            (Some(b'$'), true) => return parse_bulk(input, line),
+            (Some(b'$'), Kind::Read) if &text[1..] == b"-1" => Element::Miss,
+            (Some(b'$'), Kind::Read) => return parse_bulk(input, line),
             _ => return Err(what(line)),
         };
         Ok(Some((element, line.len())))
@@ -76,9 +85,9 @@ fn push_header(output: &mut Vec<u8>, kind: u8, number: usize) {
     output.extend_from_slice(b"\r\n");
 }
 
-fn push_key(output: &mut Vec<u8>, keys: &Keys, item: u64) {
-    push_header(output, b'$', keys.key_bytes());
-    keys.push(item, output);
+fn push_key(output: &mut Vec<u8>, keys: &Items, item: u64) {
+    push_header(output, b'$', keys.key_bytes(item));
+    keys.push_key(item, output);
     output.extend_from_slice(b"\r\n");
 }
 
@@ -101,12 +110,12 @@ fn parse_bulk<'a>(input: &'a [u8], line: &[u8]) -> Parsed<'a> {
 mod tests {
     use super::*;
     use crate::recorder::{Answer, Recorder};
-    use micanite_workload::Values;
+    use micanite_workload::DataSet;
 
-    fn pending(reads: bool, operations: u32) -> Pending {
+    fn pending(kind: Kind, operations: u32) -> Pending {
         Pending {
             answer: Answer {
-                reads,
+                kind,
                 operations,
                 ..Answer::default()
             },
@@ -114,10 +123,13 @@ mod tests {
         }
     }
 
+    fn items() -> Items {
+        Items::from("tiny".parse::<DataSet>().unwrap())
+    }
+
     fn checks(expiry_s: u32) -> Checks {
         Checks {
-            keys: Keys::new(8),
-            values: Values::new(8),
+            items: items(),
             expiry_s,
         }
     }
@@ -125,10 +137,10 @@ mod tests {
     #[test]
     fn requests() {
         let mut output = Vec::new();
-        Redis::push_read(&mut output, &Keys::new(8), &[1]);
+        Redis::push_read(&mut output, &items(), &[1]);
         assert!(output.starts_with(b"*2\r\n$3\r\nGET\r\n$8\r\n") && output.ends_with(b"\r\n"));
         output.clear();
-        Redis::push_read(&mut output, &Keys::new(8), &[1, 2]);
+        Redis::push_read(&mut output, &items(), &[1, 2]);
         assert!(output.starts_with(b"*3\r\n$4\r\nMGET\r\n$8\r\n"));
         output.clear();
         Redis::push_write(&mut output, 1, 1, &checks(0));
@@ -138,17 +150,35 @@ mod tests {
         assert!(output.starts_with(b"*5\r\n") && output.ends_with(b"$2\r\nEX\r\n$3\r\n100\r\n"));
     }
 
+    #[test]
+    fn removing() {
+        let mut output = Vec::new();
+        Redis::push_delete(&mut output, 1, &items());
+        assert!(output.starts_with(b"*2\r\n$3\r\nDEL\r\n$8\r\n"));
+        for (line, kind, done) in [
+            (":1\r\n", Kind::Delete, true),
+            (":0\r\n", Kind::Delete, true),
+            (":2\r\n", Kind::Delete, false),
+            (":1\r\n", Kind::Write, false),
+            ("+OK\r\n", Kind::Delete, false),
+        ] {
+            let parsed = Redis::parse(line.as_bytes(), &pending(kind, 1));
+            let expected = Some((Element::Done, line.len()));
+            assert_eq!(parsed == Ok(expected), done, "{kind:?} {line:?}");
+        }
+    }
+
     /// A hit, a miss and a wrong value, cut at every place.
     #[test]
     fn a_reply_in_pieces() {
         let checks = checks(0);
         let mut reply = b"*3\r\n$8\r\n".to_vec();
-        checks.values.push(1, 7, &mut reply);
+        checks.items.values(1).push(1, 7, &mut reply);
         reply.extend_from_slice(b"\r\n$-1\r\n$8\r\n");
-        checks.values.push(1, 7, &mut reply);
+        checks.items.values(1).push(1, 7, &mut reply);
         reply.extend_from_slice(b"\r\n");
         let mut recorder = Recorder::new(0..1);
-        let mut pending = pending(true, 3);
+        let mut pending = pending(Kind::Read, 3);
         let (mut start, mut complete) = (0, false);
         for end in 0..=reply.len() {
             while let Some((element, length)) = Redis::parse(&reply[start..end], &pending).unwrap()
@@ -165,25 +195,27 @@ mod tests {
     fn a_value_may_look_like_a_reply() {
         let value = b"$-1\r\n*1\r";
         let reply = [b"$8\r\n".as_slice(), value, b"\r\n"].concat();
-        let (element, length) = Redis::parse(&reply, &pending(true, 1)).unwrap().unwrap();
+        let (element, length) = Redis::parse(&reply, &pending(Kind::Read, 1))
+            .unwrap()
+            .unwrap();
         assert_eq!((element, length), (Element::Hit { key: None, value }, 14));
     }
 
     #[test]
     fn errors_and_nonsense() {
-        let parsed = Redis::parse(b"-ERR no\r\n", &pending(true, 1)).unwrap();
+        let parsed = Redis::parse(b"-ERR no\r\n", &pending(Kind::Read, 1)).unwrap();
         assert_eq!(parsed, Some((Element::Refused(b"-ERR no\r\n"), 9)));
-        for (line, reads) in [
-            ("+OK\r\n", true),
-            ("$8\r\n", false),
-            ("END\r\n", true),
-            ("*2\r\n", true),
-            ("$x\r\n", true),
-            ("\r\n", true),
-            ("$1\r\nxyz", true),
+        for (line, kind) in [
+            ("+OK\r\n", Kind::Read),
+            ("$8\r\n", Kind::Write),
+            ("END\r\n", Kind::Read),
+            ("*2\r\n", Kind::Read),
+            ("$x\r\n", Kind::Read),
+            ("\r\n", Kind::Read),
+            ("$1\r\nxyz", Kind::Read),
         ] {
             assert!(
-                Redis::parse(line.as_bytes(), &pending(reads, 1)).is_err(),
+                Redis::parse(line.as_bytes(), &pending(kind, 1)).is_err(),
                 "{line:?}"
             );
         }

@@ -1,6 +1,6 @@
 //! Replies of any protocol, and whether they are right.
 
-use micanite_workload::{Keys, Values};
+use micanite_workload::Items;
 
 use super::in_flight::Pending;
 use crate::recorder::Recorder;
@@ -19,8 +19,8 @@ pub(crate) enum Element<'a> {
     Header,
     /// The reply is complete; keys that were not mentioned are not there.
     End,
-    /// The value has been stored.
-    Stored,
+    /// The value has been stored, or removed, or was not there to be removed.
+    Done,
     /// An error.
     Refused(&'a [u8]),
 }
@@ -31,10 +31,13 @@ pub(crate) type Parsed<'a> = Result<Option<(Element<'a>, usize)>, String>;
 /// A protocol's way to write requests and to read replies.
 pub(crate) trait Format {
     /// Appends a request for the keys of these items.
-    fn push_read(output: &mut Vec<u8>, keys: &Keys, items: &[u64]);
+    fn push_read(output: &mut Vec<u8>, keys: &Items, items: &[u64]);
 
     /// Appends a request that stores.
     fn push_write(output: &mut Vec<u8>, item: u64, version: u32, checks: &Checks);
+
+    /// Appends a request that removes.
+    fn push_delete(output: &mut Vec<u8>, item: u64, keys: &Items);
 
     /// Reads the element that `input` begins with.
     fn parse<'a>(input: &'a [u8], pending: &Pending) -> Parsed<'a>;
@@ -43,8 +46,7 @@ pub(crate) trait Format {
 /// How keys and values look, and how long values live.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
-    pub keys: Keys,
-    pub values: Values,
+    pub items: Items,
     pub expiry_s: u32,
 }
 
@@ -69,7 +71,9 @@ impl Checks {
                     }
                 };
                 match item {
-                    Some(item) if self.values.verify(item, value) => pending.answer.hits += 1,
+                    Some(item) if self.items.values(item).verify(item, value) => {
+                        pending.answer.hits += 1
+                    }
                     _ => pending.answer.wrong_values += 1,
                 }
                 key.is_none() && pending.settled as usize >= items.len()
@@ -78,7 +82,7 @@ impl Checks {
                 pending.settled += 1;
                 pending.settled as usize >= items.len()
             }
-            Element::End | Element::Stored => true,
+            Element::End | Element::Done => true,
             Element::Refused(line) => {
                 recorder.note_refusal(line);
                 pending.answer.refused = true;
@@ -91,7 +95,7 @@ impl Checks {
     /// overtake each other.
     #[inline]
     fn find(&self, pending: &mut Pending, items: &[u64], key: &[u8]) -> Option<u64> {
-        let is_it = |item: &&u64| self.keys.matches(**item, key);
+        let is_it = |item: &&u64| self.items.has_key(**item, key);
         let open = items.get(pending.settled as usize..).unwrap_or_default();
         match open.iter().position(|item| is_it(&item)) {
             Some(skipped) => {

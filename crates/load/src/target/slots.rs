@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Stamp;
 use super::in_flight::Pending;
-use crate::recorder::{Answer, Recorder};
+use crate::recorder::{Answer, Kind, Recorder};
 
 /// The longest body of a datagram that belongs to a reply of several.
 const PART_BYTES_MAX: usize = 1 << 14;
@@ -66,7 +66,7 @@ impl Slots {
 
     /// Takes a slot for a request and returns its id; there must be room.
     #[inline]
-    pub fn take(&mut self, reads: bool, items: &[u64], stamp: Stamp) -> u16 {
+    pub fn take(&mut self, kind: Kind, items: &[u64], stamp: Stamp) -> u16 {
         let Some(number) = self.free.pop_front() else {
             unreachable!("callers look for room first");
         };
@@ -78,7 +78,7 @@ impl Slots {
             scheduled_ns: stamp.scheduled_ns,
             sent_ns: stamp.now_ns,
             answer: Answer {
-                reads,
+                kind,
                 operations: items.len() as u32,
                 ..Answer::default()
             },
@@ -151,9 +151,14 @@ impl Slots {
             if slot.id.is_none() || slot.pending.sent_ns >= sent_before_ns {
                 continue;
             }
-            if let (Some(items), false) = (&mut recorder.resend, slot.pending.answer.reads) {
+            if let (Some(items), false) =
+                (&mut recorder.resend, slot.pending.answer.kind == Kind::Read)
+            {
                 items.push(self.items[number * self.items_each]);
             }
+            let start = number * self.items_each;
+            let operations = slot.pending.answer.operations as usize;
+            recorder.awaited.ended(&self.items[start..][..operations]);
             recorder.lost(slot.pending.scheduled_ns, now_ns);
             self.release(number);
             given_up += 1;
@@ -207,13 +212,13 @@ mod tests {
             let mut slots = Slots::new(window, 1);
             let mut recorder = Recorder::new(0..u64::MAX);
             let old: Vec<_> = (0..window)
-                .map(|item| slots.take(true, &[item as u64], stamp(0)))
+                .map(|item| slots.take(Kind::Read, &[item as u64], stamp(0)))
                 .collect();
             assert_eq!(slots.room(), 0);
             assert_eq!(slots.give_up_sent_before(1, 9, &mut recorder), window);
             assert_eq!(recorder.counts.lost, window as u64);
             let new: Vec<_> = (0..window)
-                .map(|item| slots.take(true, &[item as u64], stamp(5)))
+                .map(|item| slots.take(Kind::Read, &[item as u64], stamp(5)))
                 .collect();
             assert!(old.iter().all(|id| slots.find(*id).is_none()), "{window}");
             for (item, id) in new.iter().enumerate() {
@@ -231,18 +236,31 @@ mod tests {
         let mut slots = Slots::new(4, 1);
         let mut recorder = Recorder::new(0..u64::MAX);
         recorder.resend = Some(Vec::new());
-        slots.take(false, &[7], stamp(10));
-        slots.take(true, &[8], stamp(10));
-        let young = slots.take(false, &[9], stamp(20));
+        slots.take(Kind::Write, &[7], stamp(10));
+        slots.take(Kind::Read, &[8], stamp(10));
+        let young = slots.take(Kind::Write, &[9], stamp(20));
         assert_eq!(slots.give_up_sent_before(20, 30, &mut recorder), 2);
         assert!(slots.find(young).is_some());
         assert_eq!(recorder.resend, Some(vec![7]), "written again, not read");
     }
 
     #[test]
+    fn an_update_does_not_wait_for_a_get_that_is_given_up() {
+        let (mut slots, item) = (Slots::new(4, 1), u64::MAX);
+        let mut recorder = Recorder::new(0..u64::MAX);
+        slots.take(Kind::Read, &[item], stamp(10));
+        recorder.awaited.asked(&[item]);
+        assert!(recorder.awaited.hold(item));
+        assert_eq!(recorder.awaited.take_due(), None);
+        slots.give_up_sent_before(20, 30, &mut recorder);
+        assert_eq!(recorder.awaited.take_due(), Some(item));
+        assert!(!recorder.awaited.hold(item));
+    }
+
+    #[test]
     fn parts_in_any_order_and_twice() {
         let mut slots = Slots::new(1, 1);
-        let id = slots.take(true, &[1], stamp(0));
+        let id = slots.take(Kind::Read, &[1], stamp(0));
         let slot = slots.find(id).unwrap();
         for (part, body) in [(2, "c"), (0, "aa"), (2, "c"), (0, "aa")] {
             assert_eq!(slots.keep_part(slot, (part, 3), body.as_bytes()), Ok(false));
@@ -250,7 +268,7 @@ mod tests {
         assert_eq!(slots.keep_part(slot, (1, 3), b"bb"), Ok(true));
         assert_eq!(slots.open(slot).2, b"aabbc");
         slots.release(slot);
-        slots.take(true, &[2], stamp(0));
+        slots.take(Kind::Read, &[2], stamp(0));
         assert_eq!(slots.keep_part(slot, (1, 2), b"y"), Ok(false));
         assert_eq!(slots.keep_part(slot, (0, 2), b"x"), Ok(true));
         assert_eq!(slots.open(slot).2, b"xy");
@@ -259,7 +277,7 @@ mod tests {
     #[test]
     fn impossible_parts() {
         let mut slots = Slots::new(1, 1);
-        slots.take(true, &[1], stamp(0));
+        slots.take(Kind::Read, &[1], stamp(0));
         for (part, parts) in [(2, 2), (0, u16::MAX), (5, 3)] {
             assert!(slots.keep_part(0, (part, parts), b"x").is_err());
         }

@@ -10,7 +10,7 @@ use super::open::Socket;
 use super::reply::{Checks, Format, excerpt};
 use super::{CLOSED, Connection, Stamp, broken};
 use crate::clock::Clock;
-use crate::recorder::{Answer, Recorder};
+use crate::recorder::{Answer, Kind, Recorder};
 
 /// No more requests are taken while so much is not sent.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;
@@ -38,7 +38,8 @@ pub(crate) struct StreamConnection<F> {
 impl<F: Format> StreamConnection<F> {
     /// Takes a connected socket over.
     pub fn new(socket: Socket, checks: Checks, (pipeline, multiget): (usize, usize)) -> Self {
-        let element_bytes = checks.keys.key_bytes() + checks.values.value_bytes() + 64;
+        let longest = checks.items.longest();
+        let element_bytes = longest.key_bytes + longest.value_bytes + 64;
         Self {
             socket,
             in_flight: InFlight::new(pipeline, multiget),
@@ -52,12 +53,12 @@ impl<F: Format> StreamConnection<F> {
         }
     }
 
-    fn push(&mut self, reads: bool, items: &[u64], stamp: Stamp) {
+    fn push(&mut self, kind: Kind, items: &[u64], stamp: Stamp) {
         let pending = Pending {
             scheduled_ns: stamp.scheduled_ns,
             sent_ns: stamp.now_ns,
             answer: Answer {
-                reads,
+                kind,
                 operations: items.len() as u32,
                 ..Answer::default()
             },
@@ -101,6 +102,7 @@ impl<F: Format> StreamConnection<F> {
                 break;
             };
             if self.checks.settle(pending, items, &element, recorder) {
+                recorder.note_answer(items, &pending.answer);
                 recorder.answered(pending.scheduled_ns, now_ns, &pending.answer);
                 self.in_flight.pop();
                 ended += 1;
@@ -111,7 +113,7 @@ impl<F: Format> StreamConnection<F> {
             recorder.counts.wrong_values += 1;
             return Err(format!(
                 "a value is longer than the {} bytes of the data set: {}",
-                self.checks.values.value_bytes(),
+                self.checks.items.longest().value_bytes,
                 excerpt(&self.input)
             ));
         }
@@ -136,14 +138,20 @@ impl<F: Format> Connection for StreamConnection<F> {
 
     #[inline]
     fn read(&mut self, items: &[u64], stamp: Stamp) {
-        F::push_read(&mut self.output, &self.checks.keys, items);
-        self.push(true, items, stamp);
+        F::push_read(&mut self.output, &self.checks.items, items);
+        self.push(Kind::Read, items, stamp);
     }
 
     #[inline]
     fn write(&mut self, item: u64, version: u32, stamp: Stamp) {
         F::push_write(&mut self.output, item, version, &self.checks);
-        self.push(false, &[item], stamp);
+        self.push(Kind::Write, &[item], stamp);
+    }
+
+    #[inline]
+    fn delete(&mut self, item: u64, stamp: Stamp) {
+        F::push_delete(&mut self.output, item, &self.checks.items);
+        self.push(Kind::Delete, &[item], stamp);
     }
 
     fn flush(&mut self) -> Result<(), String> {
@@ -192,6 +200,7 @@ impl<F: Format> Connection for StreamConnection<F> {
             {
                 items.extend_from_slice(self.in_flight.front_items());
             }
+            recorder.awaited.ended(self.in_flight.front_items());
             if let Some(pending) = self.in_flight.pop() {
                 recorder.lost(pending.scheduled_ns, now_ns);
             }

@@ -13,7 +13,7 @@ use super::reply::{Checks, Format, excerpt};
 use super::slots::Slots;
 use super::{Connection, Memcached, Stamp};
 use crate::clock::Clock;
-use crate::recorder::Recorder;
+use crate::recorder::{Kind, Recorder};
 
 /// Datagrams per system call.
 const BURST: usize = 32;
@@ -143,6 +143,7 @@ impl UdpConnection {
             reply = &reply[length..];
         }
         if complete {
+            recorder.note_answer(items, &pending.answer);
             recorder.answered(pending.scheduled_ns, now_ns, &pending.answer);
             self.slots.release(slot);
         } else {
@@ -169,17 +170,25 @@ impl Connection for UdpConnection {
 
     #[inline]
     fn read(&mut self, items: &[u64], stamp: Stamp) {
-        let id = self.slots.take(true, items, stamp);
+        let id = self.slots.take(Kind::Read, items, stamp);
         self.push_header(id);
-        Memcached::push_read(&mut self.output, &self.checks.keys, items);
+        Memcached::push_read(&mut self.output, &self.checks.items, items);
         self.ends.push(self.output.len());
     }
 
     #[inline]
     fn write(&mut self, item: u64, version: u32, stamp: Stamp) {
-        let id = self.slots.take(false, &[item], stamp);
+        let id = self.slots.take(Kind::Write, &[item], stamp);
         self.push_header(id);
         Memcached::push_write(&mut self.output, item, version, &self.checks);
+        self.ends.push(self.output.len());
+    }
+
+    #[inline]
+    fn delete(&mut self, item: u64, stamp: Stamp) {
+        let id = self.slots.take(Kind::Delete, &[item], stamp);
+        self.push_header(id);
+        Memcached::push_delete(&mut self.output, item, &self.checks.items);
         self.ends.push(self.output.len());
     }
 

@@ -1,0 +1,58 @@
+//! The CPU time of a server during the measured part of a run.
+
+use std::ops::Range;
+
+/// Taken at both ends of the measured part, by a thread that sends and receives: it has a CPU then.
+/// One that only watches may have to wait for a CPU for tenths of a second where both client and
+/// server spin with a real-time priority.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerTime {
+    window_ns: Range<u64>,
+    begin_s: Option<f64>,
+    end_s: Option<f64>,
+}
+
+impl ServerTime {
+    /// Nothing is known yet.
+    pub fn new(window_ns: Range<u64>) -> Self {
+        Self {
+            window_ns,
+            begin_s: None,
+            end_s: None,
+        }
+    }
+
+    /// Reads the time if it is due. To be called often.
+    pub fn look(&mut self, now_ns: u64, read: impl FnOnce() -> Option<f64>) {
+        if now_ns < self.window_ns.start || self.end_s.is_some() {
+            return;
+        }
+        if self.begin_s.is_none() {
+            self.begin_s = read();
+        } else if now_ns >= self.window_ns.end {
+            self.end_s = read();
+        }
+    }
+
+    /// What the server has used, if the run came to its end.
+    pub fn used_s(&self) -> Option<f64> {
+        Some(self.end_s? - self.begin_s?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_read_at_both_ends_of_the_measured_part() {
+        let mut time = ServerTime::new(10..20);
+        for (now_ns, used_s) in [(9, 1.0), (10, 2.0), (15, 3.0), (19, 4.0)] {
+            time.look(now_ns, || Some(used_s));
+            assert_eq!(time.used_s(), None, "at {now_ns}");
+        }
+        time.look(21, || Some(5.5));
+        time.look(30, || Some(9.0));
+        assert_eq!(time.used_s(), Some(3.5));
+    }
+}
