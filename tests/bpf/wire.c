@@ -2,6 +2,8 @@
  *
  *   direct  on the clients' side, outgoing: what a NIC's flow rules do. A datagram for port BASE + i arrives on
  *           receive queue i of the other end.
+ *   pad     on the clients' side, outgoing: datagrams of ROOM bytes of Ethernet, zeros behind the packet. What is
+ *           received has that much room for a reply, as in the buffers of a NIC, where veth's are as short as the packet.
  *   lose    in either direction: drops UDP datagrams at random, LOSS of 65,536.
  */
 #include <linux/bpf.h>
@@ -21,13 +23,21 @@
 #ifndef QUEUES
 #define QUEUES 2
 #endif
+#ifndef ROOM
+#define ROOM 1514
+#endif
 #ifndef LOSS
 #define LOSS 0
 #endif
 
-/* The UDP header of a plain datagram, or nothing. */
+/* The headers of Ethernet, IPv6 and UDP. */
+#define HEADER_BYTES 62
+
+/* The UDP header of a plain datagram, or nothing. Of what a packet socket sends from its ring, only the
+ * Ethernet header lies where programs may look, until the rest is pulled there. */
 static __always_inline struct udphdr *udp_of(struct __sk_buff *skb)
 {
+	bpf_skb_pull_data(skb, skb->len < HEADER_BYTES ? skb->len : HEADER_BYTES);
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	struct ethhdr *ethernet = data;
 
@@ -61,6 +71,14 @@ int direct_datagrams(struct __sk_buff *skb)
 		if (queue < QUEUES)
 			skb->queue_mapping = queue + 1;
 	}
+	return TC_ACT_OK;
+}
+
+SEC("pad")
+int pad_datagrams(struct __sk_buff *skb)
+{
+	if (udp_of(skb) && skb->len < ROOM)
+		bpf_skb_change_tail(skb, ROOM, 0);
 	return TC_ACT_OK;
 }
 

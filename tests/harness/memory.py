@@ -1,4 +1,4 @@
-"""How much memory a process really holds."""
+"""How much memory a process really holds, and how much the machine has left."""
 
 
 def resident_bytes(pid):
@@ -10,3 +10,9 @@ def resident_bytes(pid):
             if name in ("Pss", "Shared_Hugetlb", "Private_Hugetlb"):
                 total_kib += int(rest.split()[0])
     return total_kib * 1024
+
+
+def available_bytes():
+    """What the kernel could give without swapping."""
+    with open("/proc/meminfo") as lines:
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))

@@ -14,7 +14,7 @@ from harness.server import command
 
 # Of servers on hosts of their own, where it is free; the same on each address.
 TCP_PORT = 11200
-KERNEL, XDP, DPDK = "kernel", "xdp", "dpdk"
+KERNEL, XDP, DPDK, KERNEL_GET = "kernel", "xdp", "dpdk", "kernel-get"
 
 
 def dpdk_binary():
@@ -45,8 +45,16 @@ class PortServer(NativeServer):
             options += ["-t", 1]
         if "-p" not in options:
             options += ["-p", TCP_PORT]
+        if kind == KERNEL_GET:
+            if "-l" not in options:
+                options += ["-l", f"127.0.0.1,{link.server.address},{link.server.address6}"]
+            # What XDP sends back is received by NAPI, which a veth end has with GRO alone.
+            link.clients.run("ethtool", "-K", link.far, "gro", "on")
         with link.server.inside():
             super().__init__(*port_options(kind, link, driver), *options, **settings)
+        if kind == KERNEL_GET:
+            # Without the program everything would be answered all the same.
+            assert (state := self.stats("kernel")["kernel_get"]).startswith("on"), state
 
     def words(self):
         return [dpdk_binary(), "serve"] if self.kind == DPDK else command()
@@ -65,6 +73,8 @@ def port_options(kind, link, driver="net_af_packet0"):
     """The words that give a server its port; `driver` is one of DPDK's for an interface of the kernel's."""
     if kind == XDP:
         return ["--port", f"xdp:{NEAR}"]
+    if kind == KERNEL_GET:
+        return ["--kernel-get", NEAR]
     queues = "qpairs" if driver.startswith("net_af_packet") else "queue_count"
     device = f"{driver},iface={NEAR},{queues}={link.queues}"
     return ["--port", f"dpdk:{device}", "--port-ip", link.prefixes]
@@ -86,7 +96,7 @@ class Port:
         if self.kind == KERNEL:
             return NativeServer(*options, **settings)
         options = [str(option) for option in options]
-        queues = int(options[options.index("-t") + 1]) if "-t" in options else 1
+        queues = int(options[options.index("-t") + 1]) if "-t" in options and self.kind != KERNEL_GET else 1
         kept = {"queues": queues} | ({"addressed": False, "whole_checksums": True} if self.kind == DPDK else {})
         return LentServer(self.links, kept, self.kind, *options, **settings)
 
@@ -113,7 +123,7 @@ def ports(*ways):
 @functools.cache
 def every_port():
     """For tests of what any server does: with one worker and several, and the ways around the kernel."""
-    return ports((KERNEL, 1), (KERNEL, 2), (KERNEL, 4), (XDP, 1), (XDP, 2), (DPDK, 1))
+    return ports((KERNEL, 1), (KERNEL, 2), (KERNEL, 4), (XDP, 1), (XDP, 2), (DPDK, 1), (KERNEL_GET, 2))
 
 
 @functools.cache
@@ -126,7 +136,7 @@ def many_workers():
 @functools.cache
 def each_kind():
     """For tests that start servers with options of their own."""
-    return ports((KERNEL, 2), (XDP, 2), (DPDK, 2))
+    return ports((KERNEL, 2), (XDP, 2), (DPDK, 2), (KERNEL_GET, 2))
 
 
 @functools.cache

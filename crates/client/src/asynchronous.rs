@@ -239,15 +239,29 @@ impl Task {
         }
     }
 
-    /// Takes what waits, sends, receives; returns whether the sockets are of use still.
+    /// Takes what waits, sends, receives; returns whether the sockets are of use still. A call that
+    /// there was no room for is tried again as long as answers make room: when all of them have come
+    /// there is nothing that would wake the task.
     fn turn(&mut self) -> bool {
-        while let Some(call) = self.held.take().or_else(|| self.waiting.try_recv().ok()) {
-            self.submit(call);
-            if self.held.is_some() {
-                break;
+        loop {
+            while let Some(call) = self.held.take().or_else(|| self.waiting.try_recv().ok()) {
+                self.submit(call);
+                if self.held.is_some() {
+                    break;
+                }
+            }
+            self.link.flush();
+            match self.receive() {
+                // Deadlines make room, too.
+                Ok(any) if self.held.is_some() && (any || self.in_the_air.is_empty()) => {}
+                received => return received.is_ok(),
             }
         }
-        self.link.flush();
+    }
+
+    /// Takes what has arrived; returns whether anything has.
+    fn receive(&mut self) -> io::Result<bool> {
+        let mut any = false;
         loop {
             let now_ns = self.link.now_ns();
             let mut for_streams = Vec::new();
@@ -271,10 +285,9 @@ impl Task {
             for call in for_streams {
                 self.to_stream(call);
             }
-            match received {
-                Ok(0) => return true,
-                Ok(_) => {}
-                Err(_) => return false,
+            match received? {
+                0 => return Ok(any),
+                _ => any = true,
             }
         }
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::Server;
-use micanite_client::{AsyncClient, CasOutcome, Error};
+use micanite_client::{AsyncClient, Builder, CasOutcome, Error, Options};
 
 #[test]
 fn server_process() {
@@ -43,5 +43,33 @@ async fn many_tasks_share_a_client() -> Result<(), Error> {
     client.set(b"long", &long, 0, 0).await?;
     assert_eq!(client.get(b"long").await?.unwrap_or_default().bytes, long);
     assert!(matches!(client.get(b"").await, Err(Error::BadKey)));
+    Ok(())
+}
+
+/// Found by `many_tasks_share_a_client` on a busy machine: when all that was in the air was answered
+/// before the task looked, the call that there had been no room for waited for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_wait_for_room_are_not_forgotten() -> Result<(), Error> {
+    let server = Server::start("-t 2");
+    let options = Options {
+        datagrams: 1,
+        ..Options::default()
+    };
+    let builder = Builder::default().server(&server.native).options(options);
+    let client = builder.connect_async().await?;
+    let task = |number: u64| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for round in 0..300 {
+                let key = format!("key {number} {round}");
+                client.set(key.as_bytes(), &[7; 1000], 0, 0).await?;
+            }
+            Ok::<_, Error>(())
+        })
+    };
+    let tasks: Vec<_> = (0..32).map(task).collect();
+    for task in tasks {
+        task.await.unwrap()?;
+    }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::delegate::Mailboxes;
 use crate::error::CreateError;
 use crate::evictions::Evictions;
-use crate::image::{self, ImageState};
+use crate::image::{self, ImageState, Source};
 use crate::layout::Layout;
 use crate::partition::Partition;
 use crate::stats::Stats;
@@ -57,14 +57,14 @@ impl std::fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// Maps the memory of an empty cache, or opens its image.
+    /// Maps the memory of an empty cache, or opens its image, in files or in maps.
     ///
     /// # Errors
     /// Sizes that cannot be, what the kernel says to the mappings, and an image that is another
     /// one than asked for, or is damaged, or in use.
     pub fn new(config: &Config) -> Result<Self, CreateError> {
-        if let Some(directory) = &config.image {
-            let opened = image::open(config, directory)?;
+        if let Some(source) = Source::of(config)? {
+            let opened = image::open(config, &source)?;
             let config = Config {
                 seed: opened.seed,
                 ..config.clone()
@@ -98,6 +98,12 @@ impl Cache {
     /// What was found where the image is.
     pub fn image_state(&self) -> &ImageState {
         &self.image_state
+    }
+
+    /// The maps that the partitions lie in, in order; none if they lie elsewhere.
+    pub fn maps(&self) -> &[Arc<std::os::fd::OwnedFd>] {
+        let maps = self.config.maps.as_ref();
+        maps.map_or(&[], |maps| &maps.descriptors)
     }
 
     /// The seed of the key hash: an image keeps its own.
@@ -152,7 +158,11 @@ impl Cache {
         config: &Config,
     ) -> Arc<Self> {
         let of = |number| {
-            Partition::new(crate::partition::PartitionLayout { number, ..layout }).unwrap()
+            let layout = crate::partition::PartitionLayout { number, ..layout };
+            match &config.maps {
+                Some(maps) => image::partition_in_map(maps, layout),
+                None => Partition::new(layout).unwrap(),
+            }
         };
         let sizes = Layout {
             partitions: 1 << layout.partition_bits,

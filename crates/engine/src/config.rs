@@ -1,9 +1,12 @@
 //! What a cache is made of: the caller's wishes. [`crate::Layout`] derives the sizes.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::access::Access;
 use crate::eviction::Eviction;
+use crate::limits::PARTITION_BYTES_MAX;
 
 /// What happens when memory is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +40,27 @@ impl std::str::FromStr for Semantics {
     }
 }
 
+/// Memory of the kernel that somebody else reads, too, such as BPF arrays.
+#[derive(Clone, Debug)]
+pub struct Maps {
+    /// One for each partition, in order, of [`crate::Layout::partition_bytes`] each: what `mmap`
+    /// maps at offset zero. No other process may write to them.
+    pub descriptors: Vec<Arc<OwnedFd>>,
+    /// Whether they may hold an image of before, to be opened as one in files would be.
+    pub kept: bool,
+}
+
+/// What the memory of a cache stands for that is made to find out what another one would keep. It
+/// has one partition, whose header comes on top of the memory, and may be of any size from 1 KiB
+/// on; items that do not fit are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simulated {
+    /// Items and index, as they share the memory of any cache.
+    Memory,
+    /// Items alone: the index lies besides, and is as large as it likes.
+    Items,
+}
+
 /// What the caller wants. [`crate::Cache::new`] derives the rest and refuses what cannot be.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -60,8 +84,14 @@ pub struct Config {
     /// A directory for the partitions, in files, so that a later process can go on with them;
     /// `None`: memory that ends with the process.
     pub image: Option<PathBuf>,
+    /// Memory for the partitions that is there already. Not together with `image`.
+    pub maps: Option<Maps>,
+    /// The most bytes of one partition: there are as many as that takes.
+    pub partition_bytes_max: usize,
     /// Ends the namespace at the start of a key: [`crate::Worker::invalidate_namespace`].
     pub namespace_delimiter: Option<u8>,
+    /// For simulations; not with images, nor with a store.
+    pub simulated: Option<Simulated>,
 }
 
 impl Default for Config {
@@ -78,7 +108,10 @@ impl Default for Config {
             eviction: Eviction::default(),
             seed: 0,
             image: None,
+            maps: None,
+            partition_bytes_max: PARTITION_BYTES_MAX,
             namespace_delimiter: None,
+            simulated: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How the memory of a cache is split into partitions. Within a partition index and items share
 //! the memory as they come.
 
-use crate::config::{Config, Semantics};
+use crate::config::{Config, Semantics, Simulated};
 use crate::error::CreateError;
 use crate::heap::Heap;
 use crate::limits::{
@@ -18,6 +18,10 @@ use micanite_wire::hash::PARTITION_BITS;
 const HUGE_PARTITION_BYTES_MIN: usize = 32 << 20;
 /// Without a hint the index begins with one bucket for this much memory, and grows from there.
 const BYTES_PER_BUCKET: usize = 6100;
+/// Least memory of a simulated cache.
+const SIMULATED_BYTES_MIN: usize = 1 << 10;
+/// Lines for the index of the smallest simulated cache.
+const SIMULATED_LINES_MIN: usize = 64;
 /// The index leaves this part of a partition to items, in percent.
 const DATA_PERCENT_MIN: usize = 50;
 
@@ -39,11 +43,22 @@ impl Layout {
     /// Sizes out of range, and memory too small for the largest item a few times.
     pub fn of(config: &Config) -> Result<Self, CreateError> {
         check(config)?;
+        if let Some(simulated) = config.simulated {
+            return Self::simulated(config, simulated);
+        }
         let item_bytes = item_bytes_max(config.value_bytes_max);
         let least = PARTITION_BYTES_MIN.max(PARTITION_ITEMS_MIN * item_bytes);
         let wanted = (4 * config.workers).min(config.memory_bytes / least).max(1);
-        let least = config.memory_bytes.div_ceil(PARTITION_BYTES_MAX);
+        let least = config.memory_bytes.div_ceil(config.partition_bytes_max);
         let partitions = (1 << wanted.ilog2()).max(least.next_power_of_two());
+        if partitions > 1 << PARTITION_BITS {
+            return Err(CreateError::new(format!(
+                "{} bytes of memory are too many: {} partitions of {} bytes at most",
+                config.memory_bytes,
+                1 << PARTITION_BITS,
+                config.partition_bytes_max
+            )));
+        }
         let partition_bytes = Self::whole_pages(config.memory_bytes / partitions);
         let layout = Self {
             partitions,
@@ -51,14 +66,44 @@ impl Layout {
             value_bytes_max: config.value_bytes_max,
         };
         let partition = layout.partition(config, 0);
-        if partition.data_units_min * 9 / 10 < partition.item_units_max
-            || partitions > 1 << PARTITION_BITS
-        {
+        if partition.data_units_min * 9 / 10 < partition.item_units_max {
+            let (memory, advice) = if least > 1 {
+                let bytes = config.partition_bytes_max;
+                (format!("partitions of at most {bytes} bytes"), "")
+            } else {
+                let bytes = config.memory_bytes;
+                (format!("{bytes} bytes of memory"), "more memory, or ")
+            };
             return Err(CreateError::new(format!(
-                "{} bytes of memory are too small for values of {} bytes: more memory, or a \
-                 smaller largest value",
-                config.memory_bytes, config.value_bytes_max
+                "{memory} are too small for values of {} bytes: {advice}a smaller largest value",
+                config.value_bytes_max
             )));
+        }
+        Ok(layout)
+    }
+
+    /// One partition, which the header does not count against.
+    fn simulated(config: &Config, simulated: Simulated) -> Result<Self, CreateError> {
+        let is_other = config.image.is_some() || config.maps.is_some();
+        if is_other || config.semantics == Semantics::Store {
+            let reason = "only a cache without an image can stand for another one";
+            return Err(CreateError::new(reason.into()));
+        }
+        let line_bytes = BUCKET_WORDS * 8;
+        let data_bytes = config.memory_bytes / line_bytes * line_bytes;
+        let index_bytes = match simulated {
+            Simulated::Memory => 0,
+            // An item has two units at least.
+            Simulated::Items => data_bytes / 2 * 3 + SIMULATED_LINES_MIN * line_bytes,
+        };
+        let layout = Self {
+            partitions: 1,
+            partition_bytes: IMAGE_HEADER_WORDS * 8 + data_bytes + index_bytes,
+            value_bytes_max: config.value_bytes_max,
+        };
+        if layout.partition_bytes > PARTITION_BYTES_MAX {
+            let reason = format!("{} bytes are too many to simulate", config.memory_bytes);
+            return Err(CreateError::new(reason));
         }
         Ok(layout)
     }
@@ -82,6 +127,14 @@ impl Layout {
         let data_bytes = self
             .partition_bytes
             .saturating_sub((IMAGE_HEADER_WORDS + state_words) * 8);
+        let data_units_min = (data_bytes / 100 * DATA_PERCENT_MIN / 8) as u64;
+        let (data_units_min, data_units_max) = match config.simulated {
+            Some(Simulated::Items) => {
+                let units = (config.memory_bytes / (BUCKET_WORDS * 8) * BUCKET_WORDS) as u64;
+                (units, units)
+            }
+            _ => (data_units_min, u64::MAX),
+        };
         PartitionLayout {
             number,
             partition_bits: self.partitions.ilog2(),
@@ -90,7 +143,8 @@ impl Layout {
             policy: config.eviction.policy(),
             region_words: (self.partition_bytes / 8) as u64,
             buckets: buckets(config, data_bytes),
-            data_units_min: (data_bytes / 100 * DATA_PERCENT_MIN / 8) as u64,
+            data_units_max,
+            data_units_min,
             item_units_max,
             offset_bits: OFFSET_BITS,
             namespace_delimiter: config.namespace_delimiter,
@@ -124,8 +178,17 @@ fn check(config: &Config) -> Result<(), CreateError> {
     in_range(
         "memory in bytes",
         config.memory_bytes,
-        MEMORY_BYTES_MIN,
+        match config.simulated {
+            Some(_) => SIMULATED_BYTES_MIN,
+            None => MEMORY_BYTES_MIN,
+        },
         1 << 46,
+    )?;
+    in_range(
+        "largest partition in bytes",
+        config.partition_bytes_max,
+        MEMORY_BYTES_MIN,
+        PARTITION_BYTES_MAX,
     )?;
     in_range(
         "largest value in bytes",
@@ -189,6 +252,51 @@ mod tests {
                 let least = partition.data_first() as u64 + partition.data_units_min;
                 prop_assert!(partition.data_end(partition.buckets_max()) + 16 > least);
             }
+        }
+    }
+
+    #[test]
+    fn a_limit_of_partitions_makes_more_of_them() {
+        let limited = |memory_bytes, value_bytes_max| {
+            Layout::of(&Config {
+                partition_bytes_max: 512 << 20,
+                ..config(memory_bytes, value_bytes_max, 1)
+            })
+        };
+        for (memory_gib, partitions) in [(1, 4), (4, 8), (64, 128), (512, 1024)] {
+            let layout = limited(memory_gib << 30, 1 << 20).unwrap();
+            assert_eq!(layout.partitions, partitions);
+            assert!(layout.partition_bytes <= 512 << 20);
+            assert_eq!(layout.partitions * layout.partition_bytes, memory_gib << 30);
+        }
+        let text = |layout: Result<Layout, CreateError>| layout.unwrap_err().to_string();
+        assert!(text(limited(600 << 30, 1 << 20)).contains("1024 partitions"));
+        assert!(text(limited(4 << 30, 512 << 20)).contains("at most 536870912 bytes"));
+        assert!(text(limited(512 << 20, 512 << 20)).contains("more memory"));
+    }
+
+    #[test]
+    fn a_simulated_cache_has_the_data_space_that_was_asked_for() {
+        for bytes in [1 << 10, 8 * 29_227, 300_000, 64 << 20] {
+            let mut config = config(bytes, 1 << 20, 4);
+            config.simulated = Some(Simulated::Items);
+            let layout = Layout::of(&config).unwrap();
+            let partition = layout.partition(&config, 0);
+            assert_eq!(layout.partitions, 1);
+            let most = partition.buckets_max();
+            for buckets in [partition.buckets, most] {
+                let units = partition.data_end(buckets) - partition.data_first() as u64;
+                assert_eq!(units, bytes as u64 / 64 * 8);
+            }
+            // Items of two units, and the load at which the index grows in any case.
+            assert!(most as usize * BUCKET_ENTRIES >= bytes / 16);
+            config.simulated = Some(Simulated::Memory);
+            let layout = Layout::of(&config).unwrap();
+            let partition = layout.partition(&config, 0);
+            let index_units = partition.index_lines(partition.buckets) * 8;
+            assert_eq!(partition.data_units() + index_units, bytes as u64 / 64 * 8);
+            config.semantics = Semantics::Store;
+            assert!(Layout::of(&config).is_err());
         }
     }
 

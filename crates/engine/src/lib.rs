@@ -56,6 +56,7 @@ mod delegate;
 mod error;
 mod eviction;
 mod evictions;
+mod foreign;
 #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
 pub mod fuzz;
 mod heap;
@@ -84,9 +85,10 @@ mod writer;
 
 pub use access::{Access, Route};
 pub use cache::{Cache, RouteError};
-pub use config::{Config, Semantics};
+pub use config::{Config, Maps, Semantics, Simulated};
 pub use error::CreateError;
 pub use eviction::Eviction;
+pub use foreign::Geometry;
 pub use image::{ImageState, Snapshot};
 pub use layout::Layout;
 pub use limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX};

@@ -195,6 +195,41 @@ mod mapping_tests {
         std::fs::remove_file(path).unwrap();
     }
 
+    /// Touching was once compiled to loads, for which the kernel has one page of zeros.
+    #[test]
+    fn what_was_populated_is_resident() {
+        let resident_bytes = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let region = Region::private(256 << 20).unwrap();
+        if region.pages() == crate::Pages::Hugetlb {
+            return; // there from the beginning, and not counted here
+        }
+        let before = resident_bytes();
+        region.populate();
+        let after = resident_bytes();
+        assert!(after > before + (200 << 20), "{before} bytes, then {after}");
+    }
+
+    #[test]
+    fn two_mappings_of_a_descriptor_are_the_same_memory() {
+        let path = std::env::temp_dir().join(format!("micanite-shared-{}", std::process::id()));
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true);
+        let file = file.open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.set_len(8 << 20).unwrap();
+        assert!(Region::descriptor(&file, (8 << 20) + 4096).is_err());
+        assert!(Region::descriptor(&file, 100).is_err());
+        let region = Region::descriptor(&file, 8 << 20).unwrap();
+        let other = Region::descriptor(&file, 4096).unwrap();
+        assert_eq!(region.pages(), crate::Pages::Small);
+        region.copy_in(4000, b"seen by both");
+        assert_eq!(naive_read(&other, 4000, 12), b"seen by both");
+        region.sync().unwrap();
+    }
+
     fn naive_read(region: &Region, first_byte: usize, bytes: usize) -> Vec<u8> {
         let mut read = vec![0; bytes];
         region.copy_out(first_byte, &mut read);

@@ -24,6 +24,11 @@ impl Region {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    /// Not here.
+    pub fn descriptor(_descriptor: impl std::os::fd::AsFd, _bytes: usize) -> io::Result<Self> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
     /// Words that may be addressed.
     #[inline]
     pub fn words(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Mapped memory: huge pages, files, racy word copy, prefetch.
+//! Mapped memory: huge pages, files, descriptors, racy word copy, prefetch.
 //!
 //! A [`Region`] is memory that one thread writes and any thread may read while it is written, so
 //! all of it is words, and all words are atomics (relaxed). Everything built above addresses it
@@ -6,7 +6,7 @@
 //!
 //! | backing | when |
 //! |---|---|
-//! | `mapped` | always, but for the checkers: fresh memory, or a file |
+//! | `mapped` | always, but for the checkers: fresh memory, a file, or a descriptor of the kernel's memory |
 //! | `heap` | under loom and miri, which cannot map |
 //!
 //! Huge pages are asked for in order: hugetlb (reserved by the administrator), transparent ones

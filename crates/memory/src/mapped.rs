@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -51,6 +51,7 @@ enum Backing<'a> {
     Memory,
     Hugetlb,
     File(&'a File),
+    Descriptor(BorrowedFd<'a>),
 }
 
 impl Region {
@@ -80,6 +81,23 @@ impl Region {
         Self::map(bytes, Backing::File(file))
     }
 
+    /// The first `bytes` of what a descriptor stands for, a multiple of the page size: memory of
+    /// the kernel that others map, too, such as a BPF array. It is neither written to a disk nor
+    /// collapsed into huge pages.
+    ///
+    /// # Errors
+    /// What `mmap` says; `InvalidInput` for a file that is shorter.
+    pub fn descriptor(descriptor: impl AsFd, bytes: usize) -> io::Result<Self> {
+        let descriptor = descriptor.as_fd();
+        let metadata = File::from(descriptor.try_clone_to_owned()?).metadata()?;
+        // Only files have a length; the kernel checks that of everything else.
+        let is_short = metadata.is_file() && metadata.len() < bytes as u64;
+        if !bytes.is_multiple_of(PAGE_BYTES) || is_short {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        Self::map(bytes, Backing::Descriptor(descriptor))
+    }
+
     fn map(bytes: usize, backing: Backing<'_>) -> io::Result<Self> {
         let reservation = reserve(bytes + HUGE_PAGE_BYTES)?;
         let start = reservation.start.align_offset(HUGE_PAGE_BYTES);
@@ -98,11 +116,12 @@ impl Region {
             pages: Pages::Small,
             is_file: matches!(backing, Backing::File(_)),
         };
-        if let Backing::Hugetlb = backing {
-            region.pages = Pages::Hugetlb;
-        } else if bytes >= HUGE_REGION_BYTES_MIN && region.advise_huge() {
-            region.pages = Pages::Transparent;
-        }
+        region.pages = match backing {
+            Backing::Hugetlb => Pages::Hugetlb,
+            Backing::Descriptor(_) => Pages::Small,
+            _ if bytes >= HUGE_REGION_BYTES_MIN && region.advise_huge() => Pages::Transparent,
+            _ => Pages::Small,
+        };
         Ok(region)
     }
 
@@ -236,8 +255,11 @@ impl Region {
             self.collapse(0, self.bytes());
         }
         for page in (0..self.bytes()).step_by(PAGE_BYTES) {
-            // Adding nothing makes a page present for writing, whoever writes it meanwhile.
-            self.word(page / WORD_BYTES).fetch_add(0, Ordering::Relaxed);
+            // What is there instead of itself makes a page present for writing, whoever writes it
+            // meanwhile. (Adding nothing is compiled to a load, which finds a page of zeros.)
+            let word = self.word(page / WORD_BYTES);
+            let there = word.load(Ordering::Relaxed);
+            let _ = word.compare_exchange(there, there, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -275,6 +297,7 @@ fn map_fixed(address: *mut libc::c_void, bytes: usize, backing: Backing<'_>) -> 
     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let (fd, flags) = match backing {
         Backing::File(file) => (file.as_raw_fd(), libc::MAP_SHARED),
+        Backing::Descriptor(descriptor) => (descriptor.as_raw_fd(), libc::MAP_SHARED),
         Backing::Hugetlb => (-1, private | libc::MAP_HUGETLB),
         Backing::Memory => (-1, private | libc::MAP_NORESERVE),
     };

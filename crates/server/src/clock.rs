@@ -22,6 +22,11 @@ impl Clock {
         }
     }
 
+    /// Unix time, in milliseconds, of the coarse monotonic clock's zero.
+    pub fn offset_ms(&self) -> u64 {
+        self.offset_ms
+    }
+
     /// Unix time in milliseconds.
     #[inline]
     pub fn now_ms(&self) -> u64 {
@@ -40,6 +45,13 @@ fn monotonic_ms() -> u64 {
     // It cannot fail: every Linux that has epoll has this clock.
     clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(0, |time| {
         time.tv_sec() as u64 * 1000 + time.tv_nsec() as u64 / 1_000_000
+    })
+}
+
+/// Microseconds of the monotonic clock, for what needs an order.
+pub(crate) fn monotonic_us() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
+        time.tv_sec() as u64 * 1_000_000 + time.tv_nsec() as u64 / 1000
     })
 }
 

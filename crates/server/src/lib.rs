@@ -26,6 +26,7 @@
 //! | [`control`] | the control socket, and `micanite ctl` |
 //! | `doctor` | `micanite ctl doctor`: what the machine allows, and what gets it the best port |
 //! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
+//! | [`record`] | requests of sampled keys, written to a file |
 //! | `restart` | another program, or another version of it, in the same process |
 //! | [`auth`] | users and passwords, and how often somebody was wrong |
 //! | [`tls`] | certificates, read again while the server runs |
@@ -46,12 +47,14 @@ mod doctor;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod hot;
+mod kernel_get;
 pub mod latency;
 pub mod limits;
 pub mod loads;
 mod log;
 pub mod native;
 mod nic;
+pub mod record;
 mod restart;
 mod serve;
 pub mod session;
@@ -68,4 +71,4 @@ pub mod worker;
 /// one), so it begins with the version of memcached whose replies these are.
 pub const VERSION: &str = concat!("1.6.45-micanite-", env!("CARGO_PKG_VERSION"));
 
-pub use serve::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, serve};
+pub use serve::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, memory_limit_bytes, serve};

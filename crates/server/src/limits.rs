@@ -31,6 +31,12 @@ pub const STATS_REPLY_BYTES_MAX: usize = 48 << 10;
 pub const LONG_REPLY_BUCKETS: usize = 256;
 /// Clients that watch at the same time, as in memcached.
 pub const WATCHERS_MAX: usize = 20;
+/// Requests of a worker that wait to be recorded (`ctl record`).
+pub const RECORDING_RING_BYTES: usize = 1 << 20;
+/// What is recorded, and not written yet.
+pub const RECORDING_UNWRITTEN_BYTES: usize = 256 << 10;
+/// The prefixes of a recording's keys.
+pub const RECORDING_PREFIX_BYTES_MAX: usize = 4 << 20;
 /// Lines that may wait for a watcher, unless said otherwise.
 pub const WATCHER_KIB: u64 = 256;
 /// The most that can be said.

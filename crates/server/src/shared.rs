@@ -1,5 +1,6 @@
 //! What all threads of a server share: settings, the cache, counters, the wish to end.
 
+use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,9 +13,11 @@ use crate::auth::Auth;
 use crate::balance::BalanceState;
 use crate::configuration::Settings;
 use crate::hot::HotKeys;
+use crate::kernel_get::KernelGetState;
 use crate::latency::Latency;
 use crate::loads::Loads;
 use crate::native::NativeShared;
+use crate::record::Recorder;
 use crate::restart::Restart;
 use crate::stats::{ConnectionTable, Counter, Counters, Prefixes, Totals};
 use crate::tls::TlsShared;
@@ -44,6 +47,10 @@ pub struct Shared {
     pub native: Option<NativeShared>,
     /// memcached's protocols over UDP, if they are spoken.
     pub udp: Option<UdpShared>,
+    /// GETs answered in the kernel, if they are to be.
+    pub(crate) kernel_get: Option<Arc<KernelGetState>>,
+    /// Keep other servers off the directories where the cache's memory is pinned, through restarts.
+    pub(crate) pin_locks: Vec<File>,
     /// Users, if clients are asked who they are.
     pub auth: Option<Auth>,
     /// TLS, if it is spoken.
@@ -67,6 +74,8 @@ pub struct Shared {
     pub watch: Arc<Watch>,
     /// The counts of `stats detail`.
     pub prefixes: Prefixes,
+    /// Records requests.
+    pub recorder: Recorder,
     /// Whether a client has `stats sizes` counted.
     pub counting_sizes: Arc<AtomicBool>,
     baseline: Mutex<Baseline>,
@@ -183,6 +192,7 @@ impl Shared {
         let per_worker = settings.connections_max.div_ceil(settings.threads);
         let connection_table = ConnectionTable::new(settings.threads, per_worker);
         let prefixes = Prefixes::new(settings.threads, settings.namespace_delimiter);
+        let recorder = Recorder::new(settings.threads, settings.namespace_delimiter);
         Ok(Self {
             native,
             udp: settings
@@ -210,20 +220,33 @@ impl Shared {
             connection_table,
             watch,
             prefixes,
+            recorder,
             counting_sizes: Arc::default(),
             baseline: Mutex::default(),
+            kernel_get: None,
+            pin_locks: Vec::new(),
             auth: None,
             tls: None,
         })
     }
 
-    /// The sums over workers.
+    /// The sums over workers, and what the kernel has answered.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for counters in &self.counters {
             totals.add(counters);
         }
+        if let Some(kernel_get) = &self.kernel_get {
+            kernel_get.add_to(&mut totals);
+        }
         totals
+    }
+
+    /// GETs are answered in the kernel, or they are not for a reason.
+    pub(crate) fn set_kernel_get(&mut self, state: KernelGetState) {
+        let state = Arc::new(state);
+        self.kernel_get = Some(Arc::clone(&state));
+        self.watch.set_listener(state);
     }
 
     /// Connections that are open.
@@ -255,7 +278,11 @@ impl Shared {
         if route.access == Access::Erew {
             self.loads.expect_exclusive();
         }
-        self.cache.set_route(partition, route)
+        self.cache.set_route(partition, route)?;
+        if let (Some(kernel_get), Some(native)) = (&self.kernel_get, &self.native) {
+            kernel_get.set_generation(|| native.generation(&self.cache));
+        }
+        Ok(())
     }
 
     /// How much is logged, 0 to 3.

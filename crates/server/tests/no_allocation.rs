@@ -1,31 +1,42 @@
 //! Requests are processed without touching the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use micanite_engine::Cache;
+use micanite_recording::End;
+use micanite_server::clock::Clock;
 use micanite_server::configuration::{Options, Settings};
 use micanite_server::limits::OUTPUT_BYTES;
+use micanite_server::record::{RecordOptions, Recorder};
 use micanite_server::session::{Context, Output, Session, Status};
 use micanite_server::shared::Shared;
 
 /// The system's allocator, which counts what it is asked for.
 struct Counting;
 
-static CALLS: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// Of this thread: the one that writes a recording may allocate.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    CALLS.with(|calls| calls.set(calls.get() + 1));
+}
 
 #[expect(unsafe_code, reason = "the trait is unsafe")]
 // SAFETY: everything is passed on to the system's allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Ordering::Relaxed);
+        count();
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        CALLS.fetch_add(1, Ordering::Relaxed);
+        count();
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -97,13 +108,24 @@ fn binary_requests(keys: &[String], value: &[u8]) -> Vec<u8> {
     all
 }
 
-// The only test here: another one would count its allocations in.
 #[test]
 fn a_session_allocates_nothing() {
+    allocates_nothing(None);
+}
+
+#[test]
+fn a_session_that_is_recorded_allocates_nothing() {
+    let file = std::env::temp_dir().join(format!("micanite-{}.rec", std::process::id()));
+    allocates_nothing(Some(&file));
+    std::fs::remove_file(file).unwrap();
+}
+
+/// With all requests recorded in a file, if there is one.
+fn allocates_nothing(file: Option<&Path>) {
     let settings = Settings::of(&Options::default(), 1).unwrap();
     let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
     let mut worker = cache.worker(0).unwrap();
-    let shared = Shared::new(settings, cache, None, 1000).unwrap();
+    let shared = Arc::new(Shared::new(settings, cache, None, 1000).unwrap());
     let mut context = Context {
         worker: &mut worker,
         shared: &shared,
@@ -123,7 +145,14 @@ fn a_session_allocates_nothing() {
     let others = "incr n 1\r\ndelete key1\r\ntouch key2 5\r\ngat 5 key3\r\nappend key4 0 0 1\r\nx\r\nbogus\r\nmn\r\n\
                   gets none key5\r\nset key6 0 0 9999999 noreply\r\n";
     let binary = binary_requests(&keys, value.as_bytes());
-    let before = CALLS.load(Ordering::Relaxed);
+    if let Some(file) = file {
+        let options = RecordOptions {
+            fraction: Some("1".parse().unwrap()),
+            ..RecordOptions::default()
+        };
+        Recorder::start(&shared, Clock::start(), file, &options).unwrap();
+    }
+    let before = CALLS.get();
     let mut replies = 0;
     replies += process(&mut session, sets.as_bytes(), &mut output, &mut context);
     replies += process(
@@ -134,7 +163,12 @@ fn a_session_allocates_nothing() {
     );
     replies += process(&mut session, others.as_bytes(), &mut output, &mut context);
     replies += process(&mut Session::default(), &binary, &mut output, &mut context);
-    let calls = CALLS.load(Ordering::Relaxed) - before;
+    let calls = CALLS.get() - before;
     assert_eq!(calls, 0, "calls of the allocator");
     assert!(replies > 2 * 200 * 1000);
+    if file.is_some() {
+        let told = shared.recorder.stop(End::Stopped).unwrap();
+        let numbers = shared.recorder.numbers();
+        assert!(numbers.records > 900 && numbers.dropped == 0, "{told}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Images: partitions in files, which a later process goes on with.
+//! Images: partitions in files, or in memory of the kernel, which a later process goes on with.
 //!
 //! An image holds offsets only, its own seed and its layout, so it can be mapped anywhere. While
 //! a process has it open it is marked as not clean. One that was left so is checked
@@ -8,11 +8,10 @@
 
 mod recover;
 mod snapshot;
+mod source;
 
-use std::fs::{self, File, OpenOptions};
-use std::path::Path;
+use std::fs::{self, File};
 
-use micanite_memory::Region;
 use micanite_wire::hash::KeyHash;
 
 use crate::config::{Config, Semantics};
@@ -25,6 +24,7 @@ use crate::partition::fields::{LAYOUT_VERSION, MAGIC};
 use crate::partition::{Field, LogField, Partition, PartitionLayout};
 
 pub use snapshot::Snapshot;
+pub(crate) use source::Source;
 
 /// What was found where the image is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,22 +54,18 @@ pub(crate) struct Opened {
     pub lock: Option<File>,
 }
 
-/// Opens the image in a directory, or makes one.
-pub(crate) fn open(config: &Config, directory: &Path) -> Result<Opened, CreateError> {
+/// Opens the image in a place, or makes one.
+pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {
-        CreateError::new(format!("{what} {}: {error}", directory.display()))
+        CreateError::new(format!("{what} {source}: {error}"))
     };
-    fs::create_dir_all(directory).map_err(|error| failed("cannot make", &error))?;
-    let lock = File::create(directory.join("lock")).map_err(|error| failed("in", &error))?;
-    if lock.try_lock().is_err() {
-        let reason = "another process has this image open";
-        return Err(failed("cannot use", &reason));
-    }
-    let lock = Some(lock);
-    let Some(header) = read_header(directory).map_err(|error| failed("in", &error))? else {
-        return create(config, directory, ImageState::Created, lock);
+    let lock = source.lock()?;
+    let header = source.header().map_err(|error| failed("in", &error))?;
+    let Some(header) = header else {
+        return create(config, source, ImageState::Created, lock);
     };
     let (layout, seed) = check(config, &header).map_err(|reason| failed("in", &reason))?;
+    source.check_count(&layout)?;
     let buckets = header[Field::BucketsFirst as usize];
     let mut partitions = Vec::new();
     for number in 0..layout.partitions {
@@ -78,7 +74,7 @@ pub(crate) fn open(config: &Config, directory: &Path) -> Result<Opened, CreateEr
             buckets,
             ..layout.partition(config, number)
         };
-        let region = map(directory, number, layout.partition_bytes, false);
+        let region = source.map(number, layout.partition_bytes, false);
         let region = region.map_err(|error| failed("cannot map partitions in", &error))?;
         partitions.push(Partition::of(region, of));
     }
@@ -95,7 +91,7 @@ pub(crate) fn open(config: &Config, directory: &Path) -> Result<Opened, CreateEr
             return Err(failed("cannot trust the image in", &reason));
         }
         drop(partitions);
-        return create(config, directory, ImageState::Discarded { reason }, lock);
+        return create(config, source, ImageState::Discarded { reason }, lock);
     }
     for partition in &partitions {
         if partition.header_differs(&header) || !clean && !partition.recover() {
@@ -118,30 +114,34 @@ pub(crate) fn open(config: &Config, directory: &Path) -> Result<Opened, CreateEr
     })
 }
 
-/// Makes the files of an empty image.
+/// Makes an empty image.
 fn create(
     config: &Config,
-    directory: &Path,
+    source: &Source<'_>,
     state: ImageState,
     lock: Option<File>,
 ) -> Result<Opened, CreateError> {
     let layout = Layout::of(config)?;
+    source.check_count(&layout)?;
     let mut partitions = Vec::new();
-    for number in 0..layout.partitions {
-        let region = map(directory, number, layout.partition_bytes, true).map_err(|error| {
-            CreateError::new(format!(
-                "cannot make {} bytes in {}: {error}",
-                config.memory_bytes,
-                directory.display()
-            ))
+    // The first one last: it says that there is an image.
+    for number in (0..layout.partitions).rev() {
+        let region = source.map(number, layout.partition_bytes, true);
+        let region = region.map_err(|error| {
+            let bytes = config.memory_bytes;
+            CreateError::new(format!("cannot make {bytes} bytes in {source}: {error}"))
         })?;
         let partition = Partition::of(region, layout.partition(config, number));
+        if source.holds_what_was() {
+            partition.clear();
+        }
         partition.format();
         let eviction = Eviction::ALL.iter().position(|of| *of == config.eviction);
         partition.set(Field::Eviction, eviction.unwrap_or(0) as u64);
         partition.mark_open();
         partitions.push(partition);
     }
+    partitions.reverse();
     Ok(Opened {
         partitions,
         layout,
@@ -151,38 +151,19 @@ fn create(
     })
 }
 
-/// Maps the file of a partition; `new` for an empty one.
-fn map(directory: &Path, number: usize, bytes: usize, new: bool) -> std::io::Result<Region> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    let file = options
-        .create(new)
-        .truncate(new)
-        .open(directory.join(file_name(number)))?;
-    if new {
-        file.set_len(bytes as u64)?;
+/// A partition of any size in its map, for tests of the edges.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn partition_in_map(maps: &crate::Maps, layout: PartitionLayout) -> Partition {
+    let bytes = (layout.region_words as usize * 8).next_multiple_of(micanite_memory::PAGE_BYTES);
+    let region = Source::Maps(maps).map(layout.number, bytes, false).unwrap();
+    let partition = Partition::of(region, layout);
+    if !maps.kept {
+        partition.format();
+    } else if partition.get(Field::Clean) == 0 {
+        assert!(partition.recover(), "a sound image");
     }
-    Region::file(&file, bytes)
-}
-
-fn file_name(number: usize) -> String {
-    format!("partition-{number:04}")
-}
-
-/// The header of the first partition, if there is one.
-fn read_header(directory: &Path) -> std::io::Result<Option<[u64; 64]>> {
-    use std::io::Read;
-    let mut file = match File::open(directory.join(file_name(0))) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut bytes = [0; 64 * 8];
-    file.read_exact(&mut bytes)?;
-    let (words, _) = bytes.as_chunks::<8>();
-    let words: [u64; 64] = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
-    Ok(Some(words))
+    partition.mark_open();
+    partition
 }
 
 /// The layout and the seed of an image, if they are what is asked for.

@@ -75,23 +75,28 @@ impl Partition {
         self.set(Field::SparesUsed, used as u64);
     }
 
-    /// Makes the heap of a store anew from the items that the index leads to, and counts them.
+    /// Makes the heap of a store anew from the items that the index leads to, and counts those that
+    /// no flush has made unreachable.
     fn rebuild_heap(&self) -> bool {
         let mut blocks = Vec::new();
+        let (mut items_live, mut units_live) = (0, 0);
         for number in 0..self.buckets() {
             for bucket in self.chain(self.main_bucket(number)) {
                 for entry in bucket.entries().map(Entry) {
                     if let Some(place) = self.place(entry) {
-                        let units = self.header(place.position).units() as usize;
-                        blocks.push((place.position, units));
+                        let header = self.header(place.position);
+                        blocks.push((place.position, header.units() as usize));
+                        if !self.is_flushed_from_store(&place, header) {
+                            items_live += 1;
+                            units_live += header.units();
+                        }
                     }
                 }
             }
         }
         blocks.sort_unstable();
-        self.set(Field::ItemsLive, blocks.len() as u64);
-        let units: usize = blocks.iter().map(|(_, units)| units).sum();
-        self.set(Field::UnitsLive, units as u64);
+        self.set(Field::ItemsLive, items_live);
+        self.set(Field::UnitsLive, units_live);
         let first = self.layout.data_first();
         let end = self.get(Field::DataEnd) as usize;
         self.heap().rebuild(first, end, blocks.into_iter())

@@ -12,7 +12,7 @@ use micanite_memory::sync::{spin_loop, yield_now};
 
 use crate::cache::Cache;
 use crate::config::Config;
-use crate::image::{self, ImageState};
+use crate::image::{self, ImageState, Source, source};
 use crate::index::entry::Entry;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::item::{State, unpack_meta};
@@ -55,13 +55,13 @@ impl Cache {
             ..self.config().clone()
         };
         let other = |error: crate::CreateError| io::Error::other(error.to_string());
-        if directory.join(image::file_name(0)).exists() {
+        if directory.join(source::file_name(0)).exists() {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 format!("there is an image in {} already", directory.display()),
             ));
         }
-        let copy = image::open(&config, directory).map_err(other)?;
+        let copy = image::open(&config, &Source::Directory(directory)).map_err(other)?;
         debug_assert_eq!(copy.state, ImageState::Created);
         let copies: Box<[Partition]> = copy.partitions.into();
         let bits = copies.len().ilog2();

@@ -1,5 +1,6 @@
 //! The sizes of a partition, where its parts lie, and its first formatting.
 
+use micanite_memory::sync::Ordering;
 use micanite_wire::hash::Buckets;
 
 use crate::config::Semantics;
@@ -14,6 +15,11 @@ use crate::partition::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
 const RECIPROCAL_CACHE: u64 = u64::MAX / MAIN_PER_SPARE_CACHE + 1;
 const RECIPROCAL_STORE: u64 = u64::MAX / MAIN_PER_SPARE_STORE + 1;
 
+/// A small log has at least so many units, for in one of a few items hardly any is requested again
+/// before it leaves; but at most one in so many of the data space.
+const SMALL_UNITS_MIN: u64 = 8192;
+const SMALL_SHARE_MAX: u64 = 4;
+
 /// The sizes of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PartitionLayout {
@@ -26,6 +32,8 @@ pub(crate) struct PartitionLayout {
     pub region_words: u64,
     /// Main buckets at first, two or more.
     pub buckets: u64,
+    /// The data space is not larger than this, whatever the index leaves to it.
+    pub data_units_max: u64,
     /// The index does not grow into this much of the data space.
     pub data_units_min: u64,
     /// Units of the largest item.
@@ -102,7 +110,9 @@ impl PartitionLayout {
 
     /// Where the data space ends beside an index of `buckets` main buckets.
     pub fn data_end(&self, buckets: u64) -> u64 {
-        self.region_words - self.index_lines(buckets) * BUCKET_WORDS as u64
+        let index_words = self.index_lines(buckets) * BUCKET_WORDS as u64;
+        let most = self.data_units_max.saturating_add(self.data_first() as u64);
+        (self.region_words - index_words).min(most)
     }
 
     /// The most main buckets that leave the least data space.
@@ -119,11 +129,25 @@ impl PartitionLayout {
 
     /// Units of the small log.
     pub fn small_units(&self) -> u64 {
-        self.data_units() * self.policy.small_percent / 100
+        let units = self.data_units() * self.policy.small_percent / 100;
+        if units == 0 {
+            return 0;
+        }
+        units.max(SMALL_UNITS_MIN.min(self.data_units() / SMALL_SHARE_MAX))
     }
 }
 
 impl Partition {
+    /// Zeroes what has to be zero in a partition that is to be formatted: the header, the state of
+    /// the heap, and the index; the first word first, so that there is no image from then on.
+    pub(crate) fn clear(&self) {
+        let layout = &self.layout;
+        let index = layout.data_end(layout.buckets) as usize..layout.region_words as usize;
+        for word in (0..layout.data_first()).chain(index) {
+            self.word(word).store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Writes the header of an empty partition into zeroed memory.
     pub(crate) fn format(&self) {
         let layout = &self.layout;

@@ -144,7 +144,7 @@ impl Partition {
             }),
             collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
             item_words: AtomicU64::new(3),
-            samples: Samples::new(),
+            samples: Samples::new(layout.region_words as usize * 8),
             evictions: Arc::default(),
             follows_accesses: AtomicBool::new(false),
         }

@@ -3,13 +3,13 @@
 use super::support::*;
 use crate::*;
 
-fn roomy(workers: usize) -> Geometry {
-    Geometry {
+fn roomy(workers: usize) -> Setup {
+    Setup {
         partition_bits: 1,
         value_bytes_max: 4096,
         eviction: Eviction::Fifo,
         workers,
-        ..Geometry::default()
+        ..Setup::default()
     }
 }
 

@@ -37,12 +37,12 @@ impl Partition {
 /// largest share of the memory that expired items held in the second half, in percent, and the
 /// hit ratio.
 fn expired_percent(eviction: Eviction, requests_per_s: u32, keys: u64, skew: bool) -> (u64, u64) {
-    let geometry = Geometry {
+    let geometry = Setup {
         buckets: 256,
         data_units: 64 << 10,
         grows: true,
         eviction,
-        ..Geometry::default()
+        ..Setup::default()
     };
     let cache = geometry.cache();
     let mut client = Client::new(&cache, 0);

@@ -3,7 +3,10 @@
 //! loom explores the interleavings, and the values that relaxed loads may return, up to a bound
 //! of preemptions. It is blind to: mapped memory (regions are on the heap here, the mirror is a
 //! wrap of the index), compiler reordering of plain accesses (there are none), more than one
-//! reader and one writer at a time.
+//! reader and one writer at a time. It knows the last access to each place only: a thread that looks at
+//! a place before it writes there hides what another had read there, so which thread goes first matters.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::thread;
 
@@ -14,18 +17,25 @@ fn model(test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.max_branches = 100_000;
-    builder.check(test);
+    let runs = std::sync::Arc::new(AtomicUsize::new(0));
+    let count = std::sync::Arc::clone(&runs);
+    builder.check(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        test();
+    });
+    let runs = runs.load(Ordering::Relaxed);
+    assert!(runs > 1, "one order of events alone was explored");
 }
 
 /// Two buckets, one log of `data_units`.
 fn tiny(data_units: u64) -> std::sync::Arc<Cache> {
-    let geometry = Geometry {
+    let geometry = Setup {
         buckets: 2,
         data_units,
         value_bytes_max: 16,
         eviction: Eviction::Fifo,
         workers: 2,
-        ..Geometry::default()
+        ..Setup::default()
     };
     geometry.cache()
 }

@@ -1,6 +1,6 @@
 //! Meta operations: what each flag does, in caches and stores, in every access mode.
 
-use super::support::{Geometry, store};
+use super::support::{Setup, store};
 use crate::*;
 
 /// A client that keeps what was said of the item.
@@ -36,11 +36,11 @@ const KEY: &[u8] = b"key";
 fn everywhere(test: impl Fn(&mut Client)) {
     for semantics in [Semantics::Cache, Semantics::Store] {
         for (workers, access) in [(1, Access::Erew), (2, Access::Crcw)] {
-            let geometry = Geometry {
+            let geometry = Setup {
                 semantics,
                 workers,
                 access,
-                ..Geometry::default()
+                ..Setup::default()
             };
             let cache = geometry.cache();
             test(&mut Client {

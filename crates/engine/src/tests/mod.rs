@@ -15,6 +15,8 @@ mod modes;
 #[cfg(all(test, not(any(loom, miri))))]
 mod namespaces;
 #[cfg(all(test, not(any(loom, miri))))]
+mod noted;
+#[cfg(all(test, not(any(loom, miri))))]
 mod stress;
 #[cfg_attr(
     not(test),

@@ -100,7 +100,7 @@ fn switch(cache: &Cache, left: &AtomicUsize) -> u64 {
 }
 
 fn stress(semantics: Semantics, data_units: u64, buckets: u64) -> (u64, Stats) {
-    let geometry = Geometry {
+    let geometry = Setup {
         partition_bits: 2,
         buckets,
         data_units,
@@ -110,7 +110,7 @@ fn stress(semantics: Semantics, data_units: u64, buckets: u64) -> (u64, Stats) {
         semantics,
         workers: THREADS,
         access: Access::Erew,
-        ..Geometry::default()
+        ..Setup::default()
     };
     let cache = geometry.cache();
     // Threads never sleep here, so there is nobody to wake.
@@ -144,10 +144,10 @@ fn switches_and_moves_under_load_never_make_a_cache_lie() {
 
 #[test]
 fn who_may_not_touch_a_partition_is_told_or_asks_its_owner() {
-    let geometry = Geometry {
+    let geometry = Setup {
         workers: 2,
         access: Access::Crew,
-        ..Geometry::default()
+        ..Setup::default()
     };
     let cache = geometry.cache();
     let (mut owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
@@ -187,12 +187,12 @@ fn who_may_not_touch_a_partition_is_told_or_asks_its_owner() {
 
 #[test]
 fn what_only_other_workers_read_stays_recent() {
-    let geometry = Geometry {
+    let geometry = Setup {
         data_units: 1024,
         eviction: Eviction::Clock,
         workers: 2,
         access: Access::Crew,
-        ..Geometry::default()
+        ..Setup::default()
     };
     let cache = geometry.cache();
     let (mut owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
@@ -213,10 +213,10 @@ fn what_only_other_workers_read_stays_recent() {
 
 #[test]
 fn what_a_worker_owned_that_has_ended_is_shared() {
-    let geometry = Geometry {
+    let geometry = Setup {
         workers: 2,
         access: Access::Erew,
-        ..Geometry::default()
+        ..Setup::default()
     };
     let cache = geometry.cache();
     cache.set_waker(|_| {});

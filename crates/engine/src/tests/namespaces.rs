@@ -4,13 +4,13 @@ use super::support::*;
 use crate::limits::NAMESPACES_MAX;
 use crate::*;
 
-fn geometry(semantics: Semantics) -> Geometry {
-    Geometry {
+fn geometry(semantics: Semantics) -> Setup {
+    Setup {
         buckets: 256,
         data_units: 4096,
         semantics,
         workers: 2,
-        ..Geometry::default()
+        ..Setup::default()
     }
 }
 
@@ -113,12 +113,12 @@ fn a_full_store_refuses_and_keeps_the_old_value() {
 
 #[test]
 fn main_buckets_hold_most_items_of_a_full_store_and_a_tenth_of_spare_ones_suffices() {
-    let geometry = Geometry {
+    let geometry = Setup {
         buckets: 64,
         data_units: 1 << 20,
         grows: true,
         semantics: Semantics::Store,
-        ..Geometry::default()
+        ..Setup::default()
     };
     let cache = geometry.cache();
     let client = &mut Client::new(&cache, 0);

@@ -62,14 +62,14 @@ fn hammer(client: &mut Client, thread: u64, threads: u64) {
 
 fn stress(eviction: Eviction, data_units: u64, buckets: u64) -> Stats {
     let threads = 4;
-    let geometry = Geometry {
+    let geometry = Setup {
         partition_bits: 1,
         buckets,
         data_units,
         offset_bits: 24,
         eviction,
         workers: threads,
-        ..Geometry::default()
+        ..Setup::default()
     };
     let cache = geometry.cache();
     std::thread::scope(|scope| {
@@ -97,10 +97,10 @@ fn no_thread_sees_a_torn_or_foreign_value_while_the_log_evicts() {
 
 #[test]
 fn increments_of_many_threads_add_up() {
-    let geometry = Geometry {
+    let geometry = Setup {
         buckets: 2,
         workers: 4,
-        ..Geometry::default()
+        ..Setup::default()
     };
     let cache = geometry.cache();
     Client::new(&cache, 0).set(b"sum", b"0");

@@ -1,13 +1,14 @@
 //! What the tests share: a small cache of any geometry, and a client of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::partition::PartitionLayout;
 use crate::*;
 
 /// A small partition geometry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Geometry {
+pub(crate) struct Setup {
     pub partition_bits: u32,
     pub buckets: u64,
     /// Units of the data space at first.
@@ -20,9 +21,11 @@ pub(crate) struct Geometry {
     pub semantics: Semantics,
     pub workers: usize,
     pub access: Access,
+    /// Whether the partitions lie in maps, for which files without names stand.
+    pub maps: bool,
 }
 
-impl Default for Geometry {
+impl Default for Setup {
     /// A partition with room for everything, one worker.
     fn default() -> Self {
         Self {
@@ -36,11 +39,12 @@ impl Default for Geometry {
             semantics: Semantics::Cache,
             workers: 1,
             access: Access::Crcw,
+            maps: false,
         }
     }
 }
 
-impl Geometry {
+impl Setup {
     pub fn layout(&self) -> PartitionLayout {
         let item_units_max = (self.value_bytes_max as u64 + 250 + 40)
             .div_ceil(8)
@@ -53,6 +57,7 @@ impl Geometry {
             policy: self.eviction.policy(),
             region_words: 0,
             buckets: self.buckets,
+            data_units_max: u64::MAX,
             data_units_min: self.data_units / if self.grows { 2 } else { 1 },
             item_units_max,
             offset_bits: self.offset_bits,
@@ -64,6 +69,17 @@ impl Geometry {
     }
 
     pub fn cache(&self) -> Arc<Cache> {
+        let layout = self.layout();
+        let map = |_| Arc::new(nameless(layout.region_words as usize * 8).into());
+        let maps = self.maps.then(|| Maps {
+            descriptors: (0..1 << self.partition_bits).map(map).collect(),
+            kept: false,
+        });
+        self.cache_in(maps)
+    }
+
+    /// A cache in these maps, if there are any, otherwise in fresh memory.
+    pub fn cache_in(&self, maps: Option<Maps>) -> Arc<Cache> {
         let config = Config {
             value_bytes_max: self.value_bytes_max,
             workers: self.workers,
@@ -72,10 +88,26 @@ impl Geometry {
             access: self.access,
             seed: 7,
             namespace_delimiter: Some(b':'),
+            maps,
             ..Config::default()
         };
         Cache::with_partitions(self.layout(), &config)
     }
+}
+
+/// A file of some bytes, in whole pages, that ends with its descriptor.
+fn nameless(bytes: usize) -> std::fs::File {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("micanite-engine-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).open(&path);
+    let file = file.expect("a temporary file");
+    std::fs::remove_file(path).expect("the temporary file");
+    let pages = bytes.next_multiple_of(micanite_memory::PAGE_BYTES);
+    file.set_len(pages as u64).expect("space for it");
+    file
 }
 
 /// A reply, kept.

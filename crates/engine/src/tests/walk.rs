@@ -54,13 +54,13 @@ fn all(cache: &Cache, now_s: u32, mut between: impl FnMut()) -> Vec<(Vec<u8>, us
 #[test]
 fn a_walk_shows_each_item_once_and_none_that_has_gone() {
     for semantics in [Semantics::Cache, Semantics::Store] {
-        let geometry = Geometry {
+        let geometry = Setup {
             partition_bits: 1,
             // Long chains, so that one does not fit the room.
             buckets: 2,
             data_units: 32 * 512,
             semantics,
-            ..Geometry::default()
+            ..Setup::default()
         };
         let cache = geometry.cache();
         let client = &mut Client::new(&cache, 0);

@@ -69,6 +69,9 @@ impl Found {
     }
 }
 
+/// An item that is larger than one in so many of the small log goes to main at once.
+const LARGE_SHARE: u64 = 4;
+
 /// Why something could not be written; nothing that can be seen has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -319,7 +322,7 @@ impl<'a> Writer<'a> {
         let p = self.partition;
         let small = p.log(Which::Small);
         let small_units = small.get(crate::partition::LogField::Limit);
-        if ghost || units * 8 > small_units {
+        if ghost || units * LARGE_SHARE > small_units {
             return Which::Main;
         }
         // Until something is evicted, what does not fit into small goes to main.

@@ -129,6 +129,15 @@ pub(super) fn max_item_size(options: &Options, settings: &Settings) -> Result<us
     if bytes > allowed {
         let memory = super::size_text(settings.memory_bytes);
         let most = super::size_text(allowed);
+        let mut without = settings.clone();
+        if without.kernel_get.take().is_some() && bytes <= without.item_bytes_allowed() {
+            return wrong(
+                NAME,
+                format!(
+                    "{word} is too large for the partitions of --kernel-get, which allow {most}; less, or no --kernel-get"
+                ),
+            );
+        }
         return wrong(
             NAME,
             format!("{word} is too large for {memory} of memory (-m), which allows {most}"),

@@ -156,6 +156,38 @@ pub struct Options {
     /// [default: 127.0.0.0/8,::1/128]
     #[arg(long, value_name = "CIDR", env = "MICANITE_UDP_ALLOW", hide_env = true)]
     pub udp_allow: Option<Word>,
+    /// Answer GETs of -U and --native in the kernel, before its network stack, on this interface;
+    /// repeatable. Needs root or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; docs/kernel.md
+    #[arg(long, value_name = "INTERFACE", env = "MICANITE_KERNEL_GET", hide_env = true, action = ArgAction::Append)]
+    #[serde(with = "words", skip_serializing_if = "Vec::is_empty")]
+    pub kernel_get: Vec<Word>,
+    /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where it
+    /// can) [default: auto]
+    #[arg(
+        long,
+        value_name = "MODE",
+        env = "MICANITE_KERNEL_GET_MODE",
+        hide_env = true
+    )]
+    pub kernel_get_mode: Option<Word>,
+    /// Keep the items in the kernel under this directory of a bpffs, such as /sys/fs/bpf/micanite: the next
+    /// start goes on with them [default: they end with the process]
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        env = "MICANITE_KERNEL_GET_PIN",
+        hide_env = true
+    )]
+    pub kernel_get_pin: Option<Word>,
+    /// Above this load of a core that answers in the kernel, in percent, a further core takes over a part,
+    /// and below it idle cores stay idle; 0: never [default: 0]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        env = "MICANITE_KERNEL_GET_SPREAD",
+        hide_env = true
+    )]
+    pub kernel_get_spread: Option<Word>,
     /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
     /// [default: 0]
     #[arg(
@@ -482,6 +514,7 @@ impl Options {
         take!(max_requests_per_event listen_backlog udp_port udp_allow user pidfile daemon enable_shutdown);
         take!(semantics disable_evictions eviction access balance namespace_delimiter);
         take!(image control_socket drain_seconds admin item_size value_buffers hash_seed no_prefetch);
+        take!(kernel_get_mode kernel_get_pin kernel_get_spread);
         take!(io native native_payload native_gro native_busy_poll native_queue);
         take!(protocol disable_flush_all disable_dumping disable_watch lock_memory enable_coredumps);
         take!(disable_cas enable_largepages slab_growth_factor slab_min_size napi_ids memory_file);
@@ -501,6 +534,9 @@ impl Options {
         self.port.append(&mut other.port);
         if self.port_ip.is_empty() {
             self.port_ip = other.port_ip;
+        }
+        if self.kernel_get.is_empty() {
+            self.kernel_get = other.kernel_get;
         }
         if self.listen.is_empty() {
             self.listen = other.listen;

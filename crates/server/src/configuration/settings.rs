@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
+use micanite_kernel::IMAGE_BYTES_MAX;
 
 use super::auth::{self, AuthSettings};
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
 use super::extended::{self, Extended};
 use super::io::IoSettings;
+use super::kernel_get::{self, KernelGetSettings};
 use super::memcached::{Binding, Switches};
 use super::ports::{self, BypassSettings};
 use super::size::exact;
@@ -170,9 +172,16 @@ pub struct Settings {
     pub native: Option<NativeSettings>,
     /// memcached's protocols over UDP, if they are spoken.
     pub udp: Option<UdpSettings>,
+    /// GETs answered in the kernel, if they are to be.
+    pub kernel_get: Option<KernelGetSettings>,
 }
 
 impl Settings {
+    /// Whether text is refused (`-B binary`).
+    pub fn speaks_binary_only(&self) -> bool {
+        self.switches.binding == Binding::Binary
+    }
+
     /// Checks options. `cores` is what `-t` is by default.
     ///
     /// # Errors
@@ -241,6 +250,7 @@ impl Settings {
             idle_timeout_ms: 0,
             native: None,
             udp: None,
+            kernel_get: None,
             tls: None,
             auth: auth::auth(options)?,
             watcher_bytes: 0,
@@ -252,6 +262,7 @@ impl Settings {
         settings.idle_timeout_ms = idle_timeout_s.saturating_mul(1000);
         settings.udp = udp::udp(options, &settings.listen)?;
         settings.native = checks::native(options, &settings)?;
+        settings.kernel_get = kernel_get::kernel_get(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(options, &settings)?;
         settings.value_buffer_bytes = checks::value_buffers(options, settings.item_bytes_max)?;
         Ok(settings)
@@ -259,6 +270,7 @@ impl Settings {
 
     /// What the engine is told.
     pub fn engine(&self, seed: u64) -> Config {
+        let default = Config::default();
         Config {
             memory_bytes: self.memory_bytes,
             item_bytes_hint: self.item_bytes_hint,
@@ -270,6 +282,12 @@ impl Settings {
             namespace_delimiter: Some(self.namespace_delimiter),
             image: self.image.clone(),
             seed,
+            // Whether it comes to that or not: a restart finds the same partitions.
+            partition_bytes_max: match self.kernel_get {
+                Some(_) => IMAGE_BYTES_MAX.min(default.partition_bytes_max),
+                None => default.partition_bytes_max,
+            },
+            ..default
         }
     }
 
@@ -397,6 +415,10 @@ impl Settings {
                     .map_or(0, |native| native.port)
                     .to_string(),
             ),
+            kernel_get: Vec::new(),
+            kernel_get_mode: None,
+            kernel_get_pin: None,
+            kernel_get_spread: None,
             native_payload: native(|native| native.payload_bytes.to_string()),
             native_gro: native(|native| if native.gro { "on" } else { "off" }.into()),
             native_queue: native(|native| exact(native.queue_bytes)),
@@ -405,6 +427,7 @@ impl Settings {
             print_config: false,
         };
         ports::write(self.bypass(), &mut options);
+        kernel_get::write(self.kernel_get.as_ref(), &mut options);
         options
     }
 }

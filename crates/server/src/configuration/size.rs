@@ -1,7 +1,7 @@
 //! Sizes as people write them: a number with k, m, g or t.
 
 /// The bytes that `text` names; a bare number counts units of `unit_bytes`.
-pub(super) fn parse(text: &str, unit_bytes: u64) -> Result<usize, String> {
+pub(crate) fn parse(text: &str, unit_bytes: u64) -> Result<usize, String> {
     let what = || format!("'{text}' is no size: a number, with k, m, g or t if wanted");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -41,7 +41,7 @@ pub fn size_text(bytes: usize) -> String {
 }
 
 /// A size as an option takes it back without loss.
-pub(super) fn exact(bytes: usize) -> String {
+pub(crate) fn exact(bytes: usize) -> String {
     for (unit, letter) in [(1usize << 30, "g"), (1 << 20, "m"), (1 << 10, "k")] {
         if bytes > 0 && bytes.is_multiple_of(unit) {
             return format!("{}{letter}", bytes / unit);

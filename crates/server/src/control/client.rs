@@ -12,6 +12,7 @@ use super::{OK, REFUSED, Request, paths};
 use crate::doctor::{DoctorOptions, doctor};
 use crate::log::log;
 use crate::nic::{NicOptions, nic};
+use crate::record::RecordOptions;
 
 /// The command line is wrong.
 pub const EXIT_CONTROL_USAGE: u8 = 2;
@@ -92,7 +93,11 @@ fn socket_of_environment() -> Option<PathBuf> {
 }
 
 fn ask(mut request: Request, port: u16, socket: Option<&Path>) -> Result<String, String> {
-    if let Request::Snapshot { path } = &mut request {
+    if let Request::Snapshot { path }
+    | Request::Record(RecordOptions {
+        file: Some(path), ..
+    }) = &mut request
+    {
         // The server has another working directory.
         *path = std::path::absolute(&*path).map_err(|error| error.to_string())?;
     }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use micanite_engine::{Access, Route};
+use micanite_recording::End;
 use micanite_wire::memcache::text::KEY_BYTES_MAX;
 
 use super::Request;
@@ -14,6 +15,7 @@ use crate::clock::{Clock, seconds};
 use crate::hot::{self, HotKey};
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::native::directory_text;
+use crate::record::{RecordOptions, Recorder};
 use crate::session::Output;
 use crate::shared::Shared;
 use crate::stats;
@@ -58,6 +60,7 @@ impl Executor {
             Request::Invalidate { name } => self.invalidate(name),
             Request::Hotkeys => Ok(self.hot_keys()),
             Request::Stats => Ok(self.stats()),
+            Request::Record(options) => self.record(options),
             Request::Snapshot { path } => self.snapshot(path),
             Request::Ping => self.ping(),
             Request::Restart { .. } => Err("the control thread restarts".into()),
@@ -199,6 +202,15 @@ impl Executor {
                 }
                 Some(_) => std::thread::sleep(PING_POLL),
             }
+        }
+    }
+
+    fn record(&self, options: &RecordOptions) -> Answer {
+        let recorder = &self.shared.recorder;
+        match &options.file {
+            Some(path) => Recorder::start(&self.shared, self.clock, path, options),
+            None if options.stop => recorder.stop(End::Stopped),
+            None => Ok(recorder.status()),
         }
     }
 

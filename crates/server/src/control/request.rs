@@ -8,6 +8,7 @@ use clap::Subcommand;
 use micanite_engine::Access;
 
 use crate::configuration::Balance;
+use crate::record::RecordOptions;
 
 /// What is asked of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
@@ -60,6 +61,8 @@ pub enum Request {
         #[arg(long)]
         force: bool,
     },
+    /// Record the requests of a sample of all keys in a file, tell what is recorded, or end that
+    Record(RecordOptions),
     /// Copy everything that is stored into a new image, while the server serves
     Snapshot {
         /// Directory of the image, which must not hold one yet
@@ -85,6 +88,7 @@ impl fmt::Display for Request {
             Self::Ping => formatter.write_str("ping"),
             Self::Restart { force: false } => formatter.write_str("restart"),
             Self::Restart { force: true } => formatter.write_str("restart force"),
+            Self::Record(options) => options.fmt(formatter),
             Self::Snapshot { path } => write!(formatter, "snapshot {}", path.display()),
         }
     }
@@ -122,6 +126,7 @@ impl FromStr for Request {
             ("ping", []) => Self::Ping,
             ("restart", []) => Self::Restart { force: false },
             ("restart", ["force"]) => Self::Restart { force: true },
+            ("record", _) => Self::Record(RecordOptions::of_line(rest)?),
             // A path may have spaces in it.
             ("snapshot", [_, ..]) => Self::Snapshot { path: rest.into() },
             _ => return Err(format!("'{line}' is not understood")),

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::Request;
 use crate::configuration::Balance;
+use crate::record::RecordOptions;
 
 fn requests() -> impl Strategy<Value = Request> {
     let access = prop::sample::select(vec!["erew", "crew", "crcw"]);
@@ -22,7 +23,34 @@ fn requests() -> impl Strategy<Value = Request> {
         }),
         "[!-~]{1,250}".prop_map(|name| Request::Invalidate { name }),
         "/[!-~ ]{0,40}[!-~]".prop_map(|path| Request::Snapshot { path: path.into() }),
+        recordings().prop_map(Request::Record),
     ]
+}
+
+fn recordings() -> impl Strategy<Value = RecordOptions> {
+    let fraction = prop::option::of((1..=1_000_000_000u32).prop_map(|billionths| {
+        let fraction = f64::from(billionths) / 1e9;
+        fraction.to_string().parse().unwrap()
+    }));
+    let seconds = prop::option::of(1..=u32::MAX / 1000);
+    let bytes_max = prop::option::of((4096..1u64 << 50).prop_map(|bytes| {
+        let text = format!("{bytes}b");
+        text.parse().unwrap()
+    }));
+    let of_file = ("/[!-~ ]{0,40}[!-~]", fraction, seconds, bytes_max).prop_map(
+        |(file, fraction, seconds, bytes_max)| RecordOptions {
+            file: Some(file.into()),
+            fraction,
+            seconds,
+            bytes_max,
+            stop: false,
+        },
+    );
+    let without = any::<bool>().prop_map(|stop| RecordOptions {
+        stop,
+        ..RecordOptions::default()
+    });
+    prop_oneof![of_file, without]
 }
 
 proptest! {
@@ -32,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn any_line_is_a_request_or_refused(line in "(mode|move|routes|balance|invalidate|stats|snapshot)?[ -~]{0,30}") {
+    fn any_line_is_a_request_or_refused(line in "(mode|move|routes|balance|invalidate|stats|snapshot|record)?[ -~]{0,30}") {
         if let Ok(request) = line.parse::<Request>() {
             prop_assert!(request.to_string().parse() == Ok(request));
         }
@@ -52,6 +80,10 @@ fn what_is_not_understood_is_named() {
         ("balance on", "neither auto nor off"),
         ("routes now", "not understood"),
         ("invalidate a b", "not understood"),
+        ("record /x", "not understood"),
+        ("record 2 - - /x", "'2' is no fraction"),
+        ("record - 0 - /x", "not understood"),
+        ("record - - 1k /x", "too little"),
     ] {
         let error = line.parse::<Request>().unwrap_err();
         assert!(error.contains(part), "{line}: {error}");

@@ -69,6 +69,8 @@ mod tests {
 /// `RUSTFLAGS="--cfg loom" cargo test loom_`: every interleaving of this file's own code.
 #[cfg(all(test, loom))]
 mod loom_models {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
     use loom::sync::{Arc, Notify};
     use loom::thread;
@@ -117,7 +119,10 @@ mod loom_models {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.max_branches = 10_000;
+        let runs = std::sync::Arc::new(AtomicUsize::new(0));
+        let count = std::sync::Arc::clone(&runs);
         builder.check(move || {
+            count.fetch_add(1, Ordering::Relaxed);
             let model = Arc::new(Model {
                 asleep: Asleep::default(),
                 rings: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -134,6 +139,8 @@ mod loom_models {
                 .into_iter()
                 .for_each(|thread| thread.join().unwrap());
         });
+        let runs = runs.load(Ordering::Relaxed);
+        assert!(runs > 1, "one order of events alone was explored");
     }
 
     #[test]

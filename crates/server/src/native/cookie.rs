@@ -24,7 +24,8 @@ impl CookieKey {
     /// The cookie of an address; never 0.
     fn cookie(&self, peer: SocketAddr, epoch: u32) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
-        match peer.ip() {
+        // The same over whichever socket an IPv4 address shows, and to a program in front of them.
+        match peer.ip().to_canonical() {
             IpAddr::V4(ip) => hasher.write(&ip.octets()),
             IpAddr::V6(ip) => hasher.write(&ip.octets()),
         }
@@ -111,6 +112,10 @@ mod tests {
         for other in ["10.0.0.1:1001", "10.0.0.2:1000", "[::1]:1000"] {
             assert!(!cookies.check(peer(other), cookie, NOW_S).proven, "{other}");
         }
+        assert_eq!(
+            cookies.check(peer("[::ffff:10.0.0.1]:1000"), cookie, NOW_S),
+            good
+        );
         assert_eq!(cookies.check(one, cookie, NOW_S + COOKIE_EPOCH_S - 1), good);
         let later = cookies.check(one, cookie, NOW_S + COOKIE_EPOCH_S);
         assert!(later.proven && later.renewal != 0 && later.renewal != cookie);

@@ -21,17 +21,23 @@ pub enum Heirloom {
     Udp,
     /// The listener of the admin side.
     Admin,
+    /// The memory of a partition; they come in order.
+    Map,
+    /// The lock of a directory where that memory is pinned.
+    Lock,
     /// The client that has asked for the restart.
     Client,
 }
 
 impl Heirloom {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Activated,
         Self::Own,
         Self::Native,
         Self::Udp,
         Self::Admin,
+        Self::Map,
+        Self::Lock,
         Self::Client,
     ];
 
@@ -43,6 +49,8 @@ impl Heirloom {
             Self::Native => "native",
             Self::Udp => "udp",
             Self::Admin => "admin",
+            Self::Map => "map",
+            Self::Lock => "lock",
             Self::Client => "client",
         }
     }
@@ -53,7 +61,7 @@ impl Heirloom {
 pub struct Handover {
     /// When the restart began, by the monotonic clock.
     pub began_ns: u64,
-    /// Open sockets.
+    /// Open sockets, the maps of the partitions, and the locks that go with them.
     pub descriptors: Vec<(Heirloom, RawFd)>,
 }
 
@@ -125,6 +133,9 @@ mod tests {
                 (Heirloom::Native, 4),
                 (Heirloom::Udp, 6),
                 (Heirloom::Admin, 5),
+                (Heirloom::Map, 8),
+                (Heirloom::Map, 7),
+                (Heirloom::Lock, 10),
                 (Heirloom::Client, 9),
             ],
         };

@@ -6,7 +6,8 @@
 //!    refused, and nothing ends
 //!    no longer accept: connections wait in the kernel's queue; end the others between two requests
 //!    close the image
-//!    exec: listeners and datagram sockets stay open, their numbers are in the environment
+//!    exec: listeners, datagram sockets and the maps of an image that is no files stay open, their
+//!          numbers are in the environment
 //!    map the image, accept
 //! ```
 //!
@@ -16,12 +17,14 @@
 
 mod handover;
 mod program;
+mod trial;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
+use micanite_engine::ImageState;
 use micanite_net::{ByteStream, Stream};
 use nix::time::{ClockId, clock_gettime};
 
@@ -29,7 +32,8 @@ use crate::control::answer_text;
 use crate::log::log;
 use crate::shared::Shared;
 pub use handover::{Handover, Heirloom};
-pub use program::{Program, is_trial};
+pub use program::Program;
+pub use trial::{Trial, place};
 
 /// Whether the end of this program is the start of the next.
 #[derive(Debug)]
@@ -123,7 +127,7 @@ pub fn begin(shared: &Arc<Shared>, force: bool, mut client: Option<Stream>) {
 }
 
 fn prepare(shared: &Shared, force: bool, client: &mut Option<Stream>) -> Result<(), String> {
-    if shared.settings.image.is_none() && !force {
+    if *shared.cache.image_state() == ImageState::None && !force {
         return Err(
             "there is no --image, so what is stored would be lost (ctl restart --force)".into(),
         );
@@ -131,7 +135,11 @@ fn prepare(shared: &Shared, force: bool, client: &mut Option<Stream>) -> Result<
     if let Some(reason) = &shared.restart.forbidden {
         return Err(reason.clone());
     }
-    shared.restart.program()?.try_out()?;
+    let trial = Trial {
+        has_maps: !shared.cache.maps().is_empty(),
+        locks: shared.pin_locks.iter().flat_map(place).collect(),
+    };
+    shared.restart.program()?.try_out(&trial)?;
     if !shared.restart.note(client) {
         return Err("a restart is under way".into());
     }

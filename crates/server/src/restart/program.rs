@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Handover;
 use super::handover::VARIABLE;
-
-/// Tells a program that it is only tried out.
-const TRIAL_VARIABLE: &str = "MICANITE_TRIAL";
+use super::trial::VARIABLE as TRIAL_VARIABLE;
+use super::{Handover, Trial};
 
 /// What systemd tells; it is of no use to the program that comes next.
 const LISTEN_VARIABLES: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
@@ -25,12 +23,6 @@ pub struct Program {
     file: PathBuf,
     arguments: Vec<OsString>,
     directory: PathBuf,
-}
-
-/// Whether this process only has to find out whether it could start, as the user that it would
-/// be.
-pub fn is_trial() -> bool {
-    std::env::var_os(TRIAL_VARIABLE).is_some()
 }
 
 impl Program {
@@ -56,13 +48,13 @@ impl Program {
     }
 
     /// Whether the program would start with these options now.
-    pub fn try_out(&self) -> Result<(), String> {
+    pub fn try_out(&self, trial: &Trial) -> Result<(), String> {
         let file = self.file.display();
         let failed = |error: io::Error| format!("cannot execute {file}: {error}");
-        let mut trial = self
+        let mut process = self
             .command()
             .arg("--print-config")
-            .env(TRIAL_VARIABLE, "1")
+            .env(TRIAL_VARIABLE, trial.text())
             .env_remove(VARIABLE)
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
@@ -71,16 +63,16 @@ impl Program {
             .spawn()
             .map_err(failed)?;
         let end = Instant::now() + TRIAL_TIMEOUT;
-        while trial.try_wait().map_err(failed)?.is_none() {
+        while process.try_wait().map_err(failed)?.is_none() {
             if Instant::now() > end {
                 // It may have ended at this moment; it is waited for in any case.
-                let _ = trial.kill();
-                let _ = trial.wait();
+                let _ = process.kill();
+                let _ = process.wait();
                 return Err(format!("{file} --print-config does not end"));
             }
             std::thread::sleep(TRIAL_POLL);
         }
-        let output = trial.wait_with_output().map_err(failed)?;
+        let output = process.wait_with_output().map_err(failed)?;
         if output.status.success() {
             return Ok(());
         }

@@ -8,8 +8,7 @@ use crate::log::log;
 /// Warns when what the server may use is more than its control group allows: the kernel would
 /// kill it as it fills.
 pub(super) fn warn(needed_bytes: usize) {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let Some(limit_bytes) = limit(Path::new("/sys/fs/cgroup"), &groups) else {
+    let Some(limit_bytes) = memory_limit_bytes() else {
         return;
     };
     if needed_bytes > limit_bytes {
@@ -19,6 +18,12 @@ pub(super) fn warn(needed_bytes: usize) {
             size_text(needed_bytes)
         );
     }
+}
+
+/// The memory that the control group of this process may have, if that is limited.
+pub fn memory_limit_bytes() -> Option<usize> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    limit(Path::new("/sys/fs/cgroup"), &groups)
 }
 
 /// The least limit on the way from the process's group to the root. `groups` is what

@@ -1,10 +1,13 @@
 //! Sockets that the process was started with: from systemd (`LISTEN_FDS`), or from the program
-//! that ran in it before a restart (`crate::restart`).
+//! that ran in it before a restart (`crate::restart`), which leaves the memory of its image, too, if
+//! that lies in maps of the kernel, and the locks of the directories where it is pinned.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use micanite_net::{ByteStream, Inherited, Listener, Stream};
 
@@ -35,6 +38,10 @@ pub(super) struct Inheritance {
     udp: Vec<UdpSocket>,
     /// The listener of the admin side.
     admin: Option<Listener>,
+    /// The memory of the partitions, in order.
+    maps: Vec<Arc<OwnedFd>>,
+    /// Locks of the directories where it is pinned.
+    locks: Vec<File>,
     /// Whoever waits to hear that the restart is over.
     client: Option<Stream>,
     /// When the restart began, if this is one.
@@ -73,10 +80,19 @@ impl Inheritance {
         let mut this = Self::default();
         this.began_ns = Some(handover.began_ns);
         for (heirloom, number) in handover.descriptors {
-            let taken = Inherited::take(number).map_err(|what| {
+            let wrong = |what: String| {
                 let kind = heirloom.name();
                 Failure::system(format!("restart: descriptor {number} ({kind}): {what}"))
-            })?;
+            };
+            if let Heirloom::Map | Heirloom::Lock = heirloom {
+                let taken = Inherited::take_any(number).map_err(wrong)?;
+                match heirloom {
+                    Heirloom::Map => this.maps.push(Arc::new(taken)),
+                    _ => this.locks.push(File::from(taken)),
+                }
+                continue;
+            }
+            let taken = Inherited::take(number).map_err(wrong)?;
             match (heirloom, taken) {
                 (Heirloom::Activated, Inherited::Listener(listener)) => {
                     this.activated.push(listener);
@@ -130,6 +146,8 @@ impl Inheritance {
         self.own.drain(..).for_each(|it| it.remove_file());
         self.native.clear();
         self.udp.clear();
+        self.maps.clear();
+        self.locks.clear();
     }
 
     /// The listeners of a supervisor, if there are any. They take the place of the settings'.
@@ -179,6 +197,23 @@ impl Inheritance {
         take_datagrams(&mut self.native, address)
     }
 
+    /// The memory of the program before's image, if it lies in maps: one for each partition, in
+    /// order.
+    pub fn take_maps(&mut self) -> Vec<Arc<OwnedFd>> {
+        std::mem::take(&mut self.maps)
+    }
+
+    /// How many maps the program before has left.
+    pub fn map_count(&self) -> usize {
+        self.maps.len()
+    }
+
+    /// The program before's locks of the directories where that memory is pinned. They are held as long as
+    /// it is used.
+    pub fn take_locks(&mut self) -> Vec<File> {
+        std::mem::take(&mut self.locks)
+    }
+
     /// One of the program before's sockets of memcached's protocols at an address; port 0 is any.
     pub fn take_udp(&mut self, address: &SocketAddr) -> Option<UdpSocket> {
         take_datagrams(&mut self.udp, address)
@@ -212,6 +247,10 @@ pub(super) fn pass_on(
     kept.extend(native.map(|it| (Heirloom::Native, it.as_fd())));
     kept.extend(udp.iter().map(|it| (Heirloom::Udp, it.as_fd())));
     kept.extend(admin.map(|it| (Heirloom::Admin, it.as_fd())));
+    let maps = shared.cache.maps();
+    kept.extend(maps.iter().map(|it| (Heirloom::Map, it.as_fd())));
+    let locks = shared.pin_locks.iter();
+    kept.extend(locks.map(|it| (Heirloom::Lock, it.as_fd())));
     kept.extend(
         waiting
             .client

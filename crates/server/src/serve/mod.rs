@@ -4,7 +4,9 @@ mod acceptor;
 mod cgroup;
 mod exposure;
 mod inheritance;
+mod kernel_get;
 mod listeners;
+mod pins;
 mod ports;
 mod process;
 mod report;
@@ -14,8 +16,9 @@ mod threads;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use micanite_engine::{Cache, ImageState};
+use micanite_engine::{Cache, Config, ImageState, Maps};
 use micanite_net::bypass::Bypass;
+use micanite_recording::End;
 use micanite_wire::native::CoreEntry;
 
 use crate::admin::Admin;
@@ -25,13 +28,16 @@ use crate::clock::{Clock, seconds, unix_now_s};
 use crate::configuration::{Options, Settings, UsageError};
 use crate::control::{ControlThread, NoSocket, Socket};
 use crate::cores;
+use crate::kernel_get::KernelGetThread;
 use crate::log::log;
 use crate::native::{NativeShared, Sockets};
-use crate::restart::{Program, Restart, is_trial};
+use crate::restart::{Program, Restart, Trial};
 use crate::shared::Shared;
 use crate::tls::TlsShared;
 use acceptor::Acceptor;
+pub use cgroup::memory_limit_bytes;
 use inheritance::Inheritance;
+use kernel_get::Listening;
 use supervisor::Supervisor;
 use threads::Threads;
 
@@ -82,18 +88,20 @@ fn run(options: Options) -> Result<(), Failure> {
     let print_config = options.print_config;
     let mut settings = Settings::of(&options.with_file()?, cores::physical())?;
     if print_config {
-        if is_trial() {
+        if let Some(trial) = Trial::of_environment() {
             // A restart is not to end in a program that cannot read them.
             load_secrets(&settings)?;
+            kernel_get::try_out(&settings, &trial)?;
+            pins::try_out(&settings, &trial)?;
         }
         return print(&settings);
     }
-    process::postpone_requests();
+    process::postpone_signals();
     // While the working directory is the one that relative paths are meant in.
     let program = Program::current();
     let supervisor = Supervisor::of_environment();
     let mut inheritance = Inheritance::of_environment()?;
-    process::raise_file_limit(&mut settings);
+    process::raise_file_limit(&mut settings, inheritance.map_count());
     let mut listeners = inheritance.take_activated(&mut settings);
     let activated = listeners.len();
     if activated == 0 {
@@ -109,12 +117,34 @@ fn run(options: Options) -> Result<(), Failure> {
     let mut admin = Admin::new(listeners::open_admin(&settings, &mut inheritance)?);
     // The key may be root's alone, and passwords too.
     let (auth, tls) = load_secrets(&settings)?;
-    let is_as_started = process::become_user(&settings)?;
-    if !settings.daemon {
+    let clock = Clock::start();
+    let native = native(&settings, sockets.as_ref(), ports)?;
+    let start_admin = |admin: &mut Admin| match settings.daemon {
         // A large image takes its time: whoever asks meanwhile shall hear it.
-        admin.start().map_err(cannot_start)?;
+        false => admin.start().map_err(cannot_start),
+        true => Ok(()),
+    };
+    let open = |maps| {
+        let listening = Listening {
+            udp: udp.as_ref(),
+            native: sockets.as_ref().zip(native.as_ref()),
+        };
+        kernel_get::open(&settings, maps, listening, clock)
+    };
+    let mut locks = inheritance.take_locks();
+    pins::lock(&settings, &mut locks).inspect_err(|failure| inheritance.tell(&failure.text))?;
+    let maps = inheritance.take_maps();
+    let (cache, kernel_get, is_as_started);
+    if settings.kernel_get.is_some() {
+        // The kernel's memory and its programs are for root.
+        start_admin(&mut admin)?;
+        (cache, kernel_get) = open(maps)?;
+        is_as_started = process::become_user(&settings)?;
+    } else {
+        is_as_started = process::become_user(&settings)?;
+        start_admin(&mut admin)?;
+        (cache, kernel_get) = open(maps)?;
     }
-    let cache = cache(&settings)?;
     if activated == 0 {
         listeners.extend(listeners::open_unix(&settings, &mut inheritance)?);
     }
@@ -123,8 +153,6 @@ fn run(options: Options) -> Result<(), Failure> {
     process::lock_and_core(&settings);
     // From here on the process id is the server's, and its threads stay.
     admin.start().map_err(cannot_start)?;
-    let clock = Clock::start();
-    let native = native(&settings, sockets.as_ref(), ports)?;
     let now_s = seconds(clock.now_ms());
     if let Some(native) = &native
         && let ImageState::Clean | ImageState::Recovered = cache.image_state()
@@ -136,9 +164,18 @@ fn run(options: Options) -> Result<(), Failure> {
     let shared = Shared::new(settings, cache, native, now_s);
     let mut shared = shared.map_err(cannot_start)?;
     shared.restart = Restart::new(program);
+    shared.pin_locks = locks;
     if !is_as_started && shared.settings.bypass().is_some() {
         let reason = ports::cannot_come_back(&shared.settings);
         shared.restart.forbid(reason);
+    }
+    if let Some(state) = kernel_get {
+        if !is_as_started && kernel_get::needs_rights(&shared.settings, &state) {
+            shared
+                .restart
+                .forbid(kernel_get::cannot_come_back(&shared.settings));
+        }
+        shared.set_kernel_get(state);
     }
     shared.tls = tls;
     shared.auth = auth;
@@ -152,6 +189,7 @@ fn run(options: Options) -> Result<(), Failure> {
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
     let control = socket.map(start).transpose().map_err(cannot_start)?;
+    let kernel_get = KernelGetThread::start(&shared).map_err(cannot_start)?;
     let balance = BalanceThread::start(&shared).map_err(cannot_start)?;
     admin.set_running(&shared, clock);
     report::print(
@@ -165,7 +203,10 @@ fn run(options: Options) -> Result<(), Failure> {
     acceptor.run(&threads);
     control.into_iter().for_each(ControlThread::end);
     balance.into_iter().for_each(BalanceThread::end);
+    kernel_get.into_iter().for_each(KernelGetThread::end);
     threads.join(&shared);
+    // There may be none.
+    let _ = shared.recorder.stop(End::Server);
     let admin = admin.end();
     if let Err(error) = shared.cache.close() {
         log!("the image could not be completed, the next start will check it: {error}");
@@ -264,17 +305,27 @@ fn print(settings: &Settings) -> Result<(), Failure> {
     }
 }
 
-fn cache(settings: &Settings) -> Result<Arc<Cache>, Failure> {
+/// The cache, in these maps if there are any.
+fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure> {
     let seed = match settings.hash_seed {
         Some(seed) => seed,
         None => process::random_seed()?,
     };
-    let cache = Cache::new(&settings.engine(seed)).map_err(|error| {
-        let advice = match settings.image {
-            None => "Try less memory (-m).",
-            Some(_) => {
-                "Another --image directory begins anew, and so does this one without its files."
+    let config = Config {
+        maps,
+        ..settings.engine(seed)
+    };
+    let cache = Cache::new(&config).map_err(|error| {
+        let pin = settings.kernel_get.as_ref().and_then(|of| of.pin.as_ref());
+        let advice = match (&settings.image, &config.maps) {
+            (Some(_), _) => "Another --image directory begins anew, and so does this one without its files.",
+            (None, Some(_)) if pin.is_some() => {
+                "Another --kernel-get-pin directory begins anew, and so does this one without its files."
             }
+            (None, Some(_)) => {
+                "What is stored outlives a restart in place (ctl restart) only under the same options."
+            }
+            (None, None) => "Try less memory (-m).",
         };
         Failure::system(format!("{error}\n  {advice}"))
     })?;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
+use micanite_engine::Layout;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -17,14 +18,17 @@ use crate::log::log;
 
 /// Descriptors beside those of connections: listeners, pollers, wakers, files.
 const OTHER_FILES: u64 = 64;
+/// Descriptors of each interface where GETs are answered: the program, its place, the CPUs that take over.
+const FILES_OF_INTERFACE: u64 = 4;
 
 /// Lets the process have a descriptor for each connection. Where that is not allowed, there are
-/// fewer connections.
-pub(super) fn raise_file_limit(settings: &mut Settings) {
+/// fewer connections. `inherited` descriptors are of maps that the program before has left.
+pub(super) fn raise_file_limit(settings: &mut Settings, inherited: usize) {
     let udp = settings.udp.as_ref().map_or(0, |udp| udp.addresses.len());
     let others = OTHER_FILES
         + (4 + udp as u64) * settings.threads as u64
-        + settings.listen.addresses.len() as u64;
+        + settings.listen.addresses.len() as u64
+        + kernel_get_files(settings).max(inherited as u64);
     let wanted = settings.connections_max as u64 + others;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return;
@@ -44,6 +48,16 @@ pub(super) fn raise_file_limit(settings: &mut Settings) {
         );
         settings.connections_max = connections as usize;
     }
+}
+
+/// Descriptors that `--kernel-get` takes: each partition lies in a map.
+fn kernel_get_files(settings: &Settings) -> u64 {
+    let Some(kernel_get) = &settings.kernel_get else {
+        return 0;
+    };
+    // What is wrong with the sizes is told of when the memory is to be had.
+    let partitions = Layout::of(&settings.engine(0)).map_or(0, |layout| layout.partitions);
+    partitions as u64 + FILES_OF_INTERFACE * kernel_get.interfaces.len() as u64
 }
 
 /// Locks memory (`-k`) and allows core files (`-r`), as far as the kernel lets it.
@@ -66,14 +80,20 @@ pub(super) fn lock_and_core(settings: &Settings) {
 }
 
 /// Lets signals that ask a running server for something wait until it runs: during a start they
-/// would end it.
-pub(super) fn postpone_requests() {
-    let mut requests = SigSet::empty();
-    for signal in [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2] {
-        requests.add(signal);
+/// would end it. That a file grows beyond `ulimit -f` is told by the error of the write, whatever
+/// thread meets it.
+pub(super) fn postpone_signals() {
+    let mut signals = SigSet::empty();
+    for signal in [
+        Signal::SIGHUP,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+        Signal::SIGXFSZ,
+    ] {
+        signals.add(signal);
     }
     // It cannot fail for a set of signals.
-    let _ = requests.thread_block();
+    let _ = signals.thread_block();
 }
 
 /// Becomes the user that `-u` names, if root has started the server. Returns whether it is now as it

@@ -17,6 +17,7 @@ use crate::latency::Latency;
 use crate::limits::WATCHERS_MAX;
 use crate::log::log;
 use crate::native::{Ids, NativePort, ring_bytes};
+use crate::record::Recorder;
 use crate::shared::Shared;
 use crate::stats::{ConnectionTable, Prefixes};
 use crate::udp::UdpPort;
@@ -56,6 +57,7 @@ impl Beside {
                     + size_of::<Latency>()
                     + HotKeys::BYTES)
                 + Prefixes::bytes(settings.threads)
+                + Recorder::bytes(settings.threads)
                 + WATCHERS_MAX * settings.watcher_bytes,
             native_bytes: settings
                 .native
@@ -125,6 +127,9 @@ pub(super) fn print(
     let texts = native.map_or(Vec::new(), |native| ports::texts(native, &shared.settings));
     for text in texts {
         log!("  {:<10} {text}", "port");
+    }
+    if let Some(state) = &shared.kernel_get {
+        log!("  {:<10} {}", "kernel get", state.text());
     }
     if let Some(address) = admin {
         log!("  {:<10} http://{address}/", "admin");
@@ -223,9 +228,6 @@ fn memory(shared: &Shared) -> String {
 
 /// What the image held, or nothing.
 fn image(shared: &Shared) -> String {
-    let Some(directory) = &shared.settings.image else {
-        return String::new();
-    };
     let found = match shared.cache.image_state() {
         ImageState::None => return String::new(),
         ImageState::Created => "new".into(),
@@ -236,7 +238,10 @@ fn image(shared: &Shared) -> String {
         ),
         ImageState::Discarded { reason } => format!("discarded and made anew: {reason}"),
     };
-    format!("; image {} ({found})", directory.display())
+    match &shared.settings.image {
+        Some(directory) => format!("; image {} ({found})", directory.display()),
+        None => format!("; image in maps of the kernel ({found})"),
+    }
 }
 
 fn when_full(settings: &Settings) -> String {

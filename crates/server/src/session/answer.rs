@@ -240,6 +240,7 @@ pub(super) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Contex
         Some(b"settings") => stats::settings(context.shared, output),
         Some(b"partitions") => stats::partitions(context.shared, output),
         Some(b"native") => stats::native(context.shared, output),
+        Some(b"kernel") => stats::kernel(context.shared, output),
         Some(b"udp") => stats::udp(context.shared, output),
         Some(b"items") => stats::items(context.shared, output),
         Some(b"slabs") => stats::slabs(context.shared, output),

@@ -3,6 +3,7 @@
 mod classes;
 mod connections;
 mod counters;
+mod kernel;
 mod native;
 mod partitions;
 mod prefixes;
@@ -16,6 +17,7 @@ pub use classes::{items, slabs};
 pub(crate) use connections::connections;
 pub use connections::{ConnectionState, ConnectionTable, ConnectionsTold};
 pub use counters::{Counter, Counters, Totals};
+pub use kernel::kernel;
 pub use native::{filter, native};
 pub use partitions::partitions;
 pub use prefixes::{PrefixCounts, Prefixes};

@@ -19,6 +19,9 @@ pub fn general(shared: &Shared, now_s: u32, output: &mut Output<'_>) {
     commands(shared, &mut lines);
     items(shared, &mut lines);
     watchers(shared, &mut lines);
+    if let Some(kernel_get) = &shared.kernel_get {
+        lines.stat("kernel_get", kernel_get.text());
+    }
 }
 
 fn process(shared: &Shared, now_s: u32, lines: &mut Lines<'_, '_>) {
@@ -133,6 +136,11 @@ fn watchers(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("log_worker_written", numbers.written);
     lines.stat("log_watcher_skipped", numbers.skipped);
     lines.stat("log_watcher_sent", numbers.sent);
+    let numbers = shared.recorder.numbers();
+    lines.stat("recording", u8::from(numbers.is_recording));
+    lines.stat("recorded_requests", numbers.records);
+    lines.stat("recorded_bytes", numbers.bytes);
+    lines.stat("recording_dropped", numbers.dropped);
 }
 
 /// One word: clients split these lines at spaces.

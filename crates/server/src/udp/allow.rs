@@ -56,6 +56,11 @@ impl AllowList {
 }
 
 impl AllowList {
+    /// The first address of each network, and how many of its first bits count.
+    pub fn networks(&self) -> impl Iterator<Item = (IpAddr, u8)> {
+        self.networks.iter().map(|of| (of.address, of.bits))
+    }
+
     /// Whether only this machine is on it.
     pub fn is_loopback(&self) -> bool {
         self.networks.iter().all(Network::is_loopback)

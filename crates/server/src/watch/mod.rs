@@ -11,12 +11,13 @@ mod line;
 mod requests;
 mod ring;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use micanite_engine::ItemInfo;
 
+use crate::kernel_get::KernelGetState;
 use crate::limits::WATCHERS_MAX;
 use crate::session::Output;
 use line::Line;
@@ -42,6 +43,10 @@ impl Kinds {
     const SILENT: Self = Self(32);
     /// Not for watchers: the counts of `stats detail`.
     pub const PREFIXES: Self = Self(64);
+    /// Not for watchers: what `ctl record` records.
+    pub const RECORDING: Self = Self(128);
+    /// All that is not for watchers.
+    const OTHERS: u32 = Self::PREFIXES.0 | Self::RECORDING.0;
 
     /// The kinds that the words after `watch` name; without any, fetchers. `None`: another word.
     pub fn of<'a>(words: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
@@ -86,6 +91,8 @@ pub struct Watch {
     /// The connection that each worker serves just now; -1 = none.
     serving: Box<[AtomicI32]>,
     counters: Counters,
+    /// Who has to make way for watchers.
+    kernel_get: OnceLock<Arc<KernelGetState>>,
 }
 
 /// One watcher, or room for one.
@@ -129,7 +136,20 @@ impl Watch {
             lines: AtomicU64::new(1),
             serving: (0..workers).map(|_| AtomicI32::new(-1)).collect(),
             counters: Counters::default(),
+            kernel_get: OnceLock::new(),
         })
+    }
+
+    /// Has the kernel answer nothing while what it does is watched.
+    pub(crate) fn set_listener(&self, kernel_get: Arc<KernelGetState>) {
+        // There is one.
+        let _ = self.kernel_get.set(kernel_get);
+    }
+
+    fn wanted_has_changed(&self) {
+        if let Some(kernel_get) = self.kernel_get.get() {
+            kernel_get.pause_for(|| self.wanted());
+        }
     }
 
     /// The kinds that anybody wants.
@@ -150,16 +170,26 @@ impl Watch {
 
     /// Whether a worker has to look after watchers.
     pub fn has_watchers(&self) -> bool {
-        self.wanted().0 & !Kinds::PREFIXES.0 != 0
+        self.wanted().0 & !Kinds::OTHERS != 0
     }
 
     /// Turns the counts of `stats detail` on or off.
     pub fn set_prefixes(&self, on: bool) {
+        self.set(Kinds::PREFIXES, on);
+    }
+
+    /// Has requests recorded, or not any more.
+    pub(crate) fn set_recording(&self, on: bool) {
+        self.set(Kinds::RECORDING, on);
+    }
+
+    fn set(&self, kind: Kinds, on: bool) {
         if on {
-            self.wanted.fetch_or(Kinds::PREFIXES.0, Ordering::Relaxed);
+            self.wanted.fetch_or(kind.0, Ordering::AcqRel);
         } else {
-            self.wanted.fetch_and(!Kinds::PREFIXES.0, Ordering::Relaxed);
+            self.wanted.fetch_and(!kind.0, Ordering::AcqRel);
         }
+        self.wanted_has_changed();
     }
 
     /// A new watcher; `None` if there are too many.
@@ -178,6 +208,7 @@ impl Watch {
         self.places[place].ring.clear();
         self.places[place].kinds.store(kinds.0, Ordering::Release);
         self.wanted.fetch_or(kinds.0, Ordering::Relaxed);
+        self.wanted_has_changed();
         Some(Watcher {
             place,
             watch: Arc::clone(self),
@@ -190,13 +221,13 @@ impl Watch {
         let wanted = || self.places.iter().fold(0, |sum, place| sum | kinds(place));
         loop {
             let before = self.wanted.load(Ordering::Relaxed);
-            let after = before & Kinds::PREFIXES.0 | wanted();
+            let after = before & Kinds::OTHERS | wanted();
             let swapped =
                 self.wanted
                     .compare_exchange(before, after, Ordering::AcqRel, Ordering::Relaxed);
             // A watcher may have come between the look at its place and the exchange.
             if swapped.is_ok() && wanted() & !after == 0 {
-                return;
+                return self.wanted_has_changed();
             }
         }
     }

@@ -6,11 +6,12 @@ use micanite_engine::{
 
 use super::line::Stored;
 use super::{Kinds, Watch};
+use crate::record::{Recording, Told};
 use crate::session::Context;
 use crate::stats::Prefixes;
 
-/// Executes a batch that somebody watches.
-#[cold]
+/// Executes a batch that somebody watches, or that is recorded.
+#[inline(never)]
 pub(crate) fn execute<S: ReplySink + Send>(
     context: &mut Context<'_>,
     requests: &[Request<'_>],
@@ -26,8 +27,13 @@ pub(crate) fn execute<S: ReplySink + Send>(
         worker: context.worker.number(),
         descriptor: watch.serving(context.worker.number()),
         now_s: context.now_s,
-        value_bytes: None,
+        told: Told::default(),
+        recording: None,
     };
+    if watched.wanted.any(Kinds::RECORDING) {
+        let recording = Recording::new(context.shared, watched.worker, context.now_s);
+        watched.recording = Some(recording);
+    }
     context
         .worker
         .execute(requests, context.now_s, &mut watched)
@@ -42,13 +48,14 @@ struct Watched<'a, S> {
     worker: usize,
     descriptor: i32,
     now_s: u32,
-    /// Length of the value of the present request, once it is known.
-    value_bytes: Option<usize>,
+    /// What is known of the present request's item.
+    told: Told,
+    recording: Option<Recording<'a>>,
 }
 
 impl<S: ReplySink> ReplySink for Watched<'_, S> {
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        self.value_bytes = Some(meta.value_bytes);
+        self.told.value_bytes = Some(meta.value_bytes);
         self.inner.reserve(index, meta)
     }
 
@@ -57,18 +64,24 @@ impl<S: ReplySink> ReplySink for Watched<'_, S> {
     }
 
     fn describe(&mut self, index: usize, item: ItemMeta) {
-        self.value_bytes = Some(item.value_bytes);
+        self.told.item = Some(item);
         self.inner.describe(index, item);
     }
 
     fn finish(&mut self, index: usize, outcome: Outcome) {
         self.inner.finish(index, outcome);
-        let value_bytes = self.value_bytes.take();
+        let told = std::mem::take(&mut self.told);
         let request = &self.requests[index];
+        if let Some(recording) = &mut self.recording {
+            recording.finish(request, outcome, told);
+            if self.wanted == Kinds::RECORDING {
+                return;
+            }
+        }
         if self.wanted.any(Kinds::PREFIXES) {
             self.prefixes.count(self.worker, request, outcome);
         }
-        self.tell(request, outcome, value_bytes);
+        self.tell(request, outcome, told.bytes());
     }
 }
 

@@ -163,7 +163,7 @@ impl<P: Streams> Worker<P> {
     #[inline]
     fn wait(&mut self, busy: bool) -> io::Result<usize> {
         if busy || !self.has_colleagues {
-            return self.streams.wait(if busy { 0 } else { WAIT_MS_MAX });
+            return self.streams.wait(if busy { 0 } else { self.wait_ms_max() });
         }
         if self.lingering > 0 {
             self.lingering -= 1;
@@ -171,9 +171,19 @@ impl<P: Streams> Worker<P> {
             return self.streams.wait(0);
         }
         let asleep = self.fall_asleep();
-        let count = self.streams.wait(if asleep { WAIT_MS_MAX } else { 0 });
+        let count = self
+            .streams
+            .wait(if asleep { self.wait_ms_max() } else { 0 });
         self.wake_up();
         count
+    }
+
+    /// The owner of a partition comes by for what a program in the kernel has noted.
+    fn wait_ms_max(&self) -> u16 {
+        match &self.shared.kernel_get {
+            Some(state) if state.is_busy() => MAINTAIN_INTERVAL_MS as u16,
+            _ => WAIT_MS_MAX,
+        }
     }
 
     fn serve(&mut self) -> io::Result<()> {

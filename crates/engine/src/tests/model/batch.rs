@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::Key;
-use crate::tests::support::{Geometry, Reply};
+use crate::partition::Partition;
+use crate::tests::support::{Reply, Setup};
 use crate::*;
 
 /// One request, owned.
@@ -92,6 +93,7 @@ pub(super) struct Executed {
 
 /// The handles of all workers, used by one thread.
 pub(super) struct Workers {
+    setup: Setup,
     cache: Arc<Cache>,
     handles: Vec<Worker>,
     /// Whose turn it is.
@@ -102,16 +104,36 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    pub fn new(geometry: &Geometry) -> Self {
-        let cache = geometry.cache();
-        let handle = |number| cache.worker(number).unwrap();
+    pub fn new(setup: &Setup) -> Self {
+        let cache = setup.cache();
         Self {
-            handles: (0..geometry.workers).map(handle).collect(),
+            setup: *setup,
+            handles: Self::handles(&cache, setup),
             cache,
             turn: 0,
             now_s: 1000,
             room_values: usize::MAX,
         }
+    }
+
+    fn handles(cache: &Arc<Cache>, setup: &Setup) -> Vec<Worker> {
+        let handle = |number| cache.worker(number).unwrap();
+        (0..setup.workers).map(handle).collect()
+    }
+
+    /// Opens the cache anew in its maps, if it lies in some, as it was closed or as it was left.
+    pub fn reopen(&mut self, closed: bool) -> bool {
+        let Some(maps) = self.cache.config().maps.clone() else {
+            return false;
+        };
+        if closed {
+            let partitions = &self.cache.partitions;
+            partitions.iter().try_for_each(Partition::close).unwrap();
+        }
+        self.handles.clear();
+        self.cache = self.setup.cache_in(Some(Maps { kept: true, ..maps }));
+        self.handles = Self::handles(&self.cache, &self.setup);
+        true
     }
 
     pub fn cache(&self) -> &Cache {

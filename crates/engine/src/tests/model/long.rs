@@ -45,7 +45,7 @@ fn next(random: &mut u64) -> u64 {
 }
 
 /// One engine from its start to its end.
-fn run_round(geometry: &Geometry, seed: u64) -> (Tally, Stats) {
+fn run_round(geometry: &Setup, seed: u64) -> (Tally, Stats) {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let keys = 1 + next(&mut random) % KEYS_MAX;
     let mut model = Model::new(geometry, keys as usize);
@@ -64,7 +64,7 @@ fn run_round(geometry: &Geometry, seed: u64) -> (Tally, Stats) {
 }
 
 /// Rounds until the operations are done; returns the sums of what they saw.
-fn run(name: &str, geometry: impl Fn(usize) -> Geometry) -> (Tally, Stats) {
+fn run(name: &str, geometry: impl Fn(usize) -> Setup) -> (Tally, Stats) {
     let (operations, tell) = operations();
     let started = Instant::now();
     let mut told = started;

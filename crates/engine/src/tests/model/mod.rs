@@ -22,7 +22,7 @@ use batch::Workers;
 pub(crate) use batch::{Ask, Wish};
 pub(crate) use geometries::{CACHE_SHAPES, STORE_SHAPES, cache_geometry, store_geometry};
 
-use super::support::Geometry;
+use super::support::Setup;
 use crate::*;
 
 /// CAS values of a key that the model remembers.
@@ -87,7 +87,7 @@ pub(crate) struct Model {
 
 impl Model {
     /// An empty engine, and a universe of keys in namespaces `a`, `b`, `c` and in none.
-    pub fn new(geometry: &Geometry, keys: usize) -> Self {
+    pub fn new(geometry: &Setup, keys: usize) -> Self {
         let workers = Workers::new(geometry);
         let key = |number: usize| {
             let namespace = step::NAMESPACES.get(number % 4).copied();
@@ -187,6 +187,14 @@ impl Model {
             self.forget(|_| true);
             assert_eq!(self.stats().items_live, 0, "live after a flush");
         }
+    }
+
+    /// A later process goes on with the image. It knows of no flush that was still to come.
+    fn reopen(&mut self, closed: bool) {
+        if self.workers.reopen(closed) {
+            self.flush_due_s = None;
+        }
+        self.audit();
     }
 
     fn invalidate(&mut self, name: &str) {

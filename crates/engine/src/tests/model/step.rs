@@ -126,6 +126,7 @@ impl Model {
                     self.invalidate(&format!("empty-{}", word.extra() % EMPTY_NAMESPACES));
                 }
             }
+            128..144 => self.reopen(word.extra().is_multiple_of(2)),
             _ => self.audit(),
         }
     }

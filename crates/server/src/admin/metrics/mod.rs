@@ -3,9 +3,11 @@
 
 mod commands;
 mod engine;
+mod kernel;
 mod latency;
 mod native;
 mod process;
+mod recorder;
 mod routes;
 mod udp;
 mod workers;
@@ -25,6 +27,8 @@ pub(super) fn metrics(state: &State) -> String {
         routes::write(shared, &mut to);
         native::write(shared, &mut to);
         udp::write(shared, &mut to);
+        kernel::write(shared, &mut to);
+        recorder::write(shared, &mut to);
     }
     to.finish()
 }

@@ -8,7 +8,7 @@ mod asker;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use micanite_engine::{Cache, Worker};
+use micanite_engine::{Cache, Config, Worker};
 use micanite_wire::native::CoreEntry;
 
 use super::{Cookies, NativeShared, Outbox, Round, Source, Taken};
@@ -82,9 +82,19 @@ impl NativeBench {
         payload_bytes: usize,
         more: impl FnOnce(NativeShared) -> NativeShared,
     ) -> Self {
+        Self::over(options, payload_bytes, |config| config, more)
+    }
+
+    /// The same, with something else in what the engine is told.
+    pub fn over(
+        options: &str,
+        payload_bytes: usize,
+        engine: impl FnOnce(Config) -> Config,
+        more: impl FnOnce(NativeShared) -> NativeShared,
+    ) -> Self {
         let settings = settings(options);
         let threads = settings.threads;
-        let cache = Cache::new(&settings.engine(1)).expect("memory for a test");
+        let cache = Cache::new(&engine(settings.engine(1))).expect("memory for a test");
         let cache = Arc::new(cache);
         let core = |worker| CoreEntry {
             port: 20_000 + worker as u16,

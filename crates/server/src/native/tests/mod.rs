@@ -1,6 +1,7 @@
 //! Rounds over datagrams that are written here, without sockets.
 
 mod frames;
+mod kernel;
 mod lengths;
 mod operations;
 mod order;

@@ -8,7 +8,7 @@ use super::*;
 use crate::native::testing::Sent;
 
 const PAYLOAD_BYTES: usize = 1472;
-const PEERS: [&str; 4] = [
+pub(super) const PEERS: [&str; 4] = [
     "10.0.0.1:1000",
     "10.0.0.1:1001",
     "[2001:db8::1]:1000",
@@ -18,20 +18,20 @@ const KEYS: [&[u8]; 5] = [b"a", b"number", b"a-key-of-16-byte", b"long", &[0; 25
 
 /// A datagram in numbers.
 #[derive(Clone, Debug)]
-struct Plan {
+pub(super) struct Plan {
     peer: usize,
     client: u32,
-    proven: bool,
+    pub proven: bool,
     stale: bool,
     resent: bool,
     padding: usize,
-    requests: Vec<(usize, usize, usize, u64)>,
+    pub requests: Vec<(usize, usize, usize, u64)>,
     /// A byte that is replaced.
     garbled: Option<(prop::sample::Index, u8)>,
     cut: Option<prop::sample::Index>,
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+pub(super) fn plan() -> impl Strategy<Value = Plan> {
     let length = prop_oneof![8 => 0usize..12, 1 => 0usize..400, 1 => Just(1300)];
     let request = (0usize..13, 0usize..KEYS.len(), length, 1u64..40);
     let likely = prop::bool::weighted;
@@ -57,7 +57,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 /// Some of them wrong.
-fn damaged_plan() -> impl Strategy<Value = Plan> {
+pub(super) fn damaged_plan() -> impl Strategy<Value = Plan> {
     let garbled = (any::<prop::sample::Index>(), any::<u8>());
     let garbled = prop::option::of(garbled);
     let cut = prop::option::weighted(0.1, any::<prop::sample::Index>());
@@ -69,7 +69,7 @@ fn damaged_plan() -> impl Strategy<Value = Plan> {
 }
 
 /// The datagram, with as many of its requests as fit.
-fn arrival(bench: &NativeBench, plan: &Plan) -> Arrival {
+pub(super) fn arrival(bench: &NativeBench, plan: &Plan) -> Arrival {
     let mut asker = Asker::new(bench, PEERS[plan.peer]);
     asker.header.client = plan.client;
     asker.header.resent = plan.resent;

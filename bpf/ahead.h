@@ -1,0 +1,46 @@
+// Loads that nobody waits for. The buckets of all keys of a datagram are asked of the memory at once, and then their items, instead of one
+// after the other. Nothing that is read here is believed.
+
+// It pays for so many keys, of an image that no cache holds.
+#define AHEAD_MIN 4
+#define AHEAD_IMAGE_BYTES_MIN (64ull << 20)
+
+INLINE int is_worth_it(u64 keys) {
+  return keys >= AHEAD_MIN && configuration.partition_bytes << configuration.partition_bits >= AHEAD_IMAGE_BYTES_MIN;
+}
+
+INLINE void touch(const u8 *image, u64 at) {
+  if (at <= configuration.partition_bytes - 64) (void)word_at(image, at);
+}
+
+// Fetches the bucket of a key.
+INLINE void bucket_ahead(struct scratch *scratch, u32 number, u64 hash) {
+  struct ahead *ahead = &scratch->ahead[number & (KEYS_MAX - 1)];
+  const u8 *image = image_of(hash);
+  if (!image) return;
+  ahead->hash = hash;
+  ahead->bucket_at = main_bucket_at(hash, header_word(image, WORD_BUCKETS));
+  touch(image, ahead->bucket_at);
+}
+
+// Fetches what the bucket of a key leads to first.
+STATIC long item_ahead(u32 number, void *unused) {
+  UNUSED(unused);
+  const struct ahead *ahead = &own_scratch()->ahead[number & (KEYS_MAX - 1)];
+  u64 tag = ahead->hash & 0xffff, bucket_at = ahead->bucket_at;
+  const u8 *image = image_of(ahead->hash);
+  if (!image || bucket_at > configuration.partition_bytes - 64) return 0;
+  struct matches matches;
+  match_tags(image + bucket_at, tag ? tag : 1, &matches);
+  if (!matches.count) return 0;
+  u64 position = matches.first & configuration.offset_mask;
+  if (!configuration.is_store) {
+    u64 log = matches.first >> 45 & 1, tail = log_word(image, log, LOG_TAIL), lap = log_word(image, log, LOG_LAP_START);
+    u64 offset = tail - ((tail - matches.first) & configuration.offset_mask);
+    position = log_word(image, log, LOG_FIRST) + offset - (offset >= lap ? lap : log_word(image, log, LOG_LAP_BEFORE));
+  }
+  // What is short ends in this line of the cache or in the next one.
+  touch(image, position * 8);
+  touch(image, position * 8 + 32);
+  return 0;
+}

@@ -1,0 +1,128 @@
+//! What a reader outside of the engine notes keeps items alive as what workers serve does.
+
+use super::support::*;
+use crate::reader::{Plain, Read};
+use crate::*;
+
+const MEMORY_BYTES: usize = 8 << 20;
+const VALUE_BYTES: usize = 100;
+/// Ten times what the cache holds.
+const KEYS: usize = 10 * MEMORY_BYTES / (VALUE_BYTES + 40);
+const REQUESTS: u64 = 1_000_000;
+/// The misses that are counted come after the cache is full.
+const WARM_REQUESTS: u64 = 400_000;
+/// Requests between two visits of the worker: of a million in a second, 10 ms apart.
+const VISIT_EVERY: u64 = 10_000;
+const NOW_S: u32 = 1000;
+
+/// Numbers below `KEYS`, the smaller the more often: Zipf's law with an exponent of one.
+struct Zipf {
+    sums: Vec<f64>,
+    random: u64,
+}
+
+impl Zipf {
+    fn new() -> Self {
+        let mut sum = 0.0;
+        let add = |rank| {
+            sum += 1.0 / rank as f64;
+            sum
+        };
+        Self {
+            sums: (1..=KEYS).map(add).collect(),
+            random: 1,
+        }
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let part = (self.random >> 11) as f64 / (1u64 << 53) as f64;
+        let sum = part * self.sums[KEYS - 1];
+        self.sums.partition_point(|upto| *upto < sum) as u64
+    }
+}
+
+/// A value that nobody looks at, and whether there was one.
+struct Seen {
+    value: [u8; VALUE_BYTES],
+    hit: bool,
+}
+
+impl ReplySink for Seen {
+    fn reserve(&mut self, _: usize, _: ValueMeta) -> Option<&mut [u8]> {
+        Some(&mut self.value)
+    }
+
+    fn rollback(&mut self, _: usize) {}
+
+    fn finish(&mut self, _: usize, outcome: Outcome) {
+        self.hit = outcome == Outcome::Hit;
+    }
+}
+
+/// Asks for a key as a program in the kernel would: it reads the image, and may not write it.
+fn get_outside(cache: &Cache, request: &Request<'_>, seen: &mut Seen) {
+    let partition = cache.partition(request.hash);
+    let read = partition.read((0, request), &Plain, NOW_S, seen);
+    if read == (Read::Done { count: true }) {
+        cache.note_request(request.hash);
+    }
+}
+
+/// The share of misses of a stream in which a miss is followed by a store. Its gets go through the
+/// worker, or come from outside, and the worker looks after so many what was noted.
+fn misses(eviction: Eviction, outside: Option<u64>) -> f64 {
+    let config = Config {
+        memory_bytes: MEMORY_BYTES,
+        value_bytes_max: 10_000,
+        eviction,
+        ..Config::default()
+    };
+    let cache = std::sync::Arc::new(Cache::new(&config).unwrap());
+    let mut worker = cache.worker(0).unwrap();
+    let mut zipf = Zipf::new();
+    let (mut seen, mut misses) = (
+        Seen {
+            value: [0; VALUE_BYTES],
+            hit: false,
+        },
+        0,
+    );
+    for number in 0..REQUESTS {
+        let key = zipf.draw().to_le_bytes();
+        let request = |operation| Request {
+            hash: cache.hash(&key),
+            key: &key,
+            operation,
+        };
+        let get = request(Operation::Get { cas: false });
+        match outside {
+            None => assert_eq!(worker.execute(&[get], NOW_S, &mut seen), 1),
+            Some(_) => get_outside(&cache, &get, &mut seen),
+        }
+        if !seen.hit {
+            misses += u64::from(number >= WARM_REQUESTS);
+            let set = request(store(Condition::Always, &[7; VALUE_BYTES], 0, 0));
+            worker.execute(&[set], NOW_S, &mut seen);
+        }
+        if number.is_multiple_of(outside.unwrap_or(10_000)) {
+            worker.maintain(NOW_S);
+        }
+    }
+    misses as f64 / (REQUESTS - WARM_REQUESTS) as f64
+}
+
+#[test]
+fn what_is_asked_for_outside_of_the_engine_stays_as_what_its_workers_serve() {
+    for eviction in [Eviction::S3Fifo, Eviction::Clock, Eviction::ApproximateLru] {
+        let (inside, outside) = (misses(eviction, None), misses(eviction, Some(VISIT_EVERY)));
+        let (least, most) = (inside * 0.95, inside * 1.05);
+        let name = eviction.name();
+        assert!(
+            (least..most).contains(&outside),
+            "{name}: {outside} of what is asked for outside is missed, {inside} inside"
+        );
+    }
+}

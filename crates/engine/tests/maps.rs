@@ -1,0 +1,337 @@
+//! Images in memory that comes as descriptors, with files that have no name standing for the maps
+//! of the kernel.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use micanite_engine::*;
+
+const PARTITION_BYTES: usize = 16 << 20;
+const NOW_S: u32 = 1000;
+/// Words of the header (docs/partition-image.md).
+const LAYOUT_VERSION_WORD: u64 = 1;
+const CLEAN_WORD: u64 = 56;
+const BOOT_WORD: u64 = 57;
+
+/// Memory that two openings of a cache share.
+struct Memory(Vec<File>);
+
+impl Memory {
+    fn new(partitions: usize) -> Self {
+        Self((0..partitions).map(|_| nameless(PARTITION_BYTES)).collect())
+    }
+
+    fn maps(&self, kept: bool) -> Maps {
+        let descriptor = |file: &File| Arc::new(file.try_clone().unwrap().into());
+        Maps {
+            descriptors: self.0.iter().map(descriptor).collect(),
+            kept,
+        }
+    }
+
+    fn word(&self, partition: usize, word: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.0[partition]
+            .read_exact_at(&mut bytes, word * 8)
+            .unwrap();
+        u64::from_le_bytes(bytes)
+    }
+
+    fn set_word(&self, partition: usize, word: u64, value: u64) {
+        let bytes = value.to_le_bytes();
+        self.0[partition].write_all_at(&bytes, word * 8).unwrap();
+    }
+}
+
+fn nameless(bytes: usize) -> File {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("micanite-map-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).open(&path);
+    std::fs::remove_file(path).unwrap();
+    let file = file.unwrap();
+    file.set_len(bytes as u64).unwrap();
+    file
+}
+
+/// A cache of four partitions.
+fn config(maps: Maps) -> Config {
+    Config {
+        memory_bytes: 4 * PARTITION_BYTES,
+        partition_bytes_max: PARTITION_BYTES,
+        value_bytes_max: 100_000,
+        seed: 7,
+        maps: Some(maps),
+        ..Config::default()
+    }
+}
+
+fn open(config: Config) -> Arc<Cache> {
+    Arc::new(Cache::new(&config).unwrap())
+}
+
+fn refusal(config: &Config) -> String {
+    Cache::new(config).unwrap_err().to_string()
+}
+
+#[derive(Default)]
+struct Reply(Vec<u8>, Option<Outcome>);
+
+impl ReplySink for Reply {
+    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        self.0.resize(meta.value_bytes, 0);
+        Some(&mut self.0)
+    }
+
+    fn rollback(&mut self, _: usize) {}
+
+    fn finish(&mut self, _: usize, outcome: Outcome) {
+        self.1 = Some(outcome);
+    }
+}
+
+fn ask(worker: &mut Worker, key: &[u8], operation: Operation<'_>) -> Reply {
+    let mut reply = Reply::default();
+    let hash = worker.cache().hash(key);
+    let request = Request {
+        hash,
+        key,
+        operation,
+    };
+    assert_eq!(worker.execute(&[request], NOW_S, &mut reply), 1);
+    reply
+}
+
+/// Every key has a value of its own, of a length of its own.
+fn value(key: u32) -> Vec<u8> {
+    key.to_le_bytes().repeat(1 + key as usize % 100)
+}
+
+fn fill(cache: &Arc<Cache>, keys: u32) {
+    let mut worker = cache.worker(0).unwrap();
+    for key in 0..keys {
+        let value = value(key);
+        let operation = Operation::Store {
+            condition: Condition::Always,
+            value: &value,
+            flags: key,
+            expiry: Expiry::NEVER,
+        };
+        let reply = ask(&mut worker, &key.to_le_bytes(), operation);
+        assert_eq!(reply.1, Some(Outcome::Stored));
+    }
+}
+
+fn hits(cache: &Arc<Cache>, keys: u32) -> u32 {
+    let mut worker = cache.worker(0).unwrap();
+    let is_there = |key: &u32| {
+        let reply = ask(
+            &mut worker,
+            &key.to_le_bytes(),
+            Operation::Get { cas: false },
+        );
+        let hit = reply.1 == Some(Outcome::Hit);
+        assert!(!hit || reply.0 == value(*key), "another value");
+        hit
+    };
+    (0..keys).filter(is_there).count() as u32
+}
+
+#[test]
+fn kept_maps_go_on_whether_they_were_closed_or_not() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let memory = Memory::new(4);
+        let config = |maps| Config {
+            semantics,
+            ..config(maps)
+        };
+        let cache = open(config(memory.maps(false)));
+        assert_eq!(*cache.image_state(), ImageState::Created);
+        assert_eq!(cache.pages(), Pages::Small);
+        assert!(!cache.collapse_used());
+        fill(&cache, 5000);
+        cache.close().unwrap();
+        drop(cache);
+        let other_seed = Config {
+            seed: 8,
+            ..config(memory.maps(true))
+        };
+        let cache = open(other_seed);
+        assert_eq!(*cache.image_state(), ImageState::Clean);
+        assert_eq!((cache.seed(), cache.geometry().seed), (7, 7));
+        assert_eq!(hits(&cache, 5000), 5000);
+        drop(cache);
+        let cache = open(config(memory.maps(true)));
+        assert_eq!(*cache.image_state(), ImageState::Recovered);
+        assert_eq!(hits(&cache, 5000), 5000);
+        fill(&cache, 6000);
+        assert_eq!(hits(&cache, 6000), 6000);
+    }
+}
+
+/// A store that was killed once counted what it had flushed again, for ever.
+#[test]
+fn what_was_flushed_before_a_kill_is_not_counted_after_it() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let memory = Memory::new(4);
+        let config = |kept| Config {
+            semantics,
+            ..config(memory.maps(kept))
+        };
+        let cache = open(config(false));
+        fill(&cache, 1000);
+        cache.worker(0).unwrap().flush_all(NOW_S, NOW_S);
+        fill(&cache, 10);
+        drop(cache);
+        let cache = open(config(true));
+        assert_eq!(*cache.image_state(), ImageState::Recovered);
+        assert_eq!((cache.stats().items_live, hits(&cache, 1000)), (10, 10));
+        fill(&cache, 1000);
+        assert_eq!((cache.stats().items_live, hits(&cache, 1000)), (1000, 1000));
+    }
+}
+
+#[test]
+fn maps_that_are_not_kept_begin_anew_whatever_they_hold() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let memory = Memory::new(4);
+        for keys in [5000, 0, 3000] {
+            let cache = open(Config {
+                semantics,
+                ..config(memory.maps(false))
+            });
+            assert_eq!(*cache.image_state(), ImageState::Created);
+            assert_eq!((cache.stats().items_live, hits(&cache, 5000)), (0, 0));
+            fill(&cache, keys);
+            assert_eq!(hits(&cache, 5000), keys);
+        }
+    }
+}
+
+#[test]
+fn maps_without_a_complete_image_begin_anew() {
+    let memory = Memory::new(4);
+    let cache = open(config(memory.maps(true)));
+    assert_eq!(*cache.image_state(), ImageState::Created);
+    fill(&cache, 100);
+    drop(cache);
+    memory.set_word(0, 0, 0); // as if it had been killed before the first partition, which is last
+    let cache = open(config(memory.maps(true)));
+    assert_eq!(*cache.image_state(), ImageState::Created);
+    assert_eq!(hits(&cache, 100), 0);
+}
+
+#[test]
+fn maps_of_another_boot_are_discarded_and_those_of_a_store_refused() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let memory = Memory::new(4);
+        let config = |maps| Config {
+            semantics,
+            ..config(maps)
+        };
+        let cache = open(config(memory.maps(false)));
+        fill(&cache, 100);
+        drop(cache);
+        memory.set_word(3, BOOT_WORD, 1);
+        assert_eq!(memory.word(3, CLEAN_WORD), 0);
+        if semantics == Semantics::Store {
+            let reason = refusal(&config(memory.maps(true)));
+            assert!(reason.contains("started anew"), "{reason}");
+            continue;
+        }
+        let cache = open(config(memory.maps(true)));
+        let state = cache.image_state();
+        assert!(matches!(state, ImageState::Discarded { .. }), "{state:?}");
+        assert_eq!(hits(&cache, 100), 0);
+        fill(&cache, 100);
+        assert_eq!(hits(&cache, 100), 100);
+    }
+}
+
+#[test]
+fn maps_that_do_not_fit_are_refused_with_the_reason() {
+    let memory = Memory::new(4);
+    open(config(memory.maps(false))).close().unwrap();
+    let kept = || config(memory.maps(true));
+    let memory_bytes = 8 * PARTITION_BYTES;
+    let larger = Config {
+        memory_bytes,
+        ..kept()
+    };
+    let store = Config {
+        semantics: Semantics::Store,
+        ..kept()
+    };
+    let fifo = Config {
+        eviction: Eviction::Fifo,
+        ..kept()
+    };
+    let longer = Config {
+        value_bytes_max: 200_000,
+        ..kept()
+    };
+    let in_files = Config {
+        image: Some("nowhere".into()),
+        ..kept()
+    };
+    for (config, word) in [
+        (larger, "-m"),
+        (store, "--semantics"),
+        (fifo, "--eviction"),
+        (longer, "-I"),
+        (in_files, "not in both"),
+    ] {
+        let reason = refusal(&config);
+        assert!(reason.contains(word), "{reason}");
+    }
+    let three = Maps {
+        descriptors: memory.maps(true).descriptors[..3].to_vec(),
+        kept: true,
+    };
+    assert!(refusal(&config(three)).contains("3 maps for 4"));
+    let mut mixed = memory.maps(true);
+    mixed.descriptors.swap(1, 2);
+    assert!(refusal(&config(mixed)).contains("does not fit the others"));
+    memory.set_word(0, LAYOUT_VERSION_WORD, 1);
+    assert!(refusal(&kept()).contains("layout version 1"));
+    memory.set_word(0, 0, 1);
+    assert!(refusal(&kept()).contains("not an image"));
+    let mut short = Memory::new(4);
+    short.0[2] = nameless(PARTITION_BYTES / 2);
+    assert!(refusal(&config(short.maps(false))).contains("cannot make"));
+}
+
+#[test]
+fn the_geometry_is_what_the_header_says() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let memory = Memory::new(4);
+        let cache = open(Config {
+            semantics,
+            ..config(memory.maps(false))
+        });
+        let of = cache.geometry();
+        let store = u64::from(of.is_store) << 63;
+        let shape = u64::from(of.offset_bits) | of.main_per_spare << 8 | store;
+        for partition in 0..4 {
+            let word = |word| memory.word(partition, word);
+            assert_eq!(word(2), of.seed);
+            let number = partition as u64 | u64::from(of.partition_bits) << 32;
+            assert_eq!(word(3), number);
+            assert_eq!(word(4) * 8, of.partition_bytes as u64);
+            assert_eq!((word(6), word(7)), (of.item_units_max, shape));
+            assert_eq!(
+                (word(8) << 8 >> 8, word(59)),
+                (of.buckets_first, of.buckets_first)
+            );
+        }
+        let first_of_log = memory.word(0, 20);
+        assert!(of.is_store || first_of_log == of.data_first_word as u64);
+        assert_eq!(of.due_percent, None);
+        let capacity = (of.partitions, of.partition_bytes);
+        assert_eq!(capacity, (4, PARTITION_BYTES));
+    }
+}

@@ -1,0 +1,37 @@
+//! Signals that come while a program is loaded.
+
+use std::time::Duration;
+
+use micanite_engine::Config;
+
+use super::bed::{Bed, can_load};
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// The verifier gives up with `EAGAIN` then.
+#[test]
+fn a_signal_while_the_program_is_loaded_does_not_refuse_it() {
+    if !can_load() {
+        return;
+    }
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler does nothing, which is allowed in handlers.
+    unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+    // SAFETY: it only asks.
+    let loader = unsafe { libc::pthread_self() };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20 {
+                // SAFETY: the thread lives until this scope has ended.
+                unsafe { libc::pthread_kill(loader, libc::SIGUSR2) };
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        for _ in 0..3 {
+            drop(Bed::new(Config {
+                memory_bytes: 16 << 20,
+                ..Config::default()
+            }));
+        }
+    });
+}

@@ -1,0 +1,74 @@
+//! Locks of the directories where memory is pinned (`--kernel-get-pin`): one server at a time writes to
+//! it. A lock goes through restarts in place, and stays whatever becomes of the option there, because the memory
+//! does.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+
+use micanite_kernel::ImageMaps;
+
+use super::Failure;
+use crate::configuration::Settings;
+use crate::restart::{Trial, place};
+
+/// Locks the directory that the settings name, if they name one. `held` are the locks of the program
+/// before; the new one is added to them.
+pub(super) fn lock(settings: &Settings, held: &mut Vec<File>) -> Result<(), Failure> {
+    let Some(directory) = directory(settings) else {
+        return Ok(());
+    };
+    // What cannot be done here is told of when memory is to be pinned.
+    let _ = fs::create_dir_all(directory);
+    let Ok(file) = File::open(directory) else {
+        return Ok(());
+    };
+    if held.iter().any(|other| is_same(other, &file)) {
+        return Ok(());
+    }
+    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        return Err(is_locked(directory));
+    }
+    held.push(file);
+    Ok(())
+}
+
+/// Refuses a restart after which the directory could not be worked in, or what is stored would not be what
+/// is pinned there.
+pub(super) fn try_out(settings: &Settings, trial: &Trial) -> Result<(), Failure> {
+    let Some(directory) = directory(settings) else {
+        return Ok(());
+    };
+    let Ok(file) = File::open(directory) else {
+        return Ok(());
+    };
+    if place(&file).is_some_and(|it| trial.locks.contains(&it)) {
+        return Ok(());
+    }
+    // It is released when the trial ends.
+    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        return Err(is_locked(directory));
+    }
+    match trial.has_maps && ImageMaps::are_pinned(directory) {
+        true => Err(Failure::system(format!(
+            "--kernel-get-pin: {}",
+            ImageMaps::others_pinned(directory)
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn directory(settings: &Settings) -> Option<&Path> {
+    settings.kernel_get.as_ref()?.pin.as_deref()
+}
+
+/// Whether both are one directory.
+fn is_same(one: &File, other: &File) -> bool {
+    place(one).is_some_and(|it| place(other) == Some(it))
+}
+
+fn is_locked(directory: &Path) -> Failure {
+    Failure::system(format!(
+        "--kernel-get-pin: another server works in {}\n  Each needs a directory of its own.",
+        directory.display()
+    ))
+}

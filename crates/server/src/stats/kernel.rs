@@ -1,0 +1,18 @@
+//! `stats kernel`: what the program in the kernel has done (`--kernel-get`).
+
+use super::Lines;
+use crate::session::Output;
+use crate::shared::Shared;
+
+/// Writes it, without the final `END`; nothing where there is to be no such program.
+pub fn kernel(shared: &Shared, output: &mut Output<'_>) {
+    let Some(state) = &shared.kernel_get else {
+        return;
+    };
+    let mut lines = Lines::new(output);
+    lines.stat("kernel_get", state.text());
+    lines.stat("kernel_get_paused", u8::from(state.is_paused()));
+    state.counters().each(|name, count| {
+        lines.stat(&format!("kernel_get_{name}"), count);
+    });
+}
