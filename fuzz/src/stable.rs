@@ -29,6 +29,8 @@ const TARGETS: &[(&str, Body)] = &[
     ("native_frames", micanite_server::fuzz::native_frames),
     ("frames", micanite_net::frames::fuzz::frames),
     ("operations", micanite_engine::fuzz::operations),
+    ("trace_readers", micanite_trace::fuzz::trace_readers),
+    ("trace_packets", micanite_trace::fuzz::trace_packets),
 ];
 
 /// What the protocols' grammars are made of: mutations insert these besides random bytes.

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use micanite_load::LoadOptions;
 use micanite_server::configuration::Options;
 use micanite_server::control::ControlOptions;
+use micanite_trace::TraceOptions;
 
 const SOURCES: &str = "\
 Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)
@@ -18,6 +19,10 @@ Exit status: 0 done, 1 refused (the reason is on standard error), 2 usage.";
 const LOAD: &str = "\
 Exit status: 0 done, 1 wrong values, no reply at all or nothing found within the bound, 2 usage.
 docs/load.md explains the figures.";
+
+const TRACE: &str = "\
+Exit status: 0 done, 1 the trace cannot be read or something failed, 2 usage.
+docs/traces.md has the formats, and what the figures mean.";
 
 /// A memcached-compatible in-memory cache and store.
 #[derive(Debug, Parser)]
@@ -40,4 +45,7 @@ pub enum Command {
     /// Load servers and measure them: throughput, loss, latency; every value is checked.
     #[command(version, args_override_self = true, after_help = LOAD)]
     Load(Box<LoadOptions>),
+    /// See what a trace of requests tells: its requests, statistics, miss ratios.
+    #[command(version, after_help = TRACE)]
+    Trace(TraceOptions),
 }

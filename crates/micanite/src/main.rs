@@ -6,6 +6,7 @@ use clap::Parser;
 use micanite::{Command, CommandLine};
 use micanite_load::{EXIT_LOAD_USAGE, load};
 use micanite_server::control::{EXIT_CONTROL_USAGE, control};
+use micanite_trace::{EXIT_TRACE_USAGE, trace};
 
 fn main() -> ExitCode {
     match CommandLine::try_parse() {
@@ -18,6 +19,9 @@ fn main() -> ExitCode {
         Ok(CommandLine {
             command: Command::Load(options),
         }) => load(&options),
+        Ok(CommandLine {
+            command: Command::Trace(options),
+        }) => trace(&options),
         Err(error) => {
             // Help and version come this way too. Where it cannot be printed, the status tells.
             let _ = error.print();
@@ -25,6 +29,7 @@ fn main() -> ExitCode {
                 _ if !error.use_stderr() => 0,
                 Some(word) if word == "ctl" => EXIT_CONTROL_USAGE,
                 Some(word) if word == "load" => EXIT_LOAD_USAGE,
+                Some(word) if word == "trace" => EXIT_TRACE_USAGE,
                 _ => micanite_server::EXIT_USAGE,
             })
         }

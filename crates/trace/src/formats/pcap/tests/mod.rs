@@ -1,0 +1,4 @@
+mod capture;
+mod exchanges;
+mod losses;
+mod orders;

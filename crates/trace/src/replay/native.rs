@@ -1,0 +1,355 @@
+//! Micanite's native protocol, by the client library: datagrams to the core that owns the key, sent
+//! again when they get lost.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use micanite_client::{
+    Batch, Completion, Error, Link, Opcode, Options, Outcome, ServerAddress, SubmitError,
+    UdpOptions,
+};
+use micanite_load::{Address, Endpoint, server_version};
+use micanite_wire::native::{Header, PAYLOAD_BYTES_MAX, request_bytes};
+
+use super::connection::{Reply, SILENCE_MAX, Server, broken, silent};
+use super::step::{Command, KEY_BYTES_MAX};
+use crate::Operation;
+
+/// A server may take so long to say which of its cores listen where.
+const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
+/// Datagrams beside those of the requests: for what has to be sent again.
+const DATAGRAMS_MORE: usize = 64;
+
+static ZEROS: [u8; PAYLOAD_BYTES_MAX] = [b'0'; PAYLOAD_BYTES_MAX];
+
+/// Whether the value of a request, or the one that is stored after its miss, fits a datagram.
+pub(super) fn fits(
+    datagram_bytes: usize,
+    operation: Operation,
+    key_bytes: usize,
+    value_bytes: u32,
+) -> bool {
+    let opcode = match opcode(operation) {
+        Opcode::Get | Opcode::GetAndTouch => Opcode::Set,
+        opcode => opcode,
+    };
+    Header::BYTES + request_bytes(opcode, key_bytes, value_bytes as usize) <= datagram_bytes
+}
+
+const fn opcode(operation: Operation) -> Opcode {
+    match operation {
+        Operation::Get | Operation::Gets => Opcode::Get,
+        Operation::Set => Opcode::Set,
+        Operation::Add => Opcode::Add,
+        Operation::Replace => Opcode::Replace,
+        Operation::Append => Opcode::Append,
+        Operation::Prepend => Opcode::Prepend,
+        Operation::Cas => Opcode::Cas,
+        Operation::Delete => Opcode::Delete,
+        Operation::Increment => Opcode::Increment,
+        Operation::Decrement => Opcode::Decrement,
+        Operation::Touch => Opcode::Touch,
+        Operation::GetAndTouch => Opcode::GetAndTouch,
+    }
+}
+
+/// What a server says of itself.
+///
+/// # Errors
+/// When it does not answer; what to do then.
+pub(super) fn meet(address: &Address, endpoint: &Endpoint) -> Result<Server, String> {
+    let link = open(address, endpoint, Options::default())?;
+    let directory = link.driver().directory(0);
+    let (datagram_bytes, stream_port) = directory.map_or((0, 0), |directory| {
+        (directory.payload_bytes_max, directory.stream_port)
+    });
+    // Its version is told over TCP, and for the report only.
+    let stream = SocketAddr::new(link.driver().address(0).ip(), stream_port);
+    let ask = |address: Address| server_version(&address, &Endpoint::Inet(stream)).ok();
+    let version = match stream_port {
+        0 => None,
+        _ => format!("memcached://{stream}").parse().ok().and_then(ask),
+    };
+    Ok(Server {
+        version: version.flatten(),
+        datagram_bytes: Some((datagram_bytes as usize).min(PAYLOAD_BYTES_MAX)),
+    })
+}
+
+/// A client of the server whose directory it knows.
+fn open(address: &Address, endpoint: &Endpoint, options: Options) -> Result<Link, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{address}: {error}");
+    let Endpoint::Inet(server) = endpoint else {
+        return Err(failed(&"the native protocol has no Unix sockets"));
+    };
+    let servers = [ServerAddress {
+        address: *server,
+        name: address.to_string(),
+        weight: 1,
+    }];
+    let opened = Link::open(&servers, options, &UdpOptions::default());
+    let mut link = opened.map_err(|error| failed(&error))?;
+    loop {
+        let now_ns = link.now_ns();
+        link.poll(now_ns, |_| {}).map_err(|error| failed(&error))?;
+        if link.driver().is_alive(0) {
+            return Ok(link);
+        }
+        if let Some(version) = link.driver().other_version(0) {
+            let server = address.to_string();
+            return Err(Error::Version { server, version }.to_string());
+        }
+        let left_ns = INTRODUCTION_NS_MAX.saturating_sub(now_ns);
+        if left_ns == 0 {
+            return Err(failed(&format!(
+                "nobody answers there in the native protocol; {}, or replay to its memcached://HOST:PORT",
+                address.how_to_start()
+            )));
+        }
+        link.wait(left_ns).map_err(|error| failed(&error))?;
+    }
+}
+
+/// A request that the link has not taken yet.
+struct Waiting {
+    token: u32,
+    operation: Operation,
+    key: ArrayVec<u8, KEY_BYTES_MAX>,
+    value_bytes: u32,
+    expiry_s: u32,
+    cas: u64,
+}
+
+impl Waiting {
+    fn new(token: u32, command: &Command<'_>) -> Self {
+        Self {
+            token,
+            operation: command.operation,
+            key: command.key.iter().copied().collect(),
+            value_bytes: command.value_bytes,
+            expiry_s: command.expiry_s,
+            cas: command.cas,
+        }
+    }
+
+    fn command(&self) -> Command<'_> {
+        Command {
+            operation: self.operation,
+            key: &self.key,
+            value_bytes: self.value_bytes,
+            expiry_s: self.expiry_s,
+            cas: self.cas,
+        }
+    }
+}
+
+/// A client of one server.
+pub(super) struct Native {
+    link: Link,
+    /// The link's socket.
+    socket: OwnedFd,
+    waiting: VecDeque<Waiting>,
+    ended: VecDeque<(u32, Reply)>,
+    /// Whether something was submitted that the next flush sends.
+    is_corked: bool,
+    is_down: bool,
+    refusal: Option<String>,
+}
+
+impl Native {
+    /// Opens a client for so many requests at a time.
+    ///
+    /// # Errors
+    /// When there is no socket to be had, or the server does not answer.
+    pub fn open(
+        address: &Address,
+        endpoint: &Endpoint,
+        pipeline: usize,
+        datagram_bytes: usize,
+    ) -> Result<Self, String> {
+        let options = Options {
+            deadline_ns: SILENCE_MAX.as_nanos() as u64,
+            datagrams: pipeline + pipeline / 8 + DATAGRAMS_MORE,
+            payload_bytes: datagram_bytes,
+            batch: Batch::Full,
+            ..Options::default()
+        };
+        let link = open(address, endpoint, options)?;
+        let socket = link.descriptors().next().map_or_else(
+            || Err(io::ErrorKind::NotConnected.into()),
+            |socket| socket.try_clone_to_owned(),
+        );
+        let socket = socket.map_err(|error: io::Error| format!("{address}: {error}"))?;
+        Ok(Self {
+            link,
+            socket,
+            waiting: VecDeque::new(),
+            ended: VecDeque::new(),
+            is_corked: false,
+            is_down: false,
+            refusal: None,
+        })
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub fn send(&mut self, token: u32, command: &Command<'_>) {
+        if !self.waiting.is_empty() || !self.submit(token, command) {
+            self.waiting.push_back(Waiting::new(token, command));
+        }
+    }
+
+    /// Hands a request to the link; returns whether there was room.
+    fn submit(&mut self, token: u32, command: &Command<'_>) -> bool {
+        if !self.is_corked {
+            self.link.cork();
+            self.is_corked = true;
+        }
+        let Some(operation) = operation(command) else {
+            self.refuse(token, &Error::TooLarge { limit_bytes: None });
+            return true;
+        };
+        let now_ns = self.link.now_ns();
+        match self.link.submit(now_ns, &operation, token.into()) {
+            Ok(()) => return true,
+            Err(SubmitError::Full) => return false,
+            Err(SubmitError::ServerDown { .. }) => self.is_down = true,
+            Err(SubmitError::BadKey) => self.refuse(token, &Error::BadKey),
+            // It did fit when the replay began.
+            Err(SubmitError::TooLong) => self.refuse(token, &Error::TooLarge { limit_bytes: None }),
+        }
+        true
+    }
+
+    fn refuse(&mut self, token: u32, why: &Error) {
+        self.ended.push_back((token, Reply::Refused));
+        self.refusal.get_or_insert_with(|| why.to_string());
+    }
+
+    pub fn flush(&mut self) -> Result<bool, String> {
+        while let Some(next) = self.waiting.pop_front() {
+            if !self.submit(next.token, &next.command()) {
+                self.waiting.push_front(next);
+                break;
+            }
+        }
+        if self.is_corked {
+            self.link.flush();
+            self.is_corked = false;
+        } else if !self.link.is_sending_blocked() {
+            return Ok(false);
+        }
+        self.poll()?;
+        Ok(self.link.is_sending_blocked())
+    }
+
+    pub fn receive(&mut self) -> Result<bool, String> {
+        self.poll()?;
+        Ok(false)
+    }
+
+    fn poll(&mut self) -> Result<(), String> {
+        let now_ns = self.link.now_ns();
+        let polled = self.link.poll(now_ns, |completion| {
+            self.is_down |= completion.outcome == Outcome::ServerDown;
+            let reply = reply(&completion);
+            if reply == Reply::Refused && self.refusal.is_none() {
+                self.refusal = Some(why(completion.outcome).to_string());
+            }
+            self.ended.push_back((completion.token as u32, reply));
+        });
+        polled.map_err(|error| broken(&error))?;
+        if self.is_down {
+            return Err(silent(SILENCE_MAX));
+        }
+        Ok(())
+    }
+
+    pub fn reply(&mut self) -> Option<(u32, Reply)> {
+        self.ended.pop_front()
+    }
+
+    /// How long until something has to be done even if nothing arrives.
+    pub fn due_in(&self) -> Option<Duration> {
+        if !self.ended.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let due_ns = self.link.driver().next_time()?;
+        let left_ns = due_ns.saturating_sub(self.link.now_ns());
+        Some(Duration::from_nanos(left_ns))
+    }
+
+    /// Datagrams that were sent again.
+    pub fn resent(&self) -> u64 {
+        self.link.counters().resent
+    }
+
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+}
+
+impl AsFd for Native {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// As the client library has it; nothing if no datagram is so long.
+fn operation<'a>(command: &Command<'a>) -> Option<micanite_client::Operation<'a>> {
+    let opcode = opcode(command.operation);
+    let value_bytes = match opcode.has_value() {
+        true => command.value_bytes as usize,
+        false => 0,
+    };
+    Some(micanite_client::Operation {
+        opcode,
+        key: command.key,
+        value: ZEROS.get(..value_bytes)?,
+        flags: 0,
+        expiry_s: command.expiry_s,
+        argument: match opcode {
+            Opcode::Cas => command.cas,
+            _ => 1,
+        },
+        wants_cas: command.operation == Operation::Gets,
+    })
+}
+
+fn reply(completion: &Completion<'_>) -> Reply {
+    let reads = matches!(completion.opcode, Opcode::Get | Opcode::GetAndTouch);
+    match completion.outcome {
+        Outcome::Ok if reads => Reply::Found {
+            value_bytes: Some(completion.value.len() as u64),
+            cas: completion.cas.unwrap_or(0),
+        },
+        // It is there, and too long for a datagram.
+        Outcome::UseStream if reads => Reply::Found {
+            value_bytes: None,
+            cas: 0,
+        },
+        Outcome::Ok => Reply::Done,
+        Outcome::NotFound if reads => Reply::NotFound,
+        Outcome::NotFound | Outcome::Exists | Outcome::NotStored => Reply::NotDone,
+        Outcome::TimedOut | Outcome::Unknown | Outcome::ServerDown => Reply::Lost,
+        _ => Reply::Refused,
+    }
+}
+
+/// Why a server refused.
+fn why(outcome: Outcome) -> Error {
+    match outcome {
+        Outcome::OutOfSpace => Error::OutOfSpace,
+        Outcome::NotANumber => Error::NotANumber,
+        Outcome::TooLarge { limit_bytes } => Error::TooLarge {
+            limit_bytes: Some(limit_bytes),
+        },
+        _ => Error::Refused,
+    }
+}

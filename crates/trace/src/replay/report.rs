@@ -1,0 +1,383 @@
+//! What came out.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::progress::Second;
+use super::step::{Translator, is_read};
+use super::tally::Tally;
+use crate::{Failure, Operation};
+
+/// Requests that may be late before it is said.
+const LATE_RATIO_MAX: f64 = 0.01;
+
+/// What was to be done.
+#[derive(Debug, Serialize)]
+pub(super) struct Plan {
+    pub trace: String,
+    pub target: String,
+    /// What the trace's times are divided by; nothing is as fast as possible.
+    pub speed: Option<f64>,
+    pub threads: usize,
+    pub connections: usize,
+    pub pipeline: usize,
+    pub read_only: bool,
+    pub key_prefix: String,
+    /// What values must fit into with their keys; nothing where they may be longer.
+    pub datagram_bytes: Option<usize>,
+}
+
+impl Plan {
+    /// What makes requests of the trace's.
+    pub fn translator(&self) -> Translator {
+        Translator {
+            key_prefix: self.key_prefix.clone().into_bytes(),
+            is_read_only: self.read_only,
+            speed: self.speed,
+            datagram_bytes: self.datagram_bytes,
+            keys_replaced: 0,
+            key: Vec::new(),
+        }
+    }
+}
+
+/// What was read of the trace, and what of it was not sent.
+#[derive(Debug, Default)]
+pub(super) struct Source {
+    pub read: u64,
+    pub operations: [u64; Operation::ALL.len()],
+    pub skipped_writes: u64,
+    pub skipped_unknown_size: u64,
+    pub skipped_too_large: u64,
+    pub keys_replaced: u64,
+}
+
+/// How the requests of one operation ended.
+#[derive(Debug, Serialize)]
+struct Ended {
+    answered: u64,
+    /// Found, or carried out.
+    done: u64,
+    /// Not found, or a condition was not met.
+    not_done: u64,
+    refused: u64,
+    lost: u64,
+}
+
+/// Times in microseconds.
+#[derive(Debug, Serialize)]
+struct Times {
+    p50: f64,
+    p95: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+    mean: f64,
+}
+
+impl Times {
+    fn of(ns: &Histogram<u64>) -> Self {
+        let quantile = |quantile| ns.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: ns.max() as f64 / 1e3,
+            mean: ns.mean() / 1e3,
+        }
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "p50 {:.1}  p95 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.1}  mean {:.1}",
+            self.p50, self.p95, self.p99, self.p999, self.max, self.mean
+        )
+    }
+}
+
+/// The results of a replay.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    version: &'static str,
+    /// What the server says of itself.
+    server: Option<String>,
+    plan: Plan,
+    is_interrupted: bool,
+    seconds_taken: f64,
+    /// Of the trace, that were read.
+    pub requests: u64,
+    /// Requests of the trace that have ended; storing what was missed is not counted here.
+    pub sent: u64,
+    requests_per_second: f64,
+    reads: u64,
+    hit_ratio: Option<f64>,
+    miss_ratio: Option<f64>,
+    /// By bytes of key and value; misses of a size that the trace does not tell are not in it.
+    byte_hit_ratio: Option<f64>,
+    byte_miss_ratio: Option<f64>,
+    /// Missed items that were stored.
+    stored_after_misses: u64,
+    /// Missed items that the server did not store.
+    not_stored_after_misses: u64,
+    operations: BTreeMap<&'static str, Ended>,
+    refused: u64,
+    /// The first error that the server answered with.
+    refusal: Option<String>,
+    /// Without a reply.
+    lost: u64,
+    datagrams_resent: u64,
+    skipped_writes: u64,
+    skipped_unknown_size: u64,
+    skipped_too_large: u64,
+    /// Missed items that were not stored because they are too large.
+    too_large_after_misses: u64,
+    /// Keys that the server would not take; their requests had others.
+    keys_replaced: u64,
+    /// From when a request was due (as fast as possible: sent) to its reply.
+    latency_us: Times,
+    /// From when a request was due to when it was sent.
+    lag_us: Option<Times>,
+    /// Sent more than a millisecond late, for the server had not answered earlier ones.
+    late_behind_server: u64,
+    /// Sent more than a millisecond late otherwise.
+    late_behind_generator: u64,
+    seconds: Vec<Second>,
+}
+
+impl Report {
+    pub fn new(
+        plan: Plan,
+        server: Option<String>,
+        source: Source,
+        tally: &Tally,
+        seconds: Vec<Second>,
+        is_interrupted: bool,
+        taken: Duration,
+    ) -> Self {
+        let all = || Operation::ALL.iter().zip(&tally.ends);
+        let ended =
+            |ends: &super::tally::Ends| ends.done + ends.not_done + ends.refused + ends.lost;
+        let sent = all().map(|(_, ends)| ended(ends)).sum::<u64>();
+        let reads = || all().filter(|(operation, _)| is_read(**operation));
+        let hits = reads().map(|(_, ends)| ends.done).sum::<u64>();
+        let misses = reads().map(|(_, ends)| ends.not_done).sum::<u64>();
+        let ratio = |part: u64, rest: u64| match part + rest {
+            0 => None,
+            whole => Some(part as f64 / whole as f64),
+        };
+        let operations = all().filter(|(_, ends)| ended(ends) > 0);
+        let seconds_taken = taken.as_secs_f64();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            server,
+            is_interrupted,
+            seconds_taken,
+            requests: source.read,
+            sent,
+            requests_per_second: sent as f64 / seconds_taken.max(1e-9),
+            reads: hits + misses,
+            hit_ratio: ratio(hits, misses),
+            miss_ratio: ratio(misses, hits),
+            byte_hit_ratio: ratio(tally.hit_bytes, tally.missed_bytes),
+            byte_miss_ratio: ratio(tally.missed_bytes, tally.hit_bytes),
+            stored_after_misses: tally.filled,
+            not_stored_after_misses: tally.not_filled,
+            operations: operations
+                .map(|(operation, ends)| {
+                    let ended = Ended {
+                        answered: ended(ends) - ends.lost,
+                        done: ends.done,
+                        not_done: ends.not_done,
+                        refused: ends.refused,
+                        lost: ends.lost,
+                    };
+                    (operation.name(), ended)
+                })
+                .collect(),
+            refused: tally.ends.iter().map(|ends| ends.refused).sum(),
+            refusal: tally.refusal.clone(),
+            lost: tally.ends.iter().map(|ends| ends.lost).sum(),
+            datagrams_resent: tally.resent,
+            skipped_writes: source.skipped_writes,
+            skipped_unknown_size: source.skipped_unknown_size,
+            skipped_too_large: source.skipped_too_large,
+            too_large_after_misses: tally.too_large,
+            keys_replaced: source.keys_replaced,
+            latency_us: Times::of(&tally.latency_ns),
+            lag_us: plan.speed.map(|_| Times::of(&tally.lag_ns)),
+            late_behind_server: tally.held,
+            late_behind_generator: tally.late,
+            seconds,
+            plan,
+        }
+    }
+
+    /// Prints the table, or writes JSON, or both.
+    pub fn write(&self, json: Option<&Path>) -> Result<(), Failure> {
+        let is_stdout = json == Some(Path::new("-"));
+        if !is_stdout {
+            say(&self.table());
+        }
+        let Some(path) = json else {
+            return Ok(());
+        };
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Failure::new(format!("cannot write the report: {error}")))?;
+        if is_stdout {
+            say(&(text + "\n"));
+            return Ok(());
+        }
+        std::fs::write(path, text + "\n")
+            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+    }
+
+    fn table(&self) -> String {
+        let mut text = String::new();
+        let mut row = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<22}{value}");
+        };
+        let version = self.server.as_ref().map(|version| format!(" ({version})"));
+        row(
+            "target",
+            format!("{}{}", self.plan.target, version.unwrap_or_default()),
+        );
+        row("requests", self.requests_line());
+        for (name, ended) in &self.operations {
+            row(&format!("  {name}"), ended.line());
+        }
+        let percent = |ratio: Option<f64>| match ratio {
+            Some(ratio) => format!("{:.3} %", 100.0 * ratio),
+            None => "-".to_owned(),
+        };
+        let hits = [self.hit_ratio, self.byte_hit_ratio].map(percent);
+        row(
+            "hit ratio",
+            format!("{} of reads, {} of bytes", hits[0], hits[1]),
+        );
+        row("stored after misses", self.stored_line());
+        if self.refused > 0 {
+            let first = self.refusal.as_deref().unwrap_or_default();
+            row("errors", format!("{}, the first: {first}", self.refused));
+        }
+        if self.lost + self.datagrams_resent > 0 {
+            let resent = self.datagrams_resent;
+            row(
+                "lost",
+                format!("{} requests, {resent} datagrams sent again", self.lost),
+            );
+        }
+        row("latency us", self.latency_us.line());
+        if let Some(lag) = &self.lag_us {
+            row("lag us", lag.line());
+        }
+        for sentence in self.sentences() {
+            let _ = writeln!(text, "{sentence}");
+        }
+        text
+    }
+
+    fn requests_line(&self) -> String {
+        format!(
+            "{} in {:.1} s, {:.0} per second",
+            self.sent, self.seconds_taken, self.requests_per_second
+        )
+    }
+
+    fn stored_line(&self) -> String {
+        match self.not_stored_after_misses {
+            0 => self.stored_after_misses.to_string(),
+            not => format!("{}, not stored {not}", self.stored_after_misses),
+        }
+    }
+
+    fn too_large(&self) -> String {
+        let (requests, missed) = (self.skipped_too_large, self.too_large_after_misses);
+        let (bound, hint) = match self.plan.datagram_bytes {
+            None => ("64 MiB".to_owned(), ""),
+            Some(bytes) => (
+                format!("fits a datagram of {bytes} bytes with its key"),
+                " Over memcached:// they are sent.",
+            ),
+        };
+        format!(
+            "Left out: {requests} requests that store a value, and {missed} missed values, \
+             that are more than {bound}.{hint}"
+        )
+    }
+
+    /// What one should know before believing the figures.
+    fn sentences(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if self.is_interrupted {
+            said.push(format!(
+                "Interrupted after {} requests of the trace.",
+                self.requests
+            ));
+        }
+        let skipped = [
+            (self.skipped_writes, "write, and only reads are sent"),
+            (
+                self.skipped_unknown_size,
+                "store, and the trace does not say how much",
+            ),
+        ];
+        for (count, why) in skipped {
+            if count > 0 {
+                said.push(format!("Left out: {count} requests that {why}."));
+            }
+        }
+        if self.skipped_too_large + self.too_large_after_misses > 0 {
+            said.push(self.too_large());
+        }
+        if self.keys_replaced > 0 {
+            said.push(format!(
+                "{} requests have keys that no server takes: others were used.",
+                self.keys_replaced
+            ));
+        }
+        let late_max = LATE_RATIO_MAX * self.sent as f64;
+        if self.late_behind_server as f64 > late_max {
+            said.push(format!(
+                "The server could not keep up: {} requests left late because earlier ones were not answered.",
+                self.late_behind_server
+            ));
+        }
+        if self.late_behind_generator as f64 > late_max {
+            said.push(format!(
+                "The generator could not keep up: {} requests left more than a millisecond late. \
+                 Lower --speed or raise --threads.",
+                self.late_behind_generator
+            ));
+        }
+        said
+    }
+}
+
+impl Ended {
+    fn line(&self) -> String {
+        let mut line = format!(
+            "{}: {} done, {} not",
+            self.answered, self.done, self.not_done
+        );
+        if self.refused > 0 {
+            let _ = write!(line, ", {} errors", self.refused);
+        }
+        if self.lost > 0 {
+            let _ = write!(line, "; {} lost", self.lost);
+        }
+        line
+    }
+}
+
+/// Prints. Where nobody reads any more, nothing is lost.
+fn say(text: &str) {
+    let mut to = std::io::stdout().lock();
+    let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+}

@@ -1,0 +1,125 @@
+//! Sizes as people write them.
+
+use std::fmt;
+use std::str::FromStr;
+
+const SUFFIXES: [(char, u64); 4] = [
+    ('k', 1 << 10),
+    ('m', 1 << 20),
+    ('g', 1 << 30),
+    ('t', 1 << 40),
+];
+
+/// So many bytes, or a share of the footprint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// `64m`: k, m, g, t are powers of 1024.
+    Bytes(u64),
+    /// `10%` of the bytes of all keys and values.
+    Percent(f64),
+}
+
+impl Size {
+    /// In bytes, at least one.
+    pub fn of(self, footprint_bytes: u64) -> u64 {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => (footprint_bytes as f64 * percent / 100.0) as u64,
+        };
+        bytes.max(1)
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refused = || format!("'{text}' is no size such as 64m, 1.5g or 10%");
+        let number = |text: &str| {
+            let number = text.parse::<f64>().ok();
+            number.filter(|number| *number > 0.0 && *number <= 1e15)
+        };
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent = number(percent).filter(|percent| *percent <= 1e6);
+            return percent.map(Self::Percent).ok_or_else(refused);
+        }
+        let lower = text.to_ascii_lowercase();
+        let suffix = SUFFIXES.iter().find(|(suffix, _)| lower.ends_with(*suffix));
+        let (digits, unit) = match suffix {
+            Some((_, unit)) => (&lower[..lower.len() - 1], *unit),
+            None => (lower.as_str(), 1),
+        };
+        let bytes = number(digits).ok_or_else(refused)? * unit as f64;
+        if !(1.0..=1e18).contains(&bytes) {
+            return Err(refused());
+        }
+        Ok(Self::Bytes(bytes as u64))
+    }
+}
+
+/// Bytes in a unit that leaves three digits.
+pub(crate) struct Shown(pub u64);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [
+            ("TiB", 1u64 << 40),
+            ("GiB", 1 << 30),
+            ("MiB", 1 << 20),
+            ("KiB", 1 << 10),
+        ];
+        let Some((unit, bytes)) = units.iter().find(|(_, bytes)| self.0 >= *bytes) else {
+            return write!(f, "{} B", self.0);
+        };
+        let value = self.0 as f64 / *bytes as f64;
+        let decimals = match value {
+            99.95.. => 0,
+            9.995.. => 1,
+            _ => 2,
+        };
+        let text = format!("{value:.decimals$}");
+        let text = match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.'),
+            false => &text,
+        };
+        f.pad(&format!("{text} {unit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, size) in [
+            ("1", Size::Bytes(1)),
+            ("64m", Size::Bytes(64 << 20)),
+            ("1.5G", Size::Bytes(3 << 29)),
+            ("10%", Size::Percent(10.0)),
+            ("0.1%", Size::Percent(0.1)),
+        ] {
+            assert_eq!(text.parse(), Ok(size));
+        }
+        for text in [
+            "", "0", "-1", "m", "%", "1mm", "x", "0%", "NaN", "1e30", "0.2",
+        ] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+        assert_eq!(Size::Percent(10.0).of(29_227_218), 2_922_721);
+        assert_eq!(Size::Percent(0.1).of(5), 1);
+    }
+
+    #[test]
+    fn sizes_are_shown() {
+        for (bytes, text) in [
+            (7, "7 B"),
+            (1 << 10, "1 KiB"),
+            (3 << 29, "1.5 GiB"),
+            (292_272, "285 KiB"),
+            (29_227, "28.5 KiB"),
+        ] {
+            assert_eq!(Shown(bytes).to_string(), text);
+        }
+    }
+}
