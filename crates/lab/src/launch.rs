@@ -14,9 +14,9 @@ use crate::{Result, system};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The CPU
-    #[arg(long)]
-    cpu: usize,
+    /// The CPUs
+    #[arg(long, value_delimiter = ',', required = true)]
+    cpu: Vec<usize>,
     /// The process that must not be survived
     #[arg(long)]
     parent: i32,
@@ -25,16 +25,35 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
+/// Where a server may run: on a CPU, or on any of several.
+pub(crate) trait Cpus {
+    /// As the command line has them.
+    fn list(&self) -> String;
+}
+
+impl Cpus for usize {
+    fn list(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Cpus for &[usize] {
+    fn list(&self) -> String {
+        let cpus: Vec<_> = self.iter().map(usize::to_string).collect();
+        cpus.join(",")
+    }
+}
+
 /// A command that starts `command` through [`run`].
-pub(crate) fn command(cpu: usize, command: &[OsString]) -> Result<Command> {
-    command_below(std::process::id() as i32, cpu, command)
+pub(crate) fn command(cpus: impl Cpus, command: &[OsString]) -> Result<Command> {
+    command_below(std::process::id() as i32, cpus, command)
 }
 
 /// The same for a parent that is not this process.
-pub(crate) fn command_below(parent: i32, cpu: usize, command: &[OsString]) -> Result<Command> {
+pub(crate) fn command_below(parent: i32, cpus: impl Cpus, command: &[OsString]) -> Result<Command> {
     let mut launcher = Command::new(std::env::current_exe()?);
     launcher
-        .args(["launch", "--cpu", &cpu.to_string()])
+        .args(["launch", "--cpu", &cpus.list()])
         .args(["--parent", &parent.to_string(), "--"])
         .args(command);
     Ok(launcher)
@@ -47,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if getppid() != Pid::from_raw(options.parent) {
         return Err("the benchmark has ended before its server began".into());
     }
-    system::pin(options.cpu)?;
+    system::pin_to(&options.cpu)?;
     let (program, arguments) = options.command.split_first().ok_or("no program")?;
     let error = Command::new(program).args(arguments).exec();
     Err(format!("cannot start {}: {error}", program.display()).into())

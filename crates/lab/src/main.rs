@@ -5,11 +5,19 @@
 //! inside the loops and what the fields mean is in `docs/benchmarks/README.md`.
 
 mod allocator;
+mod bed;
 mod bypass;
 mod client;
+mod consistency;
+mod document;
 mod engine;
+mod evaluation;
+mod figures;
+mod frames;
 mod huge_pages;
 mod increments;
+mod kernel;
+mod kernel_writes;
 mod launch;
 mod limits;
 mod misses;
@@ -23,6 +31,8 @@ mod server;
 mod statistics;
 mod streams;
 mod system;
+mod tables;
+mod traces;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -44,6 +54,8 @@ struct CommandLine {
 enum Target {
     /// The engine alone, beside hashbrown and quick_cache, on one core
     Engine(engine::Options),
+    /// The engine against the number of tiny items, beside hashbrown
+    Items(engine::items::Options),
     /// The server beside memcached: one worker on one core, the client on the other
     Server(server::Options),
     /// What the memory allows one core, and prototypes of the lookup beside that
@@ -54,21 +66,42 @@ enum Target {
     Increments(increments::Options),
     /// A lossy, duplicating, reordering network between native clients and a server, by a seed
     Relay(relay::Options),
+    /// GETs over UDP beside writers: every reply must be a value that its key had at that time
+    Consistency(consistency::Options),
     /// The native protocol beside memcached and a bare echo of the same packets
     Net(network::Options),
     /// Ports around the kernel beside a bare echo, the kernel's UDP and memcached
     Bypass(bypass::Options),
+    /// GETs answered in the kernel beside memcached, our other ports and a bare reflector
+    Kernel(kernel::Options),
+    /// SETs answered in the kernel and not stored, beside an echo, the server and memcached
+    KernelWrites(kernel_writes::Options),
+    /// Our port over our engine, beside the same port over other tables
+    Tables(tables::Options),
+    /// Misses of real requests: simulated, and of live servers beside memcached
+    Traces(traces::Options),
     /// Streams, by epoll and by io_uring, beside memcached and Redis
     Streams(streams::Options),
+    /// What the report needs of servers: throughput, latency, batches, cores, connections, parts
+    Evaluation(evaluation::Options),
     /// Sends every datagram back
     #[command(hide = true)]
     Echo(network::echo::Options),
     /// Serves a port only so far: the bare echo and others
     #[command(hide = true)]
     Stage(bypass::StageOptions),
+    /// Sends every datagram of an interface back by an XDP program
+    #[command(hide = true)]
+    Reflect(kernel::ReflectOptions),
+    /// Answers SETs and stores nothing
+    #[command(hide = true)]
+    Stored(kernel_writes::ResponderOptions),
+    /// Serves GETs and SETs of the native protocol from a table
+    #[command(hide = true)]
+    Table(tables::ServerOptions),
     /// Starts a server in a network of its own
     #[command(hide = true)]
-    Inside(bypass::InsideOptions),
+    Inside(bed::InsideOptions),
     /// Starts a server pinned and bound to the life of the benchmark
     #[command(hide = true)]
     Launch(launch::Options),
@@ -80,9 +113,9 @@ pub(crate) struct Common {
     /// Fewer cases, fewer and shorter rounds: under three minutes
     #[arg(long)]
     pub quick: bool,
-    /// Only cases whose name contains this
-    #[arg(long, default_value = "")]
-    pub case: String,
+    /// Only cases whose name contains this, or one of these
+    #[arg(long, value_name = "TEXT")]
+    pub case: Vec<String>,
     /// Interleaved rounds (default 7, quick 3)
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: Option<u16>,
@@ -97,7 +130,7 @@ impl Common {
     }
 
     pub fn wants(&self, case: &str) -> bool {
-        case.contains(&self.case)
+        self.case.is_empty() || self.case.iter().any(|text| case.contains(text.as_str()))
     }
 
     /// Gives this process a real-time priority, which servers started later inherit, or notes
@@ -114,17 +147,27 @@ impl Common {
 fn main() {
     let result = match CommandLine::parse().target {
         Target::Engine(options) => engine::run(&options),
+        Target::Items(options) => engine::items::run(&options),
         Target::Server(options) => server::run(&options),
         Target::Limits(options) => limits::run(&options),
         Target::Misses(options) => misses::run(&options),
         Target::Increments(options) => increments::run(&options),
         Target::Relay(options) => relay::run(&options),
+        Target::Consistency(options) => consistency::run(&options),
         Target::Net(options) => network::run(&options),
+        Target::Kernel(options) => kernel::run(&options),
+        Target::Reflect(options) => kernel::run_reflect(&options),
+        Target::KernelWrites(options) => kernel_writes::run(&options),
+        Target::Stored(options) => kernel_writes::run_responder(&options),
         Target::Streams(options) => streams::run(&options),
+        Target::Traces(options) => traces::run(&options),
+        Target::Tables(options) => tables::run(&options),
+        Target::Table(options) => tables::run_server(&options),
+        Target::Evaluation(options) => evaluation::run(&options),
         Target::Echo(options) => network::echo::run(&options),
         Target::Bypass(options) => bypass::run(&options),
         Target::Stage(options) => bypass::run_stage(&options),
-        Target::Inside(options) => bypass::run_inside(&options),
+        Target::Inside(options) => bed::run_inside(&options),
         Target::Launch(options) => launch::run(&options),
     };
     if let Err(error) = result {

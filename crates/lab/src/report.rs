@@ -1,7 +1,7 @@
 //! Results: a table for people, JSON for programs, a figure.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -106,8 +106,8 @@ impl Report {
             return Err("nothing was measured: no case has this name".into());
         }
         print!("{}", self.table());
-        let folder = Path::new("target/bench");
-        std::fs::create_dir_all(folder)?;
+        let folder = folder();
+        std::fs::create_dir_all(&folder)?;
         let json = folder.join(format!("{}.json", self.target));
         std::fs::write(&json, serde_json::to_string_pretty(&self.records)? + "\n")?;
         let figure = folder.join(format!("{}.svg", self.target));
@@ -218,6 +218,11 @@ impl Report {
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+/// Where results go: `target/bench`, or where the report wants them.
+pub(crate) fn folder() -> PathBuf {
+    std::env::var_os("MICANITE_BENCH_DIR").map_or_else(|| "target/bench".into(), PathBuf::from)
 }
 
 /// Four significant digits or so.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::figures::{COLOURS, begin, legend, text};
+use crate::figures::{COLOURS, begin, legend, text};
 
 /// The time of a request: its parts, in order, in nanoseconds.
 #[derive(Clone, Debug)]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::figures::{COLOURS, begin, legend, text};
+
 /// Of one port.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
@@ -18,27 +20,6 @@ pub(super) struct Point {
 }
 
 pub(super) const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
-
-pub(super) const COLOURS: [&str; 6] = [
-    "#4a78b5", "#e0a030", "#b03030", "#5f9a50", "#8060a0", "#909090",
-];
-
-/// The begin of a figure, with its title.
-pub(super) fn begin(width: f64, height: f64, title: &str) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n\
-         <text x=\"10\" y=\"20\" font-size=\"14\">{title}</text>\n"
-    )
-}
-
-/// A text; `anchor` says which of its ends is at `x`.
-pub(super) fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, text: &str) {
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
-    );
-}
 
 /// A panel for each port: its rates across, latencies upward by powers of ten.
 pub(super) fn latencies(curves: &[Curve]) -> String {
@@ -104,15 +85,6 @@ pub(super) fn latencies(curves: &[Curve]) -> String {
     }
     svg.push_str("</svg>\n");
     svg
-}
-
-pub(super) fn legend(svg: &mut String, (x, y): (f64, f64), (colour, name): (&str, &str)) {
-    let top = y - 10.0;
-    let _ = writeln!(
-        svg,
-        "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"
-    );
-    text(svg, (x + 18.0, y), "start", name);
 }
 
 #[cfg(test)]

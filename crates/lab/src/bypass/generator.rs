@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use micanite_net::frames::{FrameBurst, FrameQueue, parse};
 
-use super::frames::{FrameMaker, Prepared, Way};
+use super::frames::Prepared;
 use crate::Result;
+use crate::frames::{FrameMaker, Way};
 use crate::network::blaster::Tally;
 use crate::packets::Reader;
 

@@ -2,7 +2,6 @@
 //! and memcached: one server core, one client core, the same client, in turns.
 
 mod bars;
-mod bed;
 mod document;
 mod execution;
 mod figures;
@@ -19,13 +18,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::bed;
 use crate::report::Report;
 use crate::server::peers;
 use crate::{Common, Result, system};
 use servers::{Medium, Program, Server};
 use stage::Stage;
 
-pub(crate) use bed::{InsideOptions, run_inside};
 pub(crate) use stage::{Options as StageOptions, run as run_stage};
 
 #[derive(Args, Debug)]
@@ -33,7 +32,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary
-    #[arg(long, default_value = "target/release/micanite")]
+    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary (default: what `make bench-bypass` unpacked, else the search path's)
     #[arg(long)]

@@ -12,10 +12,11 @@ use micanite_net::bypass::{Bypass, BypassQueue};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::bed::{self, SERVER_INTERFACE, SERVER_PORT, TCP_PORT};
-use super::frames::{Prepared, Way};
+use super::frames::Prepared;
 use super::generator::{Generator, Load};
 use super::stage::{self, Stage};
+use crate::bed::{self, SERVER_INTERFACE, SERVER_PORT, TCP_PORT};
+use crate::frames::Way;
 use crate::network::directory;
 use crate::network::servers::fill;
 use crate::packets::{Packets, Protocol, Shape, Terms};
@@ -84,7 +85,7 @@ impl Server {
         let log = Path::new("target/bench").join(format!("bypass-{number}.log"));
         std::fs::create_dir_all("target/bench")?;
         let mut child = match medium {
-            Medium::Veth => bed::start_inside(number, cpu, &command, &log)?,
+            Medium::Veth => bed::start_inside(number, cpu, &command, &log, false)?,
             Medium::Memif => start(program, cpu, &command, &log)?,
         };
         let opened = match medium {

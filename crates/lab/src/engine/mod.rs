@@ -4,17 +4,23 @@
 //! Inside every loop, the same for all: an item number from a list drawn beforehand, its key
 //! bytes, the hash, the operation, the value copied out and its first word compared.
 
+mod backing;
 mod contenders;
 mod full_store;
 mod image_index;
+pub(crate) mod items;
 mod large_writer;
+mod mode_grid;
 mod modes;
 mod overhead;
-mod peers;
+mod parts;
+pub(crate) mod peers;
 mod restart;
+mod scaling;
 mod scratch;
 mod snapshot;
 mod switches;
+mod team;
 mod threads;
 mod throughput;
 mod write_path;
@@ -37,6 +43,16 @@ pub(crate) struct Options {
     pub eviction: Option<Eviction>,
 }
 
+/// Only what the memory of `--kernel-get` costs, with so many items.
+pub(crate) fn backing(common: &Common, items: u64, report: &mut Report) -> Result<()> {
+    let options = Options {
+        common: common.clone(),
+        items,
+        eviction: None,
+    };
+    backing::run(&options, report)
+}
+
 pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.items.is_power_of_two() || options.items > 1 << 28 {
         return Err("--items must be a power of two, at most 2^28".into());
@@ -47,9 +63,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     options.common.take_priority(&mut report);
     system::pin(*cpus.last().unwrap_or(&0))?;
     throughput::run(options, &mut report)?;
+    parts::run(options, &mut report)?;
     overhead::run(options, &mut report)?;
     full_store::run(options, &mut report)?;
+    backing::run(options, &mut report)?;
+    scaling::run(options, &cpus, &mut report)?;
     if let [first, .., last] = cpus[..] {
+        mode_grid::run(options, &cpus, &mut report)?;
         let cpus = [first, last];
         write_path::run(options, &cpus, &mut report)?;
         modes::run(options, cpus, &mut report)?;

@@ -1,4 +1,4 @@
-//! Two threads, one on each of two cores, with the workers of one cache.
+//! Threads, one on each of some cores, with the workers of one cache: two of them, or any number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -80,46 +80,58 @@ impl Pair {
         span: Span,
         beside: impl FnOnce(&AtomicBool) -> Result<()>,
     ) -> Result<[f64; 2]> {
-        let members = lists.iter().filter(|list| !list.is_empty()).count();
-        let (ready, ended) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
-        let (over, beside_over) = (&AtomicBool::new(false), &AtomicBool::new(false));
-        let cpus = self.cpus;
-        let (results, beside) = std::thread::scope(|scope| {
-            let mut handles = Vec::new();
-            for ((worker, list), cpu) in self.workers.iter_mut().zip(lists).zip(cpus) {
-                let member = move || {
-                    let pinned = system::pin(cpu).map_err(|error| error.to_string());
-                    meet(ready, members);
-                    let ran = run_for::<K, V>(worker, list, span, beside_over);
-                    ended.fetch_add(1, Ordering::AcqRel);
-                    // The other may still ask for something.
-                    while ended.load(Ordering::Acquire) < members {
-                        worker.serve();
-                    }
-                    over.store(true, Ordering::Release);
-                    pinned.map(|()| ran)
-                };
-                handles.push((!list.is_empty()).then(|| scope.spawn(member)));
-            }
-            let beside = beside(over);
-            beside_over.store(true, Ordering::Release);
-            let results: Vec<_> = handles
-                .into_iter()
-                .map(|handle| handle.map(|handle| handle.join()))
-                .collect();
-            (results, beside)
-        });
-        beside?;
-        let mut rates = [0.0; 2];
-        for (rate, result) in rates.iter_mut().zip(results) {
-            if let Some(ran) = result {
-                let (own, done) = ran.map_err(|_| "a thread of the benchmark died")??;
-                done.check("two threads")?;
-                *rate = own;
-            }
-        }
-        Ok(rates)
+        let lists = lists.as_slice();
+        let rates = run_members::<K, V>(&mut self.workers, lists, &self.cpus, span, beside)?;
+        Ok([rates[0], rates[1]])
     }
+}
+
+/// Each worker goes through its list on its core, as [`Pair::run`] says.
+pub(crate) fn run_members<const K: usize, const V: usize>(
+    workers: &mut [Worker],
+    lists: &[&[u32]],
+    cpus: &[usize],
+    span: Span,
+    beside: impl FnOnce(&AtomicBool) -> Result<()>,
+) -> Result<Vec<f64>> {
+    let members = lists.iter().filter(|list| !list.is_empty()).count();
+    let (ready, ended) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+    let (over, beside_over) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    let (results, beside) = std::thread::scope(|scope| {
+        let mut handles = Vec::new();
+        for ((worker, list), cpu) in workers.iter_mut().zip(lists).zip(cpus) {
+            let member = move || {
+                let pinned = system::pin(*cpu).map_err(|error| error.to_string());
+                meet(ready, members);
+                let ran = run_for::<K, V>(worker, list, span, beside_over);
+                ended.fetch_add(1, Ordering::AcqRel);
+                // The other may still ask for something.
+                while ended.load(Ordering::Acquire) < members {
+                    worker.serve();
+                }
+                over.store(true, Ordering::Release);
+                pinned.map(|()| ran)
+            };
+            handles.push((!list.is_empty()).then(|| scope.spawn(member)));
+        }
+        let beside = beside(over);
+        beside_over.store(true, Ordering::Release);
+        let results: Vec<_> = handles
+            .into_iter()
+            .map(|handle| handle.map(|handle| handle.join()))
+            .collect();
+        (results, beside)
+    });
+    beside?;
+    let mut rates = vec![0.0; results.len()];
+    for (rate, result) in rates.iter_mut().zip(results) {
+        if let Some(ran) = result {
+            let (own, done) = ran.map_err(|_| "a thread of the benchmark died")??;
+            done.check("two threads")?;
+            *rate = own;
+        }
+    }
+    Ok(rates)
 }
 
 /// How long the threads run.

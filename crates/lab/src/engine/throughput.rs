@@ -1,6 +1,7 @@
 //! Operations per second on one core: data sets, popularities, mixes, cache and store, beside
 //! peers and the limit of two dependent lines; and prefetch on and off.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use micanite_engine::{Config, Semantics};
@@ -188,17 +189,23 @@ fn cases(data_set: &str, items: u64, options: &Options) -> Vec<Case> {
     cases
 }
 
-fn fill(contender: &mut dyn Contender, items: u64) {
+/// Stores every item once.
+pub(super) fn fill(contender: &mut dyn Contender, items: u64) {
+    store(contender, 0..items);
+}
+
+/// Stores some of the items.
+pub(super) fn store(contender: &mut dyn Contender, items: Range<u64>) {
     let step = 1 << 20;
-    for first in (0..items).step_by(step) {
-        let end = items.min(first + step as u64);
+    for first in items.clone().step_by(step) {
+        let end = items.end.min(first + step as u64);
         let operations: Vec<_> = (first..end).map(|item| item as u32 | SET).collect();
         contender.run(&operations);
     }
 }
 
 /// One slice: the rate in million operations per second, checked.
-fn slice(contender: &mut dyn Contender, operations: &[u32]) -> Result<(f64, Done)> {
+pub(super) fn slice(contender: &mut dyn Contender, operations: &[u32]) -> Result<(f64, Done)> {
     let start = Instant::now();
     let done = contender.run(operations);
     let rate = operations.len() as f64 / start.elapsed().as_secs_f64() / 1e6;

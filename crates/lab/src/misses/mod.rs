@@ -24,9 +24,11 @@ use serde::Serialize;
 
 use self::model::Parameters;
 use self::policy::{Outcome, Policy};
-use self::simulate::{Modelled, S3_FIFO, hashes, modelled, on_all_cores, payload_only};
+use self::simulate::{Modelled, S3_FIFO, hashes, modelled, payload_only};
 use self::synthetic::Scale;
 use self::trace::Trace;
+use micanite_trace::simulate::on_all_cores;
+
 use crate::Result;
 
 /// The policies that are compared.

@@ -2,8 +2,10 @@
 //! with a perfect index, over one million requests of a real trace.
 
 use super::policy::Policy;
-use super::simulate::{on_all_cores, payload_only};
+use super::simulate::payload_only;
 use super::trace::Trace;
+use micanite_trace::simulate::on_all_cores;
+
 use crate::Result;
 
 const ROWS: &str = include_str!("../../testdata/circular_log_miss_ratios_1m.csv");

@@ -1,7 +1,5 @@
 //! A trace through a policy: payload bytes only, or in the model of the engine.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use micanite_wire::hash::KeyHash;
 
 use super::model::{Counts, Engine, Parameters};
@@ -100,42 +98,9 @@ pub(crate) fn hashes(trace: &Trace) -> Vec<KeyHash> {
         .collect()
 }
 
-/// Does every job, on all cores, and gives the results in the order of the jobs.
-pub(crate) fn on_all_cores<Job: Sync, Done: Send>(
-    jobs: &[Job],
-    work: impl Fn(&Job) -> Done + Sync,
-) -> Vec<Done> {
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
-        while let number = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(job) = jobs.get(number)
-        {
-            done.push((number, work(job)));
-        }
-        done
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut done: Vec<_> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        let joined = workers.into_iter().map(|worker| worker.join());
-        joined
-            .flat_map(|done| done.expect("a simulation does not panic"))
-            .collect()
-    });
-    done.sort_by_key(|&(number, _)| number);
-    done.into_iter().map(|(_, done)| done).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn jobs_keep_their_order() {
-        let jobs: Vec<u32> = (0..100).collect();
-        assert_eq!(on_all_cores(&jobs, |&job| job), jobs);
-    }
 
     #[test]
     fn partitions_add_up() {

@@ -1,8 +1,10 @@
 //! One parameter of the engine's model varied at a time.
 
+use micanite_trace::simulate::on_all_cores;
+
 use super::model::Parameters;
 use super::policy::Policy;
-use super::simulate::{Modelled, S3_FIFO, on_all_cores};
+use super::simulate::{Modelled, S3_FIFO};
 use super::{Subject, cell};
 
 /// The variants, the standard one first.

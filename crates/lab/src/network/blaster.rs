@@ -17,7 +17,7 @@ const NUMBERS: usize = 1 << 16;
 /// The longest datagram that is expected.
 const PAYLOAD_BYTES: usize = 1472;
 
-pub(super) struct Blaster {
+pub(crate) struct Blaster {
     socket: UdpSocket,
     receiver: Receiver,
     sender: Sender,

@@ -35,7 +35,7 @@ pub(crate) fn read(reply: &[u8]) -> Option<(Terms, Directory)> {
 }
 
 /// The terms of a server at this address, for a client that sends through `socket`.
-pub(super) fn fetch(server: SocketAddr, socket: &Port) -> Result<(Terms, Directory)> {
+pub(crate) fn fetch(server: SocketAddr, socket: &Port) -> Result<(Terms, Directory)> {
     use std::os::fd::AsFd;
     // The same socket, since the cookie is for its port.
     let socket = UdpSocket::from(socket.as_fd().try_clone_to_owned()?);

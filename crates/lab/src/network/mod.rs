@@ -3,7 +3,7 @@
 
 pub(crate) mod blaster;
 mod cookies;
-mod direction;
+pub(crate) mod direction;
 pub(crate) mod directory;
 pub(crate) mod echo;
 mod latency;
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary
-    #[arg(long, default_value = "target/release/micanite")]
+    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary (default: what `make bench-net` unpacked, else the search path's)
     #[arg(long)]
@@ -44,6 +44,11 @@ impl Options {
     }
 }
 
+/// Whether nothing is asked for but cases whose names begin so.
+fn only(common: &Common, name: &str) -> bool {
+    !common.case.is_empty() && common.case.iter().all(|text| text.starts_with(name))
+}
+
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut report = Report::new("net");
     report.note(system::cpu_model());
@@ -54,15 +59,26 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     options.common.take_priority(&mut report);
     system::pin(client_cpu)?;
-    let binary = &peers::memcacheds(&options.memcached)?[0];
+    // Neither client nor servers take part.
+    if only(&options.common, direction::NAME) {
+        direction::run(options, &cpus, &mut report)?;
+        return report.finish();
+    }
     let memory = ["-m", "2048"];
     let without = [&memory[..], &["--native-gro", "off"]].concat();
     let plain = Server::micanite(&options.server, &without, server_cpu)?;
     let offloaded = Server::micanite(&options.server, &memory, server_cpu)?;
-    let memcached = Server::memcached(binary, &memory, server_cpu)?;
-    for server in [&plain, &offloaded, &memcached] {
+    for server in [&plain, &offloaded] {
         server.fill(options.items())?;
     }
+    let skewed = [(&plain, false), (&offloaded, true)];
+    if only(&options.common, skew::NAME) {
+        skew::run(options, skewed, &mut report)?;
+        return report.finish();
+    }
+    let binary = &peers::memcacheds(&options.memcached)?[0];
+    let memcached = Server::memcached(binary, &memory, server_cpu)?;
+    memcached.fill(options.items())?;
     let servers = throughput::Servers {
         plain: &plain,
         offloaded: &offloaded,
@@ -75,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let queueing = Server::micanite(&options.server, &small_queue, server_cpu)?;
     queueing.fill(options.items())?;
     overload::run(options, &queueing, &mut report)?;
-    skew::run(options, [(&plain, false), (&offloaded, true)], &mut report)?;
+    skew::run(options, skewed, &mut report)?;
     drop((plain, offloaded, memcached, queueing));
     // Tasks of real-time priority that never wait are stopped for 50 ms of each second, which is
     // all that a high quantile would show.

@@ -5,16 +5,20 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use micanite_workload::{Keys, Values};
 
-use crate::packets::{KEY_BYTES, VALUE_BYTES};
+use crate::Result;
+use crate::launch::{self, Cpus};
+use crate::packets::{KEY_BYTES, Packets, Terms, VALUE_BYTES};
 use crate::server::peers::Peer;
-use crate::{Result, launch};
+
+/// A server has so long to begin, its filling included.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that answers datagrams.
-pub(super) struct Server {
+pub(crate) struct Server {
     pub name: String,
     pub udp: SocketAddr,
     /// It sends back what it gets.
@@ -40,11 +44,11 @@ fn free_port() -> Result<u16> {
 }
 
 impl Server {
-    pub fn micanite(binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {
+    pub fn micanite(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
         let port = free_port()?;
         let native = port.to_string();
         let flags = [flags, &["--native", &native]].concat();
-        let peer = Peer::micanite(binary, &flags, cpu)?;
+        let peer = Peer::micanite(binary, &flags, cpus)?;
         Ok(Self::of(peer, port))
     }
 
@@ -73,26 +77,50 @@ impl Server {
         if offload {
             command.push("--offload".into());
         }
-        let child = launch::command(cpu, &command)?
+        Self::of_child(("bare echo", true), port, &command, cpu)
+    }
+
+    /// Our port over a table with this word, which has so many items.
+    pub fn table((word, name): (&str, &str), items: u64, cpu: usize) -> Result<Self> {
+        let port = free_port()?;
+        let [port_text, items] = [port.to_string(), items.to_string()];
+        let words = [
+            "table", "--port", &port_text, "--table", word, "--items", &items,
+        ];
+        let mut command = vec![OsString::from(std::env::current_exe()?)];
+        command.extend(words.map(OsString::from));
+        Self::of_child((name, false), port, &command, cpu)
+    }
+
+    /// Starts a program of the lab, and waits until it answers.
+    fn of_child(
+        (name, echoes): (&str, bool),
+        port: u16,
+        command: &[OsString],
+        cpu: usize,
+    ) -> Result<Self> {
+        let child = launch::command(cpu, command)?
             .stdin(Stdio::null())
             .spawn()?;
         let server = Self {
-            name: "bare echo".into(),
+            name: name.into(),
             udp: (Ipv4Addr::LOCALHOST, port).into(),
-            echoes: true,
+            echoes,
             peer: None,
             child: Some(child),
         };
         let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         probe.set_read_timeout(Some(Duration::from_millis(50)))?;
-        for _ in 0..100 {
+        let mut request = Packets::storing(0..1, Terms::default());
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
             // Nobody may listen yet.
-            let _ = probe.send_to(&[0; 64], server.udp);
+            let _ = probe.send_to(request.next(0), server.udp);
             if probe.recv(&mut [0; 64]).is_ok() {
                 return Ok(server);
             }
         }
-        Err("the echo does not answer".into())
+        Err(format!("{name} does not answer").into())
     }
 
     pub fn pid(&self) -> u32 {

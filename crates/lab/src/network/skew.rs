@@ -12,6 +12,8 @@ use crate::Result;
 use crate::packets::{Packets, Protocol, Shape};
 use crate::report::Report;
 
+/// What its cases begin with.
+pub(super) const NAME: &str = "skew over 16 partitions";
 const PARTITION_BITS: u32 = 4;
 const PARTITIONS: usize = 1 << PARTITION_BITS;
 const SEED: u64 = 13;
@@ -24,7 +26,7 @@ pub(super) fn run(
 ) -> Result<()> {
     for (server, offload) in servers {
         let way = if offload { "GRO" } else { "plain" };
-        let name = format!("skew over 16 partitions, 95 % GET, 1 per datagram, {way}");
+        let name = format!("{NAME}, 95 % GET, 1 per datagram, {way}");
         if options.common.wants(&name) {
             run_one(options, &name, (server, offload), report)?;
         }
@@ -45,6 +47,7 @@ fn run_one(
     let mut bench = Bench::new(options, server, offload)?;
     let (mut summed, mut bottleneck, mut hot_over_uniform) = (Vec::new(), Vec::new(), Vec::new());
     let mut bursts = [Vec::new(), Vec::new()];
+    let mut cores = vec![Core::default(); PARTITIONS];
     let rounds = options.common.rounds().min(3);
     for round in 0..rounds {
         let (mut uniform_sum, mut skewed_sum, mut skewed_total) = (0.0, 0.0, f64::INFINITY);
@@ -62,6 +65,11 @@ fn run_one(
             if partition == hottest {
                 (uniform_hot, skewed_hot) = (uniform, skewed);
             }
+            cores[partition].uniform.push(uniform);
+            cores[partition].skewed.push(skewed);
+        }
+        for (core, share) in cores.iter_mut().zip(&shares) {
+            core.served.push(skewed_total * share);
         }
         summed.push(skewed_sum / uniform_sum);
         bottleneck.push(skewed_total / uniform_sum);
@@ -74,6 +82,9 @@ fn run_one(
         }
     }
     eprintln!();
+    for (partition, (core, share)) in cores.iter().zip(&shares).enumerate() {
+        core.report(&format!("{name}, core {partition}"), *share, report);
+    }
     let mean = 1.0 / PARTITIONS as f64;
     report.value(
         name,
@@ -107,6 +118,32 @@ fn run_one(
         &bursts[1],
     );
     Ok(())
+}
+
+/// What the core of a partition did, round by round, in requests per second.
+#[derive(Clone, Debug, Default)]
+struct Core {
+    /// At most, under a uniform load.
+    uniform: Vec<f64>,
+    /// At most, under the skewed one.
+    skewed: Vec<f64>,
+    /// Under the skewed one when the core that is loaded most does what it can.
+    served: Vec<f64>,
+}
+
+impl Core {
+    fn report(&self, case: &str, share: f64, report: &mut Report) {
+        let mut value = |metric: &str, rounds: &[f64]| {
+            report.value(case, metric, "requests/s", rounds);
+        };
+        value("peak, uniform", &self.uniform);
+        value("peak, skewed", &self.skewed);
+        value("its share of the skewed load", &self.served);
+        let busy = self.served.iter().zip(&self.skewed);
+        let busy: Vec<_> = busy.map(|(served, peak)| served / peak * 100.0).collect();
+        report.value(case, "busy", "%", &busy);
+        report.value(case, "share", "% of the requests", &[share * 100.0]);
+    }
 }
 
 /// The share of the requests that each partition gets, by drawing them.

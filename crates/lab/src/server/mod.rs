@@ -5,6 +5,7 @@ mod cases;
 mod overhead;
 pub(crate) mod peers;
 mod prefetch;
+mod recording;
 mod rounds;
 mod side_by_side;
 
@@ -23,7 +24,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary
-    #[arg(long, default_value = "target/release/micanite")]
+    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary: may be given several times (default: what `make bench-server`
     /// unpacked, else the one of the search path)
@@ -44,6 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     side_by_side::run(options, server_cpu, &mut report)?;
     overhead::run(options, server_cpu, &mut report)?;
     prefetch::run(options, server_cpu, &mut report)?;
+    recording::run(options, server_cpu, &mut report)?;
     report.finish()
 }
 

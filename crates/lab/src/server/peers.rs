@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::{Result, launch};
+use crate::launch::{self, Cpus};
+use crate::report::Report;
+use crate::{Result, system};
 
 /// A running server.
 pub(crate) struct Peer {
@@ -48,24 +50,24 @@ impl Peer {
         self.child.id()
     }
 
-    /// Our server with one worker.
-    pub fn micanite(binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {
+    /// Our server with one worker, unless the flags say otherwise.
+    pub fn micanite(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
         let always = ["serve", "-t", "1", "-l", "127.0.0.1"];
-        Self::start("micanite", binary, &[&always, flags].concat(), cpu)
+        Self::start("micanite", binary, &[&always, flags].concat(), cpus)
     }
 
-    /// memcached with one worker.
-    pub fn memcached(binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {
+    /// memcached with one worker, unless the flags say otherwise.
+    pub fn memcached(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
         let always = ["-t", "1", "-l", "127.0.0.1", "-u", "root"];
         let udp: &[&str] = if flags.contains(&"-U") {
             &[]
         } else {
             &["-U", "0"]
         };
-        Self::start("memcached", binary, &[&always, udp, flags].concat(), cpu)
+        Self::start("memcached", binary, &[&always, udp, flags].concat(), cpus)
     }
 
-    fn start(name: &'static str, binary: &Path, flags: &[&str], cpu: usize) -> Result<Self> {
+    fn start(name: &'static str, binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
         let any_port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = any_port.local_addr()?;
         drop(any_port);
@@ -75,7 +77,7 @@ impl Peer {
         let log = Path::new("target/bench").join(format!("{name}.log"));
         std::fs::create_dir_all("target/bench")?;
         let file = File::create(&log)?;
-        let child = launch::command(cpu, &command)?
+        let child = launch::command(cpus, &command)?
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
@@ -128,10 +130,24 @@ pub(crate) fn version(mut stream: TcpStream) -> Result<String> {
 }
 
 /// Where `make bench` puts the memcached of Debian's stable and unstable suites.
-const UNPACKED: [&str; 2] = [
-    "target/peers/bin/memcached",
-    "target/peers/bin/memcached-current",
-];
+const UNPACKED: [&str; 2] = ["peers/bin/memcached", "peers/bin/memcached-current"];
+
+/// The same where the rest is worth measuring without any: that none is there is noted once.
+pub(crate) fn memcacheds_or_none(
+    asked_for: &[PathBuf],
+    report: &mut Report,
+) -> Result<Vec<PathBuf>> {
+    match memcacheds(asked_for) {
+        Err(_) if asked_for.is_empty() => {
+            const NOTE: &str = "not beside memcached: scripts/peer-memcached unpacks it";
+            if report.notes().iter().all(|note| note != NOTE) {
+                report.note(NOTE);
+            }
+            Ok(Vec::new())
+        }
+        found => found,
+    }
+}
 
 /// The binaries of memcached to stand beside: those asked for, else those that were unpacked,
 /// else the one of the search path.
@@ -142,7 +158,7 @@ pub(crate) fn memcacheds(asked_for: &[PathBuf]) -> Result<Vec<PathBuf>> {
     if !asked_for.is_empty() {
         return Ok(asked_for.to_vec());
     }
-    let mut found: Vec<_> = UNPACKED.map(PathBuf::from).into();
+    let mut found: Vec<_> = UNPACKED.map(system::target).into();
     found.retain(|binary| binary.exists());
     if found.is_empty() {
         let folders = std::env::var_os("PATH").unwrap_or_default();

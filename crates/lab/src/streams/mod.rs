@@ -6,7 +6,7 @@ mod cases;
 mod idle;
 mod latency;
 mod load;
-mod servers;
+pub(crate) mod servers;
 mod throughput;
 
 use std::path::PathBuf;
@@ -23,14 +23,14 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary: the server, and the client of all servers
-    #[arg(long, default_value = "target/release/micanite")]
+    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary: may be given several times (default: what `make bench-streams`
     /// unpacked, else the one of the search path)
     #[arg(long)]
     pub memcached: Vec<PathBuf>,
     /// Redis's binary
-    #[arg(long, default_value = "target/peers/bin/redis-server")]
+    #[arg(long, default_value_os_t = crate::system::target("peers/bin/redis-server"))]
     pub redis: PathBuf,
     /// Connections that do nothing
     #[arg(long, default_value_t = 10_000)]

@@ -14,7 +14,7 @@ use crate::{Result, launch};
 
 /// A program and how it is asked to work.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Ours, with this `--io`.
     Micanite(&'static str),
     Memcached(PathBuf),
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 
 /// What connections go over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Tcp,
     Unix,
 }
@@ -40,13 +40,13 @@ impl Transport {
 }
 
 /// What all are told alike.
-pub(super) struct Flags {
+pub(crate) struct Flags {
     pub connections_max: usize,
     pub memory_mib: usize,
 }
 
 /// A running server.
-pub(super) struct Server {
+pub(crate) struct Server {
     /// Its program, as it says itself, and how it works.
     pub name: String,
     /// For `micanite load`.
@@ -63,7 +63,7 @@ enum Place {
 }
 
 /// Either kind of connection.
-pub(super) trait Both: Read + Write + Send {}
+pub(crate) trait Both: Read + Write + Send {}
 impl<T: Read + Write + Send> Both for T {}
 
 impl Drop for Server {

@@ -5,7 +5,7 @@ use micanite_net::frames::{FramePort, Local, ReplyTo};
 use micanite_wire::native::PAYLOAD_BYTES;
 
 use super::*;
-use crate::bypass::bed;
+use crate::bed;
 use crate::bypass::throughput::shape;
 use crate::packets::{Packets, Terms};
 

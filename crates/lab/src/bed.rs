@@ -14,18 +14,18 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
-use super::frames::Way;
+use crate::frames::Way;
 use crate::{Result, launch};
 
 /// UDP ports of both ends, and the TCP port of servers that have one.
-pub(super) const SERVER_PORT: u16 = 21_300;
+pub(crate) const SERVER_PORT: u16 = 21_300;
 const CLIENT_PORT: u16 = 21_400;
-pub(super) const TCP_PORT: u16 = 21_211;
+pub(crate) const TCP_PORT: u16 = 21_211;
 /// A server's end of its cable, in its network.
-pub(super) const SERVER_INTERFACE: &str = "server";
+pub(crate) const SERVER_INTERFACE: &str = "server";
 
 /// Runs a program that must succeed.
-fn call(program: &str, arguments: &[&str]) -> Result<()> {
+pub(crate) fn call(program: &str, arguments: &[&str]) -> Result<()> {
     let output = Command::new(program).args(arguments).output()?;
     if output.status.success() {
         return Ok(());
@@ -36,7 +36,7 @@ fn call(program: &str, arguments: &[&str]) -> Result<()> {
 
 /// Leaves the network of the machine for an empty one, with an own view of /sys as that shows
 /// interfaces.
-pub(super) fn leave_network() -> Result<()> {
+pub(crate) fn leave_network() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)
         .map_err(|error| format!("no network of its own (are you root?): {error}"))?;
     call("mount", &["--make-rprivate", "/"])?;
@@ -45,7 +45,7 @@ pub(super) fn leave_network() -> Result<()> {
 }
 
 /// The ends of the cable or of the shared memory with this number.
-pub(super) fn way(number: u8) -> Way {
+pub(crate) fn way(number: u8) -> Way {
     let mac = |end: u8| -> MacAddress { [2, 0, 0, 0, number, end] };
     let address = |end, port| SocketAddr::from((Ipv4Addr::new(10, 77, number, end), port));
     Way {
@@ -55,24 +55,26 @@ pub(super) fn way(number: u8) -> Way {
 }
 
 /// Our end of a cable.
-pub(super) fn client_interface(number: u8) -> String {
+pub(crate) fn client_interface(number: u8) -> String {
     format!("client{number}")
 }
 
-pub(super) fn with_prefix(address: IpAddr) -> String {
+pub(crate) fn with_prefix(address: IpAddr) -> String {
     format!("{address}/24")
 }
 
-pub(super) fn mac_text(mac: MacAddress) -> String {
+pub(crate) fn mac_text(mac: MacAddress) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// Starts a command pinned to a CPU, in a network of its own with a cable to ours.
-pub(super) fn start_inside(
+/// Starts a command pinned to a CPU, in a network of its own with a cable to ours. `threaded`: both
+/// ends of the cable are polled by threads of the kernel's, which are to be pinned.
+pub(crate) fn start_inside(
     number: u8,
     cpu: usize,
     command: &[OsString],
     log: &Path,
+    threaded: bool,
 ) -> Result<Child> {
     let way = way(number);
     let mut launcher = Command::new(std::env::current_exe()?);
@@ -81,9 +83,11 @@ pub(super) fn start_inside(
         .args(["--cpu", &cpu.to_string()])
         .args(["--parent", &std::process::id().to_string()])
         .arg("--log")
-        .arg(log)
-        .arg("--")
-        .args(command);
+        .arg(log);
+    if threaded {
+        launcher.arg("--threaded");
+    }
+    launcher.arg("--").args(command);
     let mut child = launcher
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -92,7 +96,7 @@ pub(super) fn start_inside(
     let stdout = child.stdout.as_mut().ok_or("no output")?;
     BufReader::new(stdout.take(16)).read_line(&mut line)?;
     let connected = if line == "ready\n" {
-        connect(number, &way, child.id())
+        connect(number, &way, child.id(), threaded)
     } else {
         Err("a server has got no network of its own".into())
     };
@@ -108,7 +112,7 @@ pub(super) fn start_inside(
     Ok(child)
 }
 
-fn connect(number: u8, way: &Way, pid: u32) -> Result<()> {
+fn connect(number: u8, way: &Way, pid: u32, threaded: bool) -> Result<()> {
     let (interface, pid) = (client_interface(number), pid.to_string());
     let (ours, theirs) = (mac_text(way.client.0), mac_text(way.server.0));
     let one_queue = ["numrxqueues", "1", "numtxqueues", "1"];
@@ -116,7 +120,11 @@ fn connect(number: u8, way: &Way, pid: u32) -> Result<()> {
     let peer = ["peer", "name", SERVER_INTERFACE, "address", &theirs];
     let veth = [&["type", "veth"][..], &peer, &one_queue, &["netns", &pid]].concat();
     call("ip", &[&add[..], &one_queue, &veth].concat())?;
-    configure(&interface, (way.client.1.ip(), (way.server.1.ip(), theirs)))
+    configure(&interface, (way.client.1.ip(), (way.server.1.ip(), theirs)))?;
+    match threaded {
+        true => poll_by_thread(&interface),
+        false => Ok(()),
+    }
 }
 
 /// Gives an interface its address, and says who is at the other end.
@@ -127,6 +135,16 @@ fn configure(interface: &str, (own, (other, mac)): (IpAddr, (IpAddr, String))) -
     let neighbour = ["lladdr", &mac, "dev", interface, "nud", "permanent"];
     let add = ["neighbour", "replace", &other.to_string()];
     call("ip", &[&add[..], &neighbour].concat())
+}
+
+/// Has an interface that is up polled by a thread of its own. Otherwise the receiver's work runs on the sender's
+/// core.
+pub(crate) fn poll_by_thread(interface: &str) -> Result<()> {
+    // What can still be split is not left to the thread of a receiver that could join it, but taken
+    // in at once, on the sender's core.
+    call("ethtool", &["-K", interface, "gro", "on", "tso", "off"])?;
+    let threaded = format!("/sys/class/net/{interface}/threaded");
+    std::fs::write(&threaded, "1").map_err(|error| format!("{threaded}: {error}").into())
 }
 
 #[derive(Args, Debug)]
@@ -143,6 +161,9 @@ pub(crate) struct InsideOptions {
     /// What the command prints goes there
     #[arg(long)]
     log: std::path::PathBuf,
+    /// The end of the cable is polled by a thread
+    #[arg(long)]
+    threaded: bool,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<OsString>,
@@ -161,6 +182,9 @@ pub(crate) fn run_inside(options: &InsideOptions) -> Result<()> {
     let way = way(options.number);
     let other = (way.client.1.ip(), mac_text(way.client.0));
     configure(SERVER_INTERFACE, (way.server.1.ip(), other))?;
+    if options.threaded {
+        poll_by_thread(SERVER_INTERFACE)?;
+    }
     let log = std::fs::File::create(&options.log)?;
     let error = launch::command_below(options.parent, options.cpu, &options.command)?
         .stdin(Stdio::null())

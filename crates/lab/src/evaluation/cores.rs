@@ -1,0 +1,120 @@
+//! Throughput of a whole server by the number of its workers (MICA, figure 14). The client needs cores,
+//! too: it has the rest of them. Where there are too few for that, two workers beside one are measured on
+//! cores that the client has as well, and only what a request costs the server is of interest.
+
+use super::Options;
+use super::load::{Client, Data};
+use super::rounds::{RATES, Rounds};
+use super::sides::Side;
+use crate::Result;
+use crate::report::Report;
+use crate::server::peers;
+
+const ITEM_BYTES: usize = 16;
+
+/// How many workers are measured with so many cores: each has as many for the client.
+fn workers(cpus: usize) -> Vec<usize> {
+    let most = (cpus / 2).max(1);
+    let mut numbers: Vec<_> = std::iter::successors(Some(1), |number| Some(number * 2))
+        .take_while(|number| *number < most)
+        .collect();
+    numbers.push(most);
+    numbers
+}
+
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+    let name_of = |workers: usize| format!("cores of a server, {workers}");
+    let numbers: Vec<_> = workers(cpus.len())
+        .into_iter()
+        .filter(|number| options.common.wants(&name_of(*number)))
+        .collect();
+    for number in numbers {
+        let (server_cpus, client_cpus) = match cpus.len() {
+            1 => (cpus, cpus),
+            _ => (&cpus[..number], &cpus[cpus.len() - number..]),
+        };
+        let rounds = measure(
+            options,
+            &name_of(number),
+            (server_cpus, client_cpus),
+            report,
+        )?;
+        rounds.report(&name_of(number), &RATES, report);
+    }
+    Ok(())
+}
+
+/// One worker and two, on two cores that the client's two threads have, too: of streams, since workers that
+/// wait for datagrams spin, which would count.
+pub(super) fn run_shared(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+    let [first, .., last] = *cpus else {
+        return Ok(());
+    };
+    for number in [1, 2] {
+        let name = format!("workers on the client's cores, {number}");
+        if cpus.len() < 4 && options.common.wants(&name) {
+            let cpus = [first, last];
+            let rounds = measure(options, &name, (&cpus[..number], &cpus), report)?;
+            let [per_core_second, _] = RATES;
+            rounds.report(&name, &[per_core_second], report);
+        }
+    }
+    Ok(())
+}
+
+/// Ours and memcached with a worker on each of some cores, and a thread of the client on each of others.
+fn measure(
+    options: &Options,
+    name: &str,
+    (server_cpus, client_cpus): (&[usize], &[usize]),
+    report: &mut Report,
+) -> Result<Rounds> {
+    let client = Client {
+        options,
+        cpus: client_cpus,
+        data: Data {
+            set: "tiny",
+            items: options.items(),
+        },
+    };
+    let mut sides = start(options, server_cpus, report)?;
+    if server_cpus[0] == client_cpus[0] {
+        sides.retain(|side| !side.url.starts_with("native"));
+    }
+    for side in &sides {
+        client.fill(side)?;
+    }
+    let mut rounds = Rounds::new(sides.iter().map(|side| side.name.as_str()));
+    let streams = (4 * client_cpus.len()).to_string();
+    for round in 0..options.common.rounds() {
+        eprint!("\r{name}, round {}   ", round + 1);
+        for (at, side) in sides.iter().enumerate() {
+            let mut flags = vec!["--popularity", "zipf:0.99", "--get", "95"];
+            if side.url.starts_with("native") {
+                flags.extend(side.busy);
+            } else {
+                flags.extend(["--connections", &streams, "--batch", "32"]);
+            }
+            rounds.add(at, client.slice(side, &flags)?);
+        }
+    }
+    eprintln!();
+    Ok(rounds)
+}
+
+/// Ours and memcached with a worker on each of these cores.
+fn start(options: &Options, cpus: &[usize], report: &mut Report) -> Result<Vec<Side>> {
+    let workers = cpus.len().to_string();
+    let item_bytes = ITEM_BYTES.to_string();
+    let ours = ["-m", "3072", "--item-size", &item_bytes, "-t", &workers];
+    let theirs = ["-m", "3072", "-R", "64", "-t", &workers];
+    let mut sides = vec![
+        Side::native(options, &ours, cpus)?,
+        Side::tcp(options, &ours, cpus)?,
+    ];
+    let binaries = peers::memcacheds_or_none(&options.memcached, report)?;
+    if let Some(binary) = binaries.first() {
+        sides.push(Side::memcached(binary, &theirs, cpus)?);
+    }
+    Ok(sides)
+}

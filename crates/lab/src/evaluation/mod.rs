@@ -1,0 +1,115 @@
+//! The measurements of the report that need servers: every one loaded by `micanite load`, one worker
+//! on one core, the client on another, in turns.
+//!
+//! Each case is a figure of the papers: throughput by data set, skew and mix; latency against
+//! throughput; published workloads; requests of one datagram; cores; connections; parts of a request's time.
+
+mod batches;
+mod connections;
+mod cores;
+mod curves;
+mod load;
+mod parts;
+mod rounds;
+mod sides;
+mod throughput;
+mod workloads;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::report::Report;
+use crate::{Common, Result, system};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub common: Common,
+    /// Micanite's binary: the server, and the client of all servers
+    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
+    pub server: PathBuf,
+    /// memcached's binary (default: what `make bench-server` unpacked, else the search path's)
+    #[arg(long)]
+    pub memcached: Vec<PathBuf>,
+    /// Redis's binary
+    #[arg(long, default_value_os_t = crate::system::target("peers/bin/redis-server"))]
+    pub redis: PathBuf,
+    /// A server that runs elsewhere, to stand beside: NAME=URL, as `micanite load` takes it. Its items are
+    /// stored there; it cannot be asked for its CPU time
+    #[arg(long, value_name = "NAME=URL", value_parser = elsewhere, value_delimiter = ',', env = "MICANITE_PEERS")]
+    pub peer: Vec<(String, String)>,
+    /// How long one server is loaded before it is another's turn (default 1.5, quick 0.5)
+    #[arg(long, value_parser = clap::value_parser!(f64))]
+    pub seconds: Option<f64>,
+    /// Data sets of the throughput: tiny, small, large, xlarge
+    #[arg(long, value_delimiter = ',', default_value = "tiny,small,large")]
+    pub datasets: Vec<String>,
+    /// Items of 16 bytes; larger ones are fewer (default 4 Mi, quick 512 Ki)
+    #[arg(long)]
+    pub items: Option<u64>,
+}
+
+impl Options {
+    /// How long one server is loaded before it is another's turn.
+    fn slice(&self) -> Duration {
+        let default = if self.common.quick { 0.5 } else { 1.5 };
+        Duration::from_secs_f64(self.seconds.unwrap_or(default).clamp(0.05, 3600.0))
+    }
+
+    /// How many tiny items there are.
+    fn items(&self) -> u64 {
+        let default = if self.common.quick { 1 << 19 } else { 1 << 22 };
+        self.items.unwrap_or(default)
+    }
+}
+
+fn elsewhere(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, url)) if !name.is_empty() && url.contains("://") => {
+            Ok((name.to_owned(), url.to_owned()))
+        }
+        _ => Err("NAME=URL is wanted, such as other=memcached://10.0.0.7:11211".to_owned()),
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut report = Report::new("evaluation");
+    report.note(system::cpu_model());
+    let cpus = system::allowed_cpus();
+    if cpus.len() == 1 {
+        report.note("one CPU only: server and client share it");
+    }
+    // Real-time tasks are stopped for 50 ms of each second, which is half of a short turn, and all that a
+    // high quantile would show.
+    if !options.common.no_real_time {
+        system::make_normal();
+    }
+    throughput::run(options, &cpus, &mut report)?;
+    workloads::run(options, &cpus, &mut report)?;
+    connections::run(options, &cpus, &mut report)?;
+    parts::run(options, &cpus, &mut report)?;
+    cores::run(options, &cpus, &mut report)?;
+    cores::run_shared(options, &cpus, &mut report)?;
+    curves::run(options, &cpus, &mut report)?;
+    batches::run(options, &cpus, &mut report)?;
+    report.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_elsewhere_have_a_name_and_an_address() {
+        let (name, url) = elsewhere("other=memcached://10.0.0.7:11211").unwrap();
+        assert_eq!(
+            (name.as_str(), url.as_str()),
+            ("other", "memcached://10.0.0.7:11211")
+        );
+        for wrong in ["other", "=memcached://x", "other=10.0.0.7"] {
+            assert!(elsewhere(wrong).is_err(), "{wrong}");
+        }
+    }
+}

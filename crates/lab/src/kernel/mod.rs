@@ -1,0 +1,235 @@
+//! GETs answered in the kernel, beside memcached over UDP, our kernel UDP port, our AF_XDP port and a
+//! program that only reflects: one server core, one client core, the same client, in turns.
+
+mod account;
+mod client;
+mod curves;
+mod document;
+mod filler;
+mod injector;
+mod latency;
+mod mixes;
+pub(crate) mod napi;
+mod pools;
+mod reflector;
+mod replies;
+mod requests;
+mod servers;
+mod sides;
+mod tally;
+mod tiny;
+mod usage;
+mod writers;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::report::Report;
+use crate::server::peers;
+use crate::{Common, Result, bed, engine, system};
+use servers::{Binaries, Kind, Server};
+use sides::Side;
+
+pub(crate) use reflector::{Options as ReflectOptions, run as run_reflect};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub common: Common,
+    /// Micanite's binary
+    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
+    pub server: PathBuf,
+    /// memcached's binary (default: what `make bench-kernel` unpacked, else the search path's)
+    #[arg(long)]
+    pub memcached: Vec<PathBuf>,
+    /// Items of kernel/tiny-16m (default 16 Mi, quick 4 Mi)
+    #[arg(long)]
+    pub items: Option<u64>,
+    /// Resident items of Facebook's pools (default 2^20, quick 2^18)
+    #[arg(long)]
+    pub keys: Option<u64>,
+    /// Write the tables and the figure of the run into this document, too
+    #[arg(long)]
+    pub document: Option<PathBuf>,
+}
+
+impl Options {
+    fn keys(&self) -> u64 {
+        let default = if self.common.quick { 1 << 18 } else { 1 << 20 };
+        self.keys.unwrap_or(default)
+    }
+}
+
+/// Items of the comparison of the memory's pages.
+const BACKING_ITEMS: u64 = 4 << 20;
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if !reflector::IS_BUILT {
+        return Err("built without clang (apt-get install clang, then build again)".into());
+    }
+    let mut report = Report::new("bench-kernel");
+    report.note(system::cpu_model());
+    let cpus = system::allowed_cpus();
+    let cpus = [cpus[0], cpus[cpus.len() - 1]];
+    if cpus[0] == cpus[1] {
+        report.note("one CPU only: server and client share it");
+    }
+    if usage::energy_counters().is_empty() {
+        report.note("no energy: this machine shows no RAPL (/sys/class/powercap)");
+    }
+    options.common.take_priority(&mut report);
+    system::pin(cpus[1])?;
+    bed::leave_network()?;
+    let mut bench = Bench {
+        binaries: Binaries {
+            micanite: options.server.clone(),
+            memcached: peers::memcacheds(&options.memcached)?.swap_remove(0),
+            memory_mib: 0,
+        },
+        cpus,
+        real_time: !options.common.no_real_time,
+        started: 0,
+    };
+    tiny::run(options, &mut bench, &mut report);
+    pools::run(options, &mut bench, &mut report);
+    let panels = note_failure(mixes::run(options, &mut bench, &mut report), &mut report);
+    note_failure(account::run(options, &mut bench, &mut report), &mut report);
+    let items = if options.common.quick {
+        BACKING_ITEMS / 4
+    } else {
+        BACKING_ITEMS
+    };
+    let backing = engine::backing(&options.common, items, &mut report);
+    note_failure(backing, &mut report);
+    report.finish()?;
+    let figure = curves::figure(&panels);
+    if !panels.is_empty() {
+        let path = crate::report::folder().join("bench-kernel-mixes.svg");
+        std::fs::write(&path, &figure)?;
+        println!("written: {}", path.display());
+    }
+    if let Some(path) = &options.document {
+        document::write(path, &report, &figure)?;
+    }
+    let failed = |note: &String| note.starts_with("failed: ");
+    match report.notes().iter().any(failed) {
+        true => Err("a part was not measured: the notes say why".into()),
+        false => Ok(()),
+    }
+}
+
+/// What was measured, or nothing and a note why not.
+fn note_failure<T: Default>(measured: Result<T>, report: &mut Report) -> T {
+    measured.unwrap_or_else(|error| {
+        report.note(format!("failed: {error}"));
+        T::default()
+    })
+}
+
+/// Where servers are started.
+struct Bench {
+    binaries: Binaries,
+    cpus: [usize; 2],
+    /// The kernel's threads that poll get the priority that everybody has.
+    real_time: bool,
+    /// Servers so far: each has a cable of its own.
+    started: u8,
+}
+
+impl Bench {
+    /// Starts those of some kinds that can be measured here, and notes which cannot.
+    fn start(
+        &mut self,
+        kinds: &[Kind],
+        memory_mib: u64,
+        report: &mut Report,
+    ) -> Result<Vec<Server>> {
+        self.binaries.memory_mib = memory_mib;
+        if self.real_time {
+            system::make_real_time();
+        }
+        let mut servers = Vec::new();
+        for kind in kinds {
+            if let Some(why) = servers::missing(*kind, &self.binaries.micanite)? {
+                let note = format!("not measured: {}: {why}", kind.name());
+                if !report.notes().contains(&note) {
+                    report.note(note);
+                }
+                continue;
+            }
+            self.started = self.started % 250 + 1;
+            let server = Server::start(self.started, *kind, &self.binaries, self.cpus)?;
+            for thread in &server.polling {
+                // Where it is not permitted, nobody else has it, which was noted.
+                match self.real_time {
+                    true => system::make_other_real_time(*thread),
+                    false => system::make_other_first(*thread),
+                };
+            }
+            servers.push(server);
+        }
+        Ok(servers)
+    }
+}
+
+/// Enters the sides of a case: ours beside each of the others, and each by itself.
+fn record(
+    case: &str,
+    (metric, unit): (&str, &str),
+    servers: &[Server],
+    sides: &[Side],
+    report: &mut Report,
+) {
+    let ours = |side: &&Side| servers[side.server].kind == Kind::KernelGet;
+    if let Some(ours) = sides.iter().find(ours) {
+        for side in sides.iter().filter(|side| side.server != ours.server) {
+            let peer = match servers[side.server].kind {
+                Kind::Memcached => "memcached",
+                other => other.name(),
+            };
+            let (values, theirs) = (ours.per_core_second(), side.per_core_second());
+            report.beside((case, metric, unit), &values, peer, &theirs);
+        }
+    }
+    for side in sides {
+        side.report(case, report);
+        // Those that the stack serves keep the core busy by their threads alone.
+        let others = side.other_work();
+        if matches!(servers[side.server].kind, Kind::Memcached | Kind::Udp) && others > 0.1 {
+            report.note(format!(
+                "{case}/{}: the machine was not quiet: {:.0} % of the core's busy time was not of the server's threads",
+                side.name,
+                others * 100.0
+            ));
+        }
+    }
+}
+
+/// The share of the hits that the kernel has answered, and what it has counted besides.
+fn kernel_share(case: &str, servers: &[Server], report: &mut Report) -> Result<()> {
+    const PREFIX: &str = "kernel_get_";
+    for server in servers {
+        if !matches!(server.kind, Kind::KernelGet | Kind::KernelNative) {
+            continue;
+        }
+        server.go_on();
+        let counts = server.stats(PREFIX);
+        server.stop();
+        let counts = counts?;
+        let is_hits = |(name, _): &&(String, u64)| name.strip_prefix(PREFIX) == Some("hits");
+        let hits = counts.iter().find(is_hits);
+        let (_, hits) = hits.ok_or("stats have no kernel_get_hits")?;
+        let share = *hits as f64 / server.client.hits.max(1) as f64 * 100.0;
+        if server.kind == Kind::KernelGet {
+            report.value(case, "hits_in_kernel", "% of hits", &[share]);
+        }
+        let counted = counts.iter().filter(|(_, count)| *count > 0);
+        let words: Vec<_> = counted
+            .map(|(name, count)| format!("{} {count}", name.trim_start_matches(PREFIX)))
+            .collect();
+        let (name, words) = (server.kind.name(), words.join(", "));
+        report.note(format!("{case}/{name}, counted in the kernel: {words}"));
+    }
+    Ok(())
+}

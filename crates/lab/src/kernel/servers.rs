@@ -1,0 +1,364 @@
+//! What is measured: each server pinned to the same core, in a network of its own at the end of a
+//! cable whose ends are polled by threads of the kernel's, one on the server's core, one on ours.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue};
+use micanite_net::xdp::XdpQueue;
+use micanite_wire::native::PAYLOAD_BYTES;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::client::Client;
+use super::filler::Filler;
+use super::injector::Injector;
+use super::napi;
+use super::requests::Maker;
+use super::usage::Meter;
+use crate::Result;
+use crate::bed::{self, SERVER_INTERFACE, SERVER_PORT, TCP_PORT};
+use crate::frames::Way;
+use crate::network::directory;
+use crate::packets::{Protocol, Terms};
+use crate::server::peers::{end, version};
+
+/// A server has so long to begin: maps of several GiB take seconds each.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// GETs come from so many ports where the protocol knows no proof of addresses.
+const FLOWS: u16 = 64;
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// memcached over UDP.
+    Memcached,
+    /// Micanite with `-U`.
+    Udp,
+    /// The same with `--kernel-get`.
+    KernelGet,
+    /// Micanite with `--native` and `--kernel-get`.
+    KernelNative,
+    /// Micanite with an AF_XDP port: the native protocol.
+    Xdp,
+    /// An XDP program that only reflects.
+    Reflect,
+}
+
+impl Kind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memcached => "memcached",
+            Self::Udp => "kernel-udp",
+            Self::KernelGet => "kernel-get",
+            Self::KernelNative => "kernel-native",
+            Self::Xdp => "af-xdp",
+            Self::Reflect => "reflect",
+        }
+    }
+
+    const fn protocol(self) -> Protocol {
+        match self {
+            Self::Xdp | Self::KernelNative => Protocol::Native,
+            _ => Protocol::Memcached,
+        }
+    }
+}
+
+/// Why a kind of server cannot be measured here; none if it can.
+pub(super) fn missing(kind: Kind, micanite: &Path) -> Result<Option<&'static str>> {
+    Ok(match kind {
+        Kind::KernelGet | Kind::KernelNative => {
+            let output = Command::new(micanite).args(["serve", "--help"]).output();
+            let output = output.map_err(|error| format!("{}: {error}", micanite.display()))?;
+            let help = String::from_utf8_lossy(&output.stdout);
+            let has = help.contains("--kernel-get");
+            (!has).then_some("the server has no --kernel-get")
+        }
+        _ => None,
+    })
+}
+
+/// The programs that are measured.
+#[derive(Clone, Debug)]
+pub(super) struct Binaries {
+    pub micanite: PathBuf,
+    pub memcached: PathBuf,
+    /// MiB of memory that each server gets.
+    pub memory_mib: u64,
+}
+
+/// A running server, and the client of it.
+pub(super) struct Server {
+    pub kind: Kind,
+    /// With its version.
+    pub name: String,
+    way: Way,
+    pub child: Child,
+    log: PathBuf,
+    pub client: Client,
+    pub meter: Meter,
+    /// The kernel's threads that poll both ends of the cable.
+    pub polling: Vec<u32>,
+    _port: Bypass,
+    injector: Injector,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.go_on();
+        end(&mut self.child);
+    }
+}
+
+impl Server {
+    /// Starts the server with this number, and waits until it answers. `cpus`: the server's and ours.
+    pub fn start(number: u8, kind: Kind, binaries: &Binaries, cpus: [usize; 2]) -> Result<Self> {
+        let way = bed::way(number);
+        let log = Path::new("target/bench").join(format!("kernel-{}.log", kind.name()));
+        std::fs::create_dir_all("target/bench")?;
+        let before = napi::threads(SERVER_INTERFACE)?;
+        let command = command(&way, kind, binaries)?;
+        let mut child = bed::start_inside(number, cpus[0], &command, &log, true)?;
+        let opened = open(&way, number, kind);
+        let (port, injector, client) = opened.inspect_err(|_| end(&mut child))?;
+        let mut server = Self {
+            kind,
+            name: kind.name().to_owned(),
+            way,
+            child,
+            log,
+            client,
+            meter: Meter::new(cpus[0], Vec::new()),
+            polling: Vec::new(),
+            _port: port,
+            injector,
+        };
+        server.client.echoed = kind == Kind::Reflect;
+        server.wait_until_ready()?;
+        server.polling = napi::pin(&bed::client_interface(number), &[], cpus[1])?;
+        let exit = server.injector.exit.clone();
+        server.polling.extend(napi::pin(&exit, &[], cpus[1])?);
+        let mut processes = napi::pin(SERVER_INTERFACE, &before, cpus[0])?;
+        server.polling.extend(&processes);
+        processes.push(server.child.id());
+        server.meter = Meter::new(cpus[0], processes);
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait()? {
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                let (name, said) = (&self.name, said.trim_end());
+                return Err(format!("{name} ended at its start ({status}): {said}").into());
+            }
+            if self.kind == Kind::Reflect {
+                let patience = Duration::from_millis(100);
+                if self.client.ask(&[0; 32], patience, &mut |_| true).is_ok() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let stream = TcpStream::connect(self.tcp());
+            if let Ok(version) = stream.map_err(Into::into).and_then(version) {
+                if self.kind == Kind::Memcached {
+                    self.name = format!("{} {version}", self.name);
+                }
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        Err(format!("{} does not answer: {}", self.name, said.trim_end()).into())
+    }
+
+    /// Where it takes writes.
+    pub fn tcp(&self) -> SocketAddr {
+        (self.way.server.1.ip(), TCP_PORT).into()
+    }
+
+    /// What makes requests that this server takes.
+    pub fn maker(&mut self) -> Result<Maker> {
+        let terms = self.terms()?;
+        Ok(Maker::new(
+            self.kind.protocol(),
+            terms,
+            &self.way,
+            flows(self.kind),
+        ))
+    }
+
+    /// What requests have to say to be believed, now.
+    pub fn terms(&mut self) -> Result<Terms> {
+        let mut terms = Terms::default();
+        if self.kind.protocol() == Protocol::Native {
+            let mut satisfies = |reply: &[u8]| match directory::read(reply) {
+                Some((read, _)) => {
+                    terms = read;
+                    true
+                }
+                None => false,
+            };
+            self.client
+                .ask(&directory::request(), PATIENCE, &mut satisfies)?;
+        }
+        Ok(terms)
+    }
+
+    pub fn protocol(&self) -> Protocol {
+        self.kind.protocol()
+    }
+
+    /// What stores items over TCP; none for what has none.
+    pub fn filler(&self) -> Result<Option<Filler>> {
+        if self.kind == Kind::Reflect {
+            return Ok(None);
+        }
+        eprint!("\rfilling {}   ", self.name);
+        Filler::connect(self.tcp(), &self.name).map(Some)
+    }
+
+    /// Sends lines that ask for no reply over TCP, and waits until they are executed.
+    pub fn send_quietly(&self, lines: &[u8]) -> Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut sender = Filler::connect(self.tcp(), &self.name)?;
+        sender.push_lines(lines);
+        sender.finish()
+    }
+
+    /// The counts of `stats kernel` whose names begin so.
+    pub fn stats(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let mut stream = TcpStream::connect(self.tcp())?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"stats kernel\r\n")?;
+        let mut counts = Vec::new();
+        for line in BufReader::new(stream).lines() {
+            let line = line?;
+            if line == "END" {
+                break;
+            }
+            let words = line
+                .strip_prefix("STAT ")
+                .and_then(|rest| rest.split_once(' '));
+            if let Some((name, value)) = words.filter(|(name, _)| name.starts_with(prefix))
+                && let Ok(count) = value.parse()
+            {
+                counts.push((name.to_owned(), count));
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Its turn is over: it does not run.
+    pub fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Its turn.
+    pub fn go_on(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // One that has ended shows by not answering.
+        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+    }
+}
+
+const fn flows(kind: Kind) -> u16 {
+    match kind.protocol() {
+        Protocol::Memcached => FLOWS,
+        Protocol::Native => 1,
+    }
+}
+
+/// The command of a server.
+fn command(way: &Way, kind: Kind, binaries: &Binaries) -> Result<Vec<OsString>> {
+    let (own, udp, tcp) = (
+        way.server.1.ip(),
+        SERVER_PORT.to_string(),
+        TCP_PORT.to_string(),
+    );
+    let (memory, own_prefix) = (binaries.memory_mib.to_string(), bed::with_prefix(own));
+    let (own, port) = (own.to_string(), format!("xdp:{SERVER_INTERFACE}"));
+    let clients = format!("{}/32", way.client.1.ip());
+    let both = ["-t", "1", "-l", &own, "-m", &memory, "-p", &tcp];
+    let ours = [&["serve", "--control-socket", "none"], &both[..]].concat();
+    let udp_port = ["-U", &udp];
+    let allow = ["--udp-allow", &clients];
+    // Our end has an XDP program, so the driver's mode works on veth, too.
+    let kernel = [
+        "--kernel-get",
+        SERVER_INTERFACE,
+        "--kernel-get-mode",
+        "native",
+    ];
+    let (binary, arguments): (OsString, Vec<&str>) = match kind {
+        Kind::Memcached => {
+            let all = [&both[..], &["-u", "root"], &udp_port];
+            (binaries.memcached.clone().into(), all.concat())
+        }
+        Kind::Udp => {
+            let all = [&ours[..], &udp_port, &allow];
+            (binaries.micanite.clone().into(), all.concat())
+        }
+        Kind::KernelGet => {
+            let all = [&ours[..], &udp_port, &allow, &kernel];
+            (binaries.micanite.clone().into(), all.concat())
+        }
+        Kind::KernelNative => {
+            let all = [&ours[..], &["--native", &udp], &kernel];
+            (binaries.micanite.clone().into(), all.concat())
+        }
+        Kind::Xdp => {
+            let bypass = ["--port", &port, "--port-ip", &own_prefix, "--native", &udp];
+            let all = [&ours[..], &bypass];
+            (binaries.micanite.clone().into(), all.concat())
+        }
+        Kind::Reflect => {
+            let reflect = ["reflect", "--interface", SERVER_INTERFACE];
+            (std::env::current_exe()?.into(), reflect.into())
+        }
+    };
+    let mut command = vec![binary];
+    command.extend(arguments.iter().map(OsString::from));
+    Ok(command)
+}
+
+/// Our end of a cable, and the way to it.
+fn open(way: &Way, number: u8, kind: Kind) -> Result<(Bypass, Injector, Client)> {
+    let flows = flows(kind);
+    let own = bed::client_interface(number);
+    let injector = Injector::new(number, &own)?;
+    let (port, receives) = open_port(way, &own, flows)?;
+    let (sending_port, sends) = open_port(way, &injector.entrance, flows)?;
+    let injector = injector.with_port(sending_port);
+    Ok((port, injector, Client::new([receives, sends], *way, flows)?))
+}
+
+fn open_port(way: &Way, interface: &str, flows: u16) -> Result<(Bypass, XdpQueue)> {
+    let (own, first) = (way.client.1.ip(), way.client.1.port());
+    let options = BypassOptions {
+        name: format!("xdp:{interface}").parse()?,
+        addresses: vec![(own, 24)],
+        gateway: None,
+        ports: first..=first + flows - 1,
+        queues: 1,
+        payload_bytes_max: PAYLOAD_BYTES,
+        busy_poll_us: 0,
+        dpdk_arguments: Vec::new(),
+    };
+    let (port, mut queues) = Bypass::open(&options)?;
+    match queues.pop() {
+        Some(BypassQueue::Xdp(queue)) => Ok((port, queue)),
+        _ => Err("a port without a queue".into()),
+    }
+}
