@@ -1,6 +1,6 @@
 # The front door of the project. `make` alone lists the targets.
 # Settings: ARGS (options of `make run`), QUICK=1 (short benchmarks), FUZZ_SECONDS (per fuzz target),
-# MODEL_OPERATIONS, STRESS_OPERATIONS, CRASH_ROUNDS (how long `make soak` is),
+# MODEL_OPERATIONS, STRESS_OPERATIONS, CRASH_ROUNDS, KERNEL_REPLIES (how long `make soak` is),
 # PYTEST_ARGS (options of the black-box suite), CARGO_TARGET_DIR (as cargo reads it).
 
 SHELL := bash
@@ -15,12 +15,14 @@ FUZZ_SECONDS ?= 600
 MODEL_OPERATIONS ?= 1000000000
 STRESS_OPERATIONS ?= 100000000
 CRASH_ROUNDS ?= 500
+# In each of ten cases.
+KERNEL_REPLIES ?= 1000000
 # Where it is not, what needs it says so and is left out.
 HAS_DPDK := pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build build-dpdk test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-net bench-attacks bench-streams bench-bypass fuzz package deb deps clean
+.PHONY: help run build build-dpdk test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-writes bench-kernel-spread report report-full report-measure fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,19 +56,22 @@ test-loom: ## models of the concurrent parts, every interleaving within their bo
 test-blackbox: build build-dpdk ## the real binary under real clients and raw sockets (pytest)
 	@scripts/deps test
 	@scripts/peer-memcached >/dev/null
-	@cargo build --release --package micanite-lab
+	@cargo build --release --package micanite-lab --package micanite-report
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(MICANITE_BIN) MICANITE_DPDK_BIN=$(MICANITE_DPDK_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab .venv/bin/pytest tests $(PYTEST_ARGS)
+	MICANITE_BIN=$(MICANITE_BIN) MICANITE_DPDK_BIN=$(MICANITE_DPDK_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab MICANITE_REPORT_BIN=$(TARGET_DIR)/release/micanite-report .venv/bin/pytest tests $(PYTEST_ARGS)
 
 test-sanitizers: ## address and thread sanitizer over engine and memory (nightly; says what it skips)
 	@scripts/deps build
 	@scripts/test-sanitizers
 
-soak: ## the long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills of a writer
-	@scripts/deps build
+soak: build ## the long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, 10^7 replies of the kernel beside writers
+	@scripts/deps test
 	MICANITE_MODEL_OPERATIONS=$(MODEL_OPERATIONS) cargo test --package micanite-engine --lib model::long -- --nocapture
 	MICANITE_STRESS_OPERATIONS=$(STRESS_OPERATIONS) cargo test --package micanite-engine --lib modes -- --nocapture
 	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) cargo test --package micanite-engine --test crash -- --nocapture
+	cargo build --release --package micanite-lab
+	MICANITE_BIN=$(MICANITE_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
+	  .venv/bin/pytest tests/test_kernel_get_consistency.py
 
 lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	@scripts/deps build
@@ -95,10 +100,18 @@ bench-misses: ## miss ratios of eviction policies on traces, by simulation
 	@scripts/deps build
 	$(LAB) misses $(LAB_FLAGS)
 
+bench-replay: build ## what live servers miss on a trace: ours beside Debian's memcached with the same -m
+	@scripts/deps test
+	@scripts/peer-memcached >/dev/null
+	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_replay.py $(ARGS)
+
+bench-tables: build ## our port over our engine, beside the same port over other tables
+	$(LAB) tables $(LAB_FLAGS)
+
 bench-server: build ## the server beside Debian's memcached, stable and current, interleaved in one run
 	@scripts/peer-memcached >/dev/null
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
-	$(LAB) server $(LAB_FLAGS)
+	$(LAB) server $(LAB_FLAGS) $(ARGS)
 
 bench-net: build ## the native protocol beside memcached over UDP and TCP, and a bare echo; latency, skew, direction
 	@scripts/peer-memcached >/dev/null
@@ -131,6 +144,34 @@ bench-bypass: ## ports around the kernel beside a bare echo, kernel UDP and memc
 	cargo build --release --target-dir $(BYPASS_DIR) --package micanite --package micanite-lab $(BYPASS_FEATURES)
 	$(BYPASS_DIR)/release/micanite-lab bypass --server $(BYPASS_DIR)/release/micanite $(LAB_FLAGS) \
 	  $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/bypass.md) $(ARGS)
+
+bench-kernel: build ## GETs answered in the kernel beside memcached over UDP, our other ports and a bare reflector; a full run rewrites docs/benchmarks/kernel.md (root; ARGS="--case kernel/tiny")
+	@scripts/deps unit
+	@scripts/peer-memcached >/dev/null
+	$(LAB) kernel $(LAB_FLAGS) $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/kernel.md) $(ARGS)
+	$(if $(ARGS),,@$(MAKE) bench-kernel-writes)
+
+bench-kernel-writes: build ## what SETs over TCP could gain in the kernel; a full run rewrites the tables of docs/kernel-writes.md (root)
+	@scripts/peer-memcached >/dev/null
+	$(LAB) kernel-writes $(LAB_FLAGS) $(if $(LAB_FLAGS)$(ARGS),,--document docs/kernel-writes.md) $(ARGS)
+
+bench-kernel-spread: build ## what clients gain by --kernel-get-spread when the core that answers has other work (root)
+	@scripts/deps test
+	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_kernel_spread.py
+
+report: build ## the evaluation on this machine as one page, target/report/index.html, in under ten minutes (ARGS="--only ID", --list, --reuse, --peer NAME=ADDRESS)
+	@$(MAKE) --no-print-directory report-measure REPORT="$(ARGS)" TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
+
+report-full: build ## the same with more rounds, larger sets and more points, in about half an hour; rewrites docs/benchmarks.md
+	@$(MAKE) --no-print-directory report-measure REPORT="--full $(if $(ARGS),,--document docs/benchmarks.md) $(ARGS)" TYPED="make report-full$(if $(ARGS), ARGS='$(ARGS)')"
+
+report-measure:
+	@scripts/peer-memcached >/dev/null || echo "note: not beside memcached"
+	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
+	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
+	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of real requests"
+	@cargo build --release --package micanite-lab --package micanite-report
+	@$(TARGET_DIR)/release/micanite-report --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)
 	@scripts/deps build
