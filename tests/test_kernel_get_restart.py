@@ -1,8 +1,9 @@
 """What is stored stays over restarts and starts of `--kernel-get`, in one server's hands (`--kernel-get-pin`)."""
 
 import os
-import shutil
 import signal
+import subprocess
+import tempfile
 
 import pytest
 
@@ -27,14 +28,18 @@ def link():
 
 @pytest.fixture
 def pins():
-    """A directory of a BPF file system that is there for this test alone."""
-    directory = f"/sys/fs/bpf/mc-test-{os.getpid()}"
-    try:
-        os.mkdir(directory)
-    except OSError as error:
-        pytest.skip(f"skipped: no BPF file system at /sys/fs/bpf: {error}")
-    yield directory
-    shutil.rmtree(directory)
+    """A directory in a BPF file system of this test's own: machines without systemd have none at /sys/fs/bpf."""
+    directory = tempfile.mkdtemp(prefix="micanite-pins-")
+    mounted = subprocess.run(["mount", "-t", "bpf", "-o", "mode=700", "none", directory], capture_output=True, text=True)
+    if mounted.returncode:
+        os.rmdir(directory)
+        pytest.skip(f"skipped: no BPF file system here: {mounted.stderr}")
+    pins = f"{directory}/pins"
+    os.mkdir(pins)
+    yield pins
+    # What a server that was ended just now still has open does not keep it here.
+    subprocess.run(["umount", "--lazy", directory], check=True)
+    os.rmdir(directory)
 
 
 @pytest.mark.parametrize("ending", ["SIGTERM", "SIGKILL"])
