@@ -151,9 +151,8 @@ def test_requests_are_in_the_histogram_of_their_command(fresh):
             until(is_timed, f"a timed {name}")
             after = timed()
             assert after[name] - before[name] <= sent
-            assert {other: after[other] for other in after if other != name} == {
-                other: before[other] for other in before if other != name
-            }
+            # What came before may be counted as late as now: its last request.
+            assert all(0 <= after[other] - before[other] <= 3 for other in after if other != name), (before, after)
     assert admin.sum("micanite_worker_request_duration_seconds_count") == sum(timed().values())
     assert admin.sum("micanite_request_duration_seconds_sum") > 0
     for family in admin.families():

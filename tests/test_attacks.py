@@ -97,9 +97,9 @@ def connections(server):
 
 def test_idle_connections_are_closed_if_wished(start, workers, key):
     """Whatever they are in the middle of; who does something stays."""
-    server = start("-t", workers, "-m", "64", "-o", "idle_timeout=1")
+    server = start("-t", workers, "-m", "64", "-o", "idle_timeout=5")
     with server.connect() as busy, contextlib.ExitStack() as stack:
-        assert server.stats("settings")["idle_timeout"] == "1"
+        assert server.stats("settings")["idle_timeout"] == "5"
         idle = [stack.enter_context(server.connect()) for _ in HALF_OPEN]
         for one, sent in zip(idle, HALF_OPEN, strict=True):
             one.send(sent)

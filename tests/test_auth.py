@@ -83,12 +83,15 @@ def test_guesses_are_limited(start, users):
                 assert connection.line() is None
         with server.connect() as connection:
             assert connection.ask(WRONG) == FAILED
-        # Ten were wrong: now nothing is believed, for six seconds at least.
+        for _ in range(2):  # some more, for one is forgotten every six seconds
+            with server.connect() as connection:
+                assert connection.ask(WRONG) == FAILED
+        # Ten and more were wrong: now nothing is believed, for six seconds at least.
         with server.connect() as connection:
             assert connection.ask(LOGIN) == FAILED
             assert connection.line() is None
         assert known.ask(b"mn\r\n") == b"MN"
-        assert known.stats()["auth_limited"] == "1"
+        assert int(known.stats()["auth_limited"]) >= 1
         assert "too many wrong passwords from 127.0.0.1" in server.stderr()
 
         def is_believed():

@@ -273,7 +273,7 @@ def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
     assert int(server.stats()["balance_changes"]) >= 1
 
     def is_given_back():
-        ask(b"".join(b"get %b-%d\r\n" % (key, i) for i in range(500)))
+        ask(b"".join(b"get %b-%d\r\n" % (key, i) for i in range(2000)))
         return {mode for mode, _ in server.routes()} == {"erew"}
 
     until(is_given_back, "it to turn back")
@@ -286,6 +286,6 @@ def test_the_environment_names_the_socket_for_both(start, tmp_path):
     """As in a container, where the server and its health check have one environment."""
     variable = {"MICANITE_CONTROL_SOCKET": tmp_path / "ctl"}
     server = start("-t", "1", "-m", "64", **variable)
-    assert done(run_ctl("ping", **variable)).startswith("alive: 1 workers")
+    until(lambda: run_ctl("ping", **variable).stdout.startswith("alive: 1 workers"), "the worker to move")
     named = run_ctl("-p", server.port, "ping", **variable | {"XDG_RUNTIME_DIR": tmp_path})
     assert named.returncode == 1, "a port that was said wins over the environment"

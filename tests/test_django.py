@@ -61,7 +61,7 @@ def test_versions(server):
     assert (cache.get("key"), cache.get("key", version=2), cache.get("key", version=3)) == ("one", "two", None)
     assert cache.incr_version("key", 2) == 3
     assert cache.get("key") is None and cache.get("key", version=3) == "one"
-    caches["short"].set("key", "seven")
+    caches["short"].set("key", "seven", timeout=None)
     assert cache.get("key", version=7) == "seven"
 
 

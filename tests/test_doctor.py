@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from harness import links
+from harness.poll import until
 from harness.server import command, environment, run_ctl
 
 WIDTH = 100
@@ -49,6 +50,11 @@ def test_it_reads_well_and_changes_nothing(link):
         shown = [["ip", "-d", "address"], ["ethtool", "-l", links.NEAR], ["ethtool", "-k", links.NEAR]]
         return [link.server.run(*words) for words in shown]
 
+    def settled():
+        shown = link.server.run("ip", "address", "show", "dev", links.NEAR)
+        return "fe80" in shown and "tentative" not in shown and "state UP" in shown
+
+    until(settled, "the interface to have its addresses")
     before = state()
     ended = inside(link)
     assert ended.returncode in (0, 1), ended.stderr

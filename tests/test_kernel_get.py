@@ -184,8 +184,8 @@ def test_items_expire_by_the_second(server, client, moved, key):
         assert stream.ask(b"set %b 0 1 5\r\nvalue\r\n" % key) == b"STORED"
         until(lambda: client.ask(b"get %b\r\n" % key) == b"END\r\n", "the item to expire")
         assert stream.get(key) is None
-        assert stream.ask(b"set %b 0 1 5\r\nvalue\r\n" % key) == b"STORED"
-        assert stream.ask(b"touch %b 0\r\n" % key) == b"TOUCHED"
+        assert stream.ask(b"set %b 0 1 5\r\nvalue\r\ntouch %b 0\r\n" % (key, key)) == b"STORED"
+        assert stream.line() == b"TOUCHED"
     assert client.ask(b"get %b\r\n" % key) == value_reply(key, b"value")
     assert moved()["misses"] >= 1
 
@@ -274,6 +274,8 @@ def test_garbage_is_survived(server, client, key):
         for _ in range(3000):
             words = b"get " + b"".join(generator.choice(pieces) for _ in range(generator.randrange(9)))
             vandal.socket.send(generator.choice([frame(1, words), frame(1, words + b"\r\n"), generator.randbytes(30)]))
+    with server.client() as probe:
+        until(probe.is_answered, "an answer")
     with server.connect() as stream:
         stream.set(key, b"v")
     assert client.ask(b"get %b\r\n" % key) == value_reply(key, b"v")

@@ -41,7 +41,7 @@ def tcp(server):
 
 @pytest.fixture
 def udp(server):
-    with server.client(timeout_s=5) as client:
+    with server.client() as client:
         yield client
 
 

@@ -27,6 +27,9 @@ def test_ten_million_small_items_fit_what_was_printed(start, workers):
     connections = [server.connect() for _ in range(4)]
     try:
         for first in range(0, ITEMS, BATCH):
+            if first == ITEMS - 100_000:  # the newest ones come when nothing older is still on its way
+                for connection in connections:
+                    assert connection.ask(b"mn\r\n") == b"MN"
             connection = connections[first // BATCH % 4]
             connection.send(b"".join([b"set %08x 0 0 8 noreply\r\n%08x\r\n" % (i, i) for i in range(first, first + BATCH)]))
         for connection in connections:

@@ -77,6 +77,11 @@ def test_the_cookie_is_that_of_the_workers(server, client, key):
     moved = Moved(server)
     header, (reply,) = client.ask(client.request(Opcode.GET, key), cookie=0)
     assert (reply.status, header.cookie) == (Status.UNPROVEN, client.cookie)
-    header, (reply,) = client.ask(client.request(Opcode.GET, key))
+    assert moved()[0] == 1
+    moved = Moved(server)
+    for _ in range(2):  # once in 64 seconds there are new ones, which the client takes
+        header, (reply,) = client.ask(client.request(Opcode.GET, key))
+        if not header.cookie:
+            break
     assert (reply.value, header.cookie) == (b"v" * 100, 0)
-    assert moved()[0] == 2
+    assert moved()[0] >= 1

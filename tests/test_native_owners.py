@@ -207,7 +207,7 @@ class Load(threading.Thread):
 
 
 def run_under_load(server, change):
-    """Clients at work while `change(turn)` is called; returns how many operations there were."""
+    """Clients at work while `change(turn)` is called, until there were enough operations."""
     ending = threading.Event()
     with server.client() as client:
         client.set(b"count", b"0")
@@ -215,10 +215,12 @@ def run_under_load(server, change):
     for load in loads:
         load.start()
     try:
-        for turn in range(SWITCHES):
+        for turn in itertools.count():
             change(turn)
             ending.wait(SWITCH_S)
             assert all(load.is_alive() for load in loads), [load.failure for load in loads]
+            if turn >= SWITCHES and sum(load.operations for load in loads) > OPERATIONS_MIN:
+                break
     finally:
         ending.set()
         for load in loads:
@@ -230,7 +232,6 @@ def run_under_load(server, change):
         for load in loads:
             for key, value in load.known.items():
                 assert client.get(key) == value
-    return sum(load.operations for load in loads)
 
 
 @pytest.mark.parametrize("semantics", ["cache", "store"])
@@ -245,7 +246,7 @@ def test_owners_change_under_load(port_of_many, semantics):
                 done(server.ctl("move", generator.randrange(partitions), generator.randrange(workers)))
 
         counted = Difference(server, "stale", "forwarded", "forwarded_in", "ring_full")
-        assert run_under_load(server, change) > OPERATIONS_MIN
+        run_under_load(server, change)
         assert counted("forwarded") > 0 and counted("stale") > 0
         assert counted("forwarded") == counted("forwarded_in")
 
@@ -262,10 +263,10 @@ def test_modes_change_under_load(port_of_many):
             only = ["--partition", generator.randrange(partitions)] if turn % 3 == 0 else []
             done(server.ctl("mode", mode, *only))
 
-        assert run_under_load(server, change) > OPERATIONS_MIN
+        run_under_load(server, change)
 
 
 def test_one_worker_needs_no_direction():
     with started(1, "erew") as server:
-        assert run_under_load(server, lambda turn: None) > OPERATIONS_MIN
+        run_under_load(server, lambda turn: None)
         assert server.count("forwarded") == 0

@@ -41,11 +41,11 @@ def test_increments_through_a_bad_network_are_exact(workers, access, count):
         assert relay.counters["clients"] > CLIENTS, "one more reads"
 
 
-def assert_bad(counters):
+def assert_bad(counters, reorder=BAD["reorder"]):
     """The relay has been in the way of everything, and done what it was asked to do."""
     assert counters["ports_not_relayed"] == counters["refused"] == 0
     all_datagrams = counters["from_clients"] + counters["from_server"]
-    for name, share in (("lost", 0.3), ("duplicated", 0.7 * 0.3), ("reordered", 0.7 * (0.2 + 0.3 * 0.2 * 0.8))):
+    for name, share in (("lost", 0.3), ("duplicated", 0.7 * 0.3), ("reordered", 0.7 * reorder * (1 + 0.3 * (1 - reorder)))):
         # Far beyond chance: the fewest datagrams here are some thousand.
         assert abs(counters[name] / all_datagrams - share) < 0.05, (name, counters)
 
@@ -53,36 +53,37 @@ def assert_bad(counters):
 def test_owners_change_while_increments_get_lost():
     generator = random.Random(1)
     modes = itertools.cycle(["erew", "crcw", "crew"])
-    with served(2, "erew") as server:
-        partitions = len(server.routes())
-        with (
-            Relay(server.native_port, 2, seed=3, **BAD) as relay,
-            Increments(f"127.0.0.1:{relay.port}", count=100_000, clients=CLIENTS) as increments,
-        ):
-            changes = 0
-            while increments.runs():
-                words = ("mode", next(modes)) if changes % 8 == 7 else ("move", generator.randrange(partitions), changes % 2)
-                changed = server.ctl(*words)
-                assert changed.returncode == 0, changed.stderr
-                changes += 1
-            increments.report(DEADLINE_S)
-        assert changes > 8
-        assert_bad(relay.counters)
+    changes = 0
+    while changes <= 8:
+        with served(2, "erew") as server:
+            partitions = len(server.routes())
+            with (
+                Relay(server.native_port, 2, seed=3, **BAD) as relay,
+                Increments(f"127.0.0.1:{relay.port}", count=100_000, clients=CLIENTS) as increments,
+            ):
+                while increments.runs():
+                    words = ("mode", next(modes)) if changes % 8 == 7 else ("move", generator.randrange(partitions), changes % 2)
+                    changed = server.ctl(*words)
+                    assert changed.returncode == 0, changed.stderr
+                    changes += 1
+                increments.report(DEADLINE_S)
+            assert_bad(relay.counters)
 
 
 def test_the_suites_own_client_through_a_bad_network():
     """Each operation until it is answered: what is known to be stored is there, what was deleted is not.
 
+    Nothing is reordered: a second copy of a set, come late, undoes what came after it (docs/protocol.md).
     Ports around the kernel have their bad network in test_port_faults.py."""
     with served(2, "erew") as server:
         counted = Difference(server, "answered_again")
-        with Relay(server.native_port, 2, seed=4, **BAD) as relay:
+        with Relay(server.native_port, 2, seed=4, **BAD | {"reorder": 0}) as relay:
             with NativeClient(relay.port, resend_s=0.02) as client:
                 client.learn()
                 work(client, random.Random(2))
                 assert client.resent > 0
         assert counted("answered_again") > 0
-        assert_bad(relay.counters)
+        assert_bad(relay.counters, reorder=0)
 
 
 def work(client, generator):

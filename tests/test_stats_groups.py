@@ -50,9 +50,8 @@ def test_items_and_slabs_agree_with_the_rest(fresh):
 
 def test_expired_and_evicted_without_a_request(fresh):
     with fresh.connect() as connection:
-        connection.set(b"a", b"x", exptime=1)
-        connection.set(b"b", b"x", exptime=1)
-        connection.get(b"a")
+        requests = b"set b 0 1 1\r\nx\r\nset a 0 1 1\r\nx\r\nget a\r\n"  # in one batch, so at one time
+        connection.expect(requests, b"STORED\r\nSTORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n")
         until(lambda: connection.stats()["reclaimed"] == "2", "both to be removed")
         assert connection.stats()["expired_unfetched"] == "1"
         for first in range(0, 200_000, 1000):
@@ -68,6 +67,7 @@ def test_conns(fresh):
         assert other.ask(b"mn\r\n") == b"MN"
         assert watcher.ask(b"watch fetchers\r\n") == b"OK"
         until(lambda: connection.stats()["curr_connections"] == "3", "earlier connections to go")
+        until(lambda: "conn_watch" in connection.stats("conns").values(), "the watcher to be noted")
         rows = {}
         for name, value in connection.stats("conns").items():
             number, what = name.split(":")

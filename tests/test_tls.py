@@ -12,7 +12,7 @@ import trustme
 from pymemcache.client.base import Client
 
 from harness.poll import until
-from harness.server import free_port, run
+from harness.server import free_ports, run
 from harness.tls import Authority, TlsConnection, serving
 
 
@@ -68,10 +68,11 @@ def test_a_client_library(start, authority):
 
 
 def test_each_listener_speaks_what_it_is_marked_with(start, authority, tmp_path):
-    ports = {kind: free_port() for kind in ("notls", "btls", "mtls")}
+    *marked, unmarked = free_ports(4)
+    ports = dict(zip(("notls", "btls", "mtls"), marked, strict=True))
     listen = ",".join(f"{kind}:127.0.0.1:{port}" for kind, port in ports.items())
     path = tmp_path / "socket"
-    server = serving(start, "-Z", "-o", authority.words, "-l", f"127.0.0.1,{listen}", "-s", path, "-p", free_port())
+    server = serving(start, "-Z", "-o", authority.words, "-l", f"127.0.0.1,{listen}", "-s", path, "-p", unmarked)
     for address in (("127.0.0.1", ports["notls"]), str(path)):
         server.unix_socket, server.port = (None, address[1]) if isinstance(address, tuple) else (address, None)
         assert server.connect().ask(b"mn\r\n") == b"MN"
@@ -163,8 +164,9 @@ def test_requests_go_on_while_certificates_change(start, tmp_path):
 
 
 def test_whoever_does_not_speak_tls_is_closed_and_counted(start, authority):
-    tls, port = ("127.0.0.1", free_port()), free_port()
-    listen = f"127.0.0.1:{tls[1]},notls:127.0.0.1:{port}"
+    tls_port, port = free_ports(2)
+    tls = ("127.0.0.1", tls_port)
+    listen = f"127.0.0.1:{tls_port},notls:127.0.0.1:{port}"
     server = serving(start, "-Z", "-o", authority.words, "-l", listen)
     server.port = port
     hello = client_hello(authority)

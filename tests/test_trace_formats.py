@@ -170,7 +170,7 @@ def test_what_a_client_asks_over_tcp_is_captured(server, captured, bytes_max):
 
 def test_what_a_client_of_the_binary_protocol_asks_is_captured(server, captured):
     with captured() as traffic:
-        client = bmemcached.Client((f"127.0.0.1:{server.port}",))
+        client = bmemcached.Client((f"127.0.0.1:{server.port}",), socket_timeout=30)
         client.set("b:1", "x" * 500, time=60, compress_level=0)
         client.set_multi({"b:2": "y", "b:3": "z"})
         assert client.get("b:1") == "x" * 500 and client.get("b:none") is None

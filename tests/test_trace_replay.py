@@ -69,7 +69,8 @@ def test_key_and_value_together_have_the_size_of_the_trace(server, url, tmp_path
             client.send(b"get %s\r\n" % key)
             assert client.line() == b"VALUE %s 0 %d" % (key, len(value))
             assert client.line() == value and client.line() == b"END"
-    assert int(server.stats()["cmd_set"]) - int(before["cmd_set"]) == 3
+    sets = int(server.stats()["cmd_set"]) - int(before["cmd_set"])
+    assert sets == 3 or sets > 3 and url.startswith("native"), "datagrams may be sent again"
 
 
 def test_every_operation(server, url, tmp_path):

@@ -3,10 +3,15 @@
 import json
 import subprocess
 
+from harness.poll import DEADLINE_S, until
 from harness.server import command, environment
 
 # Options of a run that is over soon.
 SHORT = ("--warmup", "0s", "--duration", "300ms")
+# The same over streams, where nothing is lost: a reply may take as long as the machine stands still.
+PATIENT = (*SHORT, "--timeout", "30s")
+# And with 300 requests, however long that is.
+STEADY = (*PATIENT, "--rate", 1000, "--arrivals", "even")
 
 
 def run_load(*words, deadline_s=120):
@@ -34,10 +39,30 @@ def start_load(*words):
 
 
 def load(*words, status=0):
-    """Runs it and returns its report."""
-    ended = run_load(*words, "--quiet", "--json", "-")
+    """Runs it and returns its report; again where the machine stood still for the whole run, so that nothing was sent."""
+    for _ in range(3):
+        ended = run_load(*words, "--quiet", "--json", "-")
+        report = json.loads(ended.stdout) if ended.stdout else None
+        if report is None or report["sent"] > 0:
+            break
     assert ended.returncode == status, ended.stderr
-    return json.loads(ended.stdout)
+    return report
+
+
+def load_some(*words, least, before=lambda: None):
+    """
+    Runs it until a run has had `least` answers, which a machine that stands still can keep a short one from.
+    Its report, and what `before` said ahead of it.
+    """
+
+    def run():
+        told = before()
+        ended = run_load(*words, "--quiet", "--json", "-")
+        print(ended.stderr)
+        report = json.loads(ended.stdout) if ended.returncode == 0 else {"answered": 0}
+        return report["answered"] >= least and (report, told)
+
+    return until(run, f"a run with {least} answers", 4 * DEADLINE_S)
 
 
 def is_clean(report):

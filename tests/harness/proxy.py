@@ -28,7 +28,8 @@ class Proxy:
         directory = Path(self._directory.name)
         self.address = str(directory / "socket")
         self._log = directory / "log"
-        pool = {"listen": f"{self.address} 0600", "hash": "md5", "distribution": "ketama", "timeout": 2000} | settings
+        # Longer than machines stand still: a server that is gone refuses at once.
+        pool = {"listen": f"{self.address} 0600", "hash": "md5", "distribution": "ketama", "timeout": 30_000} | settings
         lines = ["pool:", *(f"  {name}: {value}" for name, value in pool.items()), "  servers:"]
         (directory / "pool.yml").write_text("\n".join([*lines, *(f"    - {one}" for one in servers)]) + "\n")
         files = ["-c", directory / "pool.yml", "-o", self._log, "-p", directory / "pid"]

@@ -1,5 +1,6 @@
 """The server under test as a child process: the real binary, on ports of its own, ended by its process id."""
 
+import contextlib
 import os
 import shlex
 import socket
@@ -49,6 +50,12 @@ def run_ctl(*words, deadline_s=60, **extra_environment):
         timeout=deadline_s,
         env=environment(**extra_environment),
     )
+
+
+def leave(connection, request=b""):
+    """Asks for an end behind this request, and returns all that comes until the server has closed: watchers hear nothing of it later."""
+    connection.send(request + b"quit\r\n")
+    return connection.rest()
 
 
 class Server:
@@ -114,7 +121,7 @@ class Server:
                     return False
             try:
                 with self.connect() as connection:
-                    return connection.ask(b"version\r\n").startswith(b"VERSION ")
+                    return leave(connection, b"version\r\n").startswith(b"VERSION ")
             except OSError:
                 return False
 
@@ -140,7 +147,9 @@ class Server:
     def stats(self, *arguments):
         """The statistics as a dictionary of text."""
         with self.connect() as connection:
-            return connection.stats(*arguments)
+            found = connection.stats(*arguments)
+            leave(connection)
+        return found
 
     def alive(self):
         """Whether the process still runs."""
@@ -165,6 +174,15 @@ class Server:
                 self.process.wait()
         self._stderr.close()
         self._directory.cleanup()
+
+
+def free_ports(count):
+    """So many TCP ports that nobody listens on, no two the same."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def free_port():

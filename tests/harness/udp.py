@@ -65,6 +65,17 @@ class UdpClient:
         """The reply to a request."""
         return self.receive(self.send(requests))
 
+    def is_answered(self, timeout_s=0.5):
+        """Whether a request is answered within this time; what was asked before may be answered late, or lost."""
+        self.socket.settimeout(timeout_s)
+        number = self.send(b"mn\r\n")
+        try:
+            while self.socket.recv(65536)[:2] != number.to_bytes(2, "big"):
+                pass
+        except TimeoutError:
+            return False
+        return True
+
     def is_silent(self, timeout_s=0.2):
         """Whether nothing comes; to be asked where something else proves that the server has looked."""
         before = self.socket.gettimeout()
