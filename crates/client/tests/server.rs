@@ -115,11 +115,8 @@ fn many_at_once() -> Result<(), Error> {
     }
     assert_eq!(found.last(), Some(&None));
     let counters = client.link().counters();
-    assert!(
-        counters.sent < 2000,
-        "datagrams carry many: {}",
-        counters.sent
-    );
+    let sent = counters.sent - counters.resent;
+    assert!(sent < 2000, "datagrams carry many: {sent}");
     Ok(())
 }
 
@@ -145,7 +142,8 @@ fn nobody_there() {
 fn a_list_survives_a_dead_server() -> Result<(), Error> {
     let servers: Vec<_> = (0..3).map(|_| Server::start("-t 1")).collect();
     let options = Options {
-        deadline_ns: 300_000_000,
+        // The dead one costs it now and then, and a living one may stand still for a while.
+        deadline_ns: 3_000_000_000,
         ..Options::default()
     };
     let named = servers.iter().fold(Client::builder(), |list, server| {

@@ -201,9 +201,18 @@ mod tests {
                 }
             }
         }
-        let highest = std::fs::File::open("/proc/self/status")
-            .unwrap()
-            .as_raw_fd();
-        assert!(highest < 100, "{highest}");
+        // Other tests of this process have descriptors, too, for a while.
+        let highest = || {
+            let file = std::fs::File::open("/proc/self/status");
+            file.unwrap().as_raw_fd()
+        };
+        assert!(
+            (0..6000).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                highest() < 100
+            }),
+            "{}",
+            highest()
+        );
     }
 }

@@ -137,19 +137,18 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_not_there_is_named() {
-        // A port that was free a moment ago: nobody else listens there.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        let named: Named = format!("other=memcached://{address}").parse().unwrap();
-        assert_eq!(named.reach(), Ok(()));
-        drop(free);
-        assert!(
-            named
-                .reach()
-                .unwrap_err()
-                .starts_with("--peer other: nobody answers")
-        );
-        let datagrams: Named = format!("other=memcached+udp://{address}").parse().unwrap();
+        let named = |scheme: &str, address| -> Named {
+            format!("other={scheme}://{address}").parse().unwrap()
+        };
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(named("memcached", address).reach(), Ok(()));
+        // The port of a connection's other end: nobody else can have it, and nobody listens there.
+        let connection = std::net::TcpStream::connect(address).unwrap();
+        let silent = connection.local_addr().unwrap();
+        let why = named("memcached", silent).reach().unwrap_err();
+        assert!(why.starts_with("--peer other: nobody answers"), "{why}");
+        let datagrams = named("memcached+udp", silent);
         assert_eq!(datagrams.reach(), Ok(()), "datagrams do not tell");
     }
 

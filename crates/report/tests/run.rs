@@ -31,8 +31,13 @@ impl Bench {
     /// What stands for the lab: a script.
     fn set_lab(&self, script: &str) {
         let path = self.0.join("programs/micanite-lab");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let text = path.with_extension("text");
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // By another process: what is open for writing, in what other tests have just started, too,
+        // cannot be run.
+        let copied = Command::new("cp").arg(&text).arg(&path).status().unwrap();
+        assert!(copied.success());
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

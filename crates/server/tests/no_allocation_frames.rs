@@ -2,11 +2,11 @@
 //! the kernel, too: in the frames of their requests, and in others for what was handed over.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use micanite_engine::{Cache, Worker};
 use micanite_net::frames::testing::MemoryQueue;
@@ -22,19 +22,22 @@ use micanite_wire::native::{CoreEntry, Header, Opcode, Request, RequestWriter};
 /// The system's allocator, which counts what it is asked for.
 struct Counting;
 
-static CALLS: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// Of this thread: that of the test harness allocates when it likes.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
 
 #[expect(unsafe_code, reason = "the trait is unsafe")]
 // SAFETY: everything is passed on to the system's allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Ordering::Relaxed);
+        CALLS.with(|calls| calls.set(calls.get() + 1));
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        CALLS.fetch_add(1, Ordering::Relaxed);
+        CALLS.with(|calls| calls.set(calls.get() + 1));
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -232,7 +235,7 @@ fn frames_are_answered_without_an_allocation() {
     let counters = &shared.native.as_ref().unwrap().frames;
     for round in 1..=3 {
         workers[0].1.port().queue_mut().arrived = 0;
-        let before = CALLS.load(Ordering::Relaxed);
+        let before = CALLS.get();
         let mut answered = 0;
         while answered < round * asked {
             for (number, (worker, port)) in workers.iter_mut().enumerate() {
@@ -250,11 +253,7 @@ fn frames_are_answered_without_an_allocation() {
                 .sum();
         }
         assert_eq!(answered, round * asked);
-        assert_eq!(
-            CALLS.load(Ordering::Relaxed),
-            before,
-            "calls of the allocator"
-        );
+        assert_eq!(CALLS.get(), before, "calls of the allocator");
     }
     assert!(counters[0].replies_reused.get() > 0, "answered in place");
     assert_eq!(counters[0].replies_copied.get(), 0);

@@ -219,6 +219,10 @@ fn run(case: Case) {
             let _ends = EndsOnDrop(stop);
             write(case, worker, logs, stop);
         });
+        let is_new = |log: &Log| log.done.load(SeqCst) == 0;
+        while logs[..HOT_KEYS].iter().any(is_new) && !stop.load(SeqCst) {
+            std::thread::yield_now();
+        }
         let mut random = 77u64;
         for _ in 0..RUNS {
             let key = draw(&mut random);
@@ -332,6 +336,10 @@ fn an_item_that_is_written_over_after_its_eviction_is_not_answered() {
                 written.store(number, SeqCst);
             }
         });
+        // By then some are written over.
+        while written.load(SeqCst) < 20_000 && !stop.load(SeqCst) {
+            std::thread::yield_now();
+        }
         let mut behind = 1;
         for _ in 0..RUNS {
             let number = written.load(SeqCst).saturating_sub(behind);

@@ -228,8 +228,14 @@ fn echo(mut port: FramePort<XdpQueue>, stop: &AtomicBool) -> Seen {
     }
     // What leaves is back when the receiver has it.
     if error.is_none() {
-        until("the end of what was sent", || {
-            port.recv().is_err() || port.queue_mut().chunks()[2] == 0
+        until("the end of what was sent", || match port.recv() {
+            Ok(0) => port.queue_mut().chunks()[2] == 0,
+            // Sent before the client was at its end.
+            Ok(_) => {
+                error = answer(&mut port).err();
+                error.is_some()
+            }
+            Err(_) => true,
         });
     }
     Seen {
