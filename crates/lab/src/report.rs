@@ -20,6 +20,9 @@ pub(crate) struct Record {
     pub spread: Spread,
 }
 
+/// How the note of a part that was not measured begins.
+const FAILED: &str = "failed: ";
+
 /// The results of one target.
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -52,6 +55,22 @@ impl Report {
         let note = note.into();
         eprintln!("note: {note}");
         self.notes.push(note);
+    }
+
+    /// What was measured of a part, or nothing and a note why not: the other parts stay.
+    pub fn part<T: Default>(&mut self, measured: Result<T>) -> T {
+        measured.unwrap_or_else(|error| {
+            self.note(format!("{FAILED}{error}"));
+            T::default()
+        })
+    }
+
+    /// An error if a [`Report::part`] was not measured.
+    pub fn complete(&self) -> Result<()> {
+        match self.notes.iter().any(|note| note.starts_with(FAILED)) {
+            true => Err("a part was not measured: the notes say why".into()),
+            false => Ok(()),
+        }
     }
 
     /// A figure by itself, from its rounds.

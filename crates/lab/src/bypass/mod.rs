@@ -69,12 +69,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut servers = Servers::start(options, cpus[0], has_network, has_dpdk)?;
     throughput::run(options, &mut servers, &cpus, &mut report);
     let curves = latency::run(options, &mut servers, &mut report);
-    let curves = note_failure(curves, &mut report);
+    let curves = report.part(curves);
     // A port of ours that was closed is not opened again: those that follow come besides.
     let bars = match has_dpdk {
         true => {
             let bars = parts::run(options, cpus[0], &mut report);
-            note_failure(bars, &mut report)
+            report.part(bars)
         }
         false => Vec::new(),
     };
@@ -92,19 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(path) = &options.document {
         document::write(path, &report, &figures)?;
     }
-    let failed = |note: &String| note.starts_with("failed: ");
-    match report.notes().iter().any(failed) {
-        true => Err("a part was not measured: the notes say why".into()),
-        false => Ok(()),
-    }
-}
-
-/// What was measured, or nothing and a note why not.
-fn note_failure<T: Default>(measured: Result<T>, report: &mut Report) -> T {
-    measured.unwrap_or_else(|error| {
-        report.note(format!("failed: {error}"));
-        T::default()
-    })
+    report.complete()
 }
 
 /// All that run, and where each is among them.

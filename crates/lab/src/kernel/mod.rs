@@ -93,15 +93,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     tiny::run(options, &mut bench, &mut report);
     pools::run(options, &mut bench, &mut report);
-    let panels = note_failure(mixes::run(options, &mut bench, &mut report), &mut report);
-    note_failure(account::run(options, &mut bench, &mut report), &mut report);
+    let panels = mixes::run(options, &mut bench, &mut report);
+    let panels = report.part(panels);
+    let account = account::run(options, &mut bench, &mut report);
+    report.part(account);
     let items = if options.common.quick {
         BACKING_ITEMS / 4
     } else {
         BACKING_ITEMS
     };
     let backing = engine::backing(&options.common, items, &mut report);
-    note_failure(backing, &mut report);
+    report.part(backing);
     report.finish()?;
     let figure = curves::figure(&panels);
     if !panels.is_empty() {
@@ -112,19 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(path) = &options.document {
         document::write(path, &report, &figure)?;
     }
-    let failed = |note: &String| note.starts_with("failed: ");
-    match report.notes().iter().any(failed) {
-        true => Err("a part was not measured: the notes say why".into()),
-        false => Ok(()),
-    }
-}
-
-/// What was measured, or nothing and a note why not.
-fn note_failure<T: Default>(measured: Result<T>, report: &mut Report) -> T {
-    measured.unwrap_or_else(|error| {
-        report.note(format!("failed: {error}"));
-        T::default()
-    })
+    report.complete()
 }
 
 /// Where servers are started.

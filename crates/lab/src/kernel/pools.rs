@@ -27,7 +27,7 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Report) {
         let case = format!("kernel/{pool}");
         if options.common.wants(&case) {
             let done = one(&case, pool, options, bench, report);
-            super::note_failure(done, report);
+            report.part(done);
         }
     }
 }

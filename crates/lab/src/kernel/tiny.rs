@@ -39,7 +39,7 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Report) {
         if options.common.wants(case) {
             // What fails does not take along what was measured.
             let done = one(case, (items, requests), options, bench, report);
-            super::note_failure(done, report);
+            report.part(done);
         }
     }
 }
