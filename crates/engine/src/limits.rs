@@ -42,6 +42,11 @@ pub const COLLAPSE_PAGES_MAX: usize = 1;
 pub const SWEEP_BUCKETS: usize = 512;
 /// Optimistic reads of one request before it takes the lock of the partition.
 pub const READ_ATTEMPTS_MAX: usize = 8;
+/// Bytes of values that one request copies in vain before it takes the lock of the partition: a
+/// long value beside a key that is written all the time is seldom read whole.
+pub const READ_BYTES_IN_VAIN_MAX: usize = 64 << 10;
+/// Rounds of optimistic reads by a worker that may only read, before it asks the owner.
+pub const READ_ROUNDS_MAX: usize = 4;
 /// Values of this length or more are copied outside of the partition's lock.
 pub const LONG_VALUE_BYTES: usize = 1024;
 /// Namespaces of a partition that can be invalid at a time.

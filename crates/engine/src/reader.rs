@@ -8,7 +8,7 @@ use micanite_memory::sync::{Ordering, fence, spin_loop};
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
-use crate::limits::READ_ATTEMPTS_MAX;
+use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX};
 use crate::log::item::unpack_meta;
 use crate::meta::MetaGet;
 use crate::partition::Partition;
@@ -22,7 +22,7 @@ pub(crate) enum Read {
     Done { count: bool },
     /// The sink had no room; nothing has happened.
     NoRoom,
-    /// Too many writers: take the lock.
+    /// Too many writers: take the lock, or ask the owner.
     Contended,
     /// The request changes the item: only a writer can serve it.
     Changes,
@@ -106,7 +106,11 @@ impl Partition {
         now_s: u32,
         sink: &mut S,
     ) -> Read {
+        let mut bytes_in_vain = 0;
         for attempt in 0..READ_ATTEMPTS_MAX {
+            if bytes_in_vain >= READ_BYTES_IN_VAIN_MAX {
+                break;
+            }
             if attempt > 0 {
                 self.read_retries.fetch_add(1, Ordering::Relaxed);
                 spin_loop();
@@ -146,6 +150,7 @@ impl Partition {
             }
             if look.value() {
                 sink.rollback(index);
+                bytes_in_vain += found.value_bytes();
             }
         }
         Read::Contended

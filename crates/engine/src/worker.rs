@@ -7,7 +7,7 @@ use micanite_wire::hash::KeyHash;
 
 use crate::access::Permission;
 use crate::cache::Cache;
-use crate::limits::BATCH_REQUESTS_MAX;
+use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
 use crate::partition::{Hint, Partition};
 use crate::pipeline::{Mode, Own, Share};
 use crate::reader::{Plain, Read};
@@ -156,7 +156,8 @@ impl Worker {
         load.store(load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A request for a partition that this worker may only read.
+    /// A request for a partition that this worker may only read. Beside an owner that writes the
+    /// same bucket all the time it stops trying after a while, and asks the owner.
     #[inline]
     fn read_beside<S: ReplySink + Send>(
         &self,
@@ -166,7 +167,7 @@ impl Worker {
         sink: &mut S,
     ) -> bool {
         let partition = self.cache.partition(request.hash);
-        loop {
+        for _ in 0..READ_ROUNDS_MAX {
             let read = match &request.operation {
                 Operation::Get { cas: false } => {
                     partition.read((index, request), &Plain, now_s, sink)
@@ -182,10 +183,14 @@ impl Worker {
                     return true;
                 }
                 Read::NoRoom => return false,
-                Read::Contended => yield_now(),
-                Read::Changes => return self.delegate(owner, (index, request), now_s, sink),
+                Read::Contended => {
+                    self.cache.mailboxes.serve(self.number);
+                    yield_now();
+                }
+                Read::Changes => break,
             }
         }
+        self.delegate(owner, (index, request), now_s, sink)
     }
 
     /// Has the owner of a partition execute a request.

@@ -17,6 +17,8 @@ mod namespaces;
 #[cfg(all(test, not(any(loom, miri))))]
 mod noted;
 #[cfg(all(test, not(any(loom, miri))))]
+mod retries;
+#[cfg(all(test, not(any(loom, miri))))]
 mod stress;
 #[cfg_attr(
     not(test),

@@ -214,3 +214,38 @@ pub(crate) fn store(
         expiry: Expiry(expiry_s),
     }
 }
+
+/// Runs something that must end within some seconds. Its thread stays behind if it does not.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn within<R: Send + 'static>(
+    seconds: u64,
+    run: impl FnOnce() -> R + Send + 'static,
+) -> R {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // Nobody listens any more if it was too late.
+        let _ = sender.send(run());
+    });
+    let ended = receiver.recv_timeout(std::time::Duration::from_secs(seconds));
+    ended.expect("it ends, without a panic")
+}
+
+/// Makes the bucket of a key look as if its writer stood still in the middle of a change.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn stop_writer_in(cache: &Cache, key: &[u8]) {
+    add_to_version(cache, key, 1);
+}
+
+/// Makes the bucket of a key look as if its writer had written another key of it.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn write_beside(cache: &Cache, key: &[u8]) {
+    add_to_version(cache, key, 2);
+}
+
+#[cfg(all(test, not(loom)))]
+fn add_to_version(cache: &Cache, key: &[u8], steps: u64) {
+    let hash = cache.hash(key);
+    let partition = cache.partition(hash);
+    let version = partition.word(partition.bucket(hash).first_word);
+    version.fetch_add(steps, Ordering::AcqRel);
+}

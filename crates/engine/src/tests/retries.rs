@@ -1,0 +1,194 @@
+//! Whoever meets a writer again and again stops trying after a while, and gets on by another way.
+//! The limits are listed in `docs/ARCHITECTURE.md`, "Retries".
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::support::*;
+use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX, READ_ROUNDS_MAX};
+use crate::reader::{Plain, Read};
+use crate::*;
+
+const NOW_S: u32 = 1000;
+
+/// Two workers, of which the first owns everything.
+fn crew() -> Setup {
+    Setup {
+        workers: 2,
+        access: Access::Crew,
+        data_units: 1 << 16,
+        value_bytes_max: 100_000,
+        ..Setup::default()
+    }
+}
+
+fn get(cache: &Cache, key: &'static [u8]) -> Request<'static> {
+    Request {
+        hash: cache.hash(key),
+        key,
+        operation: Operation::Get { cas: false },
+    }
+}
+
+/// A sink beside which a neighbour of the key is written whenever a value is copied into it.
+struct BesideNeighbour<'a> {
+    cache: &'a Cache,
+    key: &'a [u8],
+    value: Vec<u8>,
+    copies: usize,
+    outcome: Option<Outcome>,
+}
+
+impl<'a> BesideNeighbour<'a> {
+    fn new(cache: &'a Cache, key: &'a [u8]) -> Self {
+        Self {
+            cache,
+            key,
+            value: Vec::new(),
+            copies: 0,
+            outcome: None,
+        }
+    }
+}
+
+impl ReplySink for BesideNeighbour<'_> {
+    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        write_beside(self.cache, self.key);
+        self.copies += 1;
+        self.value.resize(meta.value_bytes, 0);
+        Some(&mut self.value)
+    }
+
+    fn rollback(&mut self, _: usize) {}
+
+    fn finish(&mut self, _: usize, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
+}
+
+/// Proves that a read copies a value a limited number of times, and a long one once.
+#[test]
+fn a_read_beside_a_hot_neighbour_is_contended_after_its_attempts() {
+    let cache = crew().cache();
+    let mut owner = Client::new(&cache, 0);
+    for (bytes, copies) in [
+        (10, READ_ATTEMPTS_MAX),
+        (READ_BYTES_IN_VAIN_MAX / 2, 2),
+        (READ_BYTES_IN_VAIN_MAX, 1),
+    ] {
+        assert_eq!(owner.set(b"key", &vec![7; bytes]), Outcome::Stored);
+        let mut sink = BesideNeighbour::new(&cache, b"key");
+        let request = get(&cache, b"key");
+        let partition = cache.partition(request.hash);
+        let read = partition.read((0, &request), &Plain, NOW_S, &mut sink);
+        assert_eq!(read, Read::Contended, "{bytes}");
+        assert_eq!(sink.copies, copies, "{bytes}");
+    }
+}
+
+/// Proves that a worker that shares a partition takes the lock when its reads are contended.
+#[test]
+fn a_worker_that_shares_reads_under_the_lock_beside_a_hot_neighbour() {
+    let setup = Setup {
+        access: Access::Crcw,
+        ..crew()
+    };
+    let cache = setup.cache();
+    let mut client = Client::new(&cache, 0);
+    assert_eq!(client.set(b"key", b"value"), Outcome::Stored);
+    let mut sink = BesideNeighbour::new(&cache, b"key");
+    client
+        .worker
+        .execute(&[get(&cache, b"key")], NOW_S, &mut sink);
+    assert_eq!(sink.copies, READ_ATTEMPTS_MAX + 1);
+    assert_eq!(sink.outcome, Some(Outcome::Hit));
+    assert_eq!(sink.value, b"value");
+}
+
+/// Proves that a worker that may only read asks the owner after its rounds, once.
+#[test]
+fn a_crew_read_beside_a_hot_neighbour_asks_the_owner() {
+    let (copies, asked) = within(60, || {
+        let cache = crew().cache();
+        let (mut owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        cache.set_waker(move |worker| {
+            assert_eq!(worker, 0);
+            count.fetch_add(1, Ordering::AcqRel);
+        });
+        let long = vec![7; READ_BYTES_IN_VAIN_MAX];
+        assert_eq!(owner.set(b"key", &long), Outcome::Stored);
+        assert!(owner.worker.fall_asleep());
+        let mut sink = BesideNeighbour::new(&cache, b"key");
+        std::thread::scope(|scope| {
+            let asked = &asked;
+            scope.spawn(move || {
+                while asked.load(Ordering::Acquire) == 0 {
+                    std::thread::yield_now();
+                }
+                owner.worker.wake_up();
+            });
+            other
+                .worker
+                .execute(&[get(&cache, b"key")], NOW_S, &mut sink);
+        });
+        assert_eq!(sink.outcome, Some(Outcome::Hit));
+        assert_eq!(sink.value, long);
+        (sink.copies, asked.load(Ordering::Acquire))
+    });
+    assert_eq!((copies, asked), (READ_ROUNDS_MAX + 1, 1));
+}
+
+/// Proves that a worker serves others while its own read waits for them.
+#[test]
+fn two_readers_that_ask_each_other_both_go_on() {
+    within(60, || {
+        let setup = Setup {
+            partition_bits: 1,
+            ..crew()
+        };
+        let cache = setup.cache();
+        cache.set_waker(|_| {});
+        let keys = [0, 1].map(|partition| {
+            let mut keys = (0..).map(|number| format!("key-{number}").into_bytes());
+            keys.find(|key| cache.partition_of(cache.hash(key)) == partition)
+                .unwrap()
+        });
+        let mut clients = [0, 1].map(|worker| Client::new(&cache, worker));
+        for (client, key) in clients.iter_mut().zip(&keys) {
+            assert_eq!(client.set(key, key), Outcome::Stored);
+            stop_writer_in(&cache, key);
+        }
+        let left = AtomicUsize::new(2);
+        let [first, second] = &mut clients;
+        std::thread::scope(|scope| {
+            for (client, key) in [(first, &keys[1]), (second, &keys[0])] {
+                let left = &left;
+                scope.spawn(move || {
+                    assert_eq!(client.get(key).as_ref(), Some(key));
+                    left.fetch_sub(1, Ordering::AcqRel);
+                    while left.load(Ordering::Acquire) > 0 {
+                        client.worker.serve();
+                        std::thread::yield_now();
+                    }
+                });
+            }
+        });
+        let in_vain = 2 * READ_ROUNDS_MAX * (READ_ATTEMPTS_MAX - 1);
+        assert_eq!(cache.stats().read_retries, in_vain as u64);
+    });
+}
+
+/// Proves that a read without a way to ask the owner ends as well, and says why.
+#[test]
+fn a_contended_crew_read_without_a_waker_is_told_so() {
+    let outcome = within(60, || {
+        let cache = crew().cache();
+        let (mut owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
+        assert_eq!(owner.set(b"key", b"value"), Outcome::Stored);
+        stop_writer_in(&cache, b"key");
+        other.outcome(b"key", Operation::Get { cas: false })
+    });
+    assert_eq!(outcome, Outcome::NotOwner);
+}
