@@ -7,7 +7,7 @@ use crate::heap::Heap;
 use crate::limits::{
     BUCKET_ENTRIES, BUCKET_WORDS, IMAGE_HEADER_WORDS, INDEX_LOAD_SIXTEENTHS, KEY_BYTES_MAX,
     MEMORY_BYTES_MIN, OFFSET_BITS, PARTITION_BYTES_MAX, PARTITION_BYTES_MIN, PARTITION_ITEMS_MIN,
-    VALUE_BYTES_MAX, VALUE_BYTES_MAX_MIN,
+    RESERVE_SHARE, VALUE_BYTES_MAX, VALUE_BYTES_MAX_MIN,
 };
 use crate::log::item::Shape;
 use crate::partition::PartitionLayout;
@@ -66,7 +66,8 @@ impl Layout {
             value_bytes_max: config.value_bytes_max,
         };
         let partition = layout.partition(config, 0);
-        if partition.data_units_min * 9 / 10 < partition.item_units_max {
+        let least_units = partition.data_units_min - partition.reserve_units;
+        if least_units * 9 / 10 < partition.item_units_max {
             let (memory, advice) = if least > 1 {
                 let bytes = config.partition_bytes_max;
                 (format!("partitions of at most {bytes} bytes"), "")
@@ -128,12 +129,18 @@ impl Layout {
             .partition_bytes
             .saturating_sub((IMAGE_HEADER_WORDS + state_words) * 8);
         let data_units_min = (data_bytes / 100 * DATA_PERCENT_MIN / 8) as u64;
+        let region_words = (self.partition_bytes / 8) as u64;
+        let outlives = config.image.is_some() || config.maps.is_some();
+        let reserve_units = match config.semantics {
+            Semantics::Store if outlives => item_units_max.min(region_words / RESERVE_SHARE),
+            _ => 0,
+        };
         let (data_units_min, data_units_max) = match config.simulated {
             Some(Simulated::Items) => {
                 let units = (config.memory_bytes / (BUCKET_WORDS * 8) * BUCKET_WORDS) as u64;
                 (units, units)
             }
-            _ => (data_units_min, u64::MAX),
+            _ => (data_units_min + reserve_units, u64::MAX),
         };
         PartitionLayout {
             number,
@@ -141,11 +148,12 @@ impl Layout {
             seed: config.seed,
             semantics: config.semantics,
             policy: config.eviction.policy(),
-            region_words: (self.partition_bytes / 8) as u64,
+            region_words,
             buckets: buckets(config, data_bytes),
             data_units_max,
             data_units_min,
             item_units_max,
+            reserve_units,
             offset_bits: OFFSET_BITS,
             namespace_delimiter: config.namespace_delimiter,
         }

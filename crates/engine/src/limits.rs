@@ -25,6 +25,10 @@ pub const IMAGE_HEADER_WORDS: usize = if cfg!(loom) { 80 } else { 2048 };
 pub const PARTITION_BYTES_MIN: usize = 16 << 20;
 /// A partition has room for at least this many of the largest items, when there is more than one.
 pub const PARTITION_ITEMS_MIN: usize = 16;
+/// A store whose memory outlives the process holds back room for its largest item, but at most one
+/// part in so many of a partition: for overwriting when everything else is taken. Where there is
+/// more than one partition it is room for the largest item.
+pub const RESERVE_SHARE: u64 = 16;
 /// The most bytes of one partition: bucket numbers have 32 bits, positions in the heap 32 bits
 /// of 8-byte units.
 pub const PARTITION_BYTES_MAX: usize = 16 << 30;
@@ -62,6 +66,8 @@ const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64);
 const _: () = assert!(PARTITION_BITS + BUCKET_BITS + TAG_BITS == 64);
 // A key length fits its byte in the item header.
 const _: () = assert!(KEY_BYTES_MAX < 256);
+// Several partitions have room for so many of the largest items that the reserve takes one.
+const _: () = assert!(RESERVE_SHARE as usize <= PARTITION_ITEMS_MIN);
 // The largest item fits the unit count of its header (28 bits of 8 bytes).
 const _: () = assert!(VALUE_BYTES_MAX + KEY_BYTES_MAX + 40 < (1 << 28) * 8);
 // An executing batch keeps one bit per request in a word.

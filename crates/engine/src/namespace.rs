@@ -62,8 +62,9 @@ impl Partition {
         flushed != 0 && self.stamp(place, header) <= flushed
     }
 
+    /// When an item of a store was written last.
     #[inline]
-    fn stamp(&self, place: &Place, header: Header) -> u64 {
+    pub fn stamp(&self, place: &Place, header: Header) -> u64 {
         let word = place.position + header.key_word() - 1;
         self.word(word).load(Ordering::Relaxed)
     }
@@ -87,6 +88,12 @@ impl Partition {
                 Which::Main => place.offset < mark.main,
             }
         }
+    }
+
+    /// Whether a namespace is noted as invalid.
+    pub fn has_invalid_namespaces(&self) -> bool {
+        let name = |record| self.record_word(record, 0).load(Ordering::Relaxed);
+        (0..NAMESPACES_MAX).any(|record| !matches!(name(record), 0 | IN_CHANGE))
     }
 
     fn name_hash(&self, name: &[u8]) -> u64 {

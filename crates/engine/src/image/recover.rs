@@ -6,19 +6,28 @@
 //! | left behind | what is done |
 //! |---|---|
 //! | an odd version | made even: entries lead to whole items at every moment |
-//! | an item that is busy | its entry is removed: a value was being written over another |
+//! | an item of a cache that is busy | its entry is removed: a value was being written over another |
+//! | an item of a store in the reserve | moved to the heap, where its key's old item was |
 //! | an entry twice in a chain, or in the bucket that it was moved out of | one is removed |
 //! | a split that was not finished | finished |
 //! | spare buckets that are in no chain | freed |
 //! | space of a store that no entry leads to | freed: the heap is made anew from the entries |
+//! | counters that are one item behind | counted anew, from the entries (store) or along the logs (cache) |
+//! | a round of the sweep | begun anew, by way of clearing all that dangles |
+//!
+//! A store loses nothing by this: no word of an item that an entry leads to is overwritten but one
+//! at a time (expiry, state, counts), and an entry is one word. Recovery may be killed as well: it
+//! begins anew then.
 
-use micanite_memory::sync::Ordering::Relaxed;
+use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::BUCKET_ENTRIES;
-use crate::partition::{Field, Partition};
-use crate::writer::Writer;
+use crate::log::Which;
+use crate::log::item::Header;
+use crate::partition::{Field, LogField, Partition};
+use crate::writer::{Found, Writer};
 
 impl Partition {
     /// Repairs the image. False if it is damaged in a way that no killed process leaves behind.
@@ -34,11 +43,82 @@ impl Partition {
         self.set(Field::DataEnd, self.layout.data_end(buckets));
         self.lock.lock();
         let writer = Writer::new(self, true, 0);
-        writer.finish_split();
+        let Some(busy) = self.recount_logs() else {
+            return false;
+        };
         for number in 0..buckets {
-            writer.tidy(self.main_bucket(number));
+            writer.tidy(self.main_bucket(number), &busy);
         }
-        !self.is_store() || self.rebuild_heap()
+        for position in busy {
+            let filler = Header::filler(self.header(position).units());
+            writer.set_header(position, filler);
+        }
+        self.restart_sweep();
+        if !writer.finish_split() {
+            return false;
+        }
+        !self.is_store() || self.recover_heap(&writer)
+    }
+
+    /// Makes the heap of a store anew, and empties the reserve.
+    fn recover_heap(&self, writer: &Writer<'_>) -> bool {
+        let Some(waiting) = self.rebuild_heap(writer) else {
+            return false;
+        };
+        waiting.is_none_or(|found| {
+            let hash = writer.hash_at(found.place.position);
+            writer.leave_reserve(hash, &found).is_ok()
+        })
+    }
+
+    /// Counts what the logs of a cache hold by walking them. Returns where items are busy; `None`
+    /// if the logs cannot be walked.
+    fn recount_logs(&self) -> Option<Vec<usize>> {
+        let mut busy = Vec::new();
+        if self.is_store() {
+            return Some(busy);
+        }
+        let (mut items, mut units) = (0, 0);
+        let mut early = [0, 0];
+        let end = self.get(Field::DataEnd);
+        for which in [Which::Small, Which::Main] {
+            let log = self.log(which);
+            let mut offset = log.get(LogField::Head);
+            while offset < log.get(LogField::Tail) {
+                let position = log.position(offset);
+                if position < self.layout.data_first() || position as u64 >= end {
+                    return None;
+                }
+                let header = self.header(position);
+                let item_units = header.units();
+                if item_units == 0 || item_units > end - position as u64 {
+                    return None;
+                }
+                if header.is_busy() {
+                    busy.push(position);
+                } else if header.left_early() {
+                    early[which as usize] += item_units;
+                } else if !header.is_dead() && log.is_live(offset) {
+                    items += 1;
+                    units += item_units;
+                }
+                offset += item_units;
+            }
+        }
+        self.set(Field::ItemsLive, items);
+        self.set(Field::UnitsLive, units);
+        self.set(Field::UnitsLeftEarly, early.iter().sum());
+        self.set(Field::UnitsLeftEarlyInMain, early[Which::Main as usize]);
+        Some(busy)
+    }
+
+    /// Begins the round of the sweep anew. What dangles has been cleared, so that entries are as
+    /// safe from looking valid again as after a whole round.
+    fn restart_sweep(&self) {
+        self.set(Field::ScanBucket, 0);
+        self.set(Field::ScanTail, self.tails());
+        self.set(Field::Expiring, 1);
+        self.set(Field::Namespaces, u64::from(self.has_invalid_namespaces()));
     }
 
     /// Makes versions even and cuts chains where they are no chains. Returns which spare buckets
@@ -76,16 +156,24 @@ impl Partition {
     }
 
     /// Makes the heap of a store anew from the items that the index leads to, and counts those that
-    /// no flush has made unreachable.
-    fn rebuild_heap(&self) -> bool {
+    /// no flush has made unreachable. Returns the item in the reserve, if there is one; `None` if
+    /// the items overlap.
+    fn rebuild_heap(&self, writer: &Writer<'_>) -> Option<Option<Found>> {
         let mut blocks = Vec::new();
+        let mut waiting = None;
         let (mut items_live, mut units_live) = (0, 0);
+        let mut stamp = self.get(Field::Stamp);
         for number in 0..self.buckets() {
             for bucket in self.chain(self.main_bucket(number)) {
-                for entry in bucket.entries().map(Entry) {
+                for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
                     if let Some(place) = self.place(entry) {
                         let header = self.header(place.position);
-                        blocks.push((place.position, header.units() as usize));
+                        stamp = stamp.max(self.stamp(&place, header));
+                        if self.is_in_reserve(place.position) {
+                            waiting = Some(writer.found_at(bucket.slot_word(slot), place));
+                        } else {
+                            blocks.push((place.position, header.units() as usize));
+                        }
                         if !self.is_flushed_from_store(&place, header) {
                             items_live += 1;
                             units_live += header.units();
@@ -97,15 +185,18 @@ impl Partition {
         blocks.sort_unstable();
         self.set(Field::ItemsLive, items_live);
         self.set(Field::UnitsLive, units_live);
-        let first = self.layout.data_first();
+        self.set(Field::Stamp, stamp);
+        let first = self.layout.heap_first();
         let end = self.get(Field::DataEnd) as usize;
-        self.heap().rebuild(first, end, blocks.into_iter())
+        let rebuilt = self.heap().rebuild(first, end, blocks.into_iter());
+        rebuilt.then_some(waiting)
     }
 }
 
 impl Writer<'_> {
-    /// Moves what the last split left in the bucket that was split.
-    fn finish_split(&self) {
+    /// Moves what the last split left in the bucket that was split. False if a store has no room
+    /// for it: the split had seen to that.
+    fn finish_split(&self) -> bool {
         let p = self.partition;
         let buckets = p.all_buckets();
         if let Some(from) = buckets.last_split_from() {
@@ -118,16 +209,19 @@ impl Writer<'_> {
                         && p.place(entry)
                             .is_some_and(|place| self.is_in_last(&place, buckets))
                     {
-                        if !self.is_in_chain(target, entry)
-                            && let Some(word) = self.free_slot(target)
-                        {
-                            p.word(word).store(entry.0, Relaxed);
+                        if !self.is_in_chain(target, entry) {
+                            let Some(word) = self.free_slot(target) else {
+                                return false;
+                            };
+                            p.word(word).store(entry.0, Release);
                         }
-                        p.word(bucket.slot_word(slot)).store(0, Relaxed);
+                        p.word(bucket.slot_word(slot)).store(0, Release);
                     }
                 }
             }
+            self.tidy(source, &[]);
         }
+        true
     }
 
     fn is_in_chain(&self, main: Bucket<'_>, entry: Entry) -> bool {
@@ -154,20 +248,27 @@ impl Writer<'_> {
             && place.position + units as usize <= end
     }
 
-    /// Removes entries that lead nowhere or are there twice.
-    fn tidy(&self, main: Bucket<'_>) {
+    /// Removes entries that lead nowhere, or to items that were busy, or are there twice, and gives
+    /// back spare buckets that are empty.
+    fn tidy(&self, main: Bucket<'_>, busy: &[usize]) {
         let p = self.partition;
         let mut seen = Vec::new();
         let mut changed = false;
         for bucket in p.chain(main) {
+            changed |=
+                bucket.entries() == [0; BUCKET_ENTRIES] && bucket.first_word != main.first_word;
             for slot in 0..BUCKET_ENTRIES {
                 let entry = bucket.entry(slot);
                 if entry.is_empty() {
                     continue;
                 }
-                // Items of a cache are looked at when they are asked for: that would read all of
-                // the memory, where this reads the index.
-                let sound = !p.is_store() || self.is_sound(entry);
+                // Items of a cache are looked at when they are asked for: in the order of the index
+                // that would be slow.
+                let sound = match p.place(entry) {
+                    _ if p.is_store() => self.is_sound(entry),
+                    Some(place) => !busy.contains(&place.position),
+                    None => self.ghost_age(entry).is_some(),
+                };
                 if !sound || seen.contains(&entry.0) {
                     p.word(bucket.slot_word(slot)).store(0, Relaxed);
                     changed = true;

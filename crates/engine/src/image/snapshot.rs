@@ -52,6 +52,8 @@ impl Cache {
     pub fn snapshot(&self, directory: &Path, now_s: u32) -> io::Result<Snapshot> {
         let config = Config {
             seed: self.seed(),
+            image: Some(directory.to_owned()),
+            maps: None,
             ..self.config().clone()
         };
         let other = |error: crate::CreateError| io::Error::other(error.to_string());

@@ -62,13 +62,14 @@ impl<'a> Bucket<'a> {
         self.version().load(Ordering::Relaxed) & 1 == 1
     }
 
-    /// Chains a spare bucket, or none. Of a main bucket only while its version is odd.
+    /// Chains a spare bucket, which is complete, or none, when nothing is left there. Of a main
+    /// bucket only while its version is odd.
     #[inline]
     pub fn set_next_spare(self, spare: Option<u64>) {
         let version = self.version().load(Ordering::Relaxed) & VERSION_MASK;
         let chain = spare.map_or(0, |number| number + 1);
         self.version()
-            .store(version | chain << 32, Ordering::Relaxed);
+            .store(version | chain << 32, Ordering::Release);
     }
 
     /// The version, if nobody is writing.

@@ -1,7 +1,8 @@
 //! The chain of a bucket: the main bucket, and the spare buckets behind it (MICA 4.3.3, bulk
 //! chaining). One version, that of the main bucket, guards all of it.
 
-use micanite_memory::sync::Ordering::Relaxed;
+use micanite_memory::sync::Ordering::{Relaxed, Release};
+use micanite_memory::sync::fence;
 use micanite_wire::hash::KeyHash;
 
 use crate::index::bucket::Bucket;
@@ -22,8 +23,9 @@ impl Partition {
         std::iter::successors(Some(main), |bucket| self.next_bucket(*bucket))
     }
 
-    /// Puts a spare bucket on the list of free ones.
+    /// Puts a spare bucket, which is in no chain any more, on the list of free ones.
     pub fn free_spare(&self, number: u64) {
+        fence(Release);
         let spare = self.spare_bucket(number);
         spare.clear();
         spare.set_next_spare(self.get(Field::SpareFree).checked_sub(1));
@@ -136,6 +138,7 @@ impl Writer<'_> {
         if !p.header(place.position).is_fetched() {
             p.add(Field::EvictedUnfetched, 1);
         }
+        p.word(word).store(0, Relaxed);
         self.retire(&place, false);
         p.add(Field::EvictedBucket, 1);
         word
@@ -160,8 +163,9 @@ impl Writer<'_> {
         if let Some(slot) = filled {
             let from = last.slot_word(slot);
             if from != word {
-                p.word(word).store(last.entry(slot).0, Relaxed);
-                p.word(from).store(0, Relaxed);
+                // In this order: a process that is killed between them leaves it twice.
+                p.word(word).store(last.entry(slot).0, Release);
+                p.word(from).store(0, Release);
             }
         }
         if (0..BUCKET_ENTRIES).all(|slot| last.entry(slot).is_empty())

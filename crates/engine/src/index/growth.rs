@@ -1,7 +1,7 @@
 //! The index grows while items come (linear hashing, Litwin, VLDB 1980): one bucket is split per
 //! step, and the new bucket's line is taken from the upper end of the data space.
 
-use micanite_memory::sync::Ordering::{Relaxed, Release};
+use micanite_memory::sync::Ordering::Release;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
@@ -179,10 +179,11 @@ impl Writer<'_> {
                 if belongs == Some(true)
                     && let Some(word) = self.free_slot(target)
                 {
-                    p.word(word).store(entry.0, Relaxed);
+                    // In this order: a process that is killed between them leaves it twice.
+                    p.word(word).store(entry.0, Release);
                 }
                 if belongs != Some(false) {
-                    p.word(bucket.slot_word(slot)).store(0, Relaxed);
+                    p.word(bucket.slot_word(slot)).store(0, Release);
                 }
             }
         }

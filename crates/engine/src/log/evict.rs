@@ -115,7 +115,7 @@ impl Writer<'_> {
             let place = self.claim(log, found.place.log, units);
             self.copy_item(found, place.position, header.with_frequency(frequency), cas);
             let entry = Entry::new(hash.tag(), place.log as u64, place.offset, p.offset_mask);
-            p.word(slot).store(entry.0, Relaxed);
+            p.word(slot).store(entry.0, Release);
         });
         p.add(Field::UnitsLive, units.wrapping_sub(found.header.units()));
         p.add(Field::Reinserted, 1);

@@ -173,7 +173,10 @@ impl Writer<'_> {
         let state = State { access_s, ..state };
         let needs_state = state != State::default() && !found.header.has_state();
         let needs_meta = expiry != Expiry::NEVER && !found.header.has_meta();
-        if !needs_state && !needs_meta {
+        // Two words that belong together, and a kill could come between them.
+        let both = expiry != found.expiry && state != self.state_of(found);
+        let beside = both && self.partition.layout.is_kept_store();
+        if !needs_state && !needs_meta && !beside {
             self.set_in_place(request.hash, found, expiry, state);
             if !get.unnoticed {
                 self.note_found(request.hash, request.key, found);

@@ -85,6 +85,10 @@ impl Partition {
             match writer.take(request.hash, &item, found.as_ref()) {
                 Ok(reserved) => break reserved.for_later(),
                 Err(Refusal::Busy) => drop(writer),
+                // There may be no space but that of the old value: under the lock.
+                Err(Refusal::Full) => {
+                    return writer.append_new(request.hash, &item, found.as_ref());
+                }
                 Err(refusal) => return refusal.into(),
             }
             yield_now();

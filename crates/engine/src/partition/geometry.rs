@@ -38,6 +38,9 @@ pub(crate) struct PartitionLayout {
     pub data_units_min: u64,
     /// Units of the largest item.
     pub item_units_max: u64,
+    /// Units at the begin of the data space of a store that outlives its process, in which items of
+    /// a full store wait while their old space becomes their new one; 0 in all others.
+    pub reserve_units: u64,
     /// Width of the offsets in entries: [`crate::limits::OFFSET_BITS`] but in tests.
     pub offset_bits: u32,
     /// Ends the namespace of a key.
@@ -53,6 +56,19 @@ impl PartitionLayout {
             Semantics::Store => Heap::state_words(self.item_units_max as usize),
         };
         IMAGE_HEADER_WORDS + state_words
+    }
+
+    /// The first word of a store's heap: the reserve lies before it.
+    #[inline]
+    pub fn heap_first(&self) -> usize {
+        self.data_first() + self.reserve_units as usize
+    }
+
+    /// Whether this is a store whose memory outlives the process: no word of an item that an entry
+    /// leads to may be lost, whenever the process is killed.
+    #[inline]
+    pub fn is_kept_store(&self) -> bool {
+        self.reserve_units != 0
     }
 
     /// Lines that `buckets` main buckets and their spares take.
@@ -178,7 +194,7 @@ impl Partition {
         }
         let first = layout.data_first() as u64;
         if self.is_store() {
-            self.heap().format(first as usize, data_end as usize);
+            self.heap().format(layout.heap_first(), data_end as usize);
         } else {
             let small_units = layout.small_units();
             self.log(Which::Small).format(first, small_units);

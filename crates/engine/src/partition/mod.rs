@@ -187,6 +187,12 @@ impl Partition {
         self.layout.semantics == Semantics::Store
     }
 
+    /// Whether a position is that of an item in the reserve of a store.
+    #[inline]
+    pub fn is_in_reserve(&self, position: usize) -> bool {
+        position < self.layout.heap_first()
+    }
+
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         self.region.word(index)
@@ -337,7 +343,7 @@ impl Partition {
     /// the region on, the index from its end. Returns whether there is more than one call does.
     pub fn collapse_used(&self) -> bool {
         let used_words = if self.is_store() {
-            self.layout.data_first() as u64 + self.get(Field::UnitsLive)
+            self.layout.heap_first() as u64 + self.get(Field::UnitsLive)
         } else {
             let main = self.log(Which::Main);
             let lapped = main.get(LogField::LapStart) > 1;
@@ -379,7 +385,7 @@ impl Partition {
         total.expired += self.get(Field::Expired);
         total.evicted_unfetched += self.get(Field::EvictedUnfetched);
         total.expired_unfetched += self.get(Field::ExpiredUnfetched);
-        total.data_bytes += (self.get(Field::DataEnd) - self.layout.data_first() as u64) * 8;
+        total.data_bytes += (self.get(Field::DataEnd) - self.layout.heap_first() as u64) * 8;
         total.reinserted += self.get(Field::Reinserted);
         total.promoted += self.get(Field::Promoted);
         total.ghosts_met += self.get(Field::GhostsMet);

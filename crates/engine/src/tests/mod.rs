@@ -4,6 +4,8 @@
 mod behaviour;
 #[cfg(all(test, not(any(loom, miri))))]
 mod expiry;
+#[cfg(all(test, not(any(loom, miri))))]
+mod full_store;
 #[cfg(all(test, loom))]
 mod loom_models;
 #[cfg(all(test, not(loom)))]

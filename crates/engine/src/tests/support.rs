@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::limits::RESERVE_SHARE;
 use crate::partition::PartitionLayout;
 use crate::*;
 
@@ -49,6 +50,11 @@ impl Setup {
         let item_units_max = (self.value_bytes_max as u64 + 250 + 40)
             .div_ceil(8)
             .min(self.data_units);
+        let is_kept_store = self.maps && self.semantics == Semantics::Store;
+        let reserve_units = match is_kept_store {
+            true => item_units_max.min(self.data_units / RESERVE_SHARE),
+            false => 0,
+        };
         let mut layout = PartitionLayout {
             number: 0,
             partition_bits: self.partition_bits,
@@ -58,13 +64,14 @@ impl Setup {
             region_words: 0,
             buckets: self.buckets,
             data_units_max: u64::MAX,
-            data_units_min: self.data_units / if self.grows { 2 } else { 1 },
+            data_units_min: reserve_units + self.data_units / if self.grows { 2 } else { 1 },
             item_units_max,
+            reserve_units,
             offset_bits: self.offset_bits,
             namespace_delimiter: Some(b':'),
         };
         let index_words = layout.index_lines(self.buckets) * 8;
-        layout.region_words = layout.data_first() as u64 + self.data_units + index_words;
+        layout.region_words = layout.heap_first() as u64 + self.data_units + index_words;
         layout
     }
 

@@ -90,7 +90,10 @@ impl Writer<'_> {
         replaced: Option<&Found>,
     ) -> Result<Reserved, Refusal> {
         let moves = self.partition.get(Field::Moves);
-        let reserved = self.take(hash, item, replaced)?;
+        let reserved = match self.take(hash, item, replaced) {
+            Err(Refusal::Full) => return self.replace_in_full_store(hash, item, replaced),
+            reserved => reserved?,
+        };
         let mut found = replaced.copied();
         if found.is_some() && self.has_moved(moves, found.as_ref()) {
             found = self.lookup(hash, item.key);
@@ -114,6 +117,22 @@ impl Writer<'_> {
             || found.is_some_and(|found| !self.partition.is_live(&found.place))
     }
 
+    /// What an item consists of that is written in the place of another.
+    #[inline]
+    pub fn shape_of(&self, item: &NewItem<'_>, replaced: Option<&Found>) -> Shape {
+        let part_bytes = |part: &Part<'_>| match part {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Old => replaced.map_or(0, Found::value_bytes),
+        };
+        Shape {
+            key_bytes: item.key.len(),
+            value_bytes: item.value.iter().map(part_bytes).sum(),
+            meta: item.flags != 0 || item.expiry != Expiry::NEVER,
+            state: item.state.is_some(),
+            cas: item.cas.is_some() || self.partition.is_store(),
+        }
+    }
+
     /// Takes the space for an item. Evicts, and moves, other items of a cache.
     #[inline]
     pub fn take(
@@ -123,17 +142,7 @@ impl Writer<'_> {
         replaced: Option<&Found>,
     ) -> Result<Reserved, Refusal> {
         let p = self.partition;
-        let part_bytes = |part: &Part<'_>| match part {
-            Part::Bytes(bytes) => bytes.len(),
-            Part::Old => replaced.map_or(0, Found::value_bytes),
-        };
-        let shape = Shape {
-            key_bytes: item.key.len(),
-            value_bytes: item.value.iter().map(part_bytes).sum(),
-            meta: item.flags != 0 || item.expiry != Expiry::NEVER,
-            state: item.state.is_some(),
-            cas: item.cas.is_some() || p.is_store(),
-        };
+        let shape = self.shape_of(item, replaced);
         let units = shape.units();
         if units > p.layout.item_units_max {
             return Err(Refusal::Full);
@@ -164,7 +173,7 @@ impl Writer<'_> {
     }
 
     #[inline]
-    fn reserved(
+    pub fn reserved(
         &self,
         shape: Shape,
         place: Place,
@@ -195,10 +204,7 @@ impl Writer<'_> {
             self.sweep();
             p.heap().allocate(units as usize)
         });
-        let Some(position) = position else {
-            p.add(Field::OutOfMemory, 1);
-            return Err(Refusal::Full);
-        };
+        let position = position.ok_or(Refusal::Full)?;
         let header = p.header(position);
         self.set_header(position, header.with_busy());
         Ok(Place {
@@ -227,6 +233,24 @@ impl Writer<'_> {
         hash: KeyHash,
         reserved: &Reserved,
         expiry: Expiry,
+        replaced: Option<&Found>,
+    ) -> Result<(), Refusal> {
+        self.link(hash, reserved, replaced)?;
+        self.note_expiry(expiry);
+        if !self.partition.is_store() {
+            self.scan_as_the_tail_advances();
+        }
+        self.grow_if_full();
+        Ok(())
+    }
+
+    /// Completes an item and points the index to it by one store, which is the moment at which it
+    /// replaces the one before, for readers and for whoever finds the image after a kill.
+    #[inline]
+    pub fn link(
+        &self,
+        hash: KeyHash,
+        reserved: &Reserved,
         replaced: Option<&Found>,
     ) -> Result<(), Refusal> {
         let p = self.partition;
@@ -265,11 +289,6 @@ impl Writer<'_> {
         }
         p.add(Field::ItemsLive, 1);
         p.add(Field::UnitsLive, header.units());
-        self.note_expiry(expiry);
-        if !p.is_store() {
-            self.scan_as_the_tail_advances();
-        }
-        self.grow_if_full();
         Ok(())
     }
 

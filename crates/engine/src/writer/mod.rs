@@ -3,9 +3,11 @@
 
 mod append;
 mod find;
+mod full;
 mod overwrite;
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
+use micanite_memory::sync::fence;
 use micanite_wire::hash::KeyHash;
 
 use crate::index::entry::Entry;
@@ -287,13 +289,15 @@ impl<'a> Writer<'a> {
     }
 
     /// Gives the space of an item back, unless the head took it already; `early` if nothing
-    /// replaces it.
+    /// replaces it. No entry leads to it any more.
     #[inline]
     pub fn retire(&self, place: &Place, early: bool) {
         let p = self.partition;
         if !p.is_live(place) {
             return;
         }
+        // Whoever finds the image after a kill finds the entry changed before the item is.
+        fence(Release);
         let header = p.header(place.position);
         let counted = !p.is_flushed_from_store(place, header);
         if counted {
@@ -301,7 +305,9 @@ impl<'a> Writer<'a> {
             p.add(Field::UnitsLive, header.units().wrapping_neg());
         }
         if p.is_store() {
-            p.heap().free(place.position);
+            if !p.is_in_reserve(place.position) {
+                p.heap().free(place.position);
+            }
             return;
         }
         let dead = if early {

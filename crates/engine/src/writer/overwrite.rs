@@ -1,6 +1,7 @@
 //! Writing a value into the space of the one before.
 
-use micanite_memory::sync::Ordering::Relaxed;
+use micanite_memory::sync::Ordering::{Relaxed, Release};
+use micanite_memory::sync::fence;
 use micanite_wire::hash::KeyHash;
 
 use crate::limits::LONG_VALUE_BYTES;
@@ -12,7 +13,8 @@ use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
     /// Writes a value into the space of an item, if it may stay there: it fits, nobody was given
-    /// its CAS value, it has no state, and it is not due to move to the tail.
+    /// its CAS value, it has no state, it is not due to move to the tail, and nobody counts on its
+    /// old value after a kill.
     #[inline(always)]
     pub fn overwrite(
         &self,
@@ -26,7 +28,7 @@ impl Writer<'_> {
         let meta = flags != 0 || expiry != Expiry::NEVER;
         let long = self.shared && value.len() >= LONG_VALUE_BYTES;
         let fixed = old.cas_given() || old.has_state() || meta && !old.has_meta();
-        if fixed || long || self.is_due_to_move(found) {
+        if p.layout.is_kept_store() || fixed || long || self.is_due_to_move(found) {
             return false;
         }
         let shape = Shape {
@@ -40,8 +42,9 @@ impl Writer<'_> {
             .with_frequency(self.frequency_after(old.frequency()))
             .with_heap_bits_of(p.header(found.place.position));
         p.bucket(hash).write(|| {
-            // Busy until the value is whole: whoever finds it after a crash knows.
+            // Busy until the value is whole: whoever finds it after a kill knows.
             self.set_header(found.place.position, header.with_busy());
+            fence(Release);
             if shape.meta {
                 p.word(found.place.position + 1)
                     .store(pack_meta(expiry.0, flags), Relaxed);

@@ -1,0 +1,69 @@
+//! Overwriting in a full store whose memory outlives the process.
+//!
+//! A new value is written beside the old one and then published, so that a kill at any moment
+//! leaves one or the other. Where the heap has no space for it any more, it waits in the reserve,
+//! and is published there; then the space of the old item is free, and takes it.
+
+use micanite_wire::hash::KeyHash;
+
+use crate::limits::KEY_BYTES_MAX;
+use crate::log::Which;
+use crate::log::item::Header;
+use crate::partition::{Field, Place};
+use crate::writer::append::Reserved;
+use crate::writer::{Found, NewItem, Refusal, Writer};
+
+impl Writer<'_> {
+    /// Replaces an item by one that needs no more space, when there is no other space. Refuses
+    /// what is longer than the old item or than the reserve, and everything in other partitions.
+    #[cold]
+    pub fn replace_in_full_store(
+        &self,
+        hash: KeyHash,
+        item: &NewItem<'_>,
+        replaced: Option<&Found>,
+    ) -> Result<Reserved, Refusal> {
+        let p = self.partition;
+        // The look for expired items may have moved the entry.
+        let found = replaced.and_then(|_| self.lookup(hash, item.key));
+        let kept = p.layout.is_kept_store();
+        let Some(found) = found.filter(|found| kept && !p.is_in_reserve(found.place.position))
+        else {
+            return Err(self.out_of_memory());
+        };
+        let shape = self.shape_of(item, Some(&found));
+        let units = shape.units();
+        if units > found.header.units() || units > p.layout.reserve_units {
+            return Err(self.out_of_memory());
+        }
+        let position = p.layout.data_first();
+        self.set_header(position, Header::reserved(units));
+        let place = Place {
+            log: Which::Small,
+            offset: position as u64,
+            position,
+        };
+        let waiting = self.reserved(shape, place, item, None);
+        let old = (found.value_at(), found.value_bytes());
+        p.write_item(&waiting, item, Some(old));
+        self.link(hash, &waiting, Some(&found))?;
+        let moved = self.leave_reserve(hash, &self.found_at(found.slot, place));
+        assert!(moved.is_ok(), "the space of the old item takes the new one");
+        moved
+    }
+
+    /// Moves the item in the reserve to the heap.
+    pub fn leave_reserve(&self, hash: KeyHash, found: &Found) -> Result<Reserved, Refusal> {
+        let mut key = [0; KEY_BYTES_MAX];
+        let key = self.key_at(found.place.position, &mut key);
+        self.append(hash, &self.copy_of(key, found), Some(found))
+    }
+
+    /// Counts a refusal for want of memory.
+    fn out_of_memory(&self) -> Refusal {
+        if self.partition.is_store() {
+            self.partition.add(Field::OutOfMemory, 1);
+        }
+        Refusal::Full
+    }
+}
