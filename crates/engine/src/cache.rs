@@ -13,6 +13,7 @@ use crate::error::CreateError;
 use crate::evictions::Evictions;
 use crate::image::{self, ImageState, Source};
 use crate::layout::Layout;
+use crate::limits::{TURN_MOVED_BYTES_MIN, TURN_MOVED_VALUES};
 use crate::partition::Partition;
 use crate::stats::Stats;
 use crate::worker::Worker;
@@ -256,6 +257,12 @@ impl Cache {
     #[inline]
     pub fn value_bytes_max(&self) -> usize {
         self.layout.value_bytes_max
+    }
+
+    /// Bytes that a turn moves within the memory before it ends ([`crate::Worker::begin_turn`]).
+    #[inline]
+    pub fn turn_moved_bytes(&self) -> usize {
+        TURN_MOVED_BYTES_MIN.max(TURN_MOVED_VALUES * self.layout.value_bytes_max)
     }
 
     /// The least of the pages that were got, of all partitions.

@@ -80,6 +80,7 @@ mod stats;
 #[cfg(any(test, feature = "fuzz"))]
 mod tests;
 mod walk;
+mod work;
 mod worker;
 mod writer;
 

@@ -53,6 +53,11 @@ pub const READ_BYTES_IN_VAIN_MAX: usize = 64 << 10;
 pub const READ_ROUNDS_MAX: usize = 4;
 /// Values of this length or more are copied outside of the partition's lock.
 pub const LONG_VALUE_BYTES: usize = 1024;
+/// Bytes that a turn moves within the memory before it ends ([`crate::Worker::begin_turn`]): so many of the largest values, and at
+/// least [`TURN_MOVED_BYTES_MIN`]. With fewer, eviction could not give a second chance to a large item.
+pub const TURN_MOVED_VALUES: usize = 2;
+/// See [`TURN_MOVED_VALUES`].
+pub const TURN_MOVED_BYTES_MIN: usize = 1 << 20;
 /// Namespaces of a partition that can be invalid at a time.
 pub const NAMESPACES_MAX: usize = if cfg!(loom) { 2 } else { 256 };
 /// The largest count of requests that an item remembers since it was stored or moved.

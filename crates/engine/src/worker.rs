@@ -12,6 +12,7 @@ use crate::partition::{Hint, Partition};
 use crate::pipeline::{Mode, Own, Share};
 use crate::reader::{Plain, Read};
 use crate::request::{Operation, Outcome, ReplySink, Request};
+use crate::work;
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
 /// thread.
@@ -19,6 +20,10 @@ use crate::request::{Operation, Outcome, ReplySink, Request};
 pub struct Worker {
     cache: Arc<Cache>,
     number: usize,
+    /// Bytes that the turn may still move within the memory.
+    turn_left_bytes: isize,
+    /// The partition that upkeep begins with, so that each comes first in its turn.
+    maintained_first: usize,
 }
 
 impl Drop for Worker {
@@ -38,6 +43,8 @@ struct Delegated<'a, S> {
     request: &'a Request<'a>,
     sink: &'a mut S,
     had_room: bool,
+    /// What the asker's turn may still move.
+    left_bytes: isize,
 }
 
 /// A worker inside a batch.
@@ -58,7 +65,12 @@ impl Drop for Batch<'_> {
 
 impl Worker {
     pub(crate) fn new(cache: Arc<Cache>, number: usize) -> Self {
-        Self { cache, number }
+        Self {
+            cache,
+            number,
+            turn_left_bytes: work::UNLIMITED,
+            maintained_first: 0,
+        }
     }
 
     /// The cache.
@@ -84,8 +96,28 @@ impl Worker {
         self.cache.partition(hash).bucket(hash).prefetch();
     }
 
-    /// Executes requests in their order. Returns how many: fewer than given only when
-    /// [`ReplySink::reserve`] had no room for the next one, which then has had no effect but that of
+    /// Begins a turn: from now on what is executed moves at most [`Cache::turn_moved_bytes`] within the memory, and one item more.
+    /// Without it there is no such limit.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        self.turn_left_bytes = self.cache.turn_moved_bytes() as isize;
+    }
+
+    /// Bytes that the turn has moved.
+    #[inline]
+    pub fn moved_bytes(&self) -> usize {
+        let allowed_bytes = self.cache.turn_moved_bytes() as isize;
+        allowed_bytes.saturating_sub(self.turn_left_bytes).max(0) as usize
+    }
+
+    /// Whether the turn has moved as much as it may.
+    #[inline]
+    pub fn is_spent(&self) -> bool {
+        self.turn_left_bytes <= 0
+    }
+
+    /// Executes requests in their order, at least one. Returns how many: fewer than given when the turn is spent
+    /// ([`Self::is_spent`]), or when [`ReplySink::reserve`] had no room for the next one, which then has had no effect but that of
     /// a touch.
     ///
     /// A request for a partition that this worker may not touch is executed by its owner
@@ -112,6 +144,7 @@ impl Worker {
         if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
             cache.prefetch(batch, &mut hints);
         }
+        let outer = work::replace(self.turn_left_bytes);
         let mut executed = 0;
         while let Some(request) = batch.get(executed) {
             let partition = cache.partition(request.hash);
@@ -141,7 +174,11 @@ impl Worker {
                 break;
             }
             executed += 1;
+            if work::is_spent() {
+                break;
+            }
         }
+        self.turn_left_bytes = work::replace(outer);
         cache.epochs.leave(self.number);
         executed
     }
@@ -212,16 +249,20 @@ impl Worker {
             request,
             sink,
             had_room: false,
+            left_bytes: work::replace(work::UNLIMITED),
         };
         let run = || {
             // On the owner's thread, which has the permission: this worker is inside a batch, so
-            // the route that it has seen still holds.
+            // the route that it has seen still holds. The asker's turn pays for what is moved.
+            let outer = work::replace(job.left_bytes);
             let numbered = (job.index, job.request);
             let hint = Hint::default();
             job.had_room = cache.execute_one::<Own, S>(numbered, &hint, now_s, job.sink);
+            job.left_bytes = work::replace(outer);
         };
         let pair = (self.number, owner);
         cache.mailboxes.ask(pair, run, || waker(owner));
+        work::replace(job.left_bytes);
         job.had_room
     }
 
@@ -267,7 +308,12 @@ impl Worker {
         let cache = &*self.cache;
         cache.epochs.enter(self.number);
         cache.mailboxes.serve(self.number);
-        for (number, partition) in cache.partitions.iter().enumerate() {
+        let outer = work::replace(cache.turn_moved_bytes() as isize);
+        let partitions = cache.partitions.len();
+        self.maintained_first = (self.maintained_first + 1) % partitions;
+        for step in 0..partitions {
+            let number = (self.maintained_first + step) % partitions;
+            let partition = &cache.partitions[number];
             let turn = number % cache.handles_free.len() == self.number;
             let writer = match partition.route.permission(self.number) {
                 Permission::Own => Own::writer(partition, now_s),
@@ -279,6 +325,7 @@ impl Worker {
             writer.sweep();
             writer.clean();
         }
+        work::replace(outer);
         cache.epochs.leave(self.number);
     }
 

@@ -9,6 +9,7 @@ use crate::limits::KEY_BYTES_MAX;
 use crate::log::Which;
 use crate::log::item::Header;
 use crate::partition::{Field, LogField, Place};
+use crate::work;
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
@@ -69,7 +70,10 @@ impl Writer<'_> {
             Which::Small => frequency >= policy.promote_at,
             Which::Main => frequency > 0 && moves > 0,
         };
-        requested && !found.expiry.has_passed(self.now_s) && !self.is_invalid(found)
+        requested
+            && work::allows(found.header.units() as usize * 8)
+            && !found.expiry.has_passed(self.now_s)
+            && !self.is_invalid(found)
     }
 
     /// Moves the item at the head of main to its tail. Both are so near that the places may
@@ -120,6 +124,7 @@ impl Writer<'_> {
         p.add(Field::UnitsLive, units.wrapping_sub(found.header.units()));
         p.add(Field::Reinserted, 1);
         p.add(Field::Moves, 1);
+        work::note(units as usize * 8);
         true
     }
 
@@ -192,7 +197,7 @@ impl Writer<'_> {
         let mut budget_units = CLEAN_UNITS;
         while p.get(Field::UnitsLeftEarlyInMain) * 100 > data_units * EARLY_PERCENT_MAX {
             let offset = log.get(LogField::Head);
-            if budget_units <= 0 || offset >= log.get(LogField::Tail) {
+            if budget_units <= 0 || work::is_spent() || offset >= log.get(LogField::Tail) {
                 return;
             }
             let position = log.position(offset);

@@ -28,4 +28,6 @@ mod stress;
 )]
 mod support;
 #[cfg(all(test, not(any(loom, miri))))]
+mod turns;
+#[cfg(all(test, not(any(loom, miri))))]
 mod walk;

@@ -7,6 +7,7 @@ use crate::log::Which;
 use crate::log::item::{Header, Shape, State, pack_meta};
 use crate::partition::{Field, Partition, Place};
 use crate::request::{Expiry, Outcome, Request};
+use crate::work;
 use crate::writer::{Found, Refusal, Writer};
 
 /// An item to be written.
@@ -416,6 +417,7 @@ impl Partition {
                 }
                 (Part::Old, Some((first_byte, bytes))) => {
                     region.copy_within(first_byte, at, bytes);
+                    work::note(bytes);
                     at += bytes;
                 }
                 (Part::Old, None) => {}

@@ -9,6 +9,7 @@ use crate::log::Which;
 use crate::log::item::{Shape, pack_meta};
 use crate::partition::{Field, LogField};
 use crate::request::Expiry;
+use crate::work;
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
@@ -97,6 +98,7 @@ impl Writer<'_> {
     pub fn reinsert(&self, hash: KeyHash, key: &[u8]) {
         if let Some(found) = self.find(hash, key)
             && self.is_due_to_move(&found)
+            && work::allows(found.header.units() as usize * 8)
             && self.relocate(hash, key, &found, found.expiry).is_ok()
         {
             self.partition.add(Field::Reinserted, 1);
