@@ -1,9 +1,9 @@
 //! A cache: its partitions, who may use them, and the handles of the workers.
 
-use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::sync::{Arc, OnceLock};
 
 use micanite_memory::Pages;
-use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
+use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use micanite_wire::hash::KeyHash;
 
 use crate::access::{Access, Epochs, Route};
@@ -14,6 +14,7 @@ use crate::evictions::Evictions;
 use crate::image::{self, ImageState, Source};
 use crate::layout::Layout;
 use crate::limits::{TURN_MOVED_BYTES_MIN, TURN_MOVED_VALUES};
+use crate::lock::Queue;
 use crate::partition::Partition;
 use crate::stats::Stats;
 use crate::worker::Worker;
@@ -40,10 +41,12 @@ pub struct Cache {
     /// Requests that each worker executed, by partition; none with one worker.
     pub(crate) loads: Box<[Box<[AtomicU64]>]>,
     /// Held while routes change.
-    changing: Mutex<()>,
+    pub(crate) changing: Queue,
     /// Changes of routes.
     generation: AtomicU64,
-    /// The second of a flush to come, 0 = none.
+    /// Held while somebody flushes, or says when to.
+    pub(crate) flushing: Queue,
+    /// The second of a flush to come, 0 = none. It stays until that flush is done.
     pub(crate) flush_due_s: AtomicU32,
     pub(crate) prefetch_on: AtomicBool,
 }
@@ -144,7 +147,8 @@ impl Cache {
             loads: (0..if workers > 1 { workers } else { 0 })
                 .map(loads)
                 .collect(),
-            changing: Mutex::new(()),
+            changing: Queue::new(),
+            flushing: Queue::new(),
             generation: AtomicU64::new(0),
             flush_due_s: AtomicU32::new(0),
             prefetch_on: AtomicBool::new(true),
@@ -340,10 +344,7 @@ impl Cache {
         let Some(of) = self.partitions.get(partition) else {
             return Err(RouteError::NoSuchPartition { partitions });
         };
-        let _changing = self
-            .changing
-            .lock()
-            .unwrap_or_else(|held| held.into_inner());
+        let _changing = self.changing.wait(|| {});
         of.route.change(route, &self.epochs, || {});
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
@@ -359,7 +360,7 @@ impl Cache {
         run: impl FnOnce(&Writer<'_>) -> R,
     ) -> R {
         let partition = &self.partitions[partition];
-        let _changing = self.lock_changing(&mut idle);
+        let _changing = self.changing.wait(&mut idle);
         let route = partition.route.load();
         let shared = Route {
             access: Access::Crcw,
@@ -371,22 +372,9 @@ impl Cache {
         result
     }
 
-    /// The right to change routes, for a worker: it goes on serving others while it waits.
-    fn lock_changing(&self, idle: &mut impl FnMut()) -> std::sync::MutexGuard<'_, ()> {
-        loop {
-            match self.changing.try_lock() {
-                Ok(guard) => return guard,
-                Err(TryLockError::Poisoned(held)) => return held.into_inner(),
-                Err(TryLockError::WouldBlock) => {}
-            }
-            idle();
-            yield_now();
-        }
-    }
-
     /// Shares what a worker owns that ends.
     pub(crate) fn share_partitions_of(&self, worker: usize, mut idle: impl FnMut()) {
-        let _changing = self.lock_changing(&mut idle);
+        let _changing = self.changing.wait(&mut idle);
         for partition in &self.partitions {
             let route = partition.route.load();
             if route.owner == worker && route.access != Access::Crcw {

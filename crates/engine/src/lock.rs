@@ -1,7 +1,7 @@
 //! The lock of a partition's writers, for workers that share partitions. Held for one operation
-//! (its copy included), never across a system call.
+//! (its copy included), never across a system call. And a queue, for what is rare and takes long.
 
-use micanite_memory::sync::{AtomicU32, Ordering, spin_loop, yield_now};
+use micanite_memory::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
 
 /// Spins before the holder is taken to be descheduled.
 const SPINS: u32 = 200;
@@ -40,5 +40,80 @@ impl Lock {
     #[inline]
     pub fn unlock(&self) {
         self.0.store(0, Ordering::Release);
+    }
+}
+
+/// A lock that is given in the order in which it was asked for, so that a wait ends after those who
+/// came before. Workers serve others while they wait.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// The number of whoever comes next.
+    next: AtomicU64,
+    /// The number of whoever has the lock.
+    served: AtomicU64,
+}
+
+/// The lock of a [`Queue`], until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn<'a>(&'a Queue);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.served.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Queue {
+    pub fn new() -> Self {
+        Self {
+            next: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+        }
+    }
+
+    /// Waits for the lock; `idle` is called meanwhile.
+    pub fn wait(&self, mut idle: impl FnMut()) -> Turn<'_> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        while self.served.load(Ordering::Acquire) != number {
+            idle();
+            yield_now();
+        }
+        Turn(self)
+    }
+
+    /// How many have the lock or wait for it, for tests.
+    #[cfg(all(test, not(any(loom, miri))))]
+    pub fn length(&self) -> u64 {
+        self.next.load(Ordering::Acquire) - self.served.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests {
+    use super::*;
+
+    /// Proves that a queue gives turns in the order in which they were asked for, and is idle for
+    /// whoever waits.
+    #[test]
+    fn turns_come_in_the_order_in_which_they_were_asked_for() {
+        let queue = Queue::new();
+        let order = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let first = queue.wait(|| unreachable!("nobody is before the first"));
+            for number in 1..=4u64 {
+                let (queue, order) = (&queue, &order);
+                scope.spawn(move || {
+                    let mut idle = 0u64;
+                    let _turn = queue.wait(|| idle += 1);
+                    assert!(idle > 0);
+                    order.lock().unwrap().push(number);
+                });
+                while queue.length() != number + 1 {
+                    yield_now();
+                }
+            }
+            drop(first);
+        });
+        assert_eq!(*order.lock().unwrap(), [1, 2, 3, 4]);
     }
 }

@@ -8,6 +8,7 @@ use micanite_wire::hash::KeyHash;
 use crate::access::Permission;
 use crate::cache::Cache;
 use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
+use crate::lock::{Queue, Turn};
 use crate::partition::{Hint, Partition};
 use crate::pipeline::{Mode, Own, Share};
 use crate::reader::{Plain, Read};
@@ -149,7 +150,13 @@ impl Worker {
         while let Some(request) = batch.get(executed) {
             let partition = cache.partition(request.hash);
             let numbered = (executed, request);
-            let had_room = match partition.route.permission(self.number) {
+            let mut permission = partition.route.permission(self.number);
+            if permission == Permission::Wait {
+                permission = self.wait(partition);
+                // Another owner may have written meanwhile.
+                hints = [Hint::default(); BATCH_REQUESTS_MAX];
+            }
+            let had_room = match permission {
                 Permission::Own => {
                     self.count(request.hash);
                     cache.execute_one::<Own, S>(numbered, &hints[executed], now_s, sink)
@@ -163,12 +170,7 @@ impl Worker {
                     self.read_beside(owner, numbered, now_s, sink)
                 }
                 Permission::Elsewhere { owner } => self.delegate(owner, numbered, now_s, sink),
-                Permission::Wait => {
-                    self.wait(partition);
-                    // Another owner may have written meanwhile.
-                    hints = [Hint::default(); BATCH_REQUESTS_MAX];
-                    continue;
-                }
+                Permission::Wait => unreachable!("nobody changes routes during a turn"),
             };
             if !had_room {
                 break;
@@ -266,19 +268,20 @@ impl Worker {
         job.had_room
     }
 
-    /// Lets a change of a partition's route go on, and waits until it is done.
+    /// Lets a change of a partition's route go on, and waits until it is done. The permission is
+    /// seen while no route changes, so it is not the next change that is seen.
     #[cold]
-    fn wait(&self, partition: &Partition) {
+    fn wait(&self, partition: &Partition) -> Permission {
         let cache = &*self.cache;
         cache.epochs.leave(self.number);
-        loop {
-            cache.mailboxes.serve(self.number);
-            yield_now();
-            if partition.route.permission(self.number) != Permission::Wait {
-                break;
-            }
-        }
+        let _turn = self.turn(&cache.changing);
         cache.epochs.enter(self.number);
+        partition.route.permission(self.number)
+    }
+
+    /// The lock of a queue. This worker serves others while it waits.
+    fn turn<'q>(&self, queue: &'q Queue) -> Turn<'q> {
+        queue.wait(|| self.cache.mailboxes.serve(self.number))
     }
 
     /// Executes what other workers have asked of this one. To be called when it was woken.
@@ -329,31 +332,47 @@ impl Worker {
         cache.epochs.leave(self.number);
     }
 
-    /// Makes everything stored until the second `at_s` unreachable, now if that has come
-    /// (`at_s <= now_s`). A later call replaces one that is still to come.
+    /// Makes everything stored until the second `at_s` unreachable: now if that has come
+    /// (`at_s <= now_s`), and then it is done when this returns. Otherwise whoever executes
+    /// something first from that second on does it before. A later call replaces one that is
+    /// still to come.
     pub fn flush_all(&mut self, at_s: u32, now_s: u32) {
-        self.flush_if_due(now_s); // one that nobody has come to do yet
-        self.cache.flush_due_s.store(at_s.max(1), Ordering::Relaxed);
-        self.flush_if_due(now_s);
+        let turn = self.turn(&self.cache.flushing);
+        let due = &self.cache.flush_due_s;
+        if at_s <= now_s {
+            self.flush(&turn, now_s);
+            due.store(0, Ordering::Release);
+        } else {
+            self.flush_what_is_due(&turn, now_s); // nobody has come to do it yet
+            due.store(at_s, Ordering::Release);
+        }
     }
 
     #[inline]
     fn flush_if_due(&mut self, now_s: u32) {
-        let due_s = self.cache.flush_due_s.load(Ordering::Relaxed);
+        let due_s = self.cache.flush_due_s.load(Ordering::Acquire);
         if due_s != 0 && due_s <= now_s {
-            self.flush(due_s, now_s);
+            self.flush_in_turn(now_s);
         }
     }
 
+    /// Flushes, or waits until another worker has: what it has not come to yet is not served.
     #[cold]
-    fn flush(&mut self, due_s: u32, now_s: u32) {
+    fn flush_in_turn(&mut self, now_s: u32) {
+        let turn = self.turn(&self.cache.flushing);
+        self.flush_what_is_due(&turn, now_s);
+    }
+
+    fn flush_what_is_due(&self, turn: &Turn<'_>, now_s: u32) {
         let due = &self.cache.flush_due_s;
-        if due
-            .compare_exchange(due_s, 0, Ordering::AcqRel, Ordering::Relaxed)
-            .is_err()
-        {
-            return; // another worker has just done it
+        let due_s = due.load(Ordering::Relaxed);
+        if due_s != 0 && due_s <= now_s {
+            self.flush(turn, now_s);
+            due.store(0, Ordering::Release);
         }
+    }
+
+    fn flush(&self, _turn: &Turn<'_>, now_s: u32) {
         for partition in 0..self.cache.partitions.len() {
             self.alone(partition, now_s, |writer| writer.flush());
         }

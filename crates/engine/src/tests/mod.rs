@@ -5,6 +5,8 @@ mod behaviour;
 #[cfg(all(test, not(any(loom, miri))))]
 mod expiry;
 #[cfg(all(test, not(any(loom, miri))))]
+mod flush;
+#[cfg(all(test, not(any(loom, miri))))]
 mod full_store;
 #[cfg(all(test, loom))]
 mod loom_models;
