@@ -9,8 +9,10 @@ SHELL := bash
 
 TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET_DIR)
-MICANITE_BIN ?= $(TARGET_DIR)/release/micanite
-MICANITE_DPDK_BIN ?= $(TARGET_DIR)/dpdk/release/micanite
+RELEASE_BIN := $(TARGET_DIR)/release/micanite
+RELEASE_DPDK_BIN := $(TARGET_DIR)/dpdk/release/micanite
+# Of the benchmarks.
+MICANITE_BIN ?= $(RELEASE_BIN)
 FUZZ_SECONDS ?= 600
 MODEL_OPERATIONS ?= 1000000000
 STRESS_OPERATIONS ?= 100000000
@@ -19,10 +21,16 @@ CRASH_ROUNDS ?= 500
 KERNEL_REPLIES ?= 1000000
 # Where it is not, what needs it says so and is left out.
 HAS_DPDK := pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null
+# One profile (dev) and one set of features for all that tests, lints and documentation compile: each crate is compiled once.
+comma := ,
+FEATURES = --features micanite-client/async,micanite-kernel/testing,micanite-net/testing$(if $(shell $(HAS_DPDK) && echo yes),$(comma)micanite/dpdk$(comma)micanite-client-c/dpdk$(comma)micanite-lab/dpdk)
+LOOM_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite-server/dpdk)
+# `scripts/part NAME COMMAND` runs a command, and notes how long it took in the file PARTS, where that is set.
+PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build build-dpdk test test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-writes bench-kernel-spread report report-full report-measure fuzz package deb deps clean
+.PHONY: help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-writes bench-kernel-spread report report-full report-measure fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,31 +42,58 @@ build: ## build the server in release mode
 	@scripts/deps build
 	@cargo build --release --package micanite
 
-build-dpdk: ## build the server with dpdk: ports, in target/dpdk, for tests: less optimised (for use: cargo build --release --features dpdk)
+build-dpdk: ## build the server with dpdk: ports, in target/dpdk, for test-full: less optimised (for use: cargo build --release --features dpdk)
 	@scripts/deps dpdk
 	@if $(HAS_DPDK); then cargo build --release --package micanite --features dpdk --target-dir $(TARGET_DIR)/dpdk \
 	  --config 'profile.release.lto="off"' --config profile.release.codegen-units=16; fi
 
-test: test-unit test-loom test-blackbox ## run every test; sets up what it needs
+test: ## run every test; sets up what it needs, and says at the end how long each part took
+	@$(if $(PARTS),,mkdir -p $(TARGET_DIR) && : >$(PARTS_FILE))
+	@status=0; PARTS=$(PARTS_FILE) $(MAKE) --no-print-directory $(TEST_PARTS) || status=$$?; scripts/part; exit $$status
+test: export PARTS := $(PARTS_FILE)
+TEST_PARTS := test-compile test-unit test-loom test-blackbox
+
+test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the advisories; before a release
+	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release lint-dependencies"
+
+test-compile:
+	@scripts/part set-up $(MAKE) --no-print-directory test-deps
+	@scripts/part compile $(MAKE) --no-print-directory test-programs
+
+# Examples, too: they bring the features that tests have.
+test-programs: test-deps
+	cargo test --workspace $(FEATURES) --no-run
+	cargo build --workspace $(FEATURES) --bins --examples
+
+test-deps:
+	@scripts/deps unit
+	@scripts/deps dpdk
+	@scripts/deps test
+	@scripts/peer-memcached >/dev/null
 
 test-unit: ## unit, property, model and brief fuzz tests (cargo)
 	@scripts/deps unit
 	@scripts/deps dpdk
 	@echo "### suite: unit"
-	cargo test --workspace --features micanite-client/async --no-fail-fast
-	if $(HAS_DPDK); then cargo test --package micanite-net --features dpdk --lib --test dpdk --no-fail-fast; fi
+	scripts/part unit cargo test --workspace $(FEATURES) --no-fail-fast
 
 test-loom: ## models of the concurrent parts, every interleaving within their bounds (loom)
 	@scripts/deps build
+	@scripts/deps dpdk
 	@echo "### suite: loom"
-	@scripts/test-loom
+	@scripts/part loom scripts/test-loom $(LOOM_FEATURES)
 
-test-blackbox: build build-dpdk ## the real binary under real clients and raw sockets (pytest)
-	@scripts/deps test
-	@scripts/peer-memcached >/dev/null
-	@cargo build --release --package micanite-lab --package micanite-report
+PROGRAMS := $(TARGET_DIR)/debug
+BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_REPORT_BIN=$(PROGRAMS)/micanite-report MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
+  scripts/part blackbox .venv/bin/pytest tests
+
+test-blackbox: test-programs ## the real binary under real clients and raw sockets (pytest)
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(MICANITE_BIN) MICANITE_DPDK_BIN=$(MICANITE_DPDK_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab MICANITE_REPORT_BIN=$(TARGET_DIR)/release/micanite-report .venv/bin/pytest tests $(PYTEST_ARGS)
+	MICANITE_BIN=$(PROGRAMS)/micanite $(if $(shell $(HAS_DPDK) && echo yes),MICANITE_DPDK_BIN=$(PROGRAMS)/micanite) $(BLACKBOX) $(PYTEST_ARGS)
+
+test-release: build build-dpdk test-programs
+	@echo "### suite: blackbox"
+	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) $(BLACKBOX) --every-worker-count $(PYTEST_ARGS)
 
 test-sanitizers: ## address and thread sanitizer over engine and memory (nightly; says what it skips)
 	@scripts/deps build
@@ -75,15 +110,14 @@ soak: build ## the long runs: 10^9 operations against the model, 10^8 under chan
 
 lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	@scripts/deps build
+	@scripts/deps dpdk
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --workspace --features micanite-client/async --all-targets -- -D warnings
-	if $(HAS_DPDK); then cargo clippy --workspace --features micanite-client/async,micanite/dpdk --all-targets -- -D warnings; fi
-	RUSTFLAGS="--cfg loom" cargo clippy --target-dir $(TARGET_DIR)/loom \
-	  --package micanite-engine --package micanite-memory --package micanite-server --all-targets -- -D warnings
-	CARGO_TARGET_DIR=$(TARGET_DIR)/fuzz/build cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features micanite-client/async --no-deps --document-private-items
-	if $(HAS_DPDK); then RUSTDOCFLAGS="-D warnings" cargo doc --package micanite-net --features dpdk --no-deps --document-private-items; fi
+	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
+	cargo clippy --package micanite-net --features testing -- -D warnings
+	scripts/test-loom --lint $(LOOM_FEATURES)
+	cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(FEATURES) --no-deps --document-private-items
 	scripts/check-paths
 
 bench: bench-engine bench-server bench-net ## engine, server and native protocol; tables, and JSON in target/bench (QUICK=1: under three minutes each)
@@ -135,8 +169,7 @@ bench-streams: build ## streams by epoll and io_uring beside memcached and Redis
 
 # A build of its own, since the server that is measured has DPDK in it where that is installed.
 BYPASS_DIR := $(TARGET_DIR)/bypass
-BYPASS_FEATURES = $(if $(shell pkg-config --exists libdpdk 2>/dev/null && echo yes),--features micanite/dpdk$(comma)micanite-lab/dpdk)
-comma := ,
+BYPASS_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite/dpdk$(comma)micanite-lab/dpdk)
 
 bench-bypass: ## ports around the kernel beside a bare echo, kernel UDP and memcached; a full run rewrites docs/benchmarks/bypass.md (root; ARGS="--case memif")
 	@scripts/deps build

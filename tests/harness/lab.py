@@ -16,8 +16,8 @@ def lab():
     """The binary: MICANITE_LAB_BIN, or what cargo builds (at once, when it is up to date)."""
     if binary := os.environ.get("MICANITE_LAB_BIN"):
         return binary
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "micanite-lab"], cwd=PROJECT, check=True)
-    return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "release/micanite-lab")
+    subprocess.run(["cargo", "build", "--quiet", "--package", "micanite-lab"], cwd=PROJECT, check=True)
+    return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "debug/micanite-lab")
 
 
 def free_udp_ports(count, host="127.0.0.1"):

@@ -14,8 +14,8 @@ def program():
     """The binary: MICANITE_REPORT_BIN, or what cargo builds (at once, when it is up to date)."""
     if binary := os.environ.get("MICANITE_REPORT_BIN"):
         return binary
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "micanite-report"], cwd=PROJECT, check=True)
-    return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "release/micanite-report")
+    subprocess.run(["cargo", "build", "--quiet", "--package", "micanite-report"], cwd=PROJECT, check=True)
+    return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "debug/micanite-report")
 
 
 def run(*words, timeout):

@@ -18,7 +18,7 @@ def command():
     """The words that start a server. SERVER_COMMAND may name another server, MICANITE_BIN another build."""
     if words := os.environ.get("SERVER_COMMAND"):
         return shlex.split(words)
-    binary = os.environ.get("MICANITE_BIN") or str(PROJECT / "target/release/micanite")
+    binary = os.environ.get("MICANITE_BIN") or str(PROJECT / "target/debug/micanite")
     return [binary, "serve"]
 
 

@@ -78,7 +78,12 @@ fn the_example_says_what_it_should() {
     let folder = shared.parent().unwrap().display();
     let shared = [format!("-L{folder}"), "-lmicanite".to_owned()];
     let archive = library("libmicanite.a").display().to_string();
-    let system = ["-lpthread", "-ldl", "-lm"].map(str::to_owned);
+    let system: &[_] = match cfg!(feature = "dpdk") {
+        true => &["-lrte_ethdev", "-lrte_mempool", "-lrte_mbuf", "-lrte_eal"],
+        false => &[],
+    };
+    let system = [&["-lpthread", "-ldl", "-lm"], system].concat();
+    let system = system.into_iter().map(str::to_owned);
     let archive: Vec<_> = std::iter::once(archive).chain(system).collect();
     for link in [&shared[..], &archive] {
         let program = compile(&example, link);

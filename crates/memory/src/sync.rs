@@ -1,4 +1,4 @@
-//! The atomics of everything that races, switched to loom's under `--cfg loom`.
+//! The atomics of everything that races, switched to loom's by the feature `loom`.
 
 #[cfg(loom)]
 pub use loom::{

@@ -49,3 +49,41 @@ pub enum Command {
     #[command(version, after_help = TRACE)]
     Trace(TraceOptions),
 }
+
+/// Makes a panic in any thread end the process at once, with the usual message, as `panic = "abort"` does in release builds:
+/// the tests run another build, which unwinds, and must see the same.
+pub fn end_at_a_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    const CHILD: &str = "MICANITE_TEST_PANICS";
+    const SIGABRT: i32 = 6;
+
+    /// A panic in a thread that nobody waits for ends the process, by SIGABRT, with its message.
+    #[test]
+    fn a_panic_in_a_thread_ends_the_process() {
+        if std::env::var_os(CHILD).is_some() {
+            super::end_at_a_panic();
+            let _ = std::thread::spawn(|| panic!("on purpose")).join();
+            std::process::exit(0);
+        }
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::a_panic_in_a_thread_ends_the_process"])
+            .arg("--nocapture")
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stderr);
+        assert_eq!(child.status.signal(), Some(SIGABRT), "{said}");
+        assert!(said.contains("on purpose"), "{said}");
+    }
+}

@@ -9,6 +9,7 @@ use micanite_server::control::{EXIT_CONTROL_USAGE, control};
 use micanite_trace::{EXIT_TRACE_USAGE, trace};
 
 fn main() -> ExitCode {
+    micanite::end_at_a_panic();
     match CommandLine::try_parse() {
         Ok(CommandLine {
             command: Command::Serve(options),

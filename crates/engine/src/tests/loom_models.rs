@@ -1,4 +1,4 @@
-//! Models of what races, run on the engine's own code: `RUSTFLAGS="--cfg loom" cargo test loom_`.
+//! Models of what races, run on the engine's own code: `scripts/test-loom`.
 //!
 //! loom explores the interleavings, and the values that relaxed loads may return, up to a bound
 //! of preemptions. It is blind to: mapped memory (regions are on the heap here, the mirror is a
