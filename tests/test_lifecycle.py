@@ -195,6 +195,19 @@ def test_shutdown(start, workers, request_):
     assert server.wait_for_end() == 0
 
 
+def test_shutdown_by_an_unknown_word_is_refused(start):
+    """A slip ends no server."""
+    server = start("-t", 1, "-m", "64", "-A")
+    with server.connect() as client:
+        for word in (b"x", b"graceful x", b"gracefully", b"noreply x"):
+            client.expect(b"shutdown %b\r\n" % word, b"CLIENT_ERROR invalid shutdown mode\r\n")
+        client.expect(b"shutdown noreply\r\nshutdown graceful noreply\r\n", b"")
+        assert server.alive()
+        client.send(b"shutdown  graceful \r\n")
+        assert client.rest() == b""
+    assert server.wait_for_end() == 0
+
+
 def test_shutdown_needs_its_option(server, client):
     assert client.ask(b"shutdown\r\n") == b"SERVER_ERROR: shutdown not enabled"
     assert client.ask(b"mn\r\n") == b"MN"

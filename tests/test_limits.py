@@ -142,6 +142,53 @@ def test_a_line_without_end_is_refused(server, key, start_of_line):
     serves_others(server, key)
 
 
+LINE_BYTES_MAX = 2048
+LONG_WITHOUT_END = {
+    "no command": b"x" * (LINE_BYTES_MAX + 1),
+    "carriage return": b"x" * LINE_BYTES_MAX + b"\r",
+    "set": b"set " + b" " * LINE_BYTES_MAX + b"key 0 0 1",
+    "meta get": b"mg key " + b"v " * 1500,
+    "101 spaces and a get": b" " * 101 + b"get " + b"key " * 600,
+}
+
+
+@pytest.mark.parametrize("line", LONG_WITHOUT_END.values(), ids=LONG_WITHOUT_END)
+def test_a_long_line_without_its_end_closes_without_a_reply(server, key, line):
+    """Only a multi-get has a reason to be longer than 2,048 bytes, so any other line is nobody's request."""
+    with server.connect() as connection:
+        connection.send(line)
+        assert connection.rest() == b""
+    serves_others(server, key)
+
+
+def test_a_long_line_that_is_not_too_long_waits_for_its_end(client, key):
+    """2,048 bytes may wait for their end, and multi-gets may be of any length, with a few spaces before them as well."""
+    keys = b" ".join(b"%b-%d" % (key, number) for number in range(200))
+    lines = {
+        b"x" * LINE_BYTES_MAX: b"ERROR\r\n",
+        b"get " + keys: b"END\r\n",
+        b"gets " + keys: b"END\r\n",
+        b" " * 100 + b"get " + keys: b"ERROR\r\n",
+    }
+    for line, reply in lines.items():
+        assert client.ask(b"mn\r\n") == b"MN"  # so the line arrives alone
+        client.send(line)
+        with pytest.raises(TimeoutError):
+            client.socket.settimeout(0.05)
+            client.line()
+        client.socket.settimeout(30)
+        client.expect(b"\r\n", reply)
+
+
+def test_a_long_line_with_its_end_is_as_others(client, key):
+    """A line that has arrived completely is executed, however long it is."""
+    spaces = b" " * 2 * LINE_BYTES_MAX
+    client.expect(b"set %b%b 0 0 1\r\nx\r\n" % (spaces, key), b"STORED\r\n")
+    client.expect(b"delete %b%b\r\n" % (key, spaces), b"DELETED\r\n")
+    client.expect(b"y" * 5000 + b"\r\n", b"ERROR\r\n")
+    client.expect(b"set %b 0 0 3\r\nget\r\n" % (b"k" * 5000), BAD_LINE + b"\r\n")
+
+
 def test_a_key_without_end_in_a_get(server, key):
     with server.connect() as connection:
         try:

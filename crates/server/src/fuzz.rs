@@ -9,11 +9,13 @@ pub use native::native;
 pub use stranger::stranger;
 
 use micanite_wire::memcache::binary::{HEADER_BYTES, REPLY_MAGIC};
+use micanite_wire::memcache::text::LINE_BYTES_MAX;
 
 use crate::testing::{Bench, Script};
 
 /// A conversation: input that arrives in pieces, read by a peer that takes replies in pieces, has
-/// byte for byte the replies of input that arrives at once.
+/// byte for byte the replies of input that arrives at once. A long line that arrives without its end
+/// closes the connection: then it has the first of these replies.
 ///
 /// The first two bytes of `data` decide where the rest is cut, and how much the peer takes.
 pub fn session(data: &[u8]) {
@@ -24,10 +26,23 @@ pub fn session(data: &[u8]) {
     let mut script = Script::of(pieces(input, *cut));
     script.send_bytes_max = 1 + 37 * usize::from(*appetite);
     let cut = fresh().replies_to(script);
-    if without_varying_lines(&whole) != without_varying_lines(&cut) {
+    let (expected, mut seen) = (without_varying_lines(&whole), without_varying_lines(&cut));
+    let is_same = if has_long_line(input) {
+        seen.pop_if(|behind_the_last| behind_the_last.is_empty());
+        expected.starts_with(&seen)
+    } else {
+        expected == seen
+    };
+    if !is_same {
         let (whole, cut) = (whole.escape_ascii(), cut.escape_ascii());
         panic!("at once:   {whole}\nin pieces: {cut}");
     }
+}
+
+fn has_long_line(input: &[u8]) -> bool {
+    input
+        .split(|byte| *byte == b'\n')
+        .any(|line| line.len() > LINE_BYTES_MAX)
 }
 
 fn fresh() -> Bench {

@@ -2,7 +2,7 @@
 
 use micanite_engine::{Operation, Outcome, ReplySink, Request, Semantics, ValueMeta};
 use micanite_wire::memcache::text::meta::base64::{DECODED_BYTES_MAX, decode};
-use micanite_wire::memcache::text::{Command, StoreVerb, expiry, reply};
+use micanite_wire::memcache::text::{Command, ShutdownHow, StoreVerb, expiry, reply};
 
 use super::meta::{Alone, META_REPLY_BYTES_MAX};
 use super::{Context, Output, Session, operator};
@@ -147,19 +147,13 @@ impl Session {
                 say(reply::OK, noreply, output);
             }
             Command::RefreshCerts { noreply } => refresh_certs(noreply, output, context),
-            Command::Shutdown { graceful } => {
-                if context.shared.settings.shutdown_enabled {
-                    let how = if graceful {
-                        Ending::Gracefully
-                    } else {
-                        Ending::AtOnce
-                    };
-                    context.shared.end(how);
+            Command::Shutdown { how, noreply } => match ending(how, context) {
+                Ok(ending) => {
+                    context.shared.end(ending);
                     self.closing = true;
-                } else {
-                    output.push(reply::SHUTDOWN_DISABLED);
                 }
-            }
+                Err(refusal) => say(refusal, noreply, output),
+            },
             Command::Stats { arguments } => report(arguments, output, context),
             Command::Operator {
                 operator,
@@ -173,6 +167,16 @@ impl Session {
             | Command::Touch { .. }
             | Command::Meta(_) => unreachable!("gathered for the engine"),
         }
+    }
+}
+
+/// How the server is to end, or why it does not.
+fn ending(how: ShutdownHow, context: &Context<'_>) -> Result<Ending, &'static [u8]> {
+    match how {
+        _ if !context.shared.settings.shutdown_enabled => Err(reply::SHUTDOWN_DISABLED),
+        ShutdownHow::AtOnce => Ok(Ending::AtOnce),
+        ShutdownHow::Gracefully => Ok(Ending::Gracefully),
+        ShutdownHow::Unknown => Err(reply::SHUTDOWN_MODE),
     }
 }
 

@@ -5,7 +5,8 @@ use crate::memcache::text::meta::{MetaLine, MetaVerb, Misuse, base64};
 use crate::memcache::text::{Command, KEY_BYTES_MAX, Keys, Parser, Step};
 
 /// The text parser: input that arrives in pieces means the same as input that arrives at once,
-/// every step makes progress, keys are what they should be.
+/// every step makes progress, keys are what they should be. A long line that arrives without its end
+/// ends the conversation: then it means the same up to there.
 ///
 /// The first byte of `data` decides where the rest is cut.
 pub fn text_parser(data: &[u8]) {
@@ -14,8 +15,17 @@ pub fn text_parser(data: &[u8]) {
     };
     let whole = commands(input, usize::MAX);
     let piece = 1 + usize::from(*seed);
-    assert_eq!(commands(input, piece), whole, "cut every {piece} bytes");
+    let mut cut = commands(input, piece);
+    let expected = if cut.pop_if(|last| last == CLOSED_WITHOUT_REPLY).is_some() {
+        &whole[..whole.len().min(cut.len())]
+    } else {
+        &whole
+    };
+    assert_eq!(cut, expected, "cut every {piece} bytes");
 }
+
+/// How a long line without its end is refused, and the first line of an HTTP request.
+const CLOSED_WITHOUT_REPLY: &str = "\"\" 0 true";
 
 /// What a server would make of the input, arriving in pieces: commands and refusals in words.
 /// Bodies are skipped over.

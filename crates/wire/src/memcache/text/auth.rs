@@ -4,10 +4,11 @@
 //! set <any key> <any> <any> <bytes>\r\n<user> <password>\r\n
 //! ```
 //!
-//! Replies are those of memcached 1.6.45. It loses the reply to a line if more has come behind it;
-//! that is not repeated.
+//! Replies are those of memcached 1.6.45. It loses the reply to a line if more has come behind it,
+//! and it reads on behind the first line of an HTTP request; neither is repeated.
 
 use super::number::unsigned;
+use super::refusal::is_http;
 use super::reply;
 
 /// A line without an end ends the connection when it is longer.
@@ -56,6 +57,8 @@ pub fn text_auth(input: &[u8]) -> TextAuth<'_> {
     }
     let refused = |reply, bytes| TextAuth::Refused { reply, bytes };
     let token_bytes = match announced(&input[..line_bytes]) {
+        // A web page must not try passwords from where its reader is.
+        None if is_http(input[..end].trim_ascii_end()) => return TextAuth::Close,
         None => return refused(reply::UNAUTHENTICATED, line_bytes),
         Some(bytes) if bytes > TOKEN_BYTES_MAX => {
             return refused(reply::AUTH_TOO_LONG, line_bytes);
@@ -170,6 +173,7 @@ mod tests {
             (b"version\r\n", "CLIENT_ERROR unauthenticated 9"),
             (b"mg x v\r\n", "CLIENT_ERROR unauthenticated 8"),
             (b"mn\r\n", "close"),
+            (b"version HTTP\r\n", "CLIENT_ERROR unauthenticated 14"),
             (b"quit\r\n", "close"),
             (b"set x 0 0 12\r\nalice secret\r", "incomplete"),
             (b"set x", "incomplete"),

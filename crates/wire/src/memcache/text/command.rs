@@ -97,8 +97,10 @@ pub enum Command<'a> {
     Quit,
     /// shutdown.
     Shutdown {
-        /// Let connections end by themselves.
-        graceful: bool,
+        /// How it is to end.
+        how: ShutdownHow,
+        /// No refusal is wanted.
+        noreply: bool,
     },
     /// stats.
     Stats {
@@ -116,6 +118,17 @@ pub enum Command<'a> {
     MetaNoop,
     /// mg, ms, md, ma, me.
     Meta(MetaLine<'a>),
+}
+
+/// How shutdown ends the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownHow {
+    /// At once.
+    AtOnce,
+    /// Connections end by themselves.
+    Gracefully,
+    /// By a word that says neither: not at all.
+    Unknown,
 }
 
 /// The storage commands.

@@ -8,23 +8,25 @@
 //! Replies are those of memcached 1.6.45, byte for byte, except for one slip of its own (a
 //! doubled line end after a `get` with a key that is too long).
 
+mod administration;
 mod auth;
 mod command;
 pub mod meta;
 mod number;
 mod operator;
 mod parser;
+mod refusal;
 pub mod reply;
 mod tokens;
 
 pub use auth::{TOKEN_BYTES_MAX, TextAuth, text_auth};
-pub use command::{Command, Keys, StoreVerb};
+pub use command::{Command, Keys, ShutdownHow, StoreVerb};
 pub use operator::Operator;
 pub use parser::{Parser, Step};
 
 /// Longest key.
 pub const KEY_BYTES_MAX: usize = 250;
-/// A line without an end beyond this is refused, unless it is a get, gets, gat or gats.
+/// A line without an end beyond this closes the connection, unless it is a get, gets, gat or gats.
 pub const LINE_BYTES_MAX: usize = 2048;
 /// Expiries up to this are relative to now, later ones are Unix times: 30 days.
 pub const RELATIVE_EXPTIME_MAX_S: i64 = 60 * 60 * 24 * 30;

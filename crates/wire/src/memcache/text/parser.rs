@@ -1,14 +1,13 @@
 //! From the bytes of a connection to commands.
 
+use super::administration::administration;
 use super::command::{Command, Keys, StoreVerb};
 use super::meta::MetaLine;
 use super::number::{signed, signed_64, unsigned};
-use super::operator::Operator;
+use super::refusal::{BAD_FORMAT, Refusal, Result};
 use super::tokens::Words;
 use super::{KEY_BYTES_MAX, LINE_BYTES_MAX};
 
-pub(super) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
-const UNKNOWN: &str = "ERROR\r\n";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
 const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta argument\r\n";
 const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long\r\n";
@@ -16,6 +15,8 @@ const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long\r\n";
 const LINE_BYTES_MIN: usize = 3;
 /// Longest body that memcached's 32-bit lengths can say.
 pub(super) const BODY_BYTES_MAX: i32 = i32::MAX - 2;
+/// Most spaces before a get whose line may be longer than [`LINE_BYTES_MAX`].
+const LEADING_SPACES_MAX: usize = 100;
 
 /// What stands at the start of the input.
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +80,6 @@ impl Parser {
         let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
             return self.without_end(input, full);
         };
-        if end > LINE_BYTES_MAX && self.open.is_none() && !is_get(input) {
-            return too_long(end + 1);
-        }
         let line = &input[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let line_bytes = end + 1;
@@ -99,22 +97,27 @@ impl Parser {
             Err(Refusal {
                 reply,
                 swallow_bytes,
+                close,
             }) => Step::Refused {
                 reply,
                 line_bytes,
                 swallow_bytes,
-                close: false,
+                close,
             },
         }
     }
 
     #[cold]
     fn without_end<'a>(&mut self, input: &'a [u8], full: bool) -> Step<'a> {
+        let is_short = input.len() <= LINE_BYTES_MAX;
         let get = self.open.is_some() || is_get(input);
-        if !full && (get || input.len() <= LINE_BYTES_MAX) {
+        if !full && (is_short || get || is_get_behind_spaces(input)) {
             return Step::Incomplete;
         }
-        let Some(end) = input.iter().rposition(|byte| *byte == b' ').filter(|_| get) else {
+        if !get {
+            return closed_without_reply(input.len());
+        }
+        let Some(end) = input.iter().rposition(|byte| *byte == b' ') else {
             return too_long(input.len());
         };
         let line = &input[..end];
@@ -135,7 +138,18 @@ impl Parser {
     }
 }
 
-/// Whether the end of such a line has arrived must not matter, so it is refused with it too.
+/// Nobody who speaks the protocol sends this: memcached says nothing to it, either.
+#[cold]
+fn closed_without_reply<'a>(line_bytes: usize) -> Step<'a> {
+    Step::Refused {
+        reply: "",
+        line_bytes,
+        swallow_bytes: 0,
+        close: true,
+    }
+}
+
+/// A get line that cannot be split: one of its words is longer than any key.
 #[cold]
 fn too_long<'a>(line_bytes: usize) -> Step<'a> {
     Step::Refused {
@@ -152,38 +166,11 @@ fn is_get(input: &[u8]) -> bool {
         .any(|verb| input.starts_with(verb))
 }
 
-/// Why a line is refused, and how much of what follows belongs to it.
-#[derive(Debug)]
-struct Refusal {
-    reply: &'static str,
-    swallow_bytes: u64,
+/// A get line with spaces before it. memcached waits for its end, and refuses it then.
+fn is_get_behind_spaces(input: &[u8]) -> bool {
+    let spaces = input.iter().take_while(|byte| **byte == b' ').count();
+    spaces <= LEADING_SPACES_MAX && is_get(&input[spaces..])
 }
-
-impl Refusal {
-    const fn of(reply: &'static str) -> Self {
-        Self {
-            reply,
-            swallow_bytes: 0,
-        }
-    }
-
-    /// `noreply` silences it.
-    const fn silent(self, noreply: bool) -> Self {
-        if noreply {
-            Self { reply: "", ..self }
-        } else {
-            self
-        }
-    }
-}
-
-impl From<&'static str> for Refusal {
-    fn from(reply: &'static str) -> Self {
-        Self::of(reply)
-    }
-}
-
-type Result<T> = std::result::Result<T, Refusal>;
 
 /// The next keys of a get whose line was split.
 fn more_keys(open: OpenGet, line: &[u8]) -> Result<Command<'_>> {
@@ -217,7 +204,7 @@ fn check_keys(line: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn exptime(word: &[u8]) -> Result<i64> {
+pub(super) fn exptime(word: &[u8]) -> Result<i64> {
     signed(word).map(i64::from).ok_or(BAD_EXPTIME.into())
 }
 
@@ -225,7 +212,7 @@ fn exptime(word: &[u8]) -> Result<i64> {
 #[inline]
 fn command(line: &[u8]) -> Result<Command<'_>> {
     if line.first() == Some(&b' ') {
-        return Err(UNKNOWN.into());
+        return Err(Refusal::unknown(line));
     }
     let mut words = Words::of(line);
     let Some(verb) = words.next() else {
@@ -247,7 +234,7 @@ fn command(line: &[u8]) -> Result<Command<'_>> {
         b"delete" => delete(words),
         b"mg" | b"ms" | b"md" | b"ma" | b"me" => meta(verb, words),
         b"touch" => touch(words),
-        _ => administration(verb, words),
+        _ => administration(verb, words).unwrap_or_else(|| Err(Refusal::unknown(line))),
     }
 }
 
@@ -270,7 +257,7 @@ fn get<'a>(words: Words<'a>, cas: bool, exptime: Option<i64>) -> Result<Command<
 }
 
 #[inline]
-fn key<'a>(words: &mut Words<'a>) -> Result<&'a [u8]> {
+pub(super) fn key<'a>(words: &mut Words<'a>) -> Result<&'a [u8]> {
     words
         .next()
         .filter(|key| key.len() <= KEY_BYTES_MAX)
@@ -313,18 +300,14 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
         }),
         None => {
             let swallow_bytes = value_bytes as u64 + 2;
-            Err(Refusal {
-                reply: BAD_FORMAT,
-                swallow_bytes,
-            }
-            .silent(noreply))
+            Err(Refusal::with_body(BAD_FORMAT, swallow_bytes).silent(noreply))
         }
     }
 }
 
 /// Whether `noreply` is the last word.
 #[inline]
-fn noreply(words: Words<'_>) -> bool {
+pub(super) fn noreply(words: Words<'_>) -> bool {
     let rest = words.rest();
     !rest.is_empty() && words.last() == Some(b"noreply".as_slice())
 }
@@ -334,10 +317,7 @@ fn noreply(words: Words<'_>) -> bool {
 fn meta<'a>(verb: &[u8], words: Words<'a>) -> Result<Command<'a>> {
     match MetaLine::of(verb, words) {
         Ok(line) => Ok(Command::Meta(line)),
-        Err((reply, swallow_bytes)) => Err(Refusal {
-            reply,
-            swallow_bytes,
-        }),
+        Err((reply, swallow_bytes)) => Err(Refusal::with_body(reply, swallow_bytes)),
     }
 }
 
@@ -374,53 +354,4 @@ fn touch(mut words: Words<'_>) -> Result<Command<'_>> {
         exptime,
         noreply,
     })
-}
-
-fn administration<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Command<'a>> {
-    match verb {
-        b"flush_all" => flush_all(words),
-        b"flush_namespace" => {
-            let name = key(&mut words);
-            let noreply = noreply(words);
-            let name = name.map_err(|refusal| refusal.silent(noreply))?;
-            Ok(Command::FlushNamespace { name, noreply })
-        }
-        b"verbosity" => {
-            let level = words.next().ok_or(BAD_FORMAT)?;
-            let noreply = level == b"noreply" || noreply(words);
-            let level = unsigned(level).ok_or(Refusal::of(BAD_FORMAT).silent(noreply))?;
-            Ok(Command::Verbosity {
-                level: u32::try_from(level).unwrap_or(u32::MAX),
-                noreply,
-            })
-        }
-        b"refresh_certs" => Ok(Command::RefreshCerts {
-            noreply: noreply(words),
-        }),
-        b"version" => Ok(Command::Version),
-        b"quit" => Ok(Command::Quit),
-        b"shutdown" => Ok(Command::Shutdown {
-            graceful: words.next() == Some(b"graceful".as_slice()),
-        }),
-        b"stats" => Ok(Command::Stats {
-            arguments: words.rest().trim_ascii(),
-        }),
-        b"mn" => Ok(Command::MetaNoop),
-        _ => match Operator::of(verb) {
-            Some(operator) => Ok(Command::Operator {
-                operator,
-                arguments: words.rest().trim_ascii(),
-            }),
-            None => Err(UNKNOWN.into()),
-        },
-    }
-}
-
-fn flush_all(mut words: Words<'_>) -> Result<Command<'_>> {
-    let noreply = noreply(words);
-    let delay_s = match words.next() {
-        None | Some(b"noreply") => 0,
-        Some(word) => exptime(word).map_err(|refusal| refusal.silent(noreply))?,
-    };
-    Ok(Command::FlushAll { delay_s, noreply })
 }

@@ -52,6 +52,8 @@ pub const AUTH_TOO_LONG: &[u8] = b"CLIENT_ERROR auth token too long\r\n";
 pub const BAD_TERMINATION: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
 /// shutdown without the option.
 pub const SHUTDOWN_DISABLED: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
+/// shutdown with an unknown word.
+pub const SHUTDOWN_MODE: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
 /// The connection limit.
 pub const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
 

@@ -163,18 +163,69 @@ fn a_multiget_of_any_length_comes_in_parts() {
     assert_eq!((keys_seen, at), (5000, line.len()));
 }
 
+/// Whether a line without an end is waited for, answered or closed without a word.
+fn without_end(input: &str, full: bool) -> &'static str {
+    match Parser::default().step(input.as_bytes(), full) {
+        Step::Incomplete => "waits",
+        Step::Refused {
+            reply: "",
+            close: true,
+            ..
+        } => "closes",
+        Step::Refused { close: true, .. } => "answers and closes",
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
-fn other_lines_without_an_end_are_refused_in_time() {
-    let long = "x".repeat(LINE_BYTES_MAX + 1);
-    assert!(matches!(
-        Parser::default().step(long.as_bytes(), false),
-        Step::Refused { close: true, .. }
-    ));
+fn long_lines_without_an_end_close_without_a_reply() {
+    let longest = "x".repeat(LINE_BYTES_MAX);
+    assert_eq!(without_end(&longest, false), "waits");
+    assert_eq!(without_end(&format!("{longest}x"), false), "closes");
+    assert_eq!(without_end(&format!("mg {longest}"), false), "closes");
+    for (spaces, expected) in [(1, "waits"), (100, "waits"), (101, "closes")] {
+        let line = format!("{}get {}", " ".repeat(spaces), "key ".repeat(1000));
+        assert_eq!(without_end(&line, false), expected, "{spaces} spaces");
+        assert_eq!(without_end(&line, true), "closes", "{spaces} spaces");
+    }
     let key_without_end = format!("get {}", "k".repeat(5000));
-    assert!(matches!(
-        Parser::default().step(key_without_end.as_bytes(), true),
-        Step::Refused { close: true, .. }
-    ));
+    assert_eq!(without_end(&key_without_end, true), "answers and closes");
+}
+
+#[test]
+fn long_lines_with_their_end_are_lines_as_others() {
+    let spaces = " ".repeat(2 * LINE_BYTES_MAX);
+    assert_eq!(step(&format!("delete {spaces}k\r\n")), "delete false");
+    assert_eq!(step(&format!("{}\r\n", "x".repeat(5000))), "ERROR");
+}
+
+#[test]
+fn the_first_line_of_an_http_request_closes_without_a_reply() {
+    for line in [
+        "POST / HTTP/1.1\r\n",
+        "POST / HTTP/1.1\n",
+        "post / HTTP/1.1\r\n",
+        "GET /path?a=b  HTTP/1.0 \r\n",
+        " OPTIONS * HTTP/1.1\r\n",
+        "PRI * HTTP/2.0\r\n",
+        "HTTP/1.1\r\n",
+    ] {
+        let refused = Parser::default().step(line.as_bytes(), false);
+        assert!(
+            matches!(refused, Step::Refused { reply: "", close: true, line_bytes, .. } if line_bytes == line.len()),
+            "{line:?}: {refused:?}"
+        );
+        assert_eq!(text_auth(line.as_bytes()), TextAuth::Close, "{line:?}");
+    }
+    for other in [
+        "POST / HTTP /\r\n",
+        "HTTP/1.1 200 OK\r\n",
+        "post / http/1.1\r\n",
+    ] {
+        assert_eq!(step(other), "ERROR", "{other:?}");
+    }
+    // A key may be called so.
+    assert_eq!(step("get / HTTP/1.1\r\n"), "get false /,HTTP/1.1");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The flags of a meta command, all at once.
 
 use super::super::number::unsigned;
-use super::super::parser::BAD_FORMAT;
+use super::super::refusal::BAD_FORMAT;
 use super::{MetaLine, MetaVerb, OPAQUE_BYTES_MAX, WORDS_MAX};
 
 const TOO_MANY: &str = "CLIENT_ERROR options flags are too long\r\n";

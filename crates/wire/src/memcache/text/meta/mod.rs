@@ -13,7 +13,8 @@ pub use flags::{MetaFlags, Misuse};
 
 use super::KEY_BYTES_MAX;
 use super::number::signed;
-use super::parser::{BAD_FORMAT, BODY_BYTES_MAX};
+use super::parser::BODY_BYTES_MAX;
+use super::refusal::BAD_FORMAT;
 use super::tokens::Words;
 use flags::BAD_ARITHMETIC;
 
