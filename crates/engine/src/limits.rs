@@ -63,6 +63,26 @@ pub const NAMESPACES_MAX: usize = if cfg!(loom) { 2 } else { 256 };
 /// The largest count of requests that an item remembers since it was stored or moved.
 pub const FREQUENCY_MAX: u64 = 3;
 
+/// A store compacts only while one word of its space in this many is free: less is hardly worth
+/// the copying.
+pub const COMPACT_FREE_SHARE: usize = 32;
+/// A store is sparse while its items take at most one word of its space in this many.
+pub const SPARSE_SHARE: usize = 4;
+/// The free space of a store is scattered while more than one word of it in this many is not at its
+/// end.
+pub const SCATTERED_SHARE: usize = 32;
+/// Units that a compaction may copy for an insertion that the index wants to grow after, and for
+/// any into a sparse store.
+pub const COMPACT_INDEX_UNITS: u64 = 2 << 10;
+/// Units that it may copy for an insertion that would be refused, whatever its length.
+pub const COMPACT_ITEM_UNITS: u64 = 32 << 10;
+/// Units that it may copy besides, for each unit of the item.
+pub const COMPACT_PER_ITEM_UNIT: u64 = 8;
+/// Looking at an item counts as if so many units were copied.
+pub const COMPACT_VISIT_UNITS: i64 = 16;
+/// Buckets among whose items the one nearest to the end of the space is looked for.
+pub const COMPACT_SAMPLE_BUCKETS: u64 = 32;
+
 // A bucket is a version word and its entries, and a cache line of 64 bytes.
 const _: () = assert!(BUCKET_WORDS == 1 + BUCKET_ENTRIES && BUCKET_WORDS * 8 == 64);
 // An entry is one word: tag, two bits that are zero today, log, offset.

@@ -29,6 +29,8 @@ pub struct Stats {
     pub ghosts_met: u64,
     /// Counter: writes refused because there was no space.
     pub out_of_memory: u64,
+    /// Counter: bytes of items that a store has moved to make room.
+    pub compacted_bytes: u64,
     /// Level: main buckets of the index.
     pub buckets: u64,
     /// Counter: buckets that were split as the index grew.

@@ -17,6 +17,13 @@ impl Heap<'_> {
         } else {
             self.first_fit(units)?
         };
+        self.take_front(block, class, units);
+        Some(block)
+    }
+
+    /// Allocates the first `units` words of a free block, which is of a class and large enough.
+    #[inline]
+    pub(super) fn take_front(&self, block: usize, class: usize, units: usize) {
         let whole = self.free_block_units(block);
         let rest = whole - units;
         if rest < BLOCK_UNITS_MIN {
@@ -37,7 +44,6 @@ impl Heap<'_> {
             self.store(block, units as u64);
             self.units_free_sub(units);
         }
-        Some(block)
     }
 
     /// A block for a size without a class of its own, and its class: the first that is large
@@ -82,6 +88,7 @@ impl Heap<'_> {
         }
         self.push(first, end - first);
         self.tag_free(first, end - first);
+        self.keep_cursor_out_of(first, end);
         if first != position {
             // Inside of a free block now; a second free of it is still noticed.
             self.store(position, header | FREE);

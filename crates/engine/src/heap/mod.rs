@@ -44,16 +44,18 @@
 //! | `list` | the lists of free blocks |
 //! | `allocate` | allocate and free |
 //! | `space` | format, rebuild, the end of the space, walks |
+//! | `compact` | where a compaction is, and blocks below an item |
 
 mod allocate;
 mod bitmap;
 #[cfg(all(test, not(loom)))]
 mod check;
 mod classes;
+mod compact;
 #[cfg(all(test, not(loom)))]
 mod fragmentation;
 #[cfg(all(test, not(loom)))]
-mod killed;
+pub(crate) mod killed;
 mod list;
 mod space;
 #[cfg(all(test, not(loom)))]
@@ -78,12 +80,13 @@ const FREE_UNITS: u64 = (1 << 48) - 1;
 // A whole block with the rest that was too small to be split off fits the header.
 const _: () = assert!(BLOCK_UNITS_MAX + BLOCK_UNITS_MIN - 1 <= ALLOCATED_UNITS as usize);
 
-// The state: four words, the middle of the bitmap, its leaves, the heads of the lists.
+// The state: five words, the middle of the bitmap, its leaves, the heads of the lists.
 const END: usize = 0;
 const FIRST: usize = 1;
 const FREE_TOTAL: usize = 2;
-const BITMAP_TOP: usize = 3;
-const BITMAP_MIDDLE: usize = 4;
+const CURSOR: usize = 3;
+const BITMAP_TOP: usize = 4;
+const BITMAP_MIDDLE: usize = 5;
 
 /// The heap in a region: where its state is, and what follows from the largest block.
 #[derive(Clone, Copy, Debug)]

@@ -18,8 +18,10 @@ impl Heap<'_> {
     /// of position, are allocated, all else between `first_word` and `end_word` is free. The
     /// caller's bits of their headers stay.
     ///
-    /// Returns false when the list is not one that this heap can have given out (an overlap, a
-    /// gap that is smaller than a block, a block out of bounds): nothing can be relied on then.
+    /// The space ends a few words earlier where the last gap is smaller than a block, which
+    /// [`Heap::lower_end`] leaves behind. Returns false when the list is not one that this heap can
+    /// have given out (an overlap, another gap that is smaller than a block, a block out of
+    /// bounds): nothing can be relied on then.
     #[must_use]
     pub(crate) fn rebuild(
         &self,
@@ -33,7 +35,8 @@ impl Heap<'_> {
         self.store(self.state_word + FIRST, first_word as u64);
         self.store(self.state_word + END, end_word as u64);
         self.store(self.state_word + FREE_TOTAL, 0);
-        let sentinel = end_word - 1;
+        self.set_cursor(None);
+        let mut sentinel = end_word - 1;
         let mut reached = first_word;
         for (block, units) in allocated {
             let fits = block <= sentinel && units <= sentinel - block;
@@ -46,6 +49,10 @@ impl Heap<'_> {
             let callers = self.load(block) & !(FREE | PREVIOUS_FREE | ALLOCATED_UNITS);
             self.store(block, callers | before | units as u64);
             reached = block + units;
+        }
+        if sentinel - reached < BLOCK_UNITS_MIN {
+            sentinel = reached;
+            self.store(self.state_word + END, sentinel as u64 + 1);
         }
         let Some(before) = self.rebuild_gap(reached, sentinel) else {
             return false;
@@ -69,31 +76,36 @@ impl Heap<'_> {
         }
     }
 
-    /// Takes `units` words off the end of the space. False, and nothing changes, when they are
-    /// not all free, or would leave a free block that is too small to be one.
-    pub(crate) fn shrink_end(&self, units: usize) -> bool {
+    /// Lets the space end at `end_word`, or a few words before it where a free block would be left
+    /// that is too small to be one. False, and nothing changes, when what lies behind is not free.
+    pub(crate) fn lower_end(&self, end_word: usize) -> bool {
         let sentinel = self.end() - 1;
+        if end_word > sentinel {
+            return true;
+        }
         if self.load(sentinel) & PREVIOUS_FREE == 0 {
-            return units == 0;
+            return false;
         }
         let whole = self.load(sentinel - 1) as usize;
         let block = sentinel - whole;
-        let Some(rest) = whole.checked_sub(units) else {
+        let Some(rest) = (end_word - 1).checked_sub(block) else {
             return false;
         };
-        if (1..BLOCK_UNITS_MIN).contains(&rest) {
-            return false;
-        }
         self.unlink(block, whole);
-        if rest == 0 {
+        let lowered = if rest < BLOCK_UNITS_MIN {
             self.store(block, SENTINEL);
+            block
         } else {
-            self.store(sentinel - units, SENTINEL | PREVIOUS_FREE);
+            self.store(block + rest, SENTINEL | PREVIOUS_FREE);
             self.tag_free(block, rest);
             self.push(block, rest);
+            block + rest
+        };
+        self.store(self.state_word + END, lowered as u64 + 1);
+        self.units_free_sub(sentinel - lowered);
+        if self.cursor().is_some_and(|cursor| cursor > lowered) {
+            self.set_cursor(None);
         }
-        self.store(self.state_word + END, (sentinel + 1 - units) as u64);
-        self.units_free_sub(units);
         true
     }
 

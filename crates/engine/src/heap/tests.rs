@@ -159,11 +159,12 @@ fn shrink(heap: &Heap<'_>, twin: &mut Twin, units: usize) {
         .filter(|&&(block, free)| block + free == twin.end - 1);
     let last_units = last.map_or(0, |&(_, units)| units);
     let rest = last_units.checked_sub(units);
-    let expected = rest.is_some_and(|rest| rest == 0 || rest >= BLOCK_UNITS_MIN);
+    let expected = rest.is_some();
     let before = image(heap);
-    assert_eq!(heap.shrink_end(units), expected);
-    if expected {
-        twin.end -= units;
+    assert_eq!(heap.lower_end(twin.end - units), expected);
+    if let Some(rest) = rest.filter(|_| units > 0) {
+        // A rest that is too small for a block goes, too.
+        twin.end -= units + if rest < BLOCK_UNITS_MIN { rest } else { 0 };
     } else {
         assert_eq!(before, image(heap), "a refused shrink changed something");
     }

@@ -258,6 +258,9 @@ impl Partition {
             let log = self.log(which);
             log.set(LogField::Opened, log.get(LogField::Tail));
         }
+        if self.is_store() {
+            self.heap().set_cursor(None);
+        }
     }
 
     /// Writes everything to the file and marks it as complete.

@@ -5,7 +5,9 @@ use micanite_memory::sync::Ordering::Release;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::limits::{BUCKET_ENTRIES, INDEX_LOAD_SIXTEENTHS};
+use crate::limits::{
+    BUCKET_ENTRIES, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, INDEX_LOAD_SIXTEENTHS,
+};
 use crate::log::Which;
 use crate::partition::{Field, Place};
 use crate::writer::Writer;
@@ -40,7 +42,7 @@ impl Writer<'_> {
             SPARES_LEFT_CACHE
         };
         if full || spares_left * least < buckets {
-            self.grow();
+            self.grow(COMPACT_INDEX_UNITS);
         }
     }
 
@@ -64,21 +66,25 @@ impl Writer<'_> {
         if !p.chain(bucket).all(is_full) {
             return;
         }
+        let mut compact_units = COMPACT_ITEM_UNITS;
         for _ in 0..SPLITS_MAX {
             let buckets = p.buckets();
-            self.grow();
+            self.grow(std::mem::take(&mut compact_units));
             if p.get(Field::SpareFree) != 0 || p.buckets() == buckets {
                 return;
             }
         }
     }
 
+    /// Splits a bucket. Items of a store may be in the way of its line: so many units may be moved.
     #[cold]
-    fn grow(&self) {
+    fn grow(&self, compact_units: u64) {
         let p = self.partition;
         let buckets = p.all_buckets();
         let number = buckets.count();
-        if number >= p.layout.buckets_max() || !self.make_room(p.layout.data_end(number + 1)) {
+        if number >= p.layout.buckets_max()
+            || !self.make_room(p.layout.data_end(number + 1), compact_units)
+        {
             return;
         }
         self.prefetch_split(buckets.split_from());
@@ -86,14 +92,17 @@ impl Writer<'_> {
     }
 
     /// Lowers the end of the data space.
-    fn make_room(&self, data_end: u64) -> bool {
+    fn make_room(&self, data_end: u64, compact_units: u64) -> bool {
         let p = self.partition;
         let now = p.get(Field::DataEnd);
         if now <= data_end {
             return true;
         }
         let made = if p.is_store() {
-            p.heap().shrink_end((now - data_end) as usize)
+            let heap = p.heap();
+            heap.lower_end(data_end as usize)
+                || self.compact_for_index(heap.end() as u64 - data_end, compact_units)
+                    && heap.lower_end(data_end as usize)
         } else {
             p.log(Which::Main).lower_end(data_end)
         };

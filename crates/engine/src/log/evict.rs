@@ -130,7 +130,13 @@ impl Writer<'_> {
 
     /// Writes a copy of an item, its value last and upwards: the copy may overlap the original
     /// if it lies before it.
-    fn copy_item(&self, found: &Found, position: usize, header: Header, cas: Option<u64>) {
+    pub(crate) fn copy_item(
+        &self,
+        found: &Found,
+        position: usize,
+        header: Header,
+        cas: Option<u64>,
+    ) {
         let p = self.partition;
         let from = found.place.position;
         let meta = p.word(from + 1).load(Relaxed);

@@ -32,7 +32,7 @@ use crate::log::item::Header;
 use crate::log::{Log, Which};
 use crate::samples::Samples;
 use crate::stats::Stats;
-use crate::writer::Writer;
+use crate::writer::{Compaction, Writer};
 
 /// See the module.
 #[derive(Debug)]
@@ -58,6 +58,8 @@ pub(crate) struct Partition {
     /// Whether somebody has asked when an item was accessed: then new items of meta commands say
     /// so from the beginning.
     follows_accesses: AtomicBool,
+    /// Of a store.
+    pub compaction: Compaction,
 }
 
 /// What was seen of a key while its item was prefetched. Only a hint: the entry may have changed
@@ -147,6 +149,7 @@ impl Partition {
             samples: Samples::new(layout.region_words as usize * 8),
             evictions: Arc::default(),
             follows_accesses: AtomicBool::new(false),
+            compaction: Compaction::new(),
         }
     }
 
@@ -399,6 +402,7 @@ impl Partition {
         total.index_bytes += (self.layout.region_words - self.get(Field::DataEnd)) * 8;
         total.early_bytes += self.get(Field::UnitsLeftEarly) * 8;
         total.out_of_memory += self.get(Field::OutOfMemory);
+        total.compacted_bytes += self.compaction.moved_units() * 8;
         let lag = self
             .get(Field::ExpiryLag)
             .max(self.get(Field::ExpiryLagLast));

@@ -23,6 +23,8 @@ mod noted;
 #[cfg(all(test, not(any(loom, miri))))]
 mod retries;
 #[cfg(all(test, not(any(loom, miri))))]
+mod room;
+#[cfg(all(test, not(any(loom, miri))))]
 mod stress;
 #[cfg_attr(
     not(test),

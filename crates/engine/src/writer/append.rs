@@ -198,12 +198,16 @@ impl Writer<'_> {
         }
     }
 
-    /// Space of a store's heap, if need be after a look for what has expired.
+    /// Space of a store's heap, if need be after a look for what has expired, or a compaction.
     fn allocate(&self, units: u64) -> Result<Place, Refusal> {
         let p = self.partition;
         let position = p.heap().allocate(units as usize).or_else(|| {
             self.sweep();
             p.heap().allocate(units as usize)
+        });
+        let position = position.or_else(|| {
+            let made = self.compact_for_item(units);
+            made.then(|| p.heap().allocate(units as usize))?
         });
         let position = position.ok_or(Refusal::Full)?;
         let header = p.header(position);
@@ -238,7 +242,9 @@ impl Writer<'_> {
     ) -> Result<(), Refusal> {
         self.link(hash, reserved, replaced)?;
         self.note_expiry(expiry);
-        if !self.partition.is_store() {
+        if self.partition.is_store() {
+            self.compact_if_sparse(reserved.header.units());
+        } else {
             self.scan_as_the_tail_advances();
         }
         self.grow_if_full();

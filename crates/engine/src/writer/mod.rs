@@ -2,6 +2,7 @@
 //! append one, overwrite one, retire one.
 
 mod append;
+mod compact;
 mod find;
 mod full;
 mod overwrite;
@@ -18,6 +19,7 @@ use crate::partition::{Field, Partition, Place};
 use crate::request::{Expiry, Outcome};
 
 pub(crate) use append::{NewItem, Part};
+pub(crate) use compact::Compaction;
 
 /// The one writer of a partition; gives the lock back when dropped, if it holds it.
 pub(crate) struct Writer<'a> {

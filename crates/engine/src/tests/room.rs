@@ -1,0 +1,286 @@
+//! A store that is nearly empty holds what an empty one holds, wherever its last items lie.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::support::*;
+use crate::heap::killed;
+use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
+use crate::*;
+
+/// Units of the data space: 1 MiB.
+const DATA_UNITS: u64 = 1 << 17;
+/// What stays of a history, out of so many.
+const LIVE_SHARE: u64 = 100;
+/// The largest items, out of so many that the space has room for.
+const ITEM_SHARE: u64 = 64;
+
+fn setup() -> Setup {
+    Setup {
+        semantics: Semantics::Store,
+        buckets: 64,
+        data_units: DATA_UNITS,
+        grows: true,
+        value_bytes_max: (DATA_UNITS * 8 / ITEM_SHARE) as usize,
+        ..Setup::default()
+    }
+}
+
+/// Numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 20) as usize % bound
+    }
+}
+
+/// A store and what it holds.
+struct Filled {
+    cache: Arc<Cache>,
+    client: Client,
+    held: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Filled {
+    fn new(setup: &Setup) -> Self {
+        let cache = setup.cache();
+        Self {
+            client: Client::new(&cache, 0),
+            cache,
+            held: BTreeMap::new(),
+        }
+    }
+
+    fn set(&mut self, key: &[u8], bytes: usize) -> bool {
+        let value = vec![key.last().map_or(0, |byte| byte ^ bytes as u8); bytes];
+        let stored = self.client.set(key, &value) == Outcome::Stored;
+        if stored {
+            self.held.insert(key.to_vec(), value);
+        }
+        stored
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        assert_eq!(
+            self.client.outcome(key, Operation::Delete),
+            Outcome::Deleted
+        );
+        self.held.remove(key);
+    }
+
+    /// Where the item of a key lies, and its units.
+    fn place(&self, key: &[u8]) -> (usize, u64) {
+        let hash = self.cache.hash(key);
+        let writer = self.cache.partition(hash).writer(1000);
+        let found = writer.lookup(hash, key).unwrap();
+        (found.place.position, found.header.units())
+    }
+
+    /// Everything is still there, and the heap is sound.
+    fn check(&mut self) {
+        for (key, value) in &self.held {
+            assert_eq!(self.client.get(key).as_ref(), Some(value));
+        }
+        let stats = self.cache.stats();
+        assert_eq!(stats.items_live, self.held.len() as u64);
+        let units: u64 = self.held.keys().map(|key| self.place(key).1).sum();
+        assert_eq!(stats.item_bytes_live, units * 8);
+        self.cache.partitions[0].heap().check();
+    }
+
+    /// Items of one size that it takes until the first refusal.
+    fn take(&mut self, value_bytes: usize) -> u64 {
+        let mut taken = 0u64;
+        while self.set(&taken.to_le_bytes(), value_bytes) {
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Fills it with items of mixed sizes that come and go.
+    fn mix(&mut self, random: &mut Random) {
+        let sizes = [20, 100, 800, 5000, setup().value_bytes_max / 2];
+        let largest = 1 + random.below(sizes.len());
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let mut refused = 0;
+        for number in 0.. {
+            let name = format!("mixed-{number}").into_bytes();
+            let most = sizes[random.below(largest)];
+            if self.set(&name, random.below(most)) {
+                names.push(name);
+            } else {
+                refused += 1;
+                for _ in 0..names.len() / 8 {
+                    let name = names.swap_remove(random.below(names.len()));
+                    self.delete(&name);
+                }
+            }
+            if refused == 4 {
+                return;
+            }
+        }
+    }
+
+    /// Deletes all but a hundredth of the space: those that lie last, in the middle, here and there,
+    /// or the smallest ones, which lie everywhere.
+    fn thin(&mut self, random: &mut Random, which: usize) {
+        let mut order: Vec<(usize, Vec<u8>)> = Vec::new();
+        for key in self.held.keys() {
+            let (position, units) = self.place(key);
+            let rank = match which {
+                0 => usize::MAX - position,
+                1 => position.abs_diff(DATA_UNITS as usize / 2),
+                2 => random.below(1 << 30),
+                _ => (units as usize) << 32 | random.below(1 << 30),
+            };
+            order.push((rank, key.clone()));
+        }
+        order.sort();
+        let mut left = DATA_UNITS / LIVE_SHARE;
+        for (_, key) in order {
+            let units = self.place(&key).1;
+            if units > left {
+                self.delete(&key);
+            } else {
+                left -= units;
+            }
+        }
+    }
+}
+
+/// Proves the property of the module for histories of many kinds and items of many sizes, as far
+/// as the index leaves space to them.
+#[test]
+fn a_store_that_is_nearly_empty_takes_what_a_fresh_one_takes() {
+    let largest = (DATA_UNITS * 8 / ITEM_SHARE) as usize - 64;
+    for value_bytes in [8, 40, 300, 1500, 6000, largest] {
+        let mut empty = Filled::new(&setup());
+        let fresh = empty.take(value_bytes);
+        let of_fresh = empty.cache.stats().data_bytes;
+        for which in 0..4 {
+            let mut random = Random((which + 1) as u64 * 7919 + value_bytes as u64);
+            let mut store = Filled::new(&setup());
+            store.mix(&mut random);
+            store.thin(&mut random, which);
+            let taken = store.take(value_bytes);
+            let left = store.cache.stats().data_bytes;
+            assert!(
+                taken * 10 * of_fresh >= fresh * 9 * left,
+                "values of {value_bytes} bytes, history {which}: {taken} of {fresh}"
+            );
+            store.check();
+        }
+    }
+}
+
+/// Proves that the index takes the end of the space although one item lies there.
+#[test]
+fn a_store_whose_last_block_is_taken_still_holds_small_items() {
+    let fresh = Filled::new(&setup()).take(8);
+    let mut store = Filled::new(&setup());
+    let mut bytes = setup().value_bytes_max;
+    while bytes > 8 {
+        if !store.set(format!("large-{}", store.held.len()).as_bytes(), bytes) {
+            bytes /= 2;
+        }
+    }
+    let last = store.held.keys().max_by_key(|key| store.place(key).0);
+    let last = last.unwrap().clone();
+    let others: Vec<_> = store
+        .held
+        .keys()
+        .filter(|key| **key != last)
+        .cloned()
+        .collect();
+    others.iter().for_each(|key| store.delete(key));
+    let taken = store.take(8);
+    assert!(taken * 10 > fresh * 9, "{taken} of {fresh}");
+    store.check();
+}
+
+/// Proves that an insertion copies no more than the limits say and one item, whatever is in its way.
+#[test]
+fn an_insertion_moves_a_bounded_number_of_bytes() {
+    for which in 0..4 {
+        let mut random = Random(which as u64 + 1);
+        let mut store = Filled::new(&setup());
+        store.mix(&mut random);
+        store.thin(&mut random, which);
+        let item_units_max = setup().layout().item_units_max;
+        let (mut before, mut most) = (store.cache.stats().compacted_bytes, 0);
+        for number in 0u64.. {
+            let bytes = random.below(setup().value_bytes_max / 4);
+            let stored = store.set(&number.to_le_bytes(), bytes);
+            let after = store.cache.stats().compacted_bytes;
+            let units = bytes as u64 / 8 + 8;
+            // As much as the item may move, twice, as the index may, twice, and one item more.
+            let of_item = COMPACT_ITEM_UNITS + 2 * COMPACT_PER_ITEM_UNIT * units;
+            let of_index = COMPACT_ITEM_UNITS + 2 * COMPACT_INDEX_UNITS;
+            let moved_units = (after - before) / 8;
+            assert!(
+                moved_units <= of_item + of_index + item_units_max,
+                "{moved_units}"
+            );
+            most = most.max(after - before);
+            before = after;
+            if !stored {
+                break;
+            }
+        }
+        assert!(most > 0, "nothing was moved in history {which}");
+    }
+}
+
+/// Proves that a move loses nothing wherever the process is killed within it: after each store of
+/// the heap, between which the copy is written and the entry changed.
+#[test]
+fn a_move_that_is_killed_loses_nothing() {
+    let mut kills = 0;
+    for stores in 0.. {
+        let setup = Setup {
+            maps: true,
+            ..setup()
+        };
+        let mut store = Filled::new(&setup);
+        let names: Vec<_> = (0..16)
+            .map(|number| format!("item-{number}").into_bytes())
+            .collect();
+        for (number, name) in names.iter().enumerate() {
+            assert!(store.set(name, 100 * (16 - number)));
+        }
+        names.iter().step_by(2).for_each(|name| store.delete(name));
+        let partition = &store.cache.partitions[0];
+        let ended = killed::within(stores, || {
+            partition
+                .writer(1000)
+                .compact_for_index(DATA_UNITS, 100_000);
+        });
+        let moved = store.cache.stats().compacted_bytes;
+        let Filled {
+            cache,
+            client,
+            held,
+        } = store;
+        drop(client);
+        let maps = cache.config().maps.clone().unwrap();
+        drop(cache);
+        let cache = setup.cache_in(Some(Maps { kept: true, ..maps }));
+        let client = Client::new(&cache, 0);
+        Filled {
+            cache,
+            client,
+            held,
+        }
+        .check();
+        if ended {
+            assert!(moved > 5_000, "{moved} bytes moved");
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 100, "{kills} kills");
+}
