@@ -55,6 +55,16 @@ impl std::fmt::Debug for Mailbox {
     }
 }
 
+/// Ends the process when a panic comes by. While a job is posted, somebody else refers to the frame
+/// of its asker, or waits for its end.
+struct NoUnwinding;
+
+impl Drop for NoUnwinding {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
 /// The mailboxes of all workers.
 #[derive(Debug)]
 pub(crate) struct Mailboxes(Box<[Mailbox]>);
@@ -98,6 +108,7 @@ impl Mailboxes {
         unsafe {
             *slot.job.get() = Some(erased);
         }
+        let posted = NoUnwinding;
         slot.state.store(POSTED, Ordering::Release);
         mailbox.posted.fetch_add(1, Ordering::AcqRel);
         // Either the owner sees the post before it sleeps, or this sees that it sleeps.
@@ -116,6 +127,7 @@ impl Mailboxes {
             }
         }
         slot.state.store(EMPTY, Ordering::Relaxed);
+        std::mem::forget(posted);
     }
 
     /// Runs what other workers have asked of this one.
@@ -137,12 +149,14 @@ impl Mailboxes {
             // SAFETY: posted, so the asker waits and does not touch the slot.
             let job = unsafe { (*slot.job.get()).take() };
             if let Some(job) = job {
+                let running = NoUnwinding;
                 #[expect(unsafe_code, reason = "the closure lives until its asker goes on")]
                 // SAFETY: the pair belongs together; only this worker, the owner of the mailbox,
                 // runs the job, once, while its asker waits.
                 unsafe {
                     (job.run)(job.data);
                 }
+                std::mem::forget(running);
             }
             mailbox.posted.fetch_sub(1, Ordering::AcqRel);
             slot.state.store(DONE, Ordering::Release);

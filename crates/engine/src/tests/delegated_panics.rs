@@ -1,0 +1,60 @@
+//! A panic while a job is posted ends the process: whoever posted it must not go on.
+
+use std::os::unix::process::ExitStatusExt;
+use std::panic::AssertUnwindSafe;
+use std::process::{Command, Stdio};
+
+use crate::delegate::Mailboxes;
+
+const CASE: &str = "MICANITE_PANIC_CASE";
+/// How a child ends that a panic has not ended.
+const UNWOUND: i32 = 7;
+
+/// Ends by SIGABRT, as it should, or says that the panic came out. Does nothing when it is not
+/// started by a test below.
+#[test]
+fn child_process() {
+    let Ok(case) = std::env::var(CASE) else {
+        return;
+    };
+    let mailboxes = Mailboxes::new(3);
+    std::thread::scope(|scope| {
+        scope.spawn(|| mailboxes.ask((2, 0), || panic!("in a delegated job"), || ()));
+        let work = || match case.as_str() {
+            "owner" => loop {
+                mailboxes.serve(0);
+            },
+            // Nobody serves worker 1: this job stays posted while the other one panics.
+            _ => mailboxes.ask((0, 1), || (), || ()),
+        };
+        let _ = std::panic::catch_unwind(AssertUnwindSafe(work));
+        std::process::exit(UNWOUND);
+    });
+}
+
+fn signal_of(case: &str) -> Option<i32> {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "tests::delegated_panics::child_process"])
+        .env(CASE, case)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert_ne!(status.code(), Some(UNWOUND), "the panic came out");
+    status.signal()
+}
+
+const SIGABRT: i32 = 6;
+
+/// The worker that runs a job of another one panics in it: that one would wait for ever.
+#[test]
+fn a_panic_in_a_job_ends_the_process() {
+    assert_eq!(signal_of("owner"), Some(SIGABRT));
+}
+
+/// A worker that waits for its own job panics in one of another worker: its own job would refer to
+/// a frame that is gone.
+#[test]
+fn a_panic_beside_a_posted_job_ends_the_process() {
+    assert_eq!(signal_of("asker"), Some(SIGABRT));
+}
