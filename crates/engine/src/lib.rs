@@ -72,6 +72,7 @@ mod operations;
 mod partition;
 mod pipeline;
 mod reader;
+mod region;
 mod request;
 mod samples;
 mod scan;

@@ -11,6 +11,7 @@ use crate::log::Which;
 use crate::log::item::Header;
 use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
 use crate::partition::{Field, LogField, Partition, Place};
+use crate::region::Word;
 use crate::writer::{Found, Writer};
 
 /// The hash word of a record that is being replaced.
@@ -100,7 +101,7 @@ impl Partition {
         KeyHash::of(name, self.layout.seed).0 | 1
     }
 
-    fn record_word(&self, record: usize, word: usize) -> &micanite_memory::sync::AtomicU64 {
+    fn record_word(&self, record: usize, word: usize) -> Word<'_> {
         self.word(NAMESPACE_TABLE + record * NAMESPACE_WORDS + word)
     }
 

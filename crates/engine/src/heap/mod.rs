@@ -61,8 +61,9 @@ mod space;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use micanite_memory::Region;
 use micanite_memory::sync::Ordering;
+
+use crate::region::Region;
 
 pub(crate) use classes::BLOCK_UNITS_MIN;
 use classes::{BLOCK_UNITS_MAX, CLASS_UNITS_EXACT};

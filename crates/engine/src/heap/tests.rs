@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use micanite_memory::Region;
+use crate::region::Region;
 use proptest::prelude::*;
 
 use super::classes::{self, CLASS_UNITS_EXACT, POSITION_BITS};

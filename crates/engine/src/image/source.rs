@@ -5,13 +5,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
+use micanite_memory::PAGE_BYTES;
 use micanite_memory::sync::Ordering::Relaxed;
-use micanite_memory::{PAGE_BYTES, Region};
 
 use crate::config::{Config, Maps};
 use crate::error::CreateError;
 use crate::layout::Layout;
 use crate::partition::Field;
+use crate::region::Region;
 
 /// Words of the header that are looked at before anything is mapped.
 const LOOK_WORDS: usize = 64;

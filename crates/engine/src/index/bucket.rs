@@ -4,11 +4,11 @@
 //! points to say, and even again afterwards, in every access mode. A reader notes an even
 //! version, copies what it wants, and believes it only if the version is still the same.
 
-use micanite_memory::Region;
 use micanite_memory::sync::{AtomicU64, Ordering, fence};
 
 use super::entry::Entry;
 use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS};
+use crate::region::{Region, Word};
 
 /// The version occupies the low half of the first word of a bucket, the chain the high half: the
 /// number of the next spare bucket, plus one.
@@ -118,12 +118,12 @@ impl<'a> Bucket<'a> {
     }
 
     #[inline]
-    fn version(self) -> &'a AtomicU64 {
+    fn version(self) -> Word<'a> {
         self.region.word(self.first_word)
     }
 
     #[inline]
-    fn slot(self, slot: usize) -> &'a AtomicU64 {
+    fn slot(self, slot: usize) -> Word<'a> {
         self.region.word(self.first_word + 1 + slot)
     }
 }

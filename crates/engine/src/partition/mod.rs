@@ -13,8 +13,8 @@ mod geometry;
 use std::io;
 use std::sync::Arc;
 
+use micanite_memory::HUGE_PAGE_BYTES;
 use micanite_memory::sync::{AtomicBool, AtomicU64, Ordering};
-use micanite_memory::{HUGE_PAGE_BYTES, Region};
 use micanite_wire::hash::{Buckets, KeyHash};
 
 pub(crate) use fields::{Field, LogField};
@@ -30,6 +30,7 @@ use crate::limits::{BUCKET_WORDS, COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS};
 use crate::lock::Lock;
 use crate::log::item::Header;
 use crate::log::{Log, Which};
+use crate::region::{Region, Word};
 use crate::samples::Samples;
 use crate::stats::Stats;
 use crate::writer::{Compaction, Writer};
@@ -197,7 +198,7 @@ impl Partition {
     }
 
     #[inline]
-    pub fn word(&self, index: usize) -> &AtomicU64 {
+    pub fn word(&self, index: usize) -> Word<'_> {
         self.region.word(index)
     }
 

@@ -3,11 +3,15 @@
 #[cfg(all(test, not(loom)))]
 mod behaviour;
 #[cfg(all(test, not(any(loom, miri))))]
+mod delegated_panics;
+#[cfg(all(test, not(any(loom, miri))))]
 mod expiry;
 #[cfg(all(test, not(any(loom, miri))))]
 mod flush;
 #[cfg(all(test, not(any(loom, miri))))]
 mod full_store;
+#[cfg(all(test, not(any(loom, miri))))]
+mod kill;
 #[cfg(all(test, loom))]
 mod loom_models;
 #[cfg(all(test, not(loom)))]

@@ -88,6 +88,14 @@ impl Setup {
     /// A cache in these maps, if there are any, otherwise in fresh memory.
     pub fn cache_in(&self, maps: Option<Maps>) -> Arc<Cache> {
         let config = Config {
+            maps,
+            ..self.config()
+        };
+        Cache::with_partitions(self.layout(), &config)
+    }
+
+    pub fn config(&self) -> Config {
+        Config {
             value_bytes_max: self.value_bytes_max,
             workers: self.workers,
             eviction: self.eviction,
@@ -95,10 +103,8 @@ impl Setup {
             access: self.access,
             seed: 7,
             namespace_delimiter: Some(b':'),
-            maps,
             ..Config::default()
-        };
-        Cache::with_partitions(self.layout(), &config)
+        }
     }
 }
 

@@ -1,0 +1,196 @@
+//! Operations of a cache: killed at any store it may miss, but never lies, and counts right.
+
+use super::operations::{every_operation, keys, set};
+use super::*;
+use crate::partition::{Field, Partition};
+
+/// Every operation, in a cache with room.
+#[test]
+fn every_operation_of_a_cache_may_miss_but_never_lies() {
+    let keys = keys(12);
+    for eviction in [Eviction::S3Fifo, Eviction::Lru] {
+        let setup = Setup {
+            buckets: 8,
+            data_units: 2048,
+            eviction,
+            ..Setup::default()
+        };
+        let mut killed = Killed::new(setup, keys.clone());
+        for key in &keys[..11] {
+            killed.client.set(key, b"of another key");
+        }
+        every_operation(&mut killed, &keys[11], 40);
+        assert!(killed.seen().len() >= 11, "nothing had to be evicted");
+    }
+}
+
+/// A cache that evicts, splits buckets and moves what is requested, with offsets that repeat.
+#[test]
+fn a_cache_that_evicts_and_grows_may_miss_but_never_lies() {
+    let keys = keys(60);
+    for eviction in [Eviction::S3Fifo, Eviction::ApproximateLru] {
+        let setup = Setup {
+            buckets: 3,
+            data_units: 512,
+            grows: true,
+            offset_bits: 12,
+            eviction,
+            value_bytes_max: 200,
+            ..Setup::default()
+        };
+        let mut killed = Killed::new(setup, keys.clone());
+        for round in 0..150_usize {
+            let key = &keys[round * 7 % keys.len()];
+            let value = vec![b'a' + (round % 26) as u8; 8 + round * 13 % 90];
+            killed.at_each_store("set", |client| client.set(key, &value));
+            let hot = &keys[round % 5];
+            killed.at_each_store("get", |client| client.get(hot));
+            if round % 10 == 9 {
+                let key = &keys[round % keys.len()];
+                killed.at_each_store("delete", |client| client.outcome(key, Operation::Delete));
+                killed.at_each_store("upkeep", |client| client.worker.maintain(1000));
+            }
+        }
+        let stats = killed.cache.stats();
+        assert!(stats.evicted_log > 0 && stats.buckets_split > 0);
+    }
+}
+
+/// What ends by itself or at once: an expiry, a flush, a namespace.
+#[test]
+fn what_ends_in_a_cache_never_comes_back_wrong() {
+    let mut keys = keys(20);
+    keys.extend((0..10).map(|number| format!("name:{number}").into_bytes()));
+    let mut killed = Killed::new(Setup::default(), keys.clone());
+    for (number, key) in keys.iter().enumerate() {
+        let expiry_s = if number % 3 == 0 { 1500 } else { 0 };
+        killed.client.outcome(key, set(b"something", expiry_s));
+    }
+    killed.at_each_store("namespace", |client| {
+        client.worker.invalidate_namespace(b"name", 1000).unwrap();
+    });
+    killed.client.now_s = 2000;
+    killed.at_each_store("get of what has expired", |client| client.get(&keys[0]));
+    killed.at_each_store("upkeep", |client| client.worker.maintain(2000));
+    killed.at_each_store("flush", |client| client.worker.flush_all(2000, 2000));
+    killed.at_each_store("set after it", |client| client.set(&keys[1], b"new"));
+    assert_eq!(killed.seen().len(), 1);
+}
+
+/// A recovered cache whose counters a kill has left behind, by more than one kill could.
+fn recovered_with(spoil: impl Fn(&Partition)) -> (Setup, Arc<Cache>) {
+    let setup = Setup {
+        data_units: 4096,
+        ..Setup::default()
+    };
+    let cache = setup.cache();
+    let mut client = Client::new(&cache, 0);
+    for key in keys(60) {
+        client.outcome(&key, set(&[1; 100], 0));
+        client.outcome(&key, set(&[2; 180], 0));
+    }
+    for key in &keys(60)[..20] {
+        client.outcome(key, Operation::Delete);
+    }
+    let image = image::copy(&cache.partitions[0]);
+    spoil(&image);
+    assert!(image.recover());
+    for field in [
+        Field::ItemsLive,
+        Field::UnitsLive,
+        Field::UnitsLeftEarly,
+        Field::UnitsLeftEarlyInMain,
+        Field::SparesUsed,
+        Field::SpareFree,
+        Field::DataEnd,
+    ] {
+        let was = cache.partitions[0].get(field);
+        assert_eq!(image.get(field), was, "{field:?}");
+    }
+    let (_, cache) = image::observe(&setup, image, &[], 1000);
+    (setup, cache)
+}
+
+/// Recovery counts anew what upkeep relies on; with the counters as a kill had left them, upkeep
+/// copied the log around for ever, and the index grew as if there were 2^64 items.
+#[test]
+fn counters_that_a_kill_left_behind_are_counted_anew() {
+    let (_, cache) = recovered_with(|partition| {
+        for field in [
+            Field::ItemsLive,
+            Field::UnitsLive,
+            Field::UnitsLeftEarly,
+            Field::UnitsLeftEarlyInMain,
+            Field::SparesUsed,
+        ] {
+            partition.set(field, u64::MAX);
+        }
+        partition.set(Field::DataEnd, 0);
+        partition.set(Field::SpareFree, 0);
+    });
+    let reinserted = cache.stats().reinserted;
+    let mut client = Client::new(&cache, 0);
+    for _ in 0..10 {
+        client.worker.maintain(1000);
+    }
+    assert_eq!(
+        cache.stats().reinserted,
+        reinserted,
+        "nothing had to be cleaned"
+    );
+    assert_eq!(cache.stats().buckets_split, 0);
+}
+
+/// A namespace whose invalidation was noted, but not switched on when the process was killed, is
+/// invalid at once, and not when the next one happens to be invalidated.
+#[test]
+fn a_namespace_is_invalid_from_the_recovery_on_or_never() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let setup = Setup {
+            semantics,
+            maps: true,
+            ..Setup::default()
+        };
+        let keys = [b"a:key".to_vec(), b"b:key".to_vec()];
+        let mut killed = Killed::new(setup, keys.to_vec());
+        for key in &keys {
+            killed.client.set(key, b"value");
+        }
+        let client = &mut killed.client;
+        client.worker.invalidate_namespace(b"a", 1000).unwrap();
+        let image = image::copy(&killed.cache.partitions[0]);
+        image.set(Field::Namespaces, 0);
+        image.set(Field::Expiring, 0);
+        assert!(image.recover());
+        let (seen, cache) = image::observe(&setup, image, &keys, 1000);
+        assert!(seen.keys().eq([&keys[1]]), "{seen:?}");
+        assert_eq!(cache.partitions[0].get(Field::Expiring), 1);
+    }
+}
+
+/// No entry of a recovered cache leads to an item that was being written: whoever reads beside its
+/// writer would wait for it.
+#[test]
+fn no_item_of_a_recovered_cache_is_busy() {
+    let keys = keys(10);
+    let mut killed = Killed::new(Setup::default(), keys.clone());
+    for key in &keys {
+        killed.client.set(key, &[7; 64]);
+    }
+    let partition = &killed.cache.partitions[0];
+    let hash = killed.cache.hash(&keys[3]);
+    let image = image::copy(partition);
+    let found = image.writer(1000).lookup(hash, &keys[3]).unwrap();
+    image
+        .writer(1000)
+        .set_header(found.place.position, found.header.with_busy());
+    assert!(image.recover());
+    image::check_accounts(&image);
+    let items: usize = (0..image.buckets())
+        .map(|number| image.main_bucket(number).entries())
+        .map(|entries| entries.iter().filter(|entry| **entry != 0).count())
+        .sum();
+    assert_eq!(items, keys.len() - 1);
+    let (seen, _) = image::observe(&killed.setup, image, &keys, 1000);
+    assert_eq!(seen.len(), keys.len() - 1);
+}

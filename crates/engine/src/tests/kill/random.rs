@@ -1,0 +1,145 @@
+//! Operations at random, each killed at each of its stores.
+
+use super::operations::{keys, set};
+use super::*;
+
+/// Stores by default, of all seeds together.
+const OPERATIONS: usize = 400;
+/// Operations with one partition, before a new one is made.
+const SEED_OPERATIONS: usize = 200;
+
+fn next(random: &mut u64) -> usize {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    (*random >> 3) as usize
+}
+
+fn step(killed: &mut Killed, random: &mut u64) {
+    let key = killed.keys[next(random) % killed.keys.len()].clone();
+    let longest = killed.setup.value_bytes_max;
+    let value_bytes = match next(random) % 8 {
+        0 => next(random) % longest,
+        _ => next(random) % 60,
+    };
+    let value = vec![b'0' + (next(random) % 10) as u8; value_bytes];
+    let expiry_s = killed.client.now_s + 1 + (next(random) % 8) as u32;
+    let now_s = killed.client.now_s;
+    let operation = match next(random) % 24 {
+        0..8 => set(
+            &value,
+            if next(random).is_multiple_of(4) {
+                expiry_s
+            } else {
+                0
+            },
+        ),
+        8 => set(b"41", 0),
+        9 | 10 => Operation::Increment {
+            delta: next(random) as u64,
+        },
+        11 => Operation::Append {
+            value: &value[..value.len().min(20)],
+        },
+        12 => Operation::Prepend {
+            value: &value[..value.len().min(20)],
+        },
+        13 => Operation::Touch {
+            expiry: Expiry(expiry_s),
+        },
+        14..18 => Operation::Delete,
+        18 => Operation::MetaDelete(MetaDelete {
+            invalidate: true,
+            expiry: Some(Expiry(expiry_s)),
+            ..MetaDelete::default()
+        }),
+        19 => Operation::MetaGet(MetaGet {
+            value: true,
+            touch: Some(Expiry(expiry_s)),
+            vivify: Some(Expiry(expiry_s)),
+            ..MetaGet::default()
+        }),
+        20 => Operation::MetaStore(MetaStore {
+            value: &value,
+            new_cas: next(random) as u64,
+            cas: true,
+            ..MetaStore::default()
+        }),
+        21 => Operation::Get { cas: true },
+        22 => {
+            killed.client.now_s += 2;
+            let now_s = killed.client.now_s;
+            return killed.at_each_store("upkeep", |client| client.worker.maintain(now_s));
+        }
+        _ if next(random).is_multiple_of(8) => {
+            return killed.at_each_store("flush", |client| client.worker.flush_all(now_s, now_s));
+        }
+        _ => {
+            return killed.at_each_store("namespace", |client| {
+                let _ = client.worker.invalidate_namespace(b"key", now_s);
+            });
+        }
+    };
+    let name = format!("{operation:?}");
+    killed.at_each_store(&name, |client| client.outcome(&key, operation));
+}
+
+fn run(name: &str, geometries: &[Setup]) {
+    let operations = operations(OPERATIONS);
+    let mut stores = 0;
+    for seed in 0..operations.div_ceil(SEED_OPERATIONS).max(geometries.len()) {
+        let mut random = (seed as u64 + 1) << 20 | 0x9e37;
+        let mut keys = keys(30);
+        keys.extend((0..10).map(|number| format!("key:{number}").into_bytes()));
+        let mut killed = Killed::new(geometries[seed % geometries.len()], keys);
+        for _ in 0..SEED_OPERATIONS.min(operations) {
+            step(&mut killed, &mut random);
+        }
+        stores += killed.stores;
+    }
+    println!("{name}: killed at {stores} stores");
+}
+
+/// Killed before any store of random operations, a store has each item as it was or as it was to
+/// be: with room, full, and with an index that grows.
+#[test]
+fn a_store_is_exact_after_a_kill_at_any_store() {
+    let roomy = Setup {
+        semantics: Semantics::Store,
+        maps: true,
+        buckets: 16,
+        data_units: 2048,
+        ..Setup::default()
+    };
+    let full = Setup {
+        data_units: 300,
+        value_bytes_max: 200,
+        ..roomy
+    };
+    let grows = Setup {
+        buckets: 2,
+        grows: true,
+        data_units: 1024,
+        ..roomy
+    };
+    run("store", &[roomy, full, grows]);
+}
+
+/// Killed before any store of random operations, a cache may miss, but never lies.
+#[test]
+fn a_cache_never_lies_after_a_kill_at_any_store() {
+    let roomy = Setup {
+        buckets: 16,
+        data_units: 4096,
+        ..Setup::default()
+    };
+    let evicts = Setup {
+        buckets: 2,
+        grows: true,
+        data_units: 512,
+        offset_bits: 12,
+        value_bytes_max: 200,
+        ..roomy
+    };
+    run("cache", &[roomy, evicts]);
+}

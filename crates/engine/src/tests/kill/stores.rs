@@ -1,0 +1,159 @@
+//! Operations of a store.
+
+use super::operations::{every_operation, keys, set};
+use super::*;
+
+fn setup() -> Setup {
+    Setup {
+        semantics: Semantics::Store,
+        maps: true,
+        buckets: 16,
+        data_units: 1024,
+        ..Setup::default()
+    }
+}
+
+/// Killed before any store of any operation, a store has each item as it was or as it was to be.
+#[test]
+fn every_operation_of_a_store_is_whole_or_not_at_all() {
+    let keys = keys(12);
+    let mut killed = Killed::new(setup(), keys.clone());
+    for key in &keys[..11] {
+        killed.client.set(key, b"of another key");
+    }
+    every_operation(&mut killed, &keys[11], 40);
+    every_operation(&mut killed, &keys[11], 300);
+    assert!(killed.stores > 1000, "{}", killed.stores);
+}
+
+/// So it is with several workers, which copy long values outside of the lock.
+#[test]
+fn every_operation_of_a_shared_store_is_whole_or_not_at_all() {
+    let keys = keys(4);
+    let setup = Setup {
+        workers: 2,
+        value_bytes_max: 4000,
+        data_units: 4096,
+        ..setup()
+    };
+    let mut killed = Killed::new(setup, keys.clone());
+    for key in &keys[..3] {
+        killed.client.set(key, b"of another key");
+    }
+    every_operation(&mut killed, &keys[3], 40);
+    every_operation(&mut killed, &keys[3], 1100);
+}
+
+/// In a store with no room left the new value waits in the reserve, and a kill at any moment leaves
+/// the old one or the new one.
+#[test]
+fn an_overwrite_in_a_full_store_is_whole_or_not_at_all() {
+    let keys = keys(64);
+    let mut killed = Killed::new(setup(), keys.clone());
+    let filler = vec![b'1'; 120];
+    let mut stored = keys.len();
+    for (number, key) in keys.iter().enumerate() {
+        if killed.client.outcome(key, set(&filler, 5000)) != Outcome::Stored {
+            stored = stored.min(number);
+            killed.client.set(key, b"");
+        }
+    }
+    assert!(stored < keys.len(), "the store is full");
+    let key = &keys[3];
+    let mut run = |name: &str, operation: Operation<'_>, expected: Outcome| {
+        let outcome = killed.at_each_store(name, |client| client.outcome(key, operation));
+        assert_eq!(outcome, expected, "{name}");
+    };
+    run("equal", set(&[b'2'; 120], 6000), Outcome::Stored);
+    run("longer", set(&[b'3'; 160], 6000), Outcome::OutOfMemory);
+    run(
+        "append",
+        Operation::Append { value: &[b'3'; 40] },
+        Outcome::OutOfMemory,
+    );
+    run(
+        "touch",
+        Operation::Touch {
+            expiry: Expiry(7000),
+        },
+        Outcome::Touched,
+    );
+    let mut number = [b' '; 64];
+    number[..2].copy_from_slice(b"99");
+    run("a number", set(&number, 0), Outcome::Stored);
+    run(
+        "incr",
+        Operation::Increment { delta: 1 },
+        Outcome::Number(100),
+    );
+    run("shorter", set(b"4", 0), Outcome::Stored);
+}
+
+/// What ends by itself or at once ends whole: an expiry, a flush, a namespace.
+#[test]
+fn what_ends_in_a_store_ends_whole() {
+    let mut keys = keys(20);
+    keys.extend((0..10).map(|number| format!("name:{number}").into_bytes()));
+    let mut killed = Killed::new(setup(), keys.clone());
+    for (number, key) in keys.iter().enumerate() {
+        let expiry_s = if number % 3 == 0 { 1500 } else { 0 };
+        killed.client.outcome(key, set(b"something", expiry_s));
+    }
+    let now_s = killed.client.now_s;
+    killed.at_each_store("namespace", |client| {
+        client.worker.invalidate_namespace(b"name", now_s).unwrap();
+    });
+    killed.at_each_store("namespace again", |client| {
+        client.worker.invalidate_namespace(b"name", now_s).unwrap();
+    });
+    killed.client.now_s = 2000;
+    killed.at_each_store("get of what has expired", |client| client.get(&keys[0]));
+    killed.at_each_store("upkeep", |client| client.worker.maintain(2000));
+    killed.at_each_store("flush", |client| client.worker.flush_all(2000, 2000));
+    killed.at_each_store("upkeep after it", |client| client.worker.maintain(2000));
+    killed.at_each_store("set after it", |client| client.set(&keys[1], b"new"));
+    assert_eq!(killed.seen().len(), 1);
+}
+
+/// The index splits buckets, chains spare ones and gives them back without losing an item.
+#[test]
+fn a_store_whose_index_grows_loses_nothing() {
+    let keys = keys(90);
+    let setup = Setup {
+        buckets: 4,
+        grows: true,
+        data_units: 2048,
+        ..setup()
+    };
+    let mut killed = Killed::new(setup, keys.clone());
+    for key in &keys {
+        killed.at_each_store("set", |client| client.set(key, b"12345678"));
+    }
+    assert!(killed.cache.stats().buckets_split > 4);
+    assert_eq!(killed.seen().len(), keys.len());
+    for key in &keys[..60] {
+        killed.at_each_store("delete", |client| client.outcome(key, Operation::Delete));
+    }
+    assert_eq!(killed.seen().len(), 30);
+}
+
+/// A change of mode, and a move to another owner, make no store to the image at all.
+#[test]
+fn routes_are_no_part_of_the_image() {
+    let keys = keys(4);
+    let setup = Setup {
+        workers: 2,
+        ..setup()
+    };
+    let mut killed = Killed::new(setup, keys.clone());
+    killed.client.set(&keys[0], b"value");
+    for access in [Access::Erew, Access::Crew, Access::Crcw] {
+        for owner in [0, 1, 0] {
+            let cache = Arc::clone(&killed.cache);
+            let route = Route { access, owner };
+            killed.at_each_store("route", |_| cache.set_route(0, route).unwrap());
+        }
+    }
+    assert_eq!(killed.stores, 0);
+    assert_eq!(killed.seen().len(), 1);
+}
