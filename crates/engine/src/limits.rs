@@ -51,6 +51,11 @@ pub const READ_ATTEMPTS_MAX: usize = 8;
 pub const READ_BYTES_IN_VAIN_MAX: usize = 64 << 10;
 /// Rounds of optimistic reads by a worker that may only read, before it asks the owner.
 pub const READ_ROUNDS_MAX: usize = 4;
+/// Attempts of a snapshot to copy what a bucket leads to beside its writer, before it takes the
+/// lock of the partition.
+pub const COPY_ATTEMPTS_MAX: usize = 64;
+/// Attempts of a walk to visit a bucket beside its writer, before it takes the lock.
+pub const VISIT_ATTEMPTS_MAX: usize = 64;
 /// Values of this length or more are copied outside of the partition's lock.
 pub const LONG_VALUE_BYTES: usize = 1024;
 /// Bytes that a turn moves within the memory before it ends ([`crate::Worker::begin_turn`]): so many of the largest values, and at

@@ -1,19 +1,21 @@
-//! Listing what is stored, a bucket at a time, while requests run: from any thread, without a lock.
+//! Listing what is stored, a bucket at a time, while requests run: from any thread.
 //!
 //! A bucket is read optimistically, like by any other reader, and what was read is believed only if
-//! its version is still the same. An item that is there from the beginning of a walk to its end is
+//! its version is still the same. After [`VISIT_ATTEMPTS_MAX`] attempts the partition is shared for
+//! a moment, whoever owns it, and the bucket is visited under the lock. An item that is there from the beginning of a walk to its end is
 //! visited at least once: buckets are visited in the order of their numbers, and growth moves items
 //! to a bucket that is still to come, so that an item that has just been moved may come again.
 
-use micanite_memory::sync::Ordering::Relaxed;
-use micanite_memory::sync::{fence, spin_loop, yield_now};
+use micanite_memory::sync::Ordering::{Acquire, Relaxed};
+use micanite_memory::sync::{fence, spin_loop};
 
 use crate::cache::Cache;
 use crate::index::entry::Entry;
-use crate::limits::KEY_BYTES_MAX;
+use crate::limits::{KEY_BYTES_MAX, VISIT_ATTEMPTS_MAX};
 use crate::log::item::{State, unpack_meta};
 use crate::partition::{Partition, Place};
 use crate::request::Expiry;
+use crate::worker::Worker;
 
 /// The items of a bucket are visited together, so that they are of one moment, unless the visitor
 /// has no room for more than these: whoever has room for as many at first gets on.
@@ -88,14 +90,42 @@ enum Read {
     Full(usize),
 }
 
-impl Cache {
-    /// Goes on with a walk through everything that is stored, for at most so many buckets.
+impl Worker {
+    /// As [`Cache::walk`], on the thread of a worker, outside of a batch.
     pub fn walk(
         &self,
         walk: &mut Walk,
         buckets_max: usize,
         now_s: u32,
         visitor: &mut impl Visitor,
+    ) -> Walked {
+        let idle = || self.serve_mailbox();
+        self.cache()
+            .walk_idly(walk, buckets_max, now_s, visitor, idle)
+    }
+}
+
+impl Cache {
+    /// Goes on with a walk through everything that is stored, for at most so many buckets. From any
+    /// thread that is not a worker: those have [`Worker::walk`].
+    pub fn walk(
+        &self,
+        walk: &mut Walk,
+        buckets_max: usize,
+        now_s: u32,
+        visitor: &mut impl Visitor,
+    ) -> Walked {
+        self.walk_idly(walk, buckets_max, now_s, visitor, || {})
+    }
+
+    /// A walk that calls `idle` while it waits.
+    fn walk_idly(
+        &self,
+        walk: &mut Walk,
+        buckets_max: usize,
+        now_s: u32,
+        visitor: &mut impl Visitor,
+        idle: impl Fn(),
     ) -> Walked {
         let mut left = buckets_max;
         while let Some(partition) = self.partitions.get(walk.partition) {
@@ -110,7 +140,13 @@ impl Cache {
                 return Walked::Buckets;
             }
             left -= 1;
-            match partition.visit(walk, now_s, visitor) {
+            let visited = partition.visit(walk, now_s, visitor).unwrap_or_else(|| {
+                self.alone(walk.partition, now_s, &idle, |writer| {
+                    let read = writer.partition.visit_chain(walk, now_s, visitor);
+                    settle(read, walk, visitor)
+                })
+            });
+            match visited {
                 None => {
                     walk.bucket += 1;
                     walk.items_done = 0;
@@ -125,38 +161,45 @@ impl Cache {
     }
 }
 
-impl Partition {
-    /// Visits a bucket. Returns how many of its items are done, if not all of them.
-    fn visit(&self, walk: &Walk, now_s: u32, visitor: &mut impl Visitor) -> Option<usize> {
-        let bucket = self.main_bucket(walk.bucket);
-        let mut attempts = 0;
-        loop {
-            if let Some(version) = bucket.version_stable() {
-                let read = self.visit_chain(walk, now_s, visitor);
-                if !matches!(read, Read::Torn) && bucket.version_is_still(version) {
-                    return match read {
-                        Read::Full(items) if items < walk.items_done + PART_ITEMS_MIN => {
-                            visitor.take_back();
-                            Some(walk.items_done)
-                        }
-                        Read::Full(items) => {
-                            visitor.keep();
-                            Some(items)
-                        }
-                        _ => {
-                            visitor.keep();
-                            None
-                        }
-                    };
-                }
-                visitor.take_back();
-            }
-            attempts += 1;
-            if attempts % 100 == 0 {
-                yield_now();
-            }
-            spin_loop();
+/// Keeps what was read of a bucket, or takes it back if the visitor has no room and has had too
+/// little of it. Returns how many items are done, if not all of them.
+fn settle(read: Read, walk: &Walk, visitor: &mut impl Visitor) -> Option<usize> {
+    match read {
+        Read::Full(items) if items < walk.items_done + PART_ITEMS_MIN => {
+            visitor.take_back();
+            Some(walk.items_done)
         }
+        Read::Full(items) => {
+            visitor.keep();
+            Some(items)
+        }
+        Read::Done | Read::Torn => {
+            visitor.keep();
+            None
+        }
+    }
+}
+
+impl Partition {
+    /// Visits a bucket beside its writer. Returns how many of its items are done, if not all of
+    /// them; `None` if the writer was in the way too often.
+    fn visit(&self, walk: &Walk, now_s: u32, visitor: &mut impl Visitor) -> Option<Option<usize>> {
+        let bucket = self.main_bucket(walk.bucket);
+        for attempt in 0..VISIT_ATTEMPTS_MAX {
+            if attempt > 0 {
+                self.read_retries.fetch_add(1, Relaxed);
+                spin_loop();
+            }
+            let Some(version) = bucket.version_stable() else {
+                continue;
+            };
+            let read = self.visit_chain(walk, now_s, visitor);
+            if !matches!(read, Read::Torn) && bucket.version_is_still(version) {
+                return Some(settle(read, walk, visitor));
+            }
+            visitor.take_back();
+        }
+        None
     }
 
     fn visit_chain(&self, walk: &Walk, now_s: u32, visitor: &mut impl Visitor) -> Read {
@@ -165,7 +208,10 @@ impl Partition {
         let mut items = 0;
         let mut key = [0; KEY_BYTES_MAX];
         for _ in 0..=spares {
-            for entry in bucket.entries().map(Entry) {
+            let entries = bucket.entries();
+            // The tails are looked at after the entries: they are at least as new as any of them.
+            fence(Acquire);
+            for entry in entries.map(Entry) {
                 let Some(place) = self.place(entry) else {
                     continue;
                 };
@@ -174,7 +220,7 @@ impl Partition {
                 };
                 let gone = item.expiry.has_passed(now_s)
                     || self.is_invalid(item.key, &place, self.header(place.position));
-                fence(micanite_memory::sync::Ordering::Acquire);
+                fence(Acquire);
                 if gone || !self.is_live(&place) {
                     continue;
                 }

@@ -31,7 +31,7 @@ impl Drop for Worker {
     /// What it owned is shared by the others from now on: nobody would answer for it.
     fn drop(&mut self) {
         if self.cache.handles_free.len() > 1 {
-            let idle = || self.cache.mailboxes.serve(self.number);
+            let idle = || self.serve_mailbox();
             self.cache.share_partitions_of(self.number, idle);
         }
         self.cache.handles_free[self.number].store(true, Ordering::Release);
@@ -223,7 +223,7 @@ impl Worker {
                 }
                 Read::NoRoom => return false,
                 Read::Contended => {
-                    self.cache.mailboxes.serve(self.number);
+                    self.serve_mailbox();
                     yield_now();
                 }
                 Read::Changes => break,
@@ -279,9 +279,14 @@ impl Worker {
         partition.route.permission(self.number)
     }
 
+    /// Executes what other workers have asked of this one, while it waits for something.
+    pub(crate) fn serve_mailbox(&self) {
+        self.cache.mailboxes.serve(self.number);
+    }
+
     /// The lock of a queue. This worker serves others while it waits.
     fn turn<'q>(&self, queue: &'q Queue) -> Turn<'q> {
-        queue.wait(|| self.cache.mailboxes.serve(self.number))
+        queue.wait(|| self.serve_mailbox())
     }
 
     /// Executes what other workers have asked of this one. To be called when it was woken.
@@ -400,7 +405,7 @@ impl Worker {
         now_s: u32,
         run: impl FnOnce(&crate::writer::Writer<'_>) -> R,
     ) -> R {
-        let idle = || self.cache.mailboxes.serve(self.number);
+        let idle = || self.serve_mailbox();
         self.cache.alone(partition, now_s, idle, run)
     }
 }

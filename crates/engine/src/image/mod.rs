@@ -6,6 +6,7 @@
 //! kernel still has every word that was written. Otherwise it is discarded (a cache) or refused
 //! (a store).
 
+mod copy;
 mod recover;
 mod snapshot;
 mod source;

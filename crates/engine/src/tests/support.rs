@@ -249,6 +249,15 @@ pub(crate) fn stop_writer_in(cache: &Cache, key: &[u8]) {
     add_to_version(cache, key, 1);
 }
 
+/// Leaves the item of a key as a process that is killed in an overwrite leaves it.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn leave_busy(cache: &Cache, key: &[u8]) {
+    let hash = cache.hash(key);
+    let writer = cache.partition(hash).writer(1000);
+    let found = writer.lookup(hash, key).expect("an item");
+    writer.set_header(found.place.position, found.header.with_busy());
+}
+
 /// Makes the bucket of a key look as if its writer had written another key of it.
 #[cfg(all(test, not(loom)))]
 pub(crate) fn write_beside(cache: &Cache, key: &[u8]) {

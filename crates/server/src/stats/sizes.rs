@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use micanite_engine::{Cache, ItemInfo, Visit, Visitor, Walk, Walked};
+use micanite_engine::{ItemInfo, Visit, Visitor, Walk, Walked, Worker};
 
 use crate::limits::LONG_REPLY_BUCKETS;
 use crate::session::Output;
@@ -78,13 +78,13 @@ impl Sizes {
     }
 
     /// Counts some more, or tells.
-    pub(crate) fn step(&mut self, cache: &Cache, now_s: u32, output: &mut Output<'_>) -> Walked {
+    pub(crate) fn step(&mut self, worker: &Worker, now_s: u32, output: &mut Output<'_>) -> Walked {
         if !self.counted {
             let mut count = Count {
                 counts: &mut self.counts,
                 lines: Vec::new(),
             };
-            match cache.walk(&mut self.walk, LONG_REPLY_BUCKETS, now_s, &mut count) {
+            match worker.walk(&mut self.walk, LONG_REPLY_BUCKETS, now_s, &mut count) {
                 Walked::End => self.counted = true,
                 other => return other,
             }

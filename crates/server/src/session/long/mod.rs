@@ -188,17 +188,17 @@ fn full_or_end(more: bool, output: &mut Output<'_>) -> Walked {
 impl LongReply {
     /// Makes some more of the reply. Says why it stopped, unless it has come to its end.
     fn step(&mut self, output: &mut Output<'_>, context: &Context<'_>) -> Option<Status> {
-        let cache = &context.shared.cache;
+        let worker = &*context.worker;
         let more = match self {
             Self::Dump { keys, walk } => {
                 let mut dump = Dump::new(*keys, output);
-                let walked = cache.walk(walk, LONG_REPLY_BUCKETS, context.now_s, &mut dump);
+                let walked = worker.walk(walk, LONG_REPLY_BUCKETS, context.now_s, &mut dump);
                 if walked == Walked::End {
                     output.push(keys.end());
                 }
                 walked
             }
-            Self::Sizes(sizes) => sizes.step(cache, context.now_s, output),
+            Self::Sizes(sizes) => sizes.step(worker, context.now_s, output),
             Self::Connections(told) => {
                 let mut lines = Lines::new(output);
                 let more = connections(told, context.shared, context.now_s, &mut lines);

@@ -1,0 +1,193 @@
+//! Copies of what a bucket leads to, made beside its writer.
+//!
+//! Items are copied one by one, and each copy is believed if the version of the bucket is still the
+//! same. A long item beside a key that is written all the time is never copied that way: after
+//! [`COPY_ATTEMPTS_MAX`] attempts the partition is shared for a moment, whoever owns it, and what
+//! is left is copied under its lock, one item at a time.
+
+use micanite_memory::sync::Ordering::{Acquire, Relaxed};
+use micanite_memory::sync::{fence, spin_loop, yield_now};
+
+use crate::cache::Cache;
+use crate::index::entry::Entry;
+use crate::limits::{COPY_ATTEMPTS_MAX, KEY_BYTES_MAX};
+use crate::log::item::{State, unpack_meta};
+use crate::partition::{Partition, Place};
+use crate::request::Expiry;
+use crate::writer::Writer;
+
+/// An item as it was read.
+pub(crate) struct Copied {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    pub flags: u32,
+    pub expiry: Expiry,
+    pub state: Option<State>,
+    pub fetched: bool,
+}
+
+impl Cache {
+    /// Gives `take` a copy of every item of a bucket. From any thread that is not a worker.
+    pub(crate) fn copy_bucket(
+        &self,
+        partition: usize,
+        number: u64,
+        now_s: u32,
+        take: &mut impl FnMut(&Copied),
+    ) {
+        let mut copied = Vec::new();
+        if self.partitions[partition].copy_by_attempts(number, now_s, &mut copied, take) {
+            return;
+        }
+        let alone = |writer: &Writer<'_>| writer.keys_but(number, &copied);
+        for key in self.alone(partition, now_s, || {}, alone) {
+            let alone = |writer: &Writer<'_>| writer.copy_of_key(self.hash(&key), &key);
+            if let Some(item) = self.alone(partition, now_s, || {}, alone) {
+                take(&item);
+            }
+        }
+    }
+}
+
+impl Partition {
+    /// Copies the items of a bucket whose keys are not among the copied ones, which they join.
+    /// False if the writer was in the way too often.
+    fn copy_by_attempts(
+        &self,
+        number: u64,
+        now_s: u32,
+        copied: &mut Vec<Vec<u8>>,
+        take: &mut impl FnMut(&Copied),
+    ) -> bool {
+        for attempt in 0..COPY_ATTEMPTS_MAX {
+            if attempt > 0 {
+                self.read_retries.fetch_add(1, Relaxed);
+                spin_loop();
+                if attempt % 8 == 0 {
+                    yield_now(); // the writer may be descheduled
+                }
+            }
+            if self.copy_chain(number, now_s, copied, take) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// One attempt. Whether there was a moment at which all that the bucket led to was copied.
+    pub(crate) fn copy_chain(
+        &self,
+        number: u64,
+        now_s: u32,
+        copied: &mut Vec<Vec<u8>>,
+        take: &mut impl FnMut(&Copied),
+    ) -> bool {
+        let main = self.main_bucket(number);
+        let Some(version) = main.version_stable() else {
+            return false;
+        };
+        let known = copied.len();
+        let spares = self.layout.spares(self.buckets());
+        let mut bucket = main;
+        for _ in 0..=spares {
+            let entries = bucket.entries();
+            // The tails are looked at after the entries: they are at least as new as any of them.
+            fence(Acquire);
+            for entry in entries.map(Entry) {
+                let Some(place) = self.place(entry) else {
+                    continue;
+                };
+                let item = self.copy_item(&place, now_s, &copied[..known]);
+                if !main.version_is_still(version) {
+                    return false;
+                }
+                // The fence of the version check orders the copy before the look at the head.
+                if let Some(item) = item.filter(|_| self.is_live(&place)) {
+                    take(&item);
+                    copied.push(item.key);
+                }
+            }
+            match bucket.next_spare() {
+                Some(spare) if spare < spares => bucket = self.spare_bucket(spare),
+                _ => break,
+            }
+        }
+        main.version_is_still(version)
+    }
+
+    /// The item at a place, as far as its words can be trusted. None if they make no item, if it
+    /// has ended, or if its key is one of those that are copied. An item that is busy while its
+    /// bucket does not change was left so by a process that was killed.
+    fn copy_item(&self, place: &Place, now_s: u32, copied: &[Vec<u8>]) -> Option<Copied> {
+        let (position, words) = (place.position, self.region.words());
+        if position >= words {
+            return None;
+        }
+        let header = self.header(position);
+        let value_bytes = header.value_bytes()?;
+        let units = header.units() as usize;
+        if units > words - position
+            || header.units() > self.layout.item_units_max + 16
+            || header.key_bytes() > KEY_BYTES_MAX
+            || header.is_busy()
+        {
+            return None;
+        }
+        let key_word = position + header.key_word();
+        let is_copied =
+            |key: &Vec<u8>| key.len() == header.key_bytes() && self.region.equals(key_word, key);
+        if copied.iter().any(is_copied) {
+            return None;
+        }
+        let meta = if header.has_meta() {
+            self.word(position + 1).load(Relaxed)
+        } else {
+            0
+        };
+        let (expiry_s, flags) = unpack_meta(meta);
+        let mut key = vec![0; header.key_bytes()];
+        self.region.copy_out(key_word * 8, &mut key);
+        if Expiry(expiry_s).has_passed(now_s) || self.is_invalid(&key, place, header) {
+            return None;
+        }
+        let mut value = vec![0; value_bytes];
+        self.region.copy_out(key_word * 8 + key.len(), &mut value);
+        Some(Copied {
+            key,
+            value,
+            flags,
+            expiry: Expiry(expiry_s),
+            state: header.has_state().then(|| self.state_at(position, header)),
+            fetched: header.is_fetched(),
+        })
+    }
+}
+
+impl Writer<'_> {
+    /// The keys of a bucket that are not among the copied ones.
+    fn keys_but(&self, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let p = self.partition;
+        let mut keys = Vec::new();
+        for bucket in p.chain(p.main_bucket(number)) {
+            for place in bucket
+                .entries()
+                .map(Entry)
+                .into_iter()
+                .filter_map(|entry| p.place(entry))
+            {
+                let mut buffer = [0; KEY_BYTES_MAX];
+                let key = self.key_at(place.position, &mut buffer);
+                if !copied.iter().any(|copied| copied == key) {
+                    keys.push(key.to_vec());
+                }
+            }
+        }
+        keys
+    }
+
+    /// The item of a key, wherever it is by now.
+    fn copy_of_key(&self, hash: micanite_wire::hash::KeyHash, key: &[u8]) -> Option<Copied> {
+        let found = self.lookup(hash, key)?;
+        self.partition.copy_item(&found.place, self.now_s, &[])
+    }
+}
