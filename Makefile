@@ -85,7 +85,7 @@ test-loom: ## models of the concurrent parts, every interleaving within their bo
 
 PROGRAMS := $(TARGET_DIR)/debug
 BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_REPORT_BIN=$(PROGRAMS)/micanite-report MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
-  scripts/part blackbox .venv/bin/pytest tests
+  scripts/part blackbox .venv/bin/python scripts/test-blackbox
 
 test-blackbox: test-programs ## the real binary under real clients and raw sockets (pytest)
 	@echo "### suite: blackbox"

@@ -1,7 +1,9 @@
 """Fixtures: `server` is one shared server per number of workers, `start` makes servers with options of their own,
 `port` starts native servers behind every kind of port.
 
-A module that says EVERY_MODE = True also runs its tests on shared servers in the other access modes, and as a store."""
+A module that says EVERY_WORKER_COUNT = True runs its tests with one, two and four workers, the others with two
+(--every-worker-count: all with all). A module that says EVERY_MODE = True also runs its tests on shared servers in the other
+access modes, and as a store."""
 
 import dataclasses
 import uuid
@@ -9,8 +11,11 @@ import uuid
 import pytest
 
 from harness import ports
+from harness.failures import Crash
 from harness.links import Links
 from harness.server import Server
+
+pytest_plugins = ["harness.steady"]
 
 WORKERS = (1, 2, 4)
 SETUPS = [pytest.param((workers, ()), id=f"workers{workers}") for workers in WORKERS]
@@ -43,10 +48,17 @@ class Shared:
             self.server = None
 
 
+def pytest_addoption(parser):
+    """For make test-full."""
+    parser.addoption("--every-worker-count", action="store_true", help="run every module's tests with one, two and four workers")
+
+
 def pytest_generate_tests(metafunc):
     """Whatever uses the number of workers or the shared server runs once for each setup."""
     if "setup" in metafunc.fixturenames:
-        setups = SETUPS + (OTHER_MODES if getattr(metafunc.module, "EVERY_MODE", False) else [])
+        every_count = metafunc.config.getoption("--every-worker-count") or getattr(metafunc.module, "EVERY_WORKER_COUNT", False)
+        setups = SETUPS if every_count else SETUPS[1:2]
+        setups = setups + (OTHER_MODES if getattr(metafunc.module, "EVERY_MODE", False) else [])
         metafunc.parametrize("setup", setups, indirect=True, scope="session")
 
 
@@ -79,7 +91,7 @@ def server(shared, request):
     if not running.alive():
         status, said = running.process.returncode, running.stderr()[-SHOWN_BYTES:]
         shared.drop()
-        pytest.fail(f"the server ended during the test, with status {status}:\n{said}")
+        raise Crash(f"the server ended during the test, with status {status}:\n{said}")
 
 
 @pytest.fixture(scope="session")

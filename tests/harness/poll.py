@@ -2,6 +2,8 @@
 
 import time
 
+from harness.failures import Hang
+
 DEADLINE_S = 30.0
 INTERVAL_S = 0.005
 
@@ -14,5 +16,5 @@ def until(condition, what, deadline_s=DEADLINE_S):
         if result:
             return result
         if time.monotonic() > end:
-            raise AssertionError(f"waited {deadline_s} s in vain for {what}")
+            raise Hang(f"waited {deadline_s} s in vain for {what}")
         time.sleep(INTERVAL_S)

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from harness.failures import judge_end
 from harness.poll import until
 from harness.wire import Connection
 
@@ -164,7 +165,7 @@ class Server:
         return self.process.wait(deadline_s)
 
     def end(self):
-        """Ends the process if it still runs, and drops its directory."""
+        """Ends the process if it still runs, and drops its directory. A crash fails the test (harness.failures)."""
         if self.alive():
             self.process.terminate()
             try:
@@ -172,6 +173,8 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        if not self._stderr.closed:
+            judge_end(self.pid, self.process.returncode, self.stderr())
         self._stderr.close()
         self._directory.cleanup()
 

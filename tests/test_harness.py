@@ -1,0 +1,111 @@
+"""The suite's own rules: a test that fails and passes alone is named; a lost item, a wrong value, a crash and a hang are not forgiven."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from harness.failures import CRASHES, judge_end
+from harness.server import PROJECT
+
+OUTSET = """
+import pathlib
+from harness import failures
+from harness.poll import until
+
+def first(name):
+    marker = pathlib.Path(__file__).parent / name
+    seen = marker.exists()
+    marker.touch()
+    return not seen
+"""
+UNSTEADY = """
+def test_unsteady_{0}():
+    assert not first("unsteady {0}")
+"""
+PASSES = """
+def test_good():
+    pass
+"""
+UNFORGIVABLE = {
+    "WrongValue": 'assert not first("x") or (b"VALUE a" == b"VALUE b")',
+    "LostItem": 'if first("x"): raise failures.LostItem("a")',
+    "Hang": 'until(lambda: not first("x"), "an event", deadline_s=0)',
+    "Crash": 'if first("x"): failures.judge_end(1, -11, "")',
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs scripts/test-blackbox on a folder with this file of tests, then scripts/test-totals on what it said."""
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {PROJECT}/tests\nmarkers = alone\naddopts = -p no:cacheprovider\n")
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["harness.steady"]\n')
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {"BLACKBOX_PROCESSES": "1"}
+
+    def both(text):
+        (tmp_path / "test_made_up.py").write_text(OUTSET + text)
+        words = [sys.executable, PROJECT / "scripts/test-blackbox", "--tests", tmp_path]
+        ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300)
+        others = "### suite: unit\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n### suite: loom\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n"
+        (tmp_path / "log").write_text(f"{others}### suite: blackbox\n{ran.stdout}")
+        (tmp_path / "skips").touch()
+        words = [sys.executable, PROJECT / "scripts/test-totals", tmp_path / "log", tmp_path / "skips"]
+        totals = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        return ran, totals
+
+    return both
+
+
+def test_an_unsteady_test_is_run_once_more_and_named(run):
+    """Two tests that fail once count as passed, and both outputs name them."""
+    ran, totals = run(PASSES + UNSTEADY.format(1) + UNSTEADY.format(2))
+    assert (ran.returncode, totals.returncode) == (0, 0), ran.stdout + totals.stdout
+    for number in (1, 2):
+        assert f"unsteady test: test_made_up.py::test_unsteady_{number}\n" in ran.stdout
+        assert f"unsteady: test_made_up.py::test_unsteady_{number}\n" in totals.stdout
+    assert totals.stdout.splitlines()[-1] == "5 passed, 0 failed, 0 skipped"
+
+
+def test_three_unsteady_tests_fail_the_run(run):
+    """More than two are too many."""
+    ran, totals = run("".join(UNSTEADY.format(number) for number in (1, 2, 3)))
+    assert (ran.returncode, totals.returncode) == (1, 1), ran.stdout + totals.stdout
+    assert "3 unsteady tests, 2 are allowed" in totals.stdout
+
+
+def test_a_test_that_fails_twice_fails_the_run(run):
+    """A second failure counts."""
+    ran, totals = run(PASSES + "def test_bad():\n    assert 1 == 2\n")
+    assert (ran.returncode, totals.returncode) == (1, 1), ran.stdout + totals.stdout
+    assert totals.stdout.splitlines()[-1] == "3 passed, 1 failed, 0 skipped"
+
+
+@pytest.mark.parametrize("kind", UNFORGIVABLE)
+def test_some_failures_are_never_forgiven(run, kind):
+    """A test that fails once in one of these ways, and would pass then, fails the run."""
+    ran, totals = run(PASSES + f"def test_bad():\n    {UNFORGIVABLE[kind]}\n")
+    assert (ran.returncode, totals.returncode) == (1, 1), ran.stdout + totals.stdout
+    assert f"failed test: test_made_up.py::test_bad ({kind})\n" in ran.stdout and "unsteady test" not in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "is_crash"),
+    [
+        (-signal.SIGSEGV, "", True),
+        (-signal.SIGABRT, "", True),
+        (0, "thread 'worker' panicked at src/x.rs", True),
+        (1, "ERROR: AddressSanitizer: x", True),
+        (0, "", False),
+        (1, "refused", False),
+        (-signal.SIGTERM, "", False),
+        (-signal.SIGKILL, "", False),
+    ],
+)
+def test_crashes_are_told_from_other_ends(status, said, is_crash):
+    """Fatal signals and the messages of panics and sanitizers are crashes; an exit status, and signals that tests send, are none."""
+    judge_end(1, status, said)
+    found = CRASHES.copy()
+    CRASHES.clear()
+    assert bool(found) == is_crash
