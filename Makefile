@@ -93,7 +93,7 @@ test-blackbox: test-programs ## the real binary under real clients and raw socke
 
 test-release: build build-dpdk test-programs
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) $(BLACKBOX) --every-worker-count $(PYTEST_ARGS)
+	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 $(BLACKBOX) $(PYTEST_ARGS)
 
 test-sanitizers: ## address and thread sanitizer over engine and memory (nightly; says what it skips)
 	@scripts/deps build

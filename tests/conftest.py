@@ -2,7 +2,7 @@
 `port` starts native servers behind every kind of port.
 
 A module that says EVERY_WORKER_COUNT = True runs its tests with one, two and four workers, the others with two
-(--every-worker-count: all with all). A module that says EVERY_MODE = True also runs its tests on shared servers in the other
+(EVERY_WORKER_COUNT=1 in the environment, as in make test-full: all with all). A module that says EVERY_MODE = True also runs its tests on shared servers in the other
 access modes, and as a store."""
 
 import dataclasses
@@ -48,15 +48,10 @@ class Shared:
             self.server = None
 
 
-def pytest_addoption(parser):
-    """For make test-full."""
-    parser.addoption("--every-worker-count", action="store_true", help="run every module's tests with one, two and four workers")
-
-
 def pytest_generate_tests(metafunc):
     """Whatever uses the number of workers or the shared server runs once for each setup."""
     if "setup" in metafunc.fixturenames:
-        every_count = metafunc.config.getoption("--every-worker-count") or getattr(metafunc.module, "EVERY_WORKER_COUNT", False)
+        every_count = ports.every_worker_count() or getattr(metafunc.module, "EVERY_WORKER_COUNT", False)
         setups = SETUPS if every_count else SETUPS[1:2]
         setups = setups + (OTHER_MODES if getattr(metafunc.module, "EVERY_MODE", False) else [])
         metafunc.parametrize("setup", setups, indirect=True, scope="session")

@@ -5,6 +5,9 @@ import multiprocessing
 import random
 import zlib
 
+# Clients on all workers at once.
+EVERY_WORKER_COUNT = True
+
 KEYS = 60_000
 BATCH = 50
 CLIENTS = 3

@@ -8,6 +8,9 @@ import threading
 
 import pytest
 
+# Modes are about which worker may access what.
+EVERY_WORKER_COUNT = True
+
 KEYS = 400
 CONNECTIONS = 6
 BATCH = 30

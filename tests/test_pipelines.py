@@ -8,6 +8,9 @@ from harness.memory import resident_bytes
 from harness.poll import until
 from harness.wire import send_in_background
 
+# Requests cross to other workers, and replies keep their order.
+EVERY_WORKER_COUNT = True
+
 MIB = 1 << 20
 
 EVERY_MODE = True

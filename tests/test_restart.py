@@ -13,6 +13,9 @@ from harness.poll import until
 from harness.server import run_ctl
 from harness.tls import Authority, TlsConnection, serving
 
+# A new process takes over every worker's partitions.
+EVERY_WORKER_COUNT = True
+
 RESTARTS = 10
 KEYS_PER_CLIENT = 50
 

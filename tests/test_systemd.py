@@ -18,6 +18,9 @@ from harness.wire import Connection
 # Puts the sockets where systemd does, and names its own process.
 LAUNCHER = """
 import os, sys
+
+# Every worker is watched.
+EVERY_WORKER_COUNT = True
 count = int(sys.argv[1])
 numbers = [int(word) for word in sys.argv[2:2 + count]]
 for at, number in enumerate(numbers):

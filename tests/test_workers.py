@@ -5,6 +5,9 @@ import threading
 
 import pytest
 
+# Tests of what workers do together.
+EVERY_WORKER_COUNT = True
+
 EVERY_MODE = True
 
 

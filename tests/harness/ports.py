@@ -120,10 +120,16 @@ def ports(*ways):
     return [Port(kind, workers) for kind, workers in ways if why_not(kind) is None]
 
 
+def every_worker_count():
+    """Whether all tests run with one, two and four workers: make test-full. Otherwise those do for which the number can matter."""
+    return os.environ.get("EVERY_WORKER_COUNT") == "1"
+
+
 @functools.cache
 def every_port():
-    """For tests of what any server does: with one worker and several, and the ways around the kernel."""
-    return ports((KERNEL, 1), (KERNEL, 2), (KERNEL, 4), (XDP, 1), (XDP, 2), (DPDK, 1), (KERNEL_GET, 2))
+    """For tests of what any server does: the kernel's sockets, and the ways around the kernel."""
+    others = ((KERNEL, 1), (KERNEL, 4), (XDP, 1)) if every_worker_count() else ()
+    return ports((KERNEL, 2), (XDP, 2), (DPDK, 1), (KERNEL_GET, 2), *others)
 
 
 @functools.cache
