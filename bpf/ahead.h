@@ -19,7 +19,8 @@ INLINE void bucket_ahead(struct scratch *scratch, u32 number, u64 hash) {
   const u8 *image = image_of(hash);
   if (!image) return;
   ahead->hash = hash;
-  ahead->bucket_at = main_bucket_at(hash, header_word(image, WORD_BUCKETS));
+  ahead->index_hash = index_hash_of(hash);
+  ahead->bucket_at = main_bucket_at(ahead->index_hash, header_word(image, WORD_BUCKETS));
   touch(image, ahead->bucket_at);
 }
 
@@ -27,11 +28,11 @@ INLINE void bucket_ahead(struct scratch *scratch, u32 number, u64 hash) {
 STATIC long item_ahead(u32 number, void *unused) {
   UNUSED(unused);
   const struct ahead *ahead = &own_scratch()->ahead[number & (KEYS_MAX - 1)];
-  u64 tag = ahead->hash & 0xffff, bucket_at = ahead->bucket_at;
+  u64 bucket_at = ahead->bucket_at;
   const u8 *image = image_of(ahead->hash);
   if (!image || bucket_at > configuration.partition_bytes - 64) return 0;
   struct matches matches;
-  match_tags(image + bucket_at, tag ? tag : 1, &matches);
+  match_tags(image + bucket_at, tag_of(ahead->index_hash), &matches);
   if (!matches.count) return 0;
   u64 position = matches.first & configuration.offset_mask;
   if (!configuration.is_store) {

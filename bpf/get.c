@@ -9,6 +9,7 @@ STATIC int kernel_get(struct xdp_md *context);
 __attribute__((section("xdp"))) int entry(struct xdp_md *context) { return kernel_get(context); }
 
 #include "hash.h"
+#include "index_hash.h"
 #include "image.h"
 #include "ahead.h"
 #include "reply.h"

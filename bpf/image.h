@@ -37,9 +37,9 @@ INLINE u64 log_word(const u8 *image, u64 log, u32 word) {
   return log ? main : small;
 }
 
-INLINE u64 main_bucket_at(u64 hash, u64 buckets) {
+INLINE u64 main_bucket_at(u64 index_hash, u64 buckets) {
   u64 count = buckets & ((1ull << 56) - 1), first = configuration.buckets_first;
-  u64 field = hash << 10 >> 26;
+  u64 field = index_hash << 10 >> 26;
   // field * first >> 38, which has up to 70 bits, in two parts.
   u64 base = ((field >> 19) * first + ((field & 0x7ffff) * first >> 19)) >> 19;
   u64 mask = (2ull << (buckets >> 56)) - 1;
@@ -171,12 +171,11 @@ INLINE void match_tags(const u8 *bucket, u64 tag, struct matches *matches) {
 GLOBAL int look_up(u64 key_bytes, u64 unused) {
   UNUSED(unused);
   struct scratch *scratch = own_scratch();
-  u64 hash = scratch->hash, tag = hash & 0xffff;
-  const u8 *image = image_of(hash);
+  u64 index_hash = index_hash_of(scratch->hash), tag = tag_of(index_hash);
+  const u8 *image = image_of(scratch->hash);
   if (!image) return PASSED_CHAIN;
-  if (tag == 0) tag = 1;
   u64 buckets = header_word(image, WORD_BUCKETS);
-  u64 bucket_at = main_bucket_at(hash, buckets);
+  u64 bucket_at = main_bucket_at(index_hash, buckets);
   if (bucket_at > configuration.partition_bytes - 64) return AGAIN;
   u64 version = word_at(image, bucket_at);
   if (version & 1) return AGAIN;

@@ -70,6 +70,8 @@ struct network {
 struct configuration {
   // XXH3-64 (hash.h), what depends on the seed alone.
   u64 hash_1_3, hash_4_8, hash_9_16[2], hash_mix[8];
+  // What the index mixes into that hash (index_hash.h).
+  u64 secret[2];
   // The image.
   u64 partition_bits, partition_bytes, buckets_first, spare_shift, is_store, offset_mask;
   u64 frequency_max, reinsert_percent, namespace_delimiter;
@@ -186,9 +188,9 @@ struct native {
   u64 hash;
 };
 
-// A key that will be looked up: its hash, and where its bucket is.
+// A key that will be looked up: its hash, that of the index, and where its bucket is.
 struct ahead {
-  u64 hash, bucket_at;
+  u64 hash, index_hash, bucket_at;
 };
 #define KEYS_MAX 64
 

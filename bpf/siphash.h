@@ -1,25 +1,6 @@
 // SipHash-1-3 of an address, a port and an epoch: the cookie of the native protocol (docs/protocol.md, "Addresses are proved"), as
 // crates/server/src/native/cookie.rs computes it.
 
-#define SIP_ROUND(a, b, c, d)        \
-  do {                               \
-    a += b, c += d;                  \
-    b = rotate(b, 13) ^ a;           \
-    d = rotate(d, 16) ^ c;           \
-    a = rotate(a, 32);               \
-    c += b, a += d;                  \
-    b = rotate(b, 17) ^ c;           \
-    d = rotate(d, 21) ^ a;           \
-    c = rotate(c, 32);               \
-  } while (0)
-#define SIP_TAKE(word)  \
-  do {                  \
-    u64 taken = (word); \
-    d ^= taken;         \
-    SIP_ROUND(a, b, c, d); \
-    a ^= taken;         \
-  } while (0)
-
 // The cookie of `scratch->native.peer` in an epoch; never 0.
 INLINE u64 cookie_of(const struct native *native, u32 epoch) {
   u64 a = configuration.cookie_key[0] ^ 0x736f6d6570736575, b = configuration.cookie_key[1] ^ 0x646f72616e646f6d;

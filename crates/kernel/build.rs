@@ -10,6 +10,7 @@ fn main() {
             "../../bpf/ahead.h",
             "../../bpf/hash.h",
             "../../bpf/image.h",
+            "../../bpf/index_hash.h",
             "../../bpf/kernel.h",
             "../../bpf/memcached.h",
             "../../bpf/native.h",

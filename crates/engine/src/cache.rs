@@ -12,6 +12,7 @@ use crate::delegate::Mailboxes;
 use crate::error::CreateError;
 use crate::evictions::Evictions;
 use crate::image::{self, ImageState, Source};
+use crate::index::hash::Secret;
 use crate::layout::Layout;
 use crate::limits::{TURN_MOVED_BYTES_MIN, TURN_MOVED_VALUES};
 use crate::lock::Queue;
@@ -79,7 +80,12 @@ impl Cache {
             return Ok(cache);
         }
         let layout = Layout::of(config)?;
-        let partition = |number| Partition::new(layout.partition(config, number));
+        let secret = match config.simulated {
+            // No stranger sends keys to it, and what it finds is to be found again.
+            Some(_) => Secret::KNOWN,
+            None => Secret::random().map_err(CreateError::no_random_numbers)?,
+        };
+        let partition = |number| Partition::new(layout.partition(config, secret, number));
         let partitions: Result<_, _> = (0..layout.partitions).map(partition).collect();
         let partitions = partitions.map_err(|error| {
             CreateError::new(format!("cannot map {} bytes: {error}", config.memory_bytes))

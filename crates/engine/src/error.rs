@@ -10,6 +10,10 @@ impl CreateError {
     pub(crate) fn new(what: String) -> Self {
         Self(what)
     }
+
+    pub(crate) fn no_random_numbers(error: std::io::Error) -> Self {
+        Self(format!("the system has no random numbers to give: {error}"))
+    }
 }
 
 impl fmt::Display for CreateError {

@@ -4,6 +4,7 @@
 use micanite_wire::hash::KeyHash;
 
 use crate::cache::Cache;
+use crate::index::hash::Secret;
 
 /// What such a reader has to know of an image and cannot read there, or need not, because it does
 /// not change while the cache is open. The same in all partitions.
@@ -17,6 +18,8 @@ pub struct Geometry {
     pub partition_bytes: usize,
     /// Seed of the key hash.
     pub seed: u64,
+    /// What the index mixes into a key's hash ([`crate::IndexHash`]). For nobody but such a reader.
+    pub secret: Secret,
     /// Whether it is a store: entries hold words of the region, items their stamps.
     pub is_store: bool,
     /// Main buckets at first.
@@ -48,6 +51,7 @@ impl Cache {
             partition_bits: self.partition_bits,
             partition_bytes: of.region_words as usize * 8,
             seed: of.seed,
+            secret: of.secret,
             is_store: self.partitions[0].is_store(),
             buckets_first: of.buckets,
             main_per_spare: of.main_per_spare(),
@@ -66,6 +70,7 @@ impl Cache {
     /// when the owner of the partition comes by ([`crate::Worker::maintain`]).
     #[inline]
     pub fn note_request(&self, hash: KeyHash) {
-        self.partition(hash).samples.note(hash);
+        let partition = self.partition(hash);
+        partition.samples.note(partition.index_hash(hash));
     }
 }

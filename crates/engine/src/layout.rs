@@ -4,6 +4,7 @@
 use crate::config::{Config, Semantics, Simulated};
 use crate::error::CreateError;
 use crate::heap::Heap;
+use crate::index::hash::Secret;
 use crate::limits::{
     BUCKET_ENTRIES, BUCKET_WORDS, IMAGE_HEADER_WORDS, INDEX_LOAD_SIXTEENTHS, KEY_BYTES_MAX,
     MEMORY_BYTES_MIN, OFFSET_BITS, PARTITION_BYTES_MAX, PARTITION_BYTES_MIN, PARTITION_ITEMS_MIN,
@@ -65,7 +66,7 @@ impl Layout {
             partition_bytes,
             value_bytes_max: config.value_bytes_max,
         };
-        let partition = layout.partition(config, 0);
+        let partition = layout.partition(config, Secret::KNOWN, 0);
         let least_units = partition.data_units_min - partition.reserve_units;
         if least_units * 9 / 10 < partition.item_units_max {
             let (memory, advice) = if least > 1 {
@@ -119,7 +120,12 @@ impl Layout {
         bytes / page * page
     }
 
-    pub(crate) fn partition(&self, config: &Config, number: usize) -> PartitionLayout {
+    pub(crate) fn partition(
+        &self,
+        config: &Config,
+        secret: Secret,
+        number: usize,
+    ) -> PartitionLayout {
         let item_units_max = item_bytes_max(self.value_bytes_max) as u64 / 8;
         let state_words = match config.semantics {
             Semantics::Cache => 0,
@@ -146,6 +152,7 @@ impl Layout {
             number,
             partition_bits: self.partitions.ilog2(),
             seed: config.seed,
+            secret,
             semantics: config.semantics,
             policy: config.eviction.policy(),
             region_words,
@@ -254,7 +261,7 @@ mod tests {
                 prop_assert!(all > memory_bytes * 7 / 8);
                 prop_assert!(layout.partitions.is_power_of_two());
                 prop_assert!(layout.partition_bytes <= PARTITION_BYTES_MAX);
-                let partition = layout.partition(&config, 0);
+                let partition = layout.partition(&config, Secret::KNOWN, 0);
                 prop_assert!(partition.data_end(partition.buckets) > partition.data_first() as u64);
                 prop_assert!(partition.buckets_max() >= partition.buckets);
                 let least = partition.data_first() as u64 + partition.data_units_min;
@@ -289,7 +296,7 @@ mod tests {
             let mut config = config(bytes, 1 << 20, 4);
             config.simulated = Some(Simulated::Items);
             let layout = Layout::of(&config).unwrap();
-            let partition = layout.partition(&config, 0);
+            let partition = layout.partition(&config, Secret::KNOWN, 0);
             assert_eq!(layout.partitions, 1);
             let most = partition.buckets_max();
             for buckets in [partition.buckets, most] {
@@ -300,7 +307,7 @@ mod tests {
             assert!(most as usize * BUCKET_ENTRIES >= bytes / 16);
             config.simulated = Some(Simulated::Memory);
             let layout = Layout::of(&config).unwrap();
-            let partition = layout.partition(&config, 0);
+            let partition = layout.partition(&config, Secret::KNOWN, 0);
             let index_units = partition.index_lines(partition.buckets) * 8;
             assert_eq!(partition.data_units() + index_units, bytes as u64 / 64 * 8);
             config.semantics = Semantics::Store;

@@ -92,6 +92,7 @@ pub use error::CreateError;
 pub use eviction::Eviction;
 pub use foreign::Geometry;
 pub use image::{ImageState, Snapshot};
+pub use index::hash::{BUCKET_BITS, Buckets, IndexHash, Secret, TAG_BITS};
 pub use layout::Layout;
 pub use limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX};
 pub use micanite_memory::Pages;

@@ -1,6 +1,6 @@
 //! Every limit of the engine, and the relations between them, proved here.
 
-use micanite_wire::hash::{BUCKET_BITS, PARTITION_BITS, TAG_BITS};
+use crate::index::hash::TAG_BITS;
 
 /// Longest key.
 pub const KEY_BYTES_MAX: usize = 250;
@@ -92,8 +92,6 @@ pub const COMPACT_SAMPLE_BUCKETS: u64 = 32;
 const _: () = assert!(BUCKET_WORDS == 1 + BUCKET_ENTRIES && BUCKET_WORDS * 8 == 64);
 // An entry is one word: tag, two bits that are zero today, log, offset.
 const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64);
-// The parts of the hash do not overlap.
-const _: () = assert!(PARTITION_BITS + BUCKET_BITS + TAG_BITS == 64);
 // A key length fits its byte in the item header.
 const _: () = assert!(KEY_BYTES_MAX < 256);
 // Several partitions have room for so many of the largest items that the reserve takes one.

@@ -16,7 +16,7 @@ use crate::meta::MetaGet;
 use crate::operations::{Described, Side};
 use crate::partition::{Hint, Partition};
 use crate::reader::{Plain, Read};
-use crate::request::{Condition, Expiry, Operation, Outcome, ReplySink, Request};
+use crate::request::{Asked, Condition, Expiry, Operation, Outcome, ReplySink, Request};
 use crate::writer::Writer;
 
 /// What prefetching saw of each request.
@@ -30,7 +30,7 @@ pub(crate) trait Mode {
     /// A get without CAS or touch. Returns whether the sink had room.
     fn get<S: ReplySink>(
         partition: &Partition,
-        request: (usize, &Request<'_>),
+        request: (usize, &Asked<'_>),
         hint: &Hint,
         now_s: u32,
         sink: &mut S,
@@ -39,7 +39,7 @@ pub(crate) trait Mode {
     /// As `get`, with what meta commands ask.
     fn meta_get<S: ReplySink>(
         partition: &Partition,
-        request: (usize, &Request<'_>),
+        request: (usize, &Asked<'_>),
         get: &MetaGet,
         hint: &Hint,
         now_s: u32,
@@ -72,7 +72,7 @@ impl Mode for Own {
     #[inline]
     fn get<S: ReplySink>(
         partition: &Partition,
-        request: (usize, &Request<'_>),
+        request: (usize, &Asked<'_>),
         hint: &Hint,
         now_s: u32,
         sink: &mut S,
@@ -83,7 +83,7 @@ impl Mode for Own {
     #[inline]
     fn meta_get<S: ReplySink>(
         partition: &Partition,
-        request: (usize, &Request<'_>),
+        request: (usize, &Asked<'_>),
         get: &MetaGet,
         hint: &Hint,
         now_s: u32,
@@ -104,7 +104,7 @@ impl Mode for Share {
     #[inline]
     fn get<S: ReplySink>(
         partition: &Partition,
-        (index, request): (usize, &Request<'_>),
+        (index, request): (usize, &Asked<'_>),
         _: &Hint,
         now_s: u32,
         sink: &mut S,
@@ -124,7 +124,7 @@ impl Mode for Share {
     #[inline]
     fn meta_get<S: ReplySink>(
         partition: &Partition,
-        (index, request): (usize, &Request<'_>),
+        (index, request): (usize, &Asked<'_>),
         get: &MetaGet,
         hint: &Hint,
         now_s: u32,
@@ -146,7 +146,7 @@ impl Mode for Share {
 
 /// Counting is a write, and no more than a wish: not worth waiting for.
 #[inline]
-fn note_beside(partition: &Partition, request: &Request<'_>, count: bool, now_s: u32) {
+fn note_beside(partition: &Partition, request: &Asked<'_>, count: bool, now_s: u32) {
     if count && let Some(writer) = partition.try_writer(now_s) {
         writer.note_request(request.hash, request.key);
     }
@@ -155,7 +155,7 @@ fn note_beside(partition: &Partition, request: &Request<'_>, count: bool, now_s:
 #[inline]
 fn meta_get_by_writer<M: Mode, S: ReplySink>(
     partition: &Partition,
-    request: (usize, &Request<'_>),
+    request: (usize, &Asked<'_>),
     get: &MetaGet,
     hint: &Hint,
     now_s: u32,
@@ -174,7 +174,9 @@ impl Cache {
     #[inline]
     pub(crate) fn prefetch(&self, batch: &[Request<'_>], hints: &mut Hints) {
         for (request, hint) in batch.iter().zip(hints.iter_mut()) {
-            let bucket = self.partition(request.hash).bucket(request.hash);
+            let partition = self.partition(request.hash);
+            hint.hash = partition.index_hash(request.hash);
+            let bucket = partition.bucket(hint.hash);
             bucket.prefetch();
             hint.slot = bucket.first_word;
         }
@@ -182,7 +184,7 @@ impl Cache {
         for (index, (request, hint)) in batch.iter().zip(hints.iter_mut()).enumerate() {
             let partition = self.partition(request.hash);
             let bucket = Bucket::at(&partition.region, hint.slot);
-            *hint = partition.prefetch_item(bucket, request.hash);
+            *hint = partition.prefetch_item(bucket, hint.hash);
             chained |= u64::from(hint.spare().is_some()) << index;
         }
         while chained != 0 {
@@ -193,7 +195,7 @@ impl Cache {
                 && number < partition.layout.spares(partition.buckets())
             {
                 let bucket = partition.spare_bucket(number);
-                hints[index] = partition.prefetch_item(bucket, batch[index].hash);
+                hints[index] = partition.prefetch_item(bucket, hints[index].hash);
             }
         }
     }
@@ -202,13 +204,13 @@ impl Cache {
     #[inline(always)]
     pub(crate) fn execute_one<M: Mode, S: ReplySink>(
         &self,
-        (index, request): (usize, &Request<'_>),
+        partition: &Partition,
+        (index, request): (usize, &Asked<'_>),
         hint: &Hint,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        let partition = self.partition(request.hash);
-        match request.operation {
+        match *request.operation {
             Operation::Get { cas: false } => M::get(partition, (index, request), hint, now_s, sink),
             Operation::Store {
                 condition,
@@ -218,7 +220,10 @@ impl Cache {
             } => {
                 let meta = (flags, expiry);
                 let store = (condition, value, meta);
-                sink.finish(index, self.store::<M>(request, hint, store, now_s));
+                sink.finish(
+                    index,
+                    self.store::<M>(partition, request, hint, store, now_s),
+                );
                 true
             }
             Operation::MetaGet(ref get) => {
@@ -227,14 +232,15 @@ impl Cache {
                 }
                 M::meta_get(partition, (index, request), get, hint, now_s, sink)
             }
-            _ => self.execute_other::<M, S>((index, request), now_s, sink),
+            _ => self.execute_other::<M, S>(partition, (index, request), now_s, sink),
         }
     }
 
     #[inline(never)]
     fn store<M: Mode>(
         &self,
-        request: &Request<'_>,
+        partition: &Partition,
+        request: &Asked<'_>,
         hint: &Hint,
         (condition, value, meta): (Condition, &[u8], (u32, Expiry)),
         now_s: u32,
@@ -243,7 +249,6 @@ impl Cache {
         if key_bytes == 0 || key_bytes > KEY_BYTES_MAX || value.len() > self.value_bytes_max() {
             return Outcome::TooLarge;
         }
-        let partition = self.partition(request.hash);
         if M::SHARED && value.len() >= LONG_VALUE_BYTES {
             return partition.store_long(request, condition, value, meta, now_s);
         }
@@ -256,13 +261,13 @@ impl Cache {
     #[inline(never)]
     fn execute_other<M: Mode, S: ReplySink>(
         &self,
-        (index, request): (usize, &Request<'_>),
+        partition: &Partition,
+        (index, request): (usize, &Asked<'_>),
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        let partition = self.partition(request.hash);
         let value_bytes_max = self.value_bytes_max();
-        let outcome = match request.operation {
+        let outcome = match *request.operation {
             Operation::Get { cas } => {
                 let writer = M::writer(partition, now_s);
                 return writer.get((index, request), cas, sink);
@@ -314,7 +319,7 @@ fn until_not_busy(mut execute: impl FnMut() -> Outcome) -> Outcome {
 #[inline(never)]
 fn execute_rare<S: ReplySink>(
     writer: &Writer<'_>,
-    (index, request): (usize, &Request<'_>),
+    (index, request): (usize, &Asked<'_>),
     operation: Operation<'_>,
     value_bytes_max: usize,
     sink: &mut S,

@@ -12,7 +12,7 @@ use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX};
 use crate::log::item::unpack_meta;
 use crate::meta::MetaGet;
 use crate::partition::Partition;
-use crate::request::{Expiry, Outcome, ReplySink, Request, ValueMeta};
+use crate::request::{Asked, Expiry, Outcome, ReplySink, ValueMeta};
 use crate::writer::Found;
 
 /// How an optimistic read ended.
@@ -101,7 +101,7 @@ impl Partition {
     #[inline]
     pub fn read<L: Look, S: ReplySink>(
         &self,
-        (index, request): (usize, &Request<'_>),
+        (index, request): (usize, &Asked<'_>),
         look: &L,
         now_s: u32,
         sink: &mut S,
@@ -184,7 +184,7 @@ impl Partition {
 
     /// The entry whose item, as far as its words can be trusted, has the key of the request.
     #[inline]
-    fn candidate(&self, bucket: Bucket<'_>, request: &Request<'_>) -> Option<Candidate> {
+    fn candidate(&self, bucket: Bucket<'_>, request: &Asked<'_>) -> Option<Candidate> {
         let mut bucket = bucket;
         for _ in 0..CHAIN_MAX {
             let entries = bucket.entries();

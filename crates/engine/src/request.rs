@@ -3,6 +3,8 @@
 
 use micanite_wire::hash::KeyHash;
 
+use crate::index::hash::IndexHash;
+
 pub use crate::meta::{ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, StoreMode};
 
 /// One operation on one key, borrowing the key and the value from the caller's input.
@@ -14,6 +16,14 @@ pub struct Request<'a> {
     pub key: &'a [u8],
     /// What to do.
     pub operation: Operation<'a>,
+}
+
+/// A request, as the partition of its key executes it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub hash: IndexHash,
+    pub key: &'a [u8],
+    pub operation: &'a Operation<'a>,
 }
 
 /// The operations. Expiries are in seconds of the caller's clock (see [`Expiry`]).

@@ -1,8 +1,8 @@
 //! Requests that readers served without being allowed to note them in the items: a lossy ring
 //! that the owner reads now and then, so that what only others read stays recent.
 
+use crate::index::hash::IndexHash;
 use micanite_memory::sync::{AtomicU64, Ordering};
-use micanite_wire::hash::KeyHash;
 
 use crate::index::entry::{Entry, match_tags};
 use crate::writer::Writer;
@@ -41,10 +41,10 @@ impl Samples {
 
     /// Notes a request. Any thread.
     #[inline]
-    pub fn note(&self, hash: KeyHash) {
-        // The place follows from bits that neither tag nor partition use.
-        let slot = (hash.0 >> 20) as usize & (self.slots.len() - 1);
-        self.slots[slot].store(hash.0, Ordering::Relaxed);
+    pub fn note(&self, hash: IndexHash) {
+        // The place follows from bits that the tag does not use.
+        let slot = (hash.word() >> 20) as usize & (self.slots.len() - 1);
+        self.slots[slot].store(hash.word(), Ordering::Relaxed);
         let part = 1 << (slot >> self.part_bits);
         // If the owner takes the slots at this moment it may miss this one until its part is marked
         // again: samples may be lost, or late.
@@ -66,14 +66,15 @@ impl Writer<'_> {
             let first = part << samples.part_bits;
             for slot in &samples.slots[first..first + (1 << samples.part_bits)] {
                 if slot.load(Ordering::Relaxed) != 0 {
-                    self.count_sample(KeyHash(slot.swap(0, Ordering::Relaxed)));
+                    let hash = slot.swap(0, Ordering::Relaxed);
+                    self.count_sample(IndexHash::of_word(hash));
                 }
             }
         }
     }
 
     /// The tag decides which item is meant: a wrong one would only be a little too recent.
-    fn count_sample(&self, hash: KeyHash) {
+    fn count_sample(&self, hash: IndexHash) {
         let p = self.partition;
         for bucket in p.chain(p.bucket(hash)) {
             let entries = bucket.entries();

@@ -47,6 +47,7 @@ impl Worker {
         let batch = self.enter();
         if partition.route.permission(batch.number()) == Permission::Own {
             let writer = Own::writer(partition, now_s);
+            let hash = partition.index_hash(hash);
             let Some(found) = writer.find(hash, key) else {
                 return Ok(None);
             };

@@ -7,12 +7,13 @@ use micanite_wire::hash::KeyHash;
 
 use crate::access::Permission;
 use crate::cache::Cache;
+use crate::index::hash::IndexHash;
 use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
 use crate::lock::{Queue, Turn};
 use crate::partition::{Hint, Partition};
 use crate::pipeline::{Mode, Own, Share};
 use crate::reader::{Plain, Read};
-use crate::request::{Operation, Outcome, ReplySink, Request};
+use crate::request::{Asked, Operation, Outcome, ReplySink, Request};
 use crate::work;
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
@@ -41,7 +42,7 @@ impl Drop for Worker {
 /// A pointer to the sink of a request that another thread executes meanwhile.
 struct Delegated<'a, S> {
     index: usize,
-    request: &'a Request<'a>,
+    request: &'a Asked<'a>,
     sink: &'a mut S,
     had_room: bool,
     /// What the asker's turn may still move.
@@ -94,7 +95,8 @@ impl Worker {
     /// Starts loading the bucket of a key: a hint, worth giving as soon as the hash is known.
     #[inline]
     pub fn prefetch(&self, hash: KeyHash) {
-        self.cache.partition(hash).bucket(hash).prefetch();
+        let partition = self.cache.partition(hash);
+        partition.bucket(partition.index_hash(hash)).prefetch();
     }
 
     /// Begins a turn: from now on what is executed moves at most [`Cache::turn_moved_bytes`] within the memory, and one item more.
@@ -141,35 +143,47 @@ impl Worker {
         let cache = &*self.cache;
         cache.epochs.enter(self.number);
         cache.mailboxes.serve(self.number);
-        let mut hints = [Hint::default(); BATCH_REQUESTS_MAX];
-        if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
+        let mut hints = [Hint::nothing(IndexHash::of_word(0)); BATCH_REQUESTS_MAX];
+        let mut hinted = batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed);
+        if hinted {
             cache.prefetch(batch, &mut hints);
         }
         let outer = work::replace(self.turn_left_bytes);
         let mut executed = 0;
         while let Some(request) = batch.get(executed) {
             let partition = cache.partition(request.hash);
-            let numbered = (executed, request);
             let mut permission = partition.route.permission(self.number);
             if permission == Permission::Wait {
                 permission = self.wait(partition);
                 // Another owner may have written meanwhile.
-                hints = [Hint::default(); BATCH_REQUESTS_MAX];
+                hinted = false;
             }
+            let hint = &mut hints[executed];
+            if !hinted {
+                *hint = Hint::nothing(partition.index_hash(request.hash));
+            }
+            let asked = Asked {
+                hash: hint.hash,
+                key: request.key,
+                operation: &request.operation,
+            };
+            let numbered = (executed, &asked);
             let had_room = match permission {
                 Permission::Own => {
                     self.count(request.hash);
-                    cache.execute_one::<Own, S>(numbered, &hints[executed], now_s, sink)
+                    cache.execute_one::<Own, S>(partition, numbered, hint, now_s, sink)
                 }
                 Permission::Share => {
                     self.count(request.hash);
-                    cache.execute_one::<Share, S>(numbered, &hints[executed], now_s, sink)
+                    cache.execute_one::<Share, S>(partition, numbered, hint, now_s, sink)
                 }
                 Permission::Read { owner } => {
                     self.count(request.hash);
-                    self.read_beside(owner, numbered, now_s, sink)
+                    self.read_beside((owner, partition), numbered, now_s, sink)
                 }
-                Permission::Elsewhere { owner } => self.delegate(owner, numbered, now_s, sink),
+                Permission::Elsewhere { owner } => {
+                    self.delegate((owner, partition), numbered, now_s, sink)
+                }
                 Permission::Wait => unreachable!("nobody changes routes during a turn"),
             };
             if !had_room {
@@ -200,14 +214,13 @@ impl Worker {
     #[inline]
     fn read_beside<S: ReplySink + Send>(
         &self,
-        owner: usize,
-        (index, request): (usize, &Request<'_>),
+        (owner, partition): (usize, &Partition),
+        (index, request): (usize, &Asked<'_>),
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        let partition = self.cache.partition(request.hash);
         for _ in 0..READ_ROUNDS_MAX {
-            let read = match &request.operation {
+            let read = match request.operation {
                 Operation::Get { cas: false } => {
                     partition.read((index, request), &Plain, now_s, sink)
                 }
@@ -229,15 +242,15 @@ impl Worker {
                 Read::Changes => break,
             }
         }
-        self.delegate(owner, (index, request), now_s, sink)
+        self.delegate((owner, partition), (index, request), now_s, sink)
     }
 
     /// Has the owner of a partition execute a request.
     #[cold]
     fn delegate<S: ReplySink + Send>(
         &self,
-        owner: usize,
-        (index, request): (usize, &Request<'_>),
+        (owner, partition): (usize, &Partition),
+        (index, request): (usize, &Asked<'_>),
         now_s: u32,
         sink: &mut S,
     ) -> bool {
@@ -258,8 +271,8 @@ impl Worker {
             // the route that it has seen still holds. The asker's turn pays for what is moved.
             let outer = work::replace(job.left_bytes);
             let numbered = (job.index, job.request);
-            let hint = Hint::default();
-            job.had_room = cache.execute_one::<Own, S>(numbered, &hint, now_s, job.sink);
+            let hint = Hint::nothing(job.request.hash);
+            job.had_room = cache.execute_one::<Own, S>(partition, numbered, &hint, now_s, job.sink);
             job.left_bytes = work::replace(outer);
         };
         let pair = (self.number, owner);

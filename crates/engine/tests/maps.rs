@@ -335,3 +335,64 @@ fn the_geometry_is_what_the_header_says() {
         assert_eq!(capacity, (4, PARTITION_BYTES));
     }
 }
+
+/// The words of the header that hold the secret of the index.
+const SECRET_WORDS: [u64; 2] = [60, 61];
+
+#[test]
+fn an_image_keeps_its_secret_and_no_two_images_have_the_same() {
+    let memories = [Memory::new(4), Memory::new(4)];
+    let secrets = memories.map(|memory| {
+        let secret = |cache: &Cache| cache.geometry().secret.words();
+        let made = secret(&open(config(memory.maps(false))));
+        for partition in 0..4 {
+            let words = SECRET_WORDS.map(|word| memory.word(partition, word));
+            assert_eq!(words, made);
+        }
+        assert_eq!(secret(&open(config(memory.maps(true)))), made);
+        made
+    });
+    assert_ne!(secrets[0], secrets[1]);
+}
+
+#[test]
+fn a_partition_with_another_secret_is_refused() {
+    let memory = Memory::new(4);
+    open(config(memory.maps(false))).close().unwrap();
+    memory.set_word(2, SECRET_WORDS[1], 5);
+    let refusal = refusal(&config(memory.maps(true)));
+    assert!(refusal.contains("does not fit the others"), "{refusal}");
+}
+
+#[test]
+fn nothing_that_a_cache_prints_of_itself_tells_its_secret() {
+    let memory = Memory::new(4);
+    let cache = open(config(memory.maps(false)));
+    let printed = format!("{cache:?} {:?} {:?}", cache.geometry(), cache.stats());
+    for word in SECRET_WORDS.map(|word| memory.word(0, word)) {
+        for told in [format!("{word}"), format!("{word:x}")] {
+            assert!(!printed.contains(&told), "{printed}");
+        }
+    }
+}
+
+#[test]
+fn files_of_an_image_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = std::env::temp_dir().join(format!("micanite-modes-{}", std::process::id()));
+    let config = Config {
+        memory_bytes: 16 << 20,
+        image: Some(directory.clone()),
+        ..Config::default()
+    };
+    let file = directory.join("partition-0000");
+    let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    open(config.clone()).close().unwrap();
+    let made = mode();
+    // As a copy of an image may have it.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    open(config).close().unwrap();
+    let opened = mode();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!((made, opened), (0o600, 0o600));
+}

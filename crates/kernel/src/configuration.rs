@@ -85,14 +85,15 @@ pub(crate) enum Place {
     OnOtherCpu,
 }
 
-/// See the module.
-#[derive(Clone, Copy, Debug)]
+/// See the module. It holds secrets, and is not to be printed.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Configuration {
     hash_1_3: u64,
     hash_4_8: u64,
     hash_9_16: [u64; 2],
     hash_mix: [u64; 8],
+    secret: [u64; 2],
     partition_bits: u64,
     partition_bytes: u64,
     buckets_first: u64,
@@ -166,6 +167,7 @@ impl Configuration {
                 (SECRET[5] ^ SECRET[6]).wrapping_sub(seed),
             ],
             hash_mix: std::array::from_fn(mix),
+            secret: geometry.secret.words(),
             partition_bits: geometry.partition_bits.into(),
             partition_bytes: geometry.partition_bytes as u64,
             buckets_first: geometry.buckets_first,

@@ -187,7 +187,7 @@ impl Writer<'_> {
 
     /// The item of a key, wherever it is by now.
     fn copy_of_key(&self, hash: micanite_wire::hash::KeyHash, key: &[u8]) -> Option<Copied> {
-        let found = self.lookup(hash, key)?;
+        let found = self.lookup(self.partition.index_hash(hash), key)?;
         self.partition.copy_item(&found.place, self.now_s, &[])
     }
 }

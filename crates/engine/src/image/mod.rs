@@ -18,6 +18,7 @@ use micanite_wire::hash::KeyHash;
 use crate::config::{Config, Semantics};
 use crate::error::CreateError;
 use crate::eviction::Eviction;
+use crate::index::hash::Secret;
 use crate::layout::Layout;
 use crate::limits::IMAGE_HEADER_WORDS;
 use crate::log::Which;
@@ -66,6 +67,8 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         return create(config, source, ImageState::Created, lock);
     };
     let (layout, seed) = check(config, &header).map_err(|reason| failed("in", &reason))?;
+    let secret = [Field::SecretLow, Field::SecretHigh].map(|field| header[field as usize]);
+    let secret = Secret::of_words(secret);
     source.check_count(&layout)?;
     let buckets = header[Field::BucketsFirst as usize];
     let mut partitions = Vec::new();
@@ -73,7 +76,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         let of = PartitionLayout {
             seed,
             buckets,
-            ..layout.partition(config, number)
+            ..layout.partition(config, secret, number)
         };
         let region = source.map(number, layout.partition_bytes, false);
         let region = region.map_err(|error| failed("cannot map partitions in", &error))?;
@@ -123,6 +126,7 @@ fn create(
     lock: Option<File>,
 ) -> Result<Opened, CreateError> {
     let layout = Layout::of(config)?;
+    let secret = Secret::random().map_err(CreateError::no_random_numbers)?;
     source.check_count(&layout)?;
     let mut partitions = Vec::new();
     // The first one last: it says that there is an image.
@@ -132,7 +136,7 @@ fn create(
             let bytes = config.memory_bytes;
             CreateError::new(format!("cannot make {bytes} bytes in {source}: {error}"))
         })?;
-        let partition = Partition::of(region, layout.partition(config, number));
+        let partition = Partition::of(region, layout.partition(config, secret, number));
         if source.holds_what_was() {
             partition.clear();
         }
@@ -205,7 +209,7 @@ fn check(config: &Config, header: &[u64; 64]) -> Result<(Layout, u64), String> {
             config.memory_bytes >> 20
         ));
     }
-    let of = layout.partition(config, 0);
+    let of = layout.partition(config, Secret::KNOWN, 0);
     if of.item_units_max != word(Field::ItemUnitsMax) {
         return Err(format!(
             "the largest item of the image has about {} bytes, not {} (-I)",
@@ -237,6 +241,8 @@ impl Partition {
             Field::Magic,
             Field::LayoutVersion,
             Field::Seed,
+            Field::SecretLow,
+            Field::SecretHigh,
             Field::RegionWords,
             Field::ItemUnitsMax,
             Field::Shape,

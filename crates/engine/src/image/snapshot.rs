@@ -11,6 +11,7 @@ use crate::cache::Cache;
 use crate::config::Config;
 use crate::image::copy::Copied;
 use crate::image::{self, ImageState, Source, source};
+use crate::index::hash::IndexHash;
 use crate::partition::Partition;
 use crate::request::Outcome;
 use crate::writer::{NewItem, Writer};
@@ -55,6 +56,7 @@ impl Cache {
         let mut put = |item: &Copied| {
             let hash = KeyHash::of(&item.key, config.seed);
             let target = copies[hash.partition(bits)].writer(now_s);
+            let hash = target.partition.index_hash(hash);
             store(&target, hash, item, &mut snapshot);
         };
         for (partition, of) in self.partitions.iter().enumerate() {
@@ -70,7 +72,7 @@ impl Cache {
     }
 }
 
-fn store(target: &Writer<'_>, hash: KeyHash, item: &Copied, snapshot: &mut Snapshot) {
+fn store(target: &Writer<'_>, hash: IndexHash, item: &Copied, snapshot: &mut Snapshot) {
     let (key, value) = (item.key.as_slice(), item.value.as_slice());
     let new = NewItem {
         state: item.state,

@@ -102,10 +102,14 @@ pub(super) fn file_name(number: usize) -> String {
 }
 
 fn map_file(path: &Path, bytes: usize, new: bool) -> io::Result<Region> {
-    use std::os::unix::fs::OpenOptionsExt;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     let file = options.create(new).truncate(new).open(path)?;
+    // The header holds the secret of the index.
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    }
     if new {
         file.set_len(bytes as u64)?;
     }

@@ -3,7 +3,8 @@
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
-use micanite_wire::hash::KeyHash;
+
+use crate::index::hash::IndexHash;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
@@ -179,7 +180,7 @@ impl Writer<'_> {
 
     /// The word of an entry, and the main bucket of its chain, if it is there.
     #[inline]
-    pub fn slot_of(&self, hash: KeyHash, entry: Entry) -> Option<usize> {
+    pub fn slot_of(&self, hash: IndexHash, entry: Entry) -> Option<usize> {
         for bucket in self.partition.chain(self.partition.bucket(hash)) {
             let slot = bucket.entries().iter().position(|word| *word == entry.0);
             if let Some(slot) = slot {

@@ -5,13 +5,13 @@ use micanite_memory::sync::Ordering::Release;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
+use crate::index::hash::Buckets;
 use crate::limits::{
     BUCKET_ENTRIES, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, INDEX_LOAD_SIXTEENTHS,
 };
 use crate::log::Which;
 use crate::partition::{Field, Place};
 use crate::writer::Writer;
-use micanite_wire::hash::Buckets;
 
 /// Items of a bucket from which on the index grows whatever its spare buckets are, by 16.
 const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS;

@@ -6,3 +6,4 @@ pub(crate) mod bucket;
 pub(crate) mod chain;
 pub(crate) mod entry;
 mod growth;
+pub(crate) mod hash;

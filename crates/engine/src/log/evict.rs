@@ -2,8 +2,6 @@
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
-use micanite_wire::hash::KeyHash;
-
 use crate::index::entry::Entry;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::Which;
@@ -163,7 +161,7 @@ impl Writer<'_> {
         let p = self.partition;
         let mut key = [0; KEY_BYTES_MAX];
         let key = self.key_at(found.place.position, &mut key);
-        let hash = KeyHash::of(key, p.layout.seed);
+        let hash = self.hash_of(key);
         let entry = Entry::new(
             hash.tag(),
             found.place.log as u64,

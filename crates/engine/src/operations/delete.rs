@@ -1,11 +1,11 @@
 //! delete.
 
-use crate::request::{Outcome, Request};
+use crate::request::{Asked, Outcome};
 use crate::writer::Writer;
 
 impl Writer<'_> {
     #[inline]
-    pub fn delete(&self, request: &Request<'_>) -> Outcome {
+    pub fn delete(&self, request: &Asked<'_>) -> Outcome {
         match self.find(request.hash, request.key) {
             Some(found) => {
                 self.remove(request.hash, &found);

@@ -6,7 +6,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaGet};
 use crate::partition::{Hint, Partition};
-use crate::request::{Expiry, Outcome, ReplySink, Request, ValueMeta};
+use crate::request::{Asked, Expiry, Outcome, ReplySink, ValueMeta};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 impl MetaGet {
@@ -36,7 +36,7 @@ impl Writer<'_> {
     #[inline(always)]
     pub fn meta_get<S: ReplySink>(
         &self,
-        (index, request): (usize, &Request<'_>),
+        (index, request): (usize, &Asked<'_>),
         get: &MetaGet,
         hint: &Hint,
         sink: &mut S,
@@ -61,7 +61,7 @@ impl Writer<'_> {
     #[inline(never)]
     fn meta_get_at_length<S: ReplySink>(
         &self,
-        (index, request): (usize, &Request<'_>),
+        (index, request): (usize, &Asked<'_>),
         get: &MetaGet,
         sink: &mut S,
     ) -> ControlFlow<bool> {
@@ -116,7 +116,7 @@ impl Writer<'_> {
     #[inline(always)]
     fn show_item<S: ReplySink>(
         &self,
-        (index, _): (usize, &Request<'_>),
+        (index, _): (usize, &Asked<'_>),
         found: &Found,
         item: ItemMeta,
         get: &MetaGet,
@@ -154,7 +154,7 @@ impl Writer<'_> {
     /// Notes what a get changes.
     fn after_meta_get(
         &self,
-        request: &Request<'_>,
+        request: &Asked<'_>,
         found: &Found,
         get: &MetaGet,
         state: State,
@@ -198,7 +198,7 @@ impl Writer<'_> {
     /// Replaces expiry and state of an item that has room for them.
     fn set_in_place(
         &self,
-        hash: micanite_wire::hash::KeyHash,
+        hash: crate::index::hash::IndexHash,
         found: &Found,
         expiry: Expiry,
         state: State,
@@ -221,7 +221,7 @@ impl Writer<'_> {
     /// Stores an empty item, which the client is to fill.
     fn vivify<S: ReplySink>(
         &self,
-        (index, request): (usize, &Request<'_>),
+        (index, request): (usize, &Asked<'_>),
         get: &MetaGet,
         expiry: Expiry,
         sink: &mut S,

@@ -4,7 +4,7 @@
 use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaStore, StoreMode};
 use crate::operations::Side;
-use crate::request::{Expiry, Outcome, Request};
+use crate::request::{Asked, Expiry, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 /// How a meta store ends, and what is known of the item then.
@@ -23,7 +23,7 @@ impl StoreMode {
 impl Writer<'_> {
     pub fn meta_store(
         &self,
-        request: &Request<'_>,
+        request: &Asked<'_>,
         store: &MetaStore<'_>,
         value_bytes_max: usize,
     ) -> Described {
@@ -119,7 +119,7 @@ impl Writer<'_> {
     /// before.
     pub(super) fn append_known(
         &self,
-        hash: micanite_wire::hash::KeyHash,
+        hash: crate::index::hash::IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
     ) -> Result<ItemMeta, Refusal> {

@@ -3,14 +3,14 @@
 use micanite_memory::sync::yield_now;
 
 use crate::partition::{Hint, Partition};
-use crate::request::{Condition, Expiry, Outcome, Request};
+use crate::request::{Asked, Condition, Expiry, Outcome};
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
     #[inline(always)]
     pub fn store(
         &self,
-        request: &Request<'_>,
+        request: &Asked<'_>,
         hint: &Hint,
         condition: Condition,
         value: &[u8],
@@ -28,7 +28,7 @@ impl Writer<'_> {
     #[inline(never)]
     fn store_checked(
         &self,
-        request: &Request<'_>,
+        request: &Asked<'_>,
         condition: Condition,
         value: &[u8],
         meta: (u32, Expiry),
@@ -43,7 +43,7 @@ impl Writer<'_> {
     #[inline]
     fn find_for(
         &self,
-        request: &Request<'_>,
+        request: &Asked<'_>,
         condition: Condition,
     ) -> Result<Option<Found>, Outcome> {
         let found = self.find(request.hash, request.key);
@@ -68,7 +68,7 @@ impl Partition {
     /// lock, the value is copied in between without it.
     pub fn store_long(
         &self,
-        request: &Request<'_>,
+        request: &Asked<'_>,
         condition: Condition,
         value: &[u8],
         meta: (u32, Expiry),

@@ -82,6 +82,9 @@ pub(crate) enum Field {
     Eviction = 58,
     /// Main buckets at first.
     BucketsFirst = 59,
+    /// The secret of the index hash, 128 bits.
+    SecretLow = 60,
+    SecretHigh = 61,
 }
 
 /// Words of one log's line, from its first word on.
@@ -112,7 +115,7 @@ pub(crate) const NAMESPACE_TABLE: usize = 64;
 /// main log; rounds of the sweep.
 pub(crate) const NAMESPACE_WORDS: usize = 4;
 
-const _: () = assert!((Field::BucketsFirst as usize) < NAMESPACE_TABLE);
+const _: () = assert!((Field::SecretHigh as usize) < NAMESPACE_TABLE);
 const _: () = assert!(NAMESPACE_TABLE + NAMESPACES_MAX * NAMESPACE_WORDS <= IMAGE_HEADER_WORDS);
 // The logs' lines follow each other: a log's bit is its line.
 const _: () = assert!(Field::MainLog as usize == Field::SmallLog as usize + 8);

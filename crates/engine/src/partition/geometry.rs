@@ -1,11 +1,11 @@
 //! The sizes of a partition, where its parts lie, and its first formatting.
 
 use micanite_memory::sync::Ordering;
-use micanite_wire::hash::Buckets;
 
 use crate::config::Semantics;
 use crate::eviction::Policy;
 use crate::heap::Heap;
+use crate::index::hash::{Buckets, Secret};
 use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE};
 use crate::log::Which;
 use crate::partition::Partition;
@@ -26,6 +26,7 @@ pub(crate) struct PartitionLayout {
     pub number: usize,
     pub partition_bits: u32,
     pub seed: u64,
+    pub secret: Secret,
     pub semantics: Semantics,
     pub policy: Policy,
     /// All of it, a multiple of a bucket.
@@ -172,6 +173,8 @@ impl Partition {
         for (field, value) in [
             (Field::LayoutVersion, LAYOUT_VERSION),
             (Field::Seed, layout.seed),
+            (Field::SecretLow, layout.secret.words()[0]),
+            (Field::SecretHigh, layout.secret.words()[1]),
             (
                 Field::PartitionNumber,
                 layout.number as u64 | u64::from(layout.partition_bits) << 32,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use micanite_memory::HUGE_PAGE_BYTES;
 use micanite_memory::sync::{AtomicBool, AtomicU64, Ordering};
-use micanite_wire::hash::{Buckets, KeyHash};
+use micanite_wire::hash::KeyHash;
 
 pub(crate) use fields::{Field, LogField};
 pub(crate) use geometry::PartitionLayout;
@@ -26,6 +26,7 @@ use crate::evictions::Evictions;
 use crate::heap::Heap;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
+use crate::index::hash::{Buckets, IndexHash};
 use crate::limits::{BUCKET_WORDS, COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS};
 use crate::lock::Lock;
 use crate::log::item::Header;
@@ -65,8 +66,10 @@ pub(crate) struct Partition {
 
 /// What was seen of a key while its item was prefetched. Only a hint: the entry may have changed
 /// since, and be another key's.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
+    /// The hash of the key within its partition.
+    pub hash: IndexHash,
     /// The word of the first entry with the tag; 0 = there was none.
     pub slot: usize,
     /// The entry; 0 = it led nowhere.
@@ -78,10 +81,23 @@ pub(crate) struct Hint {
 }
 
 impl Hint {
+    /// Nothing was seen.
+    #[inline]
+    pub const fn nothing(hash: IndexHash) -> Self {
+        Self {
+            hash,
+            slot: 0,
+            entry: 0,
+            position: 0,
+            tails: 0,
+        }
+    }
+
     /// A spare bucket has to be looked at: its number, in a hint without an entry.
     #[inline]
-    const fn chained(number: u64) -> Self {
+    const fn chained(hash: IndexHash, number: u64) -> Self {
         Self {
+            hash,
             slot: 0,
             entry: 0,
             position: number as usize + 1,
@@ -233,9 +249,25 @@ impl Partition {
         Buckets::unpack(self.layout.buckets, buckets)
     }
 
+    /// The hash that the index has for a key.
+    #[inline(always)]
+    pub fn index_hash(&self, hash: KeyHash) -> IndexHash {
+        IndexHash::of(hash, self.layout.secret)
+    }
+
+    /// A request, as this partition executes it: for tests.
+    #[cfg(test)]
+    pub fn asked<'a>(&self, request: &'a crate::Request<'_>) -> crate::request::Asked<'a> {
+        crate::request::Asked {
+            hash: self.index_hash(request.hash),
+            key: request.key,
+            operation: &request.operation,
+        }
+    }
+
     /// The bucket of a key, as many as there are now.
     #[inline]
-    pub fn bucket(&self, hash: KeyHash) -> Bucket<'_> {
+    pub fn bucket(&self, hash: IndexHash) -> Bucket<'_> {
         self.main_bucket(hash.bucket(self.all_buckets()) as u64)
     }
 
@@ -318,7 +350,7 @@ impl Partition {
     /// Looks for the item of a key and starts loading it, or the next bucket of the chain if
     /// nothing in this one has the tag. `bucket` is loaded.
     #[inline(always)]
-    pub fn prefetch_item(&self, bucket: Bucket<'_>, hash: KeyHash) -> Hint {
+    pub fn prefetch_item(&self, bucket: Bucket<'_>, hash: IndexHash) -> Hint {
         let entries = bucket.entries();
         let matches = crate::index::entry::match_tags(&entries, hash.tag());
         if matches == 0 {
@@ -326,19 +358,20 @@ impl Partition {
                 Some(number) => {
                     let word = self.layout.spare_bucket_word(number);
                     self.region.prefetch(word);
-                    Hint::chained(number)
+                    Hint::chained(hash, number)
                 }
-                None => Hint::default(),
+                None => Hint::nothing(hash),
             };
         }
         let slot = matches.trailing_zeros() as usize;
         let entry = Entry(entries[slot]);
         let tails = self.tails();
         let Some(place) = self.place(entry) else {
-            return Hint::default();
+            return Hint::nothing(hash);
         };
         self.prefetch_span(place.position);
         Hint {
+            hash,
             slot: bucket.slot_word(slot),
             entry: entry.0,
             position: place.position,

@@ -104,7 +104,8 @@ fn a_snapshot_copies_item_by_item() {
     let mut client = Client::new(&cache, 0);
     let bucket = |key: &[u8]| {
         let hash = cache.hash(key);
-        hash.bucket(cache.partition(hash).all_buckets()) as u64
+        let partition = cache.partition(hash);
+        partition.index_hash(hash).bucket(partition.all_buckets()) as u64
     };
     let names = (0..).map(|number: u32| format!("key-{number}").into_bytes());
     let mut keys: Vec<_> = names.filter(|key| bucket(key) == 0).take(4).collect();

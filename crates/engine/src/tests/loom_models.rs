@@ -50,9 +50,8 @@ fn read(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
     };
     let mut replies = Replies::default();
     let look = crate::reader::Plain;
-    cache
-        .partition(hash)
-        .read((0, &request), &look, 0, &mut replies);
+    let partition = cache.partition(hash);
+    partition.read((0, &partition.asked(&request)), &look, 0, &mut replies);
     let reply = replies.0.pop()?;
     (reply.outcome == Some(Outcome::Hit)).then_some(reply.value)
 }
@@ -141,9 +140,11 @@ fn loom_two_writers_take_turns() {
                     key,
                     operation: Operation::Delete,
                 };
-                let writer = cache.partition(hash).try_writer(0);
+                let partition = cache.partition(hash);
+                let writer = partition.try_writer(0);
                 u64::from(writer.is_some_and(|writer| {
-                    let outcome = writer.arithmetic(&request, |number| number + 1);
+                    let asked = partition.asked(&request);
+                    let outcome = writer.arithmetic(&asked, |number| number + 1);
                     matches!(outcome, Outcome::Number(_))
                 }))
             })

@@ -59,6 +59,7 @@ impl Setup {
             number: 0,
             partition_bits: self.partition_bits,
             seed: 7,
+            secret: Secret::KNOWN,
             semantics: self.semantics,
             policy: self.eviction.policy(),
             region_words: 0,
@@ -254,7 +255,8 @@ pub(crate) fn stop_writer_in(cache: &Cache, key: &[u8]) {
 pub(crate) fn leave_busy(cache: &Cache, key: &[u8]) {
     let hash = cache.hash(key);
     let writer = cache.partition(hash).writer(1000);
-    let found = writer.lookup(hash, key).expect("an item");
+    let found = writer.lookup(writer.hash_of(key), key);
+    let found = found.expect("an item");
     writer.set_header(found.place.position, found.header.with_busy());
 }
 
@@ -268,6 +270,6 @@ pub(crate) fn write_beside(cache: &Cache, key: &[u8]) {
 fn add_to_version(cache: &Cache, key: &[u8], steps: u64) {
     let hash = cache.hash(key);
     let partition = cache.partition(hash);
-    let version = partition.word(partition.bucket(hash).first_word);
+    let version = partition.word(partition.bucket(partition.index_hash(hash)).first_word);
     version.fetch_add(steps, Ordering::AcqRel);
 }

@@ -1,12 +1,12 @@
 //! Writing an item to a new place: take space, write, publish.
 
+use crate::index::hash::IndexHash;
 use micanite_memory::sync::Ordering::{Relaxed, Release};
-use micanite_wire::hash::KeyHash;
 
 use crate::log::Which;
 use crate::log::item::{Header, Shape, State, pack_meta};
 use crate::partition::{Field, Partition, Place};
-use crate::request::{Expiry, Outcome, Request};
+use crate::request::{Asked, Expiry, Outcome};
 use crate::work;
 use crate::writer::{Found, Refusal, Writer};
 
@@ -86,7 +86,7 @@ impl Writer<'_> {
     /// Writes an item and points the index to it, in the entry of `replaced` if there is one.
     pub fn append(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
     ) -> Result<Reserved, Refusal> {
@@ -138,7 +138,7 @@ impl Writer<'_> {
     #[inline]
     pub fn take(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
     ) -> Result<Reserved, Refusal> {
@@ -235,7 +235,7 @@ impl Writer<'_> {
     #[inline]
     pub fn publish(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         reserved: &Reserved,
         expiry: Expiry,
         replaced: Option<&Found>,
@@ -256,7 +256,7 @@ impl Writer<'_> {
     #[inline]
     pub fn link(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         reserved: &Reserved,
         replaced: Option<&Found>,
     ) -> Result<(), Refusal> {
@@ -303,7 +303,7 @@ impl Writer<'_> {
     #[inline(never)]
     pub fn append_new(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
     ) -> Outcome {
@@ -313,7 +313,7 @@ impl Writer<'_> {
     /// Publishes an item that a client wrote.
     pub fn publish_new(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         reserved: &Reserved,
         expiry: Expiry,
         replaced: Option<&Found>,
@@ -341,7 +341,7 @@ impl Writer<'_> {
     #[inline(always)]
     pub fn write_value(
         &self,
-        request: &Request<'_>,
+        request: &Asked<'_>,
         found: Option<&Found>,
         value: &[u8],
         meta: (u32, Expiry),
@@ -363,7 +363,7 @@ impl Writer<'_> {
     /// Appends a copy of an item that differs in its expiry at most; its CAS value stays.
     pub fn relocate(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         key: &[u8],
         found: &Found,
         expiry: Expiry,

@@ -1,7 +1,7 @@
 //! The item of a key.
 
+use crate::index::hash::IndexHash;
 use micanite_memory::sync::Ordering::Relaxed;
-use micanite_wire::hash::KeyHash;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
@@ -12,7 +12,7 @@ use crate::writer::{Found, Writer};
 impl Writer<'_> {
     /// The item of a key. One that has expired or was invalidated is removed and not found.
     #[inline]
-    pub fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
+    pub fn find(&self, hash: IndexHash, key: &[u8]) -> Option<Found> {
         let found = self.lookup(hash, key)?;
         if found.expiry.has_passed(self.now_s) {
             self.expire(hash, &found);
@@ -63,7 +63,7 @@ impl Writer<'_> {
 
     /// The item of a key, whatever its expiry.
     #[inline]
-    pub fn lookup(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
+    pub fn lookup(&self, hash: IndexHash, key: &[u8]) -> Option<Found> {
         let mut bucket = self.partition.bucket(hash);
         loop {
             if let Some(found) = self.find_in(bucket, hash, key) {
@@ -74,7 +74,7 @@ impl Writer<'_> {
     }
 
     #[inline]
-    fn find_in(&self, bucket: Bucket<'_>, hash: KeyHash, key: &[u8]) -> Option<Found> {
+    fn find_in(&self, bucket: Bucket<'_>, hash: IndexHash, key: &[u8]) -> Option<Found> {
         let p = self.partition;
         let entries = bucket.entries();
         let mut matches = match_tags(&entries, hash.tag());
@@ -97,7 +97,7 @@ impl Writer<'_> {
 
     /// The entry of a key's ghost: of an item of this tag that left the small log not long ago.
     #[inline]
-    pub fn ghost(&self, hash: KeyHash) -> Option<usize> {
+    pub fn ghost(&self, hash: IndexHash) -> Option<usize> {
         let p = self.partition;
         if p.layout.policy.ghost_percent == 0 {
             return None;

@@ -4,7 +4,7 @@
 //! leaves one or the other. Where the heap has no space for it any more, it waits in the reserve,
 //! and is published there; then the space of the old item is free, and takes it.
 
-use micanite_wire::hash::KeyHash;
+use crate::index::hash::IndexHash;
 
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::Which;
@@ -19,7 +19,7 @@ impl Writer<'_> {
     #[cold]
     pub fn replace_in_full_store(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
     ) -> Result<Reserved, Refusal> {
@@ -53,7 +53,7 @@ impl Writer<'_> {
     }
 
     /// Moves the item in the reserve to the heap.
-    pub fn leave_reserve(&self, hash: KeyHash, found: &Found) -> Result<Reserved, Refusal> {
+    pub fn leave_reserve(&self, hash: IndexHash, found: &Found) -> Result<Reserved, Refusal> {
         let mut key = [0; KEY_BYTES_MAX];
         let key = self.key_at(found.place.position, &mut key);
         self.append(hash, &self.copy_of(key, found), Some(found))

@@ -12,6 +12,7 @@ use micanite_memory::sync::fence;
 use micanite_wire::hash::KeyHash;
 
 use crate::index::entry::Entry;
+use crate::index::hash::IndexHash;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::Which;
 use crate::log::item::{Header, Shape, State, pack_meta, unpack_meta};
@@ -143,16 +144,19 @@ impl<'a> Writer<'a> {
     }
 
     /// The hash of the key of the item at a position.
-    pub fn hash_at(&self, position: usize) -> KeyHash {
+    pub fn hash_at(&self, position: usize) -> IndexHash {
         let mut buffer = [0; KEY_BYTES_MAX];
-        KeyHash::of(
-            self.key_at(position, &mut buffer),
-            self.partition.layout.seed,
-        )
+        self.hash_of(self.key_at(position, &mut buffer))
+    }
+
+    /// The hash of a key that was stored.
+    pub fn hash_of(&self, key: &[u8]) -> IndexHash {
+        let p = self.partition;
+        p.index_hash(KeyHash::of(key, p.layout.seed))
     }
 
     #[inline]
-    pub fn entry_of(&self, hash: KeyHash, place: &Place) -> Entry {
+    pub fn entry_of(&self, hash: IndexHash, place: &Place) -> Entry {
         Entry::new(
             hash.tag(),
             place.log as u64,
@@ -228,7 +232,7 @@ impl<'a> Writer<'a> {
     /// Notes that the CAS value of an item is known outside, so that the next write changes it.
     /// Every write changes the one of a store's item.
     #[inline]
-    pub fn give_cas(&self, hash: KeyHash, found: &Found) -> u64 {
+    pub fn give_cas(&self, hash: IndexHash, found: &Found) -> u64 {
         if !found.header.cas_given() && !self.partition.is_store() {
             self.partition.bucket(hash).write(|| {
                 let header = self.partition.header(found.place.position);
@@ -272,7 +276,7 @@ impl<'a> Writer<'a> {
 
     /// Removes an item.
     #[inline]
-    pub fn remove(&self, hash: KeyHash, found: &Found) {
+    pub fn remove(&self, hash: IndexHash, found: &Found) {
         let bucket = self.partition.bucket(hash);
         bucket.write(|| {
             self.clear_slot(bucket, found.slot);
@@ -282,7 +286,7 @@ impl<'a> Writer<'a> {
 
     /// Removes an item whose expiry has passed.
     #[cold]
-    pub fn expire(&self, hash: KeyHash, found: &Found) {
+    pub fn expire(&self, hash: IndexHash, found: &Found) {
         self.remove(hash, found);
         self.partition.add(Field::Expired, 1);
         if !found.header.is_fetched() {

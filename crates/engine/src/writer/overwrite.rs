@@ -2,7 +2,8 @@
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
-use micanite_wire::hash::KeyHash;
+
+use crate::index::hash::IndexHash;
 
 use crate::limits::LONG_VALUE_BYTES;
 use crate::log::Which;
@@ -19,7 +20,7 @@ impl Writer<'_> {
     #[inline(always)]
     pub fn overwrite(
         &self,
-        hash: KeyHash,
+        hash: IndexHash,
         found: &Found,
         value: &[u8],
         (flags, expiry): (u32, Expiry),
@@ -77,7 +78,7 @@ impl Writer<'_> {
 
     /// Does for an item that a reader has served what the policy wants.
     #[cold]
-    pub fn note_request(&self, hash: KeyHash, key: &[u8]) {
+    pub fn note_request(&self, hash: IndexHash, key: &[u8]) {
         if let Some(found) = self.find(hash, key) {
             self.note_found(hash, key, &found);
         }
@@ -85,7 +86,7 @@ impl Writer<'_> {
 
     /// Does for a requested item what the policy wants: counts the request, or moves the item.
     #[inline(always)]
-    pub fn note_found(&self, hash: KeyHash, key: &[u8], found: &Found) {
+    pub fn note_found(&self, hash: IndexHash, key: &[u8], found: &Found) {
         if self.is_due_to_move(found) {
             self.reinsert(hash, key);
         } else {
@@ -95,7 +96,7 @@ impl Writer<'_> {
 
     /// Moves a requested item to the tail, if the policy wants it there.
     #[cold]
-    pub fn reinsert(&self, hash: KeyHash, key: &[u8]) {
+    pub fn reinsert(&self, hash: IndexHash, key: &[u8]) {
         if let Some(found) = self.find(hash, key)
             && self.is_due_to_move(&found)
             && work::allows(found.header.units() as usize * 8)

@@ -18,7 +18,7 @@ use micanite_wire::hash::KeyHash;
 
 use super::item::{Items, KEY_BYTES, Placement, VALUE_BYTES, first_word, key_of, value_of};
 use super::pipeline::Lookup;
-use super::table::hash_of;
+use super::table::{hash_of, tag_of};
 use super::tag_match::OFFSET_BITS;
 use super::two_lines::below;
 use crate::Result;
@@ -135,7 +135,7 @@ impl<const WORDS: usize, const SPACE: usize, const PAIRS: usize> InlineTable<WOR
     }
 
     fn add_entry(&mut self, bucket: usize, entries: usize, number: u64) {
-        let tag = hash_of(&key_of(number)).tag();
+        let tag = tag_of(hash_of(&key_of(number)));
         let entry = tag << OFFSET_BITS | self.items.append(number) as u64;
         self.index
             .word(bucket + SPACE - entries)
@@ -261,7 +261,7 @@ impl<const W: usize, const S: usize, const P: usize, const SET: bool> Lookup
         }
         Slot {
             key,
-            tag: hash.tag(),
+            tag: tag_of(hash),
             bucket,
             pair: 0,
             item: 0,

@@ -73,7 +73,7 @@ impl<const WORDS: usize, const ENTRIES: usize> Table<WORDS, ENTRIES> {
 
     fn insert(&mut self, number: u64) {
         let hash = hash_of(&key_of(number));
-        let entry = hash.tag() << OFFSET_BITS | self.items.append(number) as u64;
+        let entry = tag_of(hash) << OFFSET_BITS | self.items.append(number) as u64;
         let first = self.bucket(hash);
         let mut bucket = first;
         loop {
@@ -136,6 +136,12 @@ pub(super) fn hash_of(key: &[u8]) -> KeyHash {
     KeyHash::of(key, SEED)
 }
 
+/// Never zero, which is an empty entry.
+#[inline]
+pub(super) fn tag_of(hash: KeyHash) -> u64 {
+    (hash.0 & 0xffff).max(1)
+}
+
 /// A lookup on its way.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slot {
@@ -191,7 +197,7 @@ impl<const W: usize, const E: usize, M: TagMatch, const P: usize, const SET: boo
         }
         Slot {
             key,
-            tag: hash.tag(),
+            tag: tag_of(hash),
             bucket,
             item: 0,
             pending: false,

@@ -275,7 +275,7 @@ fn engine_itself(subject: &Subject) -> Result<()> {
 /// A trace with what all its simulations share.
 struct Subject<'a> {
     trace: &'a Trace,
-    hashes: Vec<micanite_wire::hash::KeyHash>,
+    hashes: Vec<micanite_engine::IndexHash>,
     /// In percent of the footprint.
     capacities: Vec<f64>,
     /// The object miss ratio of S3-FIFO on payload bytes at each.

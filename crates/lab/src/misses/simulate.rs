@@ -1,5 +1,6 @@
 //! A trace through a policy: payload bytes only, or in the model of the engine.
 
+use micanite_engine::{IndexHash, Secret};
 use micanite_wire::hash::KeyHash;
 
 use super::model::{Counts, Engine, Parameters};
@@ -56,7 +57,7 @@ pub(crate) struct Modelled {
 /// Everything counts against the capacity, which the partitions share equally.
 pub(crate) fn modelled(
     trace: &Trace,
-    hashes: &[KeyHash],
+    hashes: &[IndexHash],
     policy: Policy,
     capacity: u64,
     parameters: Parameters,
@@ -65,7 +66,8 @@ pub(crate) fn modelled(
     let partitions = 1usize << bits;
     let mut sum = Modelled::default();
     for partition in 0..partitions {
-        let here = |object: &u32| hashes[*object as usize].partition(bits) == partition;
+        let here =
+            |object: &u32| key_hash(trace.names[*object as usize]).partition(bits) == partition;
         let requests: Vec<u32> = trace.requests.iter().copied().filter(here).collect();
         if requests.is_empty() {
             continue;
@@ -90,11 +92,15 @@ pub(crate) fn modelled(
     sum
 }
 
-/// The key hashes of a trace's objects.
-pub(crate) fn hashes(trace: &Trace) -> Vec<KeyHash> {
+fn key_hash(name: u64) -> KeyHash {
+    KeyHash::of(&name.to_le_bytes(), 0)
+}
+
+/// The index hashes of a trace's objects.
+pub(crate) fn hashes(trace: &Trace) -> Vec<IndexHash> {
     let names = trace.names.iter();
     names
-        .map(|name| KeyHash::of(&name.to_le_bytes(), 0))
+        .map(|name| IndexHash::of(key_hash(*name), Secret::KNOWN))
         .collect()
 }
 

@@ -180,6 +180,7 @@ fn no_item_of_a_recovered_cache_is_busy() {
     let partition = &killed.cache.partitions[0];
     let hash = killed.cache.hash(&keys[3]);
     let image = image::copy(partition);
+    let hash = partition.index_hash(hash);
     let found = image.writer(1000).lookup(hash, &keys[3]).unwrap();
     image
         .writer(1000)

@@ -1,7 +1,7 @@
 //! The engine's index, modelled: buckets of seven entries that grow by linear hashing, spare
 //! buckets behind full ones, and entries that outlive their item.
 
-use micanite_wire::hash::{Buckets, KeyHash};
+use micanite_engine::{Buckets, IndexHash};
 
 /// Bytes of a bucket: a version word and seven entries.
 pub(crate) const BUCKET_BYTES: u64 = 64;
@@ -98,12 +98,12 @@ impl Index {
         (buckets + buckets.div_ceil(self.buckets_per_spare)) as u64 * BUCKET_BYTES
     }
 
-    fn first(&self, hash: KeyHash) -> u32 {
+    fn first(&self, hash: IndexHash) -> u32 {
         hash.bucket(self.numbering) as u32
     }
 
     /// The slots of the chain of a key, with what is in them.
-    pub fn chain(&self, hash: KeyHash) -> impl Iterator<Item = (Slot, Option<Entry>)> {
+    pub fn chain(&self, hash: IndexHash) -> impl Iterator<Item = (Slot, Option<Entry>)> {
         self.chain_of(self.first(hash))
     }
 
@@ -136,7 +136,7 @@ impl Index {
     }
 
     /// The slot of an item that is in the index.
-    pub fn slot_of(&self, hash: KeyHash, log: Which, position: u64) -> Option<Slot> {
+    pub fn slot_of(&self, hash: IndexHash, log: Which, position: u64) -> Option<Slot> {
         self.chain(hash)
             .find(|(_, entry)| entry.is_some_and(|e| e.log == log && e.position == position))
             .map(|(slot, _)| slot)
@@ -144,7 +144,7 @@ impl Index {
 
     /// A slot of the key's chain that holds nothing live, the least worth first; otherwise one in
     /// a new spare bucket.
-    pub fn free_slot(&mut self, hash: KeyHash, worth: impl Fn(Entry) -> Worth) -> Option<Slot> {
+    pub fn free_slot(&mut self, hash: IndexHash, worth: impl Fn(Entry) -> Worth) -> Option<Slot> {
         let of = |entry: Option<Entry>| entry.map_or(Worth::Nothing, &worth);
         self.chain(hash)
             .map(|(slot, entry)| (slot, of(entry)))
@@ -173,7 +173,7 @@ impl Index {
 
     /// Gives back the last spare bucket of a key's chain if the others have slots for what is live
     /// in it and one for a new entry.
-    pub fn shorten(&mut self, hash: KeyHash, worth: impl Fn(Entry) -> Worth) {
+    pub fn shorten(&mut self, hash: IndexHash, worth: impl Fn(Entry) -> Worth) {
         let chain: Vec<(Slot, Option<Entry>)> = self.chain(hash).collect();
         let lines = chain.len() / BUCKET_ENTRIES;
         let is_live = |entry: &Option<Entry>| entry.is_some_and(|e| worth(e) == Worth::Live);
@@ -200,7 +200,7 @@ impl Index {
 
     /// Adds a bucket and moves to it what belongs there. The hash of a ghost's key is gone with
     /// its item: ghosts stay where they are, or end when there is no slot for them.
-    pub fn split(&mut self, hashes: &[KeyHash], worth: impl Fn(Entry) -> Worth) {
+    pub fn split(&mut self, hashes: &[IndexHash], worth: impl Fn(Entry) -> Worth) {
         let source = self.numbering.split_from() as u32;
         let mut entries: Vec<Entry> = self.chain_of(source).filter_map(|(_, e)| e).collect();
         entries.retain(|&entry| worth(entry) > Worth::Nothing);

@@ -7,7 +7,7 @@
 mod index;
 mod items;
 
-use micanite_wire::hash::KeyHash;
+use micanite_engine::IndexHash;
 
 use self::index::{BUCKET_ENTRIES, Entry, Index, Slot, Which, Worth};
 use self::items::{Items, Place};
@@ -74,7 +74,7 @@ pub(crate) struct Counts {
 /// One partition.
 pub(crate) struct Engine<'a> {
     sizes: &'a [u32],
-    hashes: &'a [KeyHash],
+    hashes: &'a [IndexHash],
     policy: Policy,
     parameters: Parameters,
     count_max: u8,
@@ -97,7 +97,7 @@ impl<'a> Engine<'a> {
         parameters: Parameters,
         capacity: u64,
         sizes: &'a [u32],
-        hashes: &'a [KeyHash],
+        hashes: &'a [IndexHash],
     ) -> Self {
         let first = (capacity / parameters.bytes_per_bucket).max(1);
         let index = Index::new(first, parameters.buckets_per_spare);
@@ -176,7 +176,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The slot of the ghost that the key matches, by tag; it is one no more.
-    fn take_ghost(&mut self, object: u32, hash: KeyHash) -> Option<Slot> {
+    fn take_ghost(&mut self, object: u32, hash: IndexHash) -> Option<Slot> {
         let is_ghost = |entry: Entry| matches!(self.items.worth(entry), Worth::Ghost(_));
         let tag = hash.tag() as u16;
         let (slot, entry) = self
@@ -205,7 +205,7 @@ impl<'a> Engine<'a> {
 
     /// A slot for a new entry: an empty or worthless one, the oldest ghost's, one in a spare
     /// bucket, that of the live item with the fewest hits.
-    fn free_slot(&mut self, hash: KeyHash) -> Slot {
+    fn free_slot(&mut self, hash: IndexHash) -> Slot {
         let items = &self.items;
         self.index.shorten(hash, |entry| items.worth(entry));
         let mut splits_left = if self.parameters.grow_on_shortage {
@@ -225,7 +225,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn evict_from_bucket(&mut self, hash: KeyHash) -> Slot {
+    fn evict_from_bucket(&mut self, hash: IndexHash) -> Slot {
         let (slot, entry) = self
             .index
             .chain(hash)

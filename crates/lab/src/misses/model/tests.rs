@@ -1,6 +1,8 @@
 //! The model in small: its invariants, and what it is there to show.
 
 use super::*;
+use micanite_engine::Secret;
+use micanite_wire::hash::KeyHash;
 
 const S3: Policy = Policy::TwoLogs {
     small: 0.25,
@@ -8,9 +10,9 @@ const S3: Policy = Policy::TwoLogs {
     warm_up: false,
 };
 
-fn hashes(objects: u64) -> Vec<KeyHash> {
+fn hashes(objects: u64) -> Vec<IndexHash> {
     (0..objects)
-        .map(|object| KeyHash::of(&object.to_le_bytes(), 7))
+        .map(|object| IndexHash::of(KeyHash::of(&object.to_le_bytes(), 7), Secret::KNOWN))
         .collect()
 }
 
