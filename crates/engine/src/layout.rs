@@ -68,7 +68,8 @@ impl Layout {
         };
         let partition = layout.partition(config, Secret::KNOWN, 0);
         let least_units = partition.data_units_min - partition.reserve_units;
-        if least_units * 9 / 10 < partition.item_units_max {
+        let room_units = partition.room_units_min().min(least_units * 9 / 10);
+        if room_units < partition.item_units_max {
             let (memory, advice) = if least > 1 {
                 let bytes = config.partition_bytes_max;
                 (format!("partitions of at most {bytes} bytes"), "")
@@ -231,7 +232,11 @@ fn item_bytes_max(value_bytes_max: usize) -> usize {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::tests::support::{Client, store};
+    use crate::*;
     use proptest::prelude::*;
 
     fn config(memory_bytes: usize, value_bytes_max: usize, workers: usize) -> Config {
@@ -264,6 +269,7 @@ mod tests {
                 let partition = layout.partition(&config, Secret::KNOWN, 0);
                 prop_assert!(partition.data_end(partition.buckets) > partition.data_first() as u64);
                 prop_assert!(partition.buckets_max() >= partition.buckets);
+                prop_assert!(partition.room_units_min() >= partition.item_units_max);
                 let least = partition.data_first() as u64 + partition.data_units_min;
                 prop_assert!(partition.data_end(partition.buckets_max()) + 16 > least);
             }
@@ -313,6 +319,57 @@ mod tests {
             config.semantics = Semantics::Store;
             assert!(Layout::of(&config).is_err());
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+
+        /// Proves that the largest value that any configuration of a memory takes can be stored and
+        /// read when the index has grown as far as it may.
+        #[test]
+        fn the_largest_value_fits_when_the_index_has_grown(
+            memory_kib in 1024usize..2048,
+            hint in prop::option::of(2usize..300),
+            eviction in prop::sample::select(&Eviction::ALL[..]),
+            store in any::<bool>(),
+        ) {
+            let of = |value_bytes_max| Config {
+                item_bytes_hint: hint,
+                eviction,
+                semantics: if store { Semantics::Store } else { Semantics::Cache },
+                ..config(memory_kib << 10, value_bytes_max, 1)
+            };
+            let sizes: Vec<_> = (VALUE_BYTES_MAX_MIN..memory_kib << 10).step_by(8).collect();
+            let taken = sizes.partition_point(|size| Layout::of(&of(*size)).is_ok());
+            prop_assert!(taken * 8 > memory_kib << 8, "values of {taken} units are too few");
+            largest_after_growth(&of(sizes[taken - 1]));
+        }
+    }
+
+    fn largest_after_growth(config: &Config) {
+        let cache = Arc::new(Cache::new(config).unwrap());
+        let mut client = Client::new(&cache, 0);
+        let partition = &cache.partitions[0];
+        let most = partition.layout.buckets_max();
+        let mut stored = 0u64;
+        // A cache gives its log up lap by lap.
+        while partition.buckets() < most && stored < config.memory_bytes as u64 / 4 {
+            stored += 1;
+            assert_eq!(
+                client.set(&stored.to_le_bytes(), b"12345678"),
+                Outcome::Stored
+            );
+            partition.writer(1000).grow(0);
+        }
+        assert_eq!(partition.buckets(), most);
+        for number in 1..=stored {
+            client.outcome(&number.to_le_bytes(), Operation::Delete);
+        }
+        let value = vec![7; config.value_bytes_max];
+        let key = [b'k'; KEY_BYTES_MAX];
+        let largest = store(Condition::Always, &value, 1, 2000);
+        assert_eq!(client.outcome(&key, largest), Outcome::Stored);
+        assert_eq!(client.get(&key), Some(value));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Writer<'_> {
 
     /// Splits a bucket. Items of a store may be in the way of its line: so many units may be moved.
     #[cold]
-    fn grow(&self, compact_units: u64) {
+    pub fn grow(&self, compact_units: u64) {
         let p = self.partition;
         let buckets = p.all_buckets();
         let number = buckets.count();

@@ -184,4 +184,4 @@ impl<'a> Log<'a> {
 }
 
 /// A full log gives up this share of itself to the index at a time.
-const LAP_SHARE: u64 = 32;
+pub(crate) const LAP_SHARE: u64 = 32;

@@ -4,10 +4,10 @@ use micanite_memory::sync::Ordering;
 
 use crate::config::Semantics;
 use crate::eviction::Policy;
-use crate::heap::Heap;
+use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::hash::{Buckets, Secret};
 use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE};
-use crate::log::Which;
+use crate::log::{LAP_SHARE, Which};
 use crate::partition::Partition;
 use crate::partition::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
 
@@ -35,7 +35,7 @@ pub(crate) struct PartitionLayout {
     pub buckets: u64,
     /// The data space is not larger than this, whatever the index leaves to it.
     pub data_units_max: u64,
-    /// The index does not grow into this much of the data space.
+    /// The index does not grow into this much of the data space, nor into what the largest item needs.
     pub data_units_min: u64,
     /// Units of the largest item.
     pub item_units_max: u64,
@@ -134,9 +134,32 @@ impl PartitionLayout {
 
     /// The most main buckets that leave the least data space.
     pub fn buckets_max(&self) -> u64 {
-        let lowest = self.data_first() as u64 + self.data_units_min;
+        let lowest = self.data_first() as u64 + self.data_units_least();
         let lines = self.region_words.saturating_sub(lowest) / BUCKET_WORDS as u64;
         (lines * self.main_per_spare() / (self.main_per_spare() + 1)).max(self.buckets)
+    }
+
+    /// Units of the data space that the index leaves: in a cache also those with which the main log
+    /// holds the largest item, if it holds it at first.
+    fn data_units_least(&self) -> u64 {
+        let main_units = self.item_units_max + self.item_units_max / (LAP_SHARE - 1) + 1;
+        let units = self.small_units() + main_units;
+        if self.semantics == Semantics::Store || units > self.data_units() {
+            return self.data_units_min;
+        }
+        self.data_units_min.max(units)
+    }
+
+    /// Units of the largest item that can be stored, however far the index has grown: what the main
+    /// log still has when a lap has given up its share, or the heap of a store, whose last word is
+    /// its own, with the words that it leaves to the index.
+    pub fn room_units_min(&self) -> u64 {
+        let end = self.data_end(self.buckets_max());
+        if self.semantics == Semantics::Store {
+            return (end - 1).saturating_sub((self.heap_first() + BLOCK_UNITS_MIN - 1) as u64);
+        }
+        let main_units = end - self.data_first() as u64 - self.small_units();
+        main_units - main_units / LAP_SHARE
     }
 
     /// Units of the data space at first.

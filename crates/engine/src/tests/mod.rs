@@ -36,7 +36,7 @@ mod stress;
     not(test),
     expect(dead_code, reason = "the fuzz target needs a part of it")
 )]
-mod support;
+pub(crate) mod support;
 #[cfg(all(test, not(any(loom, miri))))]
 mod turns;
 #[cfg(all(test, not(any(loom, miri))))]
