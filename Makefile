@@ -53,8 +53,8 @@ test: ## run every test; sets up what it needs, and says at the end how long eac
 test: export PARTS := $(PARTS_FILE)
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
-test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds, the advisories; before a release
-	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release lint-dependencies"
+test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds; before a release
+	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release"
 
 test-compile:
 	@scripts/part set-up $(MAKE) --no-print-directory test-deps
@@ -108,7 +108,7 @@ soak: build ## the long runs: 10^9 operations against the model, 10^8 under chan
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
 	  .venv/bin/pytest tests/test_kernel_get_consistency.py
 
-lint: ## formatting, clippy, rustdoc, no machine's path in the tree
+lint: ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
 	@scripts/deps build
 	@scripts/deps dpdk
 	cargo fmt --all --check
@@ -118,6 +118,7 @@ lint: ## formatting, clippy, rustdoc, no machine's path in the tree
 	scripts/test-loom --lint $(LOOM_FEATURES)
 	cargo clippy --manifest-path fuzz/Cargo.toml --bin stable -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(FEATURES) --no-deps --document-private-items
+	scripts/lint-dependencies
 	scripts/check-paths
 
 bench: bench-engine bench-server bench-net ## engine, server and native protocol; tables, and JSON in target/bench (QUICK=1: under three minutes each)
