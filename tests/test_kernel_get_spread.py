@@ -47,6 +47,8 @@ def ask_all(server, clients, stack):
         assert client.ask(b"get key%d\r\n" % number) == b"VALUE key%d 0 %d\r\n%b\r\nEND\r\n" % (number, len(value), value)
 
 
+# Another core helps while it is idle.
+@pytest.mark.alone
 def test_another_core_helps_above_the_load_and_is_let_go_below_it(link):
     clients = []
     with contextlib.ExitStack() as stack, KernelServer(link, "--kernel-get-spread", "70", "-v", mode=link.mode) as server:
