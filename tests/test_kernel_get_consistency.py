@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from harness.failures import nothing_wrong
 from harness.hosts import NotPermitted
 from harness.kernel_get import AnsweringLink, KernelServer, Moved
 from harness.lab import lab
@@ -62,7 +63,8 @@ def test_every_reply_is_a_value_of_its_time(link, name):
         report = check(server, *words)
         counted = moved()
         print(report, counted)  # shown where it fails
-        assert report["replies"] >= REPLIES and report["wrong"] == 0
+        nothing_wrong(report["wrong"])
+        assert report["replies"] >= REPLIES
         assert counted["answered"] > report["replies"] / 2, "most of them were the kernel's"
         assert report["hits"] > REPLIES / 20 and report["writes"] >= WRITES and report["flushes"] >= 1, report
         assert report["misses"]["deleted"] and report["misses"]["flushed"], report

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from harness.failures import nothing_lost
 from harness.poll import until
 
 REFUSED = b"SERVER_ERROR out of memory storing object"
@@ -70,7 +71,7 @@ def test_nothing_acknowledged_is_lost(store, key, sizes):
         assert taken_bytes > MEMORY_BYTES / 2, "the store took little"
         check_all(connection, acknowledged)
         stats = connection.stats()
-        assert int(stats["curr_items"]) == len(acknowledged)
+        nothing_lost(len(acknowledged) - int(stats["curr_items"]))
         assert int(stats["evictions"]) == 0
         assert int(stats["store_no_memory"]) >= 200
         assert int(stats["out_of_memory"]) >= 200

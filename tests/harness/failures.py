@@ -26,6 +26,18 @@ class Hang(Unforgivable):
     """Something that was waited for did not happen within its deadline."""
 
 
+def nothing_wrong(found):
+    """Fails with what was found wrong: values of another key, broken or mixed ones."""
+    if found:
+        raise WrongValue(repr(found)[:4096])
+
+
+def nothing_lost(missing):
+    """Fails with the acknowledged items that are missing, or with how many they are."""
+    if missing:
+        raise LostItem(repr(missing)[:4096])
+
+
 # The ends that servers came to and should not, since the last test.
 CRASHES = []
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import signal
 import subprocess
 
@@ -12,7 +13,7 @@ from harness import failures
 # Longer than any test takes on a machine that is busy with other work.
 TEST_SECONDS_MAX = 900
 # Raised by clients of the server and by its end, when a deadline has passed.
-DEADLINES = (TimeoutError, subprocess.TimeoutExpired)
+DEADLINES = (TimeoutError, queue.Empty, subprocess.TimeoutExpired)
 # Comparisons of bytes that were false in this test. Replies and values are bytes.
 DIFFERENT_BYTES = []
 
