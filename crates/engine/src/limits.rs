@@ -68,6 +68,9 @@ pub const NAMESPACES_MAX: usize = if cfg!(loom) { 2 } else { 256 };
 /// The largest count of requests that an item remembers since it was stored or moved.
 pub const FREQUENCY_MAX: u64 = 3;
 
+/// Free blocks that an allocation looks at in a class of several sizes before it takes a block of a
+/// larger class.
+pub const FIT_CANDIDATES_MAX: usize = 16;
 /// A store compacts only while one word of its space in this many is free: less is hardly worth
 /// the copying.
 pub const COMPACT_FREE_SHARE: usize = 32;

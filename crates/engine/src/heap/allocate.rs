@@ -1,6 +1,7 @@
 //! Allocate and free.
 
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, FREE_UNITS, Heap, PREVIOUS_FREE};
+use crate::limits::FIT_CANDIDATES_MAX;
 
 impl Heap<'_> {
     /// A block of at least `units` words, from the smallest free block that is large enough. Its
@@ -47,7 +48,8 @@ impl Heap<'_> {
     }
 
     /// A block for a size without a class of its own, and its class: the first that is large
-    /// enough in the class of the size, where some are too small, or any of a larger class.
+    /// enough of the first few in the class of the size, where some are too small, or any of a
+    /// larger class.
     #[cold]
     fn first_fit(&self, units: usize) -> Option<(usize, usize)> {
         if units > self.units_max {
@@ -55,7 +57,8 @@ impl Heap<'_> {
         }
         let class = self.class(units);
         let mut candidate = self.has_blocks(class).then(|| self.head(class));
-        while let Some(block) = candidate {
+        for _ in 0..FIT_CANDIDATES_MAX {
+            let Some(block) = candidate else { break };
             if self.free_block_units(block) >= units {
                 return Some((block, class));
             }

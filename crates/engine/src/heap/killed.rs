@@ -27,15 +27,6 @@ pub(super) fn at_a_store() {
     }
 }
 
-/// Runs something that is killed after so many stores to the heap. Returns whether it came to its
-/// end.
-pub(crate) fn within(stores: usize, run: impl FnOnce()) -> bool {
-    after(Some(stores));
-    let ended = std::panic::catch_unwind(AssertUnwindSafe(run));
-    after(None);
-    ended.is_ok()
-}
-
 /// What the writer does.
 fn script(heap: &Heap<'_>, live: &mut BTreeMap<usize, usize>) {
     let mut random = Random(7);
@@ -68,7 +59,9 @@ fn killed_at_any_store_the_items_are_enough() {
         let space = Space::new(300, 16);
         let heap = space.heap();
         let mut live = BTreeMap::new();
-        let ended = within(stores, || script(&heap, &mut live));
+        after(Some(stores));
+        let ended = std::panic::catch_unwind(AssertUnwindSafe(|| script(&heap, &mut live)));
+        after(None);
         let twin = Twin {
             allocated: live,
             first: space.first,
@@ -79,7 +72,7 @@ fn killed_at_any_store_the_items_are_enough() {
         heap.walk(|_, _, _| {});
         assert!(heap.rebuild(twin.first, twin.end, items));
         compare(&heap, &twin);
-        if ended {
+        if ended.is_ok() {
             return;
         }
     }

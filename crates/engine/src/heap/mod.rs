@@ -55,7 +55,7 @@ mod compact;
 #[cfg(all(test, not(loom)))]
 mod fragmentation;
 #[cfg(all(test, not(loom)))]
-pub(crate) mod killed;
+mod killed;
 mod list;
 mod space;
 #[cfg(all(test, not(loom)))]

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::classes::{self, CLASS_UNITS_EXACT, POSITION_BITS};
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, Heap, PREVIOUS_FREE};
+use crate::limits::FIT_CANDIDATES_MAX;
 
 /// A space of so many words behind the state of a heap, in a region of its own.
 pub(super) struct Space {
@@ -306,6 +307,34 @@ fn the_first_block_that_is_large_enough_is_taken_from_a_shared_class() {
     assert_eq!(heap.allocate(units + 1), Some(large));
     assert_eq!(heap.allocate(units), Some(small));
     heap.check();
+}
+
+/// Proves that an allocation looks at a bounded number of blocks: one more that is too small before
+/// the one that is large enough, and a block of a larger class is taken.
+#[test]
+fn a_long_list_of_blocks_that_are_too_small_is_given_up() {
+    let (units, more) = (CLASS_UNITS_EXACT + 3000, 500);
+    for too_small in [FIT_CANDIDATES_MAX - 1, FIT_CANDIDATES_MAX] {
+        let space = Space::new((too_small + 4) * CLASS_UNITS_EXACT * 9 / 8, 2 * units);
+        let heap = space.heap();
+        let taken = |units| {
+            let block = heap.allocate(units).unwrap();
+            heap.allocate(3).unwrap();
+            block
+        };
+        let (fitting, larger) = (taken(units + more), taken(units * 5 / 4));
+        assert_eq!(heap.class(units), heap.class(units + more));
+        let small: Vec<_> = (0..too_small).map(|_| taken(units)).collect();
+        heap.free(fitting);
+        heap.free(larger);
+        small.into_iter().for_each(|block| heap.free(block));
+        let expected = match too_small {
+            FIT_CANDIDATES_MAX => larger,
+            _ => fitting,
+        };
+        assert_eq!(heap.allocate(units + 1), Some(expected));
+        heap.check();
+    }
 }
 
 #[test]

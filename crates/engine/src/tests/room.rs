@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::support::*;
-use crate::heap::killed;
 use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
 use crate::*;
 
@@ -233,54 +232,4 @@ fn an_insertion_moves_a_bounded_number_of_bytes() {
         }
         assert!(most > 0, "nothing was moved in history {which}");
     }
-}
-
-/// Proves that a move loses nothing wherever the process is killed within it: after each store of
-/// the heap, between which the copy is written and the entry changed.
-#[test]
-fn a_move_that_is_killed_loses_nothing() {
-    let mut kills = 0;
-    for stores in 0.. {
-        let setup = Setup {
-            maps: true,
-            ..setup()
-        };
-        let mut store = Filled::new(&setup);
-        let names: Vec<_> = (0..16)
-            .map(|number| format!("item-{number}").into_bytes())
-            .collect();
-        for (number, name) in names.iter().enumerate() {
-            assert!(store.set(name, 100 * (16 - number)));
-        }
-        names.iter().step_by(2).for_each(|name| store.delete(name));
-        let partition = &store.cache.partitions[0];
-        let ended = killed::within(stores, || {
-            partition
-                .writer(1000)
-                .compact_for_index(DATA_UNITS, 100_000);
-        });
-        let moved = store.cache.stats().compacted_bytes;
-        let Filled {
-            cache,
-            client,
-            held,
-        } = store;
-        drop(client);
-        let maps = cache.config().maps.clone().unwrap();
-        drop(cache);
-        let cache = setup.cache_in(Some(Maps { kept: true, ..maps }));
-        let client = Client::new(&cache, 0);
-        Filled {
-            cache,
-            client,
-            held,
-        }
-        .check();
-        if ended {
-            assert!(moved > 5_000, "{moved} bytes moved");
-            break;
-        }
-        kills += 1;
-    }
-    assert!(kills > 100, "{kills} kills");
 }

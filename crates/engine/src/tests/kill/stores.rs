@@ -137,6 +137,41 @@ fn a_store_whose_index_grows_loses_nothing() {
     assert_eq!(killed.seen().len(), 30);
 }
 
+/// Items that move to make room for the index and for others are whole at every moment.
+#[test]
+fn a_store_whose_items_move_loses_nothing() {
+    let keys = keys(80);
+    let setup = Setup {
+        buckets: 4,
+        grows: true,
+        data_units: 2048,
+        ..setup()
+    };
+    let mut killed = Killed::new(setup, keys.clone());
+    let large = vec![b'1'; 300];
+    let stored = |key: &&Vec<u8>| killed.client.set(key, &large) == Outcome::Stored;
+    let stored = keys.iter().take_while(stored).count();
+    assert!((20..70).contains(&stored), "{stored}");
+    // The last ones stay, and two that lie before them.
+    for (number, key) in keys[..stored - 2].iter().enumerate() {
+        if number != 7 && number != 20 {
+            assert_eq!(
+                killed.client.outcome(key, Operation::Delete),
+                Outcome::Deleted
+            );
+        }
+    }
+    for key in &keys[stored..] {
+        killed.at_each_store("set", |client| client.set(key, b"12345678"));
+    }
+    let stats = killed.cache.stats();
+    assert!(
+        stats.compacted_bytes > 1000 && stats.buckets_split > 0,
+        "{stats:?}"
+    );
+    assert_eq!(killed.seen().len(), 4 + keys.len() - stored);
+}
+
 /// A change of mode, and a move to another owner, make no store to the image at all.
 #[test]
 fn routes_are_no_part_of_the_image() {

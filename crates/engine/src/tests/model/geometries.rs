@@ -4,7 +4,7 @@ use crate::tests::support::Setup;
 use crate::*;
 
 pub(crate) const CACHE_SHAPES: usize = 5;
-pub(crate) const STORE_SHAPES: usize = 4;
+pub(crate) const STORE_SHAPES: usize = 5;
 
 /// A cache of a shape: policy, number of partitions, workers, first access mode and
 /// backing are drawn.
@@ -37,7 +37,8 @@ pub(crate) fn store_geometry(shape: usize, drawn: usize) -> Setup {
         0 => (64, 16 * 1024, 300, false), // room for everything
         1 => (32, 400, 300, false),       // too little space
         2 => (2, 4096, 1100, false),      // too few entries
-        _ => (2, 2048, 100, true),        // an index that grows
+        3 => (2, 2048, 100, true),        // an index that grows
+        _ => (2, 900, 400, true),         // an index that grows where long items lie
     };
     Setup {
         partition_bits: (drawn / 2 % 3).saturating_sub(1) as u32,

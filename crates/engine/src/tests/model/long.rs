@@ -82,6 +82,7 @@ fn run(name: &str, geometry: impl Fn(usize) -> Setup) -> (Tally, Stats) {
         all.evicted_bucket += stats.evicted_bucket;
         all.buckets_split += stats.buckets_split;
         all.ghosts_met += stats.ghosts_met;
+        all.compacted_bytes += stats.compacted_bytes;
         let done = tallies.operations >= operations;
         if tell && (done || told.elapsed() >= REPORT_EVERY) {
             told = Instant::now();
@@ -165,5 +166,14 @@ fn long_run_of_a_store_that_grows_its_index() {
     let (_, stats) = run("store that grows its index", |drawn| {
         store_geometry(3, drawn)
     });
-    assert!(stats.buckets_split > 0);
+    assert!(stats.buckets_split > 0 && stats.compacted_bytes > 0);
+}
+
+/// Items of many lengths come and go where there is too little room for them, so that they have to
+/// move for each other and for the index.
+#[test]
+fn long_run_of_a_store_whose_items_move() {
+    let (tally, stats) = run("store whose items move", |drawn| store_geometry(4, drawn));
+    assert!(tally.refused > 0 && stats.buckets_split > 0);
+    assert!(stats.compacted_bytes > 100_000, "{stats:?}");
 }
