@@ -30,7 +30,7 @@ PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-writes bench-kernel-spread report report-full report-measure fuzz package deb deps clean
+.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-writes bench-kernel-spread report report-full report-measure fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,8 +49,7 @@ build-dpdk: ## build the server with dpdk: ports, in target/dpdk, for test-full:
 
 test: ## run every test; sets up what it needs, and says at the end how long each part took
 	@$(if $(PARTS),,mkdir -p $(TARGET_DIR) && : >$(PARTS_FILE))
-	@status=0; PARTS=$(PARTS_FILE) $(MAKE) --no-print-directory $(TEST_PARTS) || status=$$?; scripts/part; exit $$status
-test: export PARTS := $(PARTS_FILE)
+	@status=0; PARTS=$(PARTS_FILE) $(MAKE) --no-print-directory $(TEST_PARTS) || status=$$?; PARTS=$(PARTS_FILE) scripts/part; exit $$status
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds; before a release
@@ -65,21 +64,20 @@ test-programs: test-deps
 	cargo test --workspace $(FEATURES) --no-run
 	cargo build --workspace $(FEATURES) --bins --examples
 
-test-deps:
-	@scripts/deps unit
-	@scripts/deps dpdk
+test-deps: feature-deps
 	@scripts/deps test
 	@scripts/peer-memcached >/dev/null
 
-test-unit: ## unit, property, model and brief fuzz tests (cargo)
+# A recipe's lines are expanded before the first of them runs: what FEATURES depends on is installed by a prerequisite.
+feature-deps:
 	@scripts/deps unit
 	@scripts/deps dpdk
+
+test-unit: feature-deps ## unit, property, model and brief fuzz tests (cargo)
 	@echo "### suite: unit"
 	scripts/part unit cargo test --workspace $(FEATURES) --no-fail-fast
 
-test-loom: ## models of the concurrent parts, every interleaving within their bounds (loom)
-	@scripts/deps build
-	@scripts/deps dpdk
+test-loom: feature-deps ## models of the concurrent parts, every interleaving within their bounds (loom)
 	@echo "### suite: loom"
 	@scripts/part loom scripts/test-loom $(LOOM_FEATURES)
 
@@ -108,9 +106,7 @@ soak: build ## the long runs: 10^9 operations against the model, 10^8 under chan
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
 	  .venv/bin/pytest tests/test_kernel_get_consistency.py
 
-lint: ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
-	@scripts/deps build
-	@scripts/deps dpdk
+lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace $(FEATURES) --all-targets -- -D warnings
