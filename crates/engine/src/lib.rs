@@ -50,6 +50,7 @@
 //! ```
 
 mod access;
+mod ages;
 mod cache;
 mod config;
 mod delegate;

@@ -29,6 +29,8 @@ pub const PARTITION_ITEMS_MIN: usize = 16;
 /// part in so many of a partition: for overwriting when everything else is taken. Where there is
 /// more than one partition it is room for the largest item.
 pub const RESERVE_SHARE: u64 = 16;
+/// Marks of a partition that say when items were stored.
+pub const AGE_MARKS_MAX: usize = 64;
 /// The most bytes of one partition: bucket numbers have 32 bits, positions in the heap 32 bits
 /// of 8-byte units.
 pub const PARTITION_BYTES_MAX: usize = 16 << 30;

@@ -11,6 +11,8 @@ use crate::request::Expiry;
 pub struct MetaGet {
     /// Whether the value is wanted.
     pub value: bool,
+    /// If the item has this CAS value, the value is not wanted.
+    pub unless_cas: Option<u64>,
     /// Whether the CAS value is wanted.
     pub cas: bool,
     /// Whether it matters when the item was accessed: from now on that is noted.
@@ -121,10 +123,13 @@ pub struct ItemMeta {
     pub expiry_before: Expiry,
     /// The expiry after it.
     pub expiry: Expiry,
-    /// The second of the last access before this one; 0: nobody had asked for it.
+    /// The second of the last access before this one; if nobody had asked for that, the one in which the item was
+    /// stored, or 0.
     pub access_s: u32,
     /// Whether it was requested before, since it was stored.
     pub fetched: bool,
+    /// Whether it has the CAS value of [`MetaGet::unless_cas`], so that its value is not shown.
+    pub unchanged: bool,
     /// Whether it was invalidated.
     pub stale: bool,
     /// Whether some client had the token before.

@@ -342,6 +342,7 @@ impl Worker {
                 _ => continue,
             };
             partition.measure_items();
+            partition.note_age(now_s);
             writer.take_samples();
             writer.sweep();
             writer.clean();

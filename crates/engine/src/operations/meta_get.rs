@@ -13,7 +13,7 @@ impl MetaGet {
     /// Whether a hit is a mere look, whatever the item is like.
     #[inline]
     pub(crate) const fn only_reads(&self) -> bool {
-        !self.cas && !self.access && self.touch.is_none()
+        !self.cas && !self.access && self.touch.is_none() && self.unless_cas.is_none()
     }
 
     /// Whether an item of this expiry is so near its end that it should be made anew.
@@ -77,7 +77,17 @@ impl Writer<'_> {
         let state = self.state_of(&found);
         let is_due = state.stale || get.is_near_end(found.expiry);
         let won = is_due && !state.token_sent && !get.leaves_token;
+        let unchanged = get.unless_cas.is_some_and(|cas| cas == self.cas_of(&found));
+        let known = self.known(&found);
+        let access_s = match known.access_s {
+            0 => self
+                .partition
+                .stored_s(&found.place, found.header, self.now_s),
+            access_s => access_s,
+        };
         let item = ItemMeta {
+            access_s,
+            unchanged,
             cas: if get.cas {
                 self.give_cas(request.hash, &found)
             } else {
@@ -85,7 +95,7 @@ impl Writer<'_> {
             },
             expiry: get.touch.unwrap_or(found.expiry),
             won,
-            ..self.known(&found)
+            ..known
         };
         // Whether the CAS value is known outside may have changed.
         let found = self.found_at(found.slot, found.place);
@@ -100,7 +110,7 @@ impl Writer<'_> {
             // Evicted at once to make room for itself: what was read was right.
             Ok(()) | Err(Refusal::Gone) => sink.finish(index, Outcome::Hit),
             Err(refusal) => {
-                if get.value {
+                if get.value && !unchanged {
                     sink.rollback(index);
                 }
                 if refusal == Refusal::Busy {
@@ -123,7 +133,7 @@ impl Writer<'_> {
         sink: &mut S,
     ) -> bool {
         sink.describe(index, item);
-        if !get.value {
+        if !get.value || item.unchanged {
             return true;
         }
         let meta = ValueMeta {
@@ -246,6 +256,7 @@ impl Writer<'_> {
                     index,
                     ItemMeta {
                         cas: if get.cas { stored.cas } else { 0 },
+                        unchanged: get.unless_cas == Some(stored.cas),
                         expiry,
                         access_s: self.now_s,
                         fetched: false,
@@ -275,6 +286,7 @@ impl Partition {
             expiry: found.expiry,
             access_s: 0,
             fetched: found.header.is_fetched(),
+            unchanged: false,
             stale: false,
             token_sent: false,
             won: false,

@@ -21,6 +21,7 @@ pub(crate) use fields::{Field, LogField};
 pub(crate) use geometry::PartitionLayout;
 
 use crate::access::{Access, Route, RouteWord};
+use crate::ages::Ages;
 use crate::config::Semantics;
 use crate::evictions::Evictions;
 use crate::heap::Heap;
@@ -62,6 +63,8 @@ pub(crate) struct Partition {
     follows_accesses: AtomicBool,
     /// Of a store.
     pub compaction: Compaction,
+    /// When items were stored that do not say it.
+    pub ages: Ages,
 }
 
 /// What was seen of a key while its item was prefetched. Only a hint: the entry may have changed
@@ -167,6 +170,7 @@ impl Partition {
             evictions: Arc::default(),
             follows_accesses: AtomicBool::new(false),
             compaction: Compaction::new(),
+            ages: Ages::new(),
         }
     }
 
