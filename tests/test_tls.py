@@ -1,19 +1,24 @@
 """TLS: who gets in and how, new certificates while clients stay, and peers that do not speak it."""
 
+import base64
 import os
 import signal
 import socket
 import ssl
 import struct
+import textwrap
 import threading
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import dsa, ec
 from pymemcache.client.base import Client
 
 from harness.poll import until
 from harness.server import free_ports, run
 from harness.tls import Authority, TlsConnection, serving
+from harness.udp import UdpClient
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +238,74 @@ def test_handshakes_that_do_not_end_are_closed(start, authority):
         assert connection.stats()["ssl_new_sessions"] == "1"
     for peer in silent:
         peer.close()
+
+
+@pytest.mark.parametrize("mark", ["", "mtls:"], ids=["tls-client-ca", "mtls"])
+def test_datagrams_beside_required_certificates_have_to_be_wished(start, authority, mark):
+    """Clients without a certificate get in nowhere by a slip: not by UDP, nor by the native protocol."""
+    files = ["--tls-cert", authority.chain, "--tls-key", authority.key]
+    files += ["-o", f"ssl_ca_cert={authority.ca}"] if mark else ["--tls-client-ca", authority.ca]
+    listen = ("-l", f"{mark}127.0.0.1", "-p", -1)
+    for options, reason in (
+        (("-U", -1), "-U/--udp-port: Cannot use UDP with authentication enabled"),
+        (("--native", -1), "--native: this protocol has no authentication"),
+        (("--port", "xdp:lo"), "--port xdp:lo: this protocol has no authentication"),
+        (("-U", -1, "--native", -1, "--allow-unauthenticated", "udp"), "--native: this protocol has no authentication"),
+    ):
+        ended = run(*files, *listen, *options)
+        assert ended.returncode != 0
+        assert reason in ended.stderr and "certificates (--tls-client-ca, mtls:)" in ended.stderr
+        assert "--allow-unauthenticated" in ended.stderr
+    server = serving(start, *files, *listen, "-U", -1, "--native", -1, "--allow-unauthenticated", "udp,native")
+    with UdpClient(server.ports()["UDP"]) as udp:
+        assert udp.receive(udp.send(b"get a\r\n")) == b"END\r\n"
+    refuses(server.address, authority.context())
+
+
+KEYS = {
+    "rsa as pkcs8": (trustme.KeyType.RSA, "PKCS8", "PRIVATE KEY"),
+    "rsa as pkcs1": (trustme.KeyType.RSA, "TraditionalOpenSSL", "RSA PRIVATE KEY"),
+    "rsa as pkcs8 under the label of pkcs1": (trustme.KeyType.RSA, "PKCS8", "RSA PRIVATE KEY"),
+    "ecdsa as pkcs8 under the label of sec1": (trustme.KeyType.ECDSA, "PKCS8", "EC PRIVATE KEY"),
+    "ecdsa as sec1": (trustme.KeyType.ECDSA, "TraditionalOpenSSL", "EC PRIVATE KEY"),
+}
+
+
+@pytest.mark.parametrize(("kind", "form", "label"), KEYS.values(), ids=KEYS)
+def test_a_key_is_taken_for_what_it_is(start, tmp_path, kind, form, label):
+    """Whatever its label says: OpenSSL takes such files, and gomemcache's own test has one."""
+    authority = Authority(tmp_path)
+    authority.renew(kind)
+    authority.key.write_text(labelled(serialization.load_pem_private_key(authority.key.read_bytes(), None), form, label))
+    server = serving(start, "-t", 1, "--tls-cert", authority.chain, "--tls-key", authority.key)
+    with TlsConnection(server.address, authority.context()) as connection:
+        assert connection.ask(b"mn\r\n") == b"MN"
+
+
+def labelled(key, form, label):
+    """A private key in a form, under any label."""
+    coded = key.private_bytes(serialization.Encoding.DER, getattr(serialization.PrivateFormat, form), serialization.NoEncryption())
+    return "\n".join([f"-----BEGIN {label}-----", *textwrap.wrap(base64.b64encode(coded).decode(), 64), f"-----END {label}-----", ""])
+
+
+REFUSED_KEYS = {
+    "another curve": lambda: labelled(ec.generate_private_key(ec.SECP256K1()), "PKCS8", "PRIVATE KEY"),
+    "dsa": lambda: labelled(dsa.generate_private_key(1024), "PKCS8", "PRIVATE KEY"),
+    "rubbish": lambda: "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n",
+    "none": lambda: "",
+    "encrypted": lambda: "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+}
+
+
+@pytest.mark.parametrize("written", REFUSED_KEYS.values(), ids=REFUSED_KEYS)
+def test_a_refused_key_names_the_kinds_that_are_accepted(authority, tmp_path, written):
+    """Who is refused learns what to use instead."""
+    key = tmp_path / "key.pem"
+    key.write_text(written())
+    ended = run("-p", -1, "--tls-cert", authority.chain, "--tls-key", key)
+    assert ended.returncode != 0
+    assert f"Error loading the key: {key} : " in ended.stderr
+    assert "RSA (2,048 to 8,192 bits), ECDSA (P-256, P-384) or Ed25519, as PEM (PKCS#8, PKCS#1 or SEC1) without a password" in ended.stderr
 
 
 @pytest.mark.parametrize(

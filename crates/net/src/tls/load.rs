@@ -52,10 +52,15 @@ pub fn load(options: &TlsOptions) -> Result<Arc<ServerConfig>, String> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
         .map_err(|error| format!("Error in TLS versions: {error}"))?;
-    let builder = match verifier(options, provider)? {
+    let builder = match verifier(options, Arc::clone(&provider))? {
         None => builder.with_no_client_auth(),
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
+    let usable = provider.key_provider.load_private_key(key.clone_key());
+    usable.map_err(|error| {
+        let file = key_file.display();
+        format!("Error loading the key: {file} : {error}; accepted are {KEY_KINDS}")
+    })?;
     let mut config = builder.with_single_cert(chain, key).map_err(|error| {
         format!(
             "Error validating the certificate: {} with the key {} : {error}",
@@ -141,14 +146,52 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
+/// The keys that are accepted.
+const KEY_KINDS: &str = "RSA (2,048 to 8,192 bits), ECDSA (P-256, P-384) or Ed25519, as PEM (PKCS#8, PKCS#1 or SEC1) \
+                         without a password";
+
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| {
-        let why = match error {
-            pem::Error::NoItemsFound => no_key(path).into(),
-            error => said(error),
-        };
-        format!("Error loading the key: {} : {why}", path.display())
-    })
+    let key = PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
+        pem::Error::NoItemsFound => {
+            format!("{}; accepted are {KEY_KINDS}", no_key(path))
+        }
+        error => said(error),
+    });
+    let key = key.map_err(|why| format!("Error loading the key: {} : {why}", path.display()))?;
+    Ok(by_content(key))
+}
+
+/// The key as what it is, whatever its label says: OpenSSL takes PKCS#8 under the label of RSA keys, and such
+/// files are about.
+fn by_content(key: PrivateKeyDer<'static>) -> PrivateKeyDer<'static> {
+    // PKCS#8 names the algorithm behind its version, in a sequence; PKCS#1 and SEC1 go on with other types.
+    const SEQUENCE: u8 = 0x30;
+    const INTEGER: u8 = 0x02;
+    let der = key.secret_der();
+    let fields = value(der, SEQUENCE).map(|(fields, _)| fields);
+    let behind_version = fields.and_then(|fields| value(fields, INTEGER));
+    match behind_version {
+        Some((_, [SEQUENCE, ..])) => PrivateKeyDer::Pkcs8(der.to_vec().into()),
+        _ => key,
+    }
+}
+
+/// The value of a DER element with this tag at the start of `der`, and what follows it.
+fn value(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (first, rest) = der.split_first()?;
+    let (length, rest) = rest.split_first()?;
+    let (length, rest) = match length {
+        0..0x80 => (usize::from(*length), rest),
+        // So many bytes of length follow.
+        _ => {
+            let (bytes, rest) = rest.split_at_checked(usize::from(*length & 0x7f))?;
+            let length = bytes.iter().try_fold(0usize, |length, byte| {
+                Some(length.checked_mul(256)? + usize::from(*byte))
+            })?;
+            (length, rest)
+        }
+    };
+    rest.split_at_checked(length).filter(|_| *first == tag)
 }
 
 /// Why there is no key in a file that can be read.
@@ -157,7 +200,7 @@ fn no_key(path: &Path) -> &'static str {
         Ok(text) if text.contains("BEGIN ENCRYPTED PRIVATE KEY") => {
             "the key is encrypted; write it without a password"
         }
-        _ => "there is no private key in it (PEM: PKCS#8, PKCS#1 or SEC1)",
+        _ => "there is no private key in it",
     }
 }
 
