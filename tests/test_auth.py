@@ -1,6 +1,8 @@
 """Users and passwords: what strangers get, who is let in, and how guesses end."""
 
 import signal
+import struct
+import time
 
 import bmemcached
 import pytest
@@ -10,6 +12,8 @@ from harness.admin import Admin
 from harness.poll import until
 from harness.server import run
 from harness.tls import Authority, TlsConnection, serving
+from harness.udp import UdpClient
+from harness.wire import Connection
 
 LOGIN = b"set any 0 0 12\r\nalice secret\r\n"
 WRONG = b"set any 0 0 11\r\nalice wrong\r\n"
@@ -146,6 +150,64 @@ def test_passwords_within_tls(start, users, tmp_path):
         assert connection.ask(b"get a\r\n") == b"END"
 
 
+def test_strangers_who_say_nothing_do_not_stay(start, users, tmp_path):
+    """A client has ten seconds to say who it is; then its connection is closed and counted, so that others find room."""
+    authority = Authority(tmp_path)
+    unix = tmp_path / "socket"
+    files = ("--tls-cert", authority.chain, "--tls-key", authority.key)
+    server = serving(start, "-t", 1, "-c", 6, "-S", "-Y", users, "-p", -1, "-l", "127.0.0.1", "-s", unix, *files, "--admin", -1)
+    tls = lambda: TlsConnection(("127.0.0.1", server.port), authority.context())  # noqa: E731
+    local = lambda: Connection(str(unix))  # noqa: E731
+    began = time.monotonic()
+    known, again = local(), local()
+    assert known.ask(LOGIN) == b"STORED"
+    # Who was known may take its time to say so anew.
+    again.send(sasl_auth("alice", "secret"))
+    again.exactly(24 + len("Authenticated"))
+    again.send(sasl_auth("alice", "wrong"))
+    assert again.exactly(24)[6:8] == b"\x00\x20"
+    strangers = [tls(), local(), local(), local()]
+    strangers[1].send(b"set x 0 0 12\r\nali")
+    assert strangers[2].ask(b"get a\r\n") == UNKNOWN
+    strangers[3].send(b"\x80\x21")
+    for stranger in strangers:
+        assert stranger.rest() == b""
+    assert time.monotonic() - began > 9, "they had time to log in"
+    with tls() as connection:
+        assert connection.ask(LOGIN) == b"STORED"
+    assert known.stats()["auth_timeouts"] == "4"
+    assert Admin(server).sum("micanite_authentication_timeouts_total") == 4
+    again.exactly(len("Auth failure."))
+    again.send(sasl_auth("alice", "secret"))
+    assert again.exactly(24)[6:8] == bytes(2)
+
+
+def sasl_auth(user, password):
+    """A login of the binary protocol."""
+    key, value = b"PLAIN", b"\0".join((b"", user.encode(), password.encode()))
+    return struct.pack("!BBHBBHIIQ", 0x80, 0x21, len(key), 0, 0, 0, len(key) + len(value), 0, 0) + key + value
+
+
+def test_datagrams_without_passwords_if_wished(start, users):
+    """Who serves datagrams to everybody beside passwords has to say so."""
+    server = serving(start, "-Y", users, "-U", -1, "--native", -1, "--allow-unauthenticated", "udp,native")
+    with UdpClient(server.ports()["UDP"]) as udp:
+        assert udp.receive(udp.send(b"get a\r\n")) == b"END\r\n"
+    with server.connect() as connection:
+        assert connection.ask(b"get a\r\n") == UNKNOWN
+    assert 'allow-unauthenticated = "udp,native"' in run("-p", -1, "-Y", users, "-U", -1, "--allow-unauthenticated", "udp, native", "--print-config").stdout
+
+
+def test_passwords_without_encryption_are_warned_of(start, users, tmp_path):
+    """Passwords cross the network as they are, so somebody should know."""
+    authority = Authority(tmp_path)
+    files = ("--tls-cert", authority.chain, "--tls-key", authority.key)
+    warning = "warning: passwords (-Y) cross the network unencrypted"
+    assert f"{warning} to 0.0.0.0:" in serving(start, "-Y", users, "-l", "0.0.0.0").stderr()
+    assert warning not in serving(start, "-Y", users).stderr()
+    assert warning not in serving(start, "-Y", users, "-l", "0.0.0.0", *files).stderr()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -154,6 +216,9 @@ def test_passwords_within_tls(start, users, tmp_path):
         ("-S", "-S/--enable-sasl: a file of users is missing"),
         ("-Y {folder}/users -U 11399", "Cannot use UDP with authentication enabled"),
         ("-Y {folder}/users --native 11399", "--native: this protocol has no authentication"),
+        ("-Y {folder}/users -U 11399 --allow-unauthenticated native", "Cannot use UDP with authentication enabled"),
+        ("-Y {folder}/users --native 11399 --allow-unauthenticated udp", "--native: this protocol has no authentication"),
+        ("--allow-unauthenticated everything", "--allow-unauthenticated: 'everything' is neither udp"),
     ],
 )
 def test_what_is_wrong_is_said_at_start(users, options, said):

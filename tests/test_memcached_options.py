@@ -53,6 +53,7 @@ def test_what_clients_may_not_do(start):
             b"lru_crawler mgdump all": b"ERROR key dump not allowed",
             b"stats detail on": b"CLIENT_ERROR stats detail not allowed",
             b"stats detail dump": b"CLIENT_ERROR stats detail not allowed",
+            b"stats cachedump 1 1": b"CLIENT_ERROR stats cachedump not allowed",
             b"watch": b"CLIENT_ERROR watch commands not allowed",
         }
         for line, reply in refused.items():

@@ -4,11 +4,13 @@
 a server's own."""
 
 import re
+import time
 import uuid
 
 import pytest
 
 from harness.peer import path_of_current_memcached, running
+from harness.poll import until
 from harness.wire import Connection
 
 EVERY_MODE = True
@@ -25,6 +27,11 @@ GETS = [
     b"ms K 2\r\nab\r\nmg K h u\r\nmg K h u\r\nget K\r\nmg K h u\r\nms K 2\r\nab\r\nmg K h",
     b"ms K 2\r\nab\r\nmg K h l\r\nmg K h l v\r\nmg K l h",
     b"ms K 0\r\n\r\nmg K s v",
+    b"ms K 2 E500000000000000\r\nab\r\nmg K C500000000000000 v c\r\nmg K C500000000000001 v c\r\nmg K C500000000000000\r\nmg K v",
+    b"ms K 2 E500000000000000 F7\r\nab\r\nmg K C500000000000000 v k s t f O1 q\r\nmg K C500000000000000 v T100 t\r\nmg K C5 v T30 t\r\nmg K t",
+    b"mg K C5 v\r\nmg K C5 v q\r\nmg K N30 E500000000000000 C500000000000000 v c s\r\nmg K C500000000000000 v s t",
+    b"ms K 2 E500000000000000\r\nab\r\nmd K I E700000000000000\r\nmg K C700000000000000 v\r\nmg K C700000000000000 v\r\nmg K C6 v R30",
+    b"ms K 2\r\nab\r\nmg K C0 v\r\nmg K C18446744073709551615 v u h\r\nmg K C v\r\nmg K C-1 v",
     b"ms K 2\r\nab\r\nmg K\nmg K v\nmn x",
 ]  # fmt: skip
 
@@ -96,6 +103,7 @@ MISUSE = [
 BASE64 = [
     b"ms Zm9v 2 b k c\r\nab\r\nmg Zm9v b v k\r\nget foo\r\nma Zm9v b\r\nmd Zm9v b k q\r\nmd Zm9v b k\r\nmg Zm9v b k\r\nmg Zm9v b k q",
     b"ms Zm8= 1 b k T90\r\n5\r\nmg Zm8= b k v t\r\nmg Zm9= b k\r\nma Zm8= b v k\r\nmd Zm8= b k", b"ms IA== 1 b\r\nx\r\nmg IA== b k v\r\nmd IA== b q",
+    b"ms YWI= 2 b E500000000000000\r\nab\r\nmg YWI= b C500000000000000 v k\r\nmg YWI= b C6 v k\r\nmd YWI= b",
     b"mg Zm9 b v k", b"mg Zm9v= b", b"mg Zm8== b", b"mg = b", b"mg ==== b", b"mg Z-_v b", b"mg Zm9v b k b", b"mg Zm9v b E", b"ms a 2 b I\r\nab",
     b"ms b 2 c k O7 s b\r\nab", b"ma a b", b"ma a Zb b", b"md a b", b"mg " + b"a2tr" * 62 + b" b k", b"mg " + b"a2tr" * 63 + b" b k",
 ]  # fmt: skip
@@ -137,6 +145,26 @@ def peer():
         pytest.skip(f"skipped: no current memcached: {why_not}")
     with running(path, "-t", "1") as address:
         yield address
+
+
+def test_the_age_of_an_item_that_was_never_fetched(server, peer):
+    """`l` and `la` count from the store, also where nobody has asked for an access before."""
+    key = uuid.uuid4().hex.encode()
+    addresses = (server.address, peer)
+    stored_s = time.monotonic()
+    for address in addresses:
+        assert said(address, b"set %b 0 0 2\r\nab" % key) == [b"STORED"]
+
+    def asked(address):
+        (told,) = said(address, b"me %b" % key)
+        return int(re.search(rb" la=(-?\d+) ", told)[1])
+
+    until(lambda: all(asked(address) >= 2 for address in addresses), "the items to be two seconds old")
+    most = time.monotonic() - stored_s + 1
+    for address in addresses:
+        (told,) = said(address, b"mg %b h l" % key)
+        hit, age = re.fullmatch(rb"HD h(\d) l(\d+)", told).groups()
+        assert hit == b"0" and 2 <= int(age) <= most
 
 
 GROUPS = {"gets": GETS, "tokens": TOKENS, "stores": STORES, "deletes": DELETES, "numbers": NUMBERS, "misuse": MISUSE, "base64": BASE64}

@@ -46,6 +46,12 @@ def numbers(connection):
     return {name: int(value) for name, value in connection.stats().items() if name.startswith(chosen)}
 
 
+def test_cas_can_be_told_to_be_off(start):
+    """-C shows in the settings."""
+    assert start("-t", 1, "-m", 64).stats("settings")["cas_enabled"] == "yes"
+    assert start("-t", 1, "-m", 64, "-C").stats("settings")["cas_enabled"] == "no"
+
+
 def test_every_name_that_monitoring_reads(fresh):
     stats = fresh.stats()
     assert [name for name in NAMES if name not in stats] == []

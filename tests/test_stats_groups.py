@@ -1,6 +1,10 @@
 """`stats` by groups: items, slabs, conns, detail; and what monitoring of memcached reads of them."""
 
+import re
+import time
+
 import pytest
+from pymemcache.client.base import Client
 
 from harness.poll import until
 
@@ -79,6 +83,96 @@ def test_conns(fresh):
     assert all(row["listen_addr"] == f"tcp:127.0.0.1:{fresh.port}" for row in peers.values())
     assert all(int(row["secs_since_last_cmd"]) < 60 for row in rows.values())
     assert sorted(row["state"] for row in peers.values()) == ["conn_read", "conn_read", "conn_watch"]
+
+
+STATES = {
+    "nothing": (b"mn\r\n", "conn_read"),
+    "a piece of a line": (b"mn\r\nset a 0 0 5", "conn_read"),
+    "a line without its body": (b"mn\r\nset a 0 0 5\r\n", "conn_nread"),
+    "a piece of a body": (b"set a 0 0 100\r\nx", "conn_nread"),
+    "a piece of a long body": (b"set a 0 0 100000\r\nx", "conn_nread"),
+    "a piece of the body of a meta command": (b"ms a 100\r\nx", "conn_nread"),
+    "a piece of a binary body": (b"\x80\x01\x00\x01\x08\x00\x00\x00\x00\x00\x00\x0e" + bytes(20) + b"kv", "conn_nread"),
+    "a piece of a binary header": (b"\x80\x01", "conn_read"),
+    "a piece of a body that is too large": (b"set a 0 0 9000000\r\nx", "conn_swallow"),
+    "a piece of a body of a bad line": (b"set a x 0 90\r\nx", "conn_swallow"),
+}
+
+
+@pytest.mark.parametrize(("sent", "state"), STATES.values(), ids=STATES)
+def test_conns_tell_what_is_waited_for(server, sent, state):
+    """A connection in the middle of a body is told from one between two requests, as by memcached."""
+    with server.connect() as told, server.connect() as other:
+        other.send(sent)
+        peer = "tcp:{}:{}".format(*other.socket.getsockname())
+
+        def is_told():
+            rows = told.stats("conns")
+            numbers = [name.split(":")[0] for name, value in rows.items() if value == peer and name.endswith(":addr")]
+            return [rows[f"{number}:state"] for number in numbers] == [state]
+
+        until(is_told, f"{state} to be told")
+
+
+def test_conns_tell_of_the_next_request_once_a_body_is_complete(server, key):
+    """The state follows the conversation back."""
+    with server.connect() as told, server.connect() as other:
+        peer = "tcp:{}:{}".format(*other.socket.getsockname())
+
+        def is_told(state):
+            rows = told.stats("conns")
+            number = next(name.split(":")[0] for name, value in rows.items() if value == peer and name.endswith(":addr"))
+            return rows[f"{number}:state"] == state
+
+        for size in (10, 100_000):
+            other.send(b"set %b 0 0 %d\r\n" % (key, size))
+            until(lambda: is_told("conn_nread"), "the body to be waited for")
+            other.send(b"x" * size + b"\r\n")
+            assert other.line() == b"STORED"
+            until(lambda: is_told("conn_read"), "the next request to be waited for")
+
+
+ITEM = re.compile(rb"ITEM (\S+) \[(\d+) b; (\d+) s\]")
+
+
+def cachedump(connection, words):
+    """What `stats cachedump` tells: {key: (length, expiry)}."""
+    connection.send(b"stats cachedump %b\r\n" % words)
+    told = {}
+    while (line := connection.line()) != b"END":
+        key, length, expiry = ITEM.fullmatch(line).groups()
+        assert key not in told
+        told[key] = (int(length), int(expiry))
+    return told
+
+
+def test_cachedump(fresh):
+    """Items of the class that all are of, with their lengths and expiries, up to a limit; old clients read keys this way."""
+    with fresh.connect() as connection:
+        assert cachedump(connection, b"1 10") == {}
+        connection.set(b"a", b"x")
+        connection.set(b"bb", b"xy", exptime=1000)
+        connection.expect(b"ms YSBi 1 b\r\nx\r\n", b"HD\r\n")  # a key with a space in it
+        told = cachedump(connection, b"1 10")
+        assert told.keys() == {b"a", b"bb"} and told[b"a"] == (1, 0)
+        assert told[b"bb"][0] == 2 and abs(told[b"bb"][1] - time.time() - 1000) < 60
+        assert len(cachedump(connection, b"1 1")) == 1
+        assert cachedump(connection, b"1 0").keys() == told.keys()
+        assert cachedump(connection, b"2 10") == {}
+        for number in range(5000):
+            connection.send(b"set key-%d 0 0 1 noreply\r\nx\r\n" % number)
+        assert len(cachedump(connection, b"1 3000")) == 3000
+        everything = cachedump(connection, b"1 0").keys()
+        assert everything == told.keys() | {b"key-%d" % number for number in range(5000)}
+
+
+def test_a_library_reads_items_by_cachedump(fresh):
+    """pymemcache's own integration tests ask so."""
+    client = Client(("127.0.0.1", fresh.port), timeout=30)
+    assert client.stats("cachedump", "1", "1") == {}
+    client.set("key", "value", noreply=False)
+    assert list(client.stats("cachedump", "1", "1")) == [b"key"]
+    client.close()
 
 
 def test_many_conns_are_told_in_one_reply(start, workers):

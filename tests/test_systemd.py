@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from harness.poll import until
 from harness.server import command, environment, free_port, run_ctl
+from harness.tls import Authority, TlsConnection
 from harness.wire import Connection
 
 # Puts the sockets where systemd does, and names its own process.
@@ -93,6 +95,35 @@ def test_it_serves_the_sockets_of_its_supervisor(tmp_path, listeners, workers, k
         assert listening[0].count("TCP") == 2, "nothing but what was passed"
     assert (tmp_path / "socket").exists(), "the supervisor's file is the supervisor's"
     assert service.process.returncode == 0
+
+
+def test_marks_hold_for_the_sockets_of_the_supervisor(tmp_path, listeners):
+    """Who says mtls: of an address asks for certificates there, whoever has opened it."""
+    authority = Authority(tmp_path)
+    marked, other, local = listeners
+    ports = [one.getsockname()[1] for one in (marked, other)]
+    listen = ("-l", f"mtls:127.0.0.1:{ports[0]},notls:127.0.0.1:{ports[1]}")
+    # The Unix socket stands before them: marks are those of TCP.
+    with Service(tmp_path, [local, marked, other], "-t", 1, "-Z", "-o", authority.words, *listen) as service:
+        with Connection(other.getsockname()) as plain:
+            assert plain.ask(b"mn\r\n") == b"MN"
+        with Connection(local.getsockname()) as plain:
+            assert plain.ask(b"mn\r\n") == b"MN"
+        with TlsConnection(marked.getsockname(), authority.context(authority.client)) as known:
+            assert known.ask(b"mn\r\n") == b"MN"
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            TlsConnection(marked.getsockname(), authority.context()).ask(b"mn\r\n")
+        assert "but for the marks of -l" in service.stderr()
+
+
+def test_an_address_that_is_not_named_asks_for_certificates_too(tmp_path, listeners):
+    """A socket at another address than -l says is no way around mtls:."""
+    authority = Authority(tmp_path)
+    with Service(tmp_path, listeners[:1], "-t", 1, "-Z", "-o", authority.words, "-l", "mtls:127.0.0.2"):
+        with TlsConnection(listeners[0].getsockname(), authority.context(authority.client)) as known:
+            assert known.ask(b"mn\r\n") == b"MN"
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            TlsConnection(listeners[0].getsockname(), authority.context()).ask(b"mn\r\n")
 
 
 def test_clients_wait_while_the_service_is_away(tmp_path, listeners, key):

@@ -77,6 +77,10 @@ pub const AUTH_WAYS: usize = 4;
 pub const HANDSHAKE_MS_MAX: u64 = 10_000;
 /// Late handshakes are looked for not more often than this.
 pub const HANDSHAKES_CHECK_MS: u64 = 500;
+/// A client says who it is within this time of its connection, the TLS handshake included.
+pub const LOGIN_MS_MAX: u64 = 10_000;
+/// Late logins are looked for not more often than this.
+pub const LOGINS_CHECK_MS: u64 = 500;
 /// TLS handshakes that a worker goes on with before it looks at its other connections again: one
 /// can take a millisecond (an RSA signature).
 pub const HANDSHAKES_PER_ROUND: u32 = 1;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::checks::absolute;
-use super::{Options, UsageError, Word, ports};
+use super::{Options, Settings, UsageError, Word, ports};
 
 /// Who is asked for a password, and what is known of users.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,23 +29,74 @@ pub(super) fn auth(options: &Options) -> Result<Option<AuthSettings>, UsageError
                 .into(),
         ));
     };
-    let has = |port: &Option<Word>| matches!(port, Some(Word(text)) if text != "0");
-    if has(&options.udp_port) {
-        return Err(UsageError(
-            "Cannot use UDP with authentication enabled (-U 0 to disable)".into(),
-        ));
-    }
-    let bypass = ports::names(options).into_iter().next();
-    if has(&options.native) || bypass.is_some() {
-        let name = bypass.map_or("--native".into(), |name| format!("--port {name}"));
-        return Err(UsageError(format!(
-            "{name}: this protocol has no authentication, so it cannot be used with -Y or -S"
-        )));
-    }
     Ok(Some(AuthSettings {
         file: absolute(&file),
         sasl,
     }))
+}
+
+/// What is served to everybody although other clients have to say who they are
+/// (`--allow-unauthenticated`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unauthenticated {
+    udp: bool,
+    native: bool,
+}
+
+impl Unauthenticated {
+    pub(super) fn of(options: &Options) -> Result<Self, UsageError> {
+        let mut this = Self::default();
+        let text = options.allow_unauthenticated.as_ref();
+        for word in text.into_iter().flat_map(|Word(text)| text.split(',')) {
+            match word.trim() {
+                "udp" => this.udp = true,
+                "native" => this.native = true,
+                other => {
+                    return Err(UsageError(format!(
+                        "--allow-unauthenticated: '{other}' is neither udp (-U) nor native (--native, --port)"
+                    )));
+                }
+            }
+        }
+        Ok(this)
+    }
+
+    /// The words, for printing.
+    pub(super) fn word(self) -> Option<Word> {
+        let words = [(self.udp, "udp"), (self.native, "native")];
+        let words: Vec<_> = words.iter().filter(|(on, _)| *on).collect();
+        let words: Vec<_> = words.iter().map(|(_, word)| *word).collect();
+        (!words.is_empty()).then(|| Word(words.join(",")))
+    }
+}
+
+/// Datagrams ask nobody for a password or a certificate: where other clients have to show one, they are served
+/// only if that is said. All else of `settings` is done.
+pub(super) fn check_datagrams(options: &Options, settings: &Settings) -> Result<(), UsageError> {
+    let tls = settings.tls.as_ref();
+    let asked = if settings.auth.is_some() {
+        "passwords (-Y, -S)"
+    } else if tls.is_some_and(|tls| tls.requires_certificates(&settings.listen)) {
+        "certificates (--tls-client-ca, mtls:)"
+    } else {
+        return Ok(());
+    };
+    let allowed = settings.unauthenticated;
+    if settings.udp.is_some() && !allowed.udp {
+        return Err(UsageError(format!(
+            "-U/--udp-port: Cannot use UDP with authentication enabled (-U 0 to disable): TCP asks for {asked}, and \
+             datagrams cannot; --allow-unauthenticated udp serves them all the same"
+        )));
+    }
+    if settings.native.is_some() && !allowed.native {
+        let bypass = ports::names(options).into_iter().next();
+        let name = bypass.map_or("--native".into(), |name| format!("--port {name}"));
+        return Err(UsageError(format!(
+            "{name}: this protocol has no authentication, and TCP asks for {asked}; --allow-unauthenticated native \
+             serves it all the same"
+        )));
+    }
+    Ok(())
 }
 
 /// The file, for printing.

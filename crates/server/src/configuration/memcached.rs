@@ -50,6 +50,11 @@ impl Switches {
         self.without_effect.contains(&letter).then_some(true)
     }
 
+    /// Whether -C was given: nobody asks for CAS values. Who does gets them.
+    pub fn is_cas_disabled(&self) -> bool {
+        self.has_no_effect("-C").is_some()
+    }
+
     pub(super) fn of(options: &Options) -> Result<Self, UsageError> {
         if options.memory_file.is_some() {
             let what = "-e/--memory-file is not served: --image keeps what is stored";

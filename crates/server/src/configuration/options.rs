@@ -250,6 +250,15 @@ pub struct Options {
     #[arg(short = 'S', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SASL", hide_env = true)]
     pub enable_sasl: Option<bool>,
+    /// Serve these to everybody although other clients need a password or a certificate, separated by commas:
+    /// udp (-U), native (--native, --port)
+    #[arg(
+        long,
+        value_name = "PROTOCOLS",
+        env = "MICANITE_ALLOW_UNAUTHENTICATED",
+        hide_env = true
+    )]
+    pub allow_unauthenticated: Option<Word>,
     /// Speak TLS on every TCP listener that is not marked notls:
     #[arg(short = 'Z', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SSL", hide_env = true)]
@@ -309,7 +318,7 @@ pub struct Options {
     #[arg(short = 'F', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_FLUSH_ALL", hide_env = true)]
     pub disable_flush_all: Option<bool>,
-    /// Refuse `stats detail` and `lru_crawler metadump` and `mgdump`
+    /// Refuse `stats detail`, `stats cachedump`, `lru_crawler metadump` and `mgdump`
     #[arg(short = 'X', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_DUMPING", hide_env = true)]
     pub disable_dumping: Option<bool>,
@@ -325,7 +334,7 @@ pub struct Options {
     #[arg(short = 'r', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_COREDUMPS", hide_env = true)]
     pub enable_coredumps: Option<bool>,
-    /// Accepted without effect: CAS values cost nothing until a client asks for them
+    /// Shown in `stats settings`, and else without effect: CAS values cost nothing until a client asks for them
     #[arg(short = 'C', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_DISABLE_CAS", hide_env = true)]
     pub disable_cas: Option<bool>,
@@ -518,7 +527,7 @@ impl Options {
         take!(io native native_payload native_gro native_busy_poll native_queue);
         take!(protocol disable_flush_all disable_dumping disable_watch lock_memory enable_coredumps);
         take!(disable_cas enable_largepages slab_growth_factor slab_min_size napi_ids memory_file);
-        take!(auth_file enable_sasl enable_ssl tls_cert tls_key tls_client_ca);
+        take!(auth_file enable_sasl allow_unauthenticated enable_ssl tls_cert tls_key tls_client_ca);
         // A TCP port and a port around the kernel are different things to say, perhaps in one word.
         for port in [&mut self.port, &mut other.port] {
             let words = port.iter().flat_map(|word| word.0.split_whitespace());

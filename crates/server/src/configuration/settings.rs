@@ -7,7 +7,7 @@ use std::time::Duration;
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use micanite_kernel::IMAGE_BYTES_MAX;
 
-use super::auth::{self, AuthSettings};
+use super::auth::{self, AuthSettings, Unauthenticated};
 use super::checks::{self, ITEM_BYTES_MAX, absolute, number};
 use super::extended::{self, Extended};
 use super::io::IoSettings;
@@ -126,6 +126,8 @@ pub struct Settings {
     pub extended: Extended,
     /// Who is asked for a password, if anybody is.
     pub auth: Option<AuthSettings>,
+    /// What is served to everybody although others are asked.
+    pub unauthenticated: Unauthenticated,
     /// Lines that may wait for a watcher.
     pub watcher_bytes: usize,
     /// What clients may do.
@@ -253,6 +255,7 @@ impl Settings {
             kernel_get: None,
             tls: None,
             auth: auth::auth(options)?,
+            unauthenticated: Unauthenticated::of(options)?,
             watcher_bytes: 0,
             switches: Switches::of(options)?,
         };
@@ -262,6 +265,7 @@ impl Settings {
         settings.idle_timeout_ms = idle_timeout_s.saturating_mul(1000);
         settings.udp = udp::udp(options, &settings.listen)?;
         settings.native = checks::native(options, &settings)?;
+        auth::check_datagrams(options, &settings)?;
         settings.kernel_get = kernel_get::kernel_get(options, &settings)?;
         settings.item_bytes_max = checks::max_item_size(options, &settings)?;
         settings.value_buffer_bytes = checks::value_buffers(options, settings.item_bytes_max)?;
@@ -354,6 +358,7 @@ impl Settings {
             extended: self.extended.options(),
             auth_file: auth::file(self.auth.as_ref()),
             enable_sasl: self.auth.as_ref().map(|auth| auth.sasl),
+            allow_unauthenticated: self.unauthenticated.word(),
             enable_ssl: self.tls.is_some().then_some(true),
             tls_cert: tls::file(self.tls.as_ref().map(|tls| &tls.options.chain)),
             tls_key: tls::file(self.tls.as_ref().and_then(|tls| tls.options.key.as_ref())),

@@ -41,6 +41,14 @@ impl ListenTls {
     }
 }
 
+impl TlsSettings {
+    /// Whether some listener lets nobody in without a certificate.
+    pub fn requires_certificates(&self, listen: &Listen) -> bool {
+        self.options.clients == ClientCertificates::Require
+            || listen.tls.contains(&ListenTls::Mutual)
+    }
+}
+
 /// TLS, if it is spoken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
@@ -186,9 +194,66 @@ pub(super) fn file(path: Option<&PathBuf>) -> Option<Word> {
 }
 
 impl Listen {
+    /// Listens at these addresses in place of its own; what was said of an address holds there.
+    pub fn move_to(&mut self, addresses: Vec<SocketAddr>) {
+        self.tls = addresses.iter().map(|there| self.mark_of(there)).collect();
+        self.addresses = addresses;
+    }
+
+    /// The mark of an address, or else of its IP. An address that nobody has named asks for certificates if
+    /// any other one does: nobody gets in by a slip.
+    fn mark_of(&self, there: &SocketAddr) -> ListenTls {
+        let marks = || self.addresses.iter().zip(self.tls.iter().copied());
+        let is_ip = |address: &SocketAddr| {
+            address.ip() == there.ip()
+                || (address.ip().is_unspecified() && there.ip().is_unspecified())
+        };
+        let is_port = |address: &SocketAddr| address.port() == there.port();
+        let exact = marks().find(|(address, _)| is_ip(address) && is_port(address));
+        let (_, mark) = exact
+            .or_else(|| marks().find(|(address, _)| is_ip(address)))
+            .or_else(|| marks().find(|(_, mark)| *mark == ListenTls::Mutual))
+            .unwrap_or((there, ListenTls::Default));
+        mark
+    }
+
     /// Addresses that other machines reach.
     pub fn reachable(&self) -> impl Iterator<Item = (&SocketAddr, ListenTls)> {
         let all = self.addresses.iter().zip(self.tls.iter().copied());
         all.filter(|(address, _)| !address.ip().is_loopback())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_addresses_keep_their_marks() {
+        let options = Options {
+            listen: vec![Word(
+                "mtls:10.0.0.1:1,notls:127.0.0.1:2,btls:127.0.0.1:3,[::]:4".into(),
+            )],
+            enable_ssl: Some(true),
+            tls_cert: Some(Word("c".into())),
+            tls_client_ca: Some(Word("a".into())),
+            ..Options::default()
+        };
+        let mut listen = super::super::Settings::of(&options, 1).unwrap().listen;
+        let there = [
+            ("127.0.0.1:3", ListenTls::Basic),
+            ("127.0.0.1:2", ListenTls::Plain),
+            ("10.0.0.1:9", ListenTls::Mutual),
+            ("0.0.0.0:4", ListenTls::Default),
+            ("10.0.0.2:2", ListenTls::Mutual),
+        ];
+        listen.move_to(
+            there
+                .iter()
+                .map(|(text, _)| text.parse().unwrap())
+                .collect(),
+        );
+        assert_eq!(listen.tls, there.map(|(_, mark)| mark));
+        assert_eq!(listen.addresses.len(), there.len());
     }
 }

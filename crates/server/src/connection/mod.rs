@@ -23,7 +23,7 @@ pub use turn::Turn;
 use micanite_net::{Block, ByteStream, ValueBuffer};
 
 use crate::limits::{VALUE_BUFFER_BYTES_PER_S_MIN, VALUE_BUFFER_STALL_MS_MAX};
-use crate::session::Session;
+use crate::session::{Awaits, Session};
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,21 @@ impl<S: ByteStream> Connection<S> {
     /// Whether it shows what it watches.
     pub fn is_watching(&self) -> bool {
         self.session.is_watching()
+    }
+
+    /// What its next input is.
+    #[inline]
+    pub fn awaits(&self) -> Awaits {
+        if self.body.is_some() {
+            Awaits::Body
+        } else {
+            self.session.awaits()
+        }
+    }
+
+    /// Whether its client has to say who it is, and has never done so.
+    pub fn is_of_stranger(&self) -> bool {
+        self.session.is_of_stranger()
     }
 
     /// Whether nothing is half done.

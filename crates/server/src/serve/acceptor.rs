@@ -269,16 +269,15 @@ impl Acceptor {
         }
     }
 
-    /// What a listener speaks. A supervisor's listeners are as those without a mark; Unix sockets
-    /// are never encrypted.
+    /// What a listener speaks, as the marks of `-l` say. Unix sockets are never encrypted.
     pub fn speaks(&self, listener: usize) -> ListenTls {
         if self.shared.tls.is_none() || self.listeners[listener].address().is_none() {
             return ListenTls::Plain;
         }
-        let marks = &self.shared.settings.listen.tls;
-        let mark = listener
-            .checked_sub(self.activated)
-            .and_then(|number| marks.get(number));
+        // The marks are those of the TCP listeners, in their order.
+        let before = &self.listeners[..listener];
+        let number = before.iter().filter(|it| it.address().is_some()).count();
+        let mark = self.shared.settings.listen.tls.get(number);
         mark.copied().unwrap_or_default()
     }
 

@@ -9,12 +9,18 @@ use crate::log::log;
 
 /// Prints a line for what everybody who reaches it may read and write.
 pub(super) fn warn(settings: &Settings) {
-    let open: Vec<_> = open(settings).iter().map(ToString::to_string).collect();
+    let open = joined(open(settings));
     if !open.is_empty() {
         log!(
             "warning: everybody who reaches {} may read and write: ask for passwords (-Y FILE) or for certificates \
              (--tls-client-ca FILE), or listen on 127.0.0.1 (-l)",
-            open.join(", ")
+            open
+        );
+    }
+    let in_the_clear = joined(passwords_in_the_clear(settings));
+    if !in_the_clear.is_empty() {
+        log!(
+            "warning: passwords (-Y) cross the network unencrypted to {in_the_clear}: add --tls-cert FILE, or listen on 127.0.0.1 (-l)"
         );
     }
     if answers_datagrams(settings) {
@@ -31,6 +37,24 @@ pub(super) fn warn(settings: &Settings) {
             "warning: the native protocol (--native, --port) has neither passwords nor encryption: let a firewall decide who reaches it"
         );
     }
+}
+
+fn joined(addresses: Vec<&SocketAddr>) -> String {
+    let words: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    words.join(", ")
+}
+
+/// Addresses where other machines say passwords without TLS.
+fn passwords_in_the_clear(settings: &Settings) -> Vec<&SocketAddr> {
+    if settings.auth.is_none() {
+        return Vec::new();
+    }
+    let is_clear = |tls: ListenTls| settings.tls.is_none() || tls == ListenTls::Plain;
+    let reachable = settings.listen.reachable();
+    reachable
+        .filter(|(_, tls)| is_clear(*tls))
+        .map(|(address, _)| address)
+        .collect()
 }
 
 /// Whether other machines are answered in memcached's datagrams.
@@ -66,6 +90,24 @@ fn open(settings: &Settings) -> Vec<&SocketAddr> {
 mod tests {
     use super::*;
     use crate::configuration::{Options, Word};
+
+    #[test]
+    fn passwords_without_encryption_are_warned_of() {
+        let found = |listen: &str, cert: Option<&str>| {
+            let options = Options {
+                listen: vec![Word(listen.into())],
+                auth_file: Some(Word("users".into())),
+                tls_cert: cert.map(|file| Word(file.into())),
+                ..Options::default()
+            };
+            let settings = Settings::of(&options, 1).unwrap();
+            joined(passwords_in_the_clear(&settings))
+        };
+        assert_eq!(found("127.0.0.1,[::1]", None), "");
+        assert_eq!(found("10.0.0.1,127.0.0.1", None), "10.0.0.1:11211");
+        assert_eq!(found("10.0.0.1", Some("c")), "");
+        assert_eq!(found("10.0.0.1,notls:10.0.0.2:5", Some("c")), "10.0.0.2:5");
+    }
 
     fn found(listen: &str, tls: &[(&str, &str)]) -> Vec<String> {
         let mut options = Options {

@@ -13,7 +13,7 @@ use micanite_net::{ByteStream, Inherited, Listener, Stream};
 
 use super::Failure;
 use super::acceptor::Acceptor;
-use crate::configuration::{ListenTls, Settings};
+use crate::configuration::Settings;
 use crate::control::answer_text;
 use crate::log::log;
 use crate::native::Sockets;
@@ -155,12 +155,11 @@ impl Inheritance {
         if !self.activated.is_empty() {
             if !self.is_restart() {
                 log!(
-                    "listening where the supervisor does (LISTEN_FDS): -p, -l and -s do not apply to streams"
+                    "listening where the supervisor does (LISTEN_FDS): -p, -l and -s do not apply to streams, but for the marks of -l (mtls: and the like)"
                 );
             }
             let addresses = self.activated.iter().filter_map(Listener::address);
-            settings.listen.addresses = addresses.collect();
-            settings.listen.tls = vec![ListenTls::default(); self.activated.len()];
+            settings.listen.move_to(addresses.collect());
             let path = self.activated.iter().find_map(Listener::path);
             settings.unix_socket = path.map(Path::to_path_buf);
         }

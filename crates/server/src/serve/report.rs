@@ -135,7 +135,7 @@ pub(super) fn print(
         log!("  {:<10} http://{address}/", "admin");
         if !address.ip().is_loopback() {
             log!(
-                "warning: whoever reaches {address} can read metrics, configuration and hot keys:                  --admin has no authentication, so let a firewall decide who that is"
+                "warning: whoever reaches {address} can read metrics, configuration and hot keys: --admin has no authentication, so let a firewall decide who that is"
             );
         }
     }

@@ -45,6 +45,8 @@ pub(super) enum Stop<'i> {
     Full,
     /// The input has no further complete request.
     Incomplete,
+    /// The same; and what is there of the next one lacks nothing but the rest of its body.
+    BodyIncomplete,
     /// The turn's requests are used up.
     TurnOver,
     /// A store whose body needs a buffer of so many bytes.
@@ -352,7 +354,7 @@ impl<'i> Gather<'i> {
                     bytes: key.len() + value_bytes + 2,
                 }
             } else {
-                Stop::Incomplete
+                Stop::BodyIncomplete
             });
         };
         let (value, line_end) = body.split_at(value_bytes);

@@ -22,6 +22,8 @@ const REPLY_BYTES_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     shut: bool,
+    /// The client has said before who it is.
+    was_known: bool,
     /// The client is known all the same, and has only asked for the mechanisms.
     known: bool,
     /// SASL was begun without a response.
@@ -35,6 +37,11 @@ impl Guard {
     #[inline]
     pub fn is_shut(&self) -> bool {
         self.shut
+    }
+
+    /// Whether the client has to say who it is, and has never done so.
+    pub fn is_of_stranger(&self) -> bool {
+        self.shut && !self.was_known
     }
 }
 
@@ -229,6 +236,7 @@ impl Session {
         match verdict {
             Verdict::Welcome => {
                 guard.shut = false;
+                guard.was_known = true;
                 guard.failures = 0;
                 return true;
             }

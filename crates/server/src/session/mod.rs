@@ -106,6 +106,8 @@ pub struct Session {
     keys_done: u32,
     /// Bytes of a refused body that are still to come.
     swallow_bytes: u64,
+    /// The request at the start of the input lacks the rest of its body.
+    awaits_body: bool,
     /// A store whose body is read into a value buffer.
     store: Option<LongStore>,
     /// The same for an ms: bytes of its line, which stands before its value.
@@ -182,6 +184,17 @@ pub struct Progress {
     pub status: Status,
 }
 
+/// What a conversation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaits {
+    /// A request.
+    Request,
+    /// The rest of a body.
+    Body,
+    /// The rest of a body that was refused.
+    Refused,
+}
+
 impl Session {
     /// Whether the conversation is between two requests, as far as the session knows.
     pub fn is_idle(&self) -> bool {
@@ -190,6 +203,23 @@ impl Session {
             && self.meta_store.is_none()
             && self.binary_store.is_none()
             && self.keys_done == 0
+    }
+
+    /// What the next bytes of the input are.
+    #[inline]
+    pub fn awaits(&self) -> Awaits {
+        if self.awaits_body {
+            Awaits::Body
+        } else if self.swallow_bytes > 0 {
+            Awaits::Refused
+        } else {
+            Awaits::Request
+        }
+    }
+
+    /// Whether the client has to say who it is, and has never done so.
+    pub fn is_of_stranger(&self) -> bool {
+        self.guard.is_of_stranger()
     }
 
     /// Whether the connection shows what it watches: its turns come without input, too.
@@ -209,6 +239,7 @@ impl Session {
         context: &mut Context<'_>,
     ) -> Progress {
         let stopped = |consumed, status| Progress { consumed, status };
+        self.awaits_body = false;
         if self.closing {
             return stopped(input.len(), Status::Close);
         }
@@ -245,6 +276,10 @@ impl Session {
             match stop {
                 Stop::Full => {}
                 Stop::Incomplete => return stopped(gather.at, Status::NeedInput),
+                Stop::BodyIncomplete => {
+                    self.awaits_body = true;
+                    return stopped(gather.at, Status::NeedInput);
+                }
                 Stop::TurnOver => {
                     if gather.at == 0 {
                         self.keys_done = entry.1;

@@ -80,8 +80,13 @@ pub(super) fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-fn number(word: &[u8]) -> Option<u64> {
-    std::str::from_utf8(word).ok()?.parse().ok()
+/// Digits alone, of a number of 32 bits.
+pub(super) fn number(word: &[u8]) -> Option<u64> {
+    if !word.first()?.is_ascii_digit() {
+        return None;
+    }
+    let number: u32 = std::str::from_utf8(word).ok()?.parse().ok()?;
+    Some(number.into())
 }
 
 /// All memory is mapped at start: the limit that there is can be set, and no other.
@@ -91,8 +96,6 @@ fn cache_memlimit(words: &Words<'_>, context: &Context<'_>) -> &'static [u8] {
     };
     let now_bytes = context.shared.settings.memory_bytes as u64;
     match mebibytes {
-        // More than memcached's own numbers hold.
-        _ if mebibytes > u64::from(u32::MAX) => reply::ERROR,
         ..MEMLIMIT_MIB_MIN => LIMIT_TOO_SMALL,
         _ if mebibytes == now_bytes >> 20 => reply::OK,
         _ => LIMIT_FIXED,
@@ -134,7 +137,7 @@ fn slabs(words: &Words<'_>) -> &'static [u8] {
             _ => BAD_FORMAT,
         },
         [b"automove", b"ratio" | b"freeratio" | b"window", _] => reply::OK,
-        [b"automove", level] => match signed(level) {
+        [b"automove", level] => match number(level) {
             Some(0..=2) => reply::OK,
             Some(_) => reply::ERROR,
             None => BAD_FORMAT,

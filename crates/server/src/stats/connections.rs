@@ -24,6 +24,10 @@ pub enum ConnectionState {
     Wait = 2,
     /// It watches.
     Watch = 3,
+    /// It waits for the rest of a body.
+    Body = 4,
+    /// The same, of a body that was refused.
+    Refused = 5,
 }
 
 impl ConnectionState {
@@ -32,7 +36,9 @@ impl ConnectionState {
             0 => "conn_read",
             1 => "conn_mwrite",
             2 => "conn_waiting",
-            _ => "conn_watch",
+            3 => "conn_watch",
+            4 => "conn_nread",
+            _ => "conn_swallow",
         }
     }
 }

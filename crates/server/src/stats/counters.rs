@@ -108,6 +108,8 @@ counters! {
     auth_errors,
     /// Those that were not believed because others from the same address were wrong.
     auth_limited,
+    /// Clients that did not say in time who they are.
+    auth_timeouts,
     /// TLS handshakes that began a new session.
     ssl_new_sessions,
     /// TLS handshakes that failed or were too slow.

@@ -60,6 +60,7 @@ fn auth(shared: &Shared, lines: &mut Lines<'_, '_>) {
     lines.stat("auth_cmds", count.auth_cmds);
     lines.stat("auth_errors", count.auth_errors);
     lines.stat("auth_limited", count.auth_limited);
+    lines.stat("auth_timeouts", count.auth_timeouts);
 }
 
 fn tls(shared: &Shared, now_s: u32, lines: &mut Lines<'_, '_>) {

@@ -40,8 +40,8 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
         Some(path) => lines.stat("memory_file", path.display()),
         None => lines.stat("memory_file", "(null)"),
     }
-    lines.stat("cas_enabled", "yes");
     let switches = &settings.switches;
+    lines.stat("cas_enabled", on_off(!switches.is_cas_disabled()));
     lines.stat("flush_enabled", on_off(!switches.no_flush));
     lines.stat("dump_enabled", on_off(!switches.no_dump));
     lines.stat("binding_protocol", switches.binding.name());

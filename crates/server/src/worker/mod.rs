@@ -7,6 +7,7 @@
 //! ```
 
 mod idle;
+mod login;
 mod native;
 mod post;
 mod present;
@@ -34,7 +35,7 @@ use crate::log::log;
 use crate::native::NativePort;
 use crate::session::{Context, Session};
 use crate::shared::{Ending, Shared};
-use crate::stats::Counters;
+use crate::stats::{ConnectionState, Counters};
 use crate::udp::UdpPort;
 use native::NativeTurn;
 pub use post::{Incoming, Post};
@@ -76,6 +77,8 @@ pub struct Worker<P: Streams> {
     /// Rounds until this worker may sleep: whoever has asked it for something soon asks again.
     lingering: u32,
     handshakes: Handshakes,
+    /// When late logins were looked for.
+    logins_checked_ms: u64,
     /// Whether there are other workers.
     has_colleagues: bool,
     /// The native protocol, if it is spoken.
@@ -125,6 +128,7 @@ impl<P: Streams> Worker<P> {
             round_began: None,
             lingering: 0,
             handshakes: Handshakes::default(),
+            logins_checked_ms: 0,
             has_colleagues: shared.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
             udp: None,
@@ -324,7 +328,9 @@ impl<P: Streams> Worker<P> {
             }
             Next::Close => return self.close(token),
         };
-        let watching = slot.connection.is_watching();
+        let state = present::state(interest, &slot.connection);
+        let is_new_state = state != slot.state;
+        slot.state = state;
         if interest != slot.interest {
             slot.interest = interest;
             let stream = slot.connection.stream().inner();
@@ -332,9 +338,9 @@ impl<P: Streams> Worker<P> {
             if changed.is_err() {
                 return self.close(token);
             }
-            self.note_state(token, interest, watching);
-        } else if watching {
-            self.note_state(token, interest, watching);
+        }
+        if is_new_state {
+            self.note_state(token, state);
         }
     }
 
@@ -368,6 +374,7 @@ impl<P: Streams> Worker<P> {
         let token = self.slots.insert(Slot {
             connection: Connection::with(stream, session),
             interest,
+            state: ConnectionState::Read,
             queued: false,
             wait_bytes: 0,
             opened_ms: now_ms,
@@ -406,6 +413,7 @@ impl<P: Streams> Worker<P> {
         self.engine.maintain(seconds(now_ms));
         self.close_stalled(now_ms);
         self.close_late_handshakes(now_ms);
+        self.close_late_logins(now_ms);
         self.close_idle_for_long(now_ms, since_ms);
         self.serve_watchers(now_ms);
         self.counters()

@@ -4,12 +4,14 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
-use micanite_net::{Interest, Stream, Streams};
+use micanite_net::{ByteStream, Interest, Stream, Streams};
 use nix::sys::socket::{SockaddrStorage, getpeername, getsockname};
 
 use super::Worker;
 use super::slots::Token;
 use crate::clock::seconds;
+use crate::connection::Connection;
+use crate::session::Awaits;
 use crate::stats::ConnectionState;
 use crate::watch::Peer;
 
@@ -45,6 +47,22 @@ fn address(of: &SockaddrStorage) -> Option<SocketAddr> {
     })
 }
 
+/// What a connection does.
+#[inline]
+pub(super) fn state<S: ByteStream>(
+    interest: Interest,
+    connection: &Connection<S>,
+) -> ConnectionState {
+    match (interest, connection.awaits()) {
+        _ if connection.is_watching() => ConnectionState::Watch,
+        (Interest::Write, _) => ConnectionState::Write,
+        (Interest::Nothing, _) => ConnectionState::Wait,
+        (Interest::Read, Awaits::Request) => ConnectionState::Read,
+        (Interest::Read, Awaits::Body) => ConnectionState::Body,
+        (Interest::Read, Awaits::Refused) => ConnectionState::Refused,
+    }
+}
+
 impl<P: Streams> Worker<P> {
     /// A connection has come.
     pub(super) fn note_arrival(&self, token: Token, arrival: &Arrival, now_ms: u64) {
@@ -77,13 +95,8 @@ impl<P: Streams> Worker<P> {
     }
 
     /// What a connection waits for now.
-    pub(super) fn note_state(&self, token: Token, interest: Interest, watching: bool) {
-        let state = match interest {
-            _ if watching => ConnectionState::Watch,
-            Interest::Read => ConnectionState::Read,
-            Interest::Write => ConnectionState::Write,
-            Interest::Nothing => ConnectionState::Wait,
-        };
+    #[cold]
+    pub(super) fn note_state(&self, token: Token, state: ConnectionState) {
         let table = &self.shared.connection_table;
         table.note_state(self.number, token.place(), state);
     }

@@ -3,6 +3,7 @@
 use micanite_net::{ByteStream, Interest};
 
 use crate::connection::Connection;
+use crate::stats::ConnectionState;
 
 /// Names a connection; a later one in the same place has another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub(super) struct Slot<S> {
     pub connection: Connection<S>,
     /// As the set of streams was told.
     pub interest: Interest,
+    /// As others see it.
+    pub state: ConnectionState,
     /// It stands in the list of those with more to do: its turn comes without an event.
     pub queued: bool,
     /// The value buffer that it waits for.
@@ -157,6 +160,7 @@ mod tests {
         Slot {
             connection: Connection::new(Stream::unix(stream).unwrap()),
             interest: Interest::Read,
+            state: ConnectionState::Read,
             queued: false,
             wait_bytes: 0,
             opened_ms: 0,

@@ -7,7 +7,7 @@ use crate::stats::{Counter, Counters};
 /// A counter of each worker: name, help, where it is.
 type OfWorker = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const COUNTS: [OfWorker; 14] = [
+const COUNTS: [OfWorker; 15] = [
     (
         "micanite_received_bytes_total",
         "Bytes read from connections.",
@@ -62,6 +62,11 @@ const COUNTS: [OfWorker; 14] = [
         "micanite_authentications_limited_total",
         "Attempts refused because there were too many wrong ones from their address.",
         |of| &of.auth_limited,
+    ),
+    (
+        "micanite_authentication_timeouts_total",
+        "Connections closed because their clients did not say in time who they are.",
+        |of| &of.auth_timeouts,
     ),
     (
         "micanite_connection_yields_total",

@@ -46,6 +46,8 @@ pub(super) enum Stop<'i> {
     Full,
     /// The input has no further complete request.
     Incomplete,
+    /// The same; and what is there of the next one lacks nothing but the rest of its body.
+    BodyIncomplete,
     /// The turn's requests are used up.
     TurnOver,
     /// A store whose body needs a buffer of so many bytes.
@@ -131,7 +133,10 @@ impl<'i> Gather<'i> {
                     bytes,
                 } => self.take(command, head, bytes, context),
             };
-            if !matches!(stop, Some(Stop::Incomplete | Stop::Body { .. })) {
+            if !matches!(
+                stop,
+                Some(Stop::Incomplete | Stop::BodyIncomplete | Stop::Body { .. })
+            ) {
                 *requests_left -= 1;
             }
             if let Some(stop) = stop {
@@ -243,7 +248,7 @@ impl<'i> Gather<'i> {
                     bytes: store.key.len() + store.value_bytes,
                 }
             } else {
-                Stop::Incomplete
+                Stop::BodyIncomplete
             });
         };
         let new = New {

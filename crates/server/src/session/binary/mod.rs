@@ -52,6 +52,10 @@ impl Session {
             match stop {
                 Stop::Full => {}
                 Stop::Incomplete => return stopped(gather.at, Status::NeedInput),
+                Stop::BodyIncomplete => {
+                    self.awaits_body = true;
+                    return stopped(gather.at, Status::NeedInput);
+                }
                 Stop::TurnOver => return stopped(gather.at, Status::TurnOver),
                 Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
                 Stop::Aside { aside, .. } if self.authenticates_again(&aside, context) => {

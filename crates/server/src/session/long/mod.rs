@@ -12,8 +12,10 @@ use crate::limits::{LONG_REPLY_BUCKETS, STATS_REPLY_BYTES_MAX};
 use crate::stats::{ConnectionsTold, Lines, Sizes, connections};
 use crate::watch::Kinds;
 
+mod cachedump;
 mod dump;
 
+use cachedump::CacheDump;
 use dump::{Dump, Keys};
 pub(crate) use dump::{encode as encode_key, is_word};
 
@@ -22,6 +24,8 @@ pub(crate) use dump::{encode as encode_key, is_word};
 pub(super) enum LongReply {
     /// `lru_crawler metadump` and `mgdump`.
     Dump { keys: Keys, walk: Walk },
+    /// `stats cachedump`: so many items may still be told.
+    CacheDump { walk: Walk, left: u64 },
     /// `stats sizes`.
     Sizes(Box<Sizes>),
     /// `stats conns`.
@@ -125,6 +129,10 @@ fn begin_stats(
             }
         },
         (Some(b"conns"), _) => Ok(LongReply::Connections(ConnectionsTold::default())),
+        (Some(b"cachedump"), _) => {
+            let is_allowed = !context.shared.settings.switches.no_dump;
+            cachedump::begin(split(arguments).skip(1), is_allowed, output)
+        }
         (Some(b"detail"), Some(b"dump")) if !context.shared.settings.switches.no_dump => {
             Ok(LongReply::Prefixes(Vec::new()))
         }
@@ -197,6 +205,16 @@ impl LongReply {
                     output.push(keys.end());
                 }
                 walked
+            }
+            Self::CacheDump { walk, left } => {
+                let mut dump = CacheDump::new(left, output);
+                let walked = worker.walk(walk, LONG_REPLY_BUCKETS, context.now_s, &mut dump);
+                if walked == Walked::End || *left == 0 {
+                    output.push(reply::END);
+                    Walked::End
+                } else {
+                    walked
+                }
             }
             Self::Sizes(sizes) => sizes.step(worker, context.now_s, output),
             Self::Connections(told) => {

@@ -57,7 +57,7 @@ impl<'i> Gather<'i> {
             return Some(if bytes > INPUT_BYTES {
                 Stop::Body { bytes }
             } else {
-                Stop::Incomplete
+                Stop::BodyIncomplete
             });
         };
         let (line_text, body) = all.split_at(line_bytes);

@@ -40,6 +40,7 @@ fn get<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Op
     let touch = at(flags.touch);
     let get = MetaGet {
         value: flags.value,
+        unless_cas: flags.compare,
         cas: flags.cas,
         access: flags.access,
         unnoticed: flags.unnoticed,

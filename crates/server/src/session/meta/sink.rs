@@ -44,9 +44,10 @@ impl<'i> Sink<'_, 'i, '_> {
     fn finish_get(&mut self, index: usize, outcome: Outcome, value: bool) {
         let (reply, item) = (self.meta_reply(index), self.meta_item());
         match outcome {
-            Outcome::Hit if value => self.output.push(b"\r\n"),
+            Outcome::Hit if value && !self.item.unchanged => self.output.push(b"\r\n"),
             Outcome::Hit => self.output.push_with(|out| reply.got(out, false, &item)),
             Outcome::Stored => {
+                let value = value && !self.item.unchanged;
                 self.output.push_with(|out| reply.got(out, value, &item));
                 if value {
                     self.output.push(b"\r\n");
@@ -141,7 +142,7 @@ impl<'i> Sink<'_, 'i, '_> {
             cas: item.cas,
             expiry_before_s: item.expiry_before.0,
             created: item.created,
-            // Nobody had asked for it: it counts from now on.
+            // Nobody knows: it counts from now on.
             access_age_s: match item.access_s {
                 0 => 0,
                 access_s => self.around.now_s.saturating_sub(access_s),

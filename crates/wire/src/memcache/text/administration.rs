@@ -40,11 +40,9 @@ fn flush_namespace(mut words: Words<'_>) -> Result<Command<'_>> {
 fn verbosity(mut words: Words<'_>) -> Result<Command<'_>> {
     let level = words.next().ok_or(BAD_FORMAT)?;
     let noreply = level == b"noreply" || noreply(words);
-    let level = unsigned(level).ok_or(Refusal::of(BAD_FORMAT).silent(noreply))?;
-    Ok(Command::Verbosity {
-        level: u32::try_from(level).unwrap_or(u32::MAX),
-        noreply,
-    })
+    let level = unsigned(level).and_then(|level| u32::try_from(level).ok());
+    let level = level.ok_or(Refusal::of(BAD_FORMAT).silent(noreply))?;
+    Ok(Command::Verbosity { level, noreply })
 }
 
 /// Any word but one is refused when it is executed: who may not shut the server down learns that first.
@@ -61,7 +59,8 @@ fn shutdown(words: Words<'_>) -> Command<'_> {
 fn flush_all(mut words: Words<'_>) -> Result<Command<'_>> {
     let noreply = noreply(words);
     let delay_s = match words.next() {
-        None | Some(b"noreply") => 0,
+        None => 0,
+        Some(b"noreply") if words.clone().next().is_none() => 0,
         Some(word) => exptime(word).map_err(|refusal| refusal.silent(noreply))?,
     };
     Ok(Command::FlushAll { delay_s, noreply })

@@ -7,7 +7,7 @@
 //! Replies are those of memcached 1.6.45. It loses the reply to a line if more has come behind it,
 //! and it reads on behind the first line of an HTTP request; neither is repeated.
 
-use super::number::unsigned;
+use super::number::unsigned_loose;
 use super::refusal::is_http;
 use super::reply;
 
@@ -91,7 +91,7 @@ fn announced(line: &[u8]) -> Option<usize> {
         .filter(|word| !word.is_empty());
     // The verb only has to begin so, for memcached.
     words.next().filter(|verb| verb.starts_with(b"set"))?;
-    let bytes = u32::try_from(unsigned(words.nth(3)?)?).ok()?;
+    let bytes = u32::try_from(unsigned_loose(words.nth(3)?)?).ok()?;
     Some(bytes as usize)
 }
 

@@ -1,9 +1,9 @@
-//! Numbers as memcached reads them (strtoull and strtol, then the end of the word).
+//! Numbers as memcached reads them: flags and expiries of stores by strtoull and strtol, which take a plus sign;
+//! all others by a reader of its own, which does not, and to which a minus sign alone is a zero.
 
-/// An unsigned 64-bit number; a leading `+` is fine, anything else is not.
+/// An unsigned 64-bit number: digits alone.
 #[inline]
-pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
-    let digits = word.strip_prefix(b"+".as_slice()).unwrap_or(word);
+pub(super) fn unsigned(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
@@ -18,21 +18,29 @@ pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
     Some(number)
 }
 
+/// The same; a leading `+` is fine, too.
+#[inline]
+pub(super) fn unsigned_loose(word: &[u8]) -> Option<u64> {
+    unsigned(word.strip_prefix(b"+".as_slice()).unwrap_or(word))
+}
+
 /// A signed 32-bit number, as memcached's expiries and lengths are.
 #[inline]
 pub(super) fn signed(word: &[u8]) -> Option<i32> {
-    i32::try_from(signed_64(word)?).ok()
+    let number = match word.strip_prefix(b"-".as_slice()) {
+        Some(b"") => 0,
+        Some(digits) => 0i64.checked_sub_unsigned(unsigned(digits)?)?,
+        None => i64::try_from(unsigned(word)?).ok()?,
+    };
+    i32::try_from(number).ok()
 }
 
-/// A signed 64-bit number.
+/// A signed 64-bit number; a leading `+` is fine, too.
 #[inline]
-pub(super) fn signed_64(word: &[u8]) -> Option<i64> {
+pub(super) fn signed_64_loose(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-".as_slice()) {
-        Some(digits) if digits.first().is_some_and(u8::is_ascii_digit) => {
-            0i64.checked_sub_unsigned(unsigned(digits)?)
-        }
-        Some(_) => None,
-        None => i64::try_from(unsigned(word)?).ok(),
+        Some(digits) => 0i64.checked_sub_unsigned(unsigned(digits)?),
+        None => i64::try_from(unsigned_loose(word)?).ok(),
     }
 }
 
@@ -44,10 +52,13 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_are_read_as_std_reads_them(text in "[+-]?[0-9]{0,21}[a ]?") {
-            let plain = text.parse::<u64>().ok();
-            prop_assert_eq!(unsigned(text.as_bytes()), plain);
-            prop_assert_eq!(signed(text.as_bytes()), text.parse::<i32>().ok());
-            prop_assert_eq!(signed_64(text.as_bytes()), text.parse::<i64>().ok());
+            let (bytes, plus) = (text.as_bytes(), text.starts_with('+'));
+            let number = text.parse::<u64>().ok();
+            prop_assert_eq!(unsigned(bytes), number.filter(|_| !plus));
+            prop_assert_eq!(unsigned_loose(bytes), number);
+            let short = if text == "-" { Some(0) } else { text.parse::<i32>().ok() };
+            prop_assert_eq!(signed(bytes), short.filter(|_| !plus));
+            prop_assert_eq!(signed_64_loose(bytes), text.parse::<i64>().ok());
         }
     }
 }

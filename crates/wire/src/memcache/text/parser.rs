@@ -3,7 +3,7 @@
 use super::administration::administration;
 use super::command::{Command, Keys, StoreVerb};
 use super::meta::MetaLine;
-use super::number::{signed, signed_64, unsigned};
+use super::number::{signed, signed_64_loose, unsigned, unsigned_loose};
 use super::refusal::{BAD_FORMAT, Refusal, Result};
 use super::tokens::Words;
 use super::{KEY_BYTES_MAX, LINE_BYTES_MAX};
@@ -281,8 +281,8 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
     let noreply = noreply(words) || cas == Some(b"noreply");
     let parsed = || {
         // Flags and expiries of more than 32 bits lose the upper ones, as in memcached.
-        let flags = unsigned(flags)? as u32;
-        let exptime = i64::from(signed_64(exptime)? as i32);
+        let flags = unsigned_loose(flags)? as u32;
+        let exptime = i64::from(signed_64_loose(exptime)? as i32);
         let verb = match verb {
             StoreVerb::Cas(_) => StoreVerb::Cas(unsigned(cas?)?),
             other => other,

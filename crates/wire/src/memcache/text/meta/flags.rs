@@ -55,7 +55,7 @@ pub struct MetaFlags {
     pub touch_before_vivify: bool,
     /// F.
     pub client_flags: u32,
-    /// C: the CAS value that the item must have.
+    /// C: the CAS value that the item must have; of mg, the one with which its value is not wanted.
     pub compare: Option<u64>,
     /// E: the CAS value that it gets.
     pub new_cas: Option<u64>,
