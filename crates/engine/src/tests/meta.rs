@@ -447,6 +447,41 @@ fn accesses_are_followed_once_somebody_asks() {
     });
 }
 
+/// A client that has the value learns that from its CAS value, without the value.
+#[test]
+fn a_value_that_is_known_is_not_shown() {
+    everywhere(|client| {
+        client.set(b"value");
+        let get = |cas| MetaGet {
+            unless_cas: Some(cas),
+            ..value_get()
+        };
+        let cas = client.cas();
+        let known = client.get(get(cas));
+        assert_eq!(known.outcome, Some(Outcome::Hit));
+        assert!(known.item.unchanged && known.value.is_empty());
+        let other = client.get(get(cas + 1));
+        assert!(!other.item.unchanged);
+        assert_eq!(other.value, b"value");
+        client.set(b"other");
+        assert_eq!(client.get(get(cas)).value, b"other");
+    });
+}
+
+/// Items say when they were stored, though nobody has asked for their accesses.
+#[test]
+fn items_are_as_old_as_their_store() {
+    everywhere(|client| {
+        client.worker.maintain(client.now_s);
+        client.now_s += 5;
+        client.set(b"value");
+        client.worker.maintain(client.now_s);
+        client.now_s += 2;
+        client.worker.maintain(client.now_s);
+        assert_eq!(client.look().item.access_s, 1005);
+    });
+}
+
 #[test]
 fn a_get_may_end_an_item() {
     everywhere(|client| {

@@ -38,6 +38,7 @@ impl Model {
             recache: (extra / 8192)
                 .is_multiple_of(2)
                 .then_some(Expiry(now_s + 10)),
+            unless_cas: None,
             new_cas: self.chosen(extra / 4096),
             leaves_token: false,
         })
