@@ -1,6 +1,6 @@
 # The front door of the project. `make` alone lists the targets.
 # Settings: ARGS (options of `make run`), QUICK=1 (short benchmarks), FUZZ_SECONDS (per fuzz target),
-# MODEL_OPERATIONS, STRESS_OPERATIONS, CRASH_ROUNDS, KERNEL_REPLIES (how long `make soak` is),
+# MODEL_OPERATIONS, STRESS_OPERATIONS, CRASH_ROUNDS, KILL_OPERATIONS, KERNEL_REPLIES (how long `make soak` is),
 # PYTEST_ARGS (options of the black-box suite), CARGO_TARGET_DIR (as cargo reads it).
 
 SHELL := bash
@@ -17,6 +17,8 @@ FUZZ_SECONDS ?= 600
 MODEL_OPERATIONS ?= 1000000000
 STRESS_OPERATIONS ?= 100000000
 CRASH_ROUNDS ?= 500
+# Each killed at each of its stores.
+KILL_OPERATIONS ?= 20000
 # In each of ten cases.
 KERNEL_REPLIES ?= 1000000
 # Where it is not, what needs it says so and is left out.
@@ -97,11 +99,13 @@ test-sanitizers: ## address and thread sanitizer over engine and memory (nightly
 	@scripts/deps build
 	@scripts/test-sanitizers
 
-soak: build ## the long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, 10^7 replies of the kernel beside writers
+soak: build ## the long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, kills at every store and between every two instructions, 10^7 replies of the kernel beside writers
 	@scripts/deps test
 	MICANITE_MODEL_OPERATIONS=$(MODEL_OPERATIONS) cargo test --package micanite-engine --lib model::long -- --nocapture
 	MICANITE_STRESS_OPERATIONS=$(STRESS_OPERATIONS) cargo test --package micanite-engine --lib modes -- --nocapture
-	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) cargo test --package micanite-engine --test crash -- --nocapture
+	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) cargo test --package micanite-engine --test crash --test crash_growth -- --nocapture
+	MICANITE_KILL_OPERATIONS=$(KILL_OPERATIONS) cargo test --package micanite-engine --lib kill:: -- --nocapture
+	MICANITE_STEP_INTERVAL=1 cargo test --release --package micanite-engine --test stepped -- --nocapture
 	cargo build --release --package micanite-lab
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
 	  .venv/bin/pytest tests/test_kernel_get_consistency.py

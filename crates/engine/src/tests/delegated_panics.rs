@@ -19,13 +19,19 @@ fn child_process() {
     };
     let mailboxes = Mailboxes::new(3);
     std::thread::scope(|scope| {
-        scope.spawn(|| mailboxes.ask((2, 0), || panic!("in a delegated job"), || ()));
+        if case != "waker" {
+            scope.spawn(|| mailboxes.ask((2, 0), || panic!("in a delegated job"), || ()));
+        }
         let work = || match case.as_str() {
             "owner" => loop {
                 mailboxes.serve(0);
             },
-            // Nobody serves worker 1: this job stays posted while the other one panics.
-            _ => mailboxes.ask((0, 1), || (), || ()),
+            // Nobody serves worker 1: this job stays posted while something else panics.
+            "asker" => mailboxes.ask((0, 1), || (), || ()),
+            _ => {
+                assert!(mailboxes.fall_asleep(1));
+                mailboxes.ask((0, 1), || (), || panic!("while it wakes the owner"));
+            }
         };
         let _ = std::panic::catch_unwind(AssertUnwindSafe(work));
         std::process::exit(UNWOUND);
@@ -57,4 +63,5 @@ fn a_panic_in_a_job_ends_the_process() {
 #[test]
 fn a_panic_beside_a_posted_job_ends_the_process() {
     assert_eq!(signal_of("asker"), Some(SIGABRT));
+    assert_eq!(signal_of("waker"), Some(SIGABRT));
 }

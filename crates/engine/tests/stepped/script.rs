@@ -1,0 +1,216 @@
+//! What the stepped writer does.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use micanite_engine::*;
+use nix::sys::signal::{Signal, raise};
+
+/// An operation on a key.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// A value of so many bytes of a letter, and an expiry.
+    Set(&'static str, u8, usize, u32),
+    /// The same by a meta command, which chooses the CAS value.
+    MetaSet(&'static str, u8, usize, u64),
+    Append(&'static str, &'static [u8]),
+    Prepend(&'static str, &'static [u8]),
+    Increment(&'static str, u64),
+    Touch(&'static str, u32),
+    Delete(&'static str),
+}
+
+use Step::*;
+
+/// With room.
+pub const ROOMY: &[Step] = &[
+    Set("new", b'a', 40, 0),
+    Set("new", b'b', 40, 0),
+    Set("new", b'c', 20, 0),
+    Set("new", b'd', 300, 0),
+    Append("new", b"tail"),
+    Prepend("new", b"head"),
+    Touch("new", 5000),
+    Touch("new", 6000),
+    Increment("number", 1),
+    Increment("number", 8999),
+    MetaSet("meta", b'm', 30, 77),
+    MetaSet("meta", b'n', 30, 78),
+    Delete("meta"),
+    Delete("new"),
+];
+
+/// In a store with no space left.
+pub const FULL: &[Step] = &[
+    Set("number", b'1', 3, 0),
+    Increment("number", 889),
+    Set("filler-0", b'e', 2000, 0),
+    Set("filler-1", b'f', 10, 0),
+    Delete("filler-2"),
+];
+
+/// Items beside those of the steps.
+pub const OTHERS: usize = 20;
+/// Fillers that are looked at.
+pub const FILLERS: usize = 6;
+const FILLER_BYTES: usize = 2000;
+
+pub const fn steps(is_full: bool) -> &'static [Step] {
+    if is_full { FULL } else { ROOMY }
+}
+
+/// The key of a step.
+pub fn key(step: &Step) -> &'static str {
+    match step {
+        Set(key, ..)
+        | MetaSet(key, ..)
+        | Append(key, _)
+        | Prepend(key, _)
+        | Increment(key, _)
+        | Touch(key, _)
+        | Delete(key) => key,
+    }
+}
+
+impl Step {
+    /// The value of the key afterwards.
+    pub fn expected(&self, old: Option<&[u8]>) -> Option<Vec<u8>> {
+        let old = || old.expect("a value before").to_vec();
+        match *self {
+            Set(_, letter, bytes, _) | MetaSet(_, letter, bytes, _) => Some(vec![letter; bytes]),
+            Append(_, more) => Some([&old(), more].concat()),
+            Prepend(_, more) => Some([more, &old()].concat()),
+            Increment(_, by) => {
+                let text = String::from_utf8(old()).unwrap();
+                let number = text.trim_end().parse::<u64>().unwrap() + by;
+                Some(format!("{number:<width$}", width = text.len()).into_bytes())
+            }
+            Touch(..) => Some(old()),
+            Delete(_) => None,
+        }
+    }
+}
+
+pub fn config(directory: &Path, semantics: Semantics) -> Config {
+    Config {
+        memory_bytes: 1 << 20,
+        value_bytes_max: 4096,
+        semantics,
+        image: Some(directory.join("image")),
+        ..Config::default()
+    }
+}
+
+/// Keeps one reply.
+#[derive(Default)]
+pub struct Reply {
+    pub outcome: Option<Outcome>,
+    pub value: Vec<u8>,
+    pub item: ItemMeta,
+}
+
+impl ReplySink for Reply {
+    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        self.value.resize(meta.value_bytes, 0);
+        Some(&mut self.value)
+    }
+    fn rollback(&mut self, _: usize) {}
+    fn finish(&mut self, _: usize, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
+    fn describe(&mut self, _: usize, item: ItemMeta) {
+        self.item = item;
+    }
+}
+
+pub fn ask(worker: &mut Worker, key: &str, operation: Operation<'_>) -> Reply {
+    let (key, hash) = (key.as_bytes(), worker.cache().hash(key.as_bytes()));
+    let mut reply = Reply::default();
+    let request = Request {
+        hash,
+        key,
+        operation,
+    };
+    worker.execute(&[request], 1000, &mut reply);
+    reply
+}
+
+fn set(value: &[u8], expiry_s: u32) -> Operation<'_> {
+    Operation::Store {
+        condition: Condition::Always,
+        value,
+        flags: 0,
+        expiry: Expiry(expiry_s),
+    }
+}
+
+/// The writer: stops before and after each step, of a full store or of one with room.
+pub fn run(directory: &Path, semantics: Semantics, is_full: bool) {
+    let cache = Arc::new(Cache::new(&config(directory, semantics)).unwrap());
+    let mut worker = cache.worker(0).unwrap();
+    for number in 0..OTHERS {
+        let key = format!("other-{number}");
+        ask(&mut worker, &key, set(key.as_bytes(), 0));
+    }
+    ask(&mut worker, "number", set(b"1000", 0));
+    if is_full {
+        fill(&mut worker);
+    }
+    let thread = nix::unistd::gettid().to_string();
+    std::fs::write(directory.join("thread.new"), thread).unwrap();
+    std::fs::rename(directory.join("thread.new"), directory.join("thread")).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !directory.join("go").exists() {
+        assert!(Instant::now() < deadline, "nobody steps");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for step in steps(is_full) {
+        execute(&mut worker, step);
+    }
+}
+
+/// Until a store refuses even the shortest.
+fn fill(worker: &mut Worker) {
+    let mut bytes = FILLER_BYTES;
+    for number in 0..2000 {
+        let value = vec![b'x'; bytes];
+        let reply = ask(worker, &format!("filler-{number}"), set(&value, 0));
+        if reply.outcome != Some(Outcome::Stored) {
+            let Some(shorter) = bytes.checked_sub(8) else {
+                return;
+            };
+            bytes = shorter;
+        }
+    }
+}
+
+fn execute(worker: &mut Worker, step: &Step) {
+    let value = match *step {
+        Set(_, letter, bytes, _) | MetaSet(_, letter, bytes, _) => vec![letter; bytes],
+        _ => Vec::new(),
+    };
+    let operation = match *step {
+        Set(_, _, _, expiry_s) => set(&value, expiry_s),
+        MetaSet(_, _, _, new_cas) => Operation::MetaStore(MetaStore {
+            value: &value,
+            new_cas,
+            ..MetaStore::default()
+        }),
+        Append(_, value) => Operation::Append { value },
+        Prepend(_, value) => Operation::Prepend { value },
+        Increment(_, delta) => Operation::Increment { delta },
+        Touch(_, expiry_s) => Operation::Touch {
+            expiry: Expiry(expiry_s),
+        },
+        Delete(_) => Operation::Delete,
+    };
+    raise(Signal::SIGUSR1).unwrap();
+    let reply = ask(worker, key(step), operation);
+    raise(Signal::SIGUSR1).unwrap();
+    let done = matches!(
+        reply.outcome,
+        Some(Outcome::Stored | Outcome::Number(_) | Outcome::Touched | Outcome::Deleted)
+    );
+    assert!(done, "{step:?}: {:?}", reply.outcome);
+}
