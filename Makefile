@@ -154,7 +154,7 @@ bench-net: build ## the native protocol beside memcached over UDP and TCP, and a
 
 bench-attacks: build ## what other clients feel while some attack, attack by attack
 	@scripts/deps test
-	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_attacks.py
+	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_attacks.py $(ARGS)
 
 package: deb ## what packages are made of: manual pages and completions in target/package, and the Debian package
 

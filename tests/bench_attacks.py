@@ -1,9 +1,11 @@
-"""`make bench-attacks`: what others feel of each attack. A table, and the same as JSON in `target/bench/attacks.json`.
+"""`make bench-attacks`: what others feel of each attack. A table, the longest delay and its cause, and the same as JSON in
+`target/bench/attacks.json`. `--document docs/limits.md` (`make bench-attacks ARGS=...`) also draws the table there anew, between its marks.
 
 One worker on the first CPU. On the last one: `micanite load`, 500 requests a second by 4 connections, in an open loop, latency from
 the schedule; and the attacker, at a lower priority. So what is measured is the delay in the server. On a machine that does something else meanwhile,
 run it under `nice -n -20`."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -39,8 +41,28 @@ def measured(server, address, name):
         attacker.wait()
 
 
+BEGIN, END = "<!-- attacks: drawn by make bench-attacks -->\n", "<!-- /attacks -->\n"
+
+
+def drawn(rows):
+    """The table of the document."""
+    lines = ["| attack | p50 | p99 | longest |", "|---|---|---|---|"]
+    for title, row in rows.items():
+        lines.append(f"| {title} | " + " | ".join(f"{row[quantile] / 1000:.2f} ms" for quantile in ("p50", "p99", "max")) + " |")
+    return "\n".join([*lines, "", worst(rows), ""])
+
+
+def worst(rows):
+    """The longest delay of all attacks, and what it is without one."""
+    title = max((title for title in rows if title != "none"), key=lambda title: rows[title]["max"])
+    return f"The longest delay is {rows[title]['max'] / 1000:.2f} ms, under the attack {title}; without an attack it is {rows['none']['max'] / 1000:.2f} ms."
+
+
 def main():
     """Runs them all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--document", type=Path, help="draw the table in this file anew")
+    document = parser.parse_args().document
     rows = {}
     print(f"{'attack':32}{'p50 us':>10}{'p99 us':>10}{'max us':>10}{'answered':>10}{'MiB':>8}")
     with tempfile.TemporaryDirectory() as place:
@@ -64,9 +86,13 @@ def main():
                 server.end()
             row = rows[title]
             print(f"{title:32}{row['p50']:10.0f}{row['p99']:10.0f}{row['max']:10.0f}{row['answered_ratio']:10.1%}{row['resident_mib']:8.1f}", flush=True)
+    print(worst(rows))
+    if document:
+        before, rest = document.read_text().split(BEGIN)
+        document.write_text(before + BEGIN + "\n" + drawn(rows) + "\n" + END + rest.split(END)[1])
     where = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")) / "bench/attacks.json"
     where.parent.mkdir(parents=True, exist_ok=True)
-    said = {"rate": RATE, "connections": 4, "seconds": SECONDS, "cpus": os.cpu_count(), "attacks": rows}
+    said = {"rate": RATE, "connections": 4, "seconds": SECONDS, "cpus": os.cpu_count(), "worst": worst(rows), "attacks": rows}
     where.write_text(json.dumps(said, indent=2) + "\n")
     print(f"written: {where}")
 

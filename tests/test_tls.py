@@ -107,6 +107,33 @@ def test_clients_without_a_good_certificate_stay_out(start, authority, tmp_path,
         assert (settings["ssl_enabled"], settings["ssl_verify_mode"]) == ("yes", "3")
 
 
+def refresh(connection):
+    """The reply to `refresh_certs`, in a second in which nobody has asked yet."""
+    replies = []
+
+    def told():
+        replies.append(connection.ask(b"refresh_certs\r\n"))
+        return not replies[-1].startswith(b"Error certificates were read within this second")
+
+    until(told, "a second in which certificates were not read yet")
+    return replies[-1]
+
+
+def test_clients_have_certificates_read_at_most_once_a_second(start, tmp_path):
+    """However many ask, however often: the others are told to ask again."""
+    authority = Authority(tmp_path)
+    server = serving(start, "-Z", "-o", authority.words)
+    with TlsConnection(server.address, authority.context()) as one, TlsConnection(server.address, authority.context()) as other:
+        before = int(one.stats()["time"])
+        for connection in (one, other):
+            connection.send(b"refresh_certs\r\n" * 200)
+        replies = [connection.line() for connection in (one, other) for _ in range(200)]
+        seconds = int(one.stats()["time"]) - before + 1
+        assert 1 <= replies.count(b"OK") <= seconds
+        assert set(replies) == {b"OK", b"Error certificates were read within this second, ask again in the next"}
+        assert refresh(other) == b"OK"
+
+
 def test_new_certificates_while_clients_stay(start, tmp_path):
     authority = Authority(tmp_path)
     server = serving(start, "-Z", "-o", authority.words)
@@ -121,12 +148,12 @@ def test_new_certificates_while_clients_stay(start, tmp_path):
     assert first == old.certificate()
     authority.renew(trustme.KeyType.RSA)
     assert shown() == first
-    assert old.ask(b"refresh_certs\r\n") == b"OK"
+    assert refresh(old) == b"OK"
     second = shown()
     assert second != first
     # A file that is wrong changes nothing.
     authority.key.write_text("no key")
-    said = old.ask(b"refresh_certs\r\n")
+    said = refresh(old)
     assert said.startswith(b"Error loading the key: %s : " % str(authority.key).encode()), said
     assert shown() == second
     server.process.send_signal(signal.SIGHUP)
@@ -160,7 +187,7 @@ def test_requests_go_on_while_certificates_change(start, tmp_path):
         for _ in range(5):
             before = len(done)
             authority.renew()
-            assert operator.ask(b"refresh_certs\r\n") == b"OK"
+            assert refresh(operator) == b"OK"
             until(lambda: failures or len(done) > before + 3, "further connections")
     ended.set()
     for thread in threads:

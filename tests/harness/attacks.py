@@ -248,6 +248,68 @@ def datagrams_for_large_values(target):
 
 
 @attack
+def appends_to_a_long_value(target):
+    """Each copies the value that is there; nobody waits for a reply."""
+    target.store(b"long", b"x" * 900_000)
+    return flood(Crowd(target, 1, b"append long 0 0 1 noreply\r\nx\r\n" * 2400, reads=True))
+
+
+@attack
+def meta_appends_and_touches(target):
+    """Items that move: by appends, and because they have no room for an expiry."""
+    value = b"x" * 500_000
+    moves = b"".join(b"set long%d 0 0 500000\r\n%b\r\n" % (number, value) for number in range(8))
+    moves += b"".join(b"touch long%d 100\r\nms long%d 1 MA q\r\nx\r\nmg long%d t q\r\n" % (number, number, number) for number in range(8)) * 20
+    return flood(Crowd(target, 1, moves, reads=True))
+
+
+@attack
+def administration(target):
+    """Reports and flushes, one behind the other."""
+    return flood(Crowd(target, 1, b"stats\r\nstats reset\r\nflush_namespace x\r\nstats sizes\r\nstats conns\r\nstats detail on\r\n" * 200, reads=True))
+
+
+@attack
+def datagrams_of_appends(target):
+    """As many appends to a long value as a datagram holds."""
+    target.store(b"long", b"x" * 900_000)
+    return shower(target, [struct.pack(">HHHH", 1, 0, 1, 0) + b"append long 0 0 1 noreply\r\nx\r\n" * 2100])
+
+
+@attack
+def datagrams_of_nothing(target):
+    """Empty ones, such as are refused, and such as ask for nothing."""
+    frame = struct.pack(">HHHH", 1, 0, 1, 0)
+    return shower(target, [b"", frame[:4], frame, struct.pack(">HHHH", 1, 1, 2, 0) + b"get a\r\n"])
+
+
+def shower(target, datagrams):
+    """These, as fast as they can be sent."""
+    flooder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    flooder.connect((target.host, target.udp_port))
+    flooder.setblocking(False)
+    while True:
+        for datagram in datagrams:
+            with contextlib.suppress(OSError):
+                flooder.send(datagram)
+        yield
+
+
+@attack
+def tls_refresh_certs(target):
+    """Has the files of certificates read, again and again."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection((target.host, target.port)) as plain, context.wrap_socket(plain) as one:
+        while True:
+            one.sendall(b"refresh_certs\r\n" * 100)
+            replies = b""
+            while replies.count(b"\n") < 100:
+                replies += one.recv(1 << 16)
+            yield
+
+
+@attack
 def tls_garbage(target):
     """Random bytes where TLS is spoken, and records that are none."""
     hello = client_hello()

@@ -21,6 +21,8 @@ pub const TURN_LINES_BYTES_MAX: usize = 2 * INPUT_BYTES;
 /// Datagrams of memcached's protocols, in bytes, before connections get their turn: one more datagram
 /// may go beyond it.
 pub const UDP_TURN_BYTES_MAX: usize = INPUT_BYTES;
+/// Requests of a turn that a command of administration counts for: a report, a flush, files that are read.
+pub const ADMINISTRATION_REQUESTS: u32 = 16;
 /// The longest reply that is no value and no statistics.
 pub const SHORT_REPLY_BYTES_MAX: usize = 64;
 /// Room that a batch keeps for replies that are no values.
@@ -119,8 +121,13 @@ pub const ROUNDS_PER_POLL: u32 = 8;
 /// No further round before the next look at the streams after so many datagrams: super-packets
 /// make rounds long.
 pub const DATAGRAMS_PER_POLL: usize = 1024;
-/// Turns of streams that had more to do, between two looks at the native sockets.
-pub const TURNS_PER_ROUND: usize = 256;
+/// Requests of a native round; one more datagram may go beyond it. What is left of a burst waits for the next round.
+pub const ROUND_REQUESTS_MAX: usize = 2048;
+/// Turns of streams that had more to do, between two looks at who else has something to do: who asks for little does not wait for
+/// all who ask for much.
+pub const TURNS_PER_ROUND: usize = 8;
+/// New connections, and requests of other threads, that a worker takes between two looks at its connections.
+pub const POSTS_PER_ROUND: usize = 16;
 /// Most workers.
 pub const THREADS_MAX: usize = 1024;
 /// Most connections.

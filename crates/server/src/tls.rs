@@ -15,6 +15,8 @@ pub struct TlsShared {
     settings: TlsSettings,
     current: RwLock<Configs>,
     refreshed_s: AtomicU32,
+    /// The last second in which a client asked for the files to be read.
+    asked_s: AtomicU32,
 }
 
 /// One for each kind of listener.
@@ -56,7 +58,21 @@ impl TlsShared {
             current: RwLock::new(Configs::load(settings)?),
             settings: settings.clone(),
             refreshed_s: AtomicU32::new(now_s),
+            asked_s: AtomicU32::new(0),
         })
+    }
+
+    /// As [`Self::refresh`], for a client: not more than once in a second of the clock, for connections wait while files are read.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; or somebody has asked within this second.
+    pub fn refresh_for_client(&self, now_s: u32) -> Result<(), String> {
+        if self.asked_s.swap(now_s, Ordering::Relaxed) == now_s {
+            return Err(
+                "Error certificates were read within this second, ask again in the next".into(),
+            );
+        }
+        self.refresh(now_s)
     }
 
     /// Reads the files again. If that fails, everything stays as it was.

@@ -16,6 +16,8 @@ mod buffers;
 #[cfg(test)]
 mod tests;
 mod turn;
+#[cfg(test)]
+mod turn_tests;
 
 pub use buffers::Buffers;
 pub use turn::Turn;

@@ -62,6 +62,7 @@ impl<'t, 'c> Turn<'t, 'c> {
 impl<S: ByteStream> Connection<S> {
     /// Takes a turn.
     pub fn turn(&mut self, mut turn: Turn<'_, '_>) -> Next {
+        turn.context.worker.begin_turn();
         if self.progress_ms == 0 {
             // Its first turn.
             self.progress_ms = turn.now_ms;

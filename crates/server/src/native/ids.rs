@@ -142,6 +142,11 @@ impl Ids {
         let place = &mut client.ring[(id % IDS_WINDOW as u64) as usize];
         if place.id == id {
             return match place.status {
+                // It was refused, and not executed.
+                Some(Status::SlowDown) => {
+                    place.status = None;
+                    Begin::Execute
+                }
                 Some(status) => Begin::Answer {
                     status,
                     number: place.number,
@@ -160,7 +165,7 @@ impl Ids {
         Begin::Execute
     }
 
-    /// The request has ended.
+    /// The request has ended; with [`Status::SlowDown`], without having been executed.
     pub fn finish(&self, key: ClientKey, id: u64, status: Status, number: u64) {
         let mut set = self.set(&key);
         let client = set.clients.iter_mut().find(|client| client.key == key);
@@ -247,6 +252,17 @@ mod tests {
             Begin::Execute,
             "another client's"
         );
+    }
+
+    #[test]
+    fn what_was_refused_is_executed_when_it_comes_again() {
+        let (ids, one) = (Ids::default(), client(1));
+        assert_eq!(ids.begin(one, (1, false), NOW_S), Begin::Execute);
+        ids.finish(one, 1, Status::SlowDown, 0);
+        assert_eq!(ids.begin(one, (1, true), NOW_S), Begin::Execute);
+        assert_eq!(ids.begin(one, (1, true), NOW_S), Begin::Busy);
+        ids.finish(one, 1, Status::Ok, 7);
+        assert_eq!(ids.begin(one, (1, true), NOW_S), answer(7));
     }
 
     #[test]

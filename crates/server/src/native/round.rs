@@ -20,6 +20,7 @@ use super::ids::Begin;
 use super::operation::operation;
 use super::outbox::{Outbox, Source};
 use super::sink::{Head, Open, Plan, Sink};
+use crate::limits::ROUND_REQUESTS_MAX;
 use crate::session::Context;
 
 /// What became of a datagram.
@@ -50,6 +51,8 @@ pub struct Round<'a, 'd, O> {
     requests: ArrayVec<Request<'d>, BATCH_REQUESTS_MAX>,
     plans: ArrayVec<Plan, BATCH_REQUESTS_MAX>,
     heads: ArrayVec<Head, BATCH_REQUESTS_MAX>,
+    /// Requests that came, and datagrams without one.
+    taken: usize,
 }
 
 impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
@@ -62,6 +65,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         out: &'a mut O,
         pressure: u16,
     ) -> Self {
+        context.worker.begin_turn();
         Self {
             counters: &native.counters[context.worker.number()],
             generation: native.generation(context.worker.cache()),
@@ -75,13 +79,21 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             requests: ArrayVec::new(),
             plans: ArrayVec::new(),
             heads: ArrayVec::new(),
+            taken: 0,
         }
+    }
+
+    /// Whether the round has taken as much as it should: what else has come waits for the next one, if it can.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.taken >= ROUND_REQUESTS_MAX || self.context.worker.is_spent()
     }
 
     /// Takes a datagram. `stays`: nobody else is to take it, for another worker has forwarded it or
     /// cannot answer; what only its owner may do is asked of the owner then.
     #[inline]
     pub fn take(&mut self, datagram: &'d [u8], source: Source, stays: bool) -> Taken {
+        self.taken += 1;
         if datagram.len() > self.native.payload_bytes {
             // GRO lets it through. Neither its replies nor a ring might have room.
             self.counters.bad_datagrams.add(1);
@@ -138,6 +150,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             }
         }
         self.counters.requests.add(u64::from(header.count));
+        self.taken += usize::from(header.count).saturating_sub(1);
         let head = self.head(&header, datagram, source);
         for request in requests {
             self.add(&head, header.resent, is_stale, request);
@@ -225,6 +238,11 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             if opcode.writes() && !head.proven {
                 self.counters.unproven.add(1);
                 self.answer(head, (opcode, Status::Unproven), request.hash, 0);
+                return;
+            }
+            if self.context.worker.is_spent() {
+                self.counters.turned_away.add(1);
+                self.answer(head, (opcode, Status::SlowDown), request.hash, 0);
                 return;
             }
             hash = self.context.worker.cache().hash(request.key);
@@ -319,9 +337,16 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         };
         let mut requests = self.requests.as_slice();
         while !requests.is_empty() {
+            if self.context.worker.is_spent() {
+                (0..requests.len()).for_each(|index| sink.refuse(index));
+                break;
+            }
             let done = self.context.execute(requests, &mut sink);
             requests = &requests[done..];
             sink.skip(done);
+            if self.context.worker.is_spent() {
+                continue;
+            }
             if let Some((_, rest)) = requests.split_first() {
                 sink.deny(0);
                 requests = rest;

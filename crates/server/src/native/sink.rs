@@ -132,6 +132,18 @@ impl<O: Outbox> Sink<'_, O> {
         self.push(plan, status, 0);
     }
 
+    /// Answers a request that was not executed, for the turn is over: it may be sent again.
+    #[cold]
+    pub fn refuse(&mut self, index: usize) {
+        let (plan, status) = (&self.plans[index], Status::SlowDown);
+        self.native_counters.turned_away.add(1);
+        if plan.id != 0 {
+            let client = self.heads[usize::from(plan.head)].client();
+            self.native.ids.finish(client, plan.id, status, 0);
+        }
+        self.push(plan, status, 0);
+    }
+
     #[inline]
     fn push(&mut self, plan: &Plan, status: Status, word: u64) {
         Open::switch(self.open, &self.heads[usize::from(plan.head)], self.out);

@@ -39,6 +39,9 @@ pub struct SocketPort {
 struct Arrival {
     receiver: Receiver,
     pressure: Pressure,
+    /// The last burst, as far as it has been taken.
+    next: usize,
+    count: usize,
 }
 
 /// A sender and the socket it sends through.
@@ -113,6 +116,8 @@ impl SocketPort {
         let arrival = |socket: &UdpSocket| Arrival {
             receiver: Receiver::new(socket.granted().gro, payload_bytes),
             pressure: Pressure::default(),
+            next: 0,
+            count: 0,
         };
         Self {
             worker,
@@ -130,7 +135,7 @@ impl SocketPort {
         self.sockets[self.worker].iter().map(AsFd::as_fd)
     }
 
-    /// A burst of each socket and each ring. Returns the datagrams.
+    /// A burst of each socket, or what is left of the last one, and one of each ring. Returns the datagrams.
     ///
     /// # Errors
     /// A socket is broken.
@@ -163,15 +168,23 @@ impl SocketPort {
         };
         let counters = &native.counters[self.worker];
         let socket = &self.sockets[self.worker][number];
-        let Arrival { receiver, pressure } = &mut self.arrivals[number];
-        let count = receiver.recv(socket)?;
-        if count == 0 {
-            return Ok(0);
+        let Arrival {
+            receiver,
+            pressure,
+            next,
+            count,
+        } = &mut self.arrivals[number];
+        if *next == *count {
+            (*next, *count) = (0, receiver.recv(socket)?);
+            if *count == 0 {
+                return Ok(0);
+            }
+            let dropped = pressure.note(*count, receiver.dropped(), now_ms);
+            counters.dropped_by_kernel.add(u64::from(dropped));
+            counters.datagrams_received.add(*count as u64);
+            counters.burst(*count);
         }
-        let dropped = pressure.note(count, receiver.dropped(), now_ms);
-        counters.dropped_by_kernel.add(u64::from(dropped));
-        counters.datagrams_received.add(count as u64);
-        counters.burst(count);
+        let first = *next;
         let mut outbox = SocketOutbox::new(&mut self.sender, socket, counters);
         let shared = context.shared;
         let lent = context.lend();
@@ -182,7 +195,8 @@ impl SocketPort {
             &mut outbox,
             pressure.level(now_ms),
         );
-        for datagram in receiver.datagrams() {
+        while let Some(datagram) = receiver.get(*next).filter(|_| !round.is_over()) {
+            *next += 1;
             let peer = datagram.peer;
             if datagram.truncated {
                 counters.bad_datagrams.add(1);
@@ -206,7 +220,7 @@ impl SocketPort {
         }
         round.finish();
         outbox.send();
-        Ok(count)
+        Ok(*next - first)
     }
 
     /// Executes what another worker has handed over; the replies leave through its sockets.

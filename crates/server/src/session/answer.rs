@@ -43,6 +43,17 @@ pub(super) enum Aside<'i> {
 }
 
 impl Aside<'_> {
+    /// Whether it may take as long as many requests do.
+    pub fn is_administration(&self) -> bool {
+        match self {
+            Self::Command(command) => !matches!(
+                command,
+                Command::MetaNoop | Command::Version | Command::Quit | Command::Verbosity { .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// Room for the reply.
     pub fn room(&self) -> usize {
         match self {
@@ -204,12 +215,12 @@ pub(super) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
     }
 }
 
-/// Reads files, which takes a few milliseconds at most; connections of this worker wait for it.
+/// Reads files, which takes a few milliseconds at most, and at most once a second; connections of this worker wait for it.
 fn refresh_certs(noreply: bool, output: &mut Output<'_>, context: &Context<'_>) {
     const BYTES_MAX: usize = 1024;
     let refreshed = match &context.shared.tls {
         None => Err("Error TLS not enabled".into()),
-        Some(tls) => tls.refresh(context.now_s),
+        Some(tls) => tls.refresh_for_client(context.now_s),
     };
     match refreshed {
         Ok(()) => say(reply::OK, noreply, output),

@@ -35,7 +35,7 @@ use micanite_wire::memcache::binary::REQUEST_MAGIC;
 use micanite_wire::memcache::text::{Parser, StoreVerb};
 
 use crate::configuration::Binding;
-use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
+use crate::limits::{ADMINISTRATION_REQUESTS, SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
 use crate::shared::Shared;
 use crate::stats::Counters;
 use crate::watch::{self, Watcher};
@@ -169,7 +169,7 @@ pub enum Status {
         /// Key, value and line end.
         bytes: usize,
     },
-    /// As many requests as one turn may have.
+    /// As many requests as one turn may have, or as many bytes as it may move within the memory.
     TurnOver,
     /// The connection is to be closed once the replies are sent.
     Close,
@@ -222,6 +222,11 @@ impl Session {
         self.guard.is_of_stranger()
     }
 
+    /// Whether a reply was begun that is made in steps.
+    pub fn is_in_steps(&self) -> bool {
+        self.long.is_some()
+    }
+
     /// Whether the connection shows what it watches: its turns come without input, too.
     #[inline]
     pub fn is_watching(&self) -> bool {
@@ -262,7 +267,7 @@ impl Session {
         self.keys_done = 0;
         loop {
             let stop = gather.fill(&mut self.parser, requests_left, context);
-            if let Err(NoRoom { index, bytes }) = run(&gather, output, context) {
+            if let Err(Unfinished { index, status }) = run(&gather, output, context) {
                 let pending = gather.pending[index];
                 self.keys_done = pending.key_index;
                 self.parser = if pending.at == 0 {
@@ -270,7 +275,7 @@ impl Session {
                 } else {
                     Parser::default()
                 };
-                return stopped(pending.at, Status::NeedOutput { bytes });
+                return stopped(pending.at, status);
             }
             gather.clear();
             match stop {
@@ -292,10 +297,17 @@ impl Session {
                     bytes,
                     parser_before,
                 } => {
+                    if context.worker.is_spent() {
+                        self.parser = parser_before;
+                        return stopped(gather.at, Status::TurnOver);
+                    }
                     let room = aside.room();
                     if output.room() < room {
                         self.parser = parser_before;
                         return stopped(gather.at, Status::NeedOutput { bytes: room });
+                    }
+                    if aside.is_administration() {
+                        *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
                     }
                     let answered = match &aside {
                         Aside::Meta(alone) => match alone.execute(output, context) {
@@ -346,10 +358,22 @@ fn show(watcher: &Watcher, output: &mut Output<'_>) -> Status {
     }
 }
 
-/// The output has no room for the reply to a request.
-struct NoRoom {
+/// A batch ended before this request: the output has no room for its reply, or the turn has moved as much as it may.
+struct Unfinished {
     index: usize,
-    bytes: usize,
+    status: Status,
+}
+
+impl Unfinished {
+    fn no_room(index: usize, bytes: usize) -> Self {
+        let status = Status::NeedOutput { bytes };
+        Self { index, status }
+    }
+
+    fn spent(index: usize) -> Self {
+        let status = Status::TurnOver;
+        Self { index, status }
+    }
 }
 
 /// Executes what was gathered.
@@ -358,10 +382,13 @@ fn run(
     gather: &Gather<'_>,
     output: &mut Output<'_>,
     context: &mut Context<'_>,
-) -> Result<(), NoRoom> {
+) -> Result<(), Unfinished> {
     let requests = gather.requests.as_slice();
     if requests.is_empty() {
         return Ok(());
+    }
+    if context.worker.is_spent() {
+        return Err(Unfinished::spent(0));
     }
     let around = Around {
         input: gather.input,
@@ -374,19 +401,14 @@ fn run(
         },
     };
     if output.room() < requests.len() * around.short_bytes {
-        return Err(NoRoom {
-            index: 0,
-            bytes: around.batch_bytes(),
-        });
+        return Err(Unfinished::no_room(0, around.batch_bytes()));
     }
     let mut sink = Sink::new(requests, &gather.pending, around, output, context.counters);
     let done = context.execute(requests, &mut sink);
-    if done == requests.len() {
-        Ok(())
-    } else {
-        Err(NoRoom {
-            index: done,
-            bytes: sink.bytes_needed(),
-        })
+    let bytes = sink.bytes_needed();
+    match done == requests.len() {
+        true => Ok(()),
+        false if context.worker.is_spent() => Err(Unfinished::spent(done)),
+        false => Err(Unfinished::no_room(done, bytes)),
     }
 }

@@ -9,6 +9,8 @@ use crate::session::{Context, Output, Session, Status};
 
 /// The reply is too long, in the text protocol.
 const TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP\r\n";
+/// The datagram asks for more than a turn has; what comes behind this was not executed.
+const TOO_MUCH: &[u8] = b"SERVER_ERROR too many requests for one datagram\r\n";
 
 /// What a datagram asks for an answer of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +19,15 @@ pub(crate) struct Answer {
     pub request_id: u16,
     /// Bytes of the reply; none for quiet requests.
     pub reply_bytes: usize,
+    /// Requests that it counts for, within a turn.
+    pub requests: u32,
 }
 
 /// Executes the requests of a datagram and writes their replies into `room`. `None` if it is no
 /// request: then it is counted, and not answered.
+///
+/// A datagram has one turn, as long as that of a stream. What is left of it then is refused: keeping it would let other datagrams
+/// wait for many turns of this one.
 #[inline]
 pub(crate) fn answer(
     datagram: &[u8],
@@ -34,12 +41,19 @@ pub(crate) fn answer(
     };
     let mut output = Output::new(room, 0);
     let mut session = Session::default();
-    let progress = session.process(requests, false, &mut u32::MAX.clone(), &mut output, context);
+    context.worker.begin_turn();
+    let requests_max = context.shared.settings.turn_requests_max;
+    let mut requests_left = requests_max;
+    let progress = session.process(requests, false, &mut requests_left, &mut output, context);
     match progress.status {
         Status::NeedInput if progress.consumed == requests.len() => {}
         Status::NeedInput | Status::NeedBody { .. } => {
             counters.incomplete.add(1);
             refuse_rest(&requests[progress.consumed..], &mut output);
+        }
+        Status::TurnOver if !session.is_in_steps() => {
+            counters.too_much.add(1);
+            refuse_more(&requests[progress.consumed..], &mut output);
         }
         // A reply that is made in steps, or one that is too long anyway.
         Status::NeedOutput { .. } | Status::TurnOver => {
@@ -53,6 +67,7 @@ pub(crate) fn answer(
     Some(Answer {
         request_id: frame.request_id,
         reply_bytes: output.filled(),
+        requests: requests_max - requests_left,
     })
 }
 
@@ -71,6 +86,15 @@ fn refuse_rest(rest: &[u8], output: &mut Output<'_>) {
         && !line.ends_with(b" noreply")
     {
         push(text::reply::BAD_CHUNK, output);
+    }
+}
+
+/// Says that the rest was not executed, also where requests want no reply.
+#[cold]
+fn refuse_more(rest: &[u8], output: &mut Output<'_>) {
+    match head(rest) {
+        Some(head) => refuse_binary(head, binary::reply::Status::Busy, output),
+        None => push(TOO_MUCH, output),
     }
 }
 

@@ -35,6 +35,8 @@ udp_counters! {
     incomplete,
     /// Replies that were too long, and an error instead.
     too_long,
+    /// Datagrams that asked for more than a turn has: the rest of their requests was refused.
+    too_much,
     /// Datagrams that the kernel dropped because the socket's queue was full.
     dropped_by_kernel,
 }

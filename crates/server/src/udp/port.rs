@@ -120,7 +120,12 @@ impl UdpPort {
             counters,
         };
         let (mut received_bytes, mut sent_bytes) = (0, 0);
-        while received_bytes + sent_bytes < UDP_TURN_BYTES_MAX {
+        let mut requests_left = context.shared.settings.turn_requests_max;
+        let mut moves_left_bytes = context.worker.cache().turn_moved_bytes();
+        while received_bytes + sent_bytes < UDP_TURN_BYTES_MAX
+            && requests_left > 0
+            && moves_left_bytes > 0
+        {
             if arrival.next == arrival.count {
                 arrival.next = 0;
                 arrival.count = arrival.receiver.recv(&arrival.socket)?;
@@ -139,6 +144,8 @@ impl UdpPort {
             };
             arrival.next += 1;
             received_bytes += datagram.bytes.len();
+            // Empty ones and those that are refused count as one request, too.
+            requests_left -= 1;
             if !self.allowed.allows(datagram.peer, arrival.own_port) {
                 counters.not_allowed.add(1);
                 continue;
@@ -150,6 +157,8 @@ impl UdpPort {
             if let Some(answer) = answer(datagram.bytes, &mut self.reply, counters, context) {
                 outbox.put(answer, &self.reply, datagram.peer);
                 sent_bytes += answer.reply_bytes;
+                requests_left = requests_left.saturating_sub(answer.requests.saturating_sub(1));
+                moves_left_bytes = moves_left_bytes.saturating_sub(context.worker.moved_bytes());
             }
         }
         outbox.send();

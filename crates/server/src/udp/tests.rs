@@ -193,3 +193,102 @@ fn what_is_no_request_of_one_datagram_is_not_answered() {
     }
     assert_eq!(udp.counters.bad_frames.get(), 4);
 }
+
+/// A datagram has one turn: what it asks for beyond that is refused, and not executed.
+#[test]
+fn a_datagram_moves_no_more_than_a_turn_may() {
+    let mut udp = Udp::new("memory-limit = 64");
+    let bytes = 1_000_000;
+    let set = format!("set a 0 0 {bytes}\r\n{}\r\n", "v".repeat(bytes));
+    assert_eq!(udp.bench.replies(set.as_bytes()), b"STORED\r\n");
+    let too_much = "SERVER_ERROR too many requests for one datagram\r\n";
+    let append = binary_request(0x19, &[], b"a", b"x");
+    for (request, count) in [
+        (&b"append a 0 0 1 noreply\r\nx\r\n"[..], 2400),
+        (b"append a 0 0 1\r\nx\r\n", 2400),
+        (&append, 60),
+    ] {
+        let length = |udp: &mut Udp| {
+            let reply = udp.bench.replies(b"mg a s\r\n");
+            let digits = reply[4..].iter().take_while(|byte| byte.is_ascii_digit());
+            digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'))
+        };
+        let before = length(&mut udp);
+        let reply = udp.ask_bytes(request.repeat(count)).to_vec();
+        let (moved, allowed) = udp.bench.with_context(|context| {
+            let cache = context.worker.cache();
+            (context.worker.moved_bytes(), cache.turn_moved_bytes())
+        });
+        let executed = length(&mut udp) - before;
+        assert!(moved <= allowed + bytes + 10_000, "{moved} bytes");
+        assert!(
+            executed > 0 && executed * bytes <= allowed + bytes,
+            "{executed}"
+        );
+        if request[0] == REQUEST_MAGIC {
+            let last =
+                &reply[reply.len() - HEADER_BYTES - "Too many requests for one datagram".len()..];
+            assert_eq!(last[..8], [REPLY_MAGIC, 0x19, 0, 0, 0, 0, 0, 0x85]);
+        } else {
+            let reply = String::from_utf8(reply).unwrap();
+            let stored = if request.ends_with(b"noreply\r\nx\r\n") {
+                0
+            } else {
+                executed
+            };
+            assert_eq!(reply, "STORED\r\n".repeat(stored) + too_much);
+        }
+    }
+    assert_eq!(udp.counters.too_much.get(), 3);
+}
+
+/// The number of requests has the same limit as that of a stream's turn; the keys of a get are one request.
+#[test]
+fn a_datagram_has_the_requests_of_a_turn() {
+    let mut udp = Udp::new("");
+    let too_much = "SERVER_ERROR too many requests for one datagram\r\n";
+    assert_eq!(udp.ask("mn\r\n".repeat(64)), "MN\r\n".repeat(64));
+    assert_eq!(udp.ask("mn\r\n".repeat(65)), "MN\r\n".repeat(64) + too_much);
+    assert_eq!(
+        udp.ask(format!("get{}\r\n", " k".repeat(30_000))),
+        "END\r\n"
+    );
+    let flushes = udp.ask("flush_all noreply\r\n".repeat(1000));
+    assert_eq!(flushes, too_much);
+    assert!(udp.bench.shared.counters[0].cmd_flush.get() <= 4);
+    assert_eq!(udp.counters.too_much.get(), 2);
+}
+
+/// Empty datagrams, and those that are refused, count as requests of a port's turn.
+#[test]
+fn a_turn_takes_no_more_datagrams_than_requests() {
+    use micanite_net::datagram::{UdpOptions, UdpSocket};
+    use std::net::{SocketAddr, UdpSocket as ClientSocket};
+    let mut bench = Bench::new("udp-port = 11211\nudp-allow = \"127.0.0.1\"");
+    for datagram in [&b""[..], b"\0\x01\0\0", b"\0\x01\0\0\0\x01\0\0version\r\n"] {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let socket = UdpSocket::bind(address, &UdpOptions::default()).unwrap();
+        let to = socket.local_addr().unwrap();
+        let allowed = bench.shared.settings.udp.as_ref().unwrap().allow.clone();
+        let mut port = super::UdpPort::new(0, [socket].into(), allowed);
+        let client = ClientSocket::bind(address).unwrap();
+        let sent = 150;
+        for _ in 0..sent {
+            client.send_to(datagram, to).unwrap();
+        }
+        let received = |bench: &Bench| {
+            let counters = &bench.shared.udp.as_ref().unwrap().counters[0];
+            counters.bad_frames.get() + counters.datagrams_sent.get()
+        };
+        let (mut turns, mut before) = (0, received(&bench));
+        let first = before;
+        while received(&bench) - first < sent {
+            bench.with_context(|context| port.turn(context)).unwrap();
+            let taken = received(&bench) - before;
+            assert!((1..=64).contains(&taken), "{taken} datagrams in one turn");
+            before += taken;
+            turns += 1;
+        }
+        assert_eq!(turns, 3);
+    }
+}

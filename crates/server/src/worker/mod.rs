@@ -30,7 +30,9 @@ use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::cores;
 use crate::latency::{Began, Transport};
-use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, TURNS_PER_ROUND, WAIT_MS_MAX};
+use crate::limits::{
+    LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND, TURNS_PER_ROUND, WAIT_MS_MAX,
+};
 use crate::log::log;
 use crate::native::NativePort;
 use crate::session::{Context, Session};
@@ -62,6 +64,8 @@ pub struct Worker<P: Streams> {
     clock: Clock,
     /// The worker's waker tells of them, and of the end.
     posts: Receiver<Post>,
+    /// There may be more posts than were taken.
+    has_posts: bool,
     streams: P,
     slots: Slots<Bytes<P>>,
     /// Connections with more to do.
@@ -118,6 +122,7 @@ impl<P: Streams> Worker<P> {
             engine: engine.expect("each worker is made once"),
             clock,
             posts,
+            has_posts: false,
             streams,
             slots: Slots::new(connections_max),
             again: VecDeque::with_capacity(connections_max),
@@ -193,13 +198,12 @@ impl<P: Streams> Worker<P> {
     fn serve(&mut self) -> io::Result<()> {
         loop {
             let more = self.serve_native()?;
-            let busy = self.serve_udp()? || !self.again.is_empty() || more;
+            let busy = self.serve_udp()? || !self.again.is_empty() || self.has_posts || more;
             let count = self.wait(busy)?;
             let now_ms = self.clock.now_ms();
             self.round_began =
                 self.shared.latency[self.number].begin(Transport::Stream, now_ms, self.counters());
             self.handshakes.begin_round();
-            let mut woken = false;
             for number in 0..count {
                 let event = self.streams.event(number);
                 if event.token == NATIVE {
@@ -208,7 +212,7 @@ impl<P: Streams> Worker<P> {
                     self.udp_is_busy();
                 } else if event.token == WAKER {
                     self.shared.wakers[self.number].take();
-                    woken = true;
+                    self.has_posts = true;
                     self.lingering = LINGER_ROUNDS;
                 } else {
                     self.on_event(Token::from_u64(event.token), event.broken, now_ms);
@@ -216,7 +220,7 @@ impl<P: Streams> Worker<P> {
             }
             self.go_on(now_ms);
             self.serve_waiting(now_ms);
-            if woken {
+            if self.has_posts {
                 self.take_posts(now_ms);
             }
             if now_ms - self.maintained_ms >= MAINTAIN_INTERVAL_MS {
@@ -344,8 +348,14 @@ impl<P: Streams> Worker<P> {
         }
     }
 
+    /// Takes some of what was posted; the rest waits for the next round.
     fn take_posts(&mut self, now_ms: u64) {
-        while let Ok(post) = self.posts.try_recv() {
+        self.has_posts = true;
+        for _ in 0..POSTS_PER_ROUND {
+            let Ok(post) = self.posts.try_recv() else {
+                self.has_posts = false;
+                return;
+            };
             match post {
                 Post::Connection(incoming) => self.welcome(incoming, now_ms),
                 Post::Invalidate { name, answer } => {
@@ -448,7 +458,7 @@ impl<P: Streams> Worker<P> {
     fn close_idle(&mut self, now_ms: u64) -> bool {
         self.take_posts(now_ms);
         self.close_where(|slot| slot.connection.is_idle(), |_| {});
-        self.slots.is_empty()
+        self.slots.is_empty() && !self.has_posts
     }
 
     fn close_where(&mut self, condition: impl Fn(&Slot<Bytes<P>>) -> bool, closed: impl Fn(&Self)) {

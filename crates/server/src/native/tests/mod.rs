@@ -7,6 +7,7 @@ mod operations;
 mod order;
 mod owners;
 mod ports;
+mod turns;
 mod twin;
 
 pub(super) use micanite_wire::native::{Opcode, Status};

@@ -30,6 +30,17 @@ pub(super) enum Aside<'i> {
 }
 
 impl Aside<'_> {
+    /// Whether it may take as long as many requests do.
+    pub fn is_administration(&self) -> bool {
+        matches!(
+            self,
+            Self::Command {
+                command: Command::Flush { .. } | Command::Stat { .. },
+                ..
+            }
+        )
+    }
+
     /// Room for the reply.
     pub fn room(&self) -> usize {
         match self {

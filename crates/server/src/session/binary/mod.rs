@@ -14,8 +14,10 @@ pub(super) use body::LongStore;
 use micanite_engine::BATCH_REQUESTS_MAX;
 use micanite_wire::memcache::binary::reply::SHORT_BYTES_MAX;
 
-use super::{Context, NoRoom, Output, Progress, Session, Status};
-use crate::limits::{INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX, STATS_REPLY_BYTES_MAX};
+use super::{Context, Output, Progress, Session, Status, Unfinished};
+use crate::limits::{
+    ADMINISTRATION_REQUESTS, INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX, STATS_REPLY_BYTES_MAX,
+};
 use gather::{Gather, Stop};
 use sink::Sink;
 
@@ -44,9 +46,8 @@ impl Session {
         let mut gather = Gather::new(input, self.swallow(input));
         loop {
             let stop = gather.fill(requests_left, context);
-            if let Err(NoRoom { index, bytes }) = run(&gather, output, context) {
-                let at = gather.pending[index].at;
-                return stopped(at, Status::NeedOutput { bytes });
+            if let Err(Unfinished { index, status }) = run(&gather, output, context) {
+                return stopped(gather.pending[index].at, status);
             }
             gather.clear();
             match stop {
@@ -61,7 +62,13 @@ impl Session {
                 Stop::Aside { aside, .. } if self.authenticates_again(&aside, context) => {
                     return stopped(gather.at, Status::TurnOver);
                 }
+                Stop::Aside { .. } if context.worker.is_spent() => {
+                    return stopped(gather.at, Status::TurnOver);
+                }
                 Stop::Aside { aside, bytes } => {
+                    if aside.is_administration() {
+                        *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
+                    }
                     let room = aside.room();
                     if output.room() < room {
                         return stopped(gather.at, Status::NeedOutput { bytes: room });
@@ -84,25 +91,23 @@ fn run(
     gather: &Gather<'_>,
     output: &mut Output<'_>,
     context: &mut Context<'_>,
-) -> Result<(), NoRoom> {
+) -> Result<(), Unfinished> {
     let requests = gather.requests.as_slice();
     if requests.is_empty() {
         return Ok(());
     }
+    if context.worker.is_spent() {
+        return Err(Unfinished::spent(0));
+    }
     if output.room() < requests.len() * SHORT_REPLY_BYTES_MAX {
-        return Err(NoRoom {
-            index: 0,
-            bytes: BATCH_REPLY_BYTES,
-        });
+        return Err(Unfinished::no_room(0, BATCH_REPLY_BYTES));
     }
     let mut sink = Sink::new(requests, &gather.pending, output, context.counters);
     let done = context.execute(requests, &mut sink);
-    if done == requests.len() {
-        Ok(())
-    } else {
-        Err(NoRoom {
-            index: done,
-            bytes: sink.bytes_needed(),
-        })
+    let bytes = sink.bytes_needed();
+    match done == requests.len() {
+        true => Ok(()),
+        false if context.worker.is_spent() => Err(Unfinished::spent(done)),
+        false => Err(Unfinished::no_room(done, bytes)),
     }
 }

@@ -34,6 +34,8 @@ pub enum Status {
     UnknownCommand = 0x81,
     /// There is no space for the item.
     OutOfMemory = 0x82,
+    /// It was not executed, and may be sent again.
+    Busy = 0x85,
 }
 
 impl Status {
@@ -51,6 +53,7 @@ impl Status {
             Self::AuthContinue => "",
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory allocating item",
+            Self::Busy => "Too many requests for one datagram",
         }
     }
 }
