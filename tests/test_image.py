@@ -123,3 +123,29 @@ def test_one_process_at_a_time(start, tmp_path):
     ended = run("-p", "-1", *options, deadline_s=30)
     assert ended.returncode not in (0, None)
     assert "another process" in ended.stderr
+
+
+def change_word(path, word, value):
+    """Writes a word of a partition (docs/partition-image.md)."""
+    with open(path, "r+b") as file:
+        file.seek(word * 8)
+        file.write(value.to_bytes(8, "little"))
+
+
+@pytest.mark.parametrize("semantics", ["cache", "store"])
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize(("word", "name"), [(8, "Buckets"), (10, "DataEnd"), (59, "buckets at first"), (3, "partitions")], ids=lambda value: str(value))
+def test_a_damaged_image_is_refused_and_left_as_it_is(start, tmp_path, key, semantics, killed, word, name):
+    """It says what is wrong, ends with status 1, and not a byte of the image changes."""
+    options = ["-t", "1", "-m", "64", "--semantics", semantics, "--image", tmp_path / "image"]
+    server = start(*options)
+    with server.connect() as connection:
+        connection.set(key, b"x")
+    end(server, signal.SIGKILL if killed else signal.SIGTERM)
+    first = tmp_path / "image" / "partition-0000"
+    change_word(first, word, 0xC8 << 56)
+    before = {file.name: file.read_bytes() for file in first.parent.iterdir()}
+    ended = run("-p", "-1", *options, deadline_s=30)
+    assert ended.returncode == 1
+    assert name in ended.stderr and "damaged" in ended.stderr and "panicked" not in ended.stderr
+    assert {file.name: file.read_bytes() for file in first.parent.iterdir()} == before

@@ -29,6 +29,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("native_frames", micanite_server::fuzz::native_frames),
     ("frames", micanite_net::frames::fuzz::frames),
     ("operations", micanite_engine::fuzz::operations),
+    ("images", micanite_engine::fuzz::images),
     ("trace_readers", micanite_trace::fuzz::trace_readers),
     ("trace_packets", micanite_trace::fuzz::trace_packets),
 ];

@@ -102,7 +102,7 @@ impl Cache {
         if self.image_state == ImageState::None {
             return Ok(());
         }
-        self.partitions.iter().try_for_each(Partition::close)
+        image::close(&self.partitions)
     }
 
     /// What was found where the image is.
@@ -162,29 +162,27 @@ impl Cache {
         }
     }
 
-    /// A cache of partitions of any size and offset width, for tests of the edges.
+    /// A cache of partitions of any size and offset width, for tests of the edges; with what is wrong
+    /// with the image that its maps hold.
     #[cfg(any(test, feature = "fuzz"))]
-    pub(crate) fn with_partitions(
+    pub(crate) fn try_with_partitions(
         layout: crate::partition::PartitionLayout,
         config: &Config,
-    ) -> Arc<Self> {
-        let of = |number| {
-            let layout = crate::partition::PartitionLayout { number, ..layout };
-            match &config.maps {
-                Some(maps) => image::partition_in_map(maps, layout),
-                None => Partition::new(layout).unwrap(),
-            }
+    ) -> Result<Arc<Self>, String> {
+        let layouts = (0..1 << layout.partition_bits)
+            .map(|number| crate::partition::PartitionLayout { number, ..layout });
+        let partitions = match &config.maps {
+            Some(maps) => image::partitions_in_maps(maps, layouts)?,
+            None => layouts
+                .map(|layout| Partition::new(layout).unwrap())
+                .collect(),
         };
         let sizes = Layout {
             partitions: 1 << layout.partition_bits,
             partition_bytes: layout.region_words as usize * 8,
             value_bytes_max: config.value_bytes_max,
         };
-        Arc::new(Self::of(
-            (0..sizes.partitions).map(of).collect(),
-            sizes,
-            config,
-        ))
+        Ok(Arc::new(Self::of(partitions.into(), sizes, config)))
     }
 
     /// Entries in main buckets and in spare ones, for tests.

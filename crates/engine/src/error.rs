@@ -4,21 +4,44 @@ use std::fmt;
 
 /// A sentence for the person who configured the cache.
 #[derive(Debug)]
-pub struct CreateError(String);
+pub struct CreateError {
+    text: String,
+    kind: CreateErrorKind,
+}
+
+/// What can be done about a [`CreateError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateErrorKind {
+    /// What was asked for cannot be, or is not what the image holds: other options.
+    Refused,
+    /// Another process works with the image: it has to end first.
+    InUse,
+    /// The image is damaged. Nothing has been changed in it.
+    Damaged,
+}
 
 impl CreateError {
-    pub(crate) fn new(what: String) -> Self {
-        Self(what)
+    pub(crate) fn new(text: String) -> Self {
+        Self::of(CreateErrorKind::Refused, text)
+    }
+
+    pub(crate) fn of(kind: CreateErrorKind, text: String) -> Self {
+        Self { text, kind }
+    }
+
+    /// What can be done about it.
+    pub fn kind(&self) -> CreateErrorKind {
+        self.kind
     }
 
     pub(crate) fn no_random_numbers(error: std::io::Error) -> Self {
-        Self(format!("the system has no random numbers to give: {error}"))
+        Self::new(format!("the system has no random numbers to give: {error}"))
     }
 }
 
 impl fmt::Display for CreateError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        formatter.write_str(&self.text)
     }
 }
 

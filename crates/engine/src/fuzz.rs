@@ -1,4 +1,8 @@
-//! The body of the fuzz target: takes any bytes and panics when an invariant is broken.
+//! The bodies of the fuzz targets: they take any bytes and panic when an invariant is broken.
+
+mod images;
+
+pub use images::images;
 
 use crate::tests::model::{CACHE_SHAPES, Model, STORE_SHAPES, cache_geometry, store_geometry};
 

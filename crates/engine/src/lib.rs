@@ -89,7 +89,7 @@ mod writer;
 pub use access::{Access, Route};
 pub use cache::{Cache, RouteError};
 pub use config::{Config, Maps, Semantics, Simulated};
-pub use error::CreateError;
+pub use error::{CreateError, CreateErrorKind};
 pub use eviction::Eviction;
 pub use foreign::Geometry;
 pub use image::{ImageState, Snapshot};

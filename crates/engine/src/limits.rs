@@ -10,6 +10,9 @@ pub const BATCH_REQUESTS_MAX: usize = 64;
 pub const BUCKET_ENTRIES: usize = 7;
 /// Words of a bucket.
 pub const BUCKET_WORDS: usize = 8;
+/// Units that the space of an item may have more than the largest item needs: what was left of a
+/// free block and was too small for one.
+pub const ITEM_UNITS_MORE: u64 = 16;
 /// Bits of an offset in an index entry, in units of 8 bytes: 48 bits of bytes.
 pub const OFFSET_BITS: u32 = 45;
 /// Longest value that an item can hold.

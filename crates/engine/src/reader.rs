@@ -8,7 +8,7 @@ use micanite_memory::sync::{Ordering, fence, spin_loop};
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
-use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX};
+use crate::limits::{ITEM_UNITS_MORE, READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX};
 use crate::log::item::unpack_meta;
 use crate::meta::MetaGet;
 use crate::partition::Partition;
@@ -220,6 +220,7 @@ impl Partition {
         let units = header.units() as usize;
         if header.key_bytes() != key.len()
             || header.is_busy()
+            || header.units() > self.layout.item_units_max + ITEM_UNITS_MORE
             || position + units > self.region.words()
             || !self.region.equals(position + header.key_word(), key)
         {

@@ -86,6 +86,9 @@ impl Writer<'_> {
             let Some(place) = p.place(Entry(entries[slot])) else {
                 continue;
             };
+            if !p.holds(place.position, p.header(place.position)) {
+                continue;
+            }
             let found = self.found_at(bucket.slot_word(slot), place);
             if self.is_due_to_move(&found) {
                 let mut buffer = [0; crate::limits::KEY_BYTES_MAX];

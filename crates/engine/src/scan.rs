@@ -95,6 +95,7 @@ impl Writer<'_> {
             |found: &Found| found.expiry.has_passed(self.now_s) || self.is_invalid(found);
         let ended = |entry: Entry| {
             p.place(entry)
+                .filter(|place| p.holds(place.position, p.header(place.position)))
                 .is_some_and(|place| has_ended(&self.found_at(0, place)))
         };
         while let Some(word) = self.first_in_chain(main, ended) {

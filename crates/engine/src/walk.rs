@@ -11,7 +11,7 @@ use micanite_memory::sync::{fence, spin_loop};
 
 use crate::cache::Cache;
 use crate::index::entry::Entry;
-use crate::limits::{KEY_BYTES_MAX, VISIT_ATTEMPTS_MAX};
+use crate::limits::{ITEM_UNITS_MORE, KEY_BYTES_MAX, VISIT_ATTEMPTS_MAX};
 use crate::log::item::{State, unpack_meta};
 use crate::partition::{Partition, Place};
 use crate::request::Expiry;
@@ -252,7 +252,7 @@ impl Partition {
         let value_bytes = header.value_bytes()?;
         let units = header.units() as usize;
         if units > words - place.position
-            || header.units() > self.layout.item_units_max + 16
+            || header.units() > self.layout.item_units_max + ITEM_UNITS_MORE
             || header.key_bytes() > KEY_BYTES_MAX
             || header.is_busy()
         {

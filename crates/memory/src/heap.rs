@@ -73,6 +73,11 @@ impl Region {
         Ok(())
     }
 
+    /// Nothing to write.
+    pub fn sync_first(&self, _bytes: usize) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Present already.
     pub fn populate(&self) {}
 }

@@ -231,12 +231,20 @@ impl Region {
     /// # Errors
     /// What `msync` says.
     pub fn sync(&self) -> io::Result<()> {
+        self.sync_first(self.bytes())
+    }
+
+    /// Writes what has changed of the first `bytes` to the file, and waits until it is there.
+    ///
+    /// # Errors
+    /// What `msync` says.
+    pub fn sync_first(&self, bytes: usize) -> io::Result<()> {
         if !self.is_file {
             return Ok(());
         }
         let base = self.base.as_ptr().cast();
         // SAFETY: the range is mapped by this region.
-        match unsafe { libc::msync(base, self.bytes(), libc::MS_SYNC) } {
+        match unsafe { libc::msync(base, bytes.min(self.bytes()), libc::MS_SYNC) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }

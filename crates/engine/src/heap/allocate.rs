@@ -1,6 +1,6 @@
 //! Allocate and free.
 
-use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, FREE_UNITS, Heap, PREVIOUS_FREE};
+use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, Heap, PREVIOUS_FREE};
 use crate::limits::FIT_CANDIDATES_MAX;
 
 impl Heap<'_> {
@@ -13,8 +13,7 @@ impl Heap<'_> {
     pub(crate) fn allocate(&self, units: usize) -> Option<usize> {
         let units = units.max(BLOCK_UNITS_MIN);
         let (block, class) = if units <= self.units_exact {
-            let class = self.class_with_blocks(units)?;
-            (self.head(class), class)
+            self.first_from(units)?
         } else {
             self.first_fit(units)?
         };
@@ -47,6 +46,19 @@ impl Heap<'_> {
         }
     }
 
+    /// The first block of the smallest class from `class` on that has one, and its class. A list
+    /// that damage has broken is given up, with the space that it leads to.
+    #[inline]
+    fn first_from(&self, class: usize) -> Option<(usize, usize)> {
+        loop {
+            let class = self.class_with_blocks(class)?;
+            if let Some(block) = self.sound_head(class) {
+                return Some((block, class));
+            }
+            self.unmark(class);
+        }
+    }
+
     /// A block for a size without a class of its own, and its class: the first that is large
     /// enough of the first few in the class of the size, where some are too small, or any of a
     /// larger class.
@@ -59,13 +71,15 @@ impl Heap<'_> {
         let mut candidate = self.has_blocks(class).then(|| self.head(class));
         for _ in 0..FIT_CANDIDATES_MAX {
             let Some(block) = candidate else { break };
-            if self.free_block_units(block) >= units {
+            let Some(whole) = self.sound_free_units(block) else {
+                break;
+            };
+            if whole >= units && self.class(whole) == class {
                 return Some((block, class));
             }
             candidate = self.next(block);
         }
-        let class = self.class_with_blocks(class + 1)?;
-        Some((self.head(class), class))
+        self.first_from(class + 1)
     }
 
     /// Gives a block back, together with its free neighbours one free block. Panics when the
@@ -77,17 +91,19 @@ impl Heap<'_> {
         let units = (header & ALLOCATED_UNITS) as usize;
         let (mut first, mut end) = (position, position + units);
         let next = self.load(end);
-        if next & FREE != 0 {
-            let next_units = (next & FREE_UNITS) as usize;
+        if next & FREE == 0 {
+            self.store(end, next | PREVIOUS_FREE);
+        } else if let Some(next_units) = self.sound_free_units(end) {
             self.unlink(end, next_units);
             end += next_units;
-        } else {
-            self.store(end, next | PREVIOUS_FREE);
         }
         if header & PREVIOUS_FREE != 0 {
             let previous_units = self.load(position - 1) as usize;
-            first -= previous_units;
-            self.unlink(first, previous_units);
+            let before = position.wrapping_sub(previous_units);
+            if before < position && self.sound_free_units(before) == Some(previous_units) {
+                first = before;
+                self.unlink(first, previous_units);
+            }
         }
         self.push(first, end - first);
         self.tag_free(first, end - first);

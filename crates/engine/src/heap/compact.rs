@@ -76,7 +76,10 @@ impl Heap<'_> {
         if whole < units {
             return None;
         }
-        let block = position - whole;
+        let block = position.wrapping_sub(whole);
+        if self.sound_free_units(block) != Some(whole) {
+            return None;
+        }
         self.take_front(block, self.class(whole), units);
         Some(block)
     }

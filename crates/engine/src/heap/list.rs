@@ -9,9 +9,9 @@ const POSITION: u64 = (1 << POSITION_BITS) - 1;
 
 /// The neighbours of a block in its list.
 #[derive(Clone, Copy)]
-struct Links {
-    previous: usize,
-    next: usize,
+pub(super) struct Links {
+    pub previous: usize,
+    pub next: usize,
 }
 
 /// Words of the list heads.
@@ -55,7 +55,7 @@ impl Heap<'_> {
     }
 
     #[inline]
-    fn links(&self, block: usize) -> Links {
+    pub(super) fn links(&self, block: usize) -> Links {
         let links = self.load(block + 1);
         Links {
             previous: (links & POSITION) as usize,
@@ -79,8 +79,9 @@ impl Heap<'_> {
     #[inline]
     pub(super) fn push(&self, block: usize, units: usize) {
         let class = self.class(units);
-        let next = if self.mark(class) {
-            let next = self.head(class);
+        let head = self.mark(class).then(|| self.sound_head(class));
+        let next = head.flatten().unwrap_or(0);
+        if next != 0 {
             let links = self.links(next);
             self.set_links(
                 next,
@@ -89,10 +90,7 @@ impl Heap<'_> {
                     ..links
                 },
             );
-            next
-        } else {
-            0
-        };
+        }
         self.set_links(block, Links { previous: 0, next });
         self.set_head(class, block);
     }
@@ -100,7 +98,7 @@ impl Heap<'_> {
     /// Takes a free block out of the list of its size.
     #[inline]
     pub(super) fn unlink(&self, block: usize, units: usize) {
-        let Links { previous, next } = self.links(block);
+        let Links { previous, next } = self.sound_links(block);
         if next != 0 {
             let links = self.links(next);
             self.set_links(next, Links { previous, ..links });
@@ -118,7 +116,7 @@ impl Heap<'_> {
     /// Puts the free block `to` in the place of `from`, which is of the same class.
     #[inline]
     pub(super) fn replace(&self, from: usize, to: usize, class: usize) {
-        let Links { previous, next } = self.links(from);
+        let Links { previous, next } = self.sound_links(from);
         self.set_links(to, Links { previous, next });
         if next != 0 {
             let links = self.links(next);

@@ -45,6 +45,7 @@
 //! | `allocate` | allocate and free |
 //! | `space` | format, rebuild, the end of the space, walks |
 //! | `compact` | where a compaction is, and blocks below an item |
+//! | `verify` | looking at free blocks before they are believed |
 
 mod allocate;
 mod bitmap;
@@ -60,6 +61,7 @@ mod list;
 mod space;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod verify;
 
 use micanite_memory::sync::Ordering;
 
@@ -148,7 +150,8 @@ impl<'a> Heap<'a> {
 
     #[inline]
     fn units_free_sub(&self, units: usize) {
-        let total = self.units_free() - units;
+        // A list that was given up (`Heap::allocate`) stays counted.
+        let total = self.units_free().saturating_sub(units);
         self.store(self.state_word + FREE_TOTAL, total as u64);
     }
 

@@ -87,10 +87,13 @@ impl Heap<'_> {
             return false;
         }
         let whole = self.load(sentinel - 1) as usize;
-        let block = sentinel - whole;
+        let block = sentinel.wrapping_sub(whole);
         let Some(rest) = (end_word - 1).checked_sub(block) else {
             return false;
         };
+        if self.sound_free_units(block) != Some(whole) {
+            return false;
+        }
         self.unlink(block, whole);
         let lowered = if rest < BLOCK_UNITS_MIN {
             self.store(block, SENTINEL);

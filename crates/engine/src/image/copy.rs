@@ -10,7 +10,7 @@ use micanite_memory::sync::{fence, spin_loop, yield_now};
 
 use crate::cache::Cache;
 use crate::index::entry::Entry;
-use crate::limits::{COPY_ATTEMPTS_MAX, KEY_BYTES_MAX};
+use crate::limits::{COPY_ATTEMPTS_MAX, ITEM_UNITS_MORE, KEY_BYTES_MAX};
 use crate::log::item::{State, unpack_meta};
 use crate::partition::{Partition, Place};
 use crate::request::Expiry;
@@ -127,7 +127,7 @@ impl Partition {
         let value_bytes = header.value_bytes()?;
         let units = header.units() as usize;
         if units > words - position
-            || header.units() > self.layout.item_units_max + 16
+            || header.units() > self.layout.item_units_max + ITEM_UNITS_MORE
             || header.key_bytes() > KEY_BYTES_MAX
             || header.is_busy()
         {
@@ -175,6 +175,9 @@ impl Writer<'_> {
                 .into_iter()
                 .filter_map(|entry| p.place(entry))
             {
+                if !p.holds(place.position, p.header(place.position)) {
+                    continue;
+                }
                 let mut buffer = [0; KEY_BYTES_MAX];
                 let key = self.key_at(place.position, &mut buffer);
                 if !copied.iter().any(|copied| copied == key) {

@@ -1,30 +1,34 @@
 //! Images: partitions in files, or in memory of the kernel, which a later process goes on with.
 //!
 //! An image holds offsets only, its own seed and its layout, so it can be mapped anywhere. While
-//! a process has it open it is marked as not clean. One that was left so is checked
-//! ([`recover`](super::partition)) if the machine has not been started anew since: then the
-//! kernel still has every word that was written. Otherwise it is discarded (a cache) or refused
-//! (a store).
+//! a process has it open it is marked as not clean ([`marks`]). One that was left so is repaired
+//! ([`recover`]) if the machine has not been started anew since: then the kernel still has every
+//! word that was written. Otherwise it is discarded (a cache) or refused (a store). Every image is
+//! checked before anything is written to it ([`check`]).
 
+mod check;
+mod check_index;
 mod copy;
+mod header;
+mod marks;
 mod recover;
 mod snapshot;
 mod source;
 
 use std::fs::{self, File};
 
+use micanite_memory::PAGE_BYTES;
 use micanite_wire::hash::KeyHash;
 
 use crate::config::{Config, Semantics};
-use crate::error::CreateError;
+use crate::error::{CreateError, CreateErrorKind};
 use crate::eviction::Eviction;
 use crate::index::hash::Secret;
 use crate::layout::Layout;
-use crate::limits::IMAGE_HEADER_WORDS;
 use crate::log::Which;
-use crate::partition::fields::{LAYOUT_VERSION, MAGIC};
 use crate::partition::{Field, LogField, Partition, PartitionLayout};
 
+use header::Unusable;
 pub use snapshot::Snapshot;
 pub(crate) use source::Source;
 
@@ -66,7 +70,10 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
     let Some(header) = header else {
         return create(config, source, ImageState::Created, lock);
     };
-    let (layout, seed) = check(config, &header).map_err(|reason| failed("in", &reason))?;
+    let (layout, seed) = header::layout_of(config, &header).map_err(|unusable| match unusable {
+        Unusable::Other(reason) => failed("in", &reason),
+        Unusable::Damaged(what) => damaged(source, what),
+    })?;
     let secret = [Field::SecretLow, Field::SecretHigh].map(|field| header[field as usize]);
     let secret = Secret::of_words(secret);
     source.check_count(&layout)?;
@@ -82,13 +89,10 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         let region = region.map_err(|error| failed("cannot map partitions in", &error))?;
         partitions.push(Partition::of(region, of));
     }
-    let clean = partitions
-        .iter()
-        .all(|partition| partition.get(Field::Clean) == 1);
-    let same_boot = partitions
-        .iter()
-        .all(|partition| partition.get(Field::Boot) == boot());
-    if !clean && !same_boot {
+    let clean = is_clean(&partitions);
+    let boot = boot();
+    let is_of_boot = |partition: &Partition| Some(partition.get(Field::Boot)) == boot;
+    if !clean && !partitions.iter().all(is_of_boot) {
         let reason = "the machine was started anew while it was in use".to_owned();
         if config.semantics == Semantics::Store {
             let reason = format!("{reason}; remove it to begin with an empty store");
@@ -97,13 +101,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         drop(partitions);
         return create(config, source, ImageState::Discarded { reason }, lock);
     }
-    for partition in &partitions {
-        if partition.header_differs(&header) || !clean && !partition.recover() {
-            let reason = "a partition does not fit the others, or is damaged";
-            return Err(failed("cannot use the image in", &reason));
-        }
-        partition.mark_open();
-    }
+    take_over(&partitions).map_err(|what| damaged(source, &what))?;
     let state = if clean {
         ImageState::Clean
     } else {
@@ -116,6 +114,54 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         state,
         lock,
     })
+}
+
+/// An image that is not used, and what to do then.
+fn damaged(source: &Source<'_>, what: &str) -> CreateError {
+    let text = format!(
+        "the image in {source} is damaged: {what}. It is left as it is: put a copy of it (ctl \
+         snapshot) in its place, or keep it elsewhere and begin with an empty one"
+    );
+    CreateError::of(CreateErrorKind::Damaged, text)
+}
+
+fn is_clean(partitions: &[Partition]) -> bool {
+    let mut all = partitions.iter();
+    all.all(|partition| partition.get(Field::Clean) == 1)
+}
+
+/// Checks partitions that a process before has left, and makes them this one's. When they are
+/// damaged nothing has been written.
+fn take_over(partitions: &[Partition]) -> Result<(), String> {
+    let clean = is_clean(partitions);
+    for partition in partitions {
+        let number = partition.layout.number;
+        let checked = partition.check(clean);
+        checked.map_err(|what| format!("partition {number}: {what}"))?;
+    }
+    mark_open(partitions).map_err(|error| error.to_string())?;
+    for partition in partitions {
+        if !clean && !partition.recover() {
+            return Err(format!("partition {}", partition.layout.number));
+        }
+        partition.note_tails();
+    }
+    Ok(())
+}
+
+/// Notes that a process has the image open, on the disk as well: what is written from now on is
+/// torn if the power goes.
+fn mark_open(partitions: &[Partition]) -> std::io::Result<()> {
+    for partition in partitions {
+        // Zero is no boot: an image that is left so is not trusted.
+        partition.set(Field::Boot, boot().unwrap_or(0));
+    }
+    marks::clear(partitions)
+}
+
+/// Completes an image: the next process need not repair it.
+pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
+    marks::set(partitions)
 }
 
 /// Makes an empty image.
@@ -143,10 +189,13 @@ fn create(
         partition.format();
         let eviction = Eviction::ALL.iter().position(|of| *of == config.eviction);
         partition.set(Field::Eviction, eviction.unwrap_or(0) as u64);
-        partition.mark_open();
+        partition.note_tails();
         partitions.push(partition);
     }
     partitions.reverse();
+    mark_open(&partitions).map_err(|error| {
+        CreateError::new(format!("cannot write the image in {source}: {error}"))
+    })?;
     Ok(Opened {
         partitions,
         layout,
@@ -156,111 +205,40 @@ fn create(
     })
 }
 
-/// A partition of any size in its map, for tests of the edges.
+/// Partitions of any size in their maps, for tests of the edges.
 #[cfg(any(test, feature = "fuzz"))]
-pub(crate) fn partition_in_map(maps: &crate::Maps, layout: PartitionLayout) -> Partition {
-    let bytes = (layout.region_words as usize * 8).next_multiple_of(micanite_memory::PAGE_BYTES);
-    let region = Source::Maps(maps).map(layout.number, bytes, false).unwrap();
-    let partition = Partition::of(region, layout);
-    if !maps.kept {
-        partition.format();
-    } else if partition.get(Field::Clean) == 0 {
-        assert!(partition.recover(), "a sound image");
-    }
-    partition.mark_open();
-    partition
-}
-
-/// The layout and the seed of an image, if they are what is asked for.
-fn check(config: &Config, header: &[u64; 64]) -> Result<(Layout, u64), String> {
-    let word = |field: Field| header[field as usize];
-    if word(Field::Magic) != MAGIC {
-        return Err("this is not an image, or it was never completed: remove it".into());
-    }
-    if word(Field::LayoutVersion) != LAYOUT_VERSION {
-        return Err(format!(
-            "the image has layout version {}, this program has {LAYOUT_VERSION}: remove it, or use \
-             the program that made it",
-            word(Field::LayoutVersion)
-        ));
-    }
-    let semantics = if word(Field::Shape) >> 63 == 1 {
-        Semantics::Store
+pub(crate) fn partitions_in_maps(
+    maps: &crate::Maps,
+    layouts: impl Iterator<Item = PartitionLayout>,
+) -> Result<Vec<Partition>, String> {
+    let partition = |layout: PartitionLayout| {
+        let bytes = (layout.region_words as usize * 8).next_multiple_of(PAGE_BYTES);
+        let region = Source::Maps(maps).map(layout.number, bytes, false);
+        Partition::of(region.expect("a map of this size"), layout)
+    };
+    let partitions: Vec<_> = layouts.map(partition).collect();
+    if maps.kept {
+        take_over(&partitions)?;
     } else {
-        Semantics::Cache
-    };
-    if semantics != config.semantics {
-        return Err(format!(
-            "the image is a {}, not a {} (--semantics)",
-            semantics.name(),
-            config.semantics.name()
-        ));
+        for partition in &partitions {
+            partition.format();
+            partition.note_tails();
+        }
+        mark_open(&partitions).map_err(|error| error.to_string())?;
     }
-    let layout = Layout {
-        partitions: 1 << (word(Field::PartitionNumber) >> 32 & 31),
-        partition_bytes: word(Field::RegionWords) as usize * 8,
-        value_bytes_max: config.value_bytes_max,
-    };
-    let wanted = Layout::whole_pages(config.memory_bytes / layout.partitions);
-    if wanted != layout.partition_bytes {
-        return Err(format!(
-            "the image has {} MiB of memory, not {} (-m)",
-            (layout.partitions * layout.partition_bytes) >> 20,
-            config.memory_bytes >> 20
-        ));
-    }
-    let of = layout.partition(config, Secret::KNOWN, 0);
-    if of.item_units_max != word(Field::ItemUnitsMax) {
-        return Err(format!(
-            "the largest item of the image has about {} bytes, not {} (-I)",
-            word(Field::ItemUnitsMax) * 8,
-            of.item_units_max * 8
-        ));
-    }
-    let eviction = Eviction::ALL.get(word(Field::Eviction) as usize);
-    if config.semantics == Semantics::Cache && eviction != Some(&config.eviction) {
-        return Err(format!(
-            "the image evicts by {}, not by {} (--eviction)",
-            eviction.map_or("an unknown policy", |policy| policy.name()),
-            config.eviction.name()
-        ));
-    }
-    Ok((layout, word(Field::Seed)))
+    Ok(partitions)
 }
 
-/// A number for this boot of the machine.
-fn boot() -> u64 {
-    let id = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    KeyHash::of(&id, 0).0 | 1
+/// A number for this boot of the machine, never zero, if the kernel has one.
+fn boot() -> Option<u64> {
+    let id = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(KeyHash::of(&id, 0).0 | 1)
 }
 
 impl Partition {
-    /// Whether the words that never change are not those of the image, or of this partition.
-    fn header_differs(&self, header: &[u64; 64]) -> bool {
-        let same = [
-            Field::Magic,
-            Field::LayoutVersion,
-            Field::Seed,
-            Field::SecretLow,
-            Field::SecretHigh,
-            Field::RegionWords,
-            Field::ItemUnitsMax,
-            Field::Shape,
-            Field::BucketsFirst,
-        ];
-        let number = self.layout.number as u64 | u64::from(self.layout.partition_bits) << 32;
-        self.get(Field::PartitionNumber) != number
-            || same
-                .into_iter()
-                .any(|field| self.get(field) != header[field as usize])
-            || self.get(Field::DataEnd) > self.layout.region_words
-            || self.region.words() < IMAGE_HEADER_WORDS
-    }
-
-    /// Notes that a process has the image open.
-    fn mark_open(&self) {
-        self.set(Field::Boot, boot());
-        self.set(Field::Clean, 0);
+    /// Notes where the tails are: what is busy before them was left by a process before, and stays
+    /// so.
+    fn note_tails(&self) {
         for which in [Which::Small, Which::Main] {
             let log = self.log(which);
             log.set(LogField::Opened, log.get(LogField::Tail));
@@ -269,11 +247,18 @@ impl Partition {
             self.heap().set_cursor(None);
         }
     }
+}
 
-    /// Writes everything to the file and marks it as complete.
-    pub(crate) fn close(&self) -> std::io::Result<()> {
-        self.region.sync()?;
-        self.set(Field::Clean, 1);
+impl marks::Marked for Partition {
+    fn mark(&self, clean: bool) {
+        self.set(Field::Clean, u64::from(clean));
+    }
+
+    fn sync_mark(&self) -> std::io::Result<()> {
+        self.region.sync_first(PAGE_BYTES)
+    }
+
+    fn sync_all(&self) -> std::io::Result<()> {
         self.region.sync()
     }
 }

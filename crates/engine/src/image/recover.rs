@@ -29,6 +29,14 @@ use crate::log::item::Header;
 use crate::partition::{Field, LogField, Partition};
 use crate::writer::{Found, Writer};
 
+/// What a log holds: living items, their units, and the units of what left early.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    items: u64,
+    units: u64,
+    early: u64,
+}
+
 impl Partition {
     /// Repairs the image. False if it is damaged in a way that no killed process leaves behind.
     pub(crate) fn recover(&self) -> bool {
@@ -43,9 +51,7 @@ impl Partition {
         self.set(Field::DataEnd, self.layout.data_end(buckets));
         self.lock.lock();
         let writer = Writer::new(self, true, 0);
-        let Some(busy) = self.recount_logs() else {
-            return false;
-        };
+        let busy = self.recount_logs();
         for number in 0..buckets {
             writer.tidy(self.main_bucket(number), &busy);
         }
@@ -71,45 +77,48 @@ impl Partition {
         })
     }
 
-    /// Counts what the logs of a cache hold by walking them. Returns where items are busy; `None`
-    /// if the logs cannot be walked.
-    fn recount_logs(&self) -> Option<Vec<usize>> {
+    /// Counts what the logs of a cache hold by walking them. Returns where items are busy. A lap
+    /// with a header that does not lead to the next item is given up.
+    pub(crate) fn recount_logs(&self) -> Vec<usize> {
         let mut busy = Vec::new();
         if self.is_store() {
-            return Some(busy);
+            return busy;
         }
-        let (mut items, mut units) = (0, 0);
-        let mut early = [0, 0];
-        let end = self.get(Field::DataEnd);
-        for which in [Which::Small, Which::Main] {
-            let log = self.log(which);
-            let mut offset = log.get(LogField::Head);
-            while offset < log.get(LogField::Tail) {
-                let position = log.position(offset);
-                if position < self.layout.data_first() || position as u64 >= end {
-                    return None;
-                }
-                let header = self.header(position);
-                let item_units = header.units();
-                if item_units == 0 || item_units > end - position as u64 {
-                    return None;
-                }
-                if header.is_busy() {
-                    busy.push(position);
-                } else if header.left_early() {
-                    early[which as usize] += item_units;
-                } else if !header.is_dead() && log.is_live(offset) {
-                    items += 1;
-                    units += item_units;
-                }
-                offset += item_units;
+        let counts = [Which::Small, Which::Main].map(|which| self.count_log(which, &mut busy));
+        let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum();
+        self.set(Field::ItemsLive, sum(|counts| counts.items));
+        self.set(Field::UnitsLive, sum(|counts| counts.units));
+        self.set(Field::UnitsLeftEarly, sum(|counts| counts.early));
+        let in_main = counts[Which::Main as usize].early;
+        self.set(Field::UnitsLeftEarlyInMain, in_main);
+        busy
+    }
+
+    fn count_log(&self, which: Which, busy: &mut Vec<usize>) -> Counts {
+        let log = self.log(which);
+        let mut counts = Counts::default();
+        let mut offset = log.get(LogField::Head);
+        while offset < log.get(LogField::Tail) {
+            let position = log.position(offset);
+            let header = self.header(position);
+            if !log.can_step(offset, header) {
+                offset = log.end_of_lap(offset);
+                log.set(LogField::Head, offset);
+                counts = Counts::default();
+                continue;
             }
+            let units = header.units();
+            if header.is_busy() {
+                busy.push(position);
+            } else if header.left_early() {
+                counts.early += units;
+            } else if !header.is_dead() && log.is_live(offset) {
+                counts.items += 1;
+                counts.units += units;
+            }
+            offset += units;
         }
-        self.set(Field::ItemsLive, items);
-        self.set(Field::UnitsLive, units);
-        self.set(Field::UnitsLeftEarly, early.iter().sum());
-        self.set(Field::UnitsLeftEarlyInMain, early[Which::Main as usize]);
-        Some(busy)
+        counts
     }
 
     /// Begins the round of the sweep anew. What dangles has been cleared, so that entries are as
@@ -235,17 +244,11 @@ impl Writer<'_> {
         let Some(place) = p.place(entry) else {
             return true;
         };
-        let end = p.get(Field::DataEnd) as usize;
-        if place.position < p.layout.data_first() || place.position >= end {
+        if place.position < p.layout.data_first() || place.position >= p.region.words() {
             return false;
         }
         let header = p.header(place.position);
-        let units = header.units();
-        !header.is_busy()
-            && !header.is_dead()
-            && header.value_bytes().is_some()
-            && units <= p.layout.item_units_max + 16
-            && place.position + units as usize <= end
+        !header.is_busy() && !header.is_dead() && p.holds(place.position, header)
     }
 
     /// Removes entries that lead nowhere, or to items that were busy, or are there twice, and gives

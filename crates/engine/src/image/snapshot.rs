@@ -67,7 +67,7 @@ impl Cache {
                 number += 1;
             }
         }
-        copies.iter().try_for_each(Partition::close)?;
+        image::close(&copies)?;
         Ok(snapshot)
     }
 }

@@ -135,6 +135,9 @@ impl Writer<'_> {
         let Some((_, place, word)) = oldest else {
             return bucket.slot_word(0); // a chain has entries
         };
+        if !p.holds(place.position, p.header(place.position)) {
+            return word;
+        }
         self.note_eviction(&place);
         if !p.header(place.position).is_fetched() {
             p.add(Field::EvictedUnfetched, 1);
@@ -174,7 +177,7 @@ impl Writer<'_> {
         {
             before.set_next_spare(None);
             p.free_spare(number);
-            p.add(Field::SparesUsed, 1u64.wrapping_neg());
+            p.subtract(Field::SparesUsed, 1);
         }
     }
 

@@ -33,6 +33,12 @@ impl Entry {
         self.0 == 0
     }
 
+    /// Whether a writer can have made this entry, which is not empty.
+    #[inline]
+    pub const fn is_well_formed(self) -> bool {
+        self.tag() != 0 && self.0 >> (LOG_SHIFT + 1) << (LOG_SHIFT + 1) == self.tag() << TAG_SHIFT
+    }
+
     #[inline]
     pub const fn has_tag(self, tag: u64) -> bool {
         self.tag() == tag

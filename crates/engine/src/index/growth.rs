@@ -35,7 +35,10 @@ impl Writer<'_> {
         let p = self.partition;
         let buckets = p.buckets();
         let full = p.get(Field::ItemsLive) * 16 > buckets * LOAD_ITEMS_SIXTEENTHS;
-        let spares_left = p.layout.spares(buckets) - p.get(Field::SparesUsed);
+        let spares_left = p
+            .layout
+            .spares(buckets)
+            .saturating_sub(p.get(Field::SparesUsed));
         let least = if p.is_store() {
             SPARES_LEFT_STORE
         } else {
@@ -157,13 +160,16 @@ impl Writer<'_> {
     /// Whether what moves to the last bucket finds a place there.
     fn fits(&self, source: Bucket<'_>, grown: Buckets) -> bool {
         let p = self.partition;
-        let spares = p.layout.spares(p.buckets()) - p.get(Field::SparesUsed);
+        let spares = p
+            .layout
+            .spares(p.buckets())
+            .saturating_sub(p.get(Field::SparesUsed));
         let chained = p.chain(source).count() as u64 - 1;
         if chained <= spares {
             return true;
         }
         let moves = |entry: &Entry| {
-            let place = p.place(*entry);
+            let place = self.place_of_item(*entry);
             place.is_some_and(|place| self.is_in_last(&place, grown))
         };
         let entries = p.chain(source).flat_map(Bucket::entries).map(Entry);
@@ -175,6 +181,13 @@ impl Writer<'_> {
         self.hash_at(place.position).bucket(grown) as u64 + 1 == grown.count()
     }
 
+    /// Where the item of an entry is, if there is one.
+    fn place_of_item(&self, entry: Entry) -> Option<Place> {
+        let p = self.partition;
+        let holds = |place: &Place| p.holds(place.position, p.header(place.position));
+        p.place(entry).filter(holds)
+    }
+
     fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) {
         let p = self.partition;
         for bucket in p.chain(source) {
@@ -183,8 +196,9 @@ impl Writer<'_> {
                 if entry.is_empty() {
                     continue;
                 }
-                // What dangles has no key that could be hashed.
-                let belongs = p.place(entry).map(|place| self.is_in_last(&place, grown));
+                // What dangles, or is damaged, has no key that could be hashed.
+                let place = self.place_of_item(entry);
+                let belongs = place.map(|place| self.is_in_last(&place, grown));
                 if belongs == Some(true)
                     && let Some(word) = self.free_slot(target)
                 {
@@ -226,7 +240,7 @@ impl Writer<'_> {
         while let Some(number) = unused {
             unused = p.spare_bucket(number).next_spare();
             p.free_spare(number);
-            p.add(Field::SparesUsed, 1u64.wrapping_neg());
+            p.subtract(Field::SparesUsed, 1);
         }
     }
 }

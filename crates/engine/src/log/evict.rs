@@ -19,7 +19,10 @@ impl Writer<'_> {
         let offset = log.get(LogField::Head);
         let position = log.position(offset);
         let header = p.header(position);
-        assert!(header.units() > 0, "the log cannot be walked");
+        if !log.can_step(offset, header) {
+            self.give_up_lap(which);
+            return Ok(());
+        }
         if header.is_busy() && offset >= log.get(LogField::Opened) {
             return Err(Refusal::Busy);
         }
@@ -30,33 +33,53 @@ impl Writer<'_> {
         };
         if header.is_dead() || header.is_busy() {
             if header.left_early() {
-                p.add(Field::UnitsLeftEarly, header.units().wrapping_neg());
+                p.subtract(Field::UnitsLeftEarly, header.units());
                 if which == Which::Main {
-                    p.add(Field::UnitsLeftEarlyInMain, header.units().wrapping_neg());
+                    p.subtract(Field::UnitsLeftEarlyInMain, header.units());
                 }
             }
         } else if log.is_live(offset) {
-            let found = self.found_at(0, place);
-            if self.is_wanted(&found, *moves) {
-                let moved = match which {
-                    Which::Main => self.requeue(&found),
-                    Which::Small => self.promote(&found)?,
-                };
-                if moved {
-                    *moves = moves.saturating_sub(u32::from(which == Which::Main));
-                    return Ok(());
-                }
+            if p.holds(position, header) && self.keep(&place, moves)? {
+                return Ok(());
             }
             self.note_eviction(&place);
             if !header.is_fetched() {
                 p.add(Field::EvictedUnfetched, 1);
             }
             p.add(Field::EvictedLog, 1);
-            p.add(Field::ItemsLive, 1u64.wrapping_neg());
-            p.add(Field::UnitsLive, header.units().wrapping_neg());
+            p.subtract(Field::ItemsLive, 1);
+            p.subtract(Field::UnitsLive, header.units());
         }
         log.set(LogField::Head, offset + header.units());
         Ok(())
+    }
+
+    /// Moves the item at the head of its log to the tail of main, if it is worth keeping.
+    #[inline]
+    fn keep(&self, place: &Place, moves: &mut u32) -> Result<bool, Refusal> {
+        let found = self.found_at(0, *place);
+        if !self.is_wanted(&found, *moves) {
+            return Ok(false);
+        }
+        let moved = match place.log {
+            Which::Main => self.requeue(&found),
+            Which::Small => self.promote(&found)?,
+        };
+        if moved {
+            *moves = moves.saturating_sub(u32::from(place.log == Which::Main));
+        }
+        Ok(moved)
+    }
+
+    /// Gives up the rest of the lap that the head is in: a header in it is damaged, and does not
+    /// say where the next item begins.
+    #[cold]
+    fn give_up_lap(&self, which: Which) {
+        let p = self.partition;
+        let log = p.log(which);
+        log.set(LogField::Head, log.end_of_lap(log.get(LogField::Head)));
+        // What is busy is being written: it is no matter of the counters.
+        let _ = p.recount_logs();
     }
 
     /// Whether an item at the head of its log is worth keeping.
@@ -119,7 +142,7 @@ impl Writer<'_> {
             let entry = Entry::new(hash.tag(), place.log as u64, place.offset, p.offset_mask);
             p.word(slot).store(entry.0, Release);
         });
-        p.add(Field::UnitsLive, units.wrapping_sub(found.header.units()));
+        p.subtract(Field::UnitsLive, found.header.units() - units);
         p.add(Field::Reinserted, 1);
         p.add(Field::Moves, 1);
         work::note(units as usize * 8);
@@ -206,6 +229,9 @@ impl Writer<'_> {
             }
             let position = log.position(offset);
             let header = p.header(position);
+            if !log.can_step(offset, header) {
+                return self.give_up_lap(Which::Main);
+            }
             budget_units -= header.units() as i64;
             let full = log.lap_units() + header.units() > log.get(LogField::Limit);
             if full && offset >= log.get(LogField::LapStart) {
@@ -218,7 +244,8 @@ impl Writer<'_> {
                 offset,
                 position,
             };
-            let living = !header.is_dead() && !header.is_busy() && log.is_live(offset) && {
+            let whole = !header.is_dead() && !header.is_busy() && p.holds(position, header);
+            let living = whole && log.is_live(offset) && {
                 let found = self.found_at(0, place);
                 !found.expiry.has_passed(self.now_s) && !self.is_invalid(&found)
             };

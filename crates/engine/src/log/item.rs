@@ -202,6 +202,12 @@ impl Header {
         Self(self.0 | GIVEN)
     }
 
+    /// Whether this is no item, but a block that a store's heap has free.
+    #[inline]
+    pub const fn is_free_block(self) -> bool {
+        self.0 >> 63 == 1
+    }
+
     /// Word of the key, counted from the header.
     #[inline]
     pub const fn key_word(self) -> usize {

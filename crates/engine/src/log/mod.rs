@@ -14,6 +14,7 @@ use micanite_memory::sync::AtomicU64;
 use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};
 
 use crate::index::entry::Entry;
+use crate::log::item::Header;
 use crate::partition::Partition;
 use crate::partition::fields::{Field, LogField};
 
@@ -143,6 +144,22 @@ impl<'a> Log<'a> {
             .get(LogField::First)
             .wrapping_add(offset)
             .wrapping_sub(start)) as usize
+    }
+
+    /// Where the lap ends that an offset between head and tail lies in.
+    #[inline]
+    pub fn end_of_lap(self, offset: u64) -> u64 {
+        match self.get(LogField::LapStart) {
+            lap if offset < lap => lap,
+            _ => self.get(LogField::Tail),
+        }
+    }
+
+    /// Whether a header leads from its offset to the next item, or to the end of the lap. One in a
+    /// damaged image need not.
+    #[inline]
+    pub fn can_step(self, offset: u64, header: Header) -> bool {
+        header.units() > 0 && header.units() <= self.end_of_lap(offset) - offset
     }
 
     /// Units of the current lap that are taken.

@@ -167,6 +167,30 @@ impl PartitionLayout {
         self.data_end(self.buckets) - self.data_first() as u64
     }
 
+    /// The words of the header that never change.
+    pub fn constants(&self) -> [(Field, u64); 11] {
+        let store = u64::from(self.semantics == Semantics::Store) << 63;
+        [
+            (Field::Magic, MAGIC),
+            (Field::LayoutVersion, LAYOUT_VERSION),
+            (Field::Seed, self.seed),
+            (Field::SecretLow, self.secret.words()[0]),
+            (Field::SecretHigh, self.secret.words()[1]),
+            (
+                Field::PartitionNumber,
+                self.number as u64 | u64::from(self.partition_bits) << 32,
+            ),
+            (Field::RegionWords, self.region_words),
+            (Field::SmallUnits, self.small_units()),
+            (Field::ItemUnitsMax, self.item_units_max),
+            (
+                Field::Shape,
+                u64::from(self.offset_bits) | self.main_per_spare() << 8 | store,
+            ),
+            (Field::BucketsFirst, self.buckets),
+        ]
+    }
+
     /// Units of the small log.
     pub fn small_units(&self) -> u64 {
         let units = self.data_units() * self.policy.small_percent / 100;
@@ -192,29 +216,15 @@ impl Partition {
     pub(crate) fn format(&self) {
         let layout = &self.layout;
         let data_end = layout.data_end(layout.buckets);
-        let store = u64::from(self.is_store());
-        for (field, value) in [
-            (Field::LayoutVersion, LAYOUT_VERSION),
-            (Field::Seed, layout.seed),
-            (Field::SecretLow, layout.secret.words()[0]),
-            (Field::SecretHigh, layout.secret.words()[1]),
-            (
-                Field::PartitionNumber,
-                layout.number as u64 | u64::from(layout.partition_bits) << 32,
-            ),
-            (Field::RegionWords, layout.region_words),
-            (Field::SmallUnits, layout.small_units()),
-            (Field::ItemUnitsMax, layout.item_units_max),
-            (
-                Field::Shape,
-                u64::from(layout.offset_bits) | layout.main_per_spare() << 8 | store << 63,
-            ),
-            (Field::Buckets, Buckets::new(layout.buckets).pack()),
-            (Field::BucketsFirst, layout.buckets),
-            (Field::DataEnd, data_end),
-        ] {
+        let constants = layout.constants();
+        for (field, value) in constants
+            .into_iter()
+            .filter(|(field, _)| *field != Field::Magic)
+        {
             self.set(field, value);
         }
+        self.set(Field::Buckets, Buckets::new(layout.buckets).pack());
+        self.set(Field::DataEnd, data_end);
         for spare in 0..layout.spares(layout.buckets) {
             self.free_spare(spare);
         }

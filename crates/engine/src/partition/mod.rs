@@ -24,11 +24,13 @@ use crate::access::{Access, Route, RouteWord};
 use crate::ages::Ages;
 use crate::config::Semantics;
 use crate::evictions::Evictions;
-use crate::heap::Heap;
+use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::{Buckets, IndexHash};
-use crate::limits::{BUCKET_WORDS, COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS};
+use crate::limits::{
+    BUCKET_WORDS, COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS, ITEM_UNITS_MORE, KEY_BYTES_MAX,
+};
 use crate::lock::Lock;
 use crate::log::item::Header;
 use crate::log::{Log, Which};
@@ -239,6 +241,13 @@ impl Partition {
         self.set(field, self.get(field).wrapping_add(value));
     }
 
+    /// Takes from a field, down to zero: counters may have missed what a kill interrupted. Only the
+    /// writer may call it.
+    #[inline]
+    pub fn subtract(&self, field: Field, value: u64) {
+        self.set(field, self.get(field).saturating_sub(value));
+    }
+
     /// Main buckets.
     #[inline]
     pub fn buckets(&self) -> u64 {
@@ -329,6 +338,30 @@ impl Partition {
     #[inline]
     pub fn header(&self, position: usize) -> Header {
         Header(self.word(position).load(Ordering::Relaxed))
+    }
+
+    /// Whether a space of the length in this header lies within the data space, its end included:
+    /// an image may be damaged, and an item is looked at before it is believed.
+    #[inline]
+    pub fn has_room(&self, position: usize, header: Header) -> bool {
+        let (least, last) = match self.is_store() {
+            true => (BLOCK_UNITS_MIN as u64, 1),
+            false => (1, 0),
+        };
+        let units = header.units();
+        let end = self.get(Field::DataEnd) - last;
+        units >= least
+            && units <= self.layout.item_units_max + ITEM_UNITS_MORE
+            && position as u64 + units <= end
+    }
+
+    /// Whether the words at a position can be the item that its header describes.
+    #[inline]
+    pub fn holds(&self, position: usize, header: Header) -> bool {
+        self.has_room(position, header)
+            && header.value_bytes().is_some()
+            && header.key_bytes() <= KEY_BYTES_MAX
+            && !header.is_free_block()
     }
 
     /// Starts loading the lines of an item of the usual length: its first, its last, and the one

@@ -5,6 +5,8 @@ mod behaviour;
 #[cfg(all(test, not(any(loom, miri))))]
 mod copies;
 #[cfg(all(test, not(any(loom, miri))))]
+mod damaged;
+#[cfg(all(test, not(any(loom, miri))))]
 mod delegated_panics;
 #[cfg(all(test, not(any(loom, miri))))]
 mod expiry;
@@ -32,10 +34,6 @@ mod retries;
 mod room;
 #[cfg(all(test, not(any(loom, miri))))]
 mod stress;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the fuzz target needs a part of it")
-)]
 pub(crate) mod support;
 #[cfg(all(test, not(any(loom, miri))))]
 mod turns;

@@ -88,11 +88,16 @@ impl Setup {
 
     /// A cache in these maps, if there are any, otherwise in fresh memory.
     pub fn cache_in(&self, maps: Option<Maps>) -> Arc<Cache> {
+        self.try_cache_in(maps).expect("a sound image")
+    }
+
+    /// The same, with what is wrong with the image that the maps hold.
+    pub fn try_cache_in(&self, maps: Option<Maps>) -> Result<Arc<Cache>, String> {
         let config = Config {
             maps,
             ..self.config()
         };
-        Cache::with_partitions(self.layout(), &config)
+        Cache::try_with_partitions(self.layout(), &config)
     }
 
     pub fn config(&self) -> Config {
@@ -197,6 +202,23 @@ impl Client {
         );
         assert_eq!((executed, replies.0.len()), (1, 1));
         replies.0.pop().unwrap()
+    }
+
+    /// Gets several keys in one batch.
+    pub fn ask_all(&mut self, keys: &[Vec<u8>]) -> Vec<Reply> {
+        let mut replies = Replies::default();
+        let mut batch = Vec::new();
+        for key in keys {
+            let hash = self.worker.cache().hash(key);
+            let operation = Operation::Get { cas: false };
+            batch.push(Request {
+                hash,
+                key,
+                operation,
+            });
+        }
+        self.worker.execute(&batch, self.now_s, &mut replies);
+        replies.0
     }
 
     pub fn outcome(&mut self, key: &[u8], operation: Operation<'_>) -> Outcome {

@@ -90,9 +90,8 @@ impl Writer<'_> {
     pub fn compact_if_sparse(&self, units: u64) {
         let heap = self.partition.heap();
         let (all, free) = (heap.units(), heap.units_free());
-        if (all - free) * SPARSE_SHARE <= all
-            && (free - heap.units_free_at_end()) * SCATTERED_SHARE > free
-        {
+        let scattered = free.saturating_sub(heap.units_free_at_end());
+        if all.saturating_sub(free) * SPARSE_SHARE <= all && scattered * SCATTERED_SHARE > free {
             self.compact_sparse(units);
         }
     }
@@ -153,7 +152,13 @@ impl Writer<'_> {
                 continue;
             };
             *left -= COMPACT_VISIT_UNITS;
-            let units = self.partition.header(position).units();
+            let header = self.partition.header(position);
+            if !self.partition.has_room(position, header) {
+                // Of a damaged image: it does not say where the next block begins.
+                heap.set_cursor(None);
+                return false;
+            }
+            let units = header.units();
             heap.set_cursor(Some(position));
             if !self.move_down(position, left) {
                 heap.set_cursor(Some(position + units as usize));
@@ -205,7 +210,8 @@ impl Writer<'_> {
     fn move_down(&self, position: usize, left: &mut i64) -> bool {
         let p = self.partition;
         let place = store_place(position);
-        if p.header(position).is_busy() {
+        let header = p.header(position);
+        if header.is_busy() || !p.holds(position, header) {
             return false;
         }
         let hash = self.hash_at(position);
@@ -233,7 +239,8 @@ impl Writer<'_> {
             fence(Release);
             p.heap().free(position);
         });
-        p.add(Field::UnitsLive, units.wrapping_sub(found.header.units()));
+        p.subtract(Field::UnitsLive, found.header.units());
+        p.add(Field::UnitsLive, units);
         p.add(Field::Moves, 1);
         let moved = p.compaction.moved_units() + units;
         p.compaction.moved_units.store(moved, Relaxed);

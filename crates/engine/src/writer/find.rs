@@ -53,6 +53,7 @@ impl Writer<'_> {
         let header = p.header(place.position);
         let same = header.key_bytes() == key.len()
             && !header.is_busy()
+            && p.holds(place.position, header)
             && p.region.equals(place.position + header.key_word(), key);
         if !same || p.get(Field::Namespaces) != 0 || p.is_flushed_from_store(&place, header) {
             return None;
@@ -87,6 +88,7 @@ impl Writer<'_> {
             let header = p.header(place.position);
             if header.key_bytes() == key.len()
                 && !header.is_busy()
+                && p.holds(place.position, header)
                 && p.region.equals(place.position + header.key_word(), key)
             {
                 return Some(self.found_of(bucket.slot_word(slot), place, header));

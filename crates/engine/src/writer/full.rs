@@ -47,9 +47,9 @@ impl Writer<'_> {
         let old = (found.value_at(), found.value_bytes());
         p.write_item(&waiting, item, Some(old));
         self.link(hash, &waiting, Some(&found))?;
+        // The space of the old item takes the new one, but in a damaged heap.
         let moved = self.leave_reserve(hash, &self.found_at(found.slot, place));
-        assert!(moved.is_ok(), "the space of the old item takes the new one");
-        moved
+        moved.map_err(|_| self.out_of_memory())
     }
 
     /// Moves the item in the reserve to the heap.

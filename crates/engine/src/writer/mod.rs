@@ -305,10 +305,13 @@ impl<'a> Writer<'a> {
         // Whoever finds the image after a kill finds the entry changed before the item is.
         fence(Release);
         let header = p.header(place.position);
+        if !p.holds(place.position, header) {
+            return;
+        }
         let counted = !p.is_flushed_from_store(place, header);
         if counted {
-            p.add(Field::ItemsLive, 1u64.wrapping_neg());
-            p.add(Field::UnitsLive, header.units().wrapping_neg());
+            p.subtract(Field::ItemsLive, 1);
+            p.subtract(Field::UnitsLive, header.units());
         }
         if p.is_store() {
             if !p.is_in_reserve(place.position) {

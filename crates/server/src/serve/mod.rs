@@ -16,7 +16,7 @@ mod threads;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use micanite_engine::{Cache, Config, ImageState, Maps};
+use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, ImageState, Maps};
 use micanite_net::bypass::Bypass;
 use micanite_recording::End;
 use micanite_wire::native::CoreEntry;
@@ -41,6 +41,8 @@ use kernel_get::Listening;
 use supervisor::Supervisor;
 use threads::Threads;
 
+/// The image is damaged.
+pub const EXIT_DAMAGED: u8 = 1;
 /// The options are wrong.
 pub const EXIT_USAGE: u8 = 64;
 /// There is no such user.
@@ -305,6 +307,31 @@ fn print(settings: &Settings) -> Result<(), Failure> {
     }
 }
 
+/// Why there is no cache, and what to do. Nobody is told to remove an image that may be in use.
+fn no_cache(settings: &Settings, config: &Config, error: &CreateError) -> Failure {
+    let pin = settings.kernel_get.as_ref().and_then(|of| of.pin.as_ref());
+    let advice = match (error.kind(), &settings.image, &config.maps) {
+        (CreateErrorKind::InUse, ..) => {
+            "End that server first, or give this one an --image directory of its own."
+        }
+        (CreateErrorKind::Damaged, ..) => "Nothing in it has been changed.",
+        (CreateErrorKind::Refused, Some(_), _) => "Another --image directory begins anew.",
+        (CreateErrorKind::Refused, None, Some(_)) if pin.is_some() => {
+            "Another --kernel-get-pin directory begins anew."
+        }
+        (CreateErrorKind::Refused, None, Some(_)) => {
+            "What is stored outlives a restart in place (ctl restart) only under the same options."
+        }
+        (CreateErrorKind::Refused, None, None) => "Try less memory (-m).",
+    };
+    let code = match error.kind() {
+        CreateErrorKind::Damaged => EXIT_DAMAGED,
+        CreateErrorKind::Refused | CreateErrorKind::InUse => EXIT_SYSTEM,
+    };
+    let text = format!("{error}\n  {advice}");
+    Failure { code, text }
+}
+
 /// The cache, in these maps if there are any.
 fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure> {
     let seed = match settings.hash_seed {
@@ -315,20 +342,7 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
         maps,
         ..settings.engine(seed)
     };
-    let cache = Cache::new(&config).map_err(|error| {
-        let pin = settings.kernel_get.as_ref().and_then(|of| of.pin.as_ref());
-        let advice = match (&settings.image, &config.maps) {
-            (Some(_), _) => "Another --image directory begins anew, and so does this one without its files.",
-            (None, Some(_)) if pin.is_some() => {
-                "Another --kernel-get-pin directory begins anew, and so does this one without its files."
-            }
-            (None, Some(_)) => {
-                "What is stored outlives a restart in place (ctl restart) only under the same options."
-            }
-            (None, None) => "Try less memory (-m).",
-        };
-        Failure::system(format!("{error}\n  {advice}"))
-    })?;
+    let cache = Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?;
     if let Some(seed) = settings.hash_seed.filter(|seed| *seed != cache.seed()) {
         let text = format!("the image has another seed than {seed} (--hash-seed)");
         return Err(Failure::system(text));

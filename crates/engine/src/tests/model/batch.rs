@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::Key;
-use crate::partition::Partition;
 use crate::tests::support::{Reply, Setup};
 use crate::*;
 
@@ -127,8 +126,7 @@ impl Workers {
             return false;
         };
         if closed {
-            let partitions = &self.cache.partitions;
-            partitions.iter().try_for_each(Partition::close).unwrap();
+            crate::image::close(&self.cache.partitions).unwrap();
         }
         self.handles.clear();
         self.cache = self.setup.cache_in(Some(Maps { kept: true, ..maps }));

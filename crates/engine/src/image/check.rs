@@ -1,0 +1,214 @@
+//! An image is checked before it is believed, also one that was closed in order: a disk, a copy or
+//! a person may have changed it. Nothing is written here.
+//!
+//! | checked when it is opened | |
+//! |---|---|
+//! | the header | every word of it that is used as a size, a position, an offset or a counter |
+//! | the index | all chains and entries: bounds, repetitions |
+//! | the heap of a store | of a closed image: all free blocks and lists; of others: that the items do not overlap |
+//!
+//! Items are checked when they are read ([`Partition::holds`]). The damage is described in words
+//! that begin with the place.
+
+use crate::eviction::Eviction;
+use crate::index::hash::Buckets;
+use crate::limits::NAMESPACES_MAX;
+use crate::log::Which;
+use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
+use crate::partition::{Field, LogField, Partition};
+
+/// Offsets, stamps and counters are below this: so many units nobody writes in a life, and sums of
+/// them do not overflow.
+const COUNT_MAX: u64 = 1 << 53;
+
+/// What counts events, and nothing else.
+const COUNTERS: [Field; 18] = [
+    Field::Stamp,
+    Field::FlushStamp,
+    Field::ItemsAppended,
+    Field::EvictedLog,
+    Field::EvictedBucket,
+    Field::Expired,
+    Field::Reinserted,
+    Field::BucketsScanned,
+    Field::DanglingCleared,
+    Field::ItemsOverwritten,
+    Field::GhostsMet,
+    Field::Promoted,
+    Field::BucketsSplit,
+    Field::OutOfMemory,
+    Field::SweepRounds,
+    Field::EvictedUnfetched,
+    Field::ExpiredUnfetched,
+    Field::ScanBucket,
+];
+
+/// What is wrong, or nothing.
+pub(super) type Checked<T = ()> = Result<T, String>;
+
+/// Fails with a description unless something holds.
+pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+impl Partition {
+    /// Looks for damage; `clean` if the image was closed in order. Writes nothing.
+    pub(super) fn check(&self, clean: bool) -> Checked {
+        self.check_constants()?;
+        self.check_sizes()?;
+        self.check_counters()?;
+        if !self.is_store() {
+            let small_end = self.layout.data_first() as u64 + self.layout.small_units();
+            self.check_log(Which::Small, self.layout.data_first() as u64, small_end)?;
+            self.check_log(Which::Main, small_end, self.get(Field::DataEnd))?;
+            self.check_scan()?;
+        }
+        self.check_namespaces()?;
+        let used = self.check_index(clean)?;
+        if clean {
+            self.check_spares(used)?;
+        }
+        match (self.is_store(), clean) {
+            (true, true) => {
+                let (first, end) = (self.layout.heap_first(), self.get(Field::DataEnd));
+                self.heap().check_free(first, end as usize)
+            }
+            (true, false) => self.check_items(),
+            (false, _) => Ok(()),
+        }
+    }
+
+    fn wrong(&self, field: Field, why: &str) -> String {
+        format!("{field:?} is {}: {why}", self.get(field))
+    }
+
+    fn ensure_field(&self, field: Field, holds: impl Fn(u64) -> bool, why: &str) -> Checked {
+        ensure(holds(self.get(field)), || self.wrong(field, why))
+    }
+
+    /// The words that never change.
+    fn check_constants(&self) -> Checked {
+        for (field, value) in self.layout.constants() {
+            let fits = self.get(field) == value;
+            ensure(fits, || match field {
+                // It is told to nobody.
+                Field::SecretLow | Field::SecretHigh => "its secret is not the others'".into(),
+                _ => self.wrong(field, &format!("it does not fit the others, {value} would")),
+            })?;
+        }
+        let policies = Eviction::ALL.len() as u64;
+        self.ensure_field(Field::Eviction, |word| word < policies, "no such policy")?;
+        self.ensure_field(Field::Clean, |word| word <= 1, "it is 0 or 1")
+    }
+
+    /// How many buckets there are, and where the data space ends.
+    fn check_sizes(&self) -> Checked {
+        let word = self.get(Field::Buckets);
+        let (first, most) = (self.layout.buckets, self.layout.buckets_max());
+        let count = Buckets::unpack(first, word).count();
+        let possible = (first..=most).contains(&count) && Buckets::of(first, count).pack() == word;
+        ensure(possible, || {
+            self.wrong(Field::Buckets, "no number of buckets and their level")
+        })?;
+        let first = self.layout.heap_first() as u64 + self.layout.small_units();
+        // The line of the next bucket may have been taken already.
+        let lowest = self.layout.data_end(count + 1).max(first + 1);
+        let highest = self.layout.data_end(count);
+        let possible = |end| lowest <= end && end <= highest;
+        self.ensure_field(Field::DataEnd, possible, "it is beside items and index")
+    }
+
+    fn check_counters(&self) -> Checked {
+        for field in COUNTERS {
+            self.ensure_field(field, |word| word < COUNT_MAX, "too large")?;
+        }
+        let region_words = self.layout.region_words;
+        for field in [
+            Field::ItemsLive,
+            Field::UnitsLive,
+            Field::UnitsLeftEarly,
+            Field::UnitsLeftEarlyInMain,
+        ] {
+            let fits = |word| word <= region_words;
+            self.ensure_field(field, fits, "more than the memory holds")?;
+        }
+        for field in [Field::Expiring, Field::Namespaces] {
+            self.ensure_field(field, |word| word <= 1, "it is 0 or 1")?;
+        }
+        for field in [Field::ExpiryLag, Field::ExpiryLagLast] {
+            self.ensure_field(
+                field,
+                |word| word <= u64::from(u32::MAX),
+                "too many seconds",
+            )?;
+        }
+        let stamp = self.get(Field::Stamp);
+        self.ensure_field(Field::FlushStamp, |word| word <= stamp, "a flush to come")?;
+        let buckets = self.buckets();
+        self.ensure_field(Field::ScanBucket, |word| word < buckets, "no such bucket")
+    }
+
+    /// A log lies between `first` and `end`, and what is between its head and its tail lies in it
+    /// once.
+    fn check_log(&self, which: Which, first: u64, end: u64) -> Checked {
+        let log = self.log(which);
+        let [tail, head, lap, before] = [
+            LogField::Tail,
+            LogField::Head,
+            LogField::LapStart,
+            LogField::LapBefore,
+        ]
+        .map(|field| log.get(field));
+        let units = end - first;
+        let laps_in_order = 1 <= before && before <= lap && lap <= tail && tail < COUNT_MAX;
+        let head_in_laps = before <= head && head <= tail;
+        // The lap before is still there in part: behind what the present one has written.
+        let beside = || lap - before <= units && tail - lap <= head - before;
+        let relations = [
+            (log.get(LogField::First) == first, "First"),
+            (log.get(LogField::Limit) <= units, "Limit"),
+            (log.get(LogField::FlushMark) <= tail, "FlushMark"),
+            (laps_in_order, "Tail, LapStart and LapBefore"),
+            (head_in_laps, "Head"),
+            (laps_in_order && tail - lap <= units, "LapStart"),
+            (
+                laps_in_order && head_in_laps && (head >= lap || beside()),
+                "Head beside Tail",
+            ),
+        ];
+        let broken = relations.into_iter().find(|(holds, _)| !holds);
+        let name = format!("{which:?}").to_lowercase();
+        ensure(broken.is_none(), || {
+            let what = broken.map_or("", |(_, what)| what);
+            format!("the {name} log's {what}: no log can be so")
+        })
+    }
+
+    /// The scan is at most as far behind the tails as one insertion may advance them.
+    fn check_scan(&self) -> Checked {
+        let behind = self.tails().wrapping_sub(self.get(Field::ScanTail));
+        let most = self.scan_interval_units + self.layout.data_units();
+        ensure(behind <= most, || {
+            self.wrong(Field::ScanTail, "it is not near the tails")
+        })
+    }
+
+    fn check_namespaces(&self) -> Checked {
+        let (small, main) = if self.is_store() {
+            (self.get(Field::Stamp), 0)
+        } else {
+            let tail = |which| self.log(which).get(LogField::Tail);
+            (tail(Which::Small), tail(Which::Main))
+        };
+        let rounds = self.get(Field::SweepRounds);
+        for record in 0..NAMESPACES_MAX {
+            let first = NAMESPACE_TABLE + record * NAMESPACE_WORDS;
+            let word = |word: usize| self.header(first + word).0;
+            let possible = word(1) <= small && word(2) <= main && word(3) <= rounds;
+            ensure(word(0) == 0 || possible, || {
+                format!("record {record} of the namespaces: it is of a time to come")
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! The index of an image: its chains, its entries, its free spare buckets; and the items of a store
+//! that a killed process has left.
+
+use crate::heap::BLOCK_UNITS_MIN;
+use crate::image::check::{Checked, ensure};
+use crate::index::bucket::Bucket;
+use crate::index::entry::Entry;
+use crate::log::Which;
+use crate::partition::{Field, Partition, Place};
+use crate::writer::Writer;
+
+impl Partition {
+    /// Follows all chains. Returns which spare buckets are in them.
+    pub(super) fn check_index(&self, clean: bool) -> Checked<Vec<bool>> {
+        let mut used = vec![false; self.layout.spares(self.buckets()) as usize];
+        for number in 0..self.buckets() {
+            let mut bucket = self.main_bucket(number);
+            ensure(!clean || !bucket.is_being_written(), || {
+                format!("bucket {number} is being written")
+            })?;
+            loop {
+                self.check_entries(bucket, clean)
+                    .map_err(|what| format!("bucket {number}: {what}"))?;
+                let Some(spare) = bucket.next_spare() else {
+                    break;
+                };
+                match used.get_mut(spare as usize) {
+                    Some(used) if !*used => *used = true,
+                    Some(_) => {
+                        return Err(format!("bucket {number}: a spare bucket is chained twice"));
+                    }
+                    None => {
+                        return Err(format!("bucket {number}: there is no spare bucket {spare}"));
+                    }
+                }
+                bucket = self.spare_bucket(spare);
+            }
+        }
+        Ok(used)
+    }
+
+    fn check_entries(&self, bucket: Bucket<'_>, clean: bool) -> Checked {
+        let store = self.is_store();
+        // The reserve of a store is empty but while its process lives.
+        let first = match clean {
+            true => self.layout.heap_first(),
+            false => self.layout.data_first(),
+        };
+        let positions = first as u64..self.get(Field::DataEnd) - 1;
+        for entry in bucket.entries().map(Entry) {
+            let position = entry.0 & self.offset_mask;
+            let possible = entry.is_well_formed()
+                && (!store || entry.log() == 0 && positions.contains(&position));
+            ensure(entry.is_empty() || possible, || {
+                format!("the entry {:#x} leads nowhere", entry.0)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The free spare buckets of a closed image; `used` are those in chains.
+    pub(super) fn check_spares(&self, mut used: Vec<bool>) -> Checked {
+        let chained = used.iter().filter(|used| **used).count() as u64;
+        ensure(self.get(Field::SparesUsed) == chained, || {
+            let counted = self.get(Field::SparesUsed);
+            format!("SparesUsed is {counted}, and {chained} are in chains")
+        })?;
+        let mut next = self.get(Field::SpareFree);
+        while let Some(number) = next.checked_sub(1) {
+            match used.get_mut(number as usize) {
+                Some(used) if !*used => *used = true,
+                _ => return Err(format!("spare bucket {number} cannot be free")),
+            }
+            next = self
+                .spare_bucket(number)
+                .next_spare()
+                .map_or(0, |next| next + 1);
+        }
+        Ok(())
+    }
+
+    /// The items that the index of a store leads to, which was not closed: each lies within the
+    /// heap, and none over another, so that the heap can be made anew around them.
+    pub(super) fn check_items(&self) -> Checked {
+        let mut items = Vec::new();
+        for number in 0..self.buckets() {
+            let chain = self.chain(self.main_bucket(number));
+            for entry in chain.flat_map(Bucket::entries).map(Entry) {
+                let Some(Place { position, .. }) = self.place(entry) else {
+                    continue;
+                };
+                let header = self.header(position);
+                // One that was being written has its length all the same.
+                let is_half_written = header.is_busy() && self.has_room(position, header);
+                ensure(is_half_written || self.holds(position, header), || {
+                    format!("bucket {number}: there is no item at word {position}")
+                })?;
+                if !self.is_in_reserve(position) {
+                    let units = header.units() as usize;
+                    items.push((position, entry.0, number, units));
+                }
+            }
+        }
+        items.sort_unstable();
+        items.dedup_by(|again, once| {
+            (again.0, again.1) == (once.0, once.1) && self.is_moving(again.0, once.2, again.2)
+        });
+        let items = items.into_iter();
+        self.check_gaps(items.map(|(position, .., units)| (position, units)))
+    }
+
+    /// Items, in order of their positions, leave gaps between them that can be free blocks.
+    fn check_gaps(&self, items: impl Iterator<Item = (usize, usize)>) -> Checked {
+        let mut reached = self.layout.heap_first();
+        let last = self.layout.data_end(self.buckets()) as usize - 1;
+        for (position, units) in items.chain([(last, 1)]) {
+            let fits = match position.checked_sub(reached) {
+                Some(gap) => gap == 0 || gap >= BLOCK_UNITS_MIN || position == last,
+                None => false,
+            };
+            ensure(fits, || format!("items overlap at word {position}"))?;
+            reached = position + units;
+        }
+        Ok(())
+    }
+
+    /// Whether a killed process can have left an entry in both of these buckets: in one chain, or in
+    /// the last bucket that was split and the one that came of it.
+    fn is_moving(&self, position: usize, one: u64, other: u64) -> bool {
+        let buckets = self.all_buckets();
+        let place = Place {
+            log: Which::Small,
+            offset: position as u64,
+            position,
+        };
+        let by_split = || {
+            (Some(one), other) == (buckets.last_split_from(), buckets.count() - 1)
+                && self.holds(position, self.header(position))
+                && Writer::new(self, false, 0).is_in_last(&place, buckets)
+        };
+        one == other || by_split()
+    }
+}

@@ -1,0 +1,90 @@
+//! What the header of an image says before the image is mapped: whether it is what is asked for.
+
+use micanite_wire::hash::PARTITION_BITS;
+
+use crate::config::{Config, Semantics};
+use crate::eviction::Eviction;
+use crate::index::hash::Secret;
+use crate::layout::Layout;
+use crate::limits::{BUCKET_WORDS, PARTITION_BYTES_MAX};
+use crate::partition::Field;
+use crate::partition::fields::{LAYOUT_VERSION, MAGIC};
+
+/// Why an image is not used.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    /// It is another one than was asked for; in words.
+    Other(String),
+    /// No image can say so; what.
+    Damaged(&'static str),
+}
+
+/// The layout and the seed of an image, if they are what is asked for.
+pub(super) fn layout_of(config: &Config, header: &[u64; 64]) -> Result<(Layout, u64), Unusable> {
+    let word = |field: Field| header[field as usize];
+    if word(Field::Magic) != MAGIC {
+        let reason = "this is not an image, or it was never completed: remove it";
+        return Err(Unusable::Other(reason.into()));
+    }
+    if word(Field::LayoutVersion) != LAYOUT_VERSION {
+        return Err(Unusable::Other(format!(
+            "the image has layout version {}, this program has {LAYOUT_VERSION}: remove it, or use \
+             the program that made it",
+            word(Field::LayoutVersion)
+        )));
+    }
+    let semantics = if word(Field::Shape) >> 63 == 1 {
+        Semantics::Store
+    } else {
+        Semantics::Cache
+    };
+    if semantics != config.semantics {
+        return Err(Unusable::Other(format!(
+            "the image is a {}, not a {} (--semantics)",
+            semantics.name(),
+            config.semantics.name()
+        )));
+    }
+    let bits = word(Field::PartitionNumber) >> 32;
+    let words = word(Field::RegionWords);
+    if bits > u64::from(PARTITION_BITS) || words > (PARTITION_BYTES_MAX / 8) as u64 {
+        return Err(Unusable::Damaged("its number of partitions, or their size"));
+    }
+    let layout = Layout {
+        partitions: 1 << bits,
+        partition_bytes: words as usize * 8,
+        value_bytes_max: config.value_bytes_max,
+    };
+    let wanted = Layout::whole_pages(config.memory_bytes / layout.partitions);
+    if wanted != layout.partition_bytes {
+        return Err(Unusable::Other(format!(
+            "the image has {} MiB of memory, not {} (-m)",
+            (layout.partitions * layout.partition_bytes) >> 20,
+            config.memory_bytes >> 20
+        )));
+    }
+    let of = layout.partition(config, Secret::KNOWN, 0);
+    // The index leaves half of a partition to items, but for a rest.
+    let index_words_max = of.region_words.saturating_sub(of.data_first() as u64) / 4 * 3;
+    let first = word(Field::BucketsFirst);
+    let is_possible = |lines: u64| lines * BUCKET_WORDS as u64 <= index_words_max;
+    if !(2..=of.region_words).contains(&first) || !is_possible(of.index_lines(first)) {
+        return Err(Unusable::Damaged("its number of buckets at first"));
+    }
+    if of.item_units_max != word(Field::ItemUnitsMax) {
+        return Err(Unusable::Other(format!(
+            "the largest item of the image has about {} bytes, not {} (-I)",
+            word(Field::ItemUnitsMax) * 8,
+            of.item_units_max * 8
+        )));
+    }
+    let eviction = Eviction::ALL.get(word(Field::Eviction) as usize);
+    if config.semantics == Semantics::Cache && eviction != Some(&config.eviction) {
+        return Err(Unusable::Other(format!(
+            "the image evicts by {}, not by {} (--eviction)",
+            eviction.map_or("an unknown policy", |policy| policy.name()),
+            config.eviction.name()
+        )));
+    }
+    Ok((layout, word(Field::Seed)))
+}

@@ -1,0 +1,142 @@
+//! The mark of a clean end, and the order in which marks and data reach the disk.
+//!
+//! After a loss of power the disk holds some of what was written, in no order but that of completed
+//! syncs. An image is trusted then if every partition carries its mark. So no partition is written
+//! before all marks are gone from the disk, and no mark is set before all data are on the disk.
+
+use std::io;
+
+/// A partition, as far as its mark goes.
+pub(super) trait Marked {
+    /// Sets or clears the mark, in memory.
+    fn mark(&self, clean: bool);
+
+    /// Writes the page of the mark to the disk.
+    fn sync_mark(&self) -> io::Result<()>;
+
+    /// Writes everything to the disk.
+    fn sync_all(&self) -> io::Result<()>;
+}
+
+/// Notes that the image is in use. Returns when the disk knows.
+pub(super) fn clear(partitions: &[impl Marked]) -> io::Result<()> {
+    for partition in partitions {
+        partition.mark(false);
+    }
+    partitions.iter().try_for_each(Marked::sync_mark)
+}
+
+/// Completes the image.
+pub(super) fn set(partitions: &[impl Marked]) -> io::Result<()> {
+    partitions.iter().try_for_each(Marked::sync_all)?;
+    for partition in partitions {
+        partition.mark(true);
+    }
+    partitions.iter().try_for_each(Marked::sync_mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// Two pages of a partition: the mark, and a version of the data.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Pages {
+        marked: bool,
+        data: u32,
+    }
+
+    /// Partitions in memory and on a disk. Between two syncs the kernel may write any page.
+    struct Machine {
+        memory: Vec<Pages>,
+        /// What the disk may hold: each mark, each version of the data.
+        disk: Vec<(Vec<bool>, Vec<u32>)>,
+    }
+
+    struct Partition<'a>(&'a RefCell<Machine>, usize);
+
+    impl Machine {
+        fn new(count: usize, marked: bool) -> RefCell<Self> {
+            let data = 0;
+            RefCell::new(Self {
+                memory: vec![Pages { marked, data }; count],
+                disk: vec![(vec![marked], vec![data]); count],
+            })
+        }
+
+        fn change(&mut self, number: usize, change: impl FnOnce(&mut Pages)) {
+            change(&mut self.memory[number]);
+            let Pages { marked, data } = self.memory[number];
+            self.disk[number].0.push(marked);
+            self.disk[number].1.push(data);
+            self.check();
+        }
+
+        /// A disk on which every partition may be marked holds the present data of each.
+        fn check(&self) {
+            let may_be_trusted = self.disk.iter().all(|(marks, _)| marks.contains(&true));
+            let is_current = |(pages, (_, data)): (&Pages, &(Vec<bool>, Vec<u32>))| {
+                data.iter().all(|version| *version == pages.data)
+            };
+            let mut all = self.memory.iter().zip(&self.disk);
+            assert!(!may_be_trusted || all.all(is_current), "{:?}", self.disk);
+        }
+    }
+
+    impl Marked for Partition<'_> {
+        fn mark(&self, clean: bool) {
+            let mut machine = self.0.borrow_mut();
+            machine.change(self.1, |pages| pages.marked = clean);
+        }
+
+        fn sync_mark(&self) -> io::Result<()> {
+            let mut machine = self.0.borrow_mut();
+            machine.disk[self.1].0 = vec![machine.memory[self.1].marked];
+            machine.check();
+            Ok(())
+        }
+
+        fn sync_all(&self) -> io::Result<()> {
+            self.sync_mark()?;
+            let mut machine = self.0.borrow_mut();
+            machine.disk[self.1].1 = vec![machine.memory[self.1].data];
+            machine.check();
+            Ok(())
+        }
+    }
+
+    /// Whenever the power goes, a disk with all marks holds all data: every order of the kernel's
+    /// own writes is looked at after every step.
+    #[test]
+    fn a_disk_with_all_marks_holds_all_data_whenever_the_power_goes() {
+        for count in 1..4 {
+            let machine = Machine::new(count, true);
+            let partitions: Vec<_> = (0..count)
+                .map(|number| Partition(&machine, number))
+                .collect();
+            for round in 1..4 {
+                clear(&partitions).unwrap();
+                for number in 0..count {
+                    let mut machine = machine.borrow_mut();
+                    machine.change(number, |pages| pages.data = round);
+                }
+                set(&partitions).unwrap();
+                let machine = machine.borrow();
+                let is_marked = |(marks, _): &(Vec<bool>, _)| *marks == [true];
+                assert!(machine.disk.iter().all(is_marked), "it is trusted then");
+            }
+        }
+    }
+
+    /// The model notices the order that the engine once had: marks cleared, but not on the disk.
+    #[test]
+    #[should_panic(expected = "true")]
+    fn marks_that_are_cleared_in_memory_alone_are_noticed() {
+        let machine = Machine::new(2, true);
+        for number in 0..2 {
+            Partition(&machine, number).mark(false);
+        }
+        machine.borrow_mut().change(1, |pages| pages.data = 1);
+    }
+}

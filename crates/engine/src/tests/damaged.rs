@@ -1,0 +1,186 @@
+//! Images that a disk, a copy or a person has changed.
+
+use std::sync::Arc;
+
+use micanite_memory::sync::Ordering::Relaxed;
+
+use super::support::*;
+use crate::partition::Field;
+use crate::*;
+
+/// An image of 400 items, with one word changed, and what becomes of it.
+fn opened(setup: &Setup, clean: bool, change: impl Fn(&Cache)) -> Result<Arc<Cache>, String> {
+    let cache = setup.cache();
+    let mut client = Client::new(&cache, 0);
+    for number in 0..400u64 {
+        client.set(&number.to_le_bytes(), b"value");
+    }
+    drop(client);
+    if clean {
+        crate::image::close(&cache.partitions).unwrap();
+    }
+    change(&cache);
+    let before = bytes(&cache);
+    let maps = cache.config().maps.clone().unwrap();
+    let opened = setup.try_cache_in(Some(Maps { kept: true, ..maps }));
+    assert!(
+        opened.is_ok() || bytes(&cache) == before,
+        "a refused image was written to"
+    );
+    opened
+}
+
+fn bytes(cache: &Cache) -> Vec<u64> {
+    let p = &cache.partitions[0];
+    let word = |word| p.word(word).load(Relaxed);
+    (0..p.region.words()).map(word).collect()
+}
+
+fn setups() -> impl Iterator<Item = (Setup, bool)> {
+    [Semantics::Cache, Semantics::Store]
+        .into_iter()
+        .flat_map(|semantics| [(semantics, false), (semantics, true)])
+        .map(|(semantics, clean)| {
+            let setup = Setup {
+                maps: true,
+                semantics,
+                buckets: 2,
+                data_units: 4096,
+                grows: true,
+                ..Setup::default()
+            };
+            (setup, clean)
+        })
+}
+
+fn set(word: usize, change: impl Fn(u64) -> u64) -> impl Fn(&Cache) {
+    move |cache| {
+        let word = cache.partitions[0].word(word);
+        word.store(change(word.load(Relaxed)), Relaxed);
+    }
+}
+
+/// Words of the header that once aborted the process or kept it for ever are refused by name.
+#[test]
+fn a_corrupt_header_is_refused_with_the_word() {
+    let level = |word: u64| word ^ 200 << 56;
+    for (setup, clean) in setups() {
+        let refused = |what: &str, change: &dyn Fn(&Cache)| {
+            let reason = opened(&setup, clean, change).map(drop).unwrap_err();
+            let place = format!("{:?} clean={clean}", setup.semantics);
+            assert!(reason.contains(what), "{place}: {reason}, not {what}");
+        };
+        refused("Buckets", &set(Field::Buckets as usize, level));
+        refused("BucketsFirst", &set(Field::BucketsFirst as usize, |_| 0));
+        refused(
+            "BucketsFirst",
+            &set(Field::BucketsFirst as usize, |first| first + 1),
+        );
+        refused("DataEnd", &set(Field::DataEnd as usize, |_| 1 << 40));
+        refused("ScanBucket", &set(Field::ScanBucket as usize, |_| 1 << 40));
+        refused("ItemsLive", &set(Field::ItemsLive as usize, |_| u64::MAX));
+        refused("LayoutVersion", &set(Field::LayoutVersion as usize, |_| 1));
+        refused("namespaces", &|cache| {
+            set(64, |_| 7)(cache); // a name
+            set(65, |_| 1 << 50)(cache); // of a time to come
+        });
+        if setup.semantics == Semantics::Cache {
+            refused("main log's First", &set(28, |first| first ^ 1 << 60));
+            refused("main log's Head", &set(25, |_| 0));
+            refused("main log's Tail", &set(24, |_| u64::MAX));
+            refused("main log's Limit", &set(29, |_| 1 << 50));
+            refused("ScanTail", &set(Field::ScanTail as usize, |_| 1 << 50));
+        }
+    }
+}
+
+/// A chain that leads back to itself once kept whoever came by for ever.
+#[test]
+fn a_chain_that_does_not_end_is_refused() {
+    for (setup, clean) in setups() {
+        let circle = |cache: &Cache| {
+            let p = &cache.partitions[0];
+            let main = (0..p.buckets()).map(|number| p.main_bucket(number));
+            let spare = main.filter_map(|bucket| bucket.next_spare()).next();
+            let spare = spare.expect("a chain of two buckets");
+            p.spare_bucket(spare).set_next_spare(Some(spare));
+        };
+        let beyond = |cache: &Cache| {
+            cache.partitions[0]
+                .main_bucket(0)
+                .set_next_spare(Some(1 << 30));
+        };
+        let reason = |change: &dyn Fn(&Cache)| opened(&setup, clean, change).map(drop).unwrap_err();
+        assert!(reason(&circle).contains("chained twice"));
+        assert!(reason(&beyond).contains("no spare bucket"));
+    }
+}
+
+/// A store does not go on without items that it once acknowledged: entries that lead nowhere, and
+/// broken lists of free blocks, are refused.
+#[test]
+fn a_store_with_a_broken_entry_or_heap_is_refused() {
+    let setup = Setup {
+        maps: true,
+        semantics: Semantics::Store,
+        ..Setup::default()
+    };
+    let entry = |cache: &Cache| {
+        let p = &cache.partitions[0];
+        let slots = (0..p.buckets()).map(|number| p.main_bucket(number).slot_word(0));
+        let mut slots = slots.filter(|slot| p.word(*slot).load(Relaxed) != 0);
+        let word = p.word(slots.next().unwrap());
+        word.store(word.load(Relaxed) | ((1 << 44) - 1), Relaxed);
+    };
+    for clean in [false, true] {
+        let reason = opened(&setup, clean, entry).map(drop).unwrap_err();
+        assert!(reason.contains("leads nowhere"), "{reason}");
+    }
+    // The end, the first word, the free units, the top of the bitmap.
+    for word in [0, 1, 2, 4] {
+        let broken = set(crate::limits::IMAGE_HEADER_WORDS + word, |word| {
+            word ^ 1 << 3
+        });
+        let reason = opened(&setup, true, &broken).map(drop).unwrap_err();
+        assert!(reason.contains("heap"), "{reason}");
+        // One that was not closed is made anew from the items.
+        let cache = opened(&setup, false, &broken).unwrap();
+        let mut client = Client::new(&cache, 0);
+        assert!((0..40u64).all(|number| client.get(&number.to_le_bytes()).is_some()));
+    }
+}
+
+/// A header in a log that says nothing of the next item's place once aborted the process: the rest
+/// of its lap is given up, and what is stored later stays.
+#[test]
+fn a_log_whose_headers_are_broken_gives_up_a_lap() {
+    let setup = Setup {
+        maps: true,
+        data_units: 4096,
+        ..Setup::default()
+    };
+    for clean in [false, true] {
+        let cache = opened(&setup, clean, |cache| {
+            let p = &cache.partitions[0];
+            let first = p.layout.data_first();
+            let end = p.get(Field::DataEnd) as usize;
+            (first..end).for_each(|word| p.word(word).store(0, Relaxed));
+        });
+        let cache = cache.unwrap();
+        let mut client = Client::new(&cache, 0);
+        for number in 0..40u64 {
+            assert_eq!(client.get(&number.to_le_bytes()), None);
+        }
+        for number in 0..2000u64 {
+            assert_eq!(
+                client.set(&number.to_le_bytes(), b"new value"),
+                Outcome::Stored
+            );
+            let value = client.get(&number.to_le_bytes());
+            assert_eq!(value.as_deref(), Some(b"new value".as_slice()));
+        }
+        let stats = cache.stats();
+        assert_eq!(stats.items_live, cache.items_in_index());
+        assert!(stats.early_bytes < stats.data_bytes);
+    }
+}
