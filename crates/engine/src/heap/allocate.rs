@@ -82,6 +82,22 @@ impl Heap<'_> {
         self.first_from(class + 1)
     }
 
+    /// Makes a block for a size without a class of its own the first of its list, where allocations
+    /// look at the first few only: for a recovery, which has made the lists in another order.
+    pub(crate) fn bring_forward(&self, units: usize) {
+        let class = self.class(units);
+        let mut candidate = self.has_blocks(class).then(|| self.head(class));
+        while let Some(block) = candidate {
+            let whole = self.free_block_units(block);
+            if whole >= units {
+                self.unlink(block, whole);
+                self.push(block, whole);
+                return;
+            }
+            candidate = self.next(block);
+        }
+    }
+
     /// Gives a block back, together with its free neighbours one free block. Panics when the
     /// block is free already.
     #[inline]

@@ -337,6 +337,31 @@ fn a_long_list_of_blocks_that_are_too_small_is_given_up() {
     }
 }
 
+/// Proves that a recovery finds the block of an item that waits in the reserve, however many blocks
+/// before it are too small.
+#[test]
+fn a_block_that_is_brought_forward_is_found() {
+    let units = CLASS_UNITS_EXACT + 3000;
+    let too_small = FIT_CANDIDATES_MAX;
+    let space = Space::new((too_small + 3) * CLASS_UNITS_EXACT * 9 / 8, 2 * units);
+    let heap = space.heap();
+    let taken = |units| {
+        let block = heap.allocate(units).unwrap();
+        heap.allocate(3).unwrap();
+        block
+    };
+    let fitting = taken(units + 500);
+    let small: Vec<_> = (0..too_small).map(|_| taken(units)).collect();
+    while heap.allocate(units / 2).is_some() {}
+    heap.free(fitting);
+    small.into_iter().for_each(|block| heap.free(block));
+    assert_eq!(heap.allocate(units + 1), None);
+    heap.bring_forward(units + 1);
+    heap.check();
+    assert_eq!(heap.allocate(units + 1), Some(fitting));
+    heap.check();
+}
+
 #[test]
 #[should_panic(expected = "is free already")]
 fn a_block_that_was_merged_is_not_freed_again() {

@@ -73,6 +73,7 @@ impl Partition {
         };
         waiting.is_none_or(|found| {
             let hash = writer.hash_at(found.place.position);
+            self.heap().bring_forward(found.header.units() as usize);
             writer.leave_reserve(hash, &found).is_ok()
         })
     }

@@ -3,6 +3,9 @@
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
+use micanite_memory::sync::Ordering::Release;
+use micanite_memory::sync::fence;
+
 use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaGet};
 use crate::partition::{Hint, Partition};
@@ -214,15 +217,28 @@ impl Writer<'_> {
         state: State,
     ) {
         let p = self.partition;
-        if expiry == found.expiry && state == self.state_of(found) {
+        let changes = [expiry != found.expiry, state != self.state_of(found)];
+        if changes == [false, false] {
             return;
         }
+        // Not in a store that outlives its process, which writes such an item beside itself.
+        let both = changes == [true, true];
+        let position = found.place.position;
         p.bucket(hash).write(|| {
-            if found.header.has_meta() {
-                p.set_meta(found.place.position + 1, (found.flags, expiry));
+            let header = p.header(position);
+            if both {
+                // Busy until both are written: whoever finds it after a kill knows.
+                self.set_header(position, header.with_busy());
+                fence(Release);
             }
-            if found.header.has_state() {
-                p.set_state(found.place.position + found.header.state_word(), state);
+            if header.has_meta() {
+                p.set_meta(position + 1, (found.flags, expiry));
+            }
+            if header.has_state() {
+                p.set_state(position + header.state_word(), state);
+            }
+            if both {
+                self.set_header(position, header);
             }
         });
         self.note_expiry(expiry);

@@ -56,6 +56,22 @@ fn a_cache_that_evicts_and_grows_may_miss_but_never_lies() {
     }
 }
 
+/// A cache whose chains are full evicts the oldest of them.
+#[test]
+fn a_cache_with_too_few_entries_may_miss_but_never_lies() {
+    let keys = keys(60);
+    let setup = Setup {
+        buckets: 2,
+        data_units: 4096,
+        ..Setup::default()
+    };
+    let mut killed = Killed::new(setup, keys.clone());
+    for key in &keys {
+        killed.at_each_store("set", |client| client.set(key, b"value"));
+    }
+    assert!(killed.cache.stats().evicted_bucket > 0);
+}
+
 /// What ends by itself or at once: an expiry, a flush, a namespace.
 #[test]
 fn what_ends_in_a_cache_never_comes_back_wrong() {

@@ -27,6 +27,28 @@ pub(super) struct Item {
 /// What a partition holds.
 pub(super) type Seen = BTreeMap<Vec<u8>, Item>;
 
+/// Keeps a value and what is said of it.
+#[derive(Default)]
+struct Look {
+    outcome: Option<Outcome>,
+    value: Vec<u8>,
+    item: ItemMeta,
+}
+
+impl ReplySink for Look {
+    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        self.value.resize(meta.value_bytes, 0);
+        Some(&mut self.value)
+    }
+    fn rollback(&mut self, _: usize) {}
+    fn finish(&mut self, _: usize, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
+    fn describe(&mut self, _: usize, item: ItemMeta) {
+        self.item = item;
+    }
+}
+
 /// A partition with the same bytes.
 pub(super) fn copy(partition: &Partition) -> Partition {
     let region = Region::private(partition.region.words() * 8).unwrap();
@@ -68,8 +90,7 @@ pub(super) fn observe(
         value_bytes_max: setup.value_bytes_max,
     };
     let cache = Arc::new(Cache::of([partition].into(), sizes, &setup.config()));
-    let mut client = Client::new(&cache, 0);
-    client.now_s = now_s;
+    let mut worker = cache.worker(0).unwrap();
     let look = MetaGet {
         value: true,
         // Asking for it changes an item of a cache.
@@ -80,7 +101,13 @@ pub(super) fn observe(
     };
     let mut seen = Seen::new();
     for key in keys {
-        let reply = client.ask(key, Operation::MetaGet(look));
+        let request = Request {
+            hash: cache.hash(key),
+            key,
+            operation: Operation::MetaGet(look),
+        };
+        let mut reply = Look::default();
+        worker.execute(&[request], now_s, &mut reply);
         if reply.outcome != Some(Outcome::Hit) {
             continue;
         }
@@ -95,6 +122,7 @@ pub(super) fn observe(
         };
         seen.insert(key.clone(), item);
     }
+    drop(worker);
     (seen, cache)
 }
 
