@@ -35,6 +35,8 @@ pub struct Cache {
     image_lock: Option<std::fs::File>,
     /// Worker handles not handed out yet.
     pub(crate) handles_free: Box<[AtomicBool]>,
+    /// Workers that have ended, and that nobody has begun again: they would not answer.
+    ended: Box<[AtomicBool]>,
     pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) waker: OnceLock<Waker>,
@@ -146,6 +148,7 @@ impl Cache {
             image_state: ImageState::None,
             image_lock: None,
             handles_free: (0..workers).map(|_| AtomicBool::new(true)).collect(),
+            ended: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             epochs: Epochs::new(workers),
             mailboxes: Mailboxes::new(workers),
             waker: OnceLock::new(),
@@ -224,8 +227,10 @@ impl Cache {
     /// for numbers out of range.
     pub fn worker(self: &Arc<Self>, number: usize) -> Option<Worker> {
         let free = self.handles_free.get(number)?;
-        free.swap(false, Ordering::AcqRel)
-            .then(|| Worker::new(Arc::clone(self), number))
+        free.swap(false, Ordering::AcqRel).then(|| {
+            self.ended[number].store(false, Ordering::Release);
+            Worker::new(Arc::clone(self), number)
+        })
     }
 
     /// Sets what wakes a sleeping worker, so that workers can ask the owners of partitions that
@@ -335,10 +340,11 @@ impl Cache {
     }
 
     /// Changes mode and owner of a partition while requests run: returns when it is done. Not to
-    /// be called from within a [`crate::ReplySink`].
+    /// be called from within a [`crate::ReplySink`], nor on the thread of a worker that others may
+    /// be waiting for.
     ///
     /// # Errors
-    /// There is no such partition, or no such worker.
+    /// There is no such partition, or no such worker, or it has ended.
     pub fn set_route(&self, partition: usize, route: Route) -> Result<(), RouteError> {
         let workers = self.handles_free.len();
         if route.owner >= workers {
@@ -349,6 +355,10 @@ impl Cache {
             return Err(RouteError::NoSuchPartition { partitions });
         };
         let _changing = self.changing.wait(|| {});
+        if route.access != Access::Crcw && self.ended[route.owner].load(Ordering::Acquire) {
+            let worker = route.owner;
+            return Err(RouteError::WorkerEnded { worker });
+        }
         of.route.change(route, &self.epochs, || {});
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
@@ -379,6 +389,7 @@ impl Cache {
     /// Shares what a worker owns that ends.
     pub(crate) fn share_partitions_of(&self, worker: usize, mut idle: impl FnMut()) {
         let _changing = self.changing.wait(&mut idle);
+        self.ended[worker].store(true, Ordering::Release);
         for partition in &self.partitions {
             let route = partition.route.load();
             if route.owner == worker && route.access != Access::Crcw {
@@ -409,6 +420,11 @@ pub enum RouteError {
         /// How many there are.
         workers: usize,
     },
+    /// Nobody would answer for the partition.
+    WorkerEnded {
+        /// Its number.
+        worker: usize,
+    },
 }
 
 impl std::fmt::Display for RouteError {
@@ -424,6 +440,7 @@ impl std::fmt::Display for RouteError {
             Self::NoSuchWorker { workers } => {
                 write!(formatter, "no such worker: they are 0 to {}", workers - 1)
             }
+            Self::WorkerEnded { worker } => write!(formatter, "worker {worker} has ended"),
         }
     }
 }

@@ -50,7 +50,7 @@ pub const COLLAPSE_PAGES_MAX: usize = 1;
 /// Buckets that one call of the sweep visits, at most.
 pub const SWEEP_BUCKETS: usize = 512;
 /// Optimistic reads of one request before it takes the lock of the partition.
-pub const READ_ATTEMPTS_MAX: usize = 8;
+pub const READ_ATTEMPTS_MAX: usize = if cfg!(loom) { 1 } else { 8 };
 /// Bytes of values that one request copies in vain before it takes the lock of the partition: a
 /// long value beside a key that is written all the time is seldom read whole.
 pub const READ_BYTES_IN_VAIN_MAX: usize = 64 << 10;
@@ -61,6 +61,9 @@ pub const READ_ROUNDS_MAX: usize = 4;
 pub const COPY_ATTEMPTS_MAX: usize = 64;
 /// Attempts of a walk to visit a bucket beside its writer, before it takes the lock.
 pub const VISIT_ATTEMPTS_MAX: usize = 64;
+/// Times that a write yields to another thread whose unfinished item is in its way, before it is
+/// refused as if there were no space.
+pub const BUSY_ROUNDS_MAX: usize = 1 << 14;
 /// Values of this length or more are copied outside of the partition's lock.
 pub const LONG_VALUE_BYTES: usize = 1024;
 /// Bytes that a turn moves within the memory before it ends ([`crate::Worker::begin_turn`]): so many of the largest values, and at

@@ -11,7 +11,7 @@ use micanite_memory::sync::yield_now;
 
 use crate::cache::Cache;
 use crate::index::bucket::Bucket;
-use crate::limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
+use crate::limits::{BATCH_REQUESTS_MAX, BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
 use crate::meta::MetaGet;
 use crate::operations::{Described, Side};
 use crate::partition::{Hint, Partition};
@@ -161,12 +161,14 @@ fn meta_get_by_writer<M: Mode, S: ReplySink>(
     now_s: u32,
     sink: &mut S,
 ) -> bool {
-    loop {
+    for _ in 0..BUSY_ROUNDS_MAX {
         match M::writer(partition, now_s).meta_get(request, get, hint, sink) {
             ControlFlow::Break(had_room) => return had_room,
             ControlFlow::Continue(()) => yield_now(),
         }
     }
+    sink.finish(request.0, Outcome::OutOfMemory);
+    true
 }
 
 impl Cache {
@@ -305,15 +307,16 @@ impl Cache {
 }
 
 /// Repeats what was stopped by an item that another thread is still writing; that thread needs
-/// the lock to finish.
+/// the lock to finish. Refuses it after a while.
 #[inline]
 fn until_not_busy(mut execute: impl FnMut() -> Outcome) -> Outcome {
-    loop {
+    for _ in 0..BUSY_ROUNDS_MAX {
         match execute() {
             Outcome::Busy => yield_now(),
             outcome => return outcome,
         }
     }
+    Outcome::OutOfMemory
 }
 
 #[inline(never)]

@@ -183,7 +183,12 @@ fn settle(read: Read, walk: &Walk, visitor: &mut impl Visitor) -> Option<usize> 
 impl Partition {
     /// Visits a bucket beside its writer. Returns how many of its items are done, if not all of
     /// them; `None` if the writer was in the way too often.
-    fn visit(&self, walk: &Walk, now_s: u32, visitor: &mut impl Visitor) -> Option<Option<usize>> {
+    pub(crate) fn visit(
+        &self,
+        walk: &Walk,
+        now_s: u32,
+        visitor: &mut impl Visitor,
+    ) -> Option<Option<usize>> {
         let bucket = self.main_bucket(walk.bucket);
         for attempt in 0..VISIT_ATTEMPTS_MAX {
             if attempt > 0 {

@@ -2,9 +2,10 @@
 
 use micanite_memory::sync::yield_now;
 
+use crate::limits::BUSY_ROUNDS_MAX;
 use crate::partition::{Hint, Partition};
 use crate::request::{Asked, Condition, Expiry, Outcome};
-use crate::writer::{Found, NewItem, Refusal, Writer};
+use crate::writer::{Found, NewItem, Refusal, Reserved, Writer};
 
 impl Writer<'_> {
     #[inline(always)]
@@ -75,23 +76,9 @@ impl Partition {
         now_s: u32,
     ) -> Outcome {
         let mut item = NewItem::of(request.key, value, meta);
-        let reserved = loop {
-            let writer = self.writer(now_s);
-            let found = match writer.find_for(request, condition) {
-                Ok(found) => found,
-                Err(outcome) => return outcome,
-            };
-            item.state = writer.fresh_state(found.as_ref());
-            match writer.take(request.hash, &item, found.as_ref()) {
-                Ok(reserved) => break reserved.for_later(),
-                Err(Refusal::Busy) => drop(writer),
-                // There may be no space but that of the old value: under the lock.
-                Err(Refusal::Full) => {
-                    return writer.append_new(request.hash, &item, found.as_ref());
-                }
-                Err(refusal) => return refusal.into(),
-            }
-            yield_now();
+        let reserved = match self.take_beside(request, condition, &mut item, now_s) {
+            Ok(reserved) => reserved,
+            Err(outcome) => return outcome,
         };
         self.write_item(&reserved, &item, None);
         let writer = self.writer(now_s);
@@ -102,5 +89,30 @@ impl Partition {
                 outcome
             }
         }
+    }
+    /// Takes space for an item that is written without the lock, or says how the request ended.
+    fn take_beside(
+        &self,
+        request: &Asked<'_>,
+        condition: Condition,
+        item: &mut NewItem<'_>,
+        now_s: u32,
+    ) -> Result<Reserved, Outcome> {
+        for _ in 0..BUSY_ROUNDS_MAX {
+            let writer = self.writer(now_s);
+            let found = writer.find_for(request, condition)?;
+            item.state = writer.fresh_state(found.as_ref());
+            match writer.take(request.hash, item, found.as_ref()) {
+                Ok(reserved) => return Ok(reserved.for_later()),
+                Err(Refusal::Busy) => drop(writer),
+                // There may be no space but that of the old value: under the lock.
+                Err(Refusal::Full) => {
+                    return Err(writer.append_new(request.hash, item, found.as_ref()));
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+            yield_now();
+        }
+        Err(Outcome::OutOfMemory)
     }
 }

@@ -254,12 +254,9 @@ impl Partition {
         self.all_buckets().count()
     }
 
-    /// How many buckets there are. Whoever sees a new number sees the bucket that it counts, too:
-    /// the bytes of an item were there before.
     #[inline]
     pub fn all_buckets(&self) -> Buckets {
-        let buckets = self.word(Field::Buckets as usize).load(Ordering::Acquire);
-        Buckets::unpack(self.layout.buckets, buckets)
+        Buckets::unpack(self.layout.buckets, self.get(Field::Buckets))
     }
 
     /// The hash that the index has for a key.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::support::*;
 use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX, READ_ROUNDS_MAX};
 use crate::reader::{Plain, Read};
+use crate::writer::NewItem;
 use crate::*;
 
 const NOW_S: u32 = 1000;
@@ -191,4 +192,88 @@ fn a_contended_crew_read_without_a_waker_is_told_so() {
         other.outcome(b"key", Operation::Get { cas: false })
     });
     assert_eq!(outcome, Outcome::NotOwner);
+}
+
+/// Proves that a write whose way is blocked by another thread's unfinished item is refused after a
+/// while, and succeeds once that item is finished.
+#[test]
+fn a_write_behind_an_item_that_is_not_finished_is_refused() {
+    within(120, || {
+        let setup = Setup {
+            data_units: 400,
+            value_bytes_max: 1600,
+            eviction: Eviction::Fifo,
+            workers: 2,
+            ..Setup::default()
+        };
+        let cache = setup.cache();
+        let mut client = Client::new(&cache, 0);
+        let partition = &cache.partitions[0];
+        // A thread that stands still between the two parts of a long store.
+        let unfinished = NewItem::of(b"unfinished", &[7; 1200], (0, Expiry::NEVER));
+        let writer = partition.writer(NOW_S);
+        let hash = writer.hash_of(b"unfinished");
+        let reserved = writer.take(hash, &unfinished, None).unwrap();
+        drop(writer);
+        let mut number = 0u32;
+        let mut fill = |bytes: usize| {
+            number += 1;
+            client.set(&number.to_le_bytes(), &vec![7; bytes])
+        };
+        let stored = (0..).take_while(|_| fill(500) == Outcome::Stored).count();
+        assert!((1..400).contains(&stored), "{stored}");
+        assert_eq!(fill(1500), Outcome::OutOfMemory);
+        let vivify = Operation::MetaGet(MetaGet {
+            vivify: Some(Expiry::NEVER),
+            ..MetaGet::default()
+        });
+        let full = (0..200).any(|_| fill(8) == Outcome::OutOfMemory);
+        assert!(full);
+        assert_eq!(client.outcome(b"absent", vivify), Outcome::OutOfMemory);
+        partition.writer(NOW_S).give_back(&reserved);
+        assert_eq!(client.outcome(b"absent", vivify), Outcome::Stored);
+        assert_eq!(client.set(b"long", &[7; 1500]), Outcome::Stored);
+        assert_eq!(client.set(b"short", b"value"), Outcome::Stored);
+    });
+}
+
+/// Proves that a worker that ends answers what it was asked before, and that nothing can be given
+/// to it afterwards.
+#[test]
+fn a_worker_that_ends_answers_first_and_owns_nothing_more() {
+    let erew = Route {
+        access: Access::Erew,
+        owner: 0,
+    };
+    within(60, move || {
+        let setup = Setup {
+            access: Access::Erew,
+            ..crew()
+        };
+        let cache = setup.cache();
+        let (owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        cache.set_waker(move |_| {
+            count.fetch_add(1, Ordering::AcqRel);
+        });
+        let mut owner = owner;
+        assert!(owner.worker.fall_asleep());
+        std::thread::scope(|scope| {
+            let asked = &asked;
+            scope.spawn(move || {
+                while asked.load(Ordering::Acquire) == 0 {
+                    std::thread::yield_now();
+                }
+                drop(owner);
+            });
+            assert_eq!(other.set(b"key", b"value"), Outcome::Stored);
+        });
+        let refused = cache.set_route(0, erew);
+        assert_eq!(refused, Err(RouteError::WorkerEnded { worker: 0 }));
+        assert_eq!(other.set(b"key", b"again"), Outcome::Stored);
+        assert_eq!(asked.load(Ordering::Acquire), 1);
+        let _owner = Client::new(&cache, 0);
+        assert_eq!(cache.set_route(0, erew), Ok(()));
+    });
 }

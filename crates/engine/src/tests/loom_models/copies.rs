@@ -1,0 +1,105 @@
+//! Snapshots and walks beside a writer: one attempt at a bucket, without the fall-back to the lock.
+
+use super::*;
+
+/// Copies a bucket once. `None` if the writer was in the way.
+fn copy(cache: &Cache, bucket: u64) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (mut items, mut copied) = (Vec::new(), Vec::new());
+    let complete = cache.partitions[0].copy_chain(bucket, 0, &mut copied, &mut |item| {
+        assert!(
+            item.value == OLD || item.value == NEW,
+            "torn: {:?}",
+            item.value
+        );
+        items.push((item.key.clone(), item.value.clone()));
+    });
+    complete.then_some(items)
+}
+
+/// Covers the check of the version, and its fence (`Bucket::version_is_still`).
+#[test]
+fn loom_a_snapshot_beside_an_overwrite_in_place_has_the_old_or_the_new_value() {
+    model(|| {
+        let cache = tiny(64);
+        let mut writer = Client::new(&cache, 0);
+        writer.set(b"k", &OLD);
+        let bucket = bucket_of(&cache, b"k");
+        let reader = beside(&cache, move |cache| {
+            if let Some(items) = copy(cache, bucket) {
+                assert_eq!(items.len(), 1, "an acknowledged item is missing");
+            }
+        });
+        writer.set(b"k", &NEW);
+        reader.join().unwrap();
+    });
+}
+
+/// Two items that fill the log, and a key of the other bucket, whose item overwrites the first.
+/// The bucket of the first does not change by that.
+fn full() -> (Arc<Cache>, Client, [[u8; 2]; 3]) {
+    let cache = tiny(8);
+    let [first, other] = [0, 1].map(|bucket| {
+        let mut keys = keys_of(&cache, bucket);
+        [keys.next(), keys.next()].map(|key| key.expect("a key"))
+    });
+    let mut writer = Client::new(&cache, 0);
+    writer.set(&first[0], &OLD);
+    writer.set(&other[0], &OLD);
+    (cache, writer, [first[0], other[0], other[1]])
+}
+
+/// Covers the fence between the copy of an item and the look at the head (in
+/// `Bucket::version_is_still`), and the one between the head and the bytes (in `Writer::claim`).
+#[test]
+fn loom_a_snapshot_beside_an_eviction_has_the_item_or_nothing() {
+    model(|| {
+        let (cache, mut writer, [first, _, third]) = full();
+        let reader = beside(&cache, move |cache| {
+            for (key, value) in copy(cache, 0).unwrap_or_default() {
+                assert_eq!((key.as_slice(), value.as_slice()), (&first[..], &OLD[..]));
+            }
+        });
+        writer.set(&third, &NEW);
+        reader.join().unwrap();
+    });
+}
+
+/// Keeps the keys of a bucket.
+#[derive(Default)]
+struct Keys {
+    taken: Vec<Vec<u8>>,
+    kept: Vec<Vec<u8>>,
+}
+
+impl Visitor for Keys {
+    fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
+        self.taken.push(item.key.to_vec());
+        Visit::Next
+    }
+
+    fn take_back(&mut self) {
+        self.taken.clear();
+    }
+
+    fn keep(&mut self) {
+        self.kept.append(&mut self.taken);
+    }
+}
+
+/// Covers the fence between the bytes of an item and the look at the head (in
+/// `Partition::visit_chain`), and the one between the head and the bytes (in `Writer::claim`).
+#[test]
+fn loom_a_walk_beside_an_eviction_shows_the_item_or_nothing() {
+    model(|| {
+        let (cache, mut writer, [first, _, third]) = full();
+        let reader = beside(&cache, move |cache| {
+            let mut keys = Keys::default();
+            cache.partitions[0].visit(&Walk::default(), 0, &mut keys);
+            for key in keys.kept {
+                assert_eq!(key, first, "a key of another bucket");
+            }
+        });
+        writer.set(&third, &NEW);
+        reader.join().unwrap();
+    });
+}

@@ -1,0 +1,61 @@
+//! Items move within the logs beside a reader.
+
+use super::*;
+use crate::log::Which;
+use crate::partition::LogField;
+
+/// The place of the oldest item of main.
+fn at_head(cache: &Cache) -> crate::partition::Place {
+    let log = cache.partitions[0].log(Which::Main);
+    let offset = log.get(LogField::Head);
+    crate::partition::Place {
+        log: Which::Main,
+        offset,
+        position: log.position(offset),
+    }
+}
+
+/// Covers the check of the version, and its fence (`Bucket::version_is_still`): a reader with the old
+/// entry may see the new head, one with the new entry bytes of before.
+#[test]
+fn loom_a_read_beside_a_move_to_the_tail_finds_its_item() {
+    model(|| {
+        let cache = tiny(16);
+        Client::new(&cache, 0).set(b"k", &OLD);
+        let reader = beside(&cache, |cache| {
+            if let Some(value) = look(cache, b"k") {
+                assert_eq!(value.as_deref(), Some(OLD.as_slice()), "not found, or torn");
+            }
+        });
+        let writer = cache.partitions[0].writer(0);
+        let found = writer.found_at(0, at_head(&cache));
+        assert!(writer.requeue(&found));
+        drop(writer);
+        reader.join().unwrap();
+        assert_eq!(read(&cache, b"k").as_deref(), Some(OLD.as_slice()));
+    });
+}
+
+/// An item that is copied to a new place by an append (reinsertion, touch). Its bytes are ordered
+/// twice: by the check of the version, and by the fence after the entries (`Partition::candidate`).
+/// It fails without both.
+#[test]
+fn loom_a_read_beside_a_relocation_finds_its_item() {
+    model(|| {
+        let cache = tiny(16);
+        Client::new(&cache, 0).set(b"k", &OLD);
+        let reader = beside(&cache, |cache| {
+            if let Some(value) = look(cache, b"k") {
+                assert_eq!(value.as_deref(), Some(OLD.as_slice()), "not found, or torn");
+            }
+        });
+        let writer = cache.partitions[0].writer(0);
+        let hash = writer.hash_of(b"k");
+        let found = writer.lookup(hash, b"k").expect("an item");
+        writer
+            .relocate(hash, b"k", &found, found.expiry)
+            .expect("space");
+        drop(writer);
+        reader.join().unwrap();
+    });
+}

@@ -1,0 +1,99 @@
+//! Optimistic reads beside a writer.
+
+use super::*;
+
+#[test]
+fn loom_a_read_beside_an_overwrite_in_place_sees_the_old_or_the_new_value() {
+    model(|| {
+        let cache = tiny(64);
+        let mut writer = Client::new(&cache, 0);
+        writer.set(b"k", &OLD);
+        let reader = {
+            let cache = Arc::clone(&cache);
+            thread::spawn(move || {
+                if let Some(value) = read(&cache, b"k") {
+                    assert!(value == OLD || value == NEW, "torn: {value:?}");
+                }
+            })
+        };
+        writer.set(b"k", &NEW);
+        reader.join().unwrap();
+        assert_eq!(read(&cache, b"k").as_deref(), Some(NEW.as_slice()));
+    });
+}
+
+#[test]
+fn loom_a_read_beside_the_eviction_of_its_item_sees_the_item_or_nothing() {
+    model(|| {
+        // Two items fill the log: the third one overwrites the first.
+        let cache = tiny(8);
+        let mut writer = Client::new(&cache, 0);
+        writer.set(b"a", &OLD);
+        writer.set(b"b", &OLD);
+        let reader = {
+            let cache = Arc::clone(&cache);
+            thread::spawn(move || {
+                if let Some(value) = read(&cache, b"a") {
+                    assert!(value == OLD, "torn or foreign: {value:?}");
+                }
+            })
+        };
+        writer.set(b"c", &NEW);
+        reader.join().unwrap();
+        assert_eq!(read(&cache, b"a"), None);
+        assert_eq!(read(&cache, b"c").as_deref(), Some(NEW.as_slice()));
+    });
+}
+
+#[test]
+fn loom_what_was_acknowledged_before_a_read_began_is_seen_by_it() {
+    model(|| {
+        let cache = tiny(64);
+        let mut writer = Client::new(&cache, 0);
+        let stored = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let reader = {
+            let (cache, stored) = (Arc::clone(&cache), Arc::clone(&stored));
+            thread::spawn(move || {
+                if stored.load(loom::sync::atomic::Ordering::Acquire) {
+                    assert_eq!(read(&cache, b"k").as_deref(), Some(NEW.as_slice()));
+                }
+            })
+        };
+        writer.set(b"k", &NEW);
+        stored.store(true, loom::sync::atomic::Ordering::Release);
+        reader.join().unwrap();
+    });
+}
+
+/// With `try_writer`, for loom cannot tell a spin lock that waits from one that hangs.
+#[test]
+fn loom_two_writers_take_turns() {
+    model(|| {
+        let cache = tiny(64);
+        Client::new(&cache, 0).set(b"n", b"0");
+        let threads = [0, 1].map(|_| {
+            let cache = Arc::clone(&cache);
+            thread::spawn(move || {
+                let (key, hash) = (b"n".as_slice(), cache.hash(b"n"));
+                let request = Request {
+                    hash,
+                    key,
+                    operation: Operation::Delete,
+                };
+                let partition = cache.partition(hash);
+                let writer = partition.try_writer(0);
+                u64::from(writer.is_some_and(|writer| {
+                    let asked = partition.asked(&request);
+                    let outcome = writer.arithmetic(&asked, |number| number + 1);
+                    matches!(outcome, Outcome::Number(_))
+                }))
+            })
+        });
+        let sum: u64 = threads
+            .map(|thread| thread.join().unwrap())
+            .into_iter()
+            .sum();
+        assert!(sum > 0);
+        assert_eq!(read(&cache, b"n").unwrap(), sum.to_string().into_bytes());
+    });
+}

@@ -1,0 +1,119 @@
+//! Changes of routes, queues, mailboxes.
+
+use super::*;
+
+/// Permissions, and what they guard: the cell makes loom fail when two threads are in it at once.
+struct Guarded {
+    route: crate::access::RouteWord,
+    epochs: crate::access::Epochs,
+    cell: loom::cell::UnsafeCell<u64>,
+}
+
+// Shared by the threads of a model, which checks how the cell is used.
+#[expect(unsafe_code, reason = "loom checks the accesses to the cell")]
+// SAFETY: the model is about who accesses the cell; loom fails where two do.
+unsafe impl Sync for Guarded {}
+
+impl Guarded {
+    fn write_if_permitted(&self, worker: usize) {
+        self.epochs.enter(worker);
+        if self.route.permission(worker) == crate::access::Permission::Own {
+            self.cell.with_mut(|value| {
+                #[expect(unsafe_code, reason = "the owner's write")]
+                // SAFETY: what the model checks.
+                unsafe {
+                    *value += 1
+                }
+            });
+        }
+        self.epochs.leave(worker);
+    }
+}
+
+#[test]
+fn loom_a_partition_that_moves_has_one_writer_at_every_moment() {
+    model(|| {
+        let (access, owner) = (Access::Erew, 0);
+        let guarded = Arc::new(Guarded {
+            route: crate::access::RouteWord::new(Route { access, owner }),
+            epochs: crate::access::Epochs::new(2),
+            cell: loom::cell::UnsafeCell::new(0),
+        });
+        let workers = [0, 1].map(|worker| {
+            let guarded = Arc::clone(&guarded);
+            thread::spawn(move || guarded.write_if_permitted(worker))
+        });
+        let owner = 1;
+        guarded
+            .route
+            .change(Route { access, owner }, &guarded.epochs, || {});
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert_eq!(guarded.route.load().owner, 1);
+    });
+}
+
+#[test]
+fn loom_a_job_is_run_once_by_a_worker_that_may_be_asleep() {
+    model(|| {
+        let mailboxes = Arc::new(crate::delegate::Mailboxes::new(2));
+        let woken = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let owner = {
+            let (mailboxes, woken) = (Arc::clone(&mailboxes), Arc::clone(&woken));
+            thread::spawn(move || {
+                if mailboxes.fall_asleep(0) {
+                    while !woken.load(loom::sync::atomic::Ordering::Acquire) {
+                        thread::yield_now();
+                    }
+                }
+                mailboxes.wake_up(0);
+                mailboxes.serve(0);
+            })
+        };
+        let mut runs = 0;
+        let wake = || woken.store(true, loom::sync::atomic::Ordering::Release);
+        mailboxes.ask((1, 0), || runs += 1, wake);
+        assert_eq!(runs, 1);
+        owner.join().unwrap();
+    });
+}
+
+/// A cell that whoever has the turn of a queue writes.
+struct Queued {
+    queue: crate::lock::Queue,
+    cell: loom::cell::UnsafeCell<u64>,
+}
+
+// Shared by the threads of a model, which checks how the cell is used.
+#[expect(unsafe_code, reason = "loom checks the accesses to the cell")]
+// SAFETY: the model is about who accesses the cell; loom fails where two do.
+unsafe impl Sync for Queued {}
+
+impl Queued {
+    fn add(&self) {
+        let _turn = self.queue.wait(|| {});
+        self.cell.with_mut(|value| {
+            #[expect(unsafe_code, reason = "the write of whoever has the turn")]
+            // SAFETY: what the model checks.
+            unsafe {
+                *value += 1
+            }
+        });
+    }
+}
+
+/// Covers the release and the acquire of `Queue`.
+#[test]
+fn loom_a_queue_gives_one_turn_at_a_time() {
+    model(|| {
+        let queued = Arc::new(Queued {
+            queue: crate::lock::Queue::new(),
+            cell: loom::cell::UnsafeCell::new(0),
+        });
+        let other = Arc::clone(&queued);
+        let other = thread::spawn(move || other.add());
+        queued.add();
+        other.join().unwrap();
+    });
+}
