@@ -23,6 +23,7 @@ use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
+use crate::index::hash::Buckets;
 use crate::limits::BUCKET_ENTRIES;
 use crate::log::Which;
 use crate::log::item::Header;
@@ -212,24 +213,37 @@ impl Writer<'_> {
         if let Some(from) = buckets.last_split_from() {
             let source = p.main_bucket(from);
             let target = p.main_bucket(buckets.count() - 1);
-            for bucket in p.chain(source) {
-                for slot in 0..BUCKET_ENTRIES {
-                    let entry = bucket.entry(slot);
-                    if self.is_sound(entry)
-                        && p.place(entry)
-                            .is_some_and(|place| self.is_in_last(&place, buckets))
-                    {
-                        if !self.is_in_chain(target, entry) {
-                            let Some(word) = self.free_slot(target) else {
-                                return false;
-                            };
-                            p.word(word).store(entry.0, Release);
-                        }
-                        p.word(bucket.slot_word(slot)).store(0, Release);
-                    }
+            // As in a split: the source gives up spare buckets as entries leave it.
+            while !self.finish_some(source, target, buckets) {
+                self.close_gaps(source);
+                if p.get(Field::SpareFree) == 0 {
+                    return false;
                 }
             }
             self.tidy(source, &[]);
+        }
+        true
+    }
+
+    /// Moves entries until there is no place for one. Returns whether all have moved.
+    fn finish_some(&self, source: Bucket<'_>, target: Bucket<'_>, buckets: Buckets) -> bool {
+        let p = self.partition;
+        for bucket in p.chain(source) {
+            for slot in 0..BUCKET_ENTRIES {
+                let entry = bucket.entry(slot);
+                if self.is_sound(entry)
+                    && p.place(entry)
+                        .is_some_and(|place| self.is_in_last(&place, buckets))
+                {
+                    if !self.is_in_chain(target, entry) {
+                        let Some(word) = self.free_slot(target) else {
+                            return false;
+                        };
+                        p.word(word).store(entry.0, Release);
+                    }
+                    p.word(bucket.slot_word(slot)).store(0, Release);
+                }
+            }
         }
         true
     }

@@ -134,10 +134,6 @@ impl Writer<'_> {
         let grown = buckets.grown();
         let source = p.main_bucket(buckets.split_from());
         let target = p.main_bucket(number);
-        // In a cache the oldest items of a chain would give way; a store loses nothing.
-        if p.is_store() && !self.fits(source, grown) {
-            return;
-        }
         target.clear();
         source.write(|| {
             target.write(|| {
@@ -157,25 +153,6 @@ impl Writer<'_> {
         p.add(Field::Moves, 1);
     }
 
-    /// Whether what moves to the last bucket finds a place there.
-    fn fits(&self, source: Bucket<'_>, grown: Buckets) -> bool {
-        let p = self.partition;
-        let spares = p
-            .layout
-            .spares(p.buckets())
-            .saturating_sub(p.get(Field::SparesUsed));
-        let chained = p.chain(source).count() as u64 - 1;
-        if chained <= spares {
-            return true;
-        }
-        let moves = |entry: &Entry| {
-            let place = self.place_of_item(*entry);
-            place.is_some_and(|place| self.is_in_last(&place, grown))
-        };
-        let entries = p.chain(source).flat_map(Bucket::entries).map(Entry);
-        entries.filter(moves).count() <= BUCKET_ENTRIES * (1 + spares as usize)
-    }
-
     /// Whether the key of an item belongs to the last bucket.
     pub fn is_in_last(&self, place: &Place, grown: Buckets) -> bool {
         self.hash_at(place.position).bucket(grown) as u64 + 1 == grown.count()
@@ -188,7 +165,19 @@ impl Writer<'_> {
         p.place(entry).filter(holds)
     }
 
+    /// Moves to the last bucket what belongs there. Where a store has no spare bucket for it, the
+    /// source has one: as many entries have left it as fill a bucket.
     fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) {
+        while !self.move_some(source, target, grown) {
+            self.close_gaps(source);
+            if self.partition.get(Field::SpareFree) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Moves entries until there is no place for one. Returns whether all have moved.
+    fn move_some(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) -> bool {
         let p = self.partition;
         for bucket in p.chain(source) {
             for slot in 0..BUCKET_ENTRIES {
@@ -199,9 +188,10 @@ impl Writer<'_> {
                 // What dangles, or is damaged, has no key that could be hashed.
                 let place = self.place_of_item(entry);
                 let belongs = place.map(|place| self.is_in_last(&place, grown));
-                if belongs == Some(true)
-                    && let Some(word) = self.free_slot(target)
-                {
+                if belongs == Some(true) {
+                    let Some(word) = self.free_slot(target) else {
+                        return false;
+                    };
                     // In this order: a process that is killed between them leaves it twice.
                     p.word(word).store(entry.0, Release);
                 }
@@ -210,6 +200,7 @@ impl Writer<'_> {
                 }
             }
         }
+        true
     }
 
     /// Moves the entries of a chain to its front and gives back the spare buckets left over.

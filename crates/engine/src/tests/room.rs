@@ -160,6 +160,8 @@ fn a_store_that_is_nearly_empty_takes_what_a_fresh_one_takes() {
         let mut empty = Filled::new(&setup());
         let fresh = empty.take(value_bytes);
         let of_fresh = empty.cache.stats().data_bytes;
+        // It is full, and has not stopped for want of buckets.
+        assert!(empty.cache.stats().item_bytes_live * 10 > of_fresh * 9);
         for which in 0..4 {
             let mut random = Random((which + 1) as u64 * 7919 + value_bytes as u64);
             let mut store = Filled::new(&setup());
