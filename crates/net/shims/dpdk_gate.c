@@ -1,5 +1,7 @@
 /* The gate, and how DPDK's interrupt thread comes to close it. */
 #define _GNU_SOURCE
+/* The descriptor of an interrupt's handle: experimental in DPDK 22.11, and there ever since. */
+#define ALLOW_EXPERIMENTAL_API
 #include "dpdk_gate.h"
 
 #include <dlfcn.h>
@@ -9,6 +11,7 @@
 #include <rte_interrupts.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -118,10 +121,20 @@ struct guarded {
 	void *argument;
 	rte_intr_unregister_callback_fn unregistered;
 	struct guarded *next;
+	/* The descriptor that it waits for, and the socket that this was. */
+	int descriptor;
+	struct stat socket;
+	/* Registered by the callback that runs. */
+	bool is_new;
 };
 
 static pthread_mutex_t guarded_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct guarded *all_guarded;
+
+/* Whether this thread runs a callback of memif's driver. */
+static __thread bool inside_callback;
+
+static void forget_abandoned(void);
 
 static void run_guarded(void *argument)
 {
@@ -129,7 +142,10 @@ static void run_guarded(void *argument)
 
 	micanite_control_lock();
 	close_gates(-1);
+	inside_callback = true;
 	guarded->callback(guarded->argument);
+	inside_callback = false;
+	forget_abandoned();
 	open_gates(-1);
 	micanite_control_unlock();
 }
@@ -179,6 +195,57 @@ static void *original(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
+/* Whether the descriptor of a callback is closed, or another file by now. */
+static bool is_abandoned(const struct guarded *guarded)
+{
+	struct stat now;
+
+	return fstat(guarded->descriptor, &now) != 0 || now.st_dev != guarded->socket.st_dev ||
+	       now.st_ino != guarded->socket.st_ino;
+}
+
+static bool unregister_abandoned(struct guarded *guarded)
+{
+	int (*unregister)(const struct rte_intr_handle *, rte_intr_callback_fn, void *) =
+		original("rte_intr_callback_unregister");
+	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	bool done;
+
+	if (handle == NULL)
+		return false;
+	done = rte_intr_fd_set(handle, guarded->descriptor) == 0 &&
+	       unregister(handle, run_guarded, guarded) > 0;
+	rte_intr_instance_free(handle);
+	return done;
+}
+
+/* Unregisters what the callback that has just run registered and abandoned.
+ *
+ * A listener of memif accepts a peer, registers a callback for its socket, and sends a greeting. If
+ * the peer has been killed meanwhile the greeting fails: then the driver closes the socket and frees
+ * what belongs to it, but the callback stays registered. DPDK's interrupt thread, which waits for the
+ * descriptors of all callbacks, ends the process at the first one that is closed; or it waits for
+ * another file of the same number, and calls back with memory that is free. It looks at the list of
+ * callbacks again only after this one has returned, so here is the place to put it right. */
+static void forget_abandoned(void)
+{
+	struct guarded **at, *guarded;
+
+	pthread_mutex_lock(&guarded_lock);
+	for (at = &all_guarded; (guarded = *at) != NULL;) {
+		bool is_new = guarded->is_new;
+
+		guarded->is_new = false;
+		if (is_new && is_abandoned(guarded) && unregister_abandoned(guarded)) {
+			*at = guarded->next;
+			free(guarded);
+		} else {
+			at = &guarded->next;
+		}
+	}
+	pthread_mutex_unlock(&guarded_lock);
+}
+
 /* The program's definition of a function goes before that of a library (as with malloc): drivers
  * call the three that follow in the place of DPDK's own. What is not memif's passes through. */
 int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn callback,
@@ -196,6 +263,12 @@ int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_ca
 		return -ENOMEM;
 	guarded->callback = callback;
 	guarded->argument = argument;
+	guarded->descriptor = rte_intr_fd_get(handle);
+	guarded->is_new = inside_callback;
+	if (fstat(guarded->descriptor, &guarded->socket) != 0) {
+		free(guarded);
+		return -EINVAL;
+	}
 	result = next(handle, run_guarded, guarded);
 	if (result < 0) {
 		free(guarded);

@@ -2,6 +2,7 @@
 #![cfg(feature = "dpdk")]
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue};
 use micanite_net::dpdk::DpdkQueue;
 use micanite_net::frames::{FrameBurst, FramePort, FrameQueue, Header, Local, MacAddress, ReplyTo};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
 const OURS: [u8; 4] = [10, 0, 0, 1];
 const THEIRS: [u8; 4] = [10, 0, 0, 2];
@@ -338,6 +340,62 @@ fn a_memif_peer_that_is_killed_may_return() {
     port.recv().unwrap();
     assert_eq!(port.queue().buffers_free(), buffers_free);
     assert!(port.queue().unsent() > 0);
+}
+
+/// Peers that are killed at every stage of their arrival: so many (`MICANITE_MEMIF_KILLS`).
+#[test]
+fn a_memif_peer_may_be_killed_at_any_moment() {
+    let kills = std::env::var("MICANITE_MEMIF_KILLS");
+    let kills: u64 = kills.map_or(10, |text| text.parse().unwrap());
+    let (bypass, queue) = open_one(&memif(2, "server"));
+    let mut port = frame_port(queue);
+    for number in 0..kills {
+        // A connection is made in six steps of the driver at least, each of which closes the gate.
+        let goal = port.queue().gate_closed() + number % 6;
+        let peer = Echo::start(&memif(2, "client"));
+        let begun = Instant::now();
+        while port.queue().gate_closed() < goal {
+            assert!(begun.elapsed() < DEADLINE, "peer {number} does not come");
+            port.recv().unwrap();
+            thread::yield_now();
+        }
+        peer.kill();
+    }
+    let _peer = Echo::start(&memif(2, "client"));
+    exchange(&mut port, bypass.mac, 2000);
+}
+
+/// A peer that is gone before the driver could greet it left a closed descriptor in the list of those that DPDK's interrupt thread
+/// waits for, which ended the process.
+#[test]
+fn memif_peers_that_leave_before_they_are_greeted_do_no_harm() {
+    let path = std::env::temp_dir().join(format!("micanite-memif-{}-3", std::process::id()));
+    let device = |role| {
+        let socket = path.display();
+        format!("net_memif3,role={role},id=3,socket={socket},socket-abstract=no")
+    };
+    let (bypass, queue) = open_one(&device("server"));
+    let mut port = frame_port(queue);
+    let address = UnixAddr::new(&path).unwrap();
+    let closed = port.queue().gate_closed();
+    for _ in 0..1000 {
+        let peer = socket(
+            AddressFamily::Unix,
+            SockType::SeqPacket,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        );
+        let peer = peer.unwrap();
+        // It waits while others wait to be accepted.
+        connect(peer.as_raw_fd(), &address).unwrap();
+        drop(peer);
+    }
+    let _peer = Echo::start(&device("client"));
+    exchange(&mut port, bypass.mac, 2000);
+    assert!(
+        port.queue().gate_closed() >= closed + 1000,
+        "not all were seen"
+    );
 }
 
 /// Also when it does nothing but receive, as a server does.
