@@ -205,6 +205,7 @@ impl Client {
     }
 
     /// Gets several keys in one batch.
+    #[cfg(not(loom))]
     pub fn ask_all(&mut self, keys: &[Vec<u8>]) -> Vec<Reply> {
         let mut replies = Replies::default();
         let mut batch = Vec::new();
