@@ -12,14 +12,13 @@ use crate::region::Region;
 use crate::tests::support::*;
 use crate::*;
 
-/// All that can be known of an item but how often it was requested, which is only a hint.
+/// All that can be known of an item but how often and when it was requested, which are hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     value: Vec<u8>,
     flags: u32,
     expiry: Expiry,
     cas: u64,
-    access_s: u32,
     stale: bool,
     token_sent: bool,
 }
@@ -116,7 +115,6 @@ pub(super) fn observe(
             flags: reply.item.flags,
             expiry: reply.item.expiry,
             cas: reply.item.cas,
-            access_s: reply.item.access_s,
             stale: reply.item.stale,
             token_sent: reply.item.token_sent,
         };
