@@ -1,7 +1,9 @@
 """--image: what is stored outlives the process, whole or not at all."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import threading
 
 import pytest
@@ -123,6 +125,86 @@ def test_one_process_at_a_time(start, tmp_path):
     ended = run("-p", "-1", *options, deadline_s=30)
     assert ended.returncode not in (0, None)
     assert "another process" in ended.stderr
+
+
+def test_a_second_server_is_told_who_holds_the_image(start, tmp_path, key):
+    """It names the process, invites nobody to remove anything, and the first server keeps its items."""
+    image = tmp_path / "image"
+    options = ["-t", "1", "-m", "64", "--image", image]
+    first = start(*options)
+    with first.connect() as connection:
+        connection.set(key, b"x")
+    for removed in [None, image / "lock"]:
+        if removed:
+            removed.unlink()  # as somebody might who takes it for stale
+        ended = run("-p", "-1", *options, deadline_s=30)
+        assert ended.returncode not in (0, None)
+        assert f"process {first.pid} (" in ended.stderr and "--image" in ended.stderr
+        for word in ["remove", "without its files", "rm ", "begins anew"]:
+            assert word not in ended.stderr
+    assert end(first, signal.SIGTERM) == 0
+    with start(*options).connect() as connection:
+        assert connection.get(key) == b"x"
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
+    """In a directory where others may write, a link named `lock` once had its target truncated."""
+    precious = tmp_path / "precious"
+    precious.write_text("data")
+    for name in ["lock", "partition-0000"]:
+        image = tmp_path / f"image-{name}"
+        image.mkdir()
+        image.chmod(0o1777)
+        (image / name).symlink_to(precious)
+        ended = run("-p", "-1", "-t", "1", "-m", "64", "--image", image, deadline_s=30)
+        assert ended.returncode not in (0, None)
+        assert name in ended.stderr and "link" in ended.stderr
+        assert precious.read_text() == "data"
+    pid = tmp_path / "pid"
+    pid.symlink_to(precious)
+    ended = run("-p", "-1", "-t", "1", "-m", "64", "-P", pid, deadline_s=30)
+    assert ended.returncode not in (0, None) and "link" in ended.stderr
+    assert precious.read_text() == "data"
+
+
+def test_a_directory_that_others_may_write_is_refused(tmp_path):
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    for option in [["--image", open_to_all], ["-P", open_to_all / "pid"], ["-s", open_to_all / "socket"]]:
+        ended = run("-p", "-1", "-t", "1", "-m", "64", *option, deadline_s=30)
+        assert ended.returncode not in (0, None)
+        assert "others may write" in ended.stderr, option
+    assert [path.name for path in open_to_all.iterdir()] == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 32 MiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "none", str(path)], check=True)
+    yield path
+    subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def test_an_image_that_does_not_fit_its_disk_is_refused_at_the_start(start, small_disk, key):
+    """Its space is taken at the start: a full disk ends no server that serves. Nothing half made stays."""
+    options = ["-t", "1", "--image", small_disk / "image"]
+    ended = run("-p", "-1", *options, "-m", "64", deadline_s=30)
+    assert ended.returncode not in (0, None)
+    assert "64 MiB" in ended.stderr and "31 MiB are free" in ended.stderr.replace("32 MiB are", "31 MiB are")
+    assert list((small_disk / "image").glob("partition-*")) == []
+    server = start(*options, "-m", "16")
+    with open(small_disk / "filler", "wb") as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(b"x" * 65536)
+            filler.flush()
+    with server.connect() as connection:
+        for number in range(100):
+            connection.set(key + b"-%d" % number, b"y" * 200_000)
+        assert connection.get(key + b"-99") == b"y" * 200_000
+    assert end(server, signal.SIGTERM) == 0
 
 
 def change_word(path, word, value):

@@ -32,7 +32,7 @@ pub struct Cache {
     layout: Layout,
     image_state: ImageState,
     /// Keeps other processes off the image.
-    image_lock: Option<std::fs::File>,
+    image_lock: Option<micanite_memory::hold::Hold>,
     /// Worker handles not handed out yet.
     pub(crate) handles_free: Box<[AtomicBool]>,
     /// Workers that have ended, and that nobody has begun again: they would not answer.

@@ -18,6 +18,10 @@ pub enum CreateErrorKind {
     InUse,
     /// The image is damaged. Nothing has been changed in it.
     Damaged,
+    /// There is no space for it.
+    NoSpace,
+    /// There is one already, where a new one is to be made.
+    Exists,
 }
 
 impl CreateError {

@@ -21,13 +21,17 @@
     )
 )]
 
+mod allocate;
 mod copy;
+pub mod folder;
 #[cfg(any(loom, miri))]
 mod heap;
+pub mod hold;
 #[cfg(not(any(loom, miri)))]
 mod mapped;
 pub mod sync;
 
+pub use allocate::allocate;
 #[cfg(any(loom, miri))]
 pub use heap::Region;
 #[cfg(not(any(loom, miri)))]

@@ -92,7 +92,7 @@ impl Partition {
             let fits = self.get(field) == value;
             ensure(fits, || match field {
                 // It is told to nobody.
-                Field::SecretLow | Field::SecretHigh => "its secret is not the others'".into(),
+                Field::SecretLow | Field::SecretHigh => "its secret does not fit the others".into(),
                 _ => self.wrong(field, &format!("it does not fit the others, {value} would")),
             })?;
         }

@@ -15,9 +15,10 @@ mod recover;
 mod snapshot;
 mod source;
 
-use std::fs::{self, File};
+use std::fs;
 
 use micanite_memory::PAGE_BYTES;
+use micanite_memory::hold::Hold;
 use micanite_wire::hash::KeyHash;
 
 use crate::config::{Config, Semantics};
@@ -57,7 +58,7 @@ pub(crate) struct Opened {
     pub seed: u64,
     pub state: ImageState,
     /// Holds the directory against other processes.
-    pub lock: Option<File>,
+    pub lock: Option<Hold>,
 }
 
 /// Opens the image in a place, or makes one.
@@ -85,7 +86,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
             buckets,
             ..layout.partition(config, secret, number)
         };
-        let region = source.map(number, layout.partition_bytes, false);
+        let region = source.map(number, layout.partition_bytes);
         let region = region.map_err(|error| failed("cannot map partitions in", &error))?;
         partitions.push(Partition::of(region, of));
     }
@@ -101,6 +102,9 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         drop(partitions);
         return create(config, source, ImageState::Discarded { reason }, lock);
     }
+    check_all(&partitions).map_err(|what| damaged(source, &what))?;
+    let adopted = source.adopt(&layout);
+    adopted.map_err(|error| source.no_space(&layout, &error))?;
     take_over(&partitions).map_err(|what| damaged(source, &what))?;
     let state = if clean {
         ImageState::Clean
@@ -130,15 +134,19 @@ fn is_clean(partitions: &[Partition]) -> bool {
     all.all(|partition| partition.get(Field::Clean) == 1)
 }
 
-/// Checks partitions that a process before has left, and makes them this one's. When they are
-/// damaged nothing has been written.
-fn take_over(partitions: &[Partition]) -> Result<(), String> {
+/// Looks for damage. Nothing is written.
+fn check_all(partitions: &[Partition]) -> Result<(), String> {
     let clean = is_clean(partitions);
-    for partition in partitions {
+    partitions.iter().try_for_each(|partition| {
         let number = partition.layout.number;
         let checked = partition.check(clean);
-        checked.map_err(|what| format!("partition {number}: {what}"))?;
-    }
+        checked.map_err(|what| format!("partition {number}: {what}"))
+    })
+}
+
+/// Makes sound partitions that a process before has left this one's.
+fn take_over(partitions: &[Partition]) -> Result<(), String> {
+    let clean = is_clean(partitions);
     mark_open(partitions).map_err(|error| error.to_string())?;
     for partition in partitions {
         if !clean && !partition.recover() {
@@ -164,23 +172,36 @@ pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
     marks::set(partitions)
 }
 
-/// Makes an empty image.
+/// Makes an empty image where none is, and holds it.
+pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
+    let lock = source.lock()?;
+    match source.header() {
+        Ok(None) => create(config, source, ImageState::Created, lock),
+        _ => Err(CreateError::of(
+            CreateErrorKind::Exists,
+            format!("there is an image in {source} already"),
+        )),
+    }
+}
+
+/// Makes an empty image, in place of what may be there.
 fn create(
     config: &Config,
     source: &Source<'_>,
     state: ImageState,
-    lock: Option<File>,
+    lock: Option<Hold>,
 ) -> Result<Opened, CreateError> {
     let layout = Layout::of(config)?;
     let secret = Secret::random().map_err(CreateError::no_random_numbers)?;
     source.check_count(&layout)?;
+    source.remove(layout.partitions);
     let mut partitions = Vec::new();
     // The first one last: it says that there is an image.
     for number in (0..layout.partitions).rev() {
-        let region = source.map(number, layout.partition_bytes, true);
+        let region = source.map_new(number, layout.partition_bytes);
         let region = region.map_err(|error| {
-            let bytes = config.memory_bytes;
-            CreateError::new(format!("cannot make {bytes} bytes in {source}: {error}"))
+            source.remove(layout.partitions);
+            source.no_space(&layout, &error)
         })?;
         let partition = Partition::of(region, layout.partition(config, secret, number));
         if source.holds_what_was() {
@@ -193,7 +214,8 @@ fn create(
         partitions.push(partition);
     }
     partitions.reverse();
-    mark_open(&partitions).map_err(|error| {
+    let synced = mark_open(&partitions).and_then(|()| source.sync_names());
+    synced.map_err(|error| {
         CreateError::new(format!("cannot write the image in {source}: {error}"))
     })?;
     Ok(Opened {
@@ -213,11 +235,12 @@ pub(crate) fn partitions_in_maps(
 ) -> Result<Vec<Partition>, String> {
     let partition = |layout: PartitionLayout| {
         let bytes = (layout.region_words as usize * 8).next_multiple_of(PAGE_BYTES);
-        let region = Source::Maps(maps).map(layout.number, bytes, false);
+        let region = Source::Maps(maps).map(layout.number, bytes);
         Partition::of(region.expect("a map of this size"), layout)
     };
     let partitions: Vec<_> = layouts.map(partition).collect();
     if maps.kept {
+        check_all(&partitions)?;
         take_over(&partitions)?;
     } else {
         for partition in &partitions {

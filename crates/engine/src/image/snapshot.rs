@@ -9,8 +9,9 @@ use std::path::Path;
 
 use crate::cache::Cache;
 use crate::config::Config;
+use crate::error::CreateErrorKind;
 use crate::image::copy::Copied;
-use crate::image::{self, ImageState, Source, source};
+use crate::image::{self, Source};
 use crate::index::hash::IndexHash;
 use crate::partition::Partition;
 use crate::request::Outcome;
@@ -41,15 +42,16 @@ impl Cache {
             maps: None,
             ..self.config().clone()
         };
-        let other = |error: crate::CreateError| io::Error::other(error.to_string());
-        if directory.join(source::file_name(0)).exists() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                format!("there is an image in {} already", directory.display()),
-            ));
-        }
-        let copy = image::open(&config, &Source::Directory(directory)).map_err(other)?;
-        debug_assert_eq!(copy.state, ImageState::Created);
+        let refused = |error: crate::CreateError| {
+            let kind = match error.kind() {
+                CreateErrorKind::Exists => io::ErrorKind::AlreadyExists,
+                CreateErrorKind::NoSpace => io::ErrorKind::StorageFull,
+                _ => io::ErrorKind::Other,
+            };
+            io::Error::new(kind, error.to_string())
+        };
+        let source = Source::directory(directory).map_err(refused)?;
+        let copy = image::create_new(&config, &source).map_err(refused)?;
         let copies: Box<[Partition]> = copy.partitions.into();
         let bits = copies.len().ilog2();
         let mut snapshot = Snapshot::default();

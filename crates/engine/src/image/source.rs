@@ -1,33 +1,38 @@
 //! Where an image lies: files in a directory, or memory of the kernel.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use micanite_memory::PAGE_BYTES;
+use micanite_memory::folder::Folder;
+use micanite_memory::hold::{Hold, NotHeld};
 use micanite_memory::sync::Ordering::Relaxed;
+use micanite_memory::{PAGE_BYTES, allocate};
 
 use crate::config::{Config, Maps};
-use crate::error::CreateError;
+use crate::error::{CreateError, CreateErrorKind};
 use crate::layout::Layout;
 use crate::partition::Field;
 use crate::region::Region;
 
 /// Words of the header that are looked at before anything is mapped.
 const LOOK_WORDS: usize = 64;
+/// The file that says who works in a directory.
+const LOCK: &str = "lock";
 
 /// See the module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Source<'a> {
-    Directory(&'a Path),
+    Directory(Folder),
     Maps(&'a Maps),
 }
 
 impl fmt::Display for Source<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Directory(directory) => directory.display().fmt(formatter),
+            Self::Directory(folder) => folder.path().display().fmt(formatter),
             Self::Maps(_) => formatter.write_str("the maps"),
         }
     }
@@ -38,7 +43,7 @@ impl<'a> Source<'a> {
     pub fn of(config: &'a Config) -> Result<Option<Self>, CreateError> {
         match (&config.image, &config.maps) {
             (None, None) => Ok(None),
-            (Some(directory), None) => Ok(Some(Self::Directory(directory))),
+            (Some(directory), None) => Self::directory(directory).map(Some),
             (None, Some(maps)) => Ok(Some(Self::Maps(maps))),
             (Some(_), Some(_)) => Err(CreateError::new(
                 "an image lies in a directory or in maps, not in both".into(),
@@ -46,26 +51,37 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// A directory, which is made if it is not there.
+    pub fn directory(path: &Path) -> Result<Self, CreateError> {
+        let folder = Folder::make(path).map_err(|error| {
+            let path = path.display();
+            CreateError::new(format!("cannot keep an image in {path}: {error}"))
+        })?;
+        Ok(Self::Directory(folder))
+    }
+
     /// Keeps other processes off a directory. Whoever made the maps answers for them.
-    pub fn lock(&self) -> Result<Option<File>, CreateError> {
-        let Self::Directory(directory) = self else {
+    pub fn lock(&self) -> Result<Option<Hold>, CreateError> {
+        let Self::Directory(folder) = self else {
             return Ok(None);
         };
-        let failed = |what: &str, error: &dyn fmt::Display| {
-            CreateError::new(format!("{what} {self}: {error}"))
-        };
-        fs::create_dir_all(directory).map_err(|error| failed("cannot make", &error))?;
-        let lock = File::create(directory.join("lock")).map_err(|error| failed("in", &error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Some(lock)),
-            Err(_) => Err(failed("cannot use", &"another process has this image open")),
-        }
+        folder.hold(LOCK).map(Some).map_err(|error| {
+            let kind = match &error {
+                NotHeld::Held(_) => CreateErrorKind::InUse,
+                NotHeld::Failed(_) => CreateErrorKind::Refused,
+            };
+            CreateError::of(kind, format!("cannot use the image in {self}: {error}"))
+        })
     }
 
     /// The header of the first partition, if there is one.
     pub fn header(&self) -> io::Result<Option<[u64; LOOK_WORDS]>> {
         match self {
-            Self::Directory(directory) => header_of_file(&directory.join(file_name(0))),
+            Self::Directory(folder) => match folder.existing(file_name(0)) {
+                Ok(file) => header_of_file(&file).map(Some),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            },
             Self::Maps(maps) => header_of_maps(maps),
         }
     }
@@ -87,47 +103,101 @@ impl<'a> Source<'a> {
         matches!(self, Self::Maps(_))
     }
 
-    /// Maps a partition; `new` for one that is to be formatted.
-    pub fn map(&self, number: usize, bytes: usize, new: bool) -> io::Result<Region> {
+    /// Maps a partition that is there.
+    pub fn map(&self, number: usize, bytes: usize) -> io::Result<Region> {
         match self {
-            Self::Directory(directory) => map_file(&directory.join(file_name(number)), bytes, new),
+            Self::Directory(folder) => {
+                let file = folder.existing(file_name(number))?;
+                let found = file.metadata()?.len();
+                if found != bytes as u64 {
+                    let name = file_name(number);
+                    let text = format!("{name} has {found} bytes, not {bytes}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                }
+                Region::file(&file, bytes)
+            }
             Self::Maps(maps) => Region::descriptor(&*maps.descriptors[number], bytes),
+        }
+    }
+
+    /// Maps a partition that is to be formatted. All of its space is taken on the disk.
+    pub fn map_new(&self, number: usize, bytes: usize) -> io::Result<Region> {
+        match self {
+            Self::Directory(folder) => {
+                let file = folder.create_new(file_name(number), 0o600)?;
+                allocate(&file, bytes)?;
+                Region::file(&file, bytes)
+            }
+            Self::Maps(_) => self.map(number, bytes),
+        }
+    }
+
+    /// Makes the files of sound partitions what new ones are, for copies may differ: the owner's
+    /// alone, for the header holds the secret of the index, and without holes.
+    pub fn adopt(&self, layout: &Layout) -> io::Result<()> {
+        let Self::Directory(folder) = self else {
+            return Ok(());
+        };
+        (0..layout.partitions).try_for_each(|number| {
+            let file = folder.existing(file_name(number))?;
+            if file.metadata()?.permissions().mode() & 0o077 != 0 {
+                file.set_permissions(Permissions::from_mode(0o600))?;
+            }
+            allocate(&file, layout.partition_bytes)
+        })
+    }
+
+    /// Removes the files of partitions: the first one first, without which there is no image.
+    pub fn remove(&self, partitions: usize) {
+        if let Self::Directory(folder) = self {
+            (0..partitions).for_each(|number| folder.remove(file_name(number)));
+        }
+    }
+
+    /// Why the space for an image cannot be had.
+    pub fn no_space(&self, layout: &Layout, error: &io::Error) -> CreateError {
+        let bytes = layout.partitions * layout.partition_bytes;
+        let is_full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        );
+        let text = match self {
+            Self::Directory(folder) if is_full => {
+                let free = folder.bytes_free().unwrap_or(0) >> 20;
+                format!(
+                    "an image of {} MiB (-m) does not fit in {self}: {free} MiB are free there ({error})",
+                    bytes >> 20
+                )
+            }
+            _ => format!("cannot make {bytes} bytes in {self}: {error}"),
+        };
+        CreateError::of(CreateErrorKind::NoSpace, text)
+    }
+
+    /// Writes the names of new files to the disk.
+    pub fn sync_names(&self) -> io::Result<()> {
+        match self {
+            Self::Directory(folder) => folder.sync(),
+            Self::Maps(_) => Ok(()),
         }
     }
 }
 
 /// The file of a partition.
-pub(super) fn file_name(number: usize) -> String {
+fn file_name(number: usize) -> String {
     format!("partition-{number:04}")
 }
 
-fn map_file(path: &Path, bytes: usize, new: bool) -> io::Result<Region> {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    let file = options.create(new).truncate(new).open(path)?;
-    // The header holds the secret of the index.
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    }
-    if new {
-        file.set_len(bytes as u64)?;
-    }
-    Region::file(&file, bytes)
-}
-
-fn header_of_file(path: &Path) -> io::Result<Option<[u64; LOOK_WORDS]>> {
+fn header_of_file(mut file: &File) -> io::Result<[u64; LOOK_WORDS]> {
     use std::io::Read;
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
     let mut bytes = [0; LOOK_WORDS * 8];
-    file.read_exact(&mut bytes)?;
+    match file.read_exact(&mut bytes) {
+        // One that is too short has no magic, and is refused for that.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.fill(0),
+        read => read?,
+    }
     let (words, _) = bytes.as_chunks::<8>();
-    let words = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
-    Ok(Some(words))
+    Ok(std::array::from_fn(|word| u64::from_le_bytes(words[word])))
 }
 
 /// Maps that nobody has completed an image in hold none.

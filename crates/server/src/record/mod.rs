@@ -25,15 +25,15 @@ mod sample;
 mod tests;
 mod writer;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::RandomState;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use micanite_memory::folder::Folder;
 use micanite_recording::{End, Seen};
 
 use crate::clock::{Clock, monotonic_us};
@@ -317,11 +317,8 @@ fn told(records: u64, bytes: u64, lasted_ms: u64, seen: &Seen) -> String {
 
 /// A new file that nobody else may read.
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
+    let (folder, name) = Folder::of(path)?;
+    folder.create_new(name, 0o600)
 }
 
 fn cannot_create(path: &Path, error: &io::Error) -> String {

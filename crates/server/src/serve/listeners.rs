@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use micanite_memory::folder::Folder;
 use micanite_net::Listener;
 use micanite_net::datagram::{UdpOptions, UdpSocket};
 
@@ -158,7 +159,9 @@ pub(super) fn open_unix(
             return Ok(Some(listener));
         }
     }
-    match Listener::unix(path, settings.unix_mode, settings.backlog) {
+    // Where others may put something in its place, nobody is to listen.
+    let listen = |_| Listener::unix(path, settings.unix_mode, settings.backlog);
+    match Folder::of(path).and_then(listen) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) => Err(failure(
             format_args!("Unix socket {}", path.display()),
@@ -170,7 +173,9 @@ pub(super) fn open_unix(
 fn failure(what: impl Display, error: &io::Error) -> Failure {
     let text = match error.kind() {
         io::ErrorKind::AddrInUse => "Address already in use".into(),
-        io::ErrorKind::PermissionDenied => "Permission denied".into(),
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => {
+            "Permission denied".into()
+        }
         _ => error.to_string(),
     };
     let advice = match error.kind() {
@@ -201,8 +206,6 @@ pub(super) fn write_ports(
         let family = if address.is_ipv4() { "INET" } else { "INET6" };
         text.push_str(&format!("{protocol} {family}: {}\n", address.port()));
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".lck");
-    std::fs::write(&unfinished, text)?;
-    std::fs::rename(&unfinished, path)
+    let (folder, name) = Folder::of(path)?;
+    folder.replace(name, text.as_bytes()).map(drop)
 }

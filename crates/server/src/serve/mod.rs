@@ -315,6 +315,10 @@ fn no_cache(settings: &Settings, config: &Config, error: &CreateError) -> Failur
             "End that server first, or give this one an --image directory of its own."
         }
         (CreateErrorKind::Damaged, ..) => "Nothing in it has been changed.",
+        (CreateErrorKind::NoSpace, ..) => {
+            "Less memory (-m), another directory, or more room there."
+        }
+        (CreateErrorKind::Exists, ..) => "Choose another directory.",
         (CreateErrorKind::Refused, Some(_), _) => "Another --image directory begins anew.",
         (CreateErrorKind::Refused, None, Some(_)) if pin.is_some() => {
             "Another --kernel-get-pin directory begins anew."
@@ -326,7 +330,7 @@ fn no_cache(settings: &Settings, config: &Config, error: &CreateError) -> Failur
     };
     let code = match error.kind() {
         CreateErrorKind::Damaged => EXIT_DAMAGED,
-        CreateErrorKind::Refused | CreateErrorKind::InUse => EXIT_SYSTEM,
+        _ => EXIT_SYSTEM,
     };
     let text = format!("{error}\n  {advice}");
     Failure { code, text }

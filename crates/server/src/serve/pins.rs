@@ -6,6 +6,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use micanite_kernel::ImageMaps;
+use micanite_memory::hold::holder;
 
 use super::Failure;
 use crate::configuration::Settings;
@@ -26,7 +27,7 @@ pub(super) fn lock(settings: &Settings, held: &mut Vec<File>) -> Result<(), Fail
         return Ok(());
     }
     if let Err(TryLockError::WouldBlock) = file.try_lock() {
-        return Err(is_locked(directory));
+        return Err(is_locked(directory, &file));
     }
     held.push(file);
     Ok(())
@@ -46,7 +47,7 @@ pub(super) fn try_out(settings: &Settings, trial: &Trial) -> Result<(), Failure>
     }
     // It is released when the trial ends.
     if let Err(TryLockError::WouldBlock) = file.try_lock() {
-        return Err(is_locked(directory));
+        return Err(is_locked(directory, &file));
     }
     match trial.has_maps && ImageMaps::are_pinned(directory) {
         true => Err(Failure::system(format!(
@@ -66,9 +67,10 @@ fn is_same(one: &File, other: &File) -> bool {
     place(one).is_some_and(|it| place(other) == Some(it))
 }
 
-fn is_locked(directory: &Path) -> Failure {
+fn is_locked(directory: &Path, file: &File) -> Failure {
+    let who = holder(file).map_or(String::new(), |holder| format!(": {holder}"));
     Failure::system(format!(
-        "--kernel-get-pin: another server works in {}\n  Each needs a directory of its own.",
+        "--kernel-get-pin: another server works in {}{who}\n  End it first: each needs a directory of its own.",
         directory.display()
     ))
 }

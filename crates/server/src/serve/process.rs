@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
 
 use micanite_engine::Layout;
+use micanite_memory::folder::{Folder, Placed};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -166,12 +166,11 @@ fn no_background(error: &dyn std::fmt::Display) -> Failure {
 
 /// The file with the process id; dropping it removes the file.
 #[derive(Debug)]
-pub(super) struct Pidfile(PathBuf);
+pub(super) struct Pidfile(Placed);
 
 impl Drop for Pidfile {
     fn drop(&mut self) {
-        // Gone already: nothing to be done.
-        let _ = std::fs::remove_file(&self.0);
+        self.0.remove();
     }
 }
 
@@ -180,8 +179,10 @@ pub(super) fn write_pidfile(settings: &Settings) -> Result<Option<Pidfile>, Fail
     let Some(path) = &settings.pidfile else {
         return Ok(None);
     };
-    match std::fs::write(path, format!("{}\n", std::process::id())) {
-        Ok(()) => Ok(Some(Pidfile(path.clone()))),
+    let text = format!("{}\n", std::process::id());
+    let placed = Folder::of(path).and_then(|(folder, name)| folder.replace(name, text.as_bytes()));
+    match placed {
+        Ok(placed) => Ok(Some(Pidfile(placed))),
         Err(error) => {
             let path = path.display();
             Err(Failure::system(format!(

@@ -1,0 +1,86 @@
+//! The space of a file: taken before it is used.
+//!
+//! A file that is mapped, and has no space on its disk, ends the process that writes it once the
+//! disk is full (SIGBUS). So all of its space is taken when it is made, or opened.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+
+/// Bytes that are looked at, or written, at a time where the file system takes no space by itself: no
+/// hole is smaller.
+const STEP_BYTES: usize = crate::PAGE_BYTES;
+
+/// Takes the space of the first `bytes` of a file, which becomes that long if it is shorter. What is
+/// there stays.
+///
+/// # Errors
+/// What the kernel says: `StorageFull`, `QuotaExceeded`.
+pub fn allocate(file: &File, bytes: usize) -> io::Result<()> {
+    loop {
+        match fallocate(file, FallocateFlags::empty(), 0, bytes as i64) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => return fill_holes(file, bytes),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The same by writing zeros where there are zeros, or nothing.
+fn fill_holes(file: &File, bytes: usize) -> io::Result<()> {
+    let zeros = vec![0; STEP_BYTES];
+    let mut piece = vec![0; STEP_BYTES];
+    for first in (0..bytes).step_by(STEP_BYTES) {
+        let step = STEP_BYTES.min(bytes - first);
+        let mut read = 0;
+        while read < step {
+            match file.read_at(&mut piece[read..step], (first + read) as u64)? {
+                0 => break,
+                count => read += count,
+            }
+        }
+        if piece[..read] == zeros[..read] {
+            file.write_all_at(&zeros[..step], first as u64)?;
+        } else if read < step {
+            file.write_all_at(&zeros[..step - read], (first + read) as u64)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests {
+    use super::*;
+    use crate::folder::Folder;
+    use std::os::unix::fs::MetadataExt;
+
+    /// Both ways give a file all of its blocks, and leave what is in it.
+    #[test]
+    fn a_file_has_all_its_blocks_and_keeps_its_bytes() {
+        let folder = Folder::open(&std::env::temp_dir()).unwrap();
+        for (number, take) in [allocate, fill_holes].into_iter().enumerate() {
+            let name = format!("micanite-allocate-{}-{number}", std::process::id());
+            let file = folder.create_new(&name, 0o600).unwrap();
+            folder.remove(&name);
+            let bytes = 5 * STEP_BYTES + 4096;
+            file.set_len(bytes as u64 / 2).unwrap();
+            file.write_all_at(b"here", STEP_BYTES as u64 + 5).unwrap();
+            take(&file, bytes).unwrap();
+            let about = file.metadata().unwrap();
+            assert_eq!(about.len(), bytes as u64);
+            assert!(
+                about.blocks() * 512 >= bytes as u64,
+                "{} blocks",
+                about.blocks()
+            );
+            let mut read = [0; 6];
+            file.read_exact_at(&mut read, STEP_BYTES as u64 + 4)
+                .unwrap();
+            assert_eq!(&read, b"\0here\0");
+        }
+    }
+}
