@@ -193,7 +193,8 @@ def test_an_image_that_does_not_fit_its_disk_is_refused_at_the_start(start, smal
     options = ["-t", "1", "--image", small_disk / "image"]
     ended = run("-p", "-1", *options, "-m", "64", deadline_s=30)
     assert ended.returncode not in (0, None)
-    assert "64 MiB" in ended.stderr and "31 MiB are free" in ended.stderr.replace("32 MiB are", "31 MiB are")
+    assert "64 MiB" in ended.stderr
+    assert any(f"{free} MiB are free" in ended.stderr for free in (31, 32))
     assert list((small_disk / "image").glob("partition-*")) == []
     server = start(*options, "-m", "16")
     with open(small_disk / "filler", "wb") as filler, contextlib.suppress(OSError):

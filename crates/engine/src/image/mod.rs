@@ -201,6 +201,7 @@ fn create(
         let region = source.map_new(number, layout.partition_bytes);
         let region = region.map_err(|error| {
             source.remove(layout.partitions);
+            partitions.clear(); // whose space is free then
             source.no_space(&layout, &error)
         })?;
         let partition = Partition::of(region, layout.partition(config, secret, number));
