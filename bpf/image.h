@@ -26,8 +26,9 @@ enum {
 #define ITEM_FETCHED (1ull << 60)
 #define ITEM_STATE (1ull << 61)
 
-// Buckets of a chain that are looked at.
-#define CHAIN_MAX 4
+// Buckets of a chain, and keys of one tag in it: crates/engine/src/limits.rs. No chain has more.
+#define CHAIN_BUCKETS_MAX 10
+#define CHAIN_TAG_ITEMS_MAX 6
 
 INLINE u64 word_at(const u8 *image, u64 at) { return *(volatile const u64 *)(image + at); }
 INLINE u64 header_word(const u8 *image, u32 word) { return word_at(image, word * 8); }
@@ -185,13 +186,16 @@ GLOBAL int look_up(u64 key_bytes, u64 unused) {
   scratch->bucket_at = bucket_at;
   scratch->version = version;
 
-  for (u32 step = 0; step < CHAIN_MAX; step++) {
+  u32 keys = 0;
+  for (u32 step = 0; step < CHAIN_BUCKETS_MAX; step++) {
     const u8 *bucket = image + bucket_at;
     struct matches matches;
     match_tags(bucket, tag, &matches);
     // The tails are looked at after the entries: they are at least as new as any of them.
     ACQUIRE(scratch);
     if (matches.count) {
+      keys += matches.count;
+      if (keys > CHAIN_TAG_ITEMS_MAX) return PASSED_CHAIN;
       int found = candidate(matches.first, key_bytes);
       if (found == ABSENT && matches.count > 1) found = candidate(matches.last, key_bytes);
       if (found != ABSENT) return found;

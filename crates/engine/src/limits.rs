@@ -44,6 +44,16 @@ pub const INDEX_LOAD_SIXTEENTHS: u64 = 13;
 pub const MAIN_PER_SPARE_CACHE: u64 = 5;
 /// In a store one spare bucket comes with this many main ones (MICA 4.3.3: a tenth).
 pub const MAIN_PER_SPARE_STORE: u64 = 10;
+/// Buckets of a chain, the main one included: a lookup visits no more. At its end a cache evicts the
+/// oldest item of the chain, and a store refuses. Random keys come to no such end: where a cache has
+/// no entry left, 8.4 of them lie in a chain on average and 16.8 in one that is still to be split;
+/// that one has more than 70 with a probability below 10^-22, and any of the 2^28 chains of
+/// the largest partition with one below 10^-12 (`tests/chains.rs`).
+pub const CHAIN_BUCKETS_MAX: usize = 10;
+/// Items of one tag in a chain: a lookup compares no more keys. At that number a cache evicts the
+/// oldest of them, and a store refuses. An insertion of a random key meets as many with a probability
+/// below 10^-22.
+pub const CHAIN_TAG_ITEMS_MAX: usize = 6;
 /// Huge pages that are put under an image in one go: an end waits for them, and each takes milliseconds, or many more where the CPUs
 /// are busy, for the kernel asks every one of them.
 pub const COLLAPSE_PAGES_MAX: usize = 1;
@@ -103,6 +113,14 @@ pub const COMPACT_SAMPLE_BUCKETS: u64 = 32;
 const _: () = assert!(BUCKET_WORDS == 1 + BUCKET_ENTRIES && BUCKET_WORDS * 8 == 64);
 // An entry is one word: tag, two bits that are zero today, log, offset.
 const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64);
+// What a lookup compares is in what it visits.
+const _: () = assert!(CHAIN_TAG_ITEMS_MAX <= CHAIN_BUCKETS_MAX * BUCKET_ENTRIES);
+// A chain holds four times the entries that a bucket has on average where the index has none left,
+// and the bucket is one of those that are still to be split, which have twice the load.
+const _: () = assert!(
+    CHAIN_BUCKETS_MAX * BUCKET_ENTRIES * MAIN_PER_SPARE_CACHE as usize
+        >= 4 * 2 * BUCKET_ENTRIES * (MAIN_PER_SPARE_CACHE as usize + 1)
+);
 // A key length fits its byte in the item header.
 const _: () = assert!(KEY_BYTES_MAX < 256);
 // Several partitions have room for so many of the largest items that the reserve takes one.

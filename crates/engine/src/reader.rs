@@ -8,10 +8,14 @@ use micanite_memory::sync::{Ordering, fence, spin_loop};
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
-use crate::limits::{ITEM_UNITS_MORE, READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX};
+use crate::index::visits;
+use crate::limits::{
+    CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, ITEM_UNITS_MORE, READ_ATTEMPTS_MAX,
+    READ_BYTES_IN_VAIN_MAX,
+};
 use crate::log::item::unpack_meta;
 use crate::meta::MetaGet;
-use crate::partition::Partition;
+use crate::partition::{Partition, Place};
 use crate::request::{Asked, Expiry, Outcome, ReplySink, ValueMeta};
 use crate::writer::Found;
 
@@ -92,9 +96,9 @@ impl Look for MetaGet {
     }
 }
 
-/// Spare buckets that a reader follows: more only in an index that is being changed under it, or
-/// one that an adversary chose the keys of.
-const CHAIN_MAX: usize = 1 << 16;
+/// A chain that does not end where every chain does, or has more items of a tag than any: it is
+/// being changed, and says nothing of a key.
+struct TooLong;
 
 impl Partition {
     /// Reads an item into the sink, without its CAS value.
@@ -124,7 +128,9 @@ impl Partition {
             if self.all_buckets() != buckets {
                 continue;
             }
-            let found = self.candidate(bucket, request);
+            let Ok(found) = self.candidate(bucket, request) else {
+                continue;
+            };
             let item = found.filter(|item| !item.found.expiry.has_passed(now_s));
             if look.changes(item.as_ref().map(|item| &item.found)) {
                 return Read::Changes;
@@ -184,9 +190,15 @@ impl Partition {
 
     /// The entry whose item, as far as its words can be trusted, has the key of the request.
     #[inline]
-    fn candidate(&self, bucket: Bucket<'_>, request: &Asked<'_>) -> Option<Candidate> {
+    fn candidate(
+        &self,
+        bucket: Bucket<'_>,
+        request: &Asked<'_>,
+    ) -> Result<Option<Candidate>, TooLong> {
         let mut bucket = bucket;
-        for _ in 0..CHAIN_MAX {
+        let mut keys = 0;
+        for _ in 0..CHAIN_BUCKETS_MAX {
+            visits::count_bucket();
             let entries = bucket.entries();
             // The tails are looked at after the entries: they are at least as new as any of them.
             fence(Ordering::Acquire);
@@ -194,23 +206,32 @@ impl Partition {
             while matches != 0 {
                 let entry = Entry(entries[matches.trailing_zeros() as usize]);
                 matches &= matches - 1;
-                let candidate = self.item_of(entry, request.key);
+                let Some(place) = self.place(entry) else {
+                    continue;
+                };
+                if keys == CHAIN_TAG_ITEMS_MAX {
+                    return Err(TooLong);
+                }
+                keys += 1;
+                visits::count_key();
+                let candidate = self.item_of(place, request.key);
                 if candidate.is_some() {
-                    return candidate;
+                    return Ok(candidate);
                 }
             }
-            let spare = bucket.next_spare()?;
+            let Some(spare) = bucket.next_spare() else {
+                return Ok(None);
+            };
             if spare >= self.layout.spares(self.buckets()) {
-                return None;
+                return Err(TooLong);
             }
             bucket = self.spare_bucket(spare);
         }
-        None
+        Err(TooLong)
     }
 
     #[inline]
-    fn item_of(&self, entry: Entry, key: &[u8]) -> Option<Candidate> {
-        let place = self.place(entry)?;
+    fn item_of(&self, place: Place, key: &[u8]) -> Option<Candidate> {
         let position = place.position;
         if position >= self.region.words() {
             return None;

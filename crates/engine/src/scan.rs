@@ -1,10 +1,12 @@
 //! The incremental scan of the index: clears dangling entries before offsets can repeat
 //! (MICA 4.3.2), and entries of items that have expired or were invalidated.
 
+use micanite_memory::sync::Ordering::Relaxed;
+
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::limits::{BUCKET_ENTRIES, SWEEP_BUCKETS};
-use crate::partition::Field;
+use crate::limits::SWEEP_BUCKETS;
+use crate::partition::{Field, Place};
 use crate::writer::{Found, Writer};
 
 /// Buckets whose lines and items are loaded ahead, together.
@@ -82,26 +84,30 @@ impl Writer<'_> {
                 && p.place(entry).is_none()
                 && (ghosts || self.ghost_age(entry).is_none())
         };
-        while let Some(word) = self.first_in_chain(main, is_dangling) {
-            main.write(|| self.clear_slot(main, word));
-            p.add(Field::DanglingCleared, 1);
+        for word in self.words_backwards(main) {
+            if is_dangling(Entry(p.word(word).load(Relaxed))) {
+                main.write(|| self.clear_slot(main, word));
+                p.add(Field::DanglingCleared, 1);
+            }
         }
     }
 
-    fn sweep_chain(&self, main: Bucket<'_>) {
+    /// Removes what has expired or was invalidated from a chain.
+    pub fn sweep_chain(&self, main: Bucket<'_>) {
         self.clear_dangling(main, false);
         let p = self.partition;
         let has_ended =
             |found: &Found| found.expiry.has_passed(self.now_s) || self.is_invalid(found);
-        let ended = |entry: Entry| {
-            p.place(entry)
-                .filter(|place| p.holds(place.position, p.header(place.position)))
-                .is_some_and(|place| has_ended(&self.found_at(0, place)))
-        };
-        while let Some(word) = self.first_in_chain(main, ended) {
-            let entry = Entry(p.word(word).load(micanite_memory::sync::Ordering::Relaxed));
-            let Some(place) = p.place(entry) else { break };
+        for word in self.words_backwards(main) {
+            let entry = Entry(p.word(word).load(Relaxed));
+            let holds = |place: &Place| p.holds(place.position, p.header(place.position));
+            let Some(place) = p.place(entry).filter(holds) else {
+                continue;
+            };
             let found = self.found_at(word, place);
+            if !has_ended(&found) {
+                continue;
+            }
             if found.expiry.has_passed(self.now_s) {
                 let lag_s = u64::from(self.now_s - found.expiry.0);
                 p.set(Field::ExpiryLag, p.get(Field::ExpiryLag).max(lag_s));
@@ -115,16 +121,5 @@ impl Writer<'_> {
                 self.retire(&place, true);
             });
         }
-    }
-
-    /// The word of the first entry of a chain that is as asked.
-    fn first_in_chain(&self, main: Bucket<'_>, is: impl Fn(Entry) -> bool) -> Option<usize> {
-        for bucket in self.partition.chain(main) {
-            let slot = (0..BUCKET_ENTRIES).find(|slot| is(bucket.entry(*slot)));
-            if let Some(slot) = slot {
-                return Some(bucket.slot_word(slot));
-            }
-        }
-        None
     }
 }

@@ -24,7 +24,7 @@ use micanite_memory::sync::Ordering::{Relaxed, Release};
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
-use crate::limits::BUCKET_ENTRIES;
+use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX};
 use crate::log::Which;
 use crate::log::item::Header;
 use crate::partition::{Field, LogField, Partition};
@@ -140,7 +140,17 @@ impl Partition {
         for number in 0..self.buckets() {
             let mut bucket = self.main_bucket(number);
             bucket.repair();
+            let mut buckets = 1;
             while let Some(spare) = bucket.next_spare() {
+                if buckets == CHAIN_BUCKETS_MAX {
+                    // No writer makes one as long. A cache may forget items, a store may not.
+                    if self.is_store() {
+                        return None;
+                    }
+                    bucket.set_next_spare(None);
+                    break;
+                }
+                buckets += 1;
                 match used.get_mut(spare as usize) {
                     Some(used) if !*used => *used = true,
                     _ => {

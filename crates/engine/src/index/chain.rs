@@ -7,8 +7,8 @@ use micanite_memory::sync::fence;
 use crate::index::hash::IndexHash;
 
 use crate::index::bucket::Bucket;
-use crate::index::entry::Entry;
-use crate::limits::BUCKET_ENTRIES;
+use crate::index::entry::{Entry, match_tags};
+use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
 use crate::partition::{Field, Partition, Place};
 use crate::writer::Writer;
 
@@ -19,9 +19,12 @@ impl Partition {
         bucket.next_spare().map(|spare| self.spare_bucket(spare))
     }
 
-    /// The buckets of a chain, `main` first. Only for the writer: it trusts the links.
+    /// The buckets of a chain, `main` first: at most [`CHAIN_BUCKETS_MAX`]. Only for the writer: it
+    /// trusts the links.
+    #[inline]
     pub fn chain<'a>(&'a self, main: Bucket<'a>) -> impl Iterator<Item = Bucket<'a>> {
-        std::iter::successors(Some(main), |bucket| self.next_bucket(*bucket))
+        let all = std::iter::successors(Some(main), |bucket| self.next_bucket(*bucket));
+        all.take(CHAIN_BUCKETS_MAX)
     }
 
     /// Puts a spare bucket, which is in no chain any more, on the list of free ones.
@@ -54,19 +57,51 @@ enum Worth {
 }
 
 impl Writer<'_> {
+    /// The entry for a new item with a tag: that of its ghost, if it has one, or a free one. A chain
+    /// that has as many items of the tag as a lookup compares gets no more: the oldest of them is
+    /// evicted from a cache, and a store has no entry. To be called with the version of `bucket` odd.
+    #[inline]
+    pub fn slot_for(&self, bucket: Bucket<'_>, tag: u64, ghost: Option<usize>) -> Option<usize> {
+        if self.is_full_of(bucket, tag) {
+            let is_store = self.partition.is_store();
+            return (!is_store).then(|| self.evict_oldest(bucket, Some(tag)));
+        }
+        ghost.or_else(|| self.free_slot(bucket))
+    }
+
+    /// Whether a chain has as many items of a tag as a lookup compares.
+    #[inline]
+    fn is_full_of(&self, bucket: Bucket<'_>, tag: u64) -> bool {
+        let buckets = self.partition.chain(bucket);
+        let of_tag = buckets.map(|bucket| match_tags(&bucket.entries(), tag).count_ones());
+        of_tag.sum::<u32>() as usize >= CHAIN_TAG_ITEMS_MAX && self.has_items_of(bucket, tag)
+    }
+
+    /// The same, without the entries that lead nowhere.
+    #[cold]
+    fn has_items_of(&self, bucket: Bucket<'_>, tag: u64) -> bool {
+        let entries = self.partition.chain(bucket).flat_map(Bucket::entries);
+        let items = entries.map(Entry).filter(|entry| {
+            let is_there = || self.partition.place(*entry).is_some();
+            entry.has_tag(tag) && is_there()
+        });
+        items.count() >= CHAIN_TAG_ITEMS_MAX
+    }
+
     /// An entry that may be taken for a new item, as the word of the region where it is: empty
     /// or dangling; else a new spare bucket's; else, in a cache, that of the oldest item, which
-    /// is evicted (MICA 4.3.2). `None` in a store without spare buckets. To be called with the
-    /// version of `bucket` odd.
+    /// is evicted (MICA 4.3.2). `None` in a store without spare buckets, or whose chain is as long as
+    /// it may be. To be called with the version of `bucket` odd.
     pub fn free_slot(&self, bucket: Bucket<'_>) -> Option<usize> {
         let p = self.partition;
         if bucket.next_spare().is_some() && !p.is_store() {
             self.drop_dangling(bucket);
         }
         let mut cheapest = None;
-        let mut last = bucket;
+        let (mut last, mut buckets) = (bucket, 0);
         for bucket in p.chain(bucket) {
             last = bucket;
+            buckets += 1;
             for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
                 let word = bucket.slot_word(slot);
                 if entry.is_empty() {
@@ -86,14 +121,16 @@ impl Writer<'_> {
         if let Some((_, word)) = cheapest {
             return Some(word);
         }
-        if let Some(number) = p.take_spare() {
+        if buckets < CHAIN_BUCKETS_MAX
+            && let Some(number) = p.take_spare()
+        {
             last.set_next_spare(Some(number));
             return Some(p.spare_bucket(number).slot_word(0));
         }
         if p.is_store() {
             None
         } else {
-            Some(self.evict_oldest(bucket))
+            Some(self.evict_oldest(bucket, None))
         }
     }
 
@@ -116,15 +153,18 @@ impl Writer<'_> {
         }
     }
 
-    /// Evicts the item of a full chain that is most behind its tail.
+    /// Evicts the item of a full chain that is most behind its tail, out of those of a tag, or all.
     #[cold]
-    fn evict_oldest(&self, bucket: Bucket<'_>) -> usize {
+    fn evict_oldest(&self, bucket: Bucket<'_>, tag: Option<u64>) -> usize {
         let p = self.partition;
         let mut oldest: Option<(u64, Place, usize)> = None;
         for bucket in p.chain(bucket) {
             for (slot, entry) in bucket.entries().into_iter().map(Entry).enumerate() {
+                if tag.is_some_and(|tag| !entry.has_tag(tag)) {
+                    continue;
+                }
                 let Some(place) = p.place(entry) else {
-                    return bucket.slot_word(slot);
+                    continue;
                 };
                 let behind = p.log(place.log).distance(place.offset);
                 if oldest.is_none_or(|(most, ..)| behind > most) {
@@ -159,14 +199,17 @@ impl Writer<'_> {
         p.add(Field::Moves, 1);
         let mut before = bucket;
         let mut last = bucket;
-        while let Some(next) = p.next_bucket(last) {
+        for next in p.chain(bucket).skip(1) {
             before = last;
             last = next;
         }
         let filled = (0..BUCKET_ENTRIES).rfind(|slot| !last.entry(*slot).is_empty());
         if let Some(slot) = filled {
             let from = last.slot_word(slot);
-            if from != word {
+            // An entry before the gap stays where it is.
+            let is_behind =
+                from > word || !(last.first_word..last.first_word + BUCKET_WORDS).contains(&word);
+            if is_behind {
                 // In this order: a process that is killed between them leaves it twice.
                 p.word(word).store(last.entry(slot).0, Release);
                 p.word(from).store(0, Release);
@@ -179,6 +222,23 @@ impl Writer<'_> {
             p.free_spare(number);
             p.subtract(Field::SparesUsed, 1);
         }
+    }
+
+    /// The words of a chain's entries, the last one first: who clears one moves the last entry there,
+    /// which has been looked at by then. So every entry is looked at once.
+    pub fn words_backwards(&self, main: Bucket<'_>) -> impl Iterator<Item = usize> {
+        let mut first_words = [0; CHAIN_BUCKETS_MAX];
+        let mut buckets = 0;
+        for bucket in self.partition.chain(main) {
+            first_words[buckets] = bucket.first_word;
+            buckets += 1;
+        }
+        let backwards = first_words.into_iter().take(buckets).rev();
+        backwards.flat_map(|first_word| {
+            (1..=BUCKET_ENTRIES)
+                .rev()
+                .map(move |slot| first_word + slot)
+        })
     }
 
     /// The word of an entry, and the main bucket of its chain, if it is there.

@@ -7,7 +7,8 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
 use crate::limits::{
-    BUCKET_ENTRIES, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, INDEX_LOAD_SIXTEENTHS,
+    BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS,
+    INDEX_LOAD_SIXTEENTHS,
 };
 use crate::log::Which;
 use crate::partition::{Field, Place};
@@ -66,7 +67,9 @@ impl Writer<'_> {
             let mut entries = bucket.entries().into_iter();
             entries.all(|entry| p.place(Entry(entry)).is_some())
         };
-        if !p.chain(bucket).all(is_full) {
+        // A chain that is as long as it may be takes no spare bucket.
+        let is_long = p.chain(bucket).count() == CHAIN_BUCKETS_MAX;
+        if is_long || !p.chain(bucket).all(is_full) {
             return;
         }
         let mut compact_units = COMPACT_ITEM_UNITS;

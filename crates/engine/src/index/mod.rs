@@ -7,3 +7,4 @@ pub(crate) mod chain;
 pub(crate) mod entry;
 mod growth;
 pub(crate) mod hash;
+pub(crate) mod visits;

@@ -3,6 +3,8 @@
 #[cfg(all(test, not(loom)))]
 mod behaviour;
 #[cfg(all(test, not(any(loom, miri))))]
+mod chains;
+#[cfg(all(test, not(any(loom, miri))))]
 mod copies;
 #[cfg(all(test, not(any(loom, miri))))]
 mod damaged;

@@ -278,7 +278,7 @@ impl Writer<'_> {
         let published = bucket.write(|| {
             let slot = match replaced {
                 Some(found) => Some(found.slot),
-                None => reserved.ghost.or_else(|| self.free_slot(bucket)),
+                None => self.slot_for(bucket, hash.tag(), reserved.ghost),
             };
             let Some(slot) = slot else {
                 return false;

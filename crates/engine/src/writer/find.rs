@@ -5,6 +5,7 @@ use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
+use crate::index::visits;
 use crate::log::Which;
 use crate::partition::{Field, Hint, LogField, Place};
 use crate::writer::{Found, Writer};
@@ -65,18 +66,14 @@ impl Writer<'_> {
     /// The item of a key, whatever its expiry.
     #[inline]
     pub fn lookup(&self, hash: IndexHash, key: &[u8]) -> Option<Found> {
-        let mut bucket = self.partition.bucket(hash);
-        loop {
-            if let Some(found) = self.find_in(bucket, hash, key) {
-                return Some(found);
-            }
-            bucket = self.partition.next_bucket(bucket)?;
-        }
+        let mut buckets = self.partition.chain(self.partition.bucket(hash));
+        buckets.find_map(|bucket| self.find_in(bucket, hash, key))
     }
 
     #[inline]
     fn find_in(&self, bucket: Bucket<'_>, hash: IndexHash, key: &[u8]) -> Option<Found> {
         let p = self.partition;
+        visits::count_bucket();
         let entries = bucket.entries();
         let mut matches = match_tags(&entries, hash.tag());
         while matches != 0 {
@@ -85,6 +82,7 @@ impl Writer<'_> {
             let Some(place) = p.place(Entry(entries[slot])) else {
                 continue;
             };
+            visits::count_key();
             let header = p.header(place.position);
             if header.key_bytes() == key.len()
                 && !header.is_busy()
