@@ -127,6 +127,24 @@ impl RouteWord {
         epochs.wait_for_all(idle);
         self.0.store(Self::pack(route), Ordering::Release);
     }
+
+    /// Runs something while no worker may do anything. One caller at a time, as with `change`.
+    /// Whoever began a batch meanwhile, and prefetched without a permission, has left it before the
+    /// permissions come back.
+    pub fn exclude<R>(
+        &self,
+        epochs: &Epochs,
+        mut idle: impl FnMut(),
+        run: impl FnOnce() -> R,
+    ) -> R {
+        let before = self.0.load(Ordering::Relaxed);
+        self.0.store(before | CHANGING, Ordering::Relaxed);
+        epochs.wait_for_all(&mut idle);
+        let result = run();
+        epochs.wait_for_all(idle);
+        self.0.store(before, Ordering::Release);
+        result
+    }
 }
 
 /// One word per worker: odd while it is inside a batch.

@@ -89,6 +89,11 @@ pub const FREQUENCY_MAX: u64 = 3;
 /// Free blocks that an allocation looks at in a class of several sizes before it takes a block of a
 /// larger class.
 pub const FIT_CANDIDATES_MAX: usize = 16;
+/// The index of a store gives lines back while it holds less than one item for so many that it grows
+/// at.
+pub const INDEX_SPARSE_SHARE: u64 = 4;
+/// Buckets that are merged in one go, while others wait.
+pub const SHRINK_BUCKETS_MAX: u64 = 1024;
 /// A store compacts only while one word of its space in this many is free: less is hardly worth
 /// the copying.
 pub const COMPACT_FREE_SHARE: usize = 32;

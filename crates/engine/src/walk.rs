@@ -4,7 +4,8 @@
 //! its version is still the same. After [`VISIT_ATTEMPTS_MAX`] attempts the partition is shared for
 //! a moment, whoever owns it, and the bucket is visited under the lock. An item that is there from the beginning of a walk to its end is
 //! visited at least once: buckets are visited in the order of their numbers, and growth moves items
-//! to a bucket that is still to come, so that an item that has just been moved may come again.
+//! to a bucket that is still to come, so that an item that has just been moved may come again. When the
+//! index of a partition shrinks, the walk begins anew with that partition.
 
 use micanite_memory::sync::Ordering::{Acquire, Relaxed};
 use micanite_memory::sync::{fence, spin_loop};
@@ -28,6 +29,8 @@ pub struct Walk {
     bucket: u64,
     /// Items of the bucket that the visitor has had.
     items_done: usize,
+    /// The partition's number that is another one when its index has shrunk.
+    shrinks: u64,
 }
 
 /// How a visitor takes an item.
@@ -129,6 +132,19 @@ impl Cache {
     ) -> Walked {
         let mut left = buckets_max;
         while let Some(partition) = self.partitions.get(walk.partition) {
+            let shrinks = partition.shrinks();
+            if shrinks % 2 == 1 {
+                self.alone(walk.partition, now_s, &idle, |_| ()); // afterwards it has ended
+                continue;
+            }
+            if walk.shrinks != shrinks {
+                // Items may be in buckets that were visited.
+                *walk = Walk {
+                    partition: walk.partition,
+                    shrinks,
+                    ..Walk::default()
+                };
+            }
             if walk.bucket >= partition.buckets() {
                 *walk = Walk {
                     partition: walk.partition + 1,
@@ -140,12 +156,17 @@ impl Cache {
                 return Walked::Buckets;
             }
             left -= 1;
-            let visited = partition.visit(walk, now_s, visitor).unwrap_or_else(|| {
+            let beside = partition.visit(walk, now_s, visitor);
+            let visited = beside.or_else(|| {
                 self.alone(walk.partition, now_s, &idle, |writer| {
+                    if writer.partition.shrinks() != walk.shrinks {
+                        return None;
+                    }
                     let read = writer.partition.visit_chain(walk, now_s, visitor);
-                    settle(read, walk, visitor)
+                    Some(settle(read, walk, visitor))
                 })
             });
+            let Some(visited) = visited else { continue };
             match visited {
                 None => {
                     walk.bucket += 1;
@@ -199,7 +220,8 @@ impl Partition {
                 continue;
             };
             let read = self.visit_chain(walk, now_s, visitor);
-            if !matches!(read, Read::Torn) && bucket.version_is_still(version) {
+            let still = self.bucket_is_still(bucket, version, walk.shrinks);
+            if !matches!(read, Read::Torn) && still {
                 return Some(settle(read, walk, visitor));
             }
             visitor.take_back();

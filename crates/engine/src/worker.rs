@@ -349,6 +349,9 @@ impl Worker {
         }
         work::replace(outer);
         cache.epochs.leave(self.number);
+        for number in (self.number..partitions).step_by(cache.handles_free.len()) {
+            cache.shrink_index(number, now_s, || self.serve_mailbox());
+        }
     }
 
     /// Makes everything stored until the second `at_s` unreachable: now if that has come

@@ -112,6 +112,20 @@ impl Heap<'_> {
         true
     }
 
+    /// Lets the space end at `end_word` again, which is behind its end. (A few words before a block
+    /// could be made of them stay behind it.)
+    pub(crate) fn raise_end(&self, end_word: usize) {
+        let (before, after) = (self.end() - 1, end_word - 1);
+        if after < before + BLOCK_UNITS_MIN {
+            return;
+        }
+        let previous_free = self.load(before) & PREVIOUS_FREE;
+        self.store(after, SENTINEL);
+        self.store(before, (after - before) as u64 | previous_free);
+        self.store(self.state_word + END, end_word as u64);
+        self.free(before);
+    }
+
     /// Words of the largest free block. Reads all free blocks of about that size when it is
     /// larger than those that have a class of their own.
     #[cfg(all(test, not(loom)))]

@@ -83,9 +83,13 @@ impl Partition {
         take: &mut impl FnMut(&Copied),
     ) -> bool {
         let main = self.main_bucket(number);
+        let shrinks = self.shrinks();
         let Some(version) = main.version_stable() else {
             return false;
         };
+        if shrinks % 2 == 1 || number >= self.buckets() {
+            return false;
+        }
         let known = copied.len();
         let spares = self.layout.spares(self.buckets());
         let mut bucket = main;
@@ -98,7 +102,7 @@ impl Partition {
                     continue;
                 };
                 let item = self.copy_item(&place, now_s, &copied[..known]);
-                if !main.version_is_still(version) {
+                if !self.bucket_is_still(main, version, shrinks) {
                     return false;
                 }
                 // The fence of the version check orders the copy before the look at the head.
@@ -112,7 +116,7 @@ impl Partition {
                 _ => break,
             }
         }
-        main.version_is_still(version)
+        self.bucket_is_still(main, version, shrinks)
     }
 
     /// The item at a place, as far as its words can be trusted. None if they make no item, if it
@@ -168,6 +172,9 @@ impl Writer<'_> {
     fn keys_but(&self, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let p = self.partition;
         let mut keys = Vec::new();
+        if number >= p.buckets() {
+            return keys; // the index has shrunk
+        }
         for bucket in p.chain(p.main_bucket(number)) {
             for place in bucket
                 .entries()

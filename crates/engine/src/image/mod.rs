@@ -8,7 +8,7 @@
 
 mod check;
 mod check_index;
-mod copy;
+pub(crate) mod copy;
 mod header;
 mod marks;
 mod recover;

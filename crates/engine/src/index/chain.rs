@@ -27,25 +27,67 @@ impl Partition {
         all.take(CHAIN_BUCKETS_MAX)
     }
 
-    /// Puts a spare bucket, which is in no chain any more, on the list of free ones.
+    /// Puts a spare bucket, which is in no chain any more, on the list of free ones. The word of its
+    /// first entry says which one is before it in the list.
     pub fn free_spare(&self, number: u64) {
         fence(Release);
         let spare = self.spare_bucket(number);
         spare.clear();
-        spare.set_next_spare(self.get(Field::SpareFree).checked_sub(1));
+        let next = self.get(Field::SpareFree).checked_sub(1);
+        spare.set_next_spare(next);
+        self.set_before(Some(number), FIRST_FREE);
+        self.set_before(next, number + AFTER);
         self.set(Field::SpareFree, number + 1);
     }
 
-    fn take_spare(&self) -> Option<u64> {
+    fn set_before(&self, spare: Option<u64>, before: u64) {
+        if let Some(number) = spare {
+            let word = self.spare_bucket(number).slot_word(0);
+            self.word(word).store(before, Relaxed);
+        }
+    }
+
+    /// Takes a certain spare bucket from the list of free ones. False if it is not there.
+    pub fn unlink_free_spare(&self, number: u64) -> bool {
+        let spare = self.spare_bucket(number);
+        let next = spare.next_spare();
+        let before = spare.entry(0).0;
+        if self.get(Field::SpareFree) == number + 1 {
+            self.set(Field::SpareFree, next.map_or(0, |next| next + 1));
+        } else if self.is_free_behind(number, before) {
+            self.spare_bucket(before - AFTER).set_next_spare(next);
+        } else {
+            return false;
+        }
+        self.set_before(next, before);
+        spare.clear();
+        true
+    }
+
+    /// Whether a word says truly which free spare bucket is before another one. (In a bucket that is
+    /// not free it is an entry, which has a tag, or zero.)
+    fn is_free_behind(&self, number: u64, before: u64) -> bool {
+        let spares = self.layout.spares(self.buckets());
+        let before = before.checked_sub(AFTER).filter(|before| *before < spares);
+        before.is_some_and(|before| self.spare_bucket(before).next_spare() == Some(number))
+    }
+
+    pub fn take_spare(&self) -> Option<u64> {
         let number = self.get(Field::SpareFree).checked_sub(1)?;
         let spare = self.spare_bucket(number);
-        let next = spare.next_spare().map_or(0, |next| next + 1);
-        self.set(Field::SpareFree, next);
+        let next = spare.next_spare();
+        self.set(Field::SpareFree, next.map_or(0, |next| next + 1));
+        self.set_before(next, FIRST_FREE);
         spare.clear();
         self.add(Field::SparesUsed, 1);
         Some(number)
     }
 }
+
+/// In the first entry of a free spare bucket: it is the first of the list, or comes after the one of
+/// the number that is this much less.
+const FIRST_FREE: u64 = 1;
+const AFTER: u64 = 2;
 
 /// What an entry of a chain is worth to somebody who needs one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

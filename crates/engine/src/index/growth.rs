@@ -15,7 +15,7 @@ use crate::partition::{Field, Place};
 use crate::writer::Writer;
 
 /// Items of a bucket from which on the index grows whatever its spare buckets are, by 16.
-const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS;
+pub(crate) const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS;
 /// Spare buckets are scarce when less than one of this many buckets is one that is left. Chains of
 /// a cache keep theirs until somebody comes by, after the items have left; those of a store do
 /// not.
@@ -162,7 +162,7 @@ impl Writer<'_> {
     }
 
     /// Where the item of an entry is, if there is one.
-    fn place_of_item(&self, entry: Entry) -> Option<Place> {
+    pub fn place_of_item(&self, entry: Entry) -> Option<Place> {
         let p = self.partition;
         let holds = |place: &Place| p.holds(place.position, p.header(place.position));
         p.place(entry).filter(holds)

@@ -7,4 +7,5 @@ pub(crate) mod chain;
 pub(crate) mod entry;
 mod growth;
 pub(crate) mod hash;
+pub(crate) mod shrink;
 pub(crate) mod visits;

@@ -67,6 +67,8 @@ pub(crate) struct Partition {
     pub compaction: Compaction,
     /// When items were stored that do not say it.
     pub ages: Ages,
+    /// Odd while the index gives lines back.
+    pub shrinks: AtomicU64,
 }
 
 /// What was seen of a key while its item was prefetched. Only a hint: the entry may have changed
@@ -173,6 +175,7 @@ impl Partition {
             follows_accesses: AtomicBool::new(false),
             compaction: Compaction::new(),
             ages: Ages::new(),
+            shrinks: AtomicU64::new(0),
         }
     }
 

@@ -1,10 +1,14 @@
 //! A store that is nearly empty holds what an empty one holds, wherever its last items lie.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::support::*;
-use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
+use crate::limits::{
+    BUCKET_ENTRIES, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT,
+    INDEX_LOAD_SIXTEENTHS, INDEX_SPARSE_SHARE,
+};
 use crate::*;
 
 /// Units of the data space: 1 MiB.
@@ -91,6 +95,13 @@ impl Filled {
         self.cache.partitions[0].heap().check();
     }
 
+    /// What a worker does every 10 to 100 milliseconds.
+    fn upkeep(&mut self) {
+        for _ in 0..8 {
+            self.client.worker.maintain(1000);
+        }
+    }
+
     /// Items of one size that it takes until the first refusal.
     fn take(&mut self, value_bytes: usize) -> u64 {
         let mut taken = 0u64;
@@ -151,26 +162,26 @@ impl Filled {
     }
 }
 
-/// Proves the property of the module for histories of many kinds and items of many sizes, as far
-/// as the index leaves space to them.
+/// Proves the property of the module for histories of many kinds and items of many sizes, after
+/// some upkeep: then the index has given back what it had taken for many small items.
 #[test]
 fn a_store_that_is_nearly_empty_takes_what_a_fresh_one_takes() {
     let largest = (DATA_UNITS * 8 / ITEM_SHARE) as usize - 64;
     for value_bytes in [8, 40, 300, 1500, 6000, largest] {
         let mut empty = Filled::new(&setup());
         let fresh = empty.take(value_bytes);
-        let of_fresh = empty.cache.stats().data_bytes;
         // It is full, and has not stopped for want of buckets.
-        assert!(empty.cache.stats().item_bytes_live * 10 > of_fresh * 9);
+        let stats = empty.cache.stats();
+        assert!(stats.item_bytes_live * 10 > stats.data_bytes * 9);
         for which in 0..4 {
             let mut random = Random((which + 1) as u64 * 7919 + value_bytes as u64);
             let mut store = Filled::new(&setup());
             store.mix(&mut random);
             store.thin(&mut random, which);
+            store.upkeep();
             let taken = store.take(value_bytes);
-            let left = store.cache.stats().data_bytes;
             assert!(
-                taken * 10 * of_fresh >= fresh * 9 * left,
+                taken * 10 >= fresh * 9,
                 "values of {value_bytes} bytes, history {which}: {taken} of {fresh}"
             );
             store.check();
@@ -234,4 +245,120 @@ fn an_insertion_moves_a_bounded_number_of_bytes() {
         }
         assert!(most > 0, "nothing was moved in history {which}");
     }
+}
+
+/// Proves that an index that shrinks and grows again loses nothing, and that a walk and a copy that
+/// go on meanwhile have every item that stays.
+#[test]
+fn walks_and_snapshots_beside_an_index_that_shrinks_have_everything() {
+    #[derive(Default)]
+    struct Keys {
+        kept: BTreeSet<Vec<u8>>,
+        taken: Vec<Vec<u8>>,
+    }
+    impl Visitor for Keys {
+        fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
+            self.taken.push(item.key.to_vec());
+            Visit::Next
+        }
+        fn take_back(&mut self) {
+            self.taken.clear();
+        }
+        fn keep(&mut self) {
+            self.kept.extend(self.taken.drain(..));
+        }
+    }
+    let mut store = Filled::new(&setup());
+    let mut random = Random(5);
+    for _ in 0..3 {
+        store.take(8);
+        let most = store.cache.stats().buckets;
+        store.thin(&mut random, 2);
+        let (mut walk, mut seen) = (Walk::default(), Keys::default());
+        let buckets = most as usize * 2 / 3;
+        assert_eq!(
+            store.cache.walk(&mut walk, buckets, 1000, &mut seen),
+            Walked::Buckets
+        );
+        store.upkeep();
+        assert!(
+            store.cache.stats().buckets < most / 4,
+            "the index has shrunk"
+        );
+        assert_eq!(
+            store.cache.walk(&mut walk, usize::MAX, 1000, &mut seen),
+            Walked::End
+        );
+        assert!(store.held.keys().all(|key| seen.kept.contains(key)));
+        let mut copied = BTreeSet::new();
+        for number in 0..most {
+            let take = &mut |item: &crate::image::copy::Copied| {
+                copied.insert(item.key.clone());
+            };
+            store.cache.copy_bucket(0, number, 1000, take);
+        }
+        assert!(copied.iter().eq(store.held.keys()));
+        store.check();
+    }
+}
+
+/// Proves that an index shrinks as far as its items allow, whatever is chained meanwhile.
+#[test]
+fn an_index_shrinks_until_it_is_not_sparse() {
+    let mut store = Filled::new(&setup());
+    store.take(8);
+    let mut random = Random(11);
+    for share in [3, 5, 10] {
+        let keys: Vec<_> = store.held.keys().cloned().collect();
+        for key in &keys {
+            if random.below(share) != 0 {
+                store.delete(key);
+            }
+        }
+        store.upkeep();
+        let stats = store.cache.stats();
+        let per_bucket = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS / 16;
+        let most = INDEX_SPARSE_SHARE * (stats.items_live + per_bucket) / per_bucket;
+        assert!(stats.buckets <= most.max(64), "{stats:?}");
+        store.check();
+    }
+}
+
+/// Proves that workers find everything while the index of a store shrinks and grows beside them.
+#[test]
+fn workers_beside_an_index_that_shrinks_find_everything() {
+    let setup = Setup {
+        workers: 2,
+        ..setup()
+    };
+    let mut store = Filled::new(&setup);
+    let mut reader = Client::new(&store.cache, 1);
+    let lasting: Vec<_> = (0..50)
+        .map(|n| format!("lasting-{n}").into_bytes())
+        .collect();
+    lasting.iter().for_each(|key| assert!(store.set(key, 20)));
+    let stop = AtomicBool::new(false);
+    let shrunk = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for key in &lasting {
+                    assert!(reader.get(key).is_some(), "{}", key.escape_ascii());
+                }
+            }
+        });
+        let mut shrunk = 0;
+        for _ in 0..6 {
+            for number in 0u64..8000 {
+                store.set(&number.to_le_bytes(), 8);
+            }
+            let most = store.cache.stats().buckets;
+            (0u64..8000).for_each(|number| store.delete(&number.to_le_bytes()));
+            store.upkeep();
+            shrunk += u64::from(store.cache.stats().buckets < most / 2);
+        }
+        stop.store(true, Ordering::Relaxed);
+        shrunk
+    });
+    assert_eq!(shrunk, 6);
+    store.check();
 }

@@ -65,7 +65,10 @@ pub(super) fn words(partition: &Partition) -> Vec<u64> {
     let word = |word| partition.word(word).load(Relaxed);
     let mut words: Vec<u64> = (0..partition.region.words()).map(word).collect();
     for number in free_spares(partition) {
-        words[partition.spare_bucket(number).first_word] = 0;
+        // The links to the next one and the one before.
+        let spare = partition.spare_bucket(number);
+        words[spare.first_word] = 0;
+        words[spare.slot_word(0)] = 0;
     }
     words[Field::SpareFree as usize] = 0;
     words

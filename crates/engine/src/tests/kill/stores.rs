@@ -172,6 +172,74 @@ fn a_store_whose_items_move_loses_nothing() {
     assert_eq!(killed.seen().len(), 4 + keys.len() - stored);
 }
 
+/// An index that gives lines back loses nothing, whenever it is killed meanwhile.
+#[test]
+fn a_store_whose_index_shrinks_loses_nothing() {
+    let keys = keys(120);
+    let setup = Setup {
+        buckets: 2,
+        grows: true,
+        data_units: 2048,
+        ..setup()
+    };
+    let mut killed = Killed::new(setup, keys.clone());
+    for key in &keys {
+        assert_eq!(killed.client.set(key, b"12345678"), Outcome::Stored);
+    }
+    for key in &keys[10..] {
+        killed.client.outcome(key, Operation::Delete);
+    }
+    let most = killed.cache.stats().buckets;
+    let cache = Arc::clone(&killed.cache);
+    killed.at_each_store("shrink", |_| {
+        cache.partitions[0].writer(1000).shrink_index()
+    });
+    assert!(killed.cache.stats().buckets < most / 2, "of {most} buckets");
+    for key in &keys[10..] {
+        killed.at_each_store("set", |client| client.set(key, b"12345678"));
+    }
+    assert_eq!(killed.seen().len(), keys.len());
+}
+
+/// So does one whose buckets are merged into chains, and whose last spare bucket is in use.
+#[test]
+fn a_store_whose_chains_are_merged_loses_nothing() {
+    let keys = keys(300);
+    let setup = Setup {
+        buckets: 2,
+        grows: true,
+        data_units: 4096,
+        ..setup()
+    };
+    let mut killed = Killed::new(setup, keys.clone());
+    for key in &keys {
+        assert_eq!(killed.client.set(key, b"12345678"), Outcome::Stored);
+    }
+    for key in &keys[160..] {
+        killed.client.outcome(key, Operation::Delete);
+    }
+    let cache = Arc::clone(&killed.cache);
+    let p = &cache.partitions[0];
+    let (mut chained, mut vacated, mut merged) = (0, 0, true);
+    while merged && p.layout.spares(p.buckets()) > 0 {
+        let spares = p.layout.spares(p.buckets());
+        // The next chain takes the spare bucket that is given back first.
+        if p.unlink_free_spare(spares - 1) {
+            p.free_spare(spares - 1);
+        }
+        let is_last = p.layout.spares(p.buckets() - 1) < spares;
+        let mut of_chains =
+            (0..p.buckets()).flat_map(|number| p.chain(p.main_bucket(number)).skip(1));
+        let in_use = is_last
+            && of_chains.any(|spare| spare.first_word == p.spare_bucket(spares - 1).first_word);
+        merged = killed.at_each_store("merge", |_| p.writer(1000).merge_last());
+        vacated += u32::from(merged && in_use);
+        chained += u32::from(merged && cache.stats().spare_buckets_used > 0);
+    }
+    assert!(vacated > 0 && chained > 0, "{vacated} and {chained}");
+    assert_eq!(killed.seen().len(), 160);
+}
+
 /// A change of mode, and a move to another owner, make no store to the image at all.
 #[test]
 fn routes_are_no_part_of_the_image() {

@@ -64,6 +64,35 @@ fn loom_a_snapshot_beside_an_eviction_has_the_item_or_nothing() {
     });
 }
 
+/// Covers the number that says that lines were given back (`Partition::shrinks`), and its fences.
+#[test]
+fn loom_a_snapshot_beside_a_bucket_that_is_merged_has_its_item_or_begins_again() {
+    model(|| {
+        let cache = Setup {
+            semantics: Semantics::Store,
+            buckets: 1,
+            data_units: 64,
+            grows: true,
+            value_bytes_max: 16,
+            workers: 2,
+            ..Setup::default()
+        }
+        .cache();
+        cache.partitions[0].writer(0).grow(0);
+        assert_eq!(cache.partitions[0].buckets(), 2);
+        let key = keys_of(&cache, 1).next().expect("a key");
+        Client::new(&cache, 0).set(&key, &OLD);
+        let reader = beside(&cache, move |cache| {
+            if let Some(items) = copy(cache, 1) {
+                assert_eq!(items.len(), 1, "an acknowledged item is missing");
+            }
+        });
+        cache.partitions[0].writer(0).shrink_index();
+        assert_eq!(cache.partitions[0].buckets(), 1);
+        reader.join().unwrap();
+    });
+}
+
 /// Keeps the keys of a bucket.
 #[derive(Default)]
 struct Keys {

@@ -54,6 +54,34 @@ fn loom_a_partition_that_moves_has_one_writer_at_every_moment() {
     });
 }
 
+/// Covers the first wait of `RouteWord::exclude`, and the release at its end.
+#[test]
+fn loom_nobody_is_in_a_partition_that_workers_are_kept_out_of() {
+    model(|| {
+        let (access, owner) = (Access::Erew, 0);
+        let guarded = Arc::new(Guarded {
+            route: crate::access::RouteWord::new(Route { access, owner }),
+            epochs: crate::access::Epochs::new(2),
+            cell: loom::cell::UnsafeCell::new(0),
+        });
+        let worker = {
+            let guarded = Arc::clone(&guarded);
+            thread::spawn(move || guarded.write_if_permitted(0))
+        };
+        let run = || {
+            guarded.cell.with_mut(|value| {
+                #[expect(unsafe_code, reason = "the write of whoever keeps others out")]
+                // SAFETY: what the model checks.
+                unsafe {
+                    *value += 1
+                }
+            });
+        };
+        guarded.route.exclude(&guarded.epochs, || {}, run);
+        worker.join().unwrap();
+    });
+}
+
 #[test]
 fn loom_a_job_is_run_once_by_a_worker_that_may_be_asleep() {
     model(|| {
