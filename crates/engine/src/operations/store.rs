@@ -105,9 +105,11 @@ impl Partition {
             match writer.take(request.hash, item, found.as_ref()) {
                 Ok(reserved) => return Ok(reserved.for_later()),
                 Err(Refusal::Busy) => drop(writer),
-                // There may be no space but that of the old value: under the lock.
+                // There may be no space but that of the old value: under the lock. The look for
+                // space may have moved the old item, or its entry.
                 Err(Refusal::Full) => {
-                    return Err(writer.append_new(request.hash, item, found.as_ref()));
+                    let found = writer.find_for(request, condition)?;
+                    return Err(writer.replace_new(request.hash, item, found.as_ref()));
                 }
                 Err(refusal) => return Err(refusal.into()),
             }

@@ -5,6 +5,8 @@ mod behaviour;
 #[cfg(all(test, not(any(loom, miri))))]
 mod chains;
 #[cfg(all(test, not(any(loom, miri))))]
+mod compaction;
+#[cfg(all(test, not(any(loom, miri))))]
 mod copies;
 #[cfg(all(test, not(any(loom, miri))))]
 mod damaged;

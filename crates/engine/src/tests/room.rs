@@ -42,14 +42,14 @@ impl Random {
 }
 
 /// A store and what it holds.
-struct Filled {
-    cache: Arc<Cache>,
-    client: Client,
-    held: BTreeMap<Vec<u8>, Vec<u8>>,
+pub(super) struct Filled {
+    pub cache: Arc<Cache>,
+    pub client: Client,
+    pub held: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Filled {
-    fn new(setup: &Setup) -> Self {
+    pub fn new(setup: &Setup) -> Self {
         let cache = setup.cache();
         Self {
             client: Client::new(&cache, 0),
@@ -58,7 +58,7 @@ impl Filled {
         }
     }
 
-    fn set(&mut self, key: &[u8], bytes: usize) -> bool {
+    pub fn set(&mut self, key: &[u8], bytes: usize) -> bool {
         let value = vec![key.last().map_or(0, |byte| byte ^ bytes as u8); bytes];
         let stored = self.client.set(key, &value) == Outcome::Stored;
         if stored {
@@ -67,7 +67,7 @@ impl Filled {
         stored
     }
 
-    fn delete(&mut self, key: &[u8]) {
+    pub fn delete(&mut self, key: &[u8]) {
         assert_eq!(
             self.client.outcome(key, Operation::Delete),
             Outcome::Deleted
@@ -84,7 +84,7 @@ impl Filled {
     }
 
     /// Everything is still there, and the heap is sound.
-    fn check(&mut self) {
+    pub fn check(&mut self) {
         for (key, value) in &self.held {
             assert_eq!(self.client.get(key).as_ref(), Some(value));
         }
@@ -92,7 +92,10 @@ impl Filled {
         assert_eq!(stats.items_live, self.held.len() as u64);
         let units: u64 = self.held.keys().map(|key| self.place(key).1).sum();
         assert_eq!(stats.item_bytes_live, units * 8);
-        self.cache.partitions[0].heap().check();
+        let heap = self.cache.partitions[0].heap();
+        heap.check();
+        // No block has been lost.
+        assert_eq!(heap.units_free() + units as usize, heap.units());
     }
 
     /// What a worker does every 10 to 100 milliseconds.
@@ -103,7 +106,7 @@ impl Filled {
     }
 
     /// Items of one size that it takes until the first refusal.
-    fn take(&mut self, value_bytes: usize) -> u64 {
+    pub fn take(&mut self, value_bytes: usize) -> u64 {
         let mut taken = 0u64;
         while self.set(&taken.to_le_bytes(), value_bytes) {
             taken += 1;

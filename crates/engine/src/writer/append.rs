@@ -310,6 +310,17 @@ impl Writer<'_> {
         self.stored(self.append(hash, item, replaced).map(drop))
     }
 
+    /// Writes an item of a client in the place of another, after a look for other space in vain.
+    #[cold]
+    pub fn replace_new(
+        &self,
+        hash: IndexHash,
+        item: &NewItem<'_>,
+        replaced: Option<&Found>,
+    ) -> Outcome {
+        self.stored(self.replace_in_full_store(hash, item, replaced).map(drop))
+    }
+
     /// Publishes an item that a client wrote.
     pub fn publish_new(
         &self,

@@ -24,7 +24,7 @@ impl Writer<'_> {
         replaced: Option<&Found>,
     ) -> Result<Reserved, Refusal> {
         let p = self.partition;
-        // The look for expired items may have moved the entry.
+        // The look for space may have moved the item, or its entry.
         let found = replaced.and_then(|_| self.lookup(hash, item.key));
         let kept = p.layout.is_kept_store();
         let Some(found) = found.filter(|found| kept && !p.is_in_reserve(found.place.position))
