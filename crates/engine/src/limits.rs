@@ -106,11 +106,12 @@ pub const SCATTERED_SHARE: usize = 32;
 /// any into a sparse store.
 pub const COMPACT_INDEX_UNITS: u64 = 2 << 10;
 /// Units that it may copy for an insertion that would be refused, whatever its length.
-pub const COMPACT_ITEM_UNITS: u64 = 32 << 10;
+pub const COMPACT_ITEM_UNITS: u64 = 128 << 10;
 /// Units that it may copy besides, for each unit of the item.
 pub const COMPACT_PER_ITEM_UNIT: u64 = 8;
-/// Looking at an item counts as if so many units were copied.
-pub const COMPACT_VISIT_UNITS: i64 = 16;
+/// Looking at an item counts as if so many units were copied: its header, key, bucket and free
+/// blocks lie far from each other, and copying 2 KiB takes as long.
+pub const COMPACT_VISIT_UNITS: u64 = 256;
 /// Buckets among whose items the one nearest to the end of the space is looked for.
 pub const COMPACT_SAMPLE_BUCKETS: u64 = 32;
 

@@ -12,6 +12,7 @@ use crate::limits::{
 };
 use crate::log::Which;
 use crate::partition::{Field, Place};
+use crate::work;
 use crate::writer::Writer;
 
 /// Items of a bucket from which on the index grows whatever its spare buckets are, by 16.
@@ -46,7 +47,9 @@ impl Writer<'_> {
             SPARES_LEFT_CACHE
         };
         if full || spares_left * least < buckets {
-            self.grow(COMPACT_INDEX_UNITS);
+            // Near the end of a turn it takes what is free, or waits.
+            let compacts = work::allows(COMPACT_INDEX_UNITS as usize * 8);
+            self.grow(if compacts { COMPACT_INDEX_UNITS } else { 0 });
         }
     }
 

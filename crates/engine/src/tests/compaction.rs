@@ -2,6 +2,7 @@
 
 use super::room::Filled;
 use super::support::*;
+use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
 use crate::partition::Field;
 use crate::*;
 
@@ -74,4 +75,151 @@ fn a_long_value_that_needs_two_looks_for_space_loses_no_other_item() {
         store.client.now_s = 1000;
         store.check();
     }
+}
+
+/// After a pass in vain, a store with more free space takes as many items as one without such a
+/// pass.
+#[test]
+fn a_pass_in_vain_holds_no_item_back_once_more_space_is_free() {
+    let taken = [false, true].map(|vain| {
+        let setup = Setup {
+            semantics: Semantics::Store,
+            buckets: 64,
+            data_units: 1 << 17,
+            grows: true,
+            value_bytes_max: 128 << 10,
+            ..Setup::default()
+        };
+        let mut store = Filled::new(&setup);
+        let filled = store.take(40);
+        let delete = |store: &mut Filled, which: fn(u64) -> bool| {
+            let numbers = (0..filled).map(u64::to_le_bytes);
+            for key in numbers.filter(|key| which(u64::from_le_bytes(*key))) {
+                if store.held.contains_key(key.as_slice()) {
+                    store.delete(&key);
+                }
+            }
+        };
+        delete(&mut store, |number| number % 20 == 7);
+        for _ in 0..8 {
+            assert!(!vain || !store.set(b"large", 100 << 10));
+        }
+        delete(&mut store, |number| number % 128 != 3);
+        let sets = 0..60u64;
+        let taken = sets.filter(|number| store.set(&number.to_be_bytes(), (16 << 10) - 64));
+        let taken = taken.count();
+        store.check();
+        taken
+    });
+    assert!(taken[0] > 40 && taken[1] + 2 >= taken[0], "{taken:?}");
+}
+
+/// A store full of items of 100 bytes, every eighth of them deleted.
+fn store_with_scattered_space() -> Filled {
+    let setup = Setup {
+        semantics: Semantics::Store,
+        buckets: 32768,
+        data_units: 1 << 20,
+        value_bytes_max: 64 << 10,
+        ..Setup::default()
+    };
+    let mut store = Filled::new(&setup);
+    for number in (0..store.take(100)).step_by(8) {
+        store.delete(&number.to_le_bytes());
+    }
+    store
+}
+
+/// An insertion looks at a bounded number of blocks, however small they are.
+#[test]
+fn an_insertion_visits_a_bounded_number_of_blocks() {
+    let mut store = store_with_scattered_space();
+    let visits = |store: &Filled| store.cache.partitions[0].compaction.visits();
+    for (number, bytes) in [(0u64, 8 << 10), (1, 60 << 10)]
+        .into_iter()
+        .cycle()
+        .take(16)
+    {
+        let before = visits(&store);
+        store.set(&number.to_be_bytes(), bytes);
+        let visited = visits(&store) - before;
+        let units = bytes as u64 / 8 + 8;
+        let of_item = COMPACT_ITEM_UNITS + COMPACT_PER_ITEM_UNIT * units;
+        let of_index = COMPACT_ITEM_UNITS + 2 * COMPACT_INDEX_UNITS + COMPACT_PER_ITEM_UNIT * units;
+        // Copying 256 units takes as long as a visit.
+        assert!(visited <= (of_item + of_index) / 256 + 4, "{visited}");
+    }
+    assert!(visits(&store) > 0);
+}
+
+/// A turn compacts no more than it may move, and what one item may.
+#[test]
+fn a_turn_counts_what_it_compacts() {
+    let mut store = store_with_scattered_space();
+    let cache = store.cache.clone();
+    let keys: Vec<_> = (0..64).map(|n| format!("k{n}").into_bytes()).collect();
+    let value = vec![2; 8 << 10];
+    let request = |key| Request {
+        hash: cache.hash(key),
+        key,
+        operation: super::support::store(Condition::Always, &value, 0, 0),
+    };
+    let requests: Vec<_> = keys.iter().map(|key| request(key)).collect();
+    let p = &cache.partitions[0];
+    let (mut at, mut turns) = (0, 0);
+    while at < requests.len() {
+        let (moved, visits) = (cache.stats().compacted_bytes, p.compaction.visits());
+        let worker = &mut store.client.worker;
+        worker.begin_turn();
+        at += worker.execute(&requests[at..], 1000, &mut Replies::default());
+        let moved = cache.stats().compacted_bytes - moved;
+        let visited = p.compaction.visits() - visits;
+        let units = COMPACT_ITEM_UNITS + COMPACT_PER_ITEM_UNIT * (value.len() as u64 / 8 + 8);
+        let most = cache.turn_moved_bytes() + units as usize * 8 + 4096;
+        assert!(store.client.worker.moved_bytes() as u64 >= moved + visited * 8 * 256);
+        assert!(
+            (moved + visited * 8 * 256) as usize <= most,
+            "{moved} {visited}"
+        );
+        turns += 1;
+    }
+    assert!(turns > 1, "nothing ended a turn early");
+}
+
+/// A sparse store whose large items leave gaps that nothing fits comes to rest.
+#[test]
+fn a_sparse_store_stops_compacting_when_that_changes_nothing() {
+    let setup = Setup {
+        semantics: Semantics::Store,
+        maps: true,
+        buckets: 4096,
+        data_units: 1 << 21,
+        value_bytes_max: 1 << 20,
+        ..Setup::default()
+    };
+    let mut store = Filled::new(&setup);
+    for number in 0..3 {
+        assert!(store.set(format!("gap-{number}").as_bytes(), 900 << 10));
+        assert!(store.set(format!("large-{number}").as_bytes(), 1000 << 10));
+    }
+    for number in 0u64..10_000 {
+        assert!(store.set(&number.to_le_bytes(), 16));
+    }
+    (0..3).for_each(|number| store.delete(format!("gap-{number}").as_bytes()));
+    let overwrite = |store: &mut Filled| {
+        for number in 0u64..10_000 {
+            assert!(store.set(&(number * 7919 % 10_000).to_le_bytes(), 16));
+        }
+        let p = &store.cache.partitions[0];
+        (p.compaction.moved_units(), p.compaction.visits())
+    };
+    let settled = (0..8).map(|_| overwrite(&mut store)).last();
+    let settled = settled.filter(|(moved_units, _)| *moved_units > 0);
+    for _ in 0..3 {
+        assert_eq!(Some(overwrite(&mut store)), settled);
+    }
+    // Items that leave make it worth another pass.
+    (0..2).for_each(|number| store.delete(format!("large-{number}").as_bytes()));
+    assert!(Some(overwrite(&mut store)) > settled);
+    store.check();
 }

@@ -29,25 +29,39 @@ use crate::limits::{
 };
 use crate::log::Which;
 use crate::partition::{Field, Place};
+use crate::work;
 use crate::writer::{Found, Writer};
 
-/// Calls that end without a pass, after a pass from the first block that made no room: one for so
-/// many buckets.
+/// Calls that end at once, after a pass from the first block that made no room: one for so many
+/// buckets. Those for an item go on if more space is free than before, or they need less.
 const BUCKETS_PER_PAUSE: u64 = 8;
 
 /// How far the compaction of a partition is, beside the heap's cursor. Only the writer uses it.
 #[derive(Debug)]
 pub(crate) struct Compaction {
-    /// Work that calls have done beyond what they may do, in units: the next ones do less.
+    /// Work that calls for the index or a sparse store have done beyond what they may do, in
+    /// units: the next ones do less.
     debt_units: AtomicU64,
     /// Whether the next pass begins at the first block.
     whole: AtomicU64,
     /// Calls to come that do nothing.
     pause: AtomicU64,
+    /// Units that were free when the last pass from the first block began.
+    free_at_begin: AtomicU64,
+    /// Units that were free when the last pass began that made no room.
+    vain_free: AtomicU64,
+    /// Units of the item that it made no room for.
+    vain_units: AtomicU64,
+    /// Units that were free after the last pass from the first block.
+    settled_free: AtomicU64,
+    /// Those of them that were not at the end: it could do nothing about them.
+    settled_scattered: AtomicU64,
     /// The bucket at which the begin of the next pass is looked for.
     bucket: AtomicU64,
     /// Units of all items that were moved.
     moved_units: AtomicU64,
+    /// Allocated blocks that were looked at.
+    visits: AtomicU64,
 }
 
 impl Compaction {
@@ -57,20 +71,73 @@ impl Compaction {
             debt_units: zero(),
             whole: zero(),
             pause: zero(),
+            free_at_begin: zero(),
+            vain_free: zero(),
+            vain_units: zero(),
+            settled_free: zero(),
+            settled_scattered: zero(),
             bucket: zero(),
             moved_units: zero(),
+            visits: zero(),
         }
     }
 
     pub fn moved_units(&self) -> u64 {
         self.moved_units.load(Relaxed)
     }
+
+    #[cfg(all(test, not(any(loom, miri))))]
+    pub fn visits(&self) -> u64 {
+        self.visits.load(Relaxed)
+    }
+
+    /// Whether a call is one of those that end at once.
+    fn holds_back(&self, aim: Aim, free: u64) -> bool {
+        let pause = self.pause.load(Relaxed);
+        if pause == 0 {
+            return false;
+        }
+        if let Aim::Block(units) = aim
+            && (units < self.vain_units.load(Relaxed) || free > self.vain_free.load(Relaxed))
+        {
+            return false;
+        }
+        self.pause.store(pause - 1, Relaxed);
+        true
+    }
+
+    /// Whether a pass from the first block has left the free space as it is, but for a small part.
+    fn is_settled(&self, free: u64, scattered: u64) -> bool {
+        let least = free / SCATTERED_SHARE as u64;
+        free <= self.settled_free.load(Relaxed) + least
+            && scattered <= self.settled_scattered.load(Relaxed) + least
+    }
 }
 
-/// What a pass has come to.
+/// The aim of a call.
+#[derive(Clone, Copy)]
+enum Aim {
+    /// So many units are free at the end of the space.
+    End(u64),
+    /// There is a free block of so many units.
+    Block(u64),
+    /// The pass comes to its end.
+    Pass,
+}
+
+impl Aim {
+    const fn is_met(self, gap: Gap) -> bool {
+        match self {
+            Self::End(units) => gap.last && gap.units >= units,
+            Self::Block(units) => gap.units >= units,
+            Self::Pass => gap.last,
+        }
+    }
+}
+
+/// The free block that a pass has come to.
 #[derive(Clone, Copy)]
 struct Gap {
-    /// Units of the free block there.
     units: u64,
     /// Whether it is the last block.
     last: bool,
@@ -81,7 +148,7 @@ impl Writer<'_> {
     /// Returns whether they are.
     #[cold]
     pub fn compact_for_index(&self, units: u64, units_max: u64) -> bool {
-        self.compact(units_max, |gap| gap.last && gap.units >= units)
+        self.compact(units_max, Aim::End(units))
     }
 
     /// After an item of `units` has got its space: does a bounded piece of a compaction if the store
@@ -92,18 +159,21 @@ impl Writer<'_> {
         let (all, free) = (heap.units(), heap.units_free());
         let scattered = free.saturating_sub(heap.units_free_at_end());
         if all.saturating_sub(free) * SPARSE_SHARE <= all && scattered * SCATTERED_SHARE > free {
-            self.compact_sparse(units);
+            self.compact_sparse(units, free as u64, scattered as u64);
         }
     }
 
     #[cold]
-    fn compact_sparse(&self, units: u64) {
-        let heap = self.partition.heap();
-        if heap.cursor().is_none() {
-            self.partition.compaction.whole.store(1, Relaxed);
-        }
+    fn compact_sparse(&self, units: u64, free: u64, scattered: u64) {
+        let state = &self.partition.compaction;
         let most = COMPACT_INDEX_UNITS + COMPACT_PER_ITEM_UNIT * units;
-        self.compact(most, |gap| gap.last);
+        if state.is_settled(free, scattered) || !work::allows(most as usize * 8) {
+            return;
+        }
+        if self.partition.heap().cursor().is_none() {
+            state.whole.store(1, Relaxed);
+        }
+        self.compact(most, Aim::Pass);
     }
 
     /// Does a bounded piece of a compaction, so that there is a free block of `units`. Returns
@@ -111,47 +181,55 @@ impl Writer<'_> {
     #[cold]
     pub fn compact_for_item(&self, units: u64) -> bool {
         let most = COMPACT_ITEM_UNITS + COMPACT_PER_ITEM_UNIT * units;
-        self.compact(most, |gap| gap.units >= units)
+        self.compact(most, Aim::Block(units))
     }
 
-    /// Compacts until it is enough, or `units_max` units of work are done; one move may exceed them.
-    fn compact(&self, units_max: u64, is_enough: impl Fn(Gap) -> bool) -> bool {
+    /// Compacts until the aim is met, or `units_max` units of work are done; one move may exceed
+    /// them.
+    fn compact(&self, units_max: u64, aim: Aim) -> bool {
         let heap = self.partition.heap();
         let state = &self.partition.compaction;
-        if heap.units_free() * COMPACT_FREE_SHARE < heap.units() {
+        let free = heap.units_free();
+        if free * COMPACT_FREE_SHARE < heap.units() || state.holds_back(aim, free as u64) {
             return false;
         }
-        let pause = state.pause.load(Relaxed);
-        if pause > 0 {
-            state.pause.store(pause - 1, Relaxed);
-            return false;
+        let of_item = matches!(aim, Aim::Block(_));
+        let debt = if of_item {
+            0
+        } else {
+            state.debt_units.load(Relaxed)
+        };
+        let mut left = units_max as i64 - debt as i64;
+        let made = self.compact_within(&mut left, aim);
+        if !of_item {
+            let debt = if left < 0 { left.unsigned_abs() } else { 0 };
+            state.debt_units.store(debt, Relaxed);
         }
-        let mut left = units_max as i64 - state.debt_units.load(Relaxed) as i64;
-        let made = self.compact_within(&mut left, is_enough);
-        let debt = if left < 0 { left.unsigned_abs() } else { 0 };
-        state.debt_units.store(debt, Relaxed);
         if made {
             state.whole.store(0, Relaxed);
         }
         made
     }
 
-    fn compact_within(&self, left: &mut i64, is_enough: impl Fn(Gap) -> bool) -> bool {
+    fn compact_within(&self, left: &mut i64, aim: Aim) -> bool {
         let heap = self.partition.heap();
         while *left > 0 {
             let cursor = heap.cursor().unwrap_or_else(|| self.begin_of_pass());
             let Some(position) = heap.next_allocated(cursor) else {
                 heap.set_cursor(None);
                 let units = heap.units_free_at(cursor) as u64;
-                if is_enough(Gap { units, last: true }) {
+                self.note_end(units);
+                if aim.is_met(Gap { units, last: true }) {
                     return true;
                 }
-                if self.end_in_vain() {
+                if self.end_in_vain(aim) {
                     return false;
                 }
                 continue;
             };
-            *left -= COMPACT_VISIT_UNITS;
+            spend(left, COMPACT_VISIT_UNITS);
+            let state = &self.partition.compaction;
+            state.visits.store(state.visits.load(Relaxed) + 1, Relaxed);
             let header = self.partition.header(position);
             if !self.partition.has_room(position, header) {
                 // Of a damaged image: it does not say where the next block begins.
@@ -165,7 +243,7 @@ impl Writer<'_> {
                 continue;
             }
             let units = heap.cursor().map_or(0, |gap| heap.units_free_at(gap)) as u64;
-            if is_enough(Gap { units, last: false }) {
+            if aim.is_met(Gap { units, last: false }) {
                 return true;
             }
         }
@@ -179,6 +257,8 @@ impl Writer<'_> {
         let state = &p.compaction;
         let first = p.heap().first();
         if state.whole.load(Relaxed) != 0 {
+            let free = p.heap().units_free() as u64;
+            state.free_at_begin.store(free, Relaxed);
             return first;
         }
         let buckets = p.buckets();
@@ -192,14 +272,33 @@ impl Writer<'_> {
         nearest.map_or(first, |nearest| nearest.max(first))
     }
 
+    /// A pass has ended, with so many free units at the end of the space.
+    fn note_end(&self, units_at_end: u64) {
+        let state = &self.partition.compaction;
+        if state.whole.load(Relaxed) != 0 {
+            let free = self.partition.heap().units_free() as u64;
+            state.settled_free.store(free, Relaxed);
+            let scattered = free.saturating_sub(units_at_end);
+            state.settled_scattered.store(scattered, Relaxed);
+        }
+    }
+
     /// A pass has ended without the room that was asked for. Returns whether no other one follows
     /// at once.
-    fn end_in_vain(&self) -> bool {
+    fn end_in_vain(&self, aim: Aim) -> bool {
         let state = &self.partition.compaction;
         let whole = state.whole.load(Relaxed) != 0;
         if whole {
             let pause = self.partition.buckets() / BUCKETS_PER_PAUSE;
             state.pause.store(pause, Relaxed);
+            // What an item needs is another matter than what the index needs.
+            let units = match aim {
+                Aim::Block(units) => units,
+                Aim::End(_) | Aim::Pass => u64::MAX,
+            };
+            state.vain_units.store(units, Relaxed);
+            let free = state.free_at_begin.load(Relaxed);
+            state.vain_free.store(free, Relaxed);
         }
         state.whole.store(u64::from(!whole), Relaxed);
         whole
@@ -244,7 +343,7 @@ impl Writer<'_> {
         p.add(Field::Moves, 1);
         let moved = p.compaction.moved_units() + units;
         p.compaction.moved_units.store(moved, Relaxed);
-        *left -= units as i64;
+        spend(left, units);
         true
     }
 
@@ -271,6 +370,12 @@ impl Writer<'_> {
         self.copy_item(found, position, header, cas);
         Some(store_place(position))
     }
+}
+
+/// Counts work of a call, and of the turn that it is a part of.
+fn spend(left: &mut i64, units: u64) {
+    *left -= units as i64;
+    work::note(units as usize * 8);
 }
 
 const fn store_place(position: usize) -> Place {
