@@ -88,7 +88,7 @@ NUMBERS = [
     b"ms K 1\r\n5\r\nma K v t k s f O1 h l q\r\nma K T30 t v\r\nma K t T60 v\r\nma K t", b"ms K 1 E5\r\n5\r\nma K C4 v k\r\nma K C5 v E100000000000009\r\nmg K c v\r\nma K C0 v",
     b"ms K 2\r\n10\r\nma K MD v\r\nmg K v s\r\nma K MI D95 v\r\nma K MD D200 v\r\nmg K v s", b"ms K 20\r\n18446744073709551615\r\nma K v\r\nmg K v",
     b"ma K MX", b"ma K Minc v", b"ma K MINCR N0 v", b"ma K M", b"ma K Dx", b"ma K Jx N0", b"ma K D", b"ma K N", b"ma K Q5", b"ma K @ q", b"ma",
-    b"ma " + b"k" * 251 + b" q", b"ma K O12345678901234567890123456789012",
+    b"ma " + b"k" * 251 + b" q", b"ma " + b"k" * 251, b"ma " + b"k" * 251 + b" !", b"ma " + b"k" * 251 + b" q b !", b"ma K O12345678901234567890123456789012",
 ]  # fmt: skip
 
 MISUSE = [
@@ -148,23 +148,33 @@ def peer():
 
 
 def test_the_age_of_an_item_that_was_never_fetched(server, peer):
-    """`l` and `la` count from the store, also where nobody has asked for an access before."""
-    key = uuid.uuid4().hex.encode()
+    """`l` and `la` count from the store, also where nobody has asked for an access before; never as the access of what was fetched or overwritten since."""
+    key, fetched, overwritten = (uuid.uuid4().hex.encode() for _ in range(3))
     addresses = (server.address, peer)
     stored_s = time.monotonic()
     for address in addresses:
-        assert said(address, b"set %b 0 0 2\r\nab" % key) == [b"STORED"]
+        for one in (key, fetched, overwritten):
+            assert said(address, b"set %b 0 0 2\r\nab" % one) == [b"STORED"]
 
-    def asked(address):
+    def asked(address, key):
         (told,) = said(address, b"me %b" % key)
         return int(re.search(rb" la=(-?\d+) ", told)[1])
 
-    until(lambda: all(asked(address) >= 2 for address in addresses), "the items to be two seconds old")
+    until(lambda: all(asked(address, key) >= 2 for address in addresses), "the items to be two seconds old")
     most = time.monotonic() - stored_s + 1
     for address in addresses:
         (told,) = said(address, b"mg %b h l" % key)
         hit, age = re.fullmatch(rb"HD h(\d) l(\d+)", told).groups()
         assert hit == b"0" and 2 <= int(age) <= most
+    said(server.address, b"get %b\r\nset %b 0 0 2\r\ncd" % (fetched, overwritten))
+    # A reader may tell the owner of an item of its fetch later.
+    until(lambda: said(server.address, b"me %b" % fetched)[0].find(b" fetch=yes ") >= 0, "the fetch to be noted")
+    assert asked(server.address, fetched) == -1
+    assert said(server.address, b"mg %b l" % fetched) == [b"HD l0"]
+    # -1: not known, as it was overwritten in place.
+    assert -1 <= asked(server.address, overwritten) < 2
+    (told,) = said(server.address, b"mg %b h l" % overwritten)
+    assert told in (b"HD h0 l0", b"HD h0 l1")
 
 
 GROUPS = {"gets": GETS, "tokens": TOKENS, "stores": STORES, "deletes": DELETES, "numbers": NUMBERS, "misuse": MISUSE, "base64": BASE64}

@@ -166,6 +166,12 @@ SILENT = [
     b"incr K x noreply",
     b"decr K 1 noreply",
     b"touch K 1 noreply",
+    # The word asks for silence in the place of an argument, too.
+    b"touch K noreply",
+    b"incr K noreply",
+    b"decr K noreply",
+    b"touch " + LONG + b" noreply",
+    b"incr " + LONG + b" noreply",
     b"flush_all 3000000 noreply",
     b"verbosity 0 noreply",
 ]

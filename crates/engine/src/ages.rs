@@ -83,15 +83,19 @@ impl Partition {
         self.ages.note(now_s, numbers);
     }
 
-    /// The second in which an item was stored, or moved since; 0 if nobody can say: it was overwritten in place.
-    pub fn stored_s(&self, place: &Place, header: Header, now_s: u32) -> u32 {
+    /// The second of an item's last access, if nobody has fetched it since it was stored: then, or when it was moved since. 0 if
+    /// nobody can say: it was fetched, or, in a cache, overwritten in place.
+    pub fn unfetched_since_s(&self, place: &Place, header: Header, now_s: u32) -> u32 {
+        if header.is_fetched() {
+            return 0;
+        }
         if self.is_store() {
             let stamp = self.word(place.position + header.key_word() - 1);
             let stamp = stamp.load(micanite_memory::sync::Ordering::Relaxed);
             return self.ages.find(0, stamp, now_s);
         }
-        // An append counts no request, an overwrite in place does; only what comes after it is noted as a fetch.
-        if header.frequency() > 0 && !header.is_fetched() {
+        // An overwrite in place counts a request, and has no stamp to renew.
+        if header.frequency() > 0 {
             return 0;
         }
         self.ages.find(place.log as usize, place.offset, now_s)

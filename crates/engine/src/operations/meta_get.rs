@@ -85,7 +85,7 @@ impl Writer<'_> {
         let access_s = match known.access_s {
             0 => self
                 .partition
-                .stored_s(&found.place, found.header, self.now_s),
+                .unfetched_since_s(&found.place, found.header, self.now_s),
             access_s => access_s,
         };
         let item = ItemMeta {

@@ -14,8 +14,6 @@ use super::super::{Context, Output};
 use super::META_REPLY_BYTES_MAX;
 use super::operation::operation;
 
-const BAD_KEY: &[u8] = b"CLIENT_ERROR error decoding key\r\n";
-const BAD_ARITHMETIC: &[u8] = b"CLIENT_ERROR invalid or duplicate flag\r\n";
 const MISS: &[u8] = b"EN\r\n";
 
 /// A complete command.
@@ -45,12 +43,9 @@ impl Alone<'_> {
         let key = if flags.base64 {
             match base64::decode(line.key, &mut decoded) {
                 Some(key) => key,
+                // Only `me` comes here with a key that is none.
                 None => {
-                    output.push(match line.verb {
-                        MetaVerb::Arithmetic => BAD_ARITHMETIC,
-                        MetaVerb::Debug => MISS,
-                        _ => BAD_KEY,
-                    });
+                    output.push(MISS);
                     return Ok(());
                 }
             }

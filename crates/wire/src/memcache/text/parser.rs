@@ -323,8 +323,9 @@ fn meta<'a>(verb: &[u8], words: Words<'a>) -> Result<Command<'a>> {
 
 fn arithmetic<'a>(mut words: Words<'a>, decrement: bool) -> Result<Command<'a>> {
     let key = key(&mut words);
-    let delta = words.next().ok_or(BAD_FORMAT)?;
+    // In place of the delta, the word asks for silence, too.
     let noreply = noreply(words);
+    let delta = words.next().ok_or(BAD_FORMAT)?;
     let key = key.map_err(|refusal| refusal.silent(noreply))?;
     let delta = unsigned(delta).ok_or(Refusal::of(BAD_DELTA).silent(noreply))?;
     Ok(Command::Arithmetic {
@@ -345,8 +346,9 @@ fn delete(mut words: Words<'_>) -> Result<Command<'_>> {
 
 fn touch(mut words: Words<'_>) -> Result<Command<'_>> {
     let key = key(&mut words);
-    let word = words.next().ok_or(BAD_FORMAT)?;
+    // In place of the expiry, the word asks for silence, too.
     let noreply = noreply(words);
+    let word = words.next().ok_or(BAD_FORMAT)?;
     let key = key.map_err(|refusal| refusal.silent(noreply))?;
     let exptime = exptime(word).map_err(|refusal| refusal.silent(noreply))?;
     Ok(Command::Touch {

@@ -2,6 +2,7 @@
 
 use super::super::number::unsigned;
 use super::super::refusal::BAD_FORMAT;
+use super::base64::{self, DECODED_BYTES_MAX};
 use super::{MetaLine, MetaVerb, OPAQUE_BYTES_MAX, WORDS_MAX};
 
 const TOO_MANY: &str = "CLIENT_ERROR options flags are too long\r\n";
@@ -12,6 +13,7 @@ const BAD_INITIAL: &str = "CLIENT_ERROR invalid numeric initial value\r\n";
 const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta value\r\n";
 const BAD_STORE_MODE: &str = "CLIENT_ERROR invalid mode for ms M token\r\n";
 const BAD_ARITHMETIC_MODE: &str = "CLIENT_ERROR invalid mode for ma M token\r\n";
+const BAD_KEY: &str = "CLIENT_ERROR error decoding key\r\n";
 const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long\r\n";
 pub(super) const BAD_ARITHMETIC: &str = "CLIENT_ERROR invalid or duplicate flag\r\n";
 
@@ -27,7 +29,7 @@ pub struct Misuse {
 /// What the flags say. Expiries are as on the wire ([`super::super::expiry`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetaFlags {
-    /// b: the key is base64.
+    /// b: the key is base64. Only `me` has not checked that it can be decoded.
     pub base64: bool,
     /// q: the usual answer is not sent.
     pub quiet: bool,
@@ -79,7 +81,7 @@ impl MetaLine<'_> {
         if self.flag_words().next().is_none() {
             return Ok(flags);
         }
-        if self.flag_words().any(|(flag, _)| !is_flag(flag)) {
+        if !self.has_flags_only() {
             return Err(misuse(BAD_FORMAT, false));
         }
         let before = if matches!(self.verb, MetaVerb::Store { .. }) {
@@ -100,6 +102,18 @@ impl MetaLine<'_> {
             Err(reply) => Err(misuse(reply, true)),
         }
     }
+
+    /// Whether each word behind the key begins as a flag does.
+    #[inline]
+    pub(super) fn has_flags_only(&self) -> bool {
+        self.flag_words().all(|(flag, _)| is_flag(flag))
+    }
+}
+
+/// Whether a key is what the flag `b` says.
+#[cold]
+fn is_base64(key: &[u8]) -> bool {
+    base64::decode(key, &mut [0; DECODED_BYTES_MAX]).is_some()
 }
 
 /// Letters and digits, and what stands between the two cases.
@@ -118,6 +132,9 @@ impl MetaFlags {
                 return Err(arithmetic_says(line, DUPLICATE));
             }
             seen |= 1 << flag;
+            if flag == b'b' && !is_base64(line.key) {
+                wrong = Some(BAD_KEY);
+            }
             match self.take(flag, &word[1..]) {
                 Taken::Fine => {}
                 Taken::Wrong(reply) => wrong = Some(reply),

@@ -63,10 +63,11 @@ impl<'a> MetaLine<'a> {
             b"ma" => MetaVerb::Arithmetic,
             _ => MetaVerb::Debug,
         };
+        let line = Self { verb, key, words };
         match verb {
-            _ if key.len() <= KEY_BYTES_MAX => Ok(Self { verb, key, words }),
+            _ if key.len() <= KEY_BYTES_MAX => Ok(line),
             MetaVerb::Store { value_bytes } => Err((BAD_FORMAT, value_bytes as u64 + 2)),
-            MetaVerb::Arithmetic => Err((BAD_ARITHMETIC, 0)),
+            MetaVerb::Arithmetic if line.has_flags_only() => Err((BAD_ARITHMETIC, 0)),
             _ => Err((BAD_FORMAT, 0)),
         }
     }

@@ -36,6 +36,7 @@ fn misuse(text: &str) -> String {
 
 const BAD: &str = "bad command line format";
 const BAD_LINE: &str = "bad command line format, the value is a line";
+const BAD_KEY: &str = "error decoding key";
 const BAD_TOKEN: &str = "bad token in command line format";
 const DUPLICATE: &str = "duplicate flag";
 const INVALID: &str = "invalid flag";
@@ -57,6 +58,14 @@ fn misuse_is_told_as_memcached_tells_it() {
         ("mg a Tx Fx\r\n", BAD_TOKEN),
         ("mg a Fx\r\n", BAD),
         ("mg a J\r\n", "invalid numeric initial value"),
+        ("mg a b\r\n", BAD_KEY),
+        ("mg a Cx b\r\n", BAD_KEY),
+        ("mg a b Cx\r\n", BAD_TOKEN),
+        ("mg a b Fx\r\n", BAD_KEY),
+        ("mg a b f f\r\n", DUPLICATE),
+        ("ms a 1 b MI\r\n", BAD_KEY),
+        ("ma a b MR\r\n", OF_MA),
+        ("me a b\r\n", ""),
         ("mg a Tx @\r\n", BAD_LINE),
         ("mg a \u{7f}\r\n", BAD_LINE),
         ("mg a [\r\n", INVALID),
@@ -109,14 +118,15 @@ fn misuse_is_told_as_memcached_tells_it() {
     let long = "k".repeat(251);
     assert_eq!(misuse(&format!("mg {long}\r\n")), BAD);
     assert_eq!(misuse(&format!("ma {long}\r\n")), OF_MA);
+    assert_eq!(misuse(&format!("ma {long} q !\r\n")), BAD);
 }
 
 #[test]
 fn flags_say_what_they_say() {
-    let (line, _) = line("ms key 5 b T30 N-1 R5 F7 C9 E10 D3 J4 MP I x q v c l u\r\n").unwrap();
+    let (line, _) = line("ms a2V5 5 b T30 N-1 R5 F7 C9 E10 D3 J4 MP I x q v c l u\r\n").unwrap();
     assert_eq!(
         (line.key, line.verb),
-        (b"key".as_slice(), MetaVerb::Store { value_bytes: 5 })
+        (b"a2V5".as_slice(), MetaVerb::Store { value_bytes: 5 })
     );
     assert_eq!(
         line.flags().unwrap(),
@@ -159,10 +169,16 @@ const ITEM: MetaItem = MetaItem {
 
 fn answered(text: &str, write: impl Fn(&Reply<'_>, &mut [u8]) -> usize) -> String {
     let (line, _) = line(text).unwrap();
+    let base64 = line.flags().unwrap().base64;
+    let mut decoded = [0; base64::DECODED_BYTES_MAX];
+    let key = match base64 {
+        true => base64::decode(line.key, &mut decoded).unwrap(),
+        false => line.key,
+    };
     let reply = Reply {
         words: line.flag_words(),
-        key: line.key,
-        base64: line.flags().unwrap().base64,
+        key,
+        base64,
         now_s: 1000,
     };
     let mut out = [0; reply::LINE_BYTES_MAX];
@@ -205,7 +221,7 @@ fn gets_are_answered_in_the_order_of_their_flags() {
         ("mg key N30 t\r\n", created, false, "HD t30\r\n"),
         ("mg key t N30\r\n", created, false, "HD t-1\r\n"),
         ("mg key N30 T60 t\r\n", created, false, "HD t60\r\n"),
-        ("mg key k b\r\n", marked, false, "HD ka2V5 b Z X W\r\n"),
+        ("mg a2V5 k b\r\n", marked, false, "HD ka2V5 b Z X W\r\n"),
     ] {
         assert_eq!(
             answered(text, |reply, out| reply.got(out, value, &item)),
@@ -219,7 +235,7 @@ fn gets_are_answered_in_the_order_of_their_flags() {
 fn changes_are_answered_in_the_order_of_their_flags() {
     let stored = |reply: &Reply<'_>, out: &mut [u8]| reply.stored(out, reply::DONE, 77, 3);
     assert_eq!(
-        answered("ms key 3 s k c O1 b t f\r\n", stored),
+        answered("ms a2V5 3 s k c O1 b t f\r\n", stored),
         "HD s3 ka2V5 b c77 O1\r\n"
     );
     let other = |reply: &Reply<'_>, out: &mut [u8]| reply.other(out, reply::NOT_FOUND);
