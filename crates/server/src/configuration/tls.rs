@@ -200,8 +200,8 @@ impl Listen {
         self.addresses = addresses;
     }
 
-    /// The mark of an address, or else of its IP. An address that nobody has named asks for certificates if
-    /// any other one does: nobody gets in by a slip.
+    /// The mark of an address. An address that nobody has named asks for certificates if another address of
+    /// its IP does, or else any other one: nobody gets in by a slip. Only if none does, it takes the mark of its IP.
     fn mark_of(&self, there: &SocketAddr) -> ListenTls {
         let marks = || self.addresses.iter().zip(self.tls.iter().copied());
         let is_ip = |address: &SocketAddr| {
@@ -211,8 +211,8 @@ impl Listen {
         let is_port = |address: &SocketAddr| address.port() == there.port();
         let exact = marks().find(|(address, _)| is_ip(address) && is_port(address));
         let (_, mark) = exact
-            .or_else(|| marks().find(|(address, _)| is_ip(address)))
             .or_else(|| marks().find(|(_, mark)| *mark == ListenTls::Mutual))
+            .or_else(|| marks().find(|(address, _)| is_ip(address)))
             .unwrap_or((there, ListenTls::Default));
         mark
     }
@@ -255,5 +255,19 @@ mod tests {
         );
         assert_eq!(listen.tls, there.map(|(_, mark)| mark));
         assert_eq!(listen.addresses.len(), there.len());
+        // A port that is not named asks for certificates if any mark does, be it the second one of the IP.
+        for (named, there) in [
+            ("notls:127.0.0.1:1,mtls:127.0.0.1:2", "127.0.0.1:3"),
+            ("notls:10.0.0.1:1,mtls:10.0.0.1:2", "10.0.0.1:9"),
+            ("notls:10.0.0.1:1,mtls:10.0.0.2:2", "10.0.0.1:9"),
+        ] {
+            let options = Options {
+                listen: vec![Word(named.into())],
+                ..options.clone()
+            };
+            let mut listen = super::super::Settings::of(&options, 1).unwrap().listen;
+            listen.move_to(vec![there.parse().unwrap()]);
+            assert_eq!(listen.tls, [ListenTls::Mutual], "{named}");
+        }
     }
 }
