@@ -65,6 +65,15 @@ def test_the_same_in_tls(attacked_in_tls, key, name):
     endure(attacked_in_tls, key, name)
 
 
+def test_a_pipeline_is_answered_beside_tls_hellos(attacked_in_tls):
+    """Every one of several turns is answered, in order, while handshakes begin all the time."""
+    with attacked_in_tls.connect() as friend, under("tls-hellos", attacked_in_tls):
+        for _ in range(5):
+            friend.send(b"mn\r\n" * 640)
+            for _ in range(640):
+                assert friend.line() == b"MN"
+
+
 def endure(attacked, key, name):
     """Round trips of a friend, meanwhile."""
     with attacked.connect() as friend:

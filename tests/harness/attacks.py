@@ -255,6 +255,13 @@ def appends_to_a_long_value(target):
 
 
 @attack
+def small_batches_of_appends(target):
+    """Many connections with two appends to a long value at a time: no turn is long, but all of them together are."""
+    target.store(b"long", b"x" * 900_000)
+    return flood(Crowd(target, 200, b"append long 0 0 1\r\nx\r\n" * 2, reads=True))
+
+
+@attack
 def meta_appends_and_touches(target):
     """Items that move: by appends, and because they have no room for an expiry."""
     value = b"x" * 500_000
@@ -331,6 +338,22 @@ def tls_half_handshakes(target):
     while True:
         yield
         time.sleep(DRIP_S)
+
+
+@attack
+def tls_hellos(target):
+    """Hellos on many connections at once, again and again; nobody goes on with the handshake."""
+    hello = client_hello()
+    while True:
+        held = []
+        for _ in range(200):
+            with contextlib.suppress(OSError):
+                held.append(target.connect())
+                held[-1].send(hello)
+        yield
+        time.sleep(DRIP_S)
+        for one in held:
+            one.close()
 
 
 @attack

@@ -24,6 +24,8 @@ pub struct Worker {
     number: usize,
     /// Bytes that the turn may still move within the memory.
     turn_left_bytes: isize,
+    /// Bytes that all turns before this one have moved.
+    moved_before_bytes: u64,
     /// The partition that upkeep begins with, so that each comes first in its turn.
     maintained_first: usize,
 }
@@ -71,6 +73,7 @@ impl Worker {
             cache,
             number,
             turn_left_bytes: work::UNLIMITED,
+            moved_before_bytes: 0,
             maintained_first: 0,
         }
     }
@@ -103,6 +106,7 @@ impl Worker {
     /// Without it there is no such limit.
     #[inline]
     pub fn begin_turn(&mut self) {
+        self.moved_before_bytes = self.moved_total_bytes();
         self.turn_left_bytes = self.cache.turn_moved_bytes() as isize;
     }
 
@@ -111,6 +115,12 @@ impl Worker {
     pub fn moved_bytes(&self) -> usize {
         let allowed_bytes = self.cache.turn_moved_bytes() as isize;
         allowed_bytes.saturating_sub(self.turn_left_bytes).max(0) as usize
+    }
+
+    /// Bytes that all turns have moved, this one included: it never falls.
+    #[inline]
+    pub fn moved_total_bytes(&self) -> u64 {
+        self.moved_before_bytes + self.moved_bytes() as u64
     }
 
     /// Whether the turn has moved as much as it may.

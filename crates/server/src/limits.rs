@@ -126,6 +126,9 @@ pub const ROUND_REQUESTS_MAX: usize = 2048;
 /// Turns of streams that had more to do, between two looks at who else has something to do: who asks for little does not wait for
 /// all who ask for much.
 pub const TURNS_PER_ROUND: usize = 8;
+/// A turn that moves more than this within the memory makes its connection a heavy one: its next turn is queued, and does not come
+/// before those of others that have events.
+pub const HEAVY_TURN_BYTES: usize = 64 << 10;
 /// New connections, and requests of other threads, that a worker takes between two looks at its connections.
 pub const POSTS_PER_ROUND: usize = 16;
 /// Most workers.

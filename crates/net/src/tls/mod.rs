@@ -11,5 +11,10 @@ mod stream;
 mod tests;
 
 pub use load::{ClientCertificates, TlsOptions, load};
+#[cfg(feature = "testing")]
+mod testing;
+
 pub use rustls::ServerConfig;
 pub use stream::{Tls, TlsPhase};
+#[cfg(feature = "testing")]
+pub use testing::without_certificate;

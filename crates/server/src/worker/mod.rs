@@ -11,6 +11,7 @@ mod login;
 mod native;
 mod post;
 mod present;
+mod queues;
 mod slots;
 mod tls;
 mod udp;
@@ -22,7 +23,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use micanite_net::tls::TlsPhase;
 use micanite_net::{Interest, Streams};
 use nix::time::{ClockId, clock_gettime};
 
@@ -31,7 +31,8 @@ use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::cores;
 use crate::latency::{Began, Transport};
 use crate::limits::{
-    LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND, TURNS_PER_ROUND, WAIT_MS_MAX,
+    HANDSHAKES_PER_ROUND, HEAVY_TURN_BYTES, LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND,
+    TURNS_PER_ROUND, WAIT_MS_MAX,
 };
 use crate::log::log;
 use crate::native::NativePort;
@@ -42,8 +43,8 @@ use crate::udp::UdpPort;
 use native::NativeTurn;
 pub use post::{Incoming, Post};
 use present::Arrival;
+use queues::Queues;
 use slots::{Slot, Slots, Token};
-use tls::Handshakes;
 
 /// What the bytes of a connection go through.
 type Bytes<P> = micanite_net::Transport<<P as Streams>::Stream>;
@@ -68,8 +69,8 @@ pub struct Worker<P: Streams> {
     has_posts: bool,
     streams: P,
     slots: Slots<Bytes<P>>,
-    /// Connections with more to do.
-    again: VecDeque<Token>,
+    /// Connections whose turn comes without an event.
+    queues: Queues,
     /// Connections that wait for a value buffer, the first come first.
     waiting: VecDeque<Token>,
     buffers: Buffers,
@@ -80,7 +81,12 @@ pub struct Worker<P: Streams> {
     round_began: Option<Began>,
     /// Rounds until this worker may sleep: whoever has asked it for something soon asks again.
     lingering: u32,
-    handshakes: Handshakes,
+    /// Bytes that the engine had moved when the round began.
+    moved_before_bytes: u64,
+    /// Events left no time for queued connections in the last round: one of them comes first in this one.
+    owes_turn: bool,
+    /// When late handshakes were looked for.
+    handshakes_checked_ms: u64,
     /// When late logins were looked for.
     logins_checked_ms: u64,
     /// Whether there are other workers.
@@ -93,8 +99,10 @@ pub struct Worker<P: Streams> {
 
 impl<P: Streams> Worker<P> {
     /// Bytes that a worker keeps for each connection beside its blocks.
-    pub const PLACE_BYTES: usize =
-        Slots::<Bytes<P>>::PLACE_BYTES + 2 * size_of::<Token>() + 3 * size_of::<u32>();
+    pub const PLACE_BYTES: usize = Slots::<Bytes<P>>::PLACE_BYTES
+        + Queues::PLACE_BYTES
+        + size_of::<Token>()
+        + 3 * size_of::<u32>();
 
     /// The worker of a number, for at most so many connections.
     ///
@@ -125,14 +133,16 @@ impl<P: Streams> Worker<P> {
             has_posts: false,
             streams,
             slots: Slots::new(connections_max),
-            again: VecDeque::with_capacity(connections_max),
+            queues: Queues::new(connections_max),
             waiting: VecDeque::with_capacity(connections_max),
             buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
             maintained_ms: 0,
             idle_place: 0,
             round_began: None,
             lingering: 0,
-            handshakes: Handshakes::default(),
+            moved_before_bytes: 0,
+            owes_turn: false,
+            handshakes_checked_ms: 0,
             logins_checked_ms: 0,
             has_colleagues: shared.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
@@ -197,41 +207,53 @@ impl<P: Streams> Worker<P> {
 
     fn serve(&mut self) -> io::Result<()> {
         loop {
-            let more = self.serve_native()?;
-            let busy = self.serve_udp()? || !self.again.is_empty() || self.has_posts || more;
-            let count = self.wait(busy)?;
-            let now_ms = self.clock.now_ms();
-            self.round_began =
-                self.shared.latency[self.number].begin(Transport::Stream, now_ms, self.counters());
-            self.handshakes.begin_round();
-            for number in 0..count {
-                let event = self.streams.event(number);
-                if event.token == NATIVE {
-                    self.native_is_busy();
-                } else if event.token == UDP {
-                    self.udp_is_busy();
-                } else if event.token == WAKER {
-                    self.shared.wakers[self.number].take();
-                    self.has_posts = true;
-                    self.lingering = LINGER_ROUNDS;
-                } else {
-                    self.on_event(Token::from_u64(event.token), event.broken, now_ms);
-                }
-            }
-            self.go_on(now_ms);
-            self.serve_waiting(now_ms);
-            if self.has_posts {
-                self.take_posts(now_ms);
-            }
-            if now_ms - self.maintained_ms >= MAINTAIN_INTERVAL_MS {
-                self.maintain(now_ms);
-            }
+            let now_ms = self.round()?;
             match self.shared.ending() {
                 Ending::Not => {}
                 Ending::Gracefully if !self.close_idle(now_ms) => {}
                 Ending::Gracefully | Ending::AtOnce => return Ok(()),
             }
         }
+    }
+
+    /// Serves whatever has something to do, but nobody for long. Returns the time.
+    fn round(&mut self) -> io::Result<u64> {
+        let more = self.serve_native()?;
+        let queued = !self.queues.is_empty() || self.can_serve_waiting();
+        let busy = self.serve_udp()? || queued || self.has_posts || more;
+        let count = self.wait(busy)?;
+        let now_ms = self.clock.now_ms();
+        self.round_began =
+            self.shared.latency[self.number].begin(Transport::Stream, now_ms, self.counters());
+        self.moved_before_bytes = self.engine.moved_total_bytes();
+        if self.owes_turn
+            && let Some(token) = self.queues.pop()
+        {
+            self.queued_turn(token, now_ms);
+        }
+        for number in 0..count {
+            let event = self.streams.event(number);
+            if event.token == NATIVE {
+                self.native_is_busy();
+            } else if event.token == UDP {
+                self.udp_is_busy();
+            } else if event.token == WAKER {
+                self.shared.wakers[self.number].take();
+                self.has_posts = true;
+                self.lingering = LINGER_ROUNDS;
+            } else {
+                self.on_event(Token::from_u64(event.token), event.broken, now_ms);
+            }
+        }
+        self.go_on(now_ms);
+        self.serve_waiting(now_ms);
+        if self.has_posts {
+            self.take_posts(now_ms);
+        }
+        if now_ms - self.maintained_ms >= MAINTAIN_INTERVAL_MS {
+            self.maintain(now_ms);
+        }
+        Ok(now_ms)
     }
 
     #[inline]
@@ -242,41 +264,84 @@ impl<P: Streams> Worker<P> {
         match slot.interest {
             // Its turn comes anyway.
             _ if slot.queued => {}
-            Interest::Read => self.turn(token, true, now_ms),
-            Interest::Write => self.turn(token, false, now_ms),
+            Interest::Read => self.turn_or_queue(token, true, now_ms),
+            Interest::Write => self.turn_or_queue(token, false, now_ms),
             Interest::Nothing if broken => self.close(token),
             Interest::Nothing => {}
         }
     }
 
-    /// A turn for each connection that had more to do when it began; not for too many at once.
+    /// A turn at once, unless it is likely to take long, or the round has taken long already.
+    #[inline]
+    fn turn_or_queue(&mut self, token: Token, readable: bool, now_ms: u64) {
+        let round_is_spent = self.round_is_spent();
+        let Some(slot) = self.slots.get_mut(token) else {
+            return;
+        };
+        if round_is_spent || slot.heavy || slot.is_shaking() {
+            slot.readable = readable;
+            self.queues.push(token, slot);
+        } else {
+            self.turn(token, readable, now_ms);
+        }
+    }
+
+    /// Whether the round has moved as many bytes as one turn may: what else it does is little.
+    #[inline]
+    fn round_is_spent(&self) -> bool {
+        let moved_bytes = self.engine.moved_total_bytes() - self.moved_before_bytes;
+        moved_bytes >= self.engine.cache().turn_moved_bytes() as u64
+    }
+
+    /// Turns of queued connections, not of too many at once; beside them, one of those that shake hands.
     fn go_on(&mut self, now_ms: u64) {
-        for _ in 0..self.again.len().min(TURNS_PER_ROUND) {
-            let Some(token) = self.again.pop_front() else {
+        for _ in 0..HANDSHAKES_PER_ROUND {
+            while let Some(token) = self.queues.pop_shaking() {
+                if self.queued_turn(token, now_ms) {
+                    break;
+                }
+            }
+        }
+        self.owes_turn = self.queues.len() > 0 && self.round_is_spent();
+        for _ in 0..self.queues.len().min(TURNS_PER_ROUND) {
+            if self.round_is_spent() {
                 return;
-            };
-            if let Some(slot) = self.slots.get_mut(token) {
-                slot.queued = false;
-                self.turn(token, false, now_ms);
+            }
+            if let Some(token) = self.queues.pop() {
+                self.queued_turn(token, now_ms);
             }
         }
     }
 
-    /// A turn for those that wait for a value buffer, as far as there are buffers.
+    /// A turn of a connection that was queued. Returns whether it was still there.
+    fn queued_turn(&mut self, token: Token, now_ms: u64) -> bool {
+        let Some(slot) = self.slots.get_mut(token) else {
+            return false;
+        };
+        slot.queued = false;
+        let readable = std::mem::take(&mut slot.readable);
+        self.turn(token, readable, now_ms);
+        true
+    }
+
+    /// Whether the first of those that wait for a value buffer has not to wait any longer.
+    fn can_serve_waiting(&mut self) -> bool {
+        let Some(token) = self.waiting.front().copied() else {
+            return false;
+        };
+        let wanted = self.slots.get_mut(token).map(|slot| slot.wait_bytes);
+        wanted.is_none_or(|bytes| self.buffers.values.can_take(bytes))
+    }
+
+    /// A turn for those that wait for a value buffer, as far as there are buffers, and the round is not spent.
     fn serve_waiting(&mut self, now_ms: u64) {
         // Not those that come to wait again meanwhile: others want their turn, too.
         for _ in 0..self.waiting.len() {
-            let Some(token) = self.waiting.front().copied() else {
+            if self.round_is_spent() || !self.can_serve_waiting() {
                 return;
-            };
-            let wanted = self.slots.get_mut(token).map(|slot| slot.wait_bytes);
-            match wanted {
-                Some(bytes) if !self.buffers.values.can_take(bytes) => return,
-                Some(_) => {
-                    self.waiting.pop_front();
-                    self.turn(token, false, now_ms);
-                }
-                None => drop(self.waiting.pop_front()),
+            }
+            if let Some(token) = self.waiting.pop_front() {
+                self.turn(token, false, now_ms);
             }
         }
     }
@@ -287,11 +352,7 @@ impl<P: Streams> Worker<P> {
         let Some(slot) = self.slots.get_mut(token) else {
             return;
         };
-        let shaking = slot.connection.stream().tls_phase() == Some(TlsPhase::Handshake);
-        if shaking && !self.handshakes.take() {
-            slot.queued = true;
-            return self.again.push_back(token);
-        }
+        let shaking = slot.is_shaking();
         let mut context = Context {
             worker: &mut self.engine,
             shared: &self.shared,
@@ -307,6 +368,7 @@ impl<P: Streams> Worker<P> {
             readable || shaking,
         );
         let next = slot.connection.turn(turn);
+        slot.heavy = self.engine.moved_bytes() > HEAVY_TURN_BYTES;
         let number = self.number;
         self.shared.latency[number].record(
             Transport::Stream,
@@ -320,8 +382,7 @@ impl<P: Streams> Worker<P> {
             Next::Read => Interest::Read,
             Next::Write => Interest::Write,
             Next::Again => {
-                slot.queued = true;
-                self.again.push_back(token);
+                self.queues.push(token, slot);
                 Interest::Read
             }
             Next::Wait { bytes } => {
@@ -386,6 +447,8 @@ impl<P: Streams> Worker<P> {
             interest,
             state: ConnectionState::Read,
             queued: false,
+            heavy: false,
+            readable: false,
             wait_bytes: 0,
             opened_ms: now_ms,
         });
@@ -398,7 +461,7 @@ impl<P: Streams> Worker<P> {
         };
         let stream = slot.connection.stream().inner();
         match self.streams.add(stream, token.to_u64(), interest) {
-            Ok(()) => self.turn(token, true, now_ms),
+            Ok(()) => self.turn_or_queue(token, true, now_ms),
             Err(_) => self.close(token),
         }
     }
@@ -472,6 +535,9 @@ impl<P: Streams> Worker<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod rounds_tests;
 
 /// CPU time of this thread.
 fn cpu_time_ns() -> u64 {

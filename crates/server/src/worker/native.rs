@@ -43,7 +43,8 @@ impl<P: Streams> Worker<P> {
             return Ok(false);
         };
         self.shared.watch.set_serving(self.number, -1);
-        let (mut datagrams, mut moved_bytes) = (0, 0);
+        let mut datagrams = 0;
+        let moved_before_bytes = self.engine.moved_total_bytes();
         for _ in 0..ROUNDS_PER_POLL {
             let (now_ms, counters) = (self.clock.now_ms(), &self.shared.counters[self.number]);
             let latency = &self.shared.latency[self.number];
@@ -63,9 +64,10 @@ impl<P: Streams> Worker<P> {
                 latency.record(Transport::Native, began, counters);
                 turn.idle.busy();
                 datagrams += count;
-                moved_bytes += self.engine.moved_bytes();
-                let moved = moved_bytes >= self.engine.cache().turn_moved_bytes();
-                if datagrams >= DATAGRAMS_PER_POLL || moved {
+                // A round of several sockets and rings has a turn of the engine for each.
+                let moved_bytes = self.engine.moved_total_bytes() - moved_before_bytes;
+                let allowed_bytes = self.engine.cache().turn_moved_bytes() as u64;
+                if datagrams >= DATAGRAMS_PER_POLL || moved_bytes >= allowed_bytes {
                     break;
                 }
                 continue;

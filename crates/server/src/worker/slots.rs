@@ -48,6 +48,10 @@ pub(super) struct Slot<S> {
     pub state: ConnectionState,
     /// It stands in the list of those with more to do: its turn comes without an event.
     pub queued: bool,
+    /// Its last turn moved so much that the next one is queued.
+    pub heavy: bool,
+    /// It was queued because reading may bring something.
+    pub readable: bool,
     /// The value buffer that it waits for.
     pub wait_bytes: usize,
     /// When it came.
@@ -162,6 +166,8 @@ mod tests {
             interest: Interest::Read,
             state: ConnectionState::Read,
             queued: false,
+            heavy: false,
+            readable: false,
             wait_bytes: 0,
             opened_ms: 0,
         }

@@ -8,29 +8,9 @@ use micanite_net::tls::{ServerConfig, Tls, TlsPhase};
 use micanite_net::{ByteStream, Streams, Transport};
 
 use super::Worker;
-use crate::limits::{HANDSHAKE_MS_MAX, HANDSHAKES_CHECK_MS, HANDSHAKES_PER_ROUND};
+use super::slots::Slot;
+use crate::limits::{HANDSHAKE_MS_MAX, HANDSHAKES_CHECK_MS};
 use crate::stats::Counters;
-
-/// How many handshakes this round may still go on with, and when late ones were looked for.
-#[derive(Debug, Default)]
-pub(super) struct Handshakes {
-    left: u32,
-    checked_ms: u64,
-}
-
-impl Handshakes {
-    #[inline]
-    pub fn begin_round(&mut self) {
-        self.left = HANDSHAKES_PER_ROUND;
-    }
-
-    /// Whether one more may go on.
-    pub fn take(&mut self) -> bool {
-        let left = self.left.checked_sub(1);
-        self.left = left.unwrap_or(0);
-        left.is_some()
-    }
-}
 
 /// A stream as it is, or TLS over it.
 pub(super) fn transport<S: ByteStream>(
@@ -62,20 +42,25 @@ pub(super) fn count_failure<S: ByteStream>(stream: &Transport<S>, counters: &Cou
     }
 }
 
+impl<S: ByteStream> Slot<Transport<S>> {
+    /// Whether its handshake is not over.
+    #[inline]
+    pub fn is_shaking(&self) -> bool {
+        self.connection.stream().tls_phase() == Some(TlsPhase::Handshake)
+    }
+}
+
 impl<P: Streams> Worker<P> {
     /// Closes connections whose handshake takes too long.
     pub(super) fn close_late_handshakes(&mut self, now_ms: u64) {
-        let since_ms = now_ms - self.handshakes.checked_ms;
+        let since_ms = now_ms - self.handshakes_checked_ms;
         if self.shared.tls.is_none() || since_ms < HANDSHAKES_CHECK_MS {
             return;
         }
-        self.handshakes.checked_ms = now_ms;
+        self.handshakes_checked_ms = now_ms;
         let before_ms = now_ms.saturating_sub(HANDSHAKE_MS_MAX);
         self.close_where(
-            |slot| {
-                slot.opened_ms <= before_ms
-                    && slot.connection.stream().tls_phase() == Some(TlsPhase::Handshake)
-            },
+            |slot| slot.opened_ms <= before_ms && slot.is_shaking(),
             |_| {},
         );
     }
