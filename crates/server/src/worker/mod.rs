@@ -302,8 +302,8 @@ impl<P: Streams> Worker<P> {
                 }
             }
         }
-        self.owes_turn = self.queues.len() > 0 && self.round_is_spent();
-        for _ in 0..self.queues.len().min(TURNS_PER_ROUND) {
+        self.owes_turn = self.queues.turns() > 0 && self.round_is_spent();
+        for _ in 0..self.queues.turns().min(TURNS_PER_ROUND) {
             if self.round_is_spent() {
                 return;
             }

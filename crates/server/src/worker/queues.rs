@@ -36,12 +36,12 @@ impl Queues {
     /// Whether nobody has a turn to come.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.shaking.is_empty()
+        self.turns() == 0 && self.shaking.is_empty()
     }
 
     /// How many have a turn to come, beside those that shake hands.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub fn turns(&self) -> usize {
         self.light.len() + self.heavy.len()
     }
 
