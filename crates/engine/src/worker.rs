@@ -123,6 +123,11 @@ impl Worker {
         self.moved_before_bytes + self.moved_bytes() as u64
     }
 
+    /// Counts work that is done outside of the engine as so many moved bytes.
+    pub fn charge(&mut self, bytes: usize) {
+        self.turn_left_bytes = self.turn_left_bytes.saturating_sub_unsigned(bytes);
+    }
+
     /// Whether the turn has moved as much as it may.
     #[inline]
     pub fn is_spent(&self) -> bool {

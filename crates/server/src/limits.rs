@@ -23,6 +23,10 @@ pub const TURN_LINES_BYTES_MAX: usize = 2 * INPUT_BYTES;
 pub const UDP_TURN_BYTES_MAX: usize = INPUT_BYTES;
 /// Requests of a turn that a command of administration counts for: a report, a flush, files that are read.
 pub const ADMINISTRATION_REQUESTS: u32 = 16;
+/// Moved bytes of a turn that it counts for.
+pub const ADMINISTRATION_BYTES: usize = 128 << 10;
+/// Requests of a datagram of memcached's protocols, if those of a turn are fewer: what fits into the longest one.
+pub const DATAGRAM_REQUESTS: u32 = 16_384;
 /// The longest reply that is no value and no statistics.
 pub const SHORT_REPLY_BYTES_MAX: usize = 64;
 /// Room that a batch keeps for replies that are no values.
@@ -142,6 +146,10 @@ pub const TURN_REQUESTS_MAX: usize = 1 << 20;
 const _: () = assert!(INPUT_BYTES >= 4 * LINE_BYTES_MAX && INPUT_BYTES > 16 * KEY_BYTES_MAX);
 // The room for a batch's short replies leaves most of the output for values.
 const _: () = assert!(OUTPUT_BYTES >= 4 * BATCH_REPLY_BYTES);
+// The shortest request that is answered fills a datagram.
+const _: () = assert!(
+    DATAGRAM_REQUESTS as usize * "mn\r\n".len() >= micanite_net::limits::DATAGRAM_PAYLOAD_BYTES_MAX
+);
 // Statistics fit beside them.
 const _: () = assert!(OUTPUT_BYTES > STATS_REPLY_BYTES_MAX + BATCH_REPLY_BYTES);
 // Three lines for each partition, with the largest numbers.

@@ -35,7 +35,9 @@ use micanite_wire::memcache::binary::REQUEST_MAGIC;
 use micanite_wire::memcache::text::{Parser, StoreVerb};
 
 use crate::configuration::Binding;
-use crate::limits::{ADMINISTRATION_REQUESTS, SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
+use crate::limits::{
+    ADMINISTRATION_BYTES, ADMINISTRATION_REQUESTS, SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX,
+};
 use crate::shared::Shared;
 use crate::stats::Counters;
 use crate::watch::{self, Watcher};
@@ -308,6 +310,7 @@ impl Session {
                     }
                     if aside.is_administration() {
                         *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
+                        context.worker.charge(ADMINISTRATION_BYTES);
                     }
                     let answered = match &aside {
                         Aside::Meta(alone) => match alone.execute(output, context) {

@@ -5,6 +5,7 @@ use micanite_wire::memcache::text;
 use micanite_wire::memcache::udp::Frame;
 
 use super::UdpCounters;
+use crate::limits::DATAGRAM_REQUESTS;
 use crate::session::{Context, Output, Session, Status};
 
 /// The reply is too long, in the text protocol.
@@ -19,6 +20,8 @@ pub(crate) struct Answer {
     pub request_id: u16,
     /// Bytes of the reply; none for quiet requests.
     pub reply_bytes: usize,
+    /// Bytes that were written for it, also those that were too long to be sent.
+    pub written_bytes: usize,
     /// Requests that it counts for, within a turn.
     pub requests: u32,
 }
@@ -26,8 +29,8 @@ pub(crate) struct Answer {
 /// Executes the requests of a datagram and writes their replies into `room`. `None` if it is no
 /// request: then it is counted, and not answered.
 ///
-/// A datagram has one turn, as long as that of a stream. What is left of it then is refused: keeping it would let other datagrams
-/// wait for many turns of this one.
+/// A datagram moves as many bytes as a turn of a stream may, and has the requests that fit into it, whatever `-R` is. What is left of
+/// it then is refused: keeping it would let other datagrams wait for many turns of this one.
 #[inline]
 pub(crate) fn answer(
     datagram: &[u8],
@@ -42,9 +45,11 @@ pub(crate) fn answer(
     let mut output = Output::new(room, 0);
     let mut session = Session::default();
     context.worker.begin_turn();
-    let requests_max = context.shared.settings.turn_requests_max;
+    let turn_requests_max = context.shared.settings.turn_requests_max;
+    let requests_max = turn_requests_max.max(DATAGRAM_REQUESTS);
     let mut requests_left = requests_max;
     let progress = session.process(requests, false, &mut requests_left, &mut output, context);
+    let written_bytes = output.filled();
     match progress.status {
         Status::NeedInput if progress.consumed == requests.len() => {}
         Status::NeedInput | Status::NeedBody { .. } => {
@@ -67,6 +72,7 @@ pub(crate) fn answer(
     Some(Answer {
         request_id: frame.request_id,
         reply_bytes: output.filled(),
+        written_bytes: written_bytes.max(output.filled()),
         requests: requests_max - requests_left,
     })
 }

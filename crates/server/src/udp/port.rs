@@ -119,10 +119,10 @@ impl UdpPort {
             socket: &arrival.socket,
             counters,
         };
-        let (mut received_bytes, mut sent_bytes) = (0, 0);
+        let (mut received_bytes, mut written_bytes, mut sent_bytes) = (0, 0, 0);
         let mut requests_left = context.shared.settings.turn_requests_max;
         let mut moves_left_bytes = context.worker.cache().turn_moved_bytes();
-        while received_bytes + sent_bytes < UDP_TURN_BYTES_MAX
+        while received_bytes + written_bytes < UDP_TURN_BYTES_MAX
             && requests_left > 0
             && moves_left_bytes > 0
         {
@@ -157,6 +157,7 @@ impl UdpPort {
             if let Some(answer) = answer(datagram.bytes, &mut self.reply, counters, context) {
                 outbox.put(answer, &self.reply, datagram.peer);
                 sent_bytes += answer.reply_bytes;
+                written_bytes += answer.written_bytes;
                 requests_left = requests_left.saturating_sub(answer.requests.saturating_sub(1));
                 moves_left_bytes = moves_left_bytes.saturating_sub(context.worker.moved_bytes());
             }

@@ -16,7 +16,8 @@ use micanite_wire::memcache::binary::reply::SHORT_BYTES_MAX;
 
 use super::{Context, Output, Progress, Session, Status, Unfinished};
 use crate::limits::{
-    ADMINISTRATION_REQUESTS, INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX, STATS_REPLY_BYTES_MAX,
+    ADMINISTRATION_BYTES, ADMINISTRATION_REQUESTS, INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX,
+    STATS_REPLY_BYTES_MAX,
 };
 use gather::{Gather, Stop};
 use sink::Sink;
@@ -68,6 +69,7 @@ impl Session {
                 Stop::Aside { aside, bytes } => {
                     if aside.is_administration() {
                         *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
+                        context.worker.charge(ADMINISTRATION_BYTES);
                     }
                     let room = aside.room();
                     if output.room() < room {
