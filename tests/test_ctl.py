@@ -145,6 +145,9 @@ def test_a_snapshot_is_an_image(start, server, key, tmp_path):
         for at in range(0, len(keys), 100):
             part = keys[at : at + 100]
             assert connection.values(b"get " + b" ".join(part) + b"\r\n") == {name: (7, name * 3) for name in part}
+    assert f"process {copy.pid}" in refused(server.ctl("snapshot", tmp_path / "a copy"))
+    os.kill(copy.pid, signal.SIGTERM)
+    assert copy.wait_for_end() == 0
     assert "already" in refused(server.ctl("snapshot", tmp_path / "a copy"))
 
 
@@ -252,6 +255,7 @@ def test_it_ends_while_a_client_is_silent(server):
         assert server.wait_for_end() == 0
 
 
+@pytest.mark.alone
 def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
     """All requests are for one key: its partition turns to CREW; when others are asked for as well it turns back."""
     server = start("-t", "2", "-m", "96", "--access", "erew", "--balance", "auto")

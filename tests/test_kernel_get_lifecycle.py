@@ -139,7 +139,7 @@ class FewRights(KernelServer):
         super().__init__(*arguments, **settings)
 
     def words(self):
-        self.directory.chmod(0o777)
+        self.directory.chmod(0o1777)
         return as_nobody(self.capabilities, memlock=65536) + super().words()
 
 
@@ -147,7 +147,7 @@ class FromRoot(KernelServer):
     """A server that root starts and that then becomes somebody else."""
 
     def words(self):
-        self.directory.chmod(0o777)
+        self.directory.chmod(0o1777)
         return super().words()
 
 

@@ -214,7 +214,7 @@ class UnprivilegedServer(PortServer):
         super().__init__(XDP, *options, **settings)
 
     def words(self):
-        self.directory.chmod(0o777)
+        self.directory.chmod(0o1777)
         return as_nobody(self.capabilities) + super().words()
 
 
@@ -273,7 +273,7 @@ class FromRoot(PortServer):
     """A server whose directory another user may write to."""
 
     def words(self):
-        self.directory.chmod(0o777)
+        self.directory.chmod(0o1777)
         return super().words()
 
 
@@ -291,7 +291,7 @@ def test_root_becomes_another_user_and_keeps_the_port(link, key):
 def test_a_restart_that_could_not_open_the_port_again_is_refused(link, key):
     """Root has opened it, and `-u` has given its rights up: the server goes on as it is."""
     with tempfile.TemporaryDirectory(prefix="micanite-test-") as image:
-        os.chmod(image, 0o777)
+        os.chmod(image, 0o1777)
         with FromRoot(XDP, link, "-m", 64, "-u", "nobody", "--image", image) as server, server.client() as client:
             client.set(key, b"v")
             done = server.ctl("restart")

@@ -121,8 +121,8 @@ def test_conns_tell_of_the_next_request_once_a_body_is_complete(server, key):
 
         def is_told(state):
             rows = told.stats("conns")
-            number = next(name.split(":")[0] for name, value in rows.items() if value == peer and name.endswith(":addr"))
-            return rows[f"{number}:state"] == state
+            numbers = [name.split(":")[0] for name, value in rows.items() if value == peer and name.endswith(":addr")]
+            return [rows[f"{number}:state"] for number in numbers] == [state]
 
         for size in (10, 100_000):
             other.send(b"set %b 0 0 %d\r\n" % (key, size))
