@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(ages.find(1, 1, 200), 110);
     }
 
-    /// What is told is never before the truth, and behind it by less than half of the age.
+    /// The answer is never before the truth, and behind it by less than half of the age.
     #[test]
     fn old_marks_lie_far_from_each_other() {
         const SECONDS: u32 = 20_000;

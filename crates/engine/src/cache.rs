@@ -422,7 +422,7 @@ pub enum RouteError {
     },
     /// Nobody would answer for the partition.
     WorkerEnded {
-        /// Its number.
+        /// The number of the worker.
         worker: usize,
     },
 }

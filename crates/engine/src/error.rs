@@ -9,10 +9,10 @@ pub struct CreateError {
     kind: CreateErrorKind,
 }
 
-/// What can be done about a [`CreateError`].
+/// The remedy for a [`CreateError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateErrorKind {
-    /// What was asked for cannot be, or is not what the image holds: other options.
+    /// The options cannot be met, or do not fit the image: choose others.
     Refused,
     /// Another process works with the image: it has to end first.
     InUse,
