@@ -111,25 +111,38 @@ def test_a_cookie_of_another_server_proves_nothing(port, client, key):
 @pytest.mark.parametrize("length", [88, 96, 100, 256, 1232, 1472])
 def test_the_directory_is_not_longer_than_what_asks_for_it(server, client, length):
     length = min(length, client.directory.payload_bytes_max)
-    for proven in (False, True):
-        for first in (0, 1, len(client.directory.cores)):
-            for _ in range(2):  # once in 64 seconds there are new cookies, which the client takes
-                header = Header(Kind.DIRECTORY_REQUEST, sequence=next(client.sequences), client=client.number)
-                header.cookie = client.cookie if proven else 0
-                answer, page, answered = client.exchange(native.directory_request(header, first, length))
-                if not (proven and answer.cookie):
-                    break
-            assert answered <= length and page.first == first
-            assert page.cores or page.owners
-            assert answer.cookie == (0 if proven else client.cookie)
+    for first in (0, 1, len(client.directory.cores)):
+        for _ in range(2):  # once in 64 seconds there are new cookies, which the client takes
+            answer, page, answered = client.page(first, length)
+            if not answer.cookie:
+                break
+        assert answered <= length and page.first == first
+        assert page.cores or page.owners
+        assert answer.cookie == 0, "it is the one that the client has"
+
+
+@pytest.mark.parametrize("cookie", [0, COOKIE_OF_NOBODY, 2**64 - 1])
+def test_the_seed_is_not_told_to_an_address_that_is_not_proved(server, client, cookie):
+    """Such a directory request is answered by the cookie alone, whichever worker it comes to."""
+    seed = client.directory.hash_seed.to_bytes(8, "little")
+    unproven = Difference(server, "unproven", "directories")
+    for port, _ in client.directory.cores:
+        header = Header(Kind.DIRECTORY_REQUEST, sequence=next(client.sequences), client=client.number, cookie=cookie)
+        client.send(native.directory_request(header, 0, 1232), port)
+        answer = client.receive()
+        told = Header.parse(answer)
+        assert (told.kind, told.status, told.count, len(answer)) == (Kind.DIRECTORY, Status.UNPROVEN, 0, native.HEADER_BYTES)
+        assert seed not in answer
+        client.cookie = told.cookie
+        assert client.page(0)[1].hash_seed == client.directory.hash_seed, "the cookie is good"
+    count = len(client.directory.cores)
+    assert unproven("unproven") == count and unproven("directories") >= count
 
 
 def test_a_page_beyond_the_last_entry_is_empty(client):
     entries = client.directory.core_count + client.directory.partitions
     for first in (entries, entries + 1, 2**32 - 1):
-        header = client.header()
-        header.kind = Kind.DIRECTORY_REQUEST
-        _, page, _ = client.exchange(native.directory_request(header, first, 1232))
+        _, page, _ = client.page(first)
         assert (page.cores, page.owners) == ([], [])
 
 

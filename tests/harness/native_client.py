@@ -93,15 +93,24 @@ class NativeClient:
 
     # The directory.
 
+    def page(self, first, length=1232, **fields):
+        """Asks for the directory from an entry on, again when the address has to be proved first; returns the reply's header,
+        the page, and the reply's length."""
+        for _ in range(2):
+            header = self.header(**fields)
+            header.kind = Kind.DIRECTORY_REQUEST
+            answer, page, answered = self.exchange(native.directory_request(header, first, length))
+            if answer.status != Status.UNPROVEN:
+                break
+        return answer, page, answered
+
     def learn(self):
         """Fetches the whole directory, page by page, and a cookie with it; begins again when it changes meanwhile."""
         while True:
             pages = []
             listed = 0
             while not pages or listed < pages[0][1].core_count + pages[0][1].partitions:
-                header = Header(Kind.DIRECTORY_REQUEST, sequence=next(self.sequences), client=self.number)
-                header.cookie = self.cookie
-                answer, page, _ = self.exchange(native.directory_request(header, listed, 1232))
+                answer, page, _ = self.page(listed, generation=0)
                 assert page.first == listed and page.cores + page.owners, "a page without entries"
                 listed += len(page.cores) + len(page.owners)
                 pages.append((answer.generation, page))

@@ -120,6 +120,8 @@ def write(words):
     parts = [line.split() for line in words[1:]]
     if header.kind == Kind.DIRECTORY_REQUEST:
         return native.directory_request(header, fields.get("first", 0), fields["bytes"])
+    if header.kind == Kind.DIRECTORY and header.status:
+        return header.pack()
     if header.kind == Kind.DIRECTORY:
         directory = Directory(**{name: fields.get(name, 0) for name in DIRECTORY_FIELDS})
         for what, *rest in parts:
@@ -160,6 +162,8 @@ def say(datagram):
     first += write_fields(header, HEADER_FIELDS)
     if header.kind == Kind.DIRECTORY_REQUEST:
         return [first + (f" first={body}" if body else "") + f" bytes={len(datagram)}"]
+    if header.kind == Kind.DIRECTORY and header.status:
+        return [first]
     if header.kind == Kind.DIRECTORY:
         cores = ["core" + f" port={port}" + (f" node={node}" if node else "") for port, node in body.cores]
         owners = ["partition" + (f" owner={o}" if o else "") + f" {name_of(access)}" for o, access in body.owners]

@@ -186,6 +186,16 @@ impl Case {
 
 fn directory(header: &Header, datagram: &[u8], input: &mut Input<'_>) -> Vec<u8> {
     let choice = input.byte().unwrap_or(0);
+    if choice >= 0xf0 {
+        let mut out = vec![0; Header::BYTES];
+        let reply = Header {
+            status: Status::Unproven,
+            cookie: u64::from(choice - 0xf0),
+            ..header.reply(Kind::DirectoryReply)
+        };
+        reply.write(&mut out);
+        return out;
+    }
     let first = DirectoryRequest::read(datagram).map_or(0, |request| request.first);
     let facts = Directory {
         hash_seed: u64::from(choice & 1),

@@ -4,7 +4,7 @@ use super::map::Map;
 use super::rtt::Rtt;
 use super::server::{Fetch, Health, Server};
 use super::{Driver, Place};
-use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES_MIN};
+use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES_MIN, Status};
 use std::net::SocketAddr;
 
 /// A server that was never reached is given up after so many attempts.
@@ -30,6 +30,7 @@ impl Driver {
             sequence: u32::from(server),
             nonce: 0,
             asked: state.base,
+            challenged: false,
             pages: None,
         });
         self.directories_due_at = self.directories_due_at.min(due_at);
@@ -136,7 +137,12 @@ impl Driver {
         let Some(number) = self.fetching(header, from) else {
             return;
         };
-        let Some((facts, first, entries)) = Directory::read(bytes) else {
+        if header.status == Status::Unproven {
+            self.on_challenge(now_ns, number, header);
+            return;
+        }
+        let page = Directory::read(bytes).filter(|_| header.status == Status::Ok);
+        let Some((facts, first, entries)) = page else {
             self.counters.bogus += 1;
             return;
         };
@@ -151,6 +157,7 @@ impl Driver {
             return;
         };
         fetch.due_at = now_ns;
+        fetch.challenged = false;
         self.directories_due_at = 0;
         let begun = fetch.pages.take();
         let same = |pages: &Map| pages.generation == header.generation && pages.facts == facts;
@@ -173,6 +180,27 @@ impl Driver {
         }
         let rtt_ns = now_ns.saturating_sub(fetch.sent_at);
         self.adopt(now_ns, number, pages, rtt_ns);
+    }
+
+    /// The server tells its directory to proved addresses only: asks again with the cookie that it gave. A
+    /// second challenge for the same page waits as long as a lost reply would.
+    fn on_challenge(&mut self, now_ns: u64, number: usize, header: &Header) {
+        self.counters.received += 1;
+        self.counters.unproven += 1;
+        let server = &mut self.servers[number];
+        server.heard_at = now_ns;
+        if header.cookie != 0 {
+            server.cookie = header.cookie;
+        }
+        let Some(fetch) = &mut server.fetch else {
+            return;
+        };
+        if !fetch.challenged && header.cookie != 0 {
+            fetch.challenged = true;
+            fetch.attempts -= 1;
+            fetch.due_at = now_ns;
+            self.directories_due_at = 0;
+        }
     }
 
     fn adopt(&mut self, now_ns: u64, number: usize, mut pages: Map, rtt_ns: u64) {

@@ -92,6 +92,8 @@ pub(super) struct Fetch {
     pub(super) nonce: u64,
     /// Where it was asked last.
     pub(super) asked: SocketAddr,
+    /// The server has asked for the cookie since the last page.
+    pub(super) challenged: bool,
     /// The pages so far.
     pub(super) pages: Option<Map>,
 }

@@ -146,18 +146,12 @@ impl Server {
         if self.protocol == Protocol::Memcached {
             return Ok(Terms::default());
         }
-        let (mut terms, executes) = (Terms::default(), self.executes);
-        let mut satisfies = |reply: &[u8]| match directory::read(reply) {
-            _ if !executes => true,
-            Some((read, _)) => {
-                terms = read;
-                true
-            }
-            None => false,
-        };
-        self.load
-            .ask(&directory::request(), patience, &mut satisfies)?;
-        Ok(terms)
+        let load = &mut self.load;
+        if self.executes {
+            return directory::learn(|request, satisfies| load.ask(request, patience, satisfies));
+        }
+        load.ask(&directory::request(0), patience, &mut |_| true)?;
+        Ok(Terms::default())
     }
 
     /// Stores the items 0 to `items - 1`.

@@ -196,19 +196,11 @@ impl Server {
 
     /// What requests have to say to be believed, now.
     pub fn terms(&mut self) -> Result<Terms> {
-        let mut terms = Terms::default();
-        if self.kind.protocol() == Protocol::Native {
-            let mut satisfies = |reply: &[u8]| match directory::read(reply) {
-                Some((read, _)) => {
-                    terms = read;
-                    true
-                }
-                None => false,
-            };
-            self.client
-                .ask(&directory::request(), PATIENCE, &mut satisfies)?;
+        if self.kind.protocol() != Protocol::Native {
+            return Ok(Terms::default());
         }
-        Ok(terms)
+        let client = &mut self.client;
+        directory::learn(|request, satisfies| client.ask(request, PATIENCE, satisfies))
     }
 
     pub fn protocol(&self) -> Protocol {

@@ -102,7 +102,7 @@ impl<'a> Side<'a> {
     fn new(options: &Options, server: &'a Server, shape: &Shape) -> Result<Self> {
         let blaster = Blaster::new(false)?;
         let terms = match shape.protocol {
-            Protocol::Native => directory::fetch(server.udp, blaster.socket())?.0,
+            Protocol::Native => directory::fetch(server.udp, blaster.socket())?,
             Protocol::Memcached => Terms::default(),
         };
         Ok(Self {

@@ -152,7 +152,7 @@ fn shares(options: &Options, server: &Server, popularity: Popularity) -> Result<
     use micanite_workload::{Keys, Random, Sampler};
     const DRAWS: usize = 4_000_000;
     let probe = Blaster::new(false)?;
-    let (terms, _) = directory::fetch(server.udp, probe.socket())?;
+    let terms = directory::fetch(server.udp, probe.socket())?;
     let sampler = Sampler::new(popularity, options.items());
     let (keys, mut random) = (Keys::new(crate::packets::KEY_BYTES), Random::new(SEED));
     let mut counts = vec![0.0; PARTITIONS];
@@ -176,7 +176,7 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(options: &'a Options, server: &'a Server, offload: bool) -> Result<Self> {
         let blaster = Blaster::new(offload)?;
-        let (terms, _) = directory::fetch(server.udp, blaster.socket())?;
+        let terms = directory::fetch(server.udp, blaster.socket())?;
         let duration = Duration::from_millis(if options.common.quick { 100 } else { 300 });
         Ok(Self {
             options,

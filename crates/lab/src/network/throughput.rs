@@ -132,7 +132,7 @@ impl<'a> Contender<'a> {
     fn new(case: &Case, server: &'a Server, options: &Options) -> Result<Self> {
         let blaster = Blaster::new(case.offload)?;
         let terms = match case.shape.protocol {
-            Protocol::Native if !server.echoes => directory::fetch(server.udp, blaster.socket())?.0,
+            Protocol::Native if !server.echoes => directory::fetch(server.udp, blaster.socket())?,
             _ => Terms::default(),
         };
         let requests = if options.common.quick {

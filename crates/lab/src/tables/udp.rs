@@ -96,7 +96,7 @@ impl<'a> Contender<'a> {
     fn new(options: &Options, server: &'a Server, shape: &Shape) -> Result<Self> {
         let blaster = Blaster::new(true)?;
         let terms = match server.peer {
-            Some(_) => directory::fetch(server.udp, blaster.socket())?.0,
+            Some(_) => directory::fetch(server.udp, blaster.socket())?,
             None => Terms {
                 hash_seed: HASH_SEED,
                 ..Terms::default()

@@ -377,20 +377,24 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             cookie: proof.renewal,
             ..header.reply(Kind::Replies)
         };
+        self.send_header(source, &reply);
+    }
+
+    fn send_header(&mut self, source: Source, header: &Header) {
         self.send_alone(source, |out| {
-            reply.write(out);
+            header.write(out);
             Some(Header::BYTES)
         });
     }
 
+    /// Answers with a page of the directory, or with the cookie alone: only a proved address is told the
+    /// hash seed.
     #[cold]
     fn answer_directory(&mut self, header: Header, datagram: &[u8], source: Source) {
         let Some(request) = DirectoryRequest::read(datagram) else {
             self.refuse(&header, source, Status::BadRequest);
             return;
         };
-        self.counters.directories.add(1);
-        let limit = datagram.len().min(self.native.payload_bytes);
         let proof = self
             .cookies
             .check(source.peer, header.cookie, self.context.now_s);
@@ -399,6 +403,14 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             cookie: proof.renewal,
             ..header.reply(Kind::DirectoryReply)
         };
+        if !proof.proven {
+            self.counters.unproven.add(1);
+            let status = Status::Unproven;
+            self.send_header(source, &Header { status, ..reply });
+            return;
+        }
+        self.counters.directories.add(1);
+        let limit = datagram.len().min(self.native.payload_bytes);
         let (shared, native) = (self.context.shared, self.native);
         let worker = self.context.worker.number();
         self.send_alone(source, |out| {

@@ -312,14 +312,49 @@ fn addresses_are_proved_again_when_the_cookie_changes() {
     world.call(&Operation::set(b"a", &[b'v'; 500]));
     assert_eq!(
         world.driver.counters().unproven,
-        0,
+        1,
         "the directory brought the cookie"
     );
     world.fakes[0].cookie = 6;
     assert_eq!(world.call(&Operation::get(b"a")).value.len(), 500);
     world.fakes[0].cookie = 7;
     assert_eq!(world.call(&Operation::set(b"a", b"")).outcome, Outcome::Ok);
-    assert_eq!(world.driver.counters().unproven, 2);
+    assert_eq!(world.driver.counters().unproven, 3);
+}
+
+#[test]
+fn a_client_proves_its_address_before_it_is_told_the_directory() {
+    let mut fake = Fake::new("10.0.0.1:1000", 4, 1024, PartitionAccess::Erew);
+    fake.cookie = 5;
+    let mut world = World::connected(options(), vec![fake]);
+    let pages = world.fakes[0].directory_requests;
+    assert!(pages > 1, "the directory has several pages");
+    assert_eq!(world.fakes[0].challenges, 1);
+    // It asked again at once: a round trip for the challenge and one for each page.
+    assert!(
+        world.now_ns < (pages + 2) * 2 * world.delay_ns,
+        "{}",
+        world.now_ns
+    );
+    // After a restart of the server the old cookie proves nothing.
+    world.fakes[0].cookie = 6;
+    world.fakes[0].generation += 1;
+    world.call(&Operation::get(b"a"));
+    world.pass(20_000_000);
+    assert_eq!(world.fakes[0].directory_requests, 2 * pages);
+    assert!(world.driver.is_alive(0));
+}
+
+#[test]
+fn a_server_that_challenges_for_ever_is_not_asked_in_a_loop() {
+    let mut fake = erew();
+    fake.cookie = 5;
+    fake.changes_cookies = true;
+    let mut world = World::new(options(), vec![fake]);
+    world.pass(1_000_000_000);
+    let challenges = world.fakes[0].challenges;
+    assert!((2..100).contains(&challenges), "{challenges}");
+    assert!(!world.driver.is_alive(0));
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub(crate) struct Fake {
     cas: u64,
     /// 0 = no address has to be proved.
     pub(crate) cookie: u64,
+    /// It gives another cookie with every challenge, and takes none.
+    pub(crate) changes_cookies: bool,
     /// Replies say that so much is lost, if it is not 0.
     pub(crate) pressure: u16,
     pub(crate) is_down: bool,
@@ -44,6 +46,8 @@ pub(crate) struct Fake {
     /// Requests that came to a core that does not own their keys.
     pub(crate) misdirected: u64,
     pub(crate) directory_requests: u64,
+    /// Directory requests without the cookie, which were answered with it.
+    pub(crate) challenges: u64,
     pub(crate) batches: VecDeque<u16>,
     /// The generation changes before the next page of the directory.
     pub(crate) changes_while_read: u32,
@@ -74,6 +78,7 @@ impl Fake {
             clients: HashMap::new(),
             cas: 0,
             cookie: 0,
+            changes_cookies: false,
             pressure: 0,
             is_down: false,
             refuse: Vec::new(),
@@ -81,6 +86,7 @@ impl Fake {
             seen: vec![0; usize::from(cores)],
             misdirected: 0,
             directory_requests: 0,
+            challenges: 0,
             batches: VecDeque::new(),
             changes_while_read: 0,
         }
@@ -106,6 +112,9 @@ impl Fake {
     }
 
     fn directory(&mut self, header: &Header, datagram: &[u8]) -> Vec<u8> {
+        if header.cookie != self.cookie && self.cookie != 0 {
+            return self.challenge(header);
+        }
         self.directory_requests += 1;
         let first = DirectoryRequest::read(datagram).unwrap().first;
         if first > 0 && self.changes_while_read > 0 {
@@ -130,11 +139,24 @@ impl Fake {
         }
         let reply = Header {
             generation: self.generation,
-            cookie: self.cookie,
             ..header.reply(Kind::DirectoryReply)
         };
         let length = writer.finish(&reply);
         out.truncate(length);
+        out
+    }
+
+    fn challenge(&mut self, header: &Header) -> Vec<u8> {
+        self.challenges += 1;
+        self.cookie += 2 * u64::from(self.changes_cookies);
+        let mut out = vec![0; Header::BYTES];
+        let reply = Header {
+            generation: self.generation,
+            cookie: self.cookie - u64::from(self.changes_cookies),
+            status: Status::Unproven,
+            ..header.reply(Kind::DirectoryReply)
+        };
+        reply.write(&mut out);
         out
     }
 

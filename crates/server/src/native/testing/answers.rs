@@ -32,7 +32,10 @@ impl Answer {
     pub fn read(datagram: &[u8]) -> Self {
         let header = Header::read(datagram).expect("a header");
         if header.kind == Kind::DirectoryReply {
-            assert!(Directory::read(datagram).is_some());
+            match header.status {
+                Status::Ok => assert!(Directory::read(datagram).is_some()),
+                _ => assert_eq!(datagram.len(), Header::BYTES),
+            }
             let replies = Vec::new();
             return Self { header, replies };
         }
@@ -126,6 +129,10 @@ fn check_answer(bench: &NativeBench, arrival: &Arrival, bytes: &[u8]) {
     assert_eq!(answer.header.cookie, proof.renewal);
     if !proof.proven || asked[3] == Kind::DirectoryRequest as u8 {
         assert!(bytes.len() <= asked.len(), "longer than what was asked");
+    }
+    if answer.header.kind == Kind::DirectoryReply {
+        let told = answer.header.status == Status::Ok;
+        assert_eq!(told, proof.proven, "the directory is for proved addresses");
     }
     if answer.header.status != Status::Ok || answer.header.kind == Kind::DirectoryReply {
         assert_eq!(answer.header.count, 0);

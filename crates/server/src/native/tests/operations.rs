@@ -280,35 +280,58 @@ fn a_refused_datagram_is_told_the_cookie_as_well() {
     assert_eq!(answers[0].header.cookie, bench.cookie(asker.peer));
 }
 
+/// A directory request from the asker's address.
+fn directory_request(asker: &Asker, cookie: u64, first: u32, bytes: usize) -> Arrival {
+    let mut datagram = vec![0; bytes];
+    let header = Header {
+        kind: Kind::DirectoryRequest,
+        cookie,
+        ..asker.header
+    };
+    DirectoryRequest { first }.write(&header, &mut datagram);
+    Arrival {
+        peer: asker.peer,
+        bytes: datagram,
+        handed_over: false,
+    }
+}
+
 #[test]
 fn the_directory_comes_in_pieces_no_longer_than_the_request() {
-    let bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
-    let mut bench = bench;
+    let mut bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
     let asker = Asker::new(&bench, "10.0.0.1:1000");
-    for cookie in [0, asker.header.cookie] {
-        for (first, bytes) in [(0, 88), (0, 1472), (1, 100), (u32::MAX, 88)] {
-            let mut datagram = vec![0; bytes];
-            let header = Header {
-                kind: Kind::DirectoryRequest,
-                cookie,
-                ..asker.header
-            };
-            DirectoryRequest { first }.write(&header, &mut datagram);
-            let arrival = Arrival {
-                peer: asker.peer,
-                bytes: datagram,
-                handed_over: false,
-            };
-            let sent = bench.round(0, std::slice::from_ref(&arrival), false);
-            check(&bench, &[arrival], &sent, false);
-            let (directory, told, entries) = Directory::read(&sent.datagrams[0].1).unwrap();
-            assert_eq!(directory.payload_bytes_max as usize, PAYLOAD_BYTES);
-            assert_eq!(directory.hash_seed, bench.shared.cache.seed());
-            assert_eq!(told, first.min(directory.entries()));
-            let room = (bytes / 8 * 8 - 80) as u32 / 4;
-            let expected = room.min(directory.entries() - told);
-            assert_eq!(entries.len() as u32, 4 * expected);
-        }
+    for (first, bytes) in [(0, 88), (0, 1472), (1, 100), (u32::MAX, 88)] {
+        let arrival = directory_request(&asker, asker.header.cookie, first, bytes);
+        let sent = bench.round(0, std::slice::from_ref(&arrival), false);
+        check(&bench, &[arrival], &sent, false);
+        let (directory, told, entries) = Directory::read(&sent.datagrams[0].1).unwrap();
+        assert_eq!(directory.payload_bytes_max as usize, PAYLOAD_BYTES);
+        assert_eq!(directory.hash_seed, bench.shared.cache.seed());
+        assert_eq!(told, first.min(directory.entries()));
+        let room = (bytes / 8 * 8 - 80) as u32 / 4;
+        let expected = room.min(directory.entries() - told);
+        assert_eq!(entries.len() as u32, 4 * expected);
     }
-    assert_eq!(bench.native().counters[0].directories.get(), 8);
+    assert_eq!(bench.native().counters[0].directories.get(), 4);
+}
+
+#[test]
+fn an_unproved_address_is_not_told_the_seed() {
+    let mut bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
+    let asker = Asker::new(&bench, "10.0.0.1:1000");
+    let elsewhere = Asker::new(&bench, "10.0.0.2:1000");
+    for cookie in [0, 1, elsewhere.header.cookie] {
+        let arrival = directory_request(&asker, cookie, 0, 1472);
+        let sent = bench.round(0, std::slice::from_ref(&arrival), false);
+        check(&bench, &[arrival], &sent, false);
+        let answer = &sent.datagrams[0].1;
+        assert_eq!(answer.len(), Header::BYTES);
+        let header = Header::read(answer).unwrap();
+        assert_eq!(header.kind, Kind::DirectoryReply);
+        assert_eq!(header.status, Status::Unproven);
+        assert_eq!(header.cookie, asker.header.cookie);
+    }
+    let counters = &bench.native().counters[0];
+    assert_eq!(counters.directories.get(), 0);
+    assert_eq!(counters.unproven.get(), 3);
 }

@@ -113,6 +113,10 @@ pub(super) fn write(lines: &[&str]) -> Vec<u8> {
             DirectoryRequest { first }.write(&header, &mut datagram);
             datagram.len()
         }
+        Kind::DirectoryReply if header.status != Status::Ok => {
+            header.write(&mut datagram);
+            Header::BYTES
+        }
         Kind::DirectoryReply => {
             let first = line.u32("first");
             let mut writer = DirectoryWriter::new(&mut datagram, &directory(&line), first).unwrap();
@@ -235,6 +239,7 @@ pub(super) fn say(datagram: &[u8]) -> Vec<String> {
             lines[0] += &fields(&[("first", request.first.into())]);
             lines[0] += &format!(" bytes={}", datagram.len());
         }
+        Kind::DirectoryReply if header.status != Status::Ok => {}
         Kind::DirectoryReply => say_directory(datagram, &mut lines),
     }
     lines
