@@ -5,6 +5,7 @@ use crate::heap::BLOCK_UNITS_MIN;
 use crate::image::check::{Checked, ensure};
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
+use crate::limits::{CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
 use crate::log::Which;
 use crate::partition::{Field, Partition, Place};
 use crate::writer::Writer;
@@ -14,29 +15,54 @@ impl Partition {
     pub(super) fn check_index(&self, clean: bool) -> Checked<Vec<bool>> {
         let mut used = vec![false; self.layout.spares(self.buckets()) as usize];
         for number in 0..self.buckets() {
-            let mut bucket = self.main_bucket(number);
-            ensure(!clean || !bucket.is_being_written(), || {
-                format!("bucket {number} is being written")
-            })?;
-            loop {
-                self.check_entries(bucket, clean)
-                    .map_err(|what| format!("bucket {number}: {what}"))?;
-                let Some(spare) = bucket.next_spare() else {
-                    break;
-                };
-                match used.get_mut(spare as usize) {
-                    Some(used) if !*used => *used = true,
-                    Some(_) => {
-                        return Err(format!("bucket {number}: a spare bucket is chained twice"));
-                    }
-                    None => {
-                        return Err(format!("bucket {number}: there is no spare bucket {spare}"));
-                    }
-                }
-                bucket = self.spare_bucket(spare);
-            }
+            self.check_chain(number, clean, &mut used)
+                .map_err(|what| format!("bucket {number}: {what}"))?;
         }
         Ok(used)
+    }
+
+    fn check_chain(&self, number: u64, clean: bool, used: &mut [bool]) -> Checked {
+        let main = self.main_bucket(number);
+        ensure(!clean || !main.is_being_written(), || {
+            "it is being written".to_owned()
+        })?;
+        let mut bucket = main;
+        let mut buckets = 1;
+        loop {
+            self.check_entries(bucket, clean)?;
+            let Some(spare) = bucket.next_spare() else {
+                break;
+            };
+            match used.get_mut(spare as usize) {
+                Some(used) if !*used => *used = true,
+                Some(_) => return Err("a spare bucket is chained twice".to_owned()),
+                None => return Err(format!("there is no spare bucket {spare}")),
+            }
+            bucket = self.spare_bucket(spare);
+            buckets += 1;
+        }
+        // Recovery cuts a chain that a killed cache has left.
+        ensure(buckets <= CHAIN_BUCKETS_MAX || !clean, || {
+            format!("its chain has {buckets} buckets, and {CHAIN_BUCKETS_MAX} are the most")
+        })?;
+        match clean && self.is_store() {
+            true => self.check_tags(main),
+            false => Ok(()),
+        }
+    }
+
+    /// A chain of a closed store has no more items of one tag than a lookup compares. (Entries of a
+    /// cache may dangle, and in a killed store one that was moving may stand twice.)
+    fn check_tags(&self, main: Bucket<'_>) -> Checked {
+        let entries = || self.chain(main).flat_map(Bucket::entries).map(Entry);
+        for entry in entries().filter(|entry| !entry.is_empty()) {
+            let of_tag = entries().filter(|other| other.has_tag(entry.tag()));
+            ensure(of_tag.count() <= CHAIN_TAG_ITEMS_MAX, || {
+                let tag = entry.tag();
+                format!("its chain has more than {CHAIN_TAG_ITEMS_MAX} items of the tag {tag:#x}")
+            })?;
+        }
+        Ok(())
     }
 
     fn check_entries(&self, bucket: Bucket<'_>, clean: bool) -> Checked {

@@ -35,6 +35,35 @@ pub(super) fn set(partitions: &[impl Marked]) -> io::Result<()> {
     partitions.iter().try_for_each(Marked::sync_mark)
 }
 
+/// The words of partitions when their marks went to the disk, for tests.
+#[cfg(test)]
+pub(crate) mod synced {
+    use std::cell::RefCell;
+
+    use micanite_memory::sync::Ordering::Relaxed;
+
+    use crate::partition::Partition;
+
+    thread_local! {
+        static WORDS: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(crate) fn note(partition: &Partition) {
+        WORDS.with_borrow_mut(|all| all.push(words(partition)));
+    }
+
+    /// Everything.
+    pub(crate) fn words(partition: &Partition) -> Vec<u64> {
+        let word = |word| partition.word(word).load(Relaxed);
+        (0..partition.region.words()).map(word).collect()
+    }
+
+    /// Of each sync since the last call, by this thread.
+    pub(crate) fn take() -> Vec<Vec<u64>> {
+        WORDS.take()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

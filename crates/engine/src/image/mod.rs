@@ -10,7 +10,7 @@ mod check;
 mod check_index;
 pub(crate) mod copy;
 mod header;
-mod marks;
+pub(crate) mod marks;
 mod recover;
 mod snapshot;
 mod source;
@@ -279,6 +279,8 @@ impl marks::Marked for Partition {
     }
 
     fn sync_mark(&self) -> std::io::Result<()> {
+        #[cfg(test)]
+        marks::synced::note(self);
         self.region.sync_first(PAGE_BYTES)
     }
 

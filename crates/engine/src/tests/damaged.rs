@@ -1,10 +1,13 @@
 //! Images that a disk, a copy or a person has changed.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use micanite_memory::sync::Ordering::Relaxed;
 
 use super::support::*;
+use crate::image::marks::synced;
+use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX};
 use crate::partition::Field;
 use crate::*;
 
@@ -31,9 +34,7 @@ fn opened(setup: &Setup, clean: bool, change: impl Fn(&Cache)) -> Result<Arc<Cac
 }
 
 fn bytes(cache: &Cache) -> Vec<u64> {
-    let p = &cache.partitions[0];
-    let word = |word| p.word(word).load(Relaxed);
-    (0..p.region.words()).map(word).collect()
+    synced::words(&cache.partitions[0])
 }
 
 fn setups() -> impl Iterator<Item = (Setup, bool)> {
@@ -182,5 +183,68 @@ fn a_log_whose_headers_are_broken_gives_up_a_lap() {
         let stats = cache.stats();
         assert_eq!(stats.items_live, cache.items_in_index());
         assert!(stats.early_bytes < stats.data_bytes);
+    }
+}
+
+/// A closed image whose chains are longer than a lookup follows, or have more items of one tag than it
+/// compares, is no writer's work.
+#[test]
+fn a_closed_image_with_a_chain_beyond_the_bounds_is_refused() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let setup = Setup {
+            maps: true,
+            semantics,
+            buckets: 1024,
+            data_units: 1 << 14,
+            ..Setup::default()
+        };
+        let long = |cache: &Cache| {
+            let p = &cache.partitions[0];
+            let mut bucket = p.main_bucket(77);
+            for spare in 0..CHAIN_BUCKETS_MAX as u64 {
+                bucket.set_next_spare(Some(spare));
+                bucket = p.spare_bucket(spare);
+                bucket.set_next_spare(None);
+            }
+        };
+        let reason = opened(&setup, true, long).map(drop).unwrap_err();
+        assert!(reason.contains("its chain has 11 buckets"), "{reason}");
+    }
+    let setup = Setup {
+        maps: true,
+        semantics: Semantics::Store,
+        ..Setup::default()
+    };
+    let same = |cache: &Cache| {
+        let p = &cache.partitions[0];
+        let mut main = (0..p.buckets()).map(|number| p.main_bucket(number));
+        let bucket = main.find(|bucket| bucket.entry(0).0 != 0).unwrap();
+        for slot in 1..BUCKET_ENTRIES {
+            let word = p.word(bucket.slot_word(slot));
+            word.store(bucket.entry(0).0, Relaxed);
+        }
+    };
+    let reason = opened(&setup, true, same).map(drop).unwrap_err();
+    assert!(reason.contains("more than 6 items of the tag"), "{reason}");
+}
+
+/// After a loss of power a torn image could once be trusted: its mark has to be gone from the disk before
+/// anything else of it changes.
+#[test]
+fn an_image_is_marked_open_on_the_disk_before_anything_else_is_written() {
+    for (setup, _) in setups().filter(|(_, clean)| *clean) {
+        let closed = RefCell::new(Vec::new());
+        opened(&setup, true, |cache| {
+            closed.replace(bytes(cache));
+            synced::take();
+        })
+        .unwrap();
+        let closed = closed.into_inner();
+        let marks = [Field::Clean as usize, Field::Boot as usize];
+        let first = synced::take().into_iter().next().expect("a sync");
+        assert_eq!((closed[marks[0]], first[marks[0]]), (1, 0));
+        for (word, (before, on_disk)) in closed.iter().zip(&first).enumerate() {
+            assert!(before == on_disk || marks.contains(&word), "word {word}");
+        }
     }
 }
