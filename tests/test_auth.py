@@ -202,7 +202,7 @@ def test_passwords_without_encryption_are_warned_of(start, users, tmp_path):
     """Passwords cross the network as they are, so somebody should know."""
     authority = Authority(tmp_path)
     files = ("--tls-cert", authority.chain, "--tls-key", authority.key)
-    warning = "warning: passwords (-Y) cross the network unencrypted"
+    warning = "warning: passwords (-Y, -S) cross the network unencrypted"
     assert f"{warning} to 0.0.0.0:" in serving(start, "-Y", users, "-l", "0.0.0.0").stderr()
     assert warning not in serving(start, "-Y", users).stderr()
     assert warning not in serving(start, "-Y", users, "-l", "0.0.0.0", *files).stderr()

@@ -67,7 +67,7 @@ impl TlsShared {
     /// # Errors
     /// As [`Self::new`]; or somebody has asked within this second.
     pub fn refresh_for_client(&self, now_s: u32) -> Result<(), String> {
-        if self.asked_s.swap(now_s, Ordering::Relaxed) == now_s {
+        if self.asked_s.fetch_max(now_s, Ordering::Relaxed) >= now_s {
             return Err(
                 "Error certificates were read within this second, ask again in the next".into(),
             );

@@ -20,7 +20,7 @@ pub(super) fn warn(settings: &Settings) {
     let in_the_clear = joined(passwords_in_the_clear(settings));
     if !in_the_clear.is_empty() {
         log!(
-            "warning: passwords (-Y) cross the network unencrypted to {in_the_clear}: add --tls-cert FILE, or listen on 127.0.0.1 (-l)"
+            "warning: passwords (-Y, -S) cross the network unencrypted to {in_the_clear}: add --tls-cert FILE, or listen on 127.0.0.1 (-l)"
         );
     }
     if answers_datagrams(settings) {

@@ -67,13 +67,13 @@ impl Session {
                     return stopped(gather.at, Status::TurnOver);
                 }
                 Stop::Aside { aside, bytes } => {
-                    if aside.is_administration() {
-                        *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
-                        context.worker.charge(ADMINISTRATION_BYTES);
-                    }
                     let room = aside.room();
                     if output.room() < room {
                         return stopped(gather.at, Status::NeedOutput { bytes: room });
+                    }
+                    if aside.is_administration() {
+                        *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
+                        context.worker.charge(ADMINISTRATION_BYTES);
                     }
                     self.answer_binary(aside, output, context);
                     gather.at += bytes;
