@@ -22,8 +22,7 @@ HALF_OPEN = (b"", b"get half-a-key", b"set half 0 0 10\r\nhal", b"set half 0 0 1
 @contextlib.contextmanager
 def under(name, server):
     """While this attack goes on."""
-    where = ["127.0.0.1", str(server.ports()["TCP"]), str(server.ports().get("UDP", 0))]
-    process = subprocess.Popen([sys.executable, attacks.__file__, name, *where], stdout=subprocess.PIPE)
+    process = subprocess.Popen(attacks.command(name, server), stdout=subprocess.PIPE)
     try:
         assert process.stdout.readline() == b"going\n"
         yield
@@ -36,7 +35,7 @@ def under(name, server):
 
 @pytest.fixture(scope="module", params=[1, 2], ids=lambda workers: f"workers{workers}")
 def attacked(request):
-    server = Server("-t", request.param, "-m", "64", "-c", "400", "-U", "-1")
+    server = Server("-t", request.param, "-m", "64", "-c", "400", "-U", "-1", "--native", "-1")
     server.budget = printed_budget_bytes(server)
     yield server
     server.end()
