@@ -57,16 +57,16 @@ TEST_PARTS := test-compile test-unit test-loom test-blackbox
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds; before a release
 	@$(MAKE) --no-print-directory test TEST_PARTS="test-compile test-unit test-loom test-release"
 
-test-compile:
-	@scripts/part set-up $(MAKE) --no-print-directory test-deps
-	@scripts/part compile $(MAKE) --no-print-directory test-programs
+# The set-up mostly waits for downloads: it runs beside the compiler.
+test-compile: feature-deps
+	@scripts/part compile $(SHELL) -euc '$(MAKE) --no-print-directory test-deps & $(MAKE) --no-print-directory test-programs; wait $$!'
 
 # Examples, too: they bring the features that tests have.
-test-programs: test-deps
+test-programs: feature-deps
 	cargo test --workspace $(FEATURES) --no-run
 	cargo build --workspace $(FEATURES) --bins --examples
 
-test-deps: feature-deps
+test-deps:
 	@scripts/deps test
 	@scripts/peer-memcached >/dev/null
 
@@ -87,11 +87,11 @@ PROGRAMS := $(TARGET_DIR)/debug
 BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_REPORT_BIN=$(PROGRAMS)/micanite-report MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
   scripts/part blackbox .venv/bin/python scripts/test-blackbox
 
-test-blackbox: test-programs ## the real binary under real clients and raw sockets (pytest)
+test-blackbox: test-deps test-programs ## the real binary under real clients and raw sockets (pytest)
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(PROGRAMS)/micanite $(if $(shell $(HAS_DPDK) && echo yes),MICANITE_DPDK_BIN=$(PROGRAMS)/micanite) $(BLACKBOX) $(PYTEST_ARGS)
 
-test-release: build build-dpdk test-programs
+test-release: build build-dpdk test-deps test-programs
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 $(BLACKBOX) $(PYTEST_ARGS)
 

@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -270,21 +269,14 @@ impl Drop for Echo {
     }
 }
 
-/// It lies beside the tests. What lies there may have been built without DPDK, together with the rest.
-fn echo_program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "micanite-net"])
-            .args(["--features", "dpdk", "--example", "echo"])
-            .arg("--target-dir")
-            .arg(profile.parent().unwrap())
-            .status();
-        assert!(built.unwrap().success());
-        profile.join("examples/echo")
-    })
+/// The example, which `cargo test` builds with the features of this test. Building it here would compile it for other features,
+/// and all that comes after it once more.
+fn echo_program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join("examples/echo");
+    let how = "cargo build --package micanite-net --features dpdk --example echo";
+    assert!(program.exists(), "build the example first: {how}");
+    program
 }
 
 /// Sends until so many answers have come, some requests at a time; they may be lost.
