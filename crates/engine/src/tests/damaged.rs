@@ -204,6 +204,7 @@ fn a_closed_image_with_a_chain_beyond_the_bounds_is_refused() {
             for spare in 0..CHAIN_BUCKETS_MAX as u64 {
                 bucket.set_next_spare(Some(spare));
                 bucket = p.spare_bucket(spare);
+                bucket.clear();
                 bucket.set_next_spare(None);
             }
         };
