@@ -215,6 +215,42 @@ def change_word(path, word, value):
         file.write(value.to_bytes(8, "little"))
 
 
+def words_of(image, word):
+    """A word of each partition (docs/partition-image.md)."""
+    found = []
+    for path in sorted(image.glob("partition-*")):
+        with open(path, "rb") as file:
+            file.seek(word * 8)
+            found.append(int.from_bytes(file.read(8), "little"))
+    return found
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ["--hash-seed", "5"],
+        ["-P", "/no/such/directory/pid"],
+        ["-s", "/no/such/directory/socket"],
+        ["--control-socket", "/no/such/directory/ctl"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_a_start_that_fails_leaves_the_image_complete(start, tmp_path, key, refused):
+    """A store was once refused for good when the machine started anew after a start that had failed."""
+    image = tmp_path / "image"
+    options = ["-t", "2", "-m", "128", "--semantics", "store", "--image", image]
+    server = start(*options)
+    with server.connect() as connection:
+        connection.set(key, b"x")
+    assert end(server, signal.SIGTERM) == 0
+    ended = run("-p", "-1" if "-s" not in refused else "0", *options, *refused, deadline_s=30)
+    assert ended.returncode not in (0, None), ended.stderr
+    for number, boot in enumerate(words_of(image, 57)):
+        change_word(image / f"partition-{number:04}", 57, boot ^ 2)  # the machine starts anew
+    with start(*options).connect() as connection:
+        assert connection.get(key) == b"x"
+
+
 @pytest.mark.parametrize("semantics", ["cache", "store"])
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
 @pytest.mark.parametrize(("word", "name"), [(8, "Buckets"), (10, "DataEnd"), (59, "buckets at first"), (3, "partitions")], ids=lambda value: str(value))

@@ -147,6 +147,7 @@ fn run(options: Options) -> Result<(), Failure> {
         start_admin(&mut admin)?;
         (cache, kernel_get) = open(maps)?;
     }
+    let image = OpenImage(Arc::clone(&cache));
     if activated == 0 {
         listeners.extend(listeners::open_unix(&settings, &mut inheritance)?);
     }
@@ -190,9 +191,18 @@ fn run(options: Options) -> Result<(), Failure> {
     let threads = Threads::start(&shared, clock, (sockets.clone(), queues), udp)
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
     let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
-    let control = socket.map(start).transpose().map_err(cannot_start)?;
-    let kernel_get = KernelGetThread::start(&shared).map_err(cannot_start)?;
-    let balance = BalanceThread::start(&shared).map_err(cannot_start)?;
+    let beside = || {
+        let kernel_get = KernelGetThread::start(&shared)?;
+        let balance = BalanceThread::start(&shared)?;
+        Ok((socket.map(start).transpose()?, kernel_get, balance))
+    };
+    let (control, kernel_get, balance) = match beside() {
+        Ok(threads) => threads,
+        Err(error) => {
+            threads.give_up(&shared);
+            return Err(cannot_start(error));
+        }
+    };
     admin.set_running(&shared, clock);
     report::print(
         &shared,
@@ -210,9 +220,7 @@ fn run(options: Options) -> Result<(), Failure> {
     // There may be none.
     let _ = shared.recorder.stop(End::Server);
     let admin = admin.end();
-    if let Err(error) = shared.cache.close() {
-        log!("the image could not be completed, the next start will check it: {error}");
-    }
+    drop(image);
     if shared.restart.is_wanted() {
         let failure = inheritance::pass_on(
             &shared,
@@ -228,6 +236,18 @@ fn run(options: Options) -> Result<(), Failure> {
     drop(pidfile);
     log!("ended");
     Ok(())
+}
+
+/// An image that is open. Dropping it completes the image, after the last thread that writes it: a
+/// start that fails leaves the image as it was found.
+struct OpenImage(Arc<Cache>);
+
+impl Drop for OpenImage {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.close() {
+            log!("the image could not be completed, the next start will check it: {error}");
+        }
+    }
 }
 
 /// Reads passwords, certificates and keys, as far as they are asked for.
@@ -347,10 +367,12 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
         ..settings.engine(seed)
     };
     let cache = Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?;
+    let cache = Arc::new(cache);
     if let Some(seed) = settings.hash_seed.filter(|seed| *seed != cache.seed()) {
+        drop(OpenImage(cache));
         let text = format!("the image has another seed than {seed} (--hash-seed)");
         return Err(Failure::system(text));
     }
     cache.set_prefetch(settings.prefetch);
-    Ok(Arc::new(cache))
+    Ok(cache)
 }

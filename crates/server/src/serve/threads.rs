@@ -32,23 +32,43 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Starts them.
+    /// Starts them. None is left if one cannot be started.
     pub fn start(
         shared: &Arc<Shared>,
         clock: Clock,
         (sockets, queues): (Option<Sockets>, Queues),
         udp: Option<UdpSockets>,
     ) -> io::Result<Self> {
+        let mut threads = Self {
+            links: Vec::new(),
+            cpus: cores::of_workers(shared.settings.threads),
+            workers: Vec::new(),
+            pages: None,
+        };
+        match threads.start_all(shared, clock, (sockets, queues), udp) {
+            Ok(()) => Ok(threads),
+            Err(error) => {
+                threads.give_up(shared);
+                Err(error)
+            }
+        }
+    }
+
+    fn start_all(
+        &mut self,
+        shared: &Arc<Shared>,
+        clock: Clock,
+        (sockets, queues): (Option<Sockets>, Queues),
+        udp: Option<UdpSockets>,
+    ) -> io::Result<()> {
         let count = shared.settings.threads;
-        let cpus = cores::of_workers(count);
         let mut ports = native_ports(shared, sockets.as_ref(), queues);
         let mut udp_ports = udp_ports(shared, udp);
         // Each connection goes to the worker that has fewest, so none ever has more than this.
         let connections_max = shared.settings.connections_max.div_ceil(count);
-        let (mut links, mut workers) = (Vec::new(), Vec::new());
         for number in 0..count {
             let (posts, receiver) = channel();
-            links.push(posts);
+            self.links.push(posts);
             let port = ports.next().flatten();
             let shared = Arc::clone(shared);
             let poller = Poller::new()?;
@@ -60,21 +80,28 @@ impl Threads {
                 native: port,
                 udp: udp_ports.next(),
             };
-            let cpu = cpus.get(number).copied();
+            let cpu = self.cpus.get(number).copied();
             let thread = Builder::new().name(format!("worker-{number}"));
-            workers.push(thread.spawn(move || work(start, poller, cpu))?);
+            let worker = thread.spawn(move || work(start, poller, cpu))?;
+            self.workers.push(worker);
         }
         let pages = shared.settings.image.is_some().then(|| {
             let shared = Arc::clone(shared);
             let thread = Builder::new().name("pages".into());
             thread.spawn(move || put_pages(&shared))
         });
-        Ok(Self {
-            links,
-            cpus,
-            workers,
-            pages: pages.transpose()?,
-        })
+        self.pages = pages.transpose()?;
+        Ok(())
+    }
+
+    /// Ends them, where a start cannot go on: they write the image.
+    pub fn give_up(self, shared: &Shared) {
+        shared.end(Ending::AtOnce);
+        // Those that run wait for all.
+        for _ in self.workers.len()..shared.settings.threads {
+            shared.worker_is_done();
+        }
+        self.join(shared);
     }
 
     /// Waits for their end, which somebody has asked for.
