@@ -1,4 +1,4 @@
-"""The report's page, in a headless Chromium: of the raw data that docs/benchmarks.md was made of, and of a section run now."""
+"""The report's page, in a headless Chromium: of a small recorded run, and of a section run now."""
 
 import csv
 import io

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.server import PROJECT
 
-RECORDED = PROJECT / "docs/benchmarks/report/raw.json"
+RECORDED = PROJECT / "testdata/report.json"
 TEXT_PX_MIN = 11
 
 

@@ -95,7 +95,7 @@ impl Evidence {
 
     /// Writes it; whoever reads meanwhile sees the old or the new.
     pub fn write(&self, path: &Path) -> Result<(), String> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
+        let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
         crate::files::write(path, &(text + "\n"))
     }
 

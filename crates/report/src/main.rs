@@ -124,7 +124,7 @@ fn report(options: &Options, known: &[Section]) -> Result<bool, String> {
     let path = options.out.join("index.html");
     files::write(&path, &page::page(&evidence, known)?)?;
     if let Some(file) = &options.document {
-        document::document(&evidence, known).write(file, &evidence)?;
+        document::document(&evidence, known).write(file)?;
         eprintln!("written: {}", file.display());
     }
     eprintln!("written: {}", path.display());
