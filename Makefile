@@ -32,7 +32,7 @@ PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-writes bench-kernel-spread report report-full report-measure fuzz package deb deps clean
+.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-spread report report-full report-measure fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -183,11 +183,6 @@ bench-kernel: build ## GETs answered in the kernel beside memcached over UDP, ou
 	@scripts/deps unit
 	@scripts/peer-memcached >/dev/null
 	$(LAB) kernel $(LAB_FLAGS) $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/kernel.md) $(ARGS)
-	$(if $(ARGS),,@$(MAKE) bench-kernel-writes)
-
-bench-kernel-writes: build ## what SETs over TCP could gain in the kernel; a full run rewrites the tables of docs/kernel-writes.md (root)
-	@scripts/peer-memcached >/dev/null
-	$(LAB) kernel-writes $(LAB_FLAGS) $(if $(LAB_FLAGS)$(ARGS),,--document docs/kernel-writes.md) $(ARGS)
 
 bench-kernel-spread: build ## what clients gain by --kernel-get-spread when the core that answers has other work (root)
 	@scripts/deps test

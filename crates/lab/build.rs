@@ -15,11 +15,6 @@ fn main() {
             "inject_program",
             "`micanite-lab kernel`",
         ),
-        (
-            "../../bpf/stored.c",
-            "stored_program",
-            "SETs in the kernel in `micanite-lab kernel-writes`",
-        ),
     ] {
         Build {
             source,

@@ -17,7 +17,6 @@ mod frames;
 mod huge_pages;
 mod increments;
 mod kernel;
-mod kernel_writes;
 mod launch;
 mod limits;
 mod misses;
@@ -74,8 +73,6 @@ enum Target {
     Bypass(bypass::Options),
     /// GETs answered in the kernel beside memcached, our other ports and a bare reflector
     Kernel(kernel::Options),
-    /// SETs answered in the kernel and not stored, beside an echo, the server and memcached
-    KernelWrites(kernel_writes::Options),
     /// Our port over our engine, beside the same port over other tables
     Tables(tables::Options),
     /// Misses of real requests: simulated, and of live servers beside memcached
@@ -93,9 +90,6 @@ enum Target {
     /// Sends every datagram of an interface back by an XDP program
     #[command(hide = true)]
     Reflect(kernel::ReflectOptions),
-    /// Answers SETs and stores nothing
-    #[command(hide = true)]
-    Stored(kernel_writes::ResponderOptions),
     /// Serves GETs and SETs of the native protocol from a table
     #[command(hide = true)]
     Table(tables::ServerOptions),
@@ -157,8 +151,6 @@ fn main() {
         Target::Net(options) => network::run(&options),
         Target::Kernel(options) => kernel::run(&options),
         Target::Reflect(options) => kernel::run_reflect(&options),
-        Target::KernelWrites(options) => kernel_writes::run(&options),
-        Target::Stored(options) => kernel_writes::run_responder(&options),
         Target::Streams(options) => streams::run(&options),
         Target::Traces(options) => traces::run(&options),
         Target::Tables(options) => tables::run(&options),
