@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from harness.proxy import nutcracker
-from harness.server import PROJECT, free_port, run
+from harness.server import PROJECT, free_port, run, run_ctl
 
 DEPLOY = PROJECT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
@@ -108,6 +108,21 @@ def test_the_server_accepts_the_arguments(kinds):
     mounts = [mount["mountPath"] for mount in container(kinds)["volumeMounts"]]
     for path in (option(options, "image"), option(options, "control-socket")):
         assert path.rsplit("/", 1)[0] in mounts, "the rest of the file system is read-only"
+
+
+def test_the_server_starts_in_volumes_that_all_may_write(kinds, start, tmp_path):
+    """Kubernetes makes a volume with mode 2777: the control socket at its root was once refused, and the server with it."""
+    options, paths = container(kinds)["args"], []
+    for mount in container(kinds)["volumeMounts"]:
+        volume = tmp_path / mount["mountPath"].lstrip("/")
+        volume.mkdir(parents=True)
+        volume.chmod(0o2777)
+    for name in ("image", "control-socket"):
+        paths += [f"--{name}", f"{tmp_path}{option(options, name)}"]
+    elsewhere = ("--listen", "--port", "--admin", "--memory-limit", "--image", "--control-socket")
+    server = start("-m", 64, *paths, *(one for one in options if not one.startswith(elsewhere)))
+    told = run_ctl("--socket", paths[-1], "stats")
+    assert f"STAT pid {server.pid}\n" in told.stdout, told.stderr
 
 
 def test_the_memory_limit_has_room_for_everything(kinds, start):

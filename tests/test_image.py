@@ -171,11 +171,19 @@ def test_a_directory_that_others_may_write_is_refused(tmp_path):
     open_to_all = tmp_path / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
-    for option in [["--image", open_to_all], ["-P", open_to_all / "pid"], ["-s", open_to_all / "socket"]]:
+    for option in [["--image", open_to_all], ["-P", open_to_all / "pid"]]:
         ended = run("-p", "-1", "-t", "1", "-m", "64", *option, deadline_s=30)
         assert ended.returncode not in (0, None)
         assert "others may write" in ended.stderr, option
     assert [path.name for path in open_to_all.iterdir()] == []
+
+
+def test_sockets_may_lie_in_a_directory_that_others_may_write(start, tmp_path):
+    """As memcached's may: nothing is written through them."""
+    tmp_path.chmod(0o777)
+    server = start("-t", "1", "-m", "64", "-s", tmp_path / "socket", "-a", "0600")
+    assert len(server.routes()) >= 1  # by the control socket beside it
+    assert [path.stat().st_mode & 0o777 for path in sorted(tmp_path.glob("socket*"))] == [0o600, 0o600]
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ pub mod xdp;
 pub use blocks::{Block, Blocks};
 pub use idle::{Idle, IdleRounds, Step};
 pub use inherited::{Inherited, keep_none_open, keep_open};
-pub use listener::Listener;
+pub use listener::{Listener, set_socket_mode};
 pub use poller::{Event, Interest, Poller};
 pub use stream::{ByteStream, Stream};
 pub use streams::Streams;

@@ -1,12 +1,14 @@
 //! Sockets that wait for connections: TCP over IPv4 and IPv6, Unix sockets.
 
+use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, bind, listen, setsockopt,
     socket, sockopt,
@@ -74,7 +76,7 @@ impl Listener {
         umask(umask_before);
         let listener = bound?;
         listener.set_nonblocking(true)?;
-        std::fs::set_permissions(path, PermissionsExt::from_mode(mode & 0o777))?;
+        set_socket_mode(path, mode)?;
         start(&listener, backlog)?;
         Ok(Self {
             socket: Socket::Unix(listener, path.to_path_buf()),
@@ -160,6 +162,26 @@ impl AsFd for Listener {
     }
 }
 
+/// Gives the socket of a path its permission bits. A link that others have put in its place is not
+/// followed.
+///
+/// # Errors
+/// What the kernel says; `InvalidInput` when there is no socket.
+pub fn set_socket_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let flags = (OFlag::O_PATH | OFlag::O_NOFOLLOW).bits();
+    let place = File::options().read(true).custom_flags(flags).open(path)?;
+    let about = place.metadata()?;
+    if !about.file_type().is_socket() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mode = mode & 0o777;
+    if about.permissions().mode() & 0o777 == mode {
+        return Ok(());
+    }
+    let place = format!("/proc/self/fd/{}", place.as_raw_fd());
+    std::fs::set_permissions(place, PermissionsExt::from_mode(mode))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +240,23 @@ mod tests {
         std::fs::write(&path, "a file").unwrap();
         let refused = Listener::unix(&path, 0o600, 16).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// A server of root would change the mode of the file that a link leads to.
+    #[test]
+    fn the_mode_of_a_socket_is_not_set_through_a_link() {
+        let name = format!("micanite-net-mode-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let link = path.with_extension("link");
+        let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+        let _listener = Listener::unix(&path, 0o600, 16).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        set_socket_mode(&link, 0o666).unwrap_err();
+        assert_eq!(mode(), 0o600);
+        set_socket_mode(&path, 0o666).unwrap();
+        assert_eq!(mode(), 0o666);
+        std::fs::remove_file(&link).unwrap();
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use micanite_memory::folder::Folder;
 use micanite_net::Listener;
 
 use super::paths;
@@ -72,7 +71,6 @@ impl Socket {
     }
 
     fn listen(path: &Path) -> io::Result<Self> {
-        Folder::of(path)?; // refused where others may put something in its place
         let listener = Listener::unix(path, SOCKET_MODE, BACKLOG)?;
         let path = path.to_path_buf();
         Ok(Self { listener, path })

@@ -1,11 +1,9 @@
 //! Opens what the settings say is listened on.
 
 use std::fmt::Display;
-use std::fs::Permissions;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use micanite_memory::folder::Folder;
@@ -154,14 +152,11 @@ pub(super) fn open_unix(
     if let Some(listener) = inheritance.take_unix(path) {
         // Who may use it can have changed. Where its file has gone, nobody reaches it: then there is
         // a new one.
-        let mode = Permissions::from_mode(settings.unix_mode & 0o777);
-        if std::fs::set_permissions(path, mode).is_ok() {
+        if micanite_net::set_socket_mode(path, settings.unix_mode).is_ok() {
             return Ok(Some(listener));
         }
     }
-    // Where others may put something in its place, nobody is to listen.
-    let listen = |_| Listener::unix(path, settings.unix_mode, settings.backlog);
-    match Folder::of(path).and_then(listen) {
+    match Listener::unix(path, settings.unix_mode, settings.backlog) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) => Err(failure(
             format_args!("Unix socket {}", path.display()),
