@@ -87,8 +87,12 @@ impl Heap<'_> {
             bits = self.load(middle_word + middle);
         }
         let leaf = middle * 64 + bits.trailing_zeros() as usize;
+        // A level that speaks of a leaf without blocks, or of none, is damaged.
+        if leaf >= self.heads_word - self.leaves_word {
+            return None;
+        }
         let bits = self.load(self.leaves_word + leaf);
-        Some(leaf * 64 + bits.trailing_zeros() as usize)
+        (bits != 0).then(|| leaf * 64 + bits.trailing_zeros() as usize)
     }
 
     /// The largest class that has a block.

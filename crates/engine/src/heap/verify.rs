@@ -91,9 +91,16 @@ impl Heap<'_> {
         Ok(())
     }
 
+    /// The levels of the bitmap above its leaves, where they do not speak of a leaf that is there.
     fn check_top(&self) -> Result<(), String> {
         let top = self.load(self.state_word + BITMAP_TOP);
         let middle_words = self.leaves_word - self.state_word - BITMAP_MIDDLE;
+        for leaf in self.heads_word - self.leaves_word..middle_words * 64 {
+            let bits = self.load(self.state_word + BITMAP_MIDDLE + leaf / 64);
+            if bits >> (leaf % 64) & 1 == 1 {
+                return Err(format!("the heap's bitmap: it has no word {leaf}"));
+            }
+        }
         for middle in 0..64 {
             let word = self.state_word + BITMAP_MIDDLE + middle;
             let has_bits = middle < middle_words && self.load(word) != 0;

@@ -151,6 +151,47 @@ fn a_store_with_a_broken_entry_or_heap_is_refused() {
     }
 }
 
+/// Each bit of the bitmap of a closed store that is flipped is found. One of the middle level that
+/// speaks of no leaf once kept the first worker that found no block for ever.
+#[test]
+fn a_closed_store_with_a_flipped_bit_of_the_bitmap_is_refused() {
+    let setup = Setup {
+        maps: true,
+        semantics: Semantics::Store,
+        ..Setup::default()
+    };
+    let state = crate::limits::IMAGE_HEADER_WORDS;
+    // The top, the middle, the first leaf.
+    for (word, bit) in (4..7).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
+        let flipped = set(state + word, |word| word ^ 1 << bit);
+        let reason = opened(&setup, true, flipped).map(drop).unwrap_err();
+        assert!(reason.contains("the heap"), "{word} {bit}: {reason}");
+    }
+}
+
+/// An allocation ends, whatever the levels of the bitmap say.
+#[test]
+fn an_allocation_ends_beside_a_bitmap_that_speaks_of_no_leaf() {
+    let setup = Setup {
+        semantics: Semantics::Store,
+        data_units: 2600, // full before the index is
+        ..Setup::default()
+    };
+    for bit in 0..64 {
+        let cache = setup.cache();
+        set(crate::limits::IMAGE_HEADER_WORDS + 5, |word| {
+            word | 1 << bit
+        })(&cache);
+        within(60, move || {
+            let mut client = Client::new(&cache, 0);
+            let full = (0..100u64).any(|number| {
+                client.set(&number.to_le_bytes(), &[b'x'; 300]) == Outcome::OutOfMemory
+            });
+            assert!(full);
+        });
+    }
+}
+
 /// A header in a log that says nothing of the next item's place once aborted the process: the rest
 /// of its lap is given up, and what is stored later stays.
 #[test]
