@@ -55,6 +55,8 @@ impl Partition {
     /// Looks for damage; `clean` if the image was closed in order. Writes nothing.
     pub(super) fn check(&self, clean: bool) -> Checked {
         self.check_constants()?;
+        let why = "the first partition was closed, and this one was not";
+        self.ensure_field(Field::Clean, |word| word == 1 || !clean, why)?;
         self.check_sizes()?;
         self.check_counters()?;
         if !self.is_store() {

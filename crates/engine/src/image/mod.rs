@@ -129,9 +129,10 @@ fn damaged(source: &Source<'_>, what: &str) -> CreateError {
     CreateError::of(CreateErrorKind::Damaged, text)
 }
 
+/// Whether the image was closed in order: the first partition says so ([`marks`]).
 fn is_clean(partitions: &[Partition]) -> bool {
-    let mut all = partitions.iter();
-    all.all(|partition| partition.get(Field::Clean) == 1)
+    let first = partitions.first();
+    first.is_some_and(|partition| partition.get(Field::Clean) == 1)
 }
 
 /// Looks for damage. Nothing is written.
