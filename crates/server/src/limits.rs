@@ -130,9 +130,14 @@ pub const ROUND_REQUESTS_MAX: usize = 2048;
 /// Turns of streams that had more to do, between two looks at who else has something to do: who asks for little does not wait for
 /// all who ask for much.
 pub const TURNS_PER_ROUND: usize = 8;
-/// A turn that moves more than this within the memory makes its connection a heavy one: its next turn is queued, and does not come
-/// before those of others that have events.
+/// Moved bytes that a turn counts for, beside what it moves: it makes system calls.
+pub const TURN_BYTES: usize = 8 << 10;
+/// A connection whose turns move more than this in the mean is a heavy one: its next turn is queued, and does not come before those
+/// of others that have events.
 pub const HEAVY_TURN_BYTES: usize = 64 << 10;
+/// Turns that this is the mean of: a single one that pays for what eviction moves makes no connection a heavy one, unless it moves
+/// so many times as much.
+pub const TURNS_OF_MEAN: usize = 16;
 /// New connections, and requests of other threads, that a worker takes between two looks at its connections.
 pub const POSTS_PER_ROUND: usize = 16;
 /// Most workers.

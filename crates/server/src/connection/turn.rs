@@ -6,7 +6,8 @@ use micanite_net::ByteStream;
 
 use super::{Body, Buffers, Connection, Next, Unsent};
 use crate::limits::{
-    INPUT_BYTES, OUTPUT_BYTES, TURN_INPUT_BYTES_MAX, TURN_LINES_BYTES_MAX, TURN_OUTPUT_BYTES_MAX,
+    INPUT_BYTES, OUTPUT_BYTES, TURN_BYTES, TURN_INPUT_BYTES_MAX, TURN_LINES_BYTES_MAX,
+    TURN_OUTPUT_BYTES_MAX,
 };
 use crate::session::{Context, Output, Progress, Status};
 
@@ -63,6 +64,7 @@ impl<S: ByteStream> Connection<S> {
     /// Takes a turn.
     pub fn turn(&mut self, mut turn: Turn<'_, '_>) -> Next {
         turn.context.worker.begin_turn();
+        turn.context.worker.charge(TURN_BYTES);
         if self.progress_ms == 0 {
             // Its first turn.
             self.progress_ms = turn.now_ms;

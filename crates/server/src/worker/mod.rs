@@ -1,8 +1,9 @@
 //! A worker: one thread, its connections, and its share of the cache, run to completion.
 //!
 //! ```text
-//!  wait (epoll or io_uring) -> read the clock -> a turn for each connection with an event
-//!               -> a turn for those that had more to do, and for those whose buffer came back
+//!  wait (epoll or io_uring) -> read the clock -> turns for those that the last round had none for
+//!               -> a turn for each connection with an event
+//!               -> turns for those that had more to do, and for those whose buffer came back
 //!               -> new connections -> housekeeping, every 10 ms
 //! ```
 
@@ -12,11 +13,11 @@ mod native;
 mod post;
 mod present;
 mod queues;
+mod rounds;
 mod slots;
 mod tls;
 mod udp;
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -30,10 +31,7 @@ use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::cores;
 use crate::latency::{Began, Transport};
-use crate::limits::{
-    HANDSHAKES_PER_ROUND, HEAVY_TURN_BYTES, LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND,
-    TURNS_PER_ROUND, WAIT_MS_MAX,
-};
+use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND, WAIT_MS_MAX};
 use crate::log::log;
 use crate::native::NativePort;
 use crate::session::{Context, Session};
@@ -43,7 +41,7 @@ use crate::udp::UdpPort;
 use native::NativeTurn;
 pub use post::{Incoming, Post};
 use present::Arrival;
-use queues::Queues;
+use queues::{Kind, Queues};
 use slots::{Slot, Slots, Token};
 
 /// What the bytes of a connection go through.
@@ -71,8 +69,6 @@ pub struct Worker<P: Streams> {
     slots: Slots<Bytes<P>>,
     /// Connections whose turn comes without an event.
     queues: Queues,
-    /// Connections that wait for a value buffer, the first come first.
-    waiting: VecDeque<Token>,
     buffers: Buffers,
     maintained_ms: u64,
     /// The place from which connections are looked at next, for idle ones.
@@ -83,8 +79,8 @@ pub struct Worker<P: Streams> {
     lingering: u32,
     /// Bytes that the engine had moved when the round began.
     moved_before_bytes: u64,
-    /// Events left no time for queued connections in the last round: one of them comes first in this one.
-    owes_turn: bool,
+    /// The last round was spent before some queued connections had their turn: they come first in this one.
+    is_behind: bool,
     /// When late handshakes were looked for.
     handshakes_checked_ms: u64,
     /// When late logins were looked for.
@@ -99,10 +95,8 @@ pub struct Worker<P: Streams> {
 
 impl<P: Streams> Worker<P> {
     /// Bytes that a worker keeps for each connection beside its blocks.
-    pub const PLACE_BYTES: usize = Slots::<Bytes<P>>::PLACE_BYTES
-        + Queues::PLACE_BYTES
-        + size_of::<Token>()
-        + 3 * size_of::<u32>();
+    pub const PLACE_BYTES: usize =
+        Slots::<Bytes<P>>::PLACE_BYTES + Queues::PLACE_BYTES + 3 * size_of::<u32>();
 
     /// The worker of a number, for at most so many connections.
     ///
@@ -134,14 +128,13 @@ impl<P: Streams> Worker<P> {
             streams,
             slots: Slots::new(connections_max),
             queues: Queues::new(connections_max),
-            waiting: VecDeque::with_capacity(connections_max),
             buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
             maintained_ms: 0,
             idle_place: 0,
             round_began: None,
             lingering: 0,
             moved_before_bytes: 0,
-            owes_turn: false,
+            is_behind: false,
             handshakes_checked_ms: 0,
             logins_checked_ms: 0,
             has_colleagues: shared.settings.threads > 1,
@@ -219,18 +212,13 @@ impl<P: Streams> Worker<P> {
     /// Serves whatever has something to do, but nobody for long. Returns the time.
     fn round(&mut self) -> io::Result<u64> {
         let more = self.serve_native()?;
-        let queued = !self.queues.is_empty() || self.can_serve_waiting();
+        let queued = self.has_queued();
         let busy = self.serve_udp()? || queued || self.has_posts || more;
         let count = self.wait(busy)?;
         let now_ms = self.clock.now_ms();
         self.round_began =
             self.shared.latency[self.number].begin(Transport::Stream, now_ms, self.counters());
-        self.moved_before_bytes = self.engine.moved_total_bytes();
-        if self.owes_turn
-            && let Some(token) = self.queues.pop()
-        {
-            self.queued_turn(token, now_ms);
-        }
+        self.begin_round(now_ms);
         for number in 0..count {
             let event = self.streams.event(number);
             if event.token == NATIVE {
@@ -246,7 +234,6 @@ impl<P: Streams> Worker<P> {
             }
         }
         self.go_on(now_ms);
-        self.serve_waiting(now_ms);
         if self.has_posts {
             self.take_posts(now_ms);
         }
@@ -254,96 +241,6 @@ impl<P: Streams> Worker<P> {
             self.maintain(now_ms);
         }
         Ok(now_ms)
-    }
-
-    #[inline]
-    fn on_event(&mut self, token: Token, broken: bool, now_ms: u64) {
-        let Some(slot) = self.slots.get_mut(token) else {
-            return;
-        };
-        match slot.interest {
-            // Its turn comes anyway.
-            _ if slot.queued => {}
-            Interest::Read => self.turn_or_queue(token, true, now_ms),
-            Interest::Write => self.turn_or_queue(token, false, now_ms),
-            Interest::Nothing if broken => self.close(token),
-            Interest::Nothing => {}
-        }
-    }
-
-    /// A turn at once, unless it is likely to take long, or the round has taken long already.
-    #[inline]
-    fn turn_or_queue(&mut self, token: Token, readable: bool, now_ms: u64) {
-        let round_is_spent = self.round_is_spent();
-        let Some(slot) = self.slots.get_mut(token) else {
-            return;
-        };
-        if round_is_spent || slot.heavy || slot.is_shaking() {
-            slot.readable = readable;
-            self.queues.push(token, slot);
-        } else {
-            self.turn(token, readable, now_ms);
-        }
-    }
-
-    /// Whether the round has moved as many bytes as one turn may: what else it does is little.
-    #[inline]
-    fn round_is_spent(&self) -> bool {
-        let moved_bytes = self.engine.moved_total_bytes() - self.moved_before_bytes;
-        moved_bytes >= self.engine.cache().turn_moved_bytes() as u64
-    }
-
-    /// Turns of queued connections, not of too many at once; beside them, one of those that shake hands.
-    fn go_on(&mut self, now_ms: u64) {
-        for _ in 0..HANDSHAKES_PER_ROUND {
-            while let Some(token) = self.queues.pop_shaking() {
-                if self.queued_turn(token, now_ms) {
-                    break;
-                }
-            }
-        }
-        self.owes_turn = self.queues.turns() > 0 && self.round_is_spent();
-        for _ in 0..self.queues.turns().min(TURNS_PER_ROUND) {
-            if self.round_is_spent() {
-                return;
-            }
-            if let Some(token) = self.queues.pop() {
-                self.queued_turn(token, now_ms);
-            }
-        }
-    }
-
-    /// A turn of a connection that was queued. Returns whether it was still there.
-    fn queued_turn(&mut self, token: Token, now_ms: u64) -> bool {
-        let Some(slot) = self.slots.get_mut(token) else {
-            return false;
-        };
-        slot.queued = false;
-        let readable = std::mem::take(&mut slot.readable);
-        self.turn(token, readable, now_ms);
-        true
-    }
-
-    /// Whether the first of those that wait for a value buffer has not to wait any longer.
-    fn can_serve_waiting(&mut self) -> bool {
-        let Some(token) = self.waiting.front().copied() else {
-            return false;
-        };
-        let wanted = self.slots.get_mut(token).map(|slot| slot.wait_bytes);
-        wanted.is_none_or(|bytes| self.buffers.values.can_take(bytes))
-    }
-
-    /// A turn for those that wait for a value buffer, as far as there are buffers, and the round is not spent.
-    fn serve_waiting(&mut self, now_ms: u64) {
-        // Not those that come to wait again meanwhile: others want their turn, too.
-        for _ in 0..self.waiting.len() {
-            if self.round_is_spent() || !self.can_serve_waiting() {
-                return;
-            }
-            if let Some(token) = self.waiting.pop_front() {
-                self.turn(token, false, now_ms);
-            }
-        }
     }
 
     #[inline]
@@ -368,7 +265,7 @@ impl<P: Streams> Worker<P> {
             readable || shaking,
         );
         let next = slot.connection.turn(turn);
-        slot.heavy = self.engine.moved_bytes() > HEAVY_TURN_BYTES;
+        slot.note_turn(self.engine.moved_bytes());
         let number = self.number;
         self.shared.latency[number].record(
             Transport::Stream,
@@ -388,7 +285,7 @@ impl<P: Streams> Worker<P> {
             Next::Wait { bytes } => {
                 self.shared.counters[self.number].value_buffer_waits.add(1);
                 slot.wait_bytes = bytes;
-                self.waiting.push_back(token);
+                self.queues.push_waiting(token);
                 Interest::Nothing
             }
             Next::Close => return self.close(token),
@@ -447,7 +344,7 @@ impl<P: Streams> Worker<P> {
             interest,
             state: ConnectionState::Read,
             queued: false,
-            heavy: false,
+            mean_turn_bytes: 0,
             readable: false,
             wait_bytes: 0,
             opened_ms: now_ms,
@@ -469,6 +366,9 @@ impl<P: Streams> Worker<P> {
     #[cold]
     fn close(&mut self, token: Token) {
         if let Some(slot) = self.slots.remove(token) {
+            if slot.interest == Interest::Nothing {
+                self.queues.remove_waiting(token);
+            }
             tls::count_failure(slot.connection.stream(), &self.shared.counters[self.number]);
             self.note_departure(token, "normal");
             slot.connection.release(&mut self.buffers);
@@ -505,7 +405,7 @@ impl<P: Streams> Worker<P> {
     }
 
     fn close_stalled(&mut self, now_ms: u64) {
-        if !self.waiting.is_empty() {
+        if self.queues.count(Kind::Waiting) > 0 {
             self.close_where(
                 |slot| slot.connection.has_stalled(now_ms),
                 |worker| {

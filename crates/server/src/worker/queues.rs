@@ -1,4 +1,8 @@
-//! Connections whose turn comes without an event: in three queues, so that those that take long keep no others waiting.
+//! Connections whose turn comes without an event: in queues by what they wait for, so that those that take long keep no others
+//! waiting.
+//!
+//! Light ones, heavy ones and those that wait for a value buffer share the worker: the next turn is for the queue that has had the
+//! least. A queue that nobody could be taken from gains nothing by that.
 
 use std::collections::VecDeque;
 
@@ -6,43 +10,69 @@ use micanite_net::{ByteStream, Transport};
 
 use super::slots::{Slot, Token};
 
+/// The queues that share the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Those with more to do, and those whose event came when the round was spent.
+    Light,
+    /// Those whose last turns moved much within the memory.
+    Heavy,
+    /// Those that wait for a value buffer.
+    Waiting,
+}
+
+const KINDS: [Kind; 3] = [Kind::Light, Kind::Heavy, Kind::Waiting];
+
+#[derive(Debug)]
+struct Queue {
+    tokens: VecDeque<Token>,
+    /// Bytes that its turns have moved, or that those of others have when nobody stood here.
+    served_bytes: u64,
+}
+
 /// See the module. A connection stands in one of them at most.
 #[derive(Debug)]
 pub(super) struct Queues {
-    /// Those with more to do.
-    light: VecDeque<Token>,
-    /// Those whose last turn moved much within the memory.
-    heavy: VecDeque<Token>,
+    by_kind: [Queue; KINDS.len()],
     /// Those that shake hands.
     shaking: VecDeque<Token>,
-    /// The next turn is for a heavy one, if there is any.
-    heavy_is_next: bool,
 }
 
 impl Queues {
     /// Bytes for each connection.
-    pub const PLACE_BYTES: usize = 3 * size_of::<Token>();
+    pub const PLACE_BYTES: usize = (KINDS.len() + 1) * size_of::<Token>();
 
     /// Queues for so many connections, without a further allocation.
     pub fn new(connections: usize) -> Self {
         Self {
-            light: VecDeque::with_capacity(connections),
-            heavy: VecDeque::with_capacity(connections),
+            by_kind: KINDS.map(|_| Queue {
+                tokens: VecDeque::with_capacity(connections),
+                served_bytes: 0,
+            }),
             shaking: VecDeque::with_capacity(connections),
-            heavy_is_next: false,
         }
     }
 
-    /// Whether nobody has a turn to come.
+    fn of(&mut self, kind: Kind) -> &mut Queue {
+        &mut self.by_kind[kind as usize]
+    }
+
+    /// How many stand in a queue.
+    #[inline]
+    pub fn count(&self, kind: Kind) -> usize {
+        self.by_kind[kind as usize].tokens.len()
+    }
+
+    /// Whether nobody has a turn to come, beside those that wait for a value buffer.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.turns() == 0 && self.shaking.is_empty()
+        self.count(Kind::Light) + self.count(Kind::Heavy) + self.shaking.len() == 0
     }
 
     /// How many have a turn to come, beside those that shake hands.
     #[inline]
     pub fn turns(&self) -> usize {
-        self.light.len() + self.heavy.len()
+        KINDS.into_iter().map(|kind| self.count(kind)).sum()
     }
 
     /// Queues a connection behind others of its kind.
@@ -50,10 +80,30 @@ impl Queues {
         slot.queued = true;
         if slot.is_shaking() {
             self.shaking.push_back(token);
-        } else if slot.heavy {
-            self.heavy.push_back(token);
+        } else if slot.is_heavy() {
+            self.of(Kind::Heavy).tokens.push_back(token);
         } else {
-            self.light.push_back(token);
+            self.of(Kind::Light).tokens.push_back(token);
+        }
+    }
+
+    /// Queues a connection that waits for a value buffer: its turn comes when there is one, or when it is closed.
+    pub fn push_waiting(&mut self, token: Token) {
+        self.of(Kind::Waiting).tokens.push_back(token);
+    }
+
+    /// The one that has waited longest for a value buffer.
+    #[inline]
+    pub fn first_waiting(&self) -> Option<Token> {
+        let tokens = &self.by_kind[Kind::Waiting as usize].tokens;
+        tokens.front().copied()
+    }
+
+    /// Forgets one that waits for a value buffer.
+    pub fn remove_waiting(&mut self, token: Token) {
+        let tokens = &mut self.of(Kind::Waiting).tokens;
+        if let Some(at) = tokens.iter().position(|waiting| *waiting == token) {
+            tokens.remove(at);
         }
     }
 
@@ -62,13 +112,91 @@ impl Queues {
         self.shaking.pop_front()
     }
 
-    /// The next one of all others, light and heavy ones in turns. It may have been closed.
-    pub fn pop(&mut self) -> Option<Token> {
-        let (first, second) = match self.heavy_is_next {
-            true => (&mut self.heavy, &mut self.light),
-            false => (&mut self.light, &mut self.heavy),
+    /// The next one of all others: of the queue that has had the least. It may have been closed.
+    pub fn pop(&mut self, waiting_is_ready: bool) -> Option<(Kind, Token)> {
+        let is_ready = |queues: &Self, kind: Kind| {
+            queues.count(kind) > 0 && (kind != Kind::Waiting || waiting_is_ready)
         };
-        self.heavy_is_next = !self.heavy_is_next;
-        first.pop_front().or_else(|| second.pop_front())
+        let ready = KINDS.into_iter().filter(|kind| is_ready(self, *kind));
+        let kind = ready.min_by_key(|kind| self.by_kind[*kind as usize].served_bytes)?;
+        let served_bytes = self.of(kind).served_bytes;
+        for other in KINDS {
+            if !is_ready(self, other) {
+                let other = self.of(other);
+                other.served_bytes = other.served_bytes.max(served_bytes);
+            }
+        }
+        let token = self.of(kind).tokens.pop_front()?;
+        Some((kind, token))
+    }
+
+    /// Notes what a turn has moved of one that stood in a queue.
+    pub fn note_served(&mut self, kind: Kind, bytes: u64) {
+        self.of(kind).served_bytes += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKENS: u64 = 8;
+
+    fn tokens() -> impl Iterator<Item = Token> {
+        (0..TOKENS).map(Token::from_u64)
+    }
+
+    /// Queues have as many bytes each, however many connections stand in them and however long their turns are.
+    #[test]
+    fn queues_get_as_many_bytes_each() {
+        let mut queues = Queues::new(TOKENS as usize);
+        for kind in KINDS {
+            queues.of(kind).tokens.extend(tokens());
+        }
+        let turn_bytes = [1, 100, 10];
+        let mut served_bytes = [0; KINDS.len()];
+        for _ in 0..2000 {
+            let (kind, token) = queues.pop(true).unwrap();
+            queues.of(kind).tokens.push_back(token);
+            queues.note_served(kind, turn_bytes[kind as usize]);
+            served_bytes[kind as usize] += turn_bytes[kind as usize];
+            let most = served_bytes.into_iter().max().unwrap();
+            let least = served_bytes.into_iter().min().unwrap();
+            assert!(most - least <= 100, "{served_bytes:?}");
+        }
+    }
+
+    /// Who was not there, or could not be served, has no turns to make up for.
+    #[test]
+    fn a_queue_saves_no_turns_up() {
+        for kind in [Kind::Light, Kind::Waiting] {
+            let mut queues = Queues::new(TOKENS as usize);
+            queues.of(Kind::Heavy).tokens.extend(tokens());
+            if kind == Kind::Waiting {
+                queues.of(kind).tokens.extend(tokens());
+            }
+            for _ in 0..TOKENS / 2 {
+                assert_eq!(queues.pop(false).unwrap().0, Kind::Heavy);
+                queues.note_served(Kind::Heavy, 100);
+            }
+            if kind != Kind::Waiting {
+                queues.of(kind).tokens.extend(tokens());
+            }
+            let mut turns = 0;
+            while queues.pop(true).unwrap().0 == kind {
+                queues.note_served(kind, 50);
+                turns += 1;
+            }
+            assert!((1..=4).contains(&turns), "{turns} turns of {kind:?}");
+        }
+    }
+
+    #[test]
+    fn who_waits_is_forgotten_when_it_is_closed() {
+        let mut queues = Queues::new(TOKENS as usize);
+        tokens().for_each(|token| queues.push_waiting(token));
+        tokens().for_each(|token| queues.remove_waiting(token));
+        assert_eq!(queues.count(Kind::Waiting), 0);
+        assert_eq!(queues.first_waiting(), None);
     }
 }

@@ -3,6 +3,7 @@
 use micanite_net::{ByteStream, Interest};
 
 use crate::connection::Connection;
+use crate::limits::{HEAVY_TURN_BYTES, TURNS_OF_MEAN};
 use crate::stats::ConnectionState;
 
 /// Names a connection; a later one in the same place has another name.
@@ -48,14 +49,29 @@ pub(super) struct Slot<S> {
     pub state: ConnectionState,
     /// It stands in the list of those with more to do: its turn comes without an event.
     pub queued: bool,
-    /// Its last turn moved so much that the next one is queued.
-    pub heavy: bool,
+    /// What its turns move, as a mean of the last [`TURNS_OF_MEAN`] or so.
+    pub mean_turn_bytes: usize,
     /// It was queued because reading may bring something.
     pub readable: bool,
     /// The value buffer that it waits for.
     pub wait_bytes: usize,
     /// When it came.
     pub opened_ms: u64,
+}
+
+impl<S> Slot<S> {
+    /// Notes what a turn has moved.
+    #[inline]
+    pub fn note_turn(&mut self, moved_bytes: usize) {
+        self.mean_turn_bytes -= self.mean_turn_bytes / TURNS_OF_MEAN;
+        self.mean_turn_bytes += moved_bytes / TURNS_OF_MEAN;
+    }
+
+    /// Whether its turns are queued, because they move much.
+    #[inline]
+    pub fn is_heavy(&self) -> bool {
+        self.mean_turn_bytes > HEAVY_TURN_BYTES
+    }
 }
 
 #[derive(Debug)]
@@ -166,11 +182,29 @@ mod tests {
             interest: Interest::Read,
             state: ConnectionState::Read,
             queued: false,
-            heavy: false,
+            mean_turn_bytes: 0,
             readable: false,
             wait_bytes: 0,
             opened_ms: 0,
         }
+    }
+
+    /// One turn that happened to move much does not make a connection a heavy one, and one that moved little no light one.
+    #[test]
+    fn heavy_is_who_moves_much_in_the_mean() {
+        let mut slot = slot();
+        for _ in 0..3 {
+            slot.note_turn(8 * HEAVY_TURN_BYTES);
+            assert!(!slot.is_heavy());
+            (0..64).for_each(|_| slot.note_turn(100));
+        }
+        for _ in 0..64 {
+            slot.note_turn(8 * HEAVY_TURN_BYTES);
+            slot.note_turn(100);
+        }
+        assert!(slot.is_heavy());
+        (0..64).for_each(|_| slot.note_turn(100));
+        assert!(!slot.is_heavy());
     }
 
     #[test]
