@@ -174,12 +174,15 @@ impl<P: Streams> Worker<P> {
     /// Waits for events; other workers know that they have to wake this one meanwhile.
     #[inline]
     fn wait(&mut self, busy: bool) -> io::Result<usize> {
+        if self.has_colleagues && (busy || self.lingering > 0) {
+            // Connections that ask the engine for nothing must not keep them waiting.
+            self.engine.serve();
+        }
         if busy || !self.has_colleagues {
             return self.streams.wait(if busy { 0 } else { self.wait_ms_max() });
         }
         if self.lingering > 0 {
             self.lingering -= 1;
-            self.engine.serve();
             return self.streams.wait(0);
         }
         let asleep = self.fall_asleep();
@@ -237,7 +240,7 @@ impl<P: Streams> Worker<P> {
         if self.has_posts {
             self.take_posts(now_ms);
         }
-        if now_ms - self.maintained_ms >= MAINTAIN_INTERVAL_MS {
+        if now_ms.saturating_sub(self.maintained_ms) >= MAINTAIN_INTERVAL_MS {
             self.maintain(now_ms);
         }
         Ok(now_ms)

@@ -5,9 +5,9 @@ use std::net::{SocketAddr, UdpSocket as ClientSocket};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use micanite_engine::Cache;
+use micanite_engine::{Cache, Outcome};
 use micanite_net::datagram::{UdpOptions, UdpSocket};
 use micanite_net::limits::BURST_MESSAGES_MAX;
 use micanite_net::tls::{ServerConfig, without_certificate};
@@ -33,7 +33,12 @@ struct Bench {
 
 impl Bench {
     fn new(native_sockets: usize) -> Self {
-        let settings = settings("memory-limit = 64");
+        Self::with("memory-limit = 64", native_sockets)
+    }
+
+    /// The first worker of a server with these options.
+    fn with(options: &str, native_sockets: usize) -> Self {
+        let settings = settings(options);
         let socket = |_| {
             let address = SocketAddr::from(([127, 0, 0, 1], 0));
             UdpSocket::bind(address, &UdpOptions::default()).unwrap()
@@ -51,7 +56,8 @@ impl Bench {
         let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
         let now_s = seconds(clock.now_ms());
         let shared = Arc::new(Shared::new(settings, cache, Some(native), now_s).unwrap());
-        let rings = rings(1, PAYLOAD_BYTES).into_iter().next().unwrap();
+        let rings = rings(shared.settings.threads, PAYLOAD_BYTES);
+        let rings = rings.into_iter().next().unwrap();
         let native = shared.native.as_ref().unwrap();
         let port = (native_sockets > 0).then(|| NativePort::new(0, sockets, rings, native));
         let (link, posts) = channel();
@@ -391,5 +397,40 @@ fn heavy_connections_have_turns_while_events_spend_every_round() {
             }
         }
         assert!(yields(&bench) > before);
+    }
+}
+
+/// A worker whose connections ask the engine for nothing answers what other workers ask of it.
+#[test]
+fn who_asks_a_busy_worker_is_answered_in_a_round() {
+    let options = "threads = \"2\"\nmemory-limit = 64\naccess = \"erew\"";
+    let mut bench = Bench::with(options, 0);
+    let mut busy: Vec<_> = (0..3).map(|_| bench.connect(None)).collect();
+    let cache = Arc::clone(&bench.worker.shared.cache);
+    let is_here = |key: &String| {
+        let partition = cache.partition_of(cache.hash(key.as_bytes()));
+        cache.route(partition).unwrap().owner == 0
+    };
+    let key = (0..).map(|number| format!("k{number}")).find(is_here);
+    let (key, mut other) = (key.unwrap(), cache.worker(1).unwrap());
+    let now_s = seconds(bench.worker.clock.now_ms());
+    let touches = b"touch a noreply\r\n".repeat(100);
+    // Housekeeping would answer, too.
+    bench.worker.maintained_ms = u64::MAX;
+    // They have used their blocks of input up in different rounds, so that one of them has always more to do.
+    for busy in &mut busy {
+        refill(busy, &touches);
+        (0..5).for_each(|_| bench.round());
+    }
+    let asking = std::thread::spawn(move || {
+        assert_eq!(other.delete(key.as_bytes(), now_s), Outcome::NotFound);
+    });
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !asking.is_finished() {
+        busy.iter_mut().for_each(|busy| refill(busy, &touches));
+        assert!(!bench.worker.queues.is_empty());
+        bench.worker.lingering = 0;
+        bench.round();
+        assert!(Instant::now() < deadline, "no answer");
     }
 }
