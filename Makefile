@@ -32,7 +32,7 @@ PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-misses bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-spread report report-full report-measure fuzz package deb deps clean
+.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-spread report report-full report-measure fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -130,10 +130,6 @@ bench-engine: ## the engine: beside the memory's limit and other tables, modes, 
 bench-limits: ## what the memory allows one core, and prototypes of the lookup beside that
 	@scripts/deps build
 	$(LAB) limits $(LAB_FLAGS)
-
-bench-misses: ## miss ratios of eviction policies on traces, by simulation
-	@scripts/deps build
-	$(LAB) misses $(LAB_FLAGS)
 
 bench-replay: build ## what live servers miss on a trace: ours beside Debian's memcached with the same -m
 	@scripts/deps test

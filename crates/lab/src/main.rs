@@ -19,7 +19,6 @@ mod increments;
 mod kernel;
 mod launch;
 mod limits;
-mod misses;
 mod network;
 mod packets;
 mod parts;
@@ -59,8 +58,6 @@ enum Target {
     Server(server::Options),
     /// What the memory allows one core, and prototypes of the lookup beside that
     Limits(limits::Options),
-    /// Miss ratios of eviction policies on traces, by simulation
-    Misses(misses::Options),
     /// Increments by native clients, and whether each of them counted exactly once
     Increments(increments::Options),
     /// A lossy, duplicating, reordering network between native clients and a server, by a seed
@@ -144,7 +141,6 @@ fn main() {
         Target::Items(options) => engine::items::run(&options),
         Target::Server(options) => server::run(&options),
         Target::Limits(options) => limits::run(&options),
-        Target::Misses(options) => misses::run(&options),
         Target::Increments(options) => increments::run(&options),
         Target::Relay(options) => relay::run(&options),
         Target::Consistency(options) => consistency::run(&options),

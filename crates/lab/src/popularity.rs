@@ -2,7 +2,7 @@
 
 use micanite_workload::Sampler;
 
-pub(crate) use micanite_workload::{Random, Zipf};
+pub(crate) use micanite_workload::Random;
 
 /// Which items are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

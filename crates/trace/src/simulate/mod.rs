@@ -32,7 +32,7 @@ use clap::Args;
 pub use cache::Counts;
 pub use compact::{Bounds, Compact};
 pub use engine::{EngineCache, Frame};
-pub use jobs::{cores, on_all_cores};
+pub use jobs::cores;
 pub use policy::{Accounting, Policy};
 pub use recommend::{Recommendation, recommend, room_for_all};
 pub use simulation::{Case, MissRatio, Rules, Simulation, share_that_fits};
