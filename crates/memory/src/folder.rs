@@ -6,7 +6,8 @@
 //! - Files are opened relative to the descriptor of their directory, and the last part of a path
 //!   is never followed if it is a link.
 //! - A directory that others may write is refused, unless it is sticky (the system's temporary
-//!   folder). In a sticky one a file that is there has to be the user's own, or root's.
+//!   folder). In a sticky one, and in one that is another user's, a file that is there has to be the
+//!   user's own, or root's.
 //! - A file that is replaced is written under another name, which nobody has, and renamed.
 
 use std::ffi::{OsStr, OsString};
@@ -39,7 +40,7 @@ const STICKY: u32 = 0o1000;
 pub struct Folder {
     descriptor: OwnedFd,
     path: PathBuf,
-    /// Others may make files here, and remove their own.
+    /// Others may make files here, and remove their own: everybody, or whoever the directory belongs to.
     is_shared: bool,
 }
 
@@ -61,8 +62,8 @@ impl Folder {
         let path: &Path = &path.components().collect::<PathBuf>();
         let descriptor = open_directory(path, 0)?;
         let about = fstat(&descriptor)?;
-        let is_shared = may_be_written_by_others(&about);
-        if is_shared && about.st_mode & STICKY == 0 {
+        let by_many = may_be_written_by_others(&about);
+        if by_many && about.st_mode & STICKY == 0 {
             let path = path.display();
             let text = format!(
                 "others may write to {path}: chmod go-w {path}, or choose another directory"
@@ -72,7 +73,7 @@ impl Folder {
         Ok(Self {
             descriptor,
             path: path.to_owned(),
-            is_shared,
+            is_shared: by_many || !is_trusted(&about),
         })
     }
 
@@ -305,7 +306,7 @@ pub(crate) fn identity(file: &File) -> io::Result<(u64, u64)> {
     Ok((about.dev(), about.ino()))
 }
 
-/// Whether a file or link is the user's own, or root's.
+/// Whether a file, link or directory is the user's own, or root's.
 fn is_trusted(about: &FileStat) -> bool {
     about.st_uid == 0 || about.st_uid == geteuid().as_raw()
 }

@@ -38,6 +38,8 @@ pub struct Holder {
 pub enum NotHeld {
     /// Another process works there, this one if it can be found.
     Held(Option<Holder>),
+    /// This process works there already.
+    Own,
     /// What the kernel says.
     Failed(io::Error),
 }
@@ -62,6 +64,7 @@ impl fmt::Display for NotHeld {
         match self {
             Self::Held(Some(holder)) => write!(formatter, "another process has it open: {holder}"),
             Self::Held(None) => formatter.write_str("another process has it open"),
+            Self::Own => formatter.write_str("this process has it open"),
             Self::Failed(error) => error.fmt(formatter),
         }
     }
@@ -76,7 +79,7 @@ impl Folder {
         let name = name.as_ref();
         let directory = self.as_file()?;
         match directory.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(NotHeld::Held(holder(&directory))),
+            Err(TryLockError::WouldBlock) => return Err(held(&directory)),
             // Some file systems lock no directories: the file's lock has to do.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
@@ -84,7 +87,7 @@ impl Folder {
             let file = self.existing_or_new(name, 0o600)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(NotHeld::Held(holder(&file))),
+                Err(TryLockError::WouldBlock) => return Err(held(&file)),
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             // What was locked may have been removed, or replaced, since it was opened.
@@ -97,6 +100,15 @@ impl Folder {
         }
         let text = "its lock file is replaced all the time";
         Err(io::Error::other(text).into())
+    }
+}
+
+/// Who holds the lock of a file or directory.
+fn held(file: &File) -> NotHeld {
+    let is_own = |wanted| has_locked(std::process::id(), wanted);
+    match identity(file).is_ok_and(is_own) {
+        true => NotHeld::Own,
+        false => NotHeld::Held(holder(file)),
     }
 }
 

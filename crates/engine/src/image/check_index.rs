@@ -41,8 +41,9 @@ impl Partition {
             bucket = self.spare_bucket(spare);
             buckets += 1;
         }
-        // Recovery cuts a chain that a killed cache has left.
-        ensure(buckets <= CHAIN_BUCKETS_MAX || !clean, || {
+        // Recovery cuts the chain of a cache that was not closed.
+        let is_cut = !clean && !self.is_store();
+        ensure(buckets <= CHAIN_BUCKETS_MAX || is_cut, || {
             format!("its chain has {buckets} buckets, and {CHAIN_BUCKETS_MAX} are the most")
         })?;
         match clean && self.is_store() {

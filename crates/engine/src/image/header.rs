@@ -23,8 +23,7 @@ pub(super) enum Unusable {
 pub(super) fn layout_of(config: &Config, header: &[u64; 64]) -> Result<(Layout, u64), Unusable> {
     let word = |field: Field| header[field as usize];
     if word(Field::Magic) != MAGIC {
-        let reason = "this is not an image, or it was never completed: remove it";
-        return Err(Unusable::Other(reason.into()));
+        return Err(Unusable::Damaged("its first word, which every image has"));
     }
     if word(Field::LayoutVersion) != LAYOUT_VERSION {
         return Err(Unusable::Other(format!(

@@ -31,6 +31,7 @@ use crate::partition::{Field, LogField, Partition, PartitionLayout};
 
 use header::Unusable;
 pub use snapshot::Snapshot;
+use source::First;
 pub(crate) use source::Source;
 
 /// What was found where the image is.
@@ -67,9 +68,18 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         CreateError::new(format!("{what} {source}: {error}"))
     };
     let lock = source.lock()?;
-    let header = source.header().map_err(|error| failed("in", &error))?;
-    let Some(header) = header else {
-        return create(config, source, ImageState::Created, lock);
+    let header = match source.first().map_err(|error| failed("in", &error))? {
+        First::Header(header) => header,
+        first => {
+            // A cache that is given up begins so, too, whatever its other files hold.
+            if config.semantics == Semantics::Store || matches!(first, First::Missing) {
+                let removed = source
+                    .remove_begun()
+                    .map_err(|error| failed("in", &error))?;
+                removed.map_err(|what| damaged(source, &what))?;
+            }
+            return create(config, source, ImageState::Created, lock);
+        }
     };
     let (layout, seed) = header::layout_of(config, &header).map_err(|unusable| match unusable {
         Unusable::Other(reason) => failed("in", &reason),
@@ -100,12 +110,18 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
             return Err(failed("cannot trust the image in", &reason));
         }
         drop(partitions);
+        source.give_up().map_err(|error| failed("in", &error))?;
         return create(config, source, ImageState::Discarded { reason }, lock);
     }
     check_all(&partitions).map_err(|what| damaged(source, &what))?;
-    let adopted = source.adopt(&layout);
-    adopted.map_err(|error| source.no_space(&layout, &error))?;
-    take_over(&partitions).map_err(|what| damaged(source, &what))?;
+    source.adopt(&layout)?;
+    take_over(&partitions).map_err(|failure| match failure {
+        NotTakenOver::Failed(error) => failed("cannot write the image in", &error),
+        NotTakenOver::Damaged(what) => {
+            let text = format!("the image in {source} is damaged: {what}. It was repaired in part");
+            CreateError::of(CreateErrorKind::Damaged, text)
+        }
+    })?;
     let state = if clean {
         ImageState::Clean
     } else {
@@ -145,13 +161,23 @@ fn check_all(partitions: &[Partition]) -> Result<(), String> {
     })
 }
 
+/// Why sound partitions cannot be used.
+enum NotTakenOver {
+    /// What the file system says.
+    Failed(std::io::Error),
+    /// What no killed process leaves behind, although the check did not see it.
+    Damaged(String),
+}
+
 /// Makes sound partitions that a process before has left this one's.
-fn take_over(partitions: &[Partition]) -> Result<(), String> {
+fn take_over(partitions: &[Partition]) -> Result<(), NotTakenOver> {
     let clean = is_clean(partitions);
-    mark_open(partitions).map_err(|error| error.to_string())?;
+    mark_open(partitions).map_err(NotTakenOver::Failed)?;
     for partition in partitions {
-        if !clean && !partition.recover() {
-            return Err(format!("partition {}", partition.layout.number));
+        if !clean {
+            let number = partition.layout.number;
+            let damaged = |what| NotTakenOver::Damaged(format!("partition {number}: {what}"));
+            partition.recover().map_err(damaged)?;
         }
         partition.note_tails();
     }
@@ -161,10 +187,7 @@ fn take_over(partitions: &[Partition]) -> Result<(), String> {
 /// Notes that a process has the image open, on the disk as well: what is written from now on is
 /// torn if the power goes.
 fn mark_open(partitions: &[Partition]) -> std::io::Result<()> {
-    for partition in partitions {
-        // Zero is no boot: an image that is left so is not trusted.
-        partition.set(Field::Boot, boot().unwrap_or(0));
-    }
+    partitions.iter().for_each(Partition::set_boot);
     marks::clear(partitions)
 }
 
@@ -176,8 +199,9 @@ pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
 /// Makes an empty image where none is, and holds it.
 pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
     let lock = source.lock()?;
-    match source.header() {
-        Ok(None) => create(config, source, ImageState::Created, lock),
+    let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
+    match is_free.then(|| source.remove_begun()) {
+        Some(Ok(Ok(()))) => create(config, source, ImageState::Created, lock),
         _ => Err(CreateError::of(
             CreateErrorKind::Exists,
             format!("there is an image in {source} already"),
@@ -209,9 +233,11 @@ fn create(
         if source.holds_what_was() {
             partition.clear();
         }
-        partition.format();
         let eviction = Eviction::ALL.iter().position(|of| *of == config.eviction);
         partition.set(Field::Eviction, eviction.unwrap_or(0) as u64);
+        partition.set_boot();
+        // With the magic, which is written last, it is whole.
+        partition.format();
         partition.note_tails();
         partitions.push(partition);
     }
@@ -243,7 +269,10 @@ pub(crate) fn partitions_in_maps(
     let partitions: Vec<_> = layouts.map(partition).collect();
     if maps.kept {
         check_all(&partitions)?;
-        take_over(&partitions)?;
+        take_over(&partitions).map_err(|failure| match failure {
+            NotTakenOver::Failed(error) => error.to_string(),
+            NotTakenOver::Damaged(what) => what,
+        })?;
     } else {
         for partition in &partitions {
             partition.format();
@@ -261,6 +290,11 @@ fn boot() -> Option<u64> {
 }
 
 impl Partition {
+    fn set_boot(&self) {
+        // Zero is no boot: an image that is left so is not trusted.
+        self.set(Field::Boot, boot().unwrap_or(0));
+    }
+
     /// Notes where the tails are: what is busy before them was left by a process before, and stays
     /// so.
     fn note_tails(&self) {

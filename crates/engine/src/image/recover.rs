@@ -21,6 +21,7 @@
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
+use crate::image::check::{Checked, ensure};
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
@@ -39,15 +40,10 @@ struct Counts {
 }
 
 impl Partition {
-    /// Repairs the image. False if it is damaged in a way that no killed process leaves behind.
-    pub(crate) fn recover(&self) -> bool {
+    /// Repairs an image that was checked. Says what is wrong if no killed process leaves that behind.
+    pub(crate) fn recover(&self) -> Result<(), String> {
         let buckets = self.buckets();
-        if buckets < self.layout.buckets || buckets > self.layout.buckets_max() {
-            return false;
-        }
-        let Some(used) = self.repair_chains() else {
-            return false;
-        };
+        let used = self.repair_chains()?;
         self.free_unused_spares(&used);
         self.set(Field::DataEnd, self.layout.data_end(buckets));
         self.lock.lock();
@@ -61,22 +57,27 @@ impl Partition {
             writer.set_header(position, filler);
         }
         self.restart_sweep();
-        if !writer.finish_split() {
-            return false;
+        ensure(writer.finish_split(), || {
+            "the last split has no room".into()
+        })?;
+        match self.is_store() {
+            true => self.recover_heap(&writer),
+            false => Ok(()),
         }
-        !self.is_store() || self.recover_heap(&writer)
     }
 
     /// Makes the heap of a store anew, and empties the reserve.
-    fn recover_heap(&self, writer: &Writer<'_>) -> bool {
-        let Some(waiting) = self.rebuild_heap(writer) else {
-            return false;
+    fn recover_heap(&self, writer: &Writer<'_>) -> Checked {
+        let waiting = self.rebuild_heap(writer);
+        let waiting = waiting.ok_or_else(|| "the items of the heap overlap".to_owned())?;
+        let Some(found) = waiting else {
+            return Ok(());
         };
-        waiting.is_none_or(|found| {
-            let hash = writer.hash_at(found.place.position);
-            self.heap().bring_forward(found.header.units() as usize);
-            writer.leave_reserve(hash, &found).is_ok()
-        })
+        let hash = writer.hash_at(found.place.position);
+        self.heap().bring_forward(found.header.units() as usize);
+        let left = writer.leave_reserve(hash, &found);
+        left.map(drop)
+            .map_err(|_| "the heap has no room for the item in the reserve".to_owned())
     }
 
     /// Counts what the logs of a cache hold by walking them. Returns where items are busy. A lap
@@ -134,7 +135,7 @@ impl Partition {
 
     /// Makes versions even and cuts chains where they are no chains. Returns which spare buckets
     /// are in use.
-    fn repair_chains(&self) -> Option<Vec<bool>> {
+    fn repair_chains(&self) -> Checked<Vec<bool>> {
         let spares = self.layout.spares(self.buckets());
         let mut used = vec![false; spares as usize];
         for number in 0..self.buckets() {
@@ -144,9 +145,7 @@ impl Partition {
             while let Some(spare) = bucket.next_spare() {
                 if buckets == CHAIN_BUCKETS_MAX {
                     // No writer makes one as long. A cache may forget items, a store may not.
-                    if self.is_store() {
-                        return None;
-                    }
+                    ensure(!self.is_store(), || format!("the chain of bucket {number}"))?;
                     bucket.set_next_spare(None);
                     break;
                 }
@@ -162,7 +161,7 @@ impl Partition {
                 bucket = self.spare_bucket(spare);
             }
         }
-        Some(used)
+        Ok(used)
     }
 
     fn free_unused_spares(&self, used: &[bool]) {

@@ -3,24 +3,42 @@
 use std::fmt;
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use micanite_memory::folder::Folder;
 use micanite_memory::hold::{Hold, NotHeld};
 use micanite_memory::sync::Ordering::Relaxed;
 use micanite_memory::{PAGE_BYTES, allocate};
+use micanite_wire::hash::PARTITION_BITS;
 
 use crate::config::{Config, Maps};
 use crate::error::{CreateError, CreateErrorKind};
 use crate::layout::Layout;
 use crate::partition::Field;
+use crate::partition::fields::MAGIC;
 use crate::region::Region;
 
 /// Words of the header that are looked at before anything is mapped.
 const LOOK_WORDS: usize = 64;
+/// Bytes at the end of a file whose header is zero that are zero as well if it was never completed: the
+/// index begins there.
+const LOOK_END_BYTES: u64 = 64 << 10;
+/// The most partitions that an image has.
+const PARTITIONS_MAX: usize = 1 << PARTITION_BITS;
 /// The file that says who works in a directory.
 const LOCK: &str = "lock";
+
+/// The words of a header that are looked at.
+pub(crate) type HeaderWords = [u64; LOOK_WORDS];
+
+/// What is in the place of the first partition, which is made last.
+pub(crate) enum First {
+    Missing,
+    /// A process was killed while it made an image.
+    Begun,
+    Header(Box<HeaderWords>),
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -67,23 +85,55 @@ impl<'a> Source<'a> {
         };
         folder.hold(LOCK).map(Some).map_err(|error| {
             let kind = match &error {
-                NotHeld::Held(_) => CreateErrorKind::InUse,
+                NotHeld::Held(_) | NotHeld::Own => CreateErrorKind::InUse,
                 NotHeld::Failed(_) => CreateErrorKind::Refused,
             };
             CreateError::of(kind, format!("cannot use the image in {self}: {error}"))
         })
     }
 
-    /// The header of the first partition, if there is one.
-    pub fn header(&self) -> io::Result<Option<[u64; LOOK_WORDS]>> {
-        match self {
+    /// What is in the place of the first partition.
+    pub fn first(&self) -> io::Result<First> {
+        let header = match self {
             Self::Directory(folder) => match folder.existing(file_name(0)) {
-                Ok(file) => header_of_file(&file).map(Some),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(error),
+                Ok(file) => {
+                    let header = header_of_file(&file)?;
+                    if is_begun(&header, &file)? {
+                        return Ok(First::Begun);
+                    }
+                    Some(header)
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
             },
-            Self::Maps(maps) => header_of_maps(maps),
+            Self::Maps(maps) => header_of_maps(maps)?,
+        };
+        Ok(header.map_or(First::Missing, |header| First::Header(Box::new(header))))
+    }
+
+    /// Removes what a process left that was killed while it made an image. Nothing is touched if a file
+    /// holds more than that, which is told.
+    pub fn remove_begun(&self) -> io::Result<Result<(), String>> {
+        let Self::Directory(folder) = self else {
+            return Ok(Ok(()));
+        };
+        for number in 1..PARTITIONS_MAX {
+            let file = match folder.existing(file_name(number)) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let header = header_of_file(&file)?;
+            let is_whole = header[Field::Magic as usize] == MAGIC && !is_used(&header);
+            if !is_whole && !is_begun(&header, &file)? {
+                let (first, other) = (file_name(0), file_name(number));
+                return Ok(Err(format!(
+                    "{other} is in use, and {first} is missing or empty"
+                )));
+            }
         }
+        self.remove(PARTITIONS_MAX);
+        Ok(Ok(()))
     }
 
     /// Whether there are as many maps as partitions.
@@ -134,24 +184,47 @@ impl<'a> Source<'a> {
 
     /// Makes the files of sound partitions what new ones are, for copies may differ: the owner's
     /// alone, for the header holds the secret of the index, and without holes.
-    pub fn adopt(&self, layout: &Layout) -> io::Result<()> {
+    pub fn adopt(&self, layout: &Layout) -> Result<(), CreateError> {
         let Self::Directory(folder) = self else {
             return Ok(());
         };
         (0..layout.partitions).try_for_each(|number| {
-            let file = folder.existing(file_name(number))?;
-            if file.metadata()?.permissions().mode() & 0o077 != 0 {
-                file.set_permissions(Permissions::from_mode(0o600))?;
+            let failed = |error: io::Error| {
+                CreateError::new(format!("cannot use the image in {self}: {error}"))
+            };
+            let file = folder.existing(file_name(number)).map_err(failed)?;
+            let about = file.metadata().map_err(failed)?;
+            if about.permissions().mode() & 0o077 != 0 {
+                let restricted = file.set_permissions(Permissions::from_mode(0o600));
+                restricted.map_err(|error| self.not_restricted(&file_name(number), &error))?;
             }
-            allocate(&file, layout.partition_bytes)
+            let allocated = allocate(&file, layout.partition_bytes);
+            allocated.map_err(|error| self.no_space(layout, &error))
         })
     }
 
-    /// Removes the files of partitions: the first one first, without which there is no image.
+    /// Why the mode of a file cannot be changed.
+    fn not_restricted(&self, name: &str, error: &io::Error) -> CreateError {
+        CreateError::new(format!(
+            "others may read or write {name} in {self}, and its mode cannot be changed ({error}): it has to \
+             belong to the user that serves"
+        ))
+    }
+
+    /// Removes the files of partitions, the first one last.
     pub fn remove(&self, partitions: usize) {
         if let Self::Directory(folder) = self {
-            (0..partitions).for_each(|number| folder.remove(file_name(number)));
+            let numbers = (0..partitions).rev();
+            numbers.for_each(|number| folder.remove(file_name(number)));
         }
+    }
+
+    /// Gives an image up, before it is removed: whoever finds the rest of it makes a new one.
+    pub fn give_up(&self) -> io::Result<()> {
+        let Self::Directory(folder) = self else {
+            return Ok(());
+        };
+        folder.existing(file_name(0))?.set_len(0)
     }
 
     /// Why the space for an image cannot be had.
@@ -188,11 +261,11 @@ fn file_name(number: usize) -> String {
     format!("partition-{number:04}")
 }
 
-fn header_of_file(mut file: &File) -> io::Result<[u64; LOOK_WORDS]> {
+fn header_of_file(mut file: &File) -> io::Result<HeaderWords> {
     use std::io::Read;
     let mut bytes = [0; LOOK_WORDS * 8];
     match file.read_exact(&mut bytes) {
-        // One that is too short has no magic, and is refused for that.
+        // One that is too short has no magic.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.fill(0),
         read => read?,
     }
@@ -200,8 +273,34 @@ fn header_of_file(mut file: &File) -> io::Result<[u64; LOOK_WORDS]> {
     Ok(std::array::from_fn(|word| u64::from_le_bytes(words[word])))
 }
 
+/// Whether an image says that items were stored in it, or that it was closed.
+fn is_used(header: &HeaderWords) -> bool {
+    let fields = [
+        Field::Clean,
+        Field::ItemsLive,
+        Field::ItemsAppended,
+        Field::Stamp,
+    ];
+    fields.iter().any(|field| header[*field as usize] != 0)
+}
+
+/// Whether a file is one that was never completed: the magic is written last.
+fn is_begun(header: &HeaderWords, file: &File) -> io::Result<bool> {
+    if header[Field::Magic as usize] != 0 || is_used(header) {
+        return Ok(false);
+    }
+    if header.iter().any(|word| *word != 0) {
+        return Ok(true); // it was being formatted
+    }
+    let bytes = file.metadata()?.len();
+    let first = bytes.saturating_sub(LOOK_END_BYTES);
+    let mut end = vec![0; (bytes - first) as usize];
+    file.read_exact_at(&mut end, first)?;
+    Ok(end.iter().all(|byte| *byte == 0))
+}
+
 /// Maps that nobody has completed an image in hold none.
-fn header_of_maps(maps: &Maps) -> io::Result<Option<[u64; LOOK_WORDS]>> {
+fn header_of_maps(maps: &Maps) -> io::Result<Option<HeaderWords>> {
     let Some(first) = maps.descriptors.first().filter(|_| maps.kept) else {
         return Ok(None);
     };

@@ -98,13 +98,33 @@ fn links_to_directories_are_followed_while_they_are_trusted() {
     assert!(Folder::open(&own.0.join("circle")).is_err());
 }
 
+/// Whoever a directory belongs to may put files there, whatever its mode: those are not written by root.
+#[test]
+fn a_file_of_another_user_is_refused_in_a_directory_of_theirs() {
+    const OTHER: u32 = 12345;
+    if !nix::unistd::geteuid().is_root() {
+        return; // who may not give files away
+    }
+    let own = Own::new("theirs", 0o755);
+    fs::write(own.0.join("theirs"), "").unwrap();
+    fs::write(own.0.join("ours"), "").unwrap();
+    std::os::unix::fs::chown(own.0.join("theirs"), Some(OTHER), None).unwrap();
+    // In a directory of root's nobody else has put it there.
+    assert!(Folder::open(&own.0).unwrap().existing("theirs").is_ok());
+    std::os::unix::fs::chown(&own.0, Some(OTHER), None).unwrap();
+    let folder = Folder::open(&own.0).unwrap();
+    assert!(folder.existing("ours").is_ok());
+    let error = folder.existing("theirs").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+}
+
 /// One process at a time, also when the lock file is removed or replaced under it.
 #[test]
 fn a_held_directory_stays_held_without_its_lock_file() {
     let own = Own::new("hold", 0o755);
     let folder = || Folder::open(&own.0).unwrap();
     let held = folder().hold("lock").unwrap();
-    let is_held = || matches!(folder().hold("lock"), Err(NotHeld::Held(_)));
+    let is_held = || matches!(folder().hold("lock"), Err(NotHeld::Own));
     assert!(is_held());
     fs::remove_file(own.0.join("lock")).unwrap();
     assert!(is_held());

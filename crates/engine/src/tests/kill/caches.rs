@@ -110,7 +110,7 @@ fn recovered_with(spoil: impl Fn(&Partition)) -> (Setup, Arc<Cache>) {
     }
     let image = image::copy(&cache.partitions[0]);
     spoil(&image);
-    assert!(image.recover());
+    image.recover().unwrap();
     for field in [
         Field::ItemsLive,
         Field::UnitsLive,
@@ -177,7 +177,7 @@ fn a_namespace_is_invalid_from_the_recovery_on_or_never() {
         let image = image::copy(&killed.cache.partitions[0]);
         image.set(Field::Namespaces, 0);
         image.set(Field::Expiring, 0);
-        assert!(image.recover());
+        image.recover().unwrap();
         let (seen, cache) = image::observe(&setup, image, &keys, 1000);
         assert!(seen.keys().eq([&keys[1]]), "{seen:?}");
         assert_eq!(cache.partitions[0].get(Field::Expiring), 1);
@@ -201,7 +201,7 @@ fn no_item_of_a_recovered_cache_is_busy() {
     image
         .writer(1000)
         .set_header(found.place.position, found.header.with_busy());
-    assert!(image.recover());
+    image.recover().unwrap();
     image::check_accounts(&image);
     let items: usize = (0..image.buckets())
         .map(|number| image.main_bucket(number).entries())

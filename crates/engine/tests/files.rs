@@ -1,0 +1,227 @@
+//! What lies in the directory of an image when a process finds it: files of a creation that was cut
+//! short, files that are missing, files that somebody changed.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use micanite_engine::*;
+
+const NOW_S: u32 = 1000;
+const PARTITIONS: usize = 4;
+const ITEMS: u64 = 1000;
+const BOOT_WORD: u64 = 57;
+
+#[derive(Default)]
+struct One(Option<Outcome>, Vec<u8>);
+
+impl ReplySink for One {
+    fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        self.1 = vec![0; meta.value_bytes];
+        Some(&mut self.1)
+    }
+    fn rollback(&mut self, _: usize) {}
+    fn finish(&mut self, _: usize, outcome: Outcome) {
+        self.0 = Some(outcome);
+    }
+}
+
+fn ask(worker: &mut Worker, number: u64, operation: Operation<'_>) -> Outcome {
+    let key = &number.to_le_bytes();
+    let hash = worker.cache().hash(key);
+    let request = Request {
+        hash,
+        key,
+        operation,
+    };
+    let mut one = One::default();
+    worker.execute(&[request], NOW_S, &mut one);
+    one.0.unwrap()
+}
+
+/// A directory that goes with its test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let name = format!("micanite-files-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn file(&self, number: usize) -> PathBuf {
+        self.0.join(format!("partition-{number:04}"))
+    }
+
+    fn config(&self, semantics: Semantics) -> Config {
+        Config {
+            memory_bytes: PARTITIONS * (1 << 20),
+            partition_bytes_max: 1 << 20,
+            value_bytes_max: 1024,
+            semantics,
+            image: Some(self.0.clone()),
+            ..Config::default()
+        }
+    }
+
+    /// The names and bytes of all files.
+    fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let read = |path: PathBuf| (path.clone(), fs::read(path).unwrap());
+        paths.into_iter().map(read).collect()
+    }
+
+    /// Makes an image with items in it.
+    fn fill(&self, semantics: Semantics) {
+        let cache = Arc::new(Cache::new(&self.config(semantics)).unwrap());
+        assert_eq!(cache.layout().partitions, PARTITIONS);
+        let mut worker = cache.worker(0).unwrap();
+        for number in 0..ITEMS {
+            let operation = Operation::Store {
+                condition: Condition::Always,
+                value: b"value",
+                flags: 0,
+                expiry: Expiry::NEVER,
+            };
+            assert_eq!(ask(&mut worker, number, operation), Outcome::Stored);
+        }
+        drop(worker);
+        cache.close().unwrap();
+    }
+
+    /// How many of these items are found.
+    fn found(&self, semantics: Semantics) -> usize {
+        let cache = Arc::new(Cache::new(&self.config(semantics)).unwrap());
+        let mut worker = cache.worker(0).unwrap();
+        let get = Operation::Get { cas: false };
+        let hit = |number: &u64| ask(&mut worker, *number, get) == Outcome::Hit;
+        (0..ITEMS).filter(hit).count()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn change(file: &Path, word: u64, change: impl Fn(u64) -> u64) {
+    let file = fs::File::options().read(true).write(true).open(file);
+    let file = file.unwrap();
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, word * 8).unwrap();
+    let word_bytes = change(u64::from_le_bytes(bytes)).to_le_bytes();
+    file.write_all_at(&word_bytes, word * 8).unwrap();
+}
+
+/// Without its first file a whole image was once removed in silence.
+#[test]
+fn an_image_whose_first_file_is_missing_is_refused_and_kept() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let directory = Directory::new("first");
+        directory.fill(semantics);
+        let away = directory.0.join("away");
+        fs::rename(directory.file(0), &away).unwrap();
+        let before = directory.files();
+        let error = Cache::new(&directory.config(semantics)).unwrap_err();
+        assert_eq!(error.kind(), CreateErrorKind::Damaged);
+        assert!(
+            error.to_string().contains("partition-0000 is missing"),
+            "{error}"
+        );
+        fs::rename(&away, directory.file(0)).unwrap();
+        let after = directory.files();
+        assert!(before.iter().all(|(path, bytes)| {
+            *path == away || after.iter().any(|(other, of)| (path, bytes) == (other, of))
+        }));
+        assert_eq!(directory.found(semantics), ITEMS as usize);
+    }
+}
+
+/// The first file of a store that holds nothing any more is no reason to remove the others.
+#[test]
+fn a_store_whose_first_file_is_empty_is_refused_and_kept() {
+    let directory = Directory::new("empty");
+    directory.fill(Semantics::Store);
+    let bytes = fs::read(directory.file(0)).unwrap();
+    for empty in [vec![], vec![0; bytes.len()]] {
+        fs::write(directory.file(0), empty).unwrap();
+        let before = directory.files();
+        let error = Cache::new(&directory.config(Semantics::Store)).unwrap_err();
+        assert_eq!(error.kind(), CreateErrorKind::Damaged, "{error}");
+        assert!(directory.files() == before);
+    }
+    fs::write(directory.file(0), bytes).unwrap();
+    assert_eq!(directory.found(Semantics::Store), ITEMS as usize);
+}
+
+/// A process that was killed while it made an image once stopped all later ones.
+#[test]
+fn a_creation_that_was_cut_short_is_begun_anew() {
+    let format = |header: &mut Vec<u8>| header[..8].fill(0); // the magic, which is written last
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        for cut in 0..3 {
+            let directory = Directory::new("creation");
+            drop(Cache::new(&directory.config(semantics)).unwrap());
+            let first = directory.file(0);
+            let mut bytes = fs::read(&first).unwrap();
+            match cut {
+                0 => fs::remove_file(&first).unwrap(),
+                1 => fs::write(&first, vec![0; bytes.len() / 3]).unwrap(),
+                _ => {
+                    format(&mut bytes);
+                    fs::write(&first, bytes).unwrap();
+                }
+            }
+            let cache = Cache::new(&directory.config(semantics)).unwrap();
+            assert_eq!(*cache.image_state(), ImageState::Created);
+        }
+    }
+}
+
+/// The owner of a store whose first word was damaged was once told to remove it.
+#[test]
+fn an_image_without_its_first_word_is_damaged() {
+    for value in [0, 1] {
+        let directory = Directory::new("magic");
+        directory.fill(Semantics::Store);
+        change(&directory.file(0), 0, |word| word * value + value);
+        let before = directory.files();
+        let error = Cache::new(&directory.config(Semantics::Store)).unwrap_err();
+        assert_eq!(error.kind(), CreateErrorKind::Damaged);
+        assert!(!error.to_string().contains("remove"), "{error}");
+        assert!(directory.files() == before);
+    }
+}
+
+/// A cache that cannot be trusted is made anew, also if that was cut short before.
+#[test]
+fn a_cache_that_was_given_up_in_part_is_made_anew() {
+    let directory = Directory::new("given-up");
+    directory.fill(Semantics::Cache);
+    let config = directory.config(Semantics::Cache);
+    drop(Cache::new(&config).unwrap());
+    fs::File::create(directory.file(0)).unwrap();
+    let cache = Cache::new(&config).unwrap();
+    assert_eq!(*cache.image_state(), ImageState::Created);
+    drop(cache);
+    (0..PARTITIONS).for_each(|number| change(&directory.file(number), BOOT_WORD, |boot| boot ^ 2));
+    let cache = Cache::new(&config).unwrap();
+    assert!(matches!(cache.image_state(), ImageState::Discarded { .. }));
+}
+
+/// A snapshot into the image that is served names who has it open.
+#[test]
+fn a_snapshot_into_the_image_itself_says_so() {
+    let directory = Directory::new("own");
+    let cache = Cache::new(&directory.config(Semantics::Cache)).unwrap();
+    let error = cache.snapshot(&directory.0, NOW_S).unwrap_err();
+    assert!(
+        error.to_string().contains("this process has it open"),
+        "{error}"
+    );
+}
