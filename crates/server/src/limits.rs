@@ -49,6 +49,9 @@ pub const WATCHER_KIB: u64 = 256;
 pub const WATCHER_KIB_MAX: u64 = 1 << 20;
 /// Prefixes that `stats detail` tells apart.
 pub const PREFIXES_MAX: usize = 1024;
+/// Places that a prefix is looked for at: in a table that is half full, of 1,024 prefixes all have one with a probability of more than
+/// 1 - 10^-7.
+pub const PREFIX_PROBES_MAX: usize = 32;
 /// The longest prefix that it tells apart.
 pub const PREFIX_BYTES_MAX: usize = 64;
 /// The most partitions that `stats partitions` lists.

@@ -5,12 +5,13 @@
 //! after them is counted together.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use micanite_engine::{Operation, Outcome, Request};
 
-use crate::limits::{PREFIX_BYTES_MAX, PREFIXES_MAX};
+use crate::limits::{PREFIX_BYTES_MAX, PREFIX_PROBES_MAX, PREFIXES_MAX};
 use crate::session::{Output, is_word};
 use crate::watch::{deletes, has_found};
 
@@ -18,6 +19,8 @@ use crate::watch::{deletes, has_found};
 #[derive(Debug)]
 pub struct Prefixes {
     delimiter: u8,
+    /// Hashes prefixes by a secret, so that nobody can choose such as meet each other.
+    hashes: RandomState,
     tables: Box<[Mutex<Table>]>,
 }
 
@@ -68,6 +71,7 @@ impl Prefixes {
     pub fn new(workers: usize, delimiter: u8) -> Self {
         Self {
             delimiter,
+            hashes: RandomState::new(),
             tables: (0..workers).map(|_| Mutex::default()).collect(),
         }
     }
@@ -122,7 +126,8 @@ impl Prefixes {
             _ => return,
         }
         let mut table = lock(&self.tables[worker]);
-        table.find(&request.key[..prefix_bytes]).add(counts);
+        let prefix = &request.key[..prefix_bytes];
+        table.find(prefix, &self.hashes).add(counts);
     }
 
     /// Writes the prefixes behind one, as far as there is room, and notes the last; true if there
@@ -178,37 +183,103 @@ impl PrefixCounts {
 impl Table {
     /// The counts of a prefix; those of all others if there is no room for it, or if it cannot stand in
     /// a line.
-    fn find(&mut self, prefix: &[u8]) -> &mut PrefixCounts {
+    fn find(&mut self, prefix: &[u8], hashes: &impl BuildHasher) -> &mut PrefixCounts {
         let places = self.entries.len();
         if prefix.is_empty() || prefix.len() > PREFIX_BYTES_MAX || places == 0 || !is_word(prefix) {
             return &mut self.others;
         }
-        // FNV-1a: names are short, and a table that is full of chosen ones is only slow.
-        let hash = prefix.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let mut at = hash as usize % places;
-        loop {
+        let hash = hashes.hash_one(prefix) as usize;
+        // Odd, so that it leads to every place.
+        let step = (hash / places) | 1;
+        let at = |probe: usize| hash.wrapping_add(step.wrapping_mul(probe)) % places;
+        for at in (0..PREFIX_PROBES_MAX).map(at) {
             let entry = &self.entries[at];
             if entry.name_bytes == prefix.len() && entry.name[..prefix.len()] == *prefix {
                 return &mut self.entries[at].counts;
             }
-            if entry.name_bytes == 0 {
+            if entry.name_bytes > 0 {
+                continue;
+            }
+            if self.used == PREFIXES_MAX {
                 break;
             }
-            at = (at + 1) % places;
+            self.used += 1;
+            let entry = &mut self.entries[at];
+            entry.name[..prefix.len()].copy_from_slice(prefix);
+            entry.name_bytes = prefix.len();
+            return &mut entry.counts;
         }
-        if self.used == PREFIXES_MAX {
-            return &mut self.others;
-        }
-        self.used += 1;
-        let entry = &mut self.entries[at];
-        entry.name[..prefix.len()].copy_from_slice(prefix);
-        entry.name_bytes = prefix.len();
-        &mut entry.counts
+        &mut self.others
     }
 }
 
 fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const _: () = assert!((2 * PREFIXES_MAX).is_power_of_two());
+
+#[cfg(test)]
+mod tests {
+    use std::hash::{BuildHasherDefault, Hasher};
+
+    use super::*;
+
+    const ALL: usize = 2 * PREFIXES_MAX;
+
+    fn table() -> (Prefixes, Vec<Vec<u8>>) {
+        let prefixes = Prefixes::new(1, b':');
+        prefixes.prepare();
+        let names = (0..ALL).map(|number| format!("p{number}").into_bytes());
+        (prefixes, names.collect())
+    }
+
+    /// Hashes everything alike.
+    #[derive(Default)]
+    struct Alike;
+
+    impl Hasher for Alike {
+        fn write(&mut self, _: &[u8]) {}
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+
+    /// As many prefixes as there is room for are told apart; what comes later is counted with others.
+    #[test]
+    fn a_table_tells_as_many_prefixes_apart_as_it_says() {
+        let (prefixes, names) = table();
+        let mut table = lock(&prefixes.tables[0]);
+        for (number, name) in names.iter().chain(&names).enumerate() {
+            let counts = table.find(name, &prefixes.hashes);
+            counts.get += 1;
+            let (pass, of_pass) = (number / ALL, number % ALL);
+            let expected = match of_pass < PREFIXES_MAX {
+                true => pass + 1,
+                false => pass * (ALL - PREFIXES_MAX) + of_pass - PREFIXES_MAX + 1,
+            };
+            assert_eq!(counts.get, expected as u64, "prefix {number}");
+        }
+        assert_eq!(table.used, PREFIXES_MAX);
+    }
+
+    /// Prefixes that meet each other are looked for at so many places, and then counted with others.
+    #[test]
+    fn prefixes_that_meet_cost_a_few_places() {
+        let (prefixes, names) = table();
+        let mut table = lock(&prefixes.tables[0]);
+        let hashes = BuildHasherDefault::<Alike>::default();
+        for name in &names {
+            table.find(name, &hashes).get += 1;
+        }
+        assert_eq!(table.used, PREFIX_PROBES_MAX);
+        assert_eq!(table.others.get, (ALL - PREFIX_PROBES_MAX) as u64);
+    }
+
+    /// No two servers hash alike: who has learnt from one which prefixes meet knows nothing of another.
+    #[test]
+    fn every_server_hashes_by_a_secret_of_its_own() {
+        let hash = |prefixes: Prefixes| prefixes.hashes.hash_one("prefix");
+        assert_ne!(hash(Prefixes::new(1, b':')), hash(Prefixes::new(1, b':')));
+    }
 }
