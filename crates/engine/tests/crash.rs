@@ -14,15 +14,25 @@ use std::time::Duration;
 use micanite_engine::*;
 
 const KEYS: u64 = 400;
+/// Keys of which the values do not fit a small store.
+const KEYS_FULL: u64 = 8000;
 const THREADS: usize = 2;
 /// A record: phase, key, stamp (0: a delete).
 const RECORD_BYTES: usize = 24;
 const INTENT: u64 = 1;
 const DONE: u64 = 2;
+const REFUSED: u64 = 3;
 
-fn config(directory: &Path, semantics: Semantics, evicts: bool) -> Config {
+fn keys(semantics: Semantics, is_small: bool) -> u64 {
+    match (semantics, is_small) {
+        (Semantics::Store, true) => KEYS_FULL,
+        _ => KEYS,
+    }
+}
+
+fn config(directory: &Path, semantics: Semantics, is_small: bool) -> Config {
     Config {
-        memory_bytes: if evicts { 1 << 20 } else { 64 << 20 },
+        memory_bytes: if is_small { 1 << 20 } else { 64 << 20 },
         value_bytes_max: 20_000,
         workers: THREADS,
         semantics,
@@ -87,7 +97,9 @@ fn writer_process() {
     } else {
         Semantics::Cache
     };
-    let config = config(&directory, semantics, number("MICANITE_CRASH_EVICTS") == 1);
+    let is_small = number("MICANITE_CRASH_SMALL") == 1;
+    let keys = keys(semantics, is_small);
+    let config = config(&directory, semantics, is_small);
     let cache = Arc::new(Cache::new(&config).unwrap());
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u64 {
@@ -106,7 +118,7 @@ fn writer_process() {
                 };
                 for step in 0.. {
                     let drawn = next(&mut random);
-                    let key = drawn % KEYS / THREADS as u64 * THREADS as u64 + thread;
+                    let key = drawn % keys / THREADS as u64 * THREADS as u64 + thread;
                     let stamp = number("MICANITE_CRASH_SEED") << 24 | (step + 1);
                     let value = value(key, stamp);
                     let (operation, stamp) = if drawn >> 32 & 15 == 0 {
@@ -126,8 +138,12 @@ fn writer_process() {
                     };
                     record(INTENT, key, stamp);
                     let outcome = ask(&mut worker, key, operation).0.unwrap();
-                    if outcome != Outcome::OutOfMemory {
-                        record(DONE, key, stamp);
+                    match outcome {
+                        Outcome::OutOfMemory => record(REFUSED, key, stamp),
+                        _ => record(DONE, key, stamp),
+                    }
+                    if step % 64 == 0 {
+                        worker.maintain(1000);
                     }
                 }
             });
@@ -150,13 +166,15 @@ fn read_journals(directory: &Path) -> HashMap<u64, Allowed> {
             let (words, _) = record.as_chunks::<8>();
             let [phase, key, stamp] = [0, 1, 2].map(|word| u64::from_le_bytes(words[word]));
             let of = allowed.entry(key).or_default();
-            if phase == INTENT {
-                of.under_way = Some(stamp);
-            } else {
-                *of = Allowed {
-                    done: stamp,
-                    under_way: None,
-                };
+            match phase {
+                INTENT => of.under_way = Some(stamp),
+                REFUSED => of.under_way = None,
+                _ => {
+                    *of = Allowed {
+                        done: stamp,
+                        under_way: None,
+                    };
+                }
             }
         }
     }
@@ -164,8 +182,8 @@ fn read_journals(directory: &Path) -> HashMap<u64, Allowed> {
 }
 
 /// Checks every key, and makes what was under way definite.
-fn check(directory: &Path, semantics: Semantics, evicts: bool, killed: bool) -> usize {
-    let cache = Arc::new(Cache::new(&config(directory, semantics, evicts)).unwrap());
+fn check(directory: &Path, semantics: Semantics, is_small: bool, killed: bool) -> usize {
+    let cache = Arc::new(Cache::new(&config(directory, semantics, is_small)).unwrap());
     let expected = if killed {
         ImageState::Recovered
     } else {
@@ -194,7 +212,7 @@ fn check(directory: &Path, semantics: Semantics, evicts: bool, killed: bool) -> 
         held += usize::from(stamp != 0);
         // A store has no excuse. A cache may lose what was being overwritten, or is evicted.
         let is_cache = semantics == Semantics::Cache;
-        let lost = stamp == 0 && is_cache && (evicts || allowed.under_way.is_some());
+        let lost = stamp == 0 && is_cache && (is_small || allowed.under_way.is_some());
         assert!(
             stamp == allowed.done || Some(stamp) == allowed.under_way || lost,
             "key {key} holds {stamp}, acknowledged was {}, under way {:?}",
@@ -215,7 +233,7 @@ fn check(directory: &Path, semantics: Semantics, evicts: bool, killed: bool) -> 
 /// locks of this one's images, too.
 static STARTING: Mutex<()> = Mutex::new(());
 
-fn kill_often(name: &str, semantics: Semantics, evicts: bool) {
+fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
     let _starting = STARTING.lock().unwrap_or_else(|held| held.into_inner());
     let shared = Path::new("/dev/shm");
     let base = if shared.is_dir() {
@@ -237,7 +255,7 @@ fn kill_often(name: &str, semantics: Semantics, evicts: bool) {
                 "MICANITE_CRASH_STORE",
                 u8::from(semantics == Semantics::Store).to_string(),
             )
-            .env("MICANITE_CRASH_EVICTS", u8::from(evicts).to_string())
+            .env("MICANITE_CRASH_SMALL", u8::from(is_small).to_string())
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
@@ -249,13 +267,13 @@ fn kill_often(name: &str, semantics: Semantics, evicts: bool) {
         std::thread::sleep(Duration::from_micros(round * 7919 % 30_000));
         child.kill().unwrap();
         child.wait().unwrap();
-        held = check(&directory, semantics, evicts, true);
+        held = check(&directory, semantics, is_small, true);
         if round % 4 == 0 {
             // Closed in order, then opened: nothing to recover.
-            let cache = Cache::new(&config(&directory, semantics, evicts)).unwrap();
+            let cache = Cache::new(&config(&directory, semantics, is_small)).unwrap();
             cache.close().unwrap();
             drop(cache);
-            check(&directory, semantics, evicts, false);
+            check(&directory, semantics, is_small, false);
         }
     }
     assert!(held > 0, "nothing survived");
@@ -277,6 +295,12 @@ fn a_store_that_is_killed_keeps_what_it_acknowledged() {
     kill_often("store", Semantics::Store, false);
 }
 
+/// Where most writes are refused, items move, and the index grows and shrinks.
+#[test]
+fn a_full_store_that_is_killed_keeps_what_it_acknowledged() {
+    kill_often("full", Semantics::Store, true);
+}
+
 #[test]
 fn an_image_of_another_layout_is_refused_with_the_reason() {
     let _starting = STARTING.lock().unwrap_or_else(|held| held.into_inner());
@@ -284,7 +308,7 @@ fn an_image_of_another_layout_is_refused_with_the_reason() {
     let first = config(&directory, Semantics::Cache, false);
     let cache = Cache::new(&first).unwrap();
     let in_use = Cache::new(&first).unwrap_err().to_string();
-    assert!(in_use.contains("another process"), "{in_use}");
+    assert!(in_use.contains("has it open"), "{in_use}");
     cache.close().unwrap();
     drop(cache);
     let refused = |config: Config| Cache::new(&config).unwrap_err().to_string();
@@ -323,7 +347,7 @@ fn an_image_of_another_layout_is_refused_with_the_reason() {
     }
     let file = directory.join("image/partition-0000");
     fs::write(&file, vec![7; 8 << 20]).unwrap();
-    assert!(refused(first).contains("not an image"));
+    assert!(refused(first).contains("damaged"));
     fs::remove_dir_all(directory).unwrap();
 }
 

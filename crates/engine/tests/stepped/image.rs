@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use micanite_engine::*;
 use micanite_memory::Region;
 
-use crate::script::{self, FILLERS, OTHERS, Reply, ask};
+use crate::script::{self, FILLERS, GROWING, OTHERS, Reply, ask};
 
 const FILE: &str = "image/partition-0000";
 /// With room, an operation changes nothing between this many words from the begin and from the end.
@@ -108,6 +108,7 @@ pub fn observe(image: &mut Image, semantics: Semantics) -> Seen {
     };
     let mut keys: Vec<_> = ["new", "number", "meta"].map(str::to_owned).into();
     keys.extend((0..OTHERS).map(|number| format!("other-{number}")));
+    keys.extend((0..GROWING.len()).map(|number| format!("grown-{number}")));
     keys.extend((0..FILLERS).map(|number| format!("filler-{number}")));
     let mut seen = Seen::new();
     for key in keys {

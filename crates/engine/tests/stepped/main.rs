@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use micanite_engine::Semantics;
 
 use image::{Image, Seen, observe};
-use script::{Step, key, steps};
+use script::{Script, Step, key};
 use tracee::{Stop, Tracee};
 
 /// Instructions between two looks at the image; the first look comes another instruction later in
@@ -34,8 +34,9 @@ fn writer_process() {
             Ok("store") => Semantics::Store,
             _ => Semantics::Cache,
         };
-        let is_full = std::env::var(tracee::FULL).as_deref() == Ok("true");
-        script::run(&PathBuf::from(directory), semantics, is_full);
+        let name = std::env::var(tracee::SCRIPT).unwrap();
+        let script = Script::ALL.into_iter().find(|one| one.name() == name);
+        script::run(&PathBuf::from(directory), semantics, script.unwrap());
     }
 }
 
@@ -92,18 +93,18 @@ fn check(step: &Step, semantics: Semantics, before: &Seen, after: &Seen, looks: 
 }
 
 /// Runs the script; says how many instructions and images there were.
-fn stepped(semantics: Semantics, is_full: bool) {
-    let directory = image::scratch(&format!("{}-{is_full}", semantics.name()));
-    let tracee = match Tracee::start(&directory, semantics.name(), is_full) {
+fn stepped(semantics: Semantics, script: Script) {
+    let directory = image::scratch(&format!("{}-{}", semantics.name(), script.name()));
+    let tracee = match Tracee::start(&directory, semantics.name(), script.name()) {
         Ok(tracee) => tracee,
         Err(why) => {
             println!("skipped: a process cannot be stepped: {why}");
             return fs::remove_dir_all(directory).unwrap();
         }
     };
-    let mut image = Image::of(&directory, is_full);
+    let mut image = Image::of(&directory, script != Script::Roomy);
     let (mut instructions, mut images) = (0, 0);
-    for (number, step) in steps(is_full).iter().enumerate() {
+    for (number, step) in script.steps().iter().enumerate() {
         tracee.run_to_signal();
         let before = observe(&mut image, semantics);
         let looks = step_through(&tracee, &mut image, semantics, number);
@@ -128,17 +129,23 @@ fn stepped(semantics: Semantics, is_full: bool) {
 /// killed.
 #[test]
 fn a_stepped_store_loses_nothing() {
-    stepped(Semantics::Store, false);
+    stepped(Semantics::Store, Script::Roomy);
 }
 
 /// So it is without any space left.
 #[test]
 fn a_stepped_full_store_loses_nothing() {
-    stepped(Semantics::Store, true);
+    stepped(Semantics::Store, Script::Full);
+}
+
+/// Nor does it while buckets are split.
+#[test]
+fn a_stepped_store_whose_index_grows_loses_nothing() {
+    stepped(Semantics::Store, Script::Growing);
 }
 
 /// A cache may miss, but never lies.
 #[test]
 fn a_stepped_cache_never_lies() {
-    stepped(Semantics::Cache, false);
+    stepped(Semantics::Cache, Script::Roomy);
 }

@@ -17,8 +17,23 @@ pub enum Step {
     Append(&'static str, &'static [u8]),
     Prepend(&'static str, &'static [u8]),
     Increment(&'static str, u64),
+    /// A value in place of the one with this CAS value.
+    Compare(&'static str, u8, usize, u64),
     Touch(&'static str, u32),
+    /// A touch with an expiry that has passed.
+    Expire(&'static str),
     Delete(&'static str),
+}
+
+/// What the store is like when the steps begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// It has room.
+    Roomy,
+    /// It has no space left.
+    Full,
+    /// Its index splits buckets as items come.
+    Growing,
 }
 
 use Step::*;
@@ -37,6 +52,9 @@ pub const ROOMY: &[Step] = &[
     Increment("number", 8999),
     MetaSet("meta", b'm', 30, 77),
     MetaSet("meta", b'n', 30, 78),
+    Compare("meta", b'o', 30, 78),
+    Expire("meta"),
+    MetaSet("meta", b'p', 30, 79),
     Delete("meta"),
     Delete("new"),
 ];
@@ -50,14 +68,42 @@ pub const FULL: &[Step] = &[
     Delete("filler-2"),
 ];
 
+/// While the index grows by a bucket for every few items.
+pub const GROWING: &[Step] = &[
+    Set("grown-0", b'a', 8, 0),
+    Set("grown-1", b'b', 8, 0),
+    Set("grown-2", b'c', 8, 0),
+    Set("grown-3", b'd', 8, 0),
+    Set("grown-4", b'e', 8, 0),
+    Set("grown-5", b'f', 8, 0),
+    Set("grown-6", b'g', 8, 0),
+    Set("grown-7", b'h', 8, 0),
+];
+
 /// Items beside those of the steps.
 pub const OTHERS: usize = 20;
 /// Fillers that are looked at.
 pub const FILLERS: usize = 6;
 const FILLER_BYTES: usize = 2000;
 
-pub const fn steps(is_full: bool) -> &'static [Step] {
-    if is_full { FULL } else { ROOMY }
+impl Script {
+    pub const ALL: [Self; 3] = [Self::Roomy, Self::Full, Self::Growing];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Roomy => "roomy",
+            Self::Full => "full",
+            Self::Growing => "growing",
+        }
+    }
+
+    pub const fn steps(self) -> &'static [Step] {
+        match self {
+            Self::Roomy => ROOMY,
+            Self::Full => FULL,
+            Self::Growing => GROWING,
+        }
+    }
 }
 
 /// The key of a step.
@@ -68,7 +114,9 @@ pub fn key(step: &Step) -> &'static str {
         | Append(key, _)
         | Prepend(key, _)
         | Increment(key, _)
+        | Compare(key, ..)
         | Touch(key, _)
+        | Expire(key)
         | Delete(key) => key,
     }
 }
@@ -78,7 +126,9 @@ impl Step {
     pub fn expected(&self, old: Option<&[u8]>) -> Option<Vec<u8>> {
         let old = || old.expect("a value before").to_vec();
         match *self {
-            Set(_, letter, bytes, _) | MetaSet(_, letter, bytes, _) => Some(vec![letter; bytes]),
+            Set(_, letter, bytes, _)
+            | MetaSet(_, letter, bytes, _)
+            | Compare(_, letter, bytes, _) => Some(vec![letter; bytes]),
             Append(_, more) => Some([&old(), more].concat()),
             Prepend(_, more) => Some([more, &old()].concat()),
             Increment(_, by) => {
@@ -87,7 +137,7 @@ impl Step {
                 Some(format!("{number:<width$}", width = text.len()).into_bytes())
             }
             Touch(..) => Some(old()),
-            Delete(_) => None,
+            Expire(_) | Delete(_) => None,
         }
     }
 }
@@ -145,8 +195,8 @@ fn set(value: &[u8], expiry_s: u32) -> Operation<'_> {
     }
 }
 
-/// The writer: stops before and after each step, of a full store or of one with room.
-pub fn run(directory: &Path, semantics: Semantics, is_full: bool) {
+/// The writer: stops before and after each step.
+pub fn run(directory: &Path, semantics: Semantics, script: Script) {
     let cache = Arc::new(Cache::new(&config(directory, semantics)).unwrap());
     let mut worker = cache.worker(0).unwrap();
     for number in 0..OTHERS {
@@ -154,9 +204,12 @@ pub fn run(directory: &Path, semantics: Semantics, is_full: bool) {
         ask(&mut worker, &key, set(key.as_bytes(), 0));
     }
     ask(&mut worker, "number", set(b"1000", 0));
-    if is_full {
-        fill(&mut worker);
+    match script {
+        Script::Roomy => {}
+        Script::Full => fill(&mut worker),
+        Script::Growing => fill_until_it_grows(&mut worker),
     }
+    let buckets = cache.stats().buckets;
     let thread = nix::unistd::gettid().to_string();
     std::fs::write(directory.join("thread.new"), thread).unwrap();
     std::fs::rename(directory.join("thread.new"), directory.join("thread")).unwrap();
@@ -165,9 +218,24 @@ pub fn run(directory: &Path, semantics: Semantics, is_full: bool) {
         assert!(Instant::now() < deadline, "nobody steps");
         std::thread::sleep(Duration::from_millis(1));
     }
-    for step in steps(is_full) {
+    for step in script.steps() {
         execute(&mut worker, step);
     }
+    let grown = cache.stats().buckets > buckets;
+    assert!(grown || script != Script::Growing, "no bucket was split");
+}
+
+/// Until insertions split buckets.
+fn fill_until_it_grows(worker: &mut Worker) {
+    let split = |worker: &Worker| worker.cache().stats().buckets_split;
+    let before = split(worker);
+    for number in 0..100_000 {
+        if split(worker) >= before + 4 {
+            return;
+        }
+        ask(worker, &format!("filler-{number}"), set(b"12345678", 0));
+    }
+    panic!("the index does not grow");
 }
 
 /// Until a store refuses even the shortest.
@@ -187,7 +255,9 @@ fn fill(worker: &mut Worker) {
 
 fn execute(worker: &mut Worker, step: &Step) {
     let value = match *step {
-        Set(_, letter, bytes, _) | MetaSet(_, letter, bytes, _) => vec![letter; bytes],
+        Set(_, letter, bytes, _) | MetaSet(_, letter, bytes, _) | Compare(_, letter, bytes, _) => {
+            vec![letter; bytes]
+        }
         _ => Vec::new(),
     };
     let operation = match *step {
@@ -200,8 +270,17 @@ fn execute(worker: &mut Worker, step: &Step) {
         Append(_, value) => Operation::Append { value },
         Prepend(_, value) => Operation::Prepend { value },
         Increment(_, delta) => Operation::Increment { delta },
+        Compare(_, _, _, cas) => Operation::Store {
+            condition: Condition::Unchanged(cas),
+            value: &value,
+            flags: 0,
+            expiry: Expiry::NEVER,
+        },
         Touch(_, expiry_s) => Operation::Touch {
             expiry: Expiry(expiry_s),
+        },
+        Expire(_) => Operation::Touch {
+            expiry: Expiry::PAST,
         },
         Delete(_) => Operation::Delete,
     };

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 pub const DIRECTORY: &str = "MICANITE_STEPPED_DIRECTORY";
 pub const SEMANTICS: &str = "MICANITE_STEPPED_SEMANTICS";
-pub const FULL: &str = "MICANITE_STEPPED_FULL";
+pub const SCRIPT: &str = "MICANITE_STEPPED_SCRIPT";
 
 /// A process of which one thread is traced; killed when dropped.
 pub struct Tracee {
@@ -44,12 +44,12 @@ impl Drop for Tracee {
 
 impl Tracee {
     /// Starts the writer and stops it. `Err`: why it cannot be traced.
-    pub fn start(directory: &Path, semantics: &str, is_full: bool) -> Result<Self, String> {
+    pub fn start(directory: &Path, semantics: &str, script: &str) -> Result<Self, String> {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "writer_process", "--nocapture"])
             .env(DIRECTORY, directory)
             .env(SEMANTICS, semantics)
-            .env(FULL, is_full.to_string())
+            .env(SCRIPT, script)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
