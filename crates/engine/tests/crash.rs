@@ -181,6 +181,14 @@ fn read_journals(directory: &Path) -> HashMap<u64, Allowed> {
     allowed
 }
 
+/// Writes that were refused since the last check.
+fn refused(directory: &Path) -> usize {
+    let journals = (0..THREADS).map(|thread| directory.join(format!("journal-{thread}")));
+    let bytes: Vec<u8> = journals.flat_map(|path| fs::read(path).unwrap()).collect();
+    let records = bytes.chunks_exact(RECORD_BYTES);
+    records.filter(|record| record[0] == REFUSED as u8).count()
+}
+
 /// Checks every key, and makes what was under way definite.
 fn check(directory: &Path, semantics: Semantics, is_small: bool, killed: bool) -> usize {
     let cache = Arc::new(Cache::new(&config(directory, semantics, is_small)).unwrap());
@@ -245,7 +253,7 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
     fs::create_dir_all(&directory).unwrap();
     let rounds: u64 =
         std::env::var("MICANITE_CRASH_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
-    let mut held = 0;
+    let (mut held, mut refusals) = (0, 0);
     for round in 1..=rounds {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "writer_process", "--nocapture"])
@@ -267,6 +275,7 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
         std::thread::sleep(Duration::from_micros(round * 7919 % 30_000));
         child.kill().unwrap();
         child.wait().unwrap();
+        refusals += refused(&directory);
         held = check(&directory, semantics, is_small, true);
         if round % 4 == 0 {
             // Closed in order, then opened: nothing to recover.
@@ -277,6 +286,8 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
         }
     }
     assert!(held > 0, "nothing survived");
+    let is_full = semantics == Semantics::Store && is_small;
+    assert_eq!(refusals > 0, is_full, "{refusals} refusals");
     fs::remove_dir_all(directory).unwrap();
 }
 
