@@ -56,6 +56,7 @@ impl Heap<'_> {
                 return Some((block, class));
             }
             self.unmark(class);
+            self.recount_free();
         }
     }
 
@@ -98,12 +99,14 @@ impl Heap<'_> {
         }
     }
 
-    /// Gives a block back, together with its free neighbours one free block. Panics when the
-    /// block is free already.
+    /// Gives a block back, together with its free neighbours one free block. Nothing changes when the
+    /// block is free already: where free blocks overlap, an image was damaged.
     #[inline]
     pub(crate) fn free(&self, position: usize) {
         let header = self.load(position);
-        assert!(header & FREE == 0, "block {position} is free already");
+        if header & FREE != 0 {
+            return;
+        }
         let units = (header & ALLOCATED_UNITS) as usize;
         let (mut first, mut end) = (position, position + units);
         let next = self.load(end);
@@ -125,7 +128,7 @@ impl Heap<'_> {
         self.tag_free(first, end - first);
         self.keep_cursor_out_of(first, end);
         if first != position {
-            // Inside of a free block now; a second free of it is still noticed.
+            // Inside of a free block now; a second free of it changes nothing.
             self.store(position, header | FREE);
         }
         self.units_free_add(units);

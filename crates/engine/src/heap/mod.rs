@@ -150,7 +150,7 @@ impl<'a> Heap<'a> {
 
     #[inline]
     fn units_free_sub(&self, units: usize) {
-        // A list that was given up (`Heap::allocate`) stays counted.
+        // Where lists are damaged it may be less.
         let total = self.units_free().saturating_sub(units);
         self.store(self.state_word + FREE_TOTAL, total as u64);
     }

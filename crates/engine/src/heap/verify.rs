@@ -55,6 +55,23 @@ impl Heap<'_> {
         (self.class(units) == class).then_some(block)
     }
 
+    /// Counts the words of all lists anew, after one was given up: they are those that can be had.
+    #[cold]
+    pub(super) fn recount_free(&self) {
+        let mut total = 0;
+        for class in (0..classes::count(self.units_exact)).filter(|class| self.has_blocks(*class)) {
+            let mut next = self.sound_head(class);
+            while let Some(block) = next {
+                let units = self.sound_free_units(block).unwrap_or(0);
+                total += units;
+                // A list that is broken further on, or a circle, ends as well.
+                let goes_on = units != 0 && total < self.units();
+                next = self.next(block).filter(|_| goes_on);
+            }
+        }
+        self.store(self.state_word + FREE_TOTAL, total as u64);
+    }
+
     /// Looks at the whole state, and at all free blocks, of a heap from `first` to before `end`.
     /// Writes nothing; says what is wrong.
     pub(crate) fn check_free(&self, first: usize, end: usize) -> Result<(), String> {
