@@ -185,7 +185,11 @@ impl Cache {
             partition_bytes: layout.region_words as usize * 8,
             value_bytes_max: config.value_bytes_max,
         };
-        Ok(Arc::new(Self::of(partitions.into(), sizes, config)))
+        let config = Config {
+            seed: partitions[0].layout.seed,
+            ..config.clone()
+        };
+        Ok(Arc::new(Self::of(partitions.into(), sizes, &config)))
     }
 
     /// Entries in main buckets and in spare ones, for tests.

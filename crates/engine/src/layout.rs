@@ -7,8 +7,8 @@ use crate::heap::Heap;
 use crate::index::hash::Secret;
 use crate::limits::{
     BUCKET_ENTRIES, BUCKET_WORDS, IMAGE_HEADER_WORDS, INDEX_LOAD_SIXTEENTHS, KEY_BYTES_MAX,
-    MEMORY_BYTES_MIN, OFFSET_BITS, PARTITION_BYTES_MAX, PARTITION_BYTES_MIN, PARTITION_ITEMS_MIN,
-    RESERVE_SHARE, VALUE_BYTES_MAX, VALUE_BYTES_MAX_MIN,
+    MAIN_PER_SPARE_CACHE, MEMORY_BYTES_MIN, OFFSET_BITS, PARTITION_BYTES_MAX, PARTITION_BYTES_MIN,
+    PARTITION_ITEMS_MIN, RESERVE_SHARE, VALUE_BYTES_MAX, VALUE_BYTES_MAX_MIN,
 };
 use crate::log::item::Shape;
 use crate::partition::PartitionLayout;
@@ -38,6 +38,13 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Bytes beside the memory that the start after a kill takes at most: a bit for each word of one
+    /// partition, and a byte for each of its spare buckets.
+    pub fn recovery_bytes(&self) -> usize {
+        let lines = self.partition_bytes / (BUCKET_WORDS * 8);
+        self.partition_bytes / 64 + lines / (MAIN_PER_SPARE_CACHE as usize + 1)
+    }
+
     /// Splits the memory.
     ///
     /// # Errors

@@ -105,7 +105,7 @@ impl Writer<'_> {
                 continue;
             };
             let found = self.found_at(word, place);
-            if !has_ended(&found) {
+            if !has_ended(&found) || p.is_store() && !self.is_of_entry(main, entry, &place) {
                 continue;
             }
             if found.expiry.has_passed(self.now_s) {

@@ -299,7 +299,7 @@ fn maps_that_do_not_fit_are_refused_with_the_reason() {
     memory.set_word(0, LAYOUT_VERSION_WORD, 1);
     assert!(refusal(&kept()).contains("layout version 1"));
     memory.set_word(0, 0, 1);
-    assert!(refusal(&kept()).contains("not an image"));
+    assert!(refusal(&kept()).contains("is damaged"));
     let mut short = Memory::new(4);
     short.0[2] = nameless(PARTITION_BYTES / 2);
     assert!(refusal(&config(short.maps(false))).contains("cannot make"));

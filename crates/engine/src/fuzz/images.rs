@@ -1,5 +1,6 @@
 //! Damaged images: whatever becomes of the words of an image, it is refused and left as it is, or
-//! served without a panic, without end, and without a value under another key.
+//! served without a panic, without end, and without a value under another key. What was changed
+//! outside of the items gives no value that was not stored.
 
 use std::sync::Arc;
 
@@ -29,9 +30,14 @@ pub fn images(data: &[u8]) {
     if shape & 2 != 0 {
         cache.partitions_closed();
     }
+    let mut spares_items = true;
     for edit in edits.chunks_exact(EDIT_BYTES) {
-        change(&cache, edit);
+        spares_items &= change(&cache, edit);
     }
+    let check = match spares_items {
+        true => check_stored,
+        false => check_whole,
+    };
     let before = words(&cache);
     let reopened = || {
         let maps = Some(Maps {
@@ -45,12 +51,12 @@ pub fn images(data: &[u8]) {
         return;
     };
     drop(cache);
-    serve(&opened, shape & 8 != 0);
+    serve(&opened, shape & 8 != 0, check);
     opened.partitions_closed();
     drop(opened);
     // It may be refused now: what was not looked at before is counted now.
     if let Ok(opened) = reopened() {
-        serve(&opened, shape & 8 != 0);
+        serve(&opened, shape & 8 != 0, check);
     }
 }
 
@@ -115,8 +121,21 @@ fn value(number: u32, version: u32) -> Vec<u8> {
         .into_bytes()
 }
 
+/// How a value of a key is judged.
+type Check = fn(u32, &[u8]);
+
+/// Panics if a value was never one of the key's: numbers aside, it says whose it is, and what was appended.
+fn check_stored(number: u32, value: &[u8]) {
+    let end = value.iter().rposition(|byte| *byte != b'+');
+    let once = format!("<{number}>").into_bytes();
+    let mut all = value[..end.map_or(0, |at| at + 1)].chunks(once.len());
+    let is_stored = end.is_some() && all.all(|chunk| chunk == once);
+    let text = String::from_utf8_lossy(value);
+    assert!(number % 8 == 1 || is_stored, "{number} has {text}");
+}
+
 /// Panics if a value is the whole value of another key.
-fn check_value(number: u32, value: &[u8]) {
+fn check_whole(number: u32, value: &[u8]) {
     let Some(end) = value.iter().position(|byte| *byte == b'>') else {
         return;
     };
@@ -174,8 +193,9 @@ fn fill(cache: &Arc<Cache>, filled: u32) {
     }
 }
 
-/// Changes a word: which one by the first four bytes, how by the others.
-fn change(cache: &Cache, edit: &[u8]) {
+/// Changes a word: which one by the first four bytes, how by the others. Returns whether it is none of the
+/// items'.
+fn change(cache: &Cache, edit: &[u8]) -> bool {
     let number = |bytes: &[u8]| {
         bytes
             .iter()
@@ -205,10 +225,11 @@ fn change(cache: &Cache, edit: &[u8]) {
         _ => now ^ operand << 32,
     };
     word.store(changed, Relaxed);
+    !(first..data_end).contains(&at)
 }
 
 /// Requests of all kinds, upkeep, a walk, a copy.
-fn serve(cache: &Arc<Cache>, two: bool) {
+fn serve(cache: &Arc<Cache>, two: bool, check: Check) {
     let mut clients = vec![Client::new(cache, 0)];
     if two {
         clients.push(Client::new(cache, 1));
@@ -216,7 +237,7 @@ fn serve(cache: &Arc<Cache>, two: bool) {
     let now_s = OPENED_S;
     for client in &mut clients {
         client.now_s = now_s;
-        get_all(client);
+        get_all(client, check);
         visit(cache, now_s);
         for number in 0..KEYS {
             let key = key(number);
@@ -248,7 +269,7 @@ fn serve(cache: &Arc<Cache>, two: bool) {
                 let value = value(number, round * number);
                 client.ask(&key(number), store(Condition::Always, &value, 0, 0));
             }
-            get_all(client);
+            get_all(client, check);
         }
         client.worker.maintain(now_s + 1);
         visit(cache, now_s);
@@ -258,10 +279,10 @@ fn serve(cache: &Arc<Cache>, two: bool) {
 }
 
 /// All keys, one by one and in batches.
-fn get_all(client: &mut Client) {
+fn get_all(client: &mut Client, check: Check) {
     for number in 0..KEYS {
         if let Some(value) = client.get(&key(number)) {
-            check_value(number, &value);
+            check(number, &value);
         }
     }
     for first in (0..KEYS).step_by(8) {
@@ -269,7 +290,7 @@ fn get_all(client: &mut Client) {
         let replies = client.ask_all(&keys);
         for (number, reply) in (first..).zip(replies) {
             if reply.outcome == Some(Outcome::Hit) {
-                check_value(number, &reply.value);
+                check(number, &reply.value);
             }
         }
     }
@@ -347,6 +368,37 @@ mod tests {
                 input[0] = shape;
                 input
             })
+        }));
+    }
+
+    /// Entries that lead into the middle of an item whose bytes look like one that has expired.
+    #[test]
+    fn fuzz_images_on_shifted_entries() {
+        let inputs: [&[u8]; 2] = [
+            b"\x93\xc1\x0c\x4f\x0e\xdd\x11\x69\xac\x4e\xc3\x59\xa9\x7d",
+            b"\x37\xb3\x0c\x31\x1e\x0c\x68\x8c\x4d\xea\xb9\xf7\xbb\x0b\xfb\x58\xb3\xb7\x10\x84\xb6\x60\x84\xa5\xe2\xcd",
+        ];
+        run_all(inputs.into_iter().map(<[u8]>::to_vec));
+    }
+
+    /// A few changes outside of the items, of which most are of the index.
+    #[test]
+    fn fuzz_images_on_changes_outside_of_the_items() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u8
+        };
+        run_all((0..1500).map(|_| {
+            let mut input = vec![next(), 100 + next() % 150];
+            for _ in 0..1 + next() % 2 {
+                let kind = [0, 1, 2, 2, 2, 3][usize::from(next() % 6)];
+                input.push(next() % 6 * 5 + kind);
+                (1..EDIT_BYTES).for_each(|_| input.push(next()));
+            }
+            input
         }));
     }
 

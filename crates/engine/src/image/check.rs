@@ -5,6 +5,7 @@
 //! |---|---|
 //! | the header | every word of it that is used as a size, a position, an offset or a counter |
 //! | the index | all chains and entries: bounds, repetitions |
+//! | the hashes | of items here and there: that they are where their keys belong |
 //! | the heap of a store | of a closed image: all free blocks and lists; of others: that the items do not overlap |
 //!
 //! Items are checked when they are read ([`Partition::holds`]). The damage is described in words
@@ -12,8 +13,8 @@
 
 use crate::eviction::Eviction;
 use crate::index::hash::Buckets;
-use crate::limits::NAMESPACES_MAX;
-use crate::log::Which;
+use crate::limits::{BUCKET_WORDS, NAMESPACES_MAX};
+use crate::log::{LAP_SHARE, Which};
 use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
 use crate::partition::{Field, LogField, Partition};
 
@@ -77,7 +78,8 @@ impl Partition {
             }
             (true, false) => self.check_items(),
             (false, _) => Ok(()),
-        }
+        }?;
+        self.check_hashes()
     }
 
     fn wrong(&self, field: Field, why: &str) -> String {
@@ -162,13 +164,19 @@ impl Partition {
         ]
         .map(|field| log.get(field));
         let units = end - first;
+        // The small log keeps its length. The main one gives up a share of itself at a time, for the
+        // line of a bucket and its spare one, or more.
+        let least = match which {
+            Which::Small => units,
+            Which::Main => (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64),
+        };
         let laps_in_order = 1 <= before && before <= lap && lap <= tail && tail < COUNT_MAX;
         let head_in_laps = before <= head && head <= tail;
         // The lap before is still there in part: behind what the present one has written.
         let beside = || lap - before <= units && tail - lap <= head - before;
         let relations = [
             (log.get(LogField::First) == first, "First"),
-            (log.get(LogField::Limit) <= units, "Limit"),
+            ((least..=units).contains(&log.get(LogField::Limit)), "Limit"),
             (log.get(LogField::FlushMark) <= tail, "FlushMark"),
             (laps_in_order, "Tail, LapStart and LapBefore"),
             (head_in_laps, "Head"),

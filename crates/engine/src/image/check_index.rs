@@ -3,12 +3,18 @@
 
 use crate::heap::BLOCK_UNITS_MIN;
 use crate::image::check::{Checked, ensure};
+use crate::image::starts::Starts;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::limits::{CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
+use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
 use crate::log::Which;
 use crate::partition::{Field, Partition, Place};
 use crate::writer::Writer;
+
+/// Buckets of each partition of which an item is hashed.
+const HASHED_BUCKETS: u64 = 64;
+/// More entries than a killed process can have left twice: those of two chains.
+const MOVING_MAX: usize = 2 * CHAIN_BUCKETS_MAX * BUCKET_ENTRIES;
 
 impl Partition {
     /// Follows all chains. Returns which spare buckets are in them.
@@ -103,44 +109,112 @@ impl Partition {
                 .next_spare()
                 .map_or(0, |next| next + 1);
         }
-        Ok(())
+        // A merge of two buckets, and a split, rely on those that are left.
+        let lost = used.iter().position(|used| !used);
+        ensure(lost.is_none(), || {
+            let number = lost.unwrap_or(0);
+            format!("spare bucket {number} is neither free nor in a chain")
+        })
+    }
+
+    /// The items of a bucket here and there have the tags and the buckets that their keys say. They have
+    /// not if the seed, the secret or the first number of buckets is not the one that they were stored
+    /// by: nothing would be found. A few may be damaged.
+    pub(super) fn check_hashes(&self) -> Checked {
+        let count = self.buckets();
+        let window = |number: u64| number * count / HASHED_BUCKETS;
+        let (mut hashed, mut strange) = (0, 0);
+        for number in 0..HASHED_BUCKETS {
+            let mut buckets = window(number)..window(number + 1);
+            if let Some(is_at_home) = buckets.find_map(|number| self.is_at_home(number)) {
+                hashed += 1;
+                strange += usize::from(!is_at_home);
+            }
+        }
+        ensure(strange * 4 <= hashed, || {
+            "its items are not where their keys belong: the seed, the secret or BucketsFirst".into()
+        })
+    }
+
+    /// Whether the first sound item of a bucket belongs there, if it has one.
+    fn is_at_home(&self, number: u64) -> Option<bool> {
+        let main = self.main_bucket(number);
+        let writer = Writer::new(self, false, 0);
+        let entry = main.entries().into_iter().map(Entry);
+        let (entry, place) = entry
+            .filter_map(|entry| Some((entry, writer.place_of_item(entry)?)))
+            .find(|(_, place)| {
+                let header = self.header(place.position);
+                !header.is_busy() && !header.is_dead()
+            })?;
+        let buckets = self.all_buckets();
+        let is_moving = Some(number) == buckets.last_split_from()
+            && entry.has_tag(writer.hash_at(place.position).tag())
+            && writer.is_in_last(&place, buckets);
+        Some(is_moving || writer.is_of_entry(main, entry, &place))
     }
 
     /// The items that the index of a store leads to, which was not closed: each lies within the
     /// heap, and none over another, so that the heap can be made anew around them.
     pub(super) fn check_items(&self) -> Checked {
-        let mut items = Vec::new();
+        let mut items = Starts::of(self);
+        let mut again = Vec::new();
         for number in 0..self.buckets() {
-            let chain = self.chain(self.main_bucket(number));
-            for entry in chain.flat_map(Bucket::entries).map(Entry) {
-                let Some(Place { position, .. }) = self.place(entry) else {
-                    continue;
-                };
+            for (_, position) in self.positions(number) {
                 let header = self.header(position);
                 // One that was being written has its length all the same.
                 let is_half_written = header.is_busy() && self.has_room(position, header);
                 ensure(is_half_written || self.holds(position, header), || {
                     format!("bucket {number}: there is no item at word {position}")
                 })?;
-                if !self.is_in_reserve(position) {
-                    let units = header.units() as usize;
-                    items.push((position, entry.0, number, units));
+                if !self.is_in_reserve(position) && !items.insert(position) {
+                    again.push(position);
+                    ensure(again.len() <= MOVING_MAX, || {
+                        format!("bucket {number}: too many entries lead to other buckets' items")
+                    })?;
                 }
             }
         }
-        items.sort_unstable();
-        items.dedup_by(|again, once| {
+        self.check_moving(again)?;
+        self.check_gaps(&items)
+    }
+
+    /// The entries of a bucket's chain, and where the items are that they lead to.
+    fn positions(&self, number: u64) -> impl Iterator<Item = (Entry, usize)> {
+        let chain = self.chain(self.main_bucket(number));
+        let entries = chain.flat_map(Bucket::entries).map(Entry);
+        entries.filter_map(|entry| Some((entry, self.place(entry)?.position)))
+    }
+
+    /// Items that several entries lead to: a killed process was moving them.
+    fn check_moving(&self, mut again: Vec<usize>) -> Checked {
+        if again.is_empty() {
+            return Ok(());
+        }
+        again.sort_unstable();
+        let mut entries = Vec::new();
+        for number in 0..self.buckets() {
+            let all = self.positions(number);
+            let moving = all.filter(|(_, position)| again.binary_search(position).is_ok());
+            entries.extend(moving.map(|(entry, position)| (position, entry.0, number)));
+        }
+        entries.sort_unstable();
+        entries.dedup_by(|again, once| {
             (again.0, again.1) == (once.0, once.1) && self.is_moving(again.0, once.2, again.2)
         });
-        let items = items.into_iter();
-        self.check_gaps(items.map(|(position, .., units)| (position, units)))
+        let same = entries.windows(2).find(|two| two[0].0 == two[1].0);
+        ensure(same.is_none(), || {
+            let position = same.map_or(0, |two| two[0].0);
+            format!("items overlap at word {position}")
+        })
     }
 
     /// Items, in order of their positions, leave gaps between them that can be free blocks.
-    fn check_gaps(&self, items: impl Iterator<Item = (usize, usize)>) -> Checked {
+    fn check_gaps(&self, items: &Starts) -> Checked {
         let mut reached = self.layout.heap_first();
         let last = self.layout.data_end(self.buckets()) as usize - 1;
-        for (position, units) in items.chain([(last, 1)]) {
+        let units = |position| (position, self.header(position).units() as usize);
+        for (position, units) in items.iter().map(units).chain([(last, 1)]) {
             let fits = match position.checked_sub(reached) {
                 Some(gap) => gap == 0 || gap >= BLOCK_UNITS_MIN || position == last,
                 None => false,

@@ -4,11 +4,12 @@ use micanite_wire::hash::PARTITION_BITS;
 
 use crate::config::{Config, Semantics};
 use crate::eviction::Eviction;
+use crate::image::source::HeaderWords;
 use crate::index::hash::Secret;
 use crate::layout::Layout;
 use crate::limits::{BUCKET_WORDS, PARTITION_BYTES_MAX};
-use crate::partition::Field;
 use crate::partition::fields::{LAYOUT_VERSION, MAGIC};
+use crate::partition::{Field, PartitionLayout};
 
 /// Why an image is not used.
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub(super) enum Unusable {
     Damaged(&'static str),
 }
 
-/// The layout and the seed of an image, if they are what is asked for.
-pub(super) fn layout_of(config: &Config, header: &[u64; 64]) -> Result<(Layout, u64), Unusable> {
+/// The layout of an image, if it is what is asked for.
+pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout, Unusable> {
     let word = |field: Field| header[field as usize];
     if word(Field::Magic) != MAGIC {
         return Err(Unusable::Damaged("its first word, which every image has"));
@@ -63,13 +64,7 @@ pub(super) fn layout_of(config: &Config, header: &[u64; 64]) -> Result<(Layout, 
         )));
     }
     let of = layout.partition(config, Secret::KNOWN, 0);
-    // The index leaves half of a partition to items, but for a rest.
-    let index_words_max = of.region_words.saturating_sub(of.data_first() as u64) / 4 * 3;
-    let first = word(Field::BucketsFirst);
-    let is_possible = |lines: u64| lines * BUCKET_WORDS as u64 <= index_words_max;
-    if !(2..=of.region_words).contains(&first) || !is_possible(of.index_lines(first)) {
-        return Err(Unusable::Damaged("its number of buckets at first"));
-    }
+    with_own(of, header).map_err(Unusable::Damaged)?;
     if of.item_units_max != word(Field::ItemUnitsMax) {
         return Err(Unusable::Other(format!(
             "the largest item of the image has about {} bytes, not {} (-I)",
@@ -85,5 +80,27 @@ pub(super) fn layout_of(config: &Config, header: &[u64; 64]) -> Result<(Layout, 
             config.eviction.name()
         )));
     }
-    Ok((layout, word(Field::Seed)))
+    Ok(layout)
+}
+
+/// The layout of a partition with what an image chooses itself: its seed, its secret, and how many
+/// buckets there were at first.
+pub(super) fn with_own(
+    of: PartitionLayout,
+    header: &HeaderWords,
+) -> Result<PartitionLayout, &'static str> {
+    let word = |field: Field| header[field as usize];
+    // The index leaves half of a partition to items, but for a rest.
+    let index_words_max = of.region_words.saturating_sub(of.data_first() as u64) / 4 * 3;
+    let buckets = word(Field::BucketsFirst);
+    let is_possible = |lines: u64| lines * BUCKET_WORDS as u64 <= index_words_max;
+    if !(2..=of.region_words).contains(&buckets) || !is_possible(of.index_lines(buckets)) {
+        return Err("its number of buckets at first");
+    }
+    Ok(PartitionLayout {
+        seed: word(Field::Seed),
+        secret: Secret::of_words([word(Field::SecretLow), word(Field::SecretHigh)]),
+        buckets,
+        ..of
+    })
 }

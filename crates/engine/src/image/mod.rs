@@ -14,6 +14,7 @@ pub(crate) mod marks;
 mod recover;
 mod snapshot;
 mod source;
+mod starts;
 
 use std::fs;
 
@@ -27,7 +28,7 @@ use crate::eviction::Eviction;
 use crate::index::hash::Secret;
 use crate::layout::Layout;
 use crate::log::Which;
-use crate::partition::{Field, LogField, Partition, PartitionLayout};
+use crate::partition::{Field, LogField, Partition};
 
 use header::Unusable;
 pub use snapshot::Snapshot;
@@ -81,21 +82,16 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
             return create(config, source, ImageState::Created, lock);
         }
     };
-    let (layout, seed) = header::layout_of(config, &header).map_err(|unusable| match unusable {
+    let unusable = |unusable| match unusable {
         Unusable::Other(reason) => failed("in", &reason),
         Unusable::Damaged(what) => damaged(source, what),
-    })?;
-    let secret = [Field::SecretLow, Field::SecretHigh].map(|field| header[field as usize]);
-    let secret = Secret::of_words(secret);
+    };
+    let layout = header::layout_of(config, &header).map_err(unusable)?;
     source.check_count(&layout)?;
-    let buckets = header[Field::BucketsFirst as usize];
     let mut partitions = Vec::new();
     for number in 0..layout.partitions {
-        let of = PartitionLayout {
-            seed,
-            buckets,
-            ..layout.partition(config, secret, number)
-        };
+        let of = layout.partition(config, Secret::KNOWN, number);
+        let of = header::with_own(of, &header).map_err(|what| damaged(source, what))?;
         let region = source.map(number, layout.partition_bytes);
         let region = region.map_err(|error| failed("cannot map partitions in", &error))?;
         partitions.push(Partition::of(region, of));
@@ -130,7 +126,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
     Ok(Opened {
         partitions,
         layout,
-        seed,
+        seed: header[Field::Seed as usize],
         state,
         lock,
     })
@@ -255,18 +251,30 @@ fn create(
     })
 }
 
-/// Partitions of any size in their maps, for tests of the edges.
+/// Partitions of any size in their maps, for tests of the edges. As [`open`] does, it takes from the
+/// first header what the image chooses itself.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn partitions_in_maps(
     maps: &crate::Maps,
-    layouts: impl Iterator<Item = PartitionLayout>,
+    layouts: impl Iterator<Item = crate::partition::PartitionLayout>,
 ) -> Result<Vec<Partition>, String> {
-    let partition = |layout: PartitionLayout| {
-        let bytes = (layout.region_words as usize * 8).next_multiple_of(PAGE_BYTES);
-        let region = Source::Maps(maps).map(layout.number, bytes);
-        Partition::of(region.expect("a map of this size"), layout)
+    let source = Source::Maps(maps);
+    let header = match source.first() {
+        Ok(First::Header(header)) => Some(header),
+        _ if maps.kept => return Err("no magic".to_owned()),
+        _ => None,
     };
-    let partitions: Vec<_> = layouts.map(partition).collect();
+    let partition = |layout: crate::partition::PartitionLayout| {
+        let bytes = (layout.region_words as usize * 8).next_multiple_of(PAGE_BYTES);
+        let layout = match &header {
+            Some(header) => header::with_own(layout, header)?,
+            None => layout,
+        };
+        let region = source.map(layout.number, bytes);
+        Ok(Partition::of(region.expect("a map of this size"), layout))
+    };
+    let partitions: Result<Vec<_>, &str> = layouts.map(partition).collect();
+    let partitions = partitions?;
     if maps.kept {
         check_all(&partitions)?;
         take_over(&partitions).map_err(|failure| match failure {

@@ -22,6 +22,7 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::image::check::{Checked, ensure};
+use crate::image::starts::Starts;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
@@ -48,7 +49,8 @@ impl Partition {
         self.set(Field::DataEnd, self.layout.data_end(buckets));
         self.lock.lock();
         let writer = Writer::new(self, true, 0);
-        let busy = self.recount_logs();
+        let mut busy = self.recount_logs();
+        busy.sort_unstable();
         for number in 0..buckets {
             writer.tidy(self.main_bucket(number), &busy);
         }
@@ -179,7 +181,7 @@ impl Partition {
     /// no flush has made unreachable. Returns the item in the reserve, if there is one; `None` if
     /// the items overlap.
     fn rebuild_heap(&self, writer: &Writer<'_>) -> Option<Option<Found>> {
-        let mut blocks = Vec::new();
+        let mut blocks = Starts::of(self);
         let mut waiting = None;
         let (mut items_live, mut units_live) = (0, 0);
         let mut stamp = self.get(Field::Stamp);
@@ -191,8 +193,8 @@ impl Partition {
                         stamp = stamp.max(self.stamp(&place, header));
                         if self.is_in_reserve(place.position) {
                             waiting = Some(writer.found_at(bucket.slot_word(slot), place));
-                        } else {
-                            blocks.push((place.position, header.units() as usize));
+                        } else if !blocks.insert(place.position) {
+                            return None;
                         }
                         if !self.is_flushed_from_store(&place, header) {
                             items_live += 1;
@@ -202,13 +204,14 @@ impl Partition {
                 }
             }
         }
-        blocks.sort_unstable();
         self.set(Field::ItemsLive, items_live);
         self.set(Field::UnitsLive, units_live);
         self.set(Field::Stamp, stamp);
         let first = self.layout.heap_first();
         let end = self.get(Field::DataEnd) as usize;
-        let rebuilt = self.heap().rebuild(first, end, blocks.into_iter());
+        let units = |position| (position, self.header(position).units() as usize);
+        let blocks = blocks.iter().map(units);
+        let rebuilt = self.heap().rebuild(first, end, blocks);
         rebuilt.then_some(waiting)
     }
 }
@@ -275,8 +278,8 @@ impl Writer<'_> {
         !header.is_busy() && !header.is_dead() && p.holds(place.position, header)
     }
 
-    /// Removes entries that lead nowhere, or to items that were busy, or are there twice, and gives
-    /// back spare buckets that are empty.
+    /// Removes entries that lead nowhere, or to items that were busy (their positions, in order), or are
+    /// there twice, and gives back spare buckets that are empty.
     fn tidy(&self, main: Bucket<'_>, busy: &[usize]) {
         let p = self.partition;
         let mut seen = Vec::new();
@@ -293,7 +296,7 @@ impl Writer<'_> {
                 // that would be slow.
                 let sound = match p.place(entry) {
                     _ if p.is_store() => self.is_sound(entry),
-                    Some(place) => !busy.contains(&place.position),
+                    Some(place) => busy.binary_search(&place.position).is_err(),
                     None => self.ghost_age(entry).is_some(),
                 };
                 if !sound || seen.contains(&entry.0) {

@@ -72,11 +72,9 @@ fn a_corrupt_header_is_refused_with_the_word() {
             assert!(reason.contains(what), "{place}: {reason}, not {what}");
         };
         refused("Buckets", &set(Field::Buckets as usize, level));
-        refused("BucketsFirst", &set(Field::BucketsFirst as usize, |_| 0));
-        refused(
-            "BucketsFirst",
-            &set(Field::BucketsFirst as usize, |first| first + 1),
-        );
+        let first = Field::BucketsFirst as usize;
+        refused("buckets at first", &set(first, |_| 0));
+        refused("buckets at first", &set(first, |_| 1 << 30));
         refused("DataEnd", &set(Field::DataEnd as usize, |_| 1 << 40));
         refused("ScanBucket", &set(Field::ScanBucket as usize, |_| 1 << 40));
         refused("ItemsLive", &set(Field::ItemsLive as usize, |_| u64::MAX));
@@ -88,6 +86,8 @@ fn a_corrupt_header_is_refused_with_the_word() {
         if setup.semantics == Semantics::Cache {
             refused("main log's First", &set(28, |first| first ^ 1 << 60));
             refused("main log's Head", &set(25, |_| 0));
+            refused("main log's Limit", &set(29, |limit| limit / 2));
+            refused("small log's Limit", &set(21, |limit| limit - 1));
             refused("main log's Tail", &set(24, |_| u64::MAX));
             refused("main log's Limit", &set(29, |_| 1 << 50));
             refused("ScanTail", &set(Field::ScanTail as usize, |_| 1 << 50));
@@ -149,6 +149,92 @@ fn a_store_with_a_broken_entry_or_heap_is_refused() {
         let mut client = Client::new(&cache, 0);
         assert!((0..40u64).all(|number| client.get(&number.to_le_bytes()).is_some()));
     }
+}
+
+/// Seed, secret and first number of buckets of an image of one partition were once believed, whatever they
+/// were: nothing was found any more.
+#[test]
+fn an_image_whose_items_are_not_where_their_keys_belong_is_refused() {
+    for (setup, clean) in setups() {
+        let setup = Setup {
+            buckets: 64,
+            ..setup
+        };
+        for field in [Field::Seed, Field::SecretLow, Field::SecretHigh] {
+            for bit in [0, 63] {
+                let flipped = set(field as usize, |word| word ^ 1 << bit);
+                let reason = opened(&setup, clean, flipped).map(drop).unwrap_err();
+                assert!(reason.contains("where their keys belong"), "{reason}");
+            }
+        }
+        let fewer = set(Field::BucketsFirst as usize, |first| first - 1);
+        assert!(opened(&setup, clean, fewer).is_err());
+    }
+}
+
+/// Merges and splits of a store rely on the spare buckets that are in no chain.
+#[test]
+fn a_closed_image_that_lacks_spare_buckets_is_refused() {
+    for semantics in [Semantics::Cache, Semantics::Store] {
+        let setup = Setup {
+            maps: true,
+            semantics,
+            buckets: 256,
+            ..Setup::default()
+        };
+        let none = set(Field::SpareFree as usize, |_| 0);
+        let reason = opened(&setup, true, none).map(drop).unwrap_err();
+        assert!(reason.contains("neither free nor in a chain"), "{reason}");
+    }
+}
+
+/// An entry that leads into a live item, to bytes that look like an item that has expired, once had
+/// that part of the item freed, and served other values in its place.
+#[test]
+fn an_entry_into_the_middle_of_an_item_frees_nothing() {
+    let setup = Setup {
+        maps: true,
+        semantics: Semantics::Store,
+        ..Setup::default()
+    };
+    let cache = setup.cache();
+    let mut client = Client::new(&cache, 0);
+    // A header with flags and expiry, the expiry, and no key: six words, over and over.
+    let shape = crate::log::item::Shape {
+        key_bytes: 8,
+        value_bytes: 16,
+        meta: true,
+        state: false,
+        cas: true,
+    };
+    let looks = [shape.header_in(6).unwrap().0, 1, 1, 1, 1, 1];
+    let words = looks.into_iter().cycle().take(36);
+    let value: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    assert_eq!(client.set(b"8 bytes!", &value), Outcome::Stored);
+    assert_eq!(client.set(b"another", b"value"), Outcome::Stored);
+    let expiring = store(Condition::Always, b"value", 0, 5000);
+    assert_eq!(client.outcome(b"expiring", expiring), Outcome::Stored);
+    for number in 0..100u64 {
+        client.set(&number.to_le_bytes(), b"value");
+    }
+    drop(client);
+    crate::image::close(&cache.partitions).unwrap();
+    let p = &cache.partitions[0];
+    let writer = p.writer(1000);
+    let found = |key: &[u8]| writer.lookup(writer.hash_of(key), key).unwrap();
+    let (whole, other) = (found(b"8 bytes!"), found(b"another"));
+    drop(writer);
+    let middle = whole.value_at() as u64 / 8;
+    let entry = p.word(other.slot);
+    entry.store(entry.load(Relaxed) & !p.offset_mask | middle, Relaxed);
+    let maps = cache.config().maps.clone().unwrap();
+    let cache = setup.cache_in(Some(Maps { kept: true, ..maps }));
+    let mut client = Client::new(&cache, 0);
+    client.worker.maintain(1000);
+    for number in 100..300u64 {
+        client.set(&number.to_le_bytes(), &[b'x'; 16]);
+    }
+    assert_eq!(client.get(b"8 bytes!"), Some(value));
 }
 
 /// Each bit of the bitmap of a closed store that is flipped is found. One of the middle level that

@@ -95,6 +95,14 @@ impl Writer<'_> {
         None
     }
 
+    /// Whether the item of an entry has its tag, and belongs to its chain. Of a store that is damaged an
+    /// entry may lead into the middle of another item, whose bytes look like one: who has not compared
+    /// a key gives back no space before this is so.
+    pub fn is_of_entry(&self, main: Bucket<'_>, entry: Entry, place: &Place) -> bool {
+        let hash = self.hash_at(place.position);
+        entry.has_tag(hash.tag()) && self.partition.bucket(hash).first_word == main.first_word
+    }
+
     /// The entry of a key's ghost: of an item of this tag that left the small log not long ago.
     #[inline]
     pub fn ghost(&self, hash: IndexHash) -> Option<usize> {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use micanite_engine::{ImageState, Semantics};
+use micanite_engine::{ImageState, Layout, Semantics};
 use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
@@ -30,6 +30,8 @@ struct Beside {
     scratch_bytes: usize,
     native_bytes: usize,
     udp_bytes: usize,
+    /// Before anything else of this is needed.
+    recovery_bytes: usize,
 }
 
 impl Beside {
@@ -66,15 +68,20 @@ impl Beside {
             udp_bytes: settings.udp.as_ref().map_or(0, |udp| {
                 settings.threads * UdpPort::bytes(udp.addresses.len())
             }),
+            recovery_bytes: match Layout::of(&settings.engine(0)) {
+                Ok(layout) if settings.image.is_some() => layout.recovery_bytes(),
+                _ => 0,
+            },
         }
     }
 
     fn total(&self) -> usize {
-        self.connections_bytes
+        let serving_bytes = self.connections_bytes
             + self.values_bytes
             + self.scratch_bytes
             + self.native_bytes
-            + self.udp_bytes
+            + self.udp_bytes;
+        serving_bytes.max(self.recovery_bytes)
     }
 }
 
