@@ -65,6 +65,7 @@ pub(crate) mod synced {
     }
 
     /// Of each sync since the last call, by this thread.
+    #[cfg(not(loom))]
     pub(crate) fn take() -> Vec<Vec<u64>> {
         WORDS.take()
     }
