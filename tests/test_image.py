@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 
 import pytest
@@ -184,6 +187,31 @@ def test_sockets_may_lie_in_a_directory_that_others_may_write(start, tmp_path):
     server = start("-t", "1", "-m", "64", "-s", tmp_path / "socket", "-a", "0600")
     assert len(server.routes()) >= 1  # by the control socket beside it
     assert [path.stat().st_mode & 0o777 for path in sorted(tmp_path.glob("socket*"))] == [0o600, 0o600]
+
+
+@pytest.fixture
+def reached_by_all():
+    """A directory that every user can get to, which those of pytest are not."""
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o755)
+        yield pathlib.Path(path)
+
+
+def test_a_mode_that_cannot_be_changed_is_called_that(reached_by_all):
+    """The files of another user, open to all: that was called a lack of memory."""
+    image = reached_by_all / "image"
+    image.mkdir()
+    options = ["-t", "1", "-m", "64", "--semantics", "store", "--image", image]
+    ended = run("-p", "-1", *options, "-P", "/no/such/directory/pid", deadline_s=30)
+    assert ended.returncode not in (0, None)
+    for path in [image, *image.iterdir()]:
+        shutil.chown(path, "nobody")
+    for path in image.glob("partition-*"):
+        shutil.chown(path, "root")
+        path.chmod(0o666)
+    ended = run("-p", "-1", *options, "-u", "nobody", deadline_s=30)
+    assert ended.returncode not in (0, None)
+    assert "its mode cannot be changed" in ended.stderr and "Less memory" not in ended.stderr, ended.stderr
 
 
 @pytest.fixture
