@@ -44,8 +44,9 @@ impl ListenTls {
 impl TlsSettings {
     /// Whether some listener lets nobody in without a certificate.
     pub fn requires_certificates(&self, listen: &Listen) -> bool {
-        self.options.clients == ClientCertificates::Require
-            || listen.tls.contains(&ListenTls::Mutual)
+        let asks_default = self.options.clients == ClientCertificates::Require;
+        listen.tls.contains(&ListenTls::Mutual)
+            || (asks_default && listen.tls.contains(&ListenTls::Default))
     }
 }
 
@@ -194,15 +195,18 @@ pub(super) fn file(path: Option<&PathBuf>) -> Option<Word> {
 }
 
 impl Listen {
-    /// Listens at these addresses in place of its own; what was said of an address holds there.
-    pub fn move_to(&mut self, addresses: Vec<SocketAddr>) {
-        self.tls = addresses.iter().map(|there| self.mark_of(there)).collect();
+    /// Listens at these addresses in place of its own; what was said of an address holds there. `clients`: what is asked of
+    /// clients where no mark says it.
+    pub fn move_to(&mut self, addresses: Vec<SocketAddr>, clients: ClientCertificates) {
+        let mark = |there| self.mark_of(there, clients);
+        self.tls = addresses.iter().map(mark).collect();
         self.addresses = addresses;
     }
 
     /// The mark of an address. An address that nobody has named asks for certificates if another address of
-    /// its IP does, or else any other one: nobody gets in by a slip. Only if none does, it takes the mark of its IP.
-    fn mark_of(&self, there: &SocketAddr) -> ListenTls {
+    /// its IP does, or else any other one, or if all without a mark do: nobody gets in by a slip. Only if none does, it takes
+    /// the mark of its IP.
+    fn mark_of(&self, there: &SocketAddr, clients: ClientCertificates) -> ListenTls {
         let marks = || self.addresses.iter().zip(self.tls.iter().copied());
         let is_ip = |address: &SocketAddr| {
             address.ip() == there.ip()
@@ -212,6 +216,10 @@ impl Listen {
         let exact = marks().find(|(address, _)| is_ip(address) && is_port(address));
         let (_, mark) = exact
             .or_else(|| marks().find(|(_, mark)| *mark == ListenTls::Mutual))
+            .or_else(|| {
+                let ask_all = clients == ClientCertificates::Require;
+                ask_all.then_some((there, ListenTls::Default))
+            })
             .or_else(|| marks().find(|(address, _)| is_ip(address)))
             .unwrap_or((there, ListenTls::Default));
         mark
@@ -228,6 +236,70 @@ impl Listen {
 mod tests {
     use super::*;
 
+    fn settings(options: &Options) -> super::super::Settings {
+        super::super::Settings::of(options, 1).unwrap()
+    }
+
+    /// What an address is marked with that a supervisor listens at.
+    fn mark(options: &Options, there: &str) -> ListenTls {
+        let mut settings = settings(options);
+        let clients = settings
+            .tls
+            .as_ref()
+            .map_or(ClientCertificates::None, |tls| tls.options.clients);
+        settings
+            .listen
+            .move_to(vec![there.parse().unwrap()], clients);
+        settings.listen.tls[0]
+    }
+
+    /// An address that nobody has named asks for certificates if that is what a listener without a mark does.
+    #[test]
+    fn unnamed_addresses_ask_for_certificates_if_the_default_does() {
+        for (named, ca, expected) in [
+            ("notls:10.0.0.1:1", Some("a"), ListenTls::Default),
+            ("btls:10.0.0.1:1", Some("a"), ListenTls::Default),
+            ("notls:10.0.0.1:1", None, ListenTls::Plain),
+            ("btls:10.0.0.1:1", None, ListenTls::Basic),
+        ] {
+            let options = Options {
+                listen: vec![Word(named.into())],
+                tls_cert: Some(Word("c".into())),
+                tls_client_ca: ca.map(|file| Word(file.into())),
+                ..Options::default()
+            };
+            assert_eq!(mark(&options, "10.0.0.1:9"), expected, "{named} {ca:?}");
+            assert_eq!(
+                mark(&options, "10.0.0.1:1"),
+                settings(&options).listen.tls[0]
+            );
+        }
+    }
+
+    /// Certificates are asked for by a listener without a mark, or by one that is marked so.
+    #[test]
+    fn nobody_asks_for_certificates_where_all_marks_say_no() {
+        for (named, expected) in [
+            ("10.0.0.1:1", true),
+            ("mtls:10.0.0.1:1", true),
+            ("notls:10.0.0.1:1,10.0.0.1:2", true),
+            ("notls:10.0.0.1:1,btls:10.0.0.1:2", false),
+        ] {
+            let settings = settings(&Options {
+                listen: vec![Word(named.into())],
+                tls_cert: Some(Word("c".into())),
+                tls_client_ca: Some(Word("a".into())),
+                ..Options::default()
+            });
+            let tls = settings.tls.unwrap();
+            assert_eq!(
+                tls.requires_certificates(&settings.listen),
+                expected,
+                "{named}"
+            );
+        }
+    }
+
     #[test]
     fn other_addresses_keep_their_marks() {
         let options = Options {
@@ -239,7 +311,7 @@ mod tests {
             tls_client_ca: Some(Word("a".into())),
             ..Options::default()
         };
-        let mut listen = super::super::Settings::of(&options, 1).unwrap().listen;
+        let mut listen = settings(&options).listen;
         let there = [
             ("127.0.0.1:3", ListenTls::Basic),
             ("127.0.0.1:2", ListenTls::Plain),
@@ -252,6 +324,7 @@ mod tests {
                 .iter()
                 .map(|(text, _)| text.parse().unwrap())
                 .collect(),
+            ClientCertificates::Require,
         );
         assert_eq!(listen.tls, there.map(|(_, mark)| mark));
         assert_eq!(listen.addresses.len(), there.len());
@@ -265,9 +338,7 @@ mod tests {
                 listen: vec![Word(named.into())],
                 ..options.clone()
             };
-            let mut listen = super::super::Settings::of(&options, 1).unwrap().listen;
-            listen.move_to(vec![there.parse().unwrap()]);
-            assert_eq!(listen.tls, [ListenTls::Mutual], "{named}");
+            assert_eq!(mark(&options, there), ListenTls::Mutual, "{named}");
         }
     }
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use micanite_net::tls::ClientCertificates;
 use micanite_net::{ByteStream, Inherited, Listener, Stream};
 
 use super::Failure;
@@ -159,7 +160,9 @@ impl Inheritance {
                 );
             }
             let addresses = self.activated.iter().filter_map(Listener::address);
-            settings.listen.move_to(addresses.collect());
+            let tls = settings.tls.as_ref();
+            let clients = tls.map_or(ClientCertificates::None, |tls| tls.options.clients);
+            settings.listen.move_to(addresses.collect(), clients);
             let path = self.activated.iter().find_map(Listener::path);
             settings.unix_socket = path.map(Path::to_path_buf);
         }
