@@ -130,6 +130,8 @@ pub const ROUNDS_PER_POLL: u32 = 8;
 pub const DATAGRAMS_PER_POLL: usize = 1024;
 /// Requests of a native round; one more datagram may go beyond it. What is left of a burst waits for the next round.
 pub const ROUND_REQUESTS_MAX: usize = 2048;
+/// Requests of a native batch that are looked up at a time once a value had no room.
+pub const REQUESTS_BEHIND_DENIED: usize = 4;
 /// Turns of streams that had more to do, between two looks at who else has something to do: who asks for little does not wait for
 /// all who ask for much.
 pub const TURNS_PER_ROUND: usize = 8;

@@ -20,7 +20,7 @@ use super::ids::Begin;
 use super::operation::operation;
 use super::outbox::{Outbox, Source};
 use super::sink::{Head, Open, Plan, Sink};
-use crate::limits::ROUND_REQUESTS_MAX;
+use crate::limits::{REQUESTS_BEHIND_DENIED, ROUND_REQUESTS_MAX};
 use crate::session::Context;
 
 /// What became of a datagram.
@@ -336,17 +336,21 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             value_bytes: 0,
         };
         let mut requests = self.requests.as_slice();
+        let mut batch_requests = BATCH_REQUESTS_MAX;
         while !requests.is_empty() {
             if self.context.worker.is_spent() {
                 (0..requests.len()).for_each(|index| sink.refuse(index));
                 break;
             }
-            let done = self.context.execute(requests, &mut sink);
+            let batch = &requests[..requests.len().min(batch_requests)];
+            let done = self.context.execute(batch, &mut sink);
             requests = &requests[done..];
             sink.skip(done);
-            if self.context.worker.is_spent() {
+            if done == batch.len() || self.context.worker.is_spent() {
                 continue;
             }
+            // What comes behind is looked up again: not all of it for each value that has no room.
+            batch_requests = REQUESTS_BEHIND_DENIED;
             if let Some((_, rest)) = requests.split_first() {
                 sink.deny(0);
                 requests = rest;
