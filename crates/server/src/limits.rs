@@ -23,8 +23,10 @@ pub const TURN_LINES_BYTES_MAX: usize = 2 * INPUT_BYTES;
 pub const UDP_TURN_BYTES_MAX: usize = INPUT_BYTES;
 /// Requests of a turn that a command of administration counts for: a report, a flush, files that are read.
 pub const ADMINISTRATION_REQUESTS: u32 = 16;
-/// Moved bytes of a turn that it counts for.
-pub const ADMINISTRATION_BYTES: usize = 128 << 10;
+/// Moved bytes of a turn that it counts for, at least.
+pub const ADMINISTRATION_BYTES_MIN: usize = 128 << 10;
+/// Commands of administration that use the moved bytes of a turn up, at most: a datagram has no more of them.
+pub const ADMINISTRATIONS_MAX: usize = 16;
 /// Requests of a datagram of memcached's protocols, if those of a turn are fewer: what fits into the longest one.
 pub const DATAGRAM_REQUESTS: u32 = 16_384;
 /// The longest reply that is no value and no statistics.
@@ -137,6 +139,9 @@ pub const REQUESTS_BEHIND_DENIED: usize = 4;
 pub const TURNS_PER_ROUND: usize = 8;
 /// Moved bytes that a turn counts for, beside what it moves: it makes system calls.
 pub const TURN_BYTES: usize = 8 << 10;
+/// Moved bytes that a key counts for which is looked up: both take about as long. A turn of 64 keys and their short values does not make
+/// a connection a heavy one.
+pub const KEY_BYTES: usize = 320;
 /// A connection whose turns move more than this in the mean is a heavy one: its next turn is queued, and does not come before those
 /// of others that have events.
 pub const HEAVY_TURN_BYTES: usize = 64 << 10;
@@ -160,6 +165,8 @@ const _: () = assert!(OUTPUT_BYTES >= 4 * BATCH_REPLY_BYTES);
 const _: () = assert!(
     DATAGRAM_REQUESTS as usize * "mn\r\n".len() >= micanite_net::limits::DATAGRAM_PAYLOAD_BYTES_MAX
 );
+// Pipelines of short requests stay light.
+const _: () = assert!(TURN_BYTES + 64 * (KEY_BYTES + 2 * 128) <= HEAVY_TURN_BYTES);
 // Statistics fit beside them.
 const _: () = assert!(OUTPUT_BYTES > STATS_REPLY_BYTES_MAX + BATCH_REPLY_BYTES);
 // Three lines for each partition, with the largest numbers.

@@ -54,6 +54,8 @@ pub struct Connection<S> {
     input: Option<(Block, usize)>,
     unsent: Unsent,
     body: Option<Body>,
+    /// Its last turn ended before it had read what there was.
+    has_more: bool,
     /// Ends when all is sent.
     closing: bool,
     /// When a request was answered last, or bytes of a value or of parked replies moved.
@@ -99,6 +101,7 @@ impl<S: ByteStream> Connection<S> {
             input: None,
             unsent: Unsent::Nothing,
             body: None,
+            has_more: false,
             closing: false,
             progress_ms: 0,
             held_since_ms: 0,

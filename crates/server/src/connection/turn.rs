@@ -6,7 +6,7 @@ use micanite_net::ByteStream;
 
 use super::{Body, Buffers, Connection, Next, Unsent};
 use crate::limits::{
-    INPUT_BYTES, OUTPUT_BYTES, TURN_BYTES, TURN_INPUT_BYTES_MAX, TURN_LINES_BYTES_MAX,
+    INPUT_BYTES, KEY_BYTES, OUTPUT_BYTES, TURN_BYTES, TURN_INPUT_BYTES_MAX, TURN_LINES_BYTES_MAX,
     TURN_OUTPUT_BYTES_MAX,
 };
 use crate::session::{Context, Output, Progress, Status};
@@ -58,19 +58,47 @@ impl<'t, 'c> Turn<'t, 'c> {
     fn unprocessed(&self) -> usize {
         self.to - self.from
     }
+
+    /// Whether it has done as much as a turn may.
+    #[inline]
+    fn is_spent(&self) -> bool {
+        self.context.worker.is_spent()
+    }
+
+    /// Counts bytes that were copied, and keys that were looked up, as moved bytes.
+    #[inline]
+    fn charge(&mut self, bytes: usize, keys: usize) {
+        self.context.worker.charge(bytes + keys * KEY_BYTES);
+    }
+
+    /// Counts bytes that were received.
+    #[inline]
+    fn note_received(&mut self, bytes: usize) {
+        self.received_bytes += bytes;
+        self.context.counters.bytes_read.add(bytes as u64);
+        self.charge(bytes, 0);
+    }
+
+    /// Counts bytes that were sent.
+    #[inline]
+    fn note_sent(&mut self, bytes: usize) {
+        self.sent_bytes += bytes;
+        self.context.counters.bytes_written.add(bytes as u64);
+        self.charge(bytes, 0);
+    }
 }
 
 impl<S: ByteStream> Connection<S> {
     /// Takes a turn.
     pub fn turn(&mut self, mut turn: Turn<'_, '_>) -> Next {
         turn.context.worker.begin_turn();
-        turn.context.worker.charge(TURN_BYTES);
+        turn.charge(TURN_BYTES, 0);
         if self.progress_ms == 0 {
             // Its first turn.
             self.progress_ms = turn.now_ms;
         }
         // What the stream holds back, no poller sees.
-        turn.readable |= self.stream.holds_input();
+        turn.readable |= self.stream.holds_input() || std::mem::take(&mut self.has_more);
         if !self.send_held(&mut turn) || !self.send_parked(&mut turn) {
             return if turn.broken {
                 Next::Close
@@ -109,7 +137,9 @@ impl<S: ByteStream> Connection<S> {
             status = self.process(turn);
         }
         loop {
-            let stopped = if self.body.is_some() {
+            let stopped = if turn.is_spent() && self.has_to_do(status, turn) {
+                Some(self.again(turn))
+            } else if self.body.is_some() {
                 self.long_body(turn)
             } else {
                 match status {
@@ -118,7 +148,7 @@ impl<S: ByteStream> Connection<S> {
                     Status::NeedBody { bytes } => self.need_body(bytes, turn),
                     Status::TurnOver => {
                         turn.context.counters.conn_yields.add(1);
-                        Some(Next::Again)
+                        Some(self.again(turn))
                     }
                     Status::Close => Some(Next::Close),
                 }
@@ -130,6 +160,22 @@ impl<S: ByteStream> Connection<S> {
                 status = self.process(turn);
             }
         }
+    }
+
+    /// Whether it could go on at once.
+    fn has_to_do(&self, status: Status, turn: &Turn<'_, '_>) -> bool {
+        match (&self.body, status) {
+            (Some(body), _) => body.filled == body.buffer.bytes().len() || turn.readable,
+            (None, Status::NeedInput) => turn.readable,
+            (None, Status::NeedOutput { .. } | Status::NeedBody { .. }) => true,
+            (None, Status::TurnOver | Status::Close) => false,
+        }
+    }
+
+    /// Ends the turn with more to do. What was not read is read in the next one, without an event.
+    fn again(&mut self, turn: &Turn<'_, '_>) -> Next {
+        self.has_more = turn.readable;
+        Next::Again
     }
 
     #[inline]
@@ -144,8 +190,10 @@ impl<S: ByteStream> Connection<S> {
             &mut output,
             turn.context,
         );
+        let written_bytes = output.filled() - turn.filled;
         turn.filled = output.filled();
         turn.from += consumed;
+        turn.charge(written_bytes, self.session.take_keys());
         if consumed > 0 {
             self.progress_ms = turn.now_ms;
         }
@@ -158,6 +206,9 @@ impl<S: ByteStream> Connection<S> {
         if !turn.readable {
             return Some(Next::Read);
         }
+        if turn.received_bytes >= TURN_LINES_BYTES_MAX {
+            return Some(self.again(turn));
+        }
         if turn.from > 0 {
             turn.buffers.input.copy_within(turn.from..turn.to, 0);
             turn.to -= turn.from;
@@ -167,11 +218,10 @@ impl<S: ByteStream> Connection<S> {
         match self.stream.recv(room) {
             Ok(0) => Some(Next::Close),
             Ok(bytes) => {
-                turn.received_bytes += bytes;
                 // A short read has taken all there was.
-                turn.readable = bytes == room.len() && turn.received_bytes < TURN_LINES_BYTES_MAX;
+                turn.readable = bytes == room.len();
                 turn.to += bytes;
-                turn.context.counters.bytes_read.add(bytes as u64);
+                turn.note_received(bytes);
                 None
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Some(Next::Read),
@@ -184,10 +234,14 @@ impl<S: ByteStream> Connection<S> {
         if !self.flush(turn) {
             return Some(Next::Write);
         }
+        if turn.is_spent() {
+            return Some(self.again(turn));
+        }
         // The request that has to come again was counted already.
         turn.requests_left = turn.requests_left.max(1);
         if bytes <= OUTPUT_BYTES {
-            return (turn.sent_bytes >= TURN_OUTPUT_BYTES_MAX).then_some(Next::Again);
+            let is_over = turn.sent_bytes >= TURN_OUTPUT_BYTES_MAX;
+            return is_over.then(|| self.again(turn));
         }
         let Some(mut buffer) = turn.buffers.values.take(bytes) else {
             return Some(Next::Wait { bytes });
@@ -204,6 +258,7 @@ impl<S: ByteStream> Connection<S> {
         );
         let to = output.filled();
         turn.from += progress.consumed;
+        turn.charge(to, self.session.take_keys());
         self.unsent = Unsent::Value {
             buffer,
             from: 0,
@@ -215,7 +270,8 @@ impl<S: ByteStream> Connection<S> {
             return Some(Next::Write);
         }
         // Why the session stopped is found again by the next `process`.
-        (turn.sent_bytes >= TURN_OUTPUT_BYTES_MAX).then_some(Next::Again)
+        let is_over = turn.sent_bytes >= TURN_OUTPUT_BYTES_MAX;
+        is_over.then(|| self.again(turn))
     }
 
     /// Takes a value buffer for a long body. Replies go first, so that nobody holds a value
@@ -223,6 +279,9 @@ impl<S: ByteStream> Connection<S> {
     fn need_body(&mut self, bytes: usize, turn: &mut Turn<'_, '_>) -> Option<Next> {
         if !self.flush(turn) {
             return Some(Next::Write);
+        }
+        if turn.is_spent() {
+            return Some(self.again(turn));
         }
         let Some(mut buffer) = turn.buffers.values.take(bytes) else {
             return Some(Next::Wait { bytes });
@@ -247,21 +306,25 @@ impl<S: ByteStream> Connection<S> {
             if !turn.readable {
                 return Some(Next::Read);
             }
-            match self.stream.recv(rest) {
+            let room_bytes = TURN_INPUT_BYTES_MAX.saturating_sub(turn.received_bytes);
+            if room_bytes == 0 {
+                return Some(self.again(turn));
+            }
+            let room_bytes = room_bytes.min(rest.len());
+            match self.stream.recv(&mut rest[..room_bytes]) {
                 Ok(0) => return Some(Next::Close),
                 Ok(bytes) => {
-                    turn.received_bytes += bytes;
-                    turn.readable =
-                        bytes == rest.len() && turn.received_bytes < TURN_INPUT_BYTES_MAX;
+                    turn.readable = bytes == room_bytes;
                     body.filled += bytes;
                     self.progress_ms = turn.now_ms;
-                    turn.context.counters.bytes_read.add(bytes as u64);
+                    turn.note_received(bytes);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(Next::Read),
                 Err(_) => return Some(Next::Close),
             }
-            if body.filled < body.buffer.bytes().len() {
-                return Some(Next::Read);
+            // The store of a turn that is spent waits for the next one, and so does what else has come.
+            if body.filled < body.buffer.bytes().len() || turn.is_spent() {
+                return None;
             }
         }
         let mut output = Output::new(&mut turn.buffers.output, turn.filled);
@@ -290,16 +353,15 @@ impl<S: ByteStream> Connection<S> {
             turn.broken = true;
             0
         });
-        turn.sent_bytes += sent;
-        turn.context.counters.bytes_written.add(sent as u64);
         let to = turn.filled - sent;
         turn.filled = 0;
+        turn.note_sent(sent);
         if to == 0 || turn.broken {
             return to == 0;
         }
         let blocks = &mut turn.buffers.output_blocks;
         let block = blocks.take().expect("there is a block for each connection");
-        blocks.bytes_mut(&block)[..to].copy_from_slice(&replies[sent..]);
+        blocks.bytes_mut(&block)[..to].copy_from_slice(&turn.buffers.output[sent..sent + to]);
         self.unsent = Unsent::Block { block, from: 0, to };
         false
     }
@@ -333,8 +395,7 @@ impl<S: ByteStream> Connection<S> {
         };
         let complete = sent == bytes.len();
         *from += sent;
-        turn.sent_bytes += sent;
-        turn.context.counters.bytes_written.add(sent as u64);
+        turn.note_sent(sent);
         if sent > 0 {
             self.progress_ms = turn.now_ms;
         }

@@ -3,13 +3,14 @@
 use micanite_wire::memcache::binary::REQUEST_MAGIC;
 
 use super::{Connection, Next};
+use crate::limits::TURN_INPUT_BYTES_MAX;
 use crate::session::Session;
 use crate::testing::{Bench, Script};
 
 const VALUE_BYTES: usize = 900_000;
 const REQUESTS: usize = 64;
-/// The head of an item, at most.
-const HEAD_BYTES: usize = 512;
+/// The head of an item, and what a turn counts beside what it moves: itself, its keys, and the bytes that come and go.
+const BESIDE_BYTES: usize = 96 << 10;
 
 fn bench() -> Bench {
     Bench::new("memory-limit = 64")
@@ -36,7 +37,7 @@ fn turns(bench: &mut Bench, input: Vec<u8>) -> (Vec<u8>, usize, usize) {
             (context.worker.moved_bytes(), cache.turn_moved_bytes())
         });
         assert!(
-            moved <= allowed + VALUE_BYTES + REQUESTS + HEAD_BYTES,
+            moved <= allowed + VALUE_BYTES + REQUESTS + BESIDE_BYTES,
             "{moved} bytes in one turn"
         );
         turns += 1;
@@ -172,4 +173,75 @@ fn a_turn_has_few_commands_of_administration() {
         assert_eq!(replies, 64);
         connection.release(&mut bench.buffers);
     }
+}
+
+/// A turn that has moved as much as it may begins no value that needs a buffer.
+#[test]
+fn a_turn_that_is_spent_begins_no_long_value() {
+    const LONG_BYTES: usize = 20_000;
+    const SHORT: usize = 3;
+    for is_binary in [false, true] {
+        let mut bench = bench();
+        store(&mut bench, "a");
+        let append = |value: &[u8]| match is_binary {
+            true => binary(0x0e, b"a", value),
+            false => {
+                let line = format!("append a 0 0 {}\r\n", value.len());
+                [line.as_bytes(), value, b"\r\n"].concat()
+            }
+        };
+        let long = append(&[b'x'; LONG_BYTES]);
+        let input = [append(b"x").repeat(SHORT), long].concat();
+        let mut connection = Connection::with(Script::of([input]), Session::default());
+        let reply_bytes = if is_binary { 24 } else { b"STORED\r\n".len() };
+        assert_eq!(bench.turn(&mut connection, true), Next::Again);
+        assert_eq!(connection.stream().output.len(), SHORT * reply_bytes);
+        assert_eq!(bench.buffers.values.lent_bytes(), 0);
+        assert_eq!(bench.drive(&mut connection), Next::Read);
+        assert_eq!(connection.stream().output.len(), (SHORT + 1) * reply_bytes);
+        connection.release(&mut bench.buffers);
+    }
+}
+
+/// Keys that are looked up, and bytes that come and go, end a turn as moved bytes do; what has not been read is read in the next
+/// turn, without an event.
+#[test]
+fn a_turn_ends_by_what_it_looks_up_and_reads() {
+    let keys = format!("get{}\r\n", " k".repeat(500));
+    let mut bench = bench();
+    let script = Script::of([keys.repeat(100).into_bytes()]);
+    let mut connection = Connection::with(script, Session::default());
+    let (mut turns, mut before) = (0, 0);
+    let mut readable = true;
+    while connection.stream().output.len() < 100 * b"END\r\n".len() {
+        let next = bench.turn(&mut connection, readable);
+        readable = false;
+        let looked_up = bench.shared.totals().cmd_get - before;
+        before += looked_up;
+        assert!(looked_up <= 9000, "{looked_up} keys in one turn");
+        assert!(matches!(next, Next::Again | Next::Read), "{next:?}");
+        turns += 1;
+        assert!(turns < 100);
+    }
+    assert_eq!(before, 50_000);
+    connection.release(&mut bench.buffers);
+}
+
+/// A long value comes in pieces, so that others do not wait for all of it.
+#[test]
+fn a_turn_reads_a_piece_of_a_long_value() {
+    let mut bench = bench();
+    let mut set = format!("set a 0 0 {VALUE_BYTES}\r\n").into_bytes();
+    set.resize(set.len() + VALUE_BYTES, b'v');
+    set.extend_from_slice(b"\r\n");
+    let mut connection = Connection::with(Script::of([set]), Session::default());
+    let mut turns = 1;
+    while bench.turn(&mut connection, turns == 1) == Next::Again {
+        turns += 1;
+    }
+    // The last one looks whether there is more.
+    let pieces = VALUE_BYTES.div_ceil(TURN_INPUT_BYTES_MAX);
+    assert_eq!(turns, pieces + 1);
+    assert_eq!(connection.stream().output, b"STORED\r\n");
+    connection.release(&mut bench.buffers);
 }

@@ -36,7 +36,8 @@ use micanite_wire::memcache::text::{Parser, StoreVerb};
 
 use crate::configuration::Binding;
 use crate::limits::{
-    ADMINISTRATION_BYTES, ADMINISTRATION_REQUESTS, SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX,
+    ADMINISTRATION_BYTES_MIN, ADMINISTRATION_REQUESTS, ADMINISTRATIONS_MAX, SHORT_REPLY_BYTES_MAX,
+    STATS_REPLY_BYTES_MAX,
 };
 use crate::shared::Shared;
 use crate::stats::Counters;
@@ -70,6 +71,14 @@ impl Context<'_> {
             counters: self.counters,
             now_s: self.now_s,
         }
+    }
+
+    /// Counts a command of administration: it takes as much of a turn as many requests do.
+    fn charge_administration(&mut self, requests_left: &mut u32) {
+        *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
+        let turn_bytes = self.worker.cache().turn_moved_bytes();
+        let bytes = ADMINISTRATION_BYTES_MIN.max(turn_bytes / ADMINISTRATIONS_MAX);
+        self.worker.charge(bytes);
     }
 
     #[inline]
@@ -122,6 +131,8 @@ pub struct Session {
     long: Option<LongReply>,
     /// Since `watch` all that comes of the connection are lines.
     watcher: Option<Watcher>,
+    /// Keys that were looked up since somebody asked.
+    keys: usize,
     closing: bool,
 }
 
@@ -235,6 +246,12 @@ impl Session {
         self.watcher.is_some()
     }
 
+    /// Keys that were looked up since this was called last.
+    #[inline]
+    pub fn take_keys(&mut self) -> usize {
+        std::mem::take(&mut self.keys)
+    }
+
     /// Answers requests. `full`: the input cannot become longer before some of it is consumed.
     /// Every command takes one of `requests_left`.
     pub fn process(
@@ -269,7 +286,12 @@ impl Session {
         self.keys_done = 0;
         loop {
             let stop = gather.fill(&mut self.parser, requests_left, context);
-            if let Err(Unfinished { index, status }) = run(&gather, output, context) {
+            let ran = run(&gather, output, context);
+            self.keys += match &ran {
+                Ok(()) => gather.requests.len(),
+                Err(unfinished) => unfinished.index,
+            };
+            if let Err(Unfinished { index, status }) = ran {
                 let pending = gather.pending[index];
                 self.keys_done = pending.key_index;
                 self.parser = if pending.at == 0 {
@@ -293,6 +315,9 @@ impl Session {
                     }
                     return stopped(gather.at, Status::TurnOver);
                 }
+                Stop::Body { .. } if context.worker.is_spent() => {
+                    return stopped(gather.at, Status::TurnOver);
+                }
                 Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
                 Stop::Aside {
                     aside,
@@ -309,8 +334,7 @@ impl Session {
                         return stopped(gather.at, Status::NeedOutput { bytes: room });
                     }
                     if aside.is_administration() {
-                        *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
-                        context.worker.charge(ADMINISTRATION_BYTES);
+                        context.charge_administration(requests_left);
                     }
                     let answered = match &aside {
                         Aside::Meta(alone) => match alone.execute(output, context) {

@@ -275,6 +275,17 @@ fn a_datagram_has_a_limit_of_requests_and_of_administration() {
     assert_eq!(udp.counters.too_much.get(), 2);
 }
 
+/// Commands of administration are as few where values may be long.
+#[test]
+fn a_datagram_has_as_few_commands_of_administration_whatever_values_may_be() {
+    for options in ["", "memory-limit = 256\nmax-item-size = \"8m\""] {
+        let mut udp = Udp::new(options);
+        udp.ask("flush_all noreply\r\n".repeat(1000));
+        let executed = udp.bench.shared.counters[0].cmd_flush.get();
+        assert!((1..=16).contains(&executed), "{executed} with {options:?}");
+    }
+}
+
 /// A port that loopback may ask, and a client that asks it.
 fn port(bench: &Bench) -> (super::UdpPort, std::net::UdpSocket) {
     use micanite_net::datagram::{UdpOptions, UdpSocket};

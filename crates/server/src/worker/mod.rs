@@ -221,7 +221,7 @@ impl<P: Streams> Worker<P> {
         let now_ms = self.clock.now_ms();
         self.round_began =
             self.shared.latency[self.number].begin(Transport::Stream, now_ms, self.counters());
-        self.begin_round(now_ms);
+        let begun = self.begin_round(now_ms);
         for number in 0..count {
             let event = self.streams.event(number);
             if event.token == NATIVE {
@@ -236,7 +236,7 @@ impl<P: Streams> Worker<P> {
                 self.on_event(Token::from_u64(event.token), event.broken, now_ms);
             }
         }
-        self.go_on(now_ms);
+        self.go_on(begun, now_ms);
         if self.has_posts {
             self.take_posts(now_ms);
         }
@@ -439,6 +439,8 @@ impl<P: Streams> Worker<P> {
     }
 }
 
+#[cfg(test)]
+mod fairness_tests;
 #[cfg(test)]
 mod rounds_tests;
 

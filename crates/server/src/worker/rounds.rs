@@ -12,21 +12,25 @@ use crate::limits::{HANDSHAKES_PER_ROUND, TURNS_PER_ROUND};
 
 impl<P: Streams> Worker<P> {
     /// Begins a round: turns for those that the last one had none for, or one turn if all of them are heavy.
-    pub(super) fn begin_round(&mut self, now_ms: u64) {
+    /// Returns how many.
+    pub(super) fn begin_round(&mut self, now_ms: u64) -> usize {
         self.moved_before_bytes = self.engine.moved_total_bytes();
+        let mut turns = 0;
         if !std::mem::take(&mut self.is_behind) {
-            return;
+            return turns;
         }
         // Light ones that come to stand there again have their turn later.
         let mut left = self.queues.count(Kind::Light).max(1);
         while left > 0 && !self.round_is_spent() {
             let Some(kind) = self.next_queued_turn(now_ms) else {
-                return;
+                break;
             };
+            turns += 1;
             if kind == Kind::Light || self.queues.count(Kind::Light) == 0 {
                 left -= 1;
             }
         }
+        turns
     }
 
     #[inline]
@@ -66,8 +70,8 @@ impl<P: Streams> Worker<P> {
         moved_bytes >= self.engine.cache().turn_moved_bytes() as u64
     }
 
-    /// Turns of queued connections, not of too many at once; beside them, one of those that shake hands.
-    pub(super) fn go_on(&mut self, now_ms: u64) {
+    /// Turns of queued connections, not of too many at once; beside them, one of those that shake hands. `begun` had one already.
+    pub(super) fn go_on(&mut self, begun: usize, now_ms: u64) {
         for _ in 0..HANDSHAKES_PER_ROUND {
             while let Some(token) = self.queues.pop_shaking() {
                 if self.queued_turn(token, now_ms) {
@@ -84,7 +88,7 @@ impl<P: Streams> Worker<P> {
         }
         // Heavy ones do not come before events, unless events leave them nothing.
         let is_somebody_left =
-            self.queues.count(Kind::Light) > 0 || (turns == 0 && self.has_queued());
+            self.queues.count(Kind::Light) > 0 || (begun + turns == 0 && self.has_queued());
         self.is_behind = is_somebody_left && self.round_is_spent();
     }
 

@@ -15,10 +15,7 @@ use micanite_engine::BATCH_REQUESTS_MAX;
 use micanite_wire::memcache::binary::reply::SHORT_BYTES_MAX;
 
 use super::{Context, Output, Progress, Session, Status, Unfinished};
-use crate::limits::{
-    ADMINISTRATION_BYTES, ADMINISTRATION_REQUESTS, INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX,
-    STATS_REPLY_BYTES_MAX,
-};
+use crate::limits::{INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX, STATS_REPLY_BYTES_MAX};
 use gather::{Gather, Stop};
 use sink::Sink;
 
@@ -47,7 +44,12 @@ impl Session {
         let mut gather = Gather::new(input, self.swallow(input));
         loop {
             let stop = gather.fill(requests_left, context);
-            if let Err(Unfinished { index, status }) = run(&gather, output, context) {
+            let ran = run(&gather, output, context);
+            self.keys += match &ran {
+                Ok(()) => gather.requests.len(),
+                Err(unfinished) => unfinished.index,
+            };
+            if let Err(Unfinished { index, status }) = ran {
                 return stopped(gather.pending[index].at, status);
             }
             gather.clear();
@@ -59,6 +61,9 @@ impl Session {
                     return stopped(gather.at, Status::NeedInput);
                 }
                 Stop::TurnOver => return stopped(gather.at, Status::TurnOver),
+                Stop::Body { .. } if context.worker.is_spent() => {
+                    return stopped(gather.at, Status::TurnOver);
+                }
                 Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
                 Stop::Aside { aside, .. } if self.authenticates_again(&aside, context) => {
                     return stopped(gather.at, Status::TurnOver);
@@ -72,8 +77,7 @@ impl Session {
                         return stopped(gather.at, Status::NeedOutput { bytes: room });
                     }
                     if aside.is_administration() {
-                        *requests_left = requests_left.saturating_sub(ADMINISTRATION_REQUESTS - 1);
-                        context.worker.charge(ADMINISTRATION_BYTES);
+                        context.charge_administration(requests_left);
                     }
                     self.answer_binary(aside, output, context);
                     gather.at += bytes;
