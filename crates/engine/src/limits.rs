@@ -92,6 +92,9 @@ pub const FIT_CANDIDATES_MAX: usize = 16;
 /// The index of a store gives lines back while it holds less than one item for so many that it grows
 /// at.
 pub const INDEX_SPARSE_SHARE: u64 = 4;
+/// The index of a store gives no lines back while items that a flush has left, and that the sweep has
+/// still to find, take more than one word of the space in this many.
+pub const UNSWEPT_SHARE: usize = 32;
 /// Buckets that are merged in one go, while others wait.
 pub const SHRINK_BUCKETS_MAX: u64 = 1024;
 /// A store compacts only while one word of its space in this many is free: less is hardly worth

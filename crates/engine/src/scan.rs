@@ -34,18 +34,25 @@ impl Writer<'_> {
         }
         let buckets = p.buckets().min(SWEEP_BUCKETS as u64);
         for _ in 0..buckets.div_ceil(SWEEP_STEP) {
-            let first = p.get(Field::ScanBucket);
-            let step = SWEEP_STEP.min(p.buckets() - first.min(p.buckets() - 1));
-            for number in first..first + step {
-                p.main_bucket(number).prefetch();
-            }
-            for number in first..first + step {
-                self.prefetch_bucket_items(p.main_bucket(number));
-            }
-            for _ in 0..step {
-                let number = self.next_bucket();
-                self.sweep_chain(p.main_bucket(number));
-            }
+            self.sweep_step();
+        }
+    }
+
+    /// Visits some buckets, at most to the end of the round.
+    pub fn sweep_step(&self) {
+        let p = self.partition;
+        // The index may have shrunk.
+        let first = p.get(Field::ScanBucket).min(p.buckets() - 1);
+        let step = SWEEP_STEP.min(p.buckets() - first);
+        for number in first..first + step {
+            p.main_bucket(number).prefetch();
+        }
+        for number in first..first + step {
+            self.prefetch_bucket_items(p.main_bucket(number));
+        }
+        for _ in 0..step {
+            let number = self.next_bucket();
+            self.sweep_chain(p.main_bucket(number));
         }
     }
 

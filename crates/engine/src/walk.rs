@@ -4,14 +4,15 @@
 //! its version is still the same. After [`VISIT_ATTEMPTS_MAX`] attempts the partition is shared for
 //! a moment, whoever owns it, and the bucket is visited under the lock. An item that is there from the beginning of a walk to its end is
 //! visited at least once: buckets are visited in the order of their numbers, and growth moves items
-//! to a bucket that is still to come, so that an item that has just been moved may come again. When the
-//! index of a partition shrinks, the walk begins anew with that partition.
+//! to a bucket that is still to come, so that an item that has just been moved may come again. While
+//! a walk is in a partition, the index of that partition does not shrink.
 
 use micanite_memory::sync::Ordering::{Acquire, Relaxed};
 use micanite_memory::sync::{fence, spin_loop};
 
 use crate::cache::Cache;
 use crate::index::entry::Entry;
+use crate::index::walkers::Walking;
 use crate::limits::{ITEM_UNITS_MORE, KEY_BYTES_MAX, VISIT_ATTEMPTS_MAX};
 use crate::log::item::{State, unpack_meta};
 use crate::partition::{Partition, Place};
@@ -22,15 +23,16 @@ use crate::worker::Worker;
 /// has no room for more than these: whoever has room for as many at first gets on.
 pub const PART_ITEMS_MIN: usize = 32;
 
-/// How far a walk has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How far a walk has come. Until it is dropped, or has come to its end, the index of the partition
+/// that it is in does not shrink.
+#[derive(Debug, Default)]
 pub struct Walk {
     partition: usize,
     bucket: u64,
     /// Items of the bucket that the visitor has had.
     items_done: usize,
-    /// The partition's number that is another one when its index has shrunk.
-    shrinks: u64,
+    /// In the partition, if it has begun with it.
+    walking: Option<Walking>,
 }
 
 /// How a visitor takes an item.
@@ -132,19 +134,8 @@ impl Cache {
     ) -> Walked {
         let mut left = buckets_max;
         while let Some(partition) = self.partitions.get(walk.partition) {
-            let shrinks = partition.shrinks();
-            if shrinks % 2 == 1 {
-                self.alone(walk.partition, now_s, &idle, |_| ()); // afterwards it has ended
-                continue;
-            }
-            if walk.shrinks != shrinks {
-                // Items may be in buckets that were visited.
-                *walk = Walk {
-                    partition: walk.partition,
-                    shrinks,
-                    ..Walk::default()
-                };
-            }
+            walk.walking
+                .get_or_insert_with(|| partition.walkers.enter());
             if walk.bucket >= partition.buckets() {
                 *walk = Walk {
                     partition: walk.partition + 1,
@@ -157,16 +148,12 @@ impl Cache {
             }
             left -= 1;
             let beside = partition.visit(walk, now_s, visitor);
-            let visited = beside.or_else(|| {
+            let visited = beside.unwrap_or_else(|| {
                 self.alone(walk.partition, now_s, &idle, |writer| {
-                    if writer.partition.shrinks() != walk.shrinks {
-                        return None;
-                    }
                     let read = writer.partition.visit_chain(walk, now_s, visitor);
-                    Some(settle(read, walk, visitor))
+                    settle(read, walk, visitor)
                 })
             });
-            let Some(visited) = visited else { continue };
             match visited {
                 None => {
                     walk.bucket += 1;
@@ -220,7 +207,7 @@ impl Partition {
                 continue;
             };
             let read = self.visit_chain(walk, now_s, visitor);
-            let still = self.bucket_is_still(bucket, version, walk.shrinks);
+            let still = bucket.version_is_still(version);
             if !matches!(read, Read::Torn) && still {
                 return Some(settle(read, walk, visitor));
             }

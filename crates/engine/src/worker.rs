@@ -15,6 +15,7 @@ use crate::pipeline::{Mode, Own, Share};
 use crate::reader::{Plain, Read};
 use crate::request::{Asked, Operation, Outcome, ReplySink, Request};
 use crate::work;
+use crate::writer::Writer;
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
 /// thread.
@@ -341,32 +342,60 @@ impl Worker {
     /// 100 milliseconds.
     pub fn maintain(&mut self, now_s: u32) {
         self.flush_if_due(now_s);
-        let cache = &*self.cache;
-        cache.epochs.enter(self.number);
-        cache.mailboxes.serve(self.number);
-        let outer = work::replace(cache.turn_moved_bytes() as isize);
-        let partitions = cache.partitions.len();
+        let outer = work::replace(self.cache.turn_moved_bytes() as isize);
+        let partitions = self.cache.partitions.len();
         self.maintained_first = (self.maintained_first + 1) % partitions;
         for step in 0..partitions {
             let number = (self.maintained_first + step) % partitions;
-            let partition = &cache.partitions[number];
-            let turn = number % cache.handles_free.len() == self.number;
-            let writer = match partition.route.permission(self.number) {
-                Permission::Own => Own::writer(partition, now_s),
-                Permission::Share if turn => Share::writer(partition, now_s),
-                _ => continue,
+            let upkeep = |writer: &Writer<'_>| {
+                writer.partition.measure_items();
+                writer.partition.note_age(now_s);
+                writer.take_samples();
+                writer.sweep();
+                writer.clean();
             };
-            partition.measure_items();
-            partition.note_age(now_s);
-            writer.take_samples();
-            writer.sweep();
-            writer.clean();
+            self.maintain_one(number, now_s, upkeep);
+            let can_shrink = |writer: &Writer<'_>| writer.can_shrink_index();
+            while !work::is_spent()
+                && self.cache.config().maps.is_none()
+                && self.maintain_one(number, now_s, can_shrink) == Some(true)
+                && self.shrink_index(number, now_s)
+            {}
         }
         work::replace(outer);
-        cache.epochs.leave(self.number);
-        for number in (self.number..partitions).step_by(cache.handles_free.len()) {
-            cache.shrink_index(number, now_s, || self.serve_mailbox());
-        }
+    }
+
+    /// Gives lines of a sparse index back: a bounded number, with nobody else in the partition. Whether
+    /// there may be more to give.
+    fn shrink_index(&self, number: usize, now_s: u32) -> bool {
+        let (cache, idle) = (&*self.cache, || self.serve_mailbox());
+        let partition = &cache.partitions[number];
+        let _turn = self.turn(&cache.changing);
+        partition.route.exclude(&cache.epochs, idle, || {
+            let writer = partition.writer(now_s);
+            let shrink = || writer.shrink_index();
+            partition.walkers.without(shrink).unwrap_or(false)
+        })
+    }
+
+    /// Runs something with the right to write a partition, if its upkeep is this worker's.
+    fn maintain_one<R>(
+        &self,
+        number: usize,
+        now_s: u32,
+        run: impl FnOnce(&Writer<'_>) -> R,
+    ) -> Option<R> {
+        let cache = &*self.cache;
+        let _batch = self.enter();
+        self.serve_mailbox();
+        let partition = &cache.partitions[number];
+        let turn = number % cache.handles_free.len() == self.number;
+        let writer = match partition.route.permission(self.number) {
+            Permission::Own => Own::writer(partition, now_s),
+            Permission::Share if turn => Share::writer(partition, now_s),
+            _ => return None,
+        };
+        Some(run(&writer))
     }
 
     /// Makes everything stored until the second `at_s` unreachable: now if that has come
@@ -431,12 +460,7 @@ impl Worker {
     }
 
     /// Runs something with the right to write a partition, whoever owns it.
-    fn alone<R>(
-        &self,
-        partition: usize,
-        now_s: u32,
-        run: impl FnOnce(&crate::writer::Writer<'_>) -> R,
-    ) -> R {
+    fn alone<R>(&self, partition: usize, now_s: u32, run: impl FnOnce(&Writer<'_>) -> R) -> R {
         let idle = || self.serve_mailbox();
         self.cache.alone(partition, now_s, idle, run)
     }

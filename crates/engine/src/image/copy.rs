@@ -27,7 +27,8 @@ pub(crate) struct Copied {
 }
 
 impl Cache {
-    /// Gives `take` a copy of every item of a bucket. From any thread that is not a worker.
+    /// Gives `take` a copy of every item of a bucket. From any thread that is not a worker, and that
+    /// keeps the index from shrinking ([`crate::index::walkers::Walkers::enter`]).
     pub(crate) fn copy_bucket(
         &self,
         partition: usize,
@@ -83,13 +84,9 @@ impl Partition {
         take: &mut impl FnMut(&Copied),
     ) -> bool {
         let main = self.main_bucket(number);
-        let shrinks = self.shrinks();
         let Some(version) = main.version_stable() else {
             return false;
         };
-        if shrinks % 2 == 1 || number >= self.buckets() {
-            return false;
-        }
         let known = copied.len();
         let spares = self.layout.spares(self.buckets());
         let mut bucket = main;
@@ -102,7 +99,7 @@ impl Partition {
                     continue;
                 };
                 let item = self.copy_item(&place, now_s, &copied[..known]);
-                if !self.bucket_is_still(main, version, shrinks) {
+                if !main.version_is_still(version) {
                     return false;
                 }
                 // The fence of the version check orders the copy before the look at the head.
@@ -116,7 +113,7 @@ impl Partition {
                 _ => break,
             }
         }
-        self.bucket_is_still(main, version, shrinks)
+        main.version_is_still(version)
     }
 
     /// The item at a place, as far as its words can be trusted. None if they make no item, if it
@@ -172,9 +169,6 @@ impl Writer<'_> {
     fn keys_but(&self, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let p = self.partition;
         let mut keys = Vec::new();
-        if number >= p.buckets() {
-            return keys; // the index has shrunk
-        }
         for bucket in p.chain(p.main_bucket(number)) {
             for place in bucket
                 .entries()

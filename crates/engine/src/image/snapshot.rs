@@ -3,7 +3,7 @@
 //! Every bucket is read beside its writer (see `copy.rs`), and its items are stored in a new image.
 //! Each item of the copy is what its key had at some moment between begin and end of the copy; keys
 //! are never missing because they move, for a split moves them to a bucket that is still to come, and
-//! the copy begins anew with a partition whose index has shrunk.
+//! the index of a partition does not shrink while the copy is there.
 
 use std::io;
 use std::path::Path;
@@ -63,16 +63,10 @@ impl Cache {
             store(&target, hash, item, &mut snapshot);
         };
         for (partition, of) in self.partitions.iter().enumerate() {
-            let (mut number, mut shrinks) = (0, of.shrinks());
-            // The index may grow meanwhile: at its end, which is still to come. It may shrink, too:
-            // then items may be in buckets that were copied.
-            loop {
-                if of.shrinks() != shrinks {
-                    (number, shrinks) = (0, of.shrinks());
-                }
-                if number >= of.buckets() {
-                    break;
-                }
+            let _walking = of.walkers.enter();
+            let mut number = 0;
+            // The index may grow meanwhile: at its end, which is still to come.
+            while number < of.buckets() {
                 self.copy_bucket(partition, number, now_s, &mut put);
                 number += 1;
             }

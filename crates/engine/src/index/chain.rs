@@ -49,27 +49,30 @@ impl Partition {
 
     /// Takes a certain spare bucket from the list of free ones. False if it is not there.
     pub fn unlink_free_spare(&self, number: u64) -> bool {
+        if !self.is_free_spare(number) {
+            return false;
+        }
         let spare = self.spare_bucket(number);
         let next = spare.next_spare();
         let before = spare.entry(0).0;
         if self.get(Field::SpareFree) == number + 1 {
             self.set(Field::SpareFree, next.map_or(0, |next| next + 1));
-        } else if self.is_free_behind(number, before) {
-            self.spare_bucket(before - AFTER).set_next_spare(next);
         } else {
-            return false;
+            self.spare_bucket(before - AFTER).set_next_spare(next);
         }
         self.set_before(next, before);
         spare.clear();
         true
     }
 
-    /// Whether a word says truly which free spare bucket is before another one. (In a bucket that is
-    /// not free it is an entry, which has a tag, or zero.)
-    fn is_free_behind(&self, number: u64, before: u64) -> bool {
+    /// Whether a spare bucket is in the list of free ones: the first, or behind the one that its first
+    /// word names truly. (In a bucket that is not free that word is an entry, which has a tag, or zero.)
+    pub fn is_free_spare(&self, number: u64) -> bool {
         let spares = self.layout.spares(self.buckets());
+        let before = self.spare_bucket(number).entry(0).0;
         let before = before.checked_sub(AFTER).filter(|before| *before < spares);
-        before.is_some_and(|before| self.spare_bucket(before).next_spare() == Some(number))
+        self.get(Field::SpareFree) == number + 1
+            || before.is_some_and(|before| self.spare_bucket(before).next_spare() == Some(number))
     }
 
     pub fn take_spare(&self) -> Option<u64> {

@@ -21,7 +21,7 @@ pub(crate) const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD
 /// a cache keep theirs until somebody comes by, after the items have left; those of a store do
 /// not.
 const SPARES_LEFT_CACHE: u64 = 12;
-const SPARES_LEFT_STORE: u64 = 100;
+pub(crate) const SPARES_LEFT_STORE: u64 = 100;
 /// Buckets that are split at once when an insertion finds no spare one.
 const SPLITS_MAX: usize = 16;
 /// Splits after which the items are measured.
@@ -66,13 +66,9 @@ impl Writer<'_> {
     #[cold]
     fn grow_for_spares(&self, bucket: Bucket<'_>) {
         let p = self.partition;
-        let is_full = |bucket: Bucket<'_>| {
-            let mut entries = bucket.entries().into_iter();
-            entries.all(|entry| p.place(Entry(entry)).is_some())
-        };
         // A chain that is as long as it may be takes no spare bucket.
         let is_long = p.chain(bucket).count() == CHAIN_BUCKETS_MAX;
-        if is_long || !p.chain(bucket).all(is_full) {
+        if is_long || !self.is_full(bucket) {
             return;
         }
         let mut compact_units = COMPACT_ITEM_UNITS;
@@ -83,6 +79,13 @@ impl Writer<'_> {
                 return;
             }
         }
+    }
+
+    /// Whether all entries of a chain lead to items.
+    pub fn is_full(&self, bucket: Bucket<'_>) -> bool {
+        let p = self.partition;
+        let mut entries = p.chain(bucket).flat_map(Bucket::entries);
+        entries.all(|entry| p.place(Entry(entry)).is_some())
     }
 
     /// Splits a bucket. Items of a store may be in the way of its line: so many units may be moved.

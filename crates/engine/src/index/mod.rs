@@ -9,3 +9,4 @@ mod growth;
 pub(crate) mod hash;
 pub(crate) mod shrink;
 pub(crate) mod visits;
+pub(crate) mod walkers;

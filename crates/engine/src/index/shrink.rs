@@ -2,99 +2,130 @@
 //! into the one that it was split from, and the line becomes space for items.
 //!
 //! The line is overwritten then, so nobody may read the bucket meanwhile. Workers are kept out of
-//! the partition ([`crate::access::RouteWord::exclude`]). Walks and copies, which any thread makes,
-//! note a number before they read a bucket and believe what they read if it is the same afterwards;
-//! then they begin anew with the partition, as items move to buckets that were visited already.
-//! Memory that a program in the kernel reads keeps its lines: nobody could keep that program out.
+//! the partition ([`crate::access::RouteWord::exclude`]), but not before it is known that a merge is
+//! possible. Walks and copies, which any thread makes, keep the index as it is while they are in the
+//! partition ([`Walkers`](crate::index::walkers::Walkers)). Memory that a program in the kernel reads
+//! keeps its lines: nobody could keep that program out.
 
-use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};
+use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
-use crate::cache::Cache;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::index::growth::LOAD_ITEMS_SIXTEENTHS;
+use crate::index::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};
 use crate::index::hash::Buckets;
 use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, INDEX_SPARSE_SHARE, SHRINK_BUCKETS_MAX,
+    UNSWEPT_SHARE,
 };
 use crate::partition::{Field, Partition};
+use crate::work;
 use crate::writer::Writer;
 
-impl Partition {
-    /// Whether a store holds few items for its index.
-    fn has_sparse_index(&self) -> bool {
-        let buckets = self.buckets();
-        let items = self.get(Field::ItemsLive);
-        let few = items * 16 * INDEX_SPARSE_SHARE < buckets * LOAD_ITEMS_SIXTEENTHS;
-        self.is_store() && few && buckets > self.layout.buckets
-    }
-
-    /// A number that is another one after lines of the index were given back, and odd meanwhile.
-    #[inline]
-    pub fn shrinks(&self) -> u64 {
-        self.shrinks.load(Acquire)
-    }
-
-    /// Whether everything that was read of a bucket since both numbers were noted belongs together.
-    #[inline]
-    pub fn bucket_is_still(&self, bucket: Bucket<'_>, version: u64, shrinks: u64) -> bool {
-        bucket.version_is_still(version) && self.shrinks.load(Relaxed) == shrinks
-    }
+/// A merge that is possible.
+struct Merge<'a> {
+    source: Bucket<'a>,
+    last: Bucket<'a>,
+    /// The spare bucket whose line is given back as well.
+    spare: Option<u64>,
+    /// Spare buckets that are free afterwards, at least.
+    spares_left: u64,
 }
 
-impl Cache {
-    /// Gives lines of a sparse index back: a bounded number, with nobody else in the partition. Not
-    /// from within a batch; `idle` is called while it waits.
-    pub(crate) fn shrink_index(&self, partition: usize, now_s: u32, mut idle: impl FnMut()) {
-        let of = &self.partitions[partition];
-        if !of.has_sparse_index() || self.config().maps.is_some() {
-            return;
+/// The chain that a spare bucket is in, and the bucket before it.
+struct Link<'a> {
+    main: Bucket<'a>,
+    before: Bucket<'a>,
+}
+
+impl Partition {
+    /// Whether a store holds few items for its index. The index has no fewer buckets than that of a
+    /// fresh store with an item: one without a spare bucket grows. While a flush has left much to the
+    /// sweep, it stays as it is: what is still there has to leave before others move together.
+    fn has_sparse_index(&self) -> bool {
+        if !self.is_store() {
+            return false;
         }
-        let _changing = self.changing.wait(&mut idle);
-        let shrink = || of.writer(now_s).shrink_index();
-        of.route.exclude(&self.epochs, idle, shrink);
+        let buckets = self.buckets();
+        let least = self.layout.buckets.max(self.layout.main_per_spare() + 1);
+        let items = self.get(Field::ItemsLive);
+        let heap = self.heap();
+        let used = heap.units() - heap.units_free();
+        let unswept = used.saturating_sub(self.get(Field::UnitsLive) as usize);
+        buckets > least
+            && items * 16 * INDEX_SPARSE_SHARE < buckets * LOAD_ITEMS_SIXTEENTHS
+            && unswept * UNSWEPT_SHARE <= heap.units()
     }
 }
 
 impl Writer<'_> {
-    /// Merges buckets while there are many for the items. For a caller that keeps all others out.
-    pub fn shrink_index(&self) {
+    /// Whether the index would shrink if nobody else were in the partition.
+    pub fn can_shrink_index(&self) -> bool {
         let p = self.partition;
-        let shrinks = p.shrinks.load(Relaxed);
-        p.shrinks.store(shrinks + 1, Relaxed);
-        fence(Release);
-        let before = p.buckets();
-        while p.has_sparse_index() && before - p.buckets() < SHRINK_BUCKETS_MAX {
-            if !self.merge_last() {
-                break;
-            }
-        }
-        p.shrinks.store(shrinks + 2, Release);
+        p.walkers.are_none() && self.next_merge().is_some()
     }
 
-    /// Merges the last bucket into the one that it was split from. False if they make no chain
-    /// together, or spare buckets are wanting.
-    pub fn merge_last(&self) -> bool {
+    /// Merges a bounded number of buckets while there are many for the items. Whether it has merged
+    /// them all. For a caller that keeps all others out.
+    pub fn shrink_index(&self) -> bool {
+        let merge = |_| self.next_merge().is_some_and(|merge| self.merge(&merge));
+        (0..SHRINK_BUCKETS_MAX).all(merge)
+    }
+
+    /// The next merge, if the index should shrink, and would not grow again at once.
+    fn next_merge(&self) -> Option<Merge<'_>> {
+        let p = self.partition;
+        let merge = p.has_sparse_index().then(|| self.plan_merge())??;
+        (merge.spares_left * SPARES_LEFT_STORE >= p.buckets()).then_some(merge)
+    }
+
+    /// The merge of the last bucket into the one that it was split from. `None` if they make no chain
+    /// together, or spare buckets are wanting. What has expired or was invalidated leaves both chains:
+    /// a round of the sweep may have visited one and not the other.
+    fn plan_merge(&self) -> Option<Merge<'_>> {
         let p = self.partition;
         let count = p.buckets();
-        let Some(from) = p.all_buckets().last_split_from() else {
-            return false;
-        };
+        let from = p.all_buckets().last_split_from()?;
         let (source, last) = (p.main_bucket(from), p.main_bucket(count - 1));
-        let spares = p.layout.spares(count);
-        let given_back = spares - p.layout.spares(count - 1);
-        let Some(wanted) = self.spares_to_merge(source, last) else {
-            return false;
-        };
-        // One more, for what has to move out of the line that is given back.
-        if p.get(Field::SparesUsed) + wanted + 2 * given_back > spares
-            || given_back == 1 && !self.vacate_spare(spares - 1)
-        {
+        self.sweep_chain(source);
+        self.sweep_chain(last);
+        let spares = p.layout.spares(count - 1);
+        let spare = (spares < p.layout.spares(count)).then_some(spares);
+        // One that is in use moves to another one, so one less is free in either case.
+        let taken = p.get(Field::SparesUsed) + self.spares_to_merge(source, last)?;
+        let spares_left = spares.checked_sub(taken)?;
+        let can_go = |number| p.is_free_spare(number) || self.link_to_spare(number).is_some();
+        spare.is_none_or(can_go).then_some(Merge {
+            source,
+            last,
+            spare,
+            spares_left,
+        })
+    }
+
+    /// Merges the last bucket, if that is possible: for tests.
+    #[cfg(all(test, not(miri)))]
+    pub fn merge_last(&self) -> bool {
+        self.plan_merge().is_some_and(|merge| self.merge(&merge))
+    }
+
+    /// Merges the last bucket. False, and nothing changes, if the list of free spare buckets does not
+    /// hold what the counters say.
+    fn merge(&self, merge: &Merge<'_>) -> bool {
+        let p = self.partition;
+        let count = p.buckets();
+        work::note(MERGE_BYTES);
+        if merge.spare.is_some_and(|number| !self.vacate_spare(number)) {
             return false;
         }
+        let (source, last) = (merge.source, merge.last);
         let mut unused = last.next_spare();
-        source.write(|| self.merge(source, last));
+        if !source.write(|| self.take_entries(source, last)) {
+            if let Some(number) = merge.spare {
+                p.free_spare(number);
+            }
+            return false;
+        }
         while let Some(number) = unused {
             unused = p.spare_bucket(number).next_spare();
             p.free_spare(number);
@@ -126,46 +157,64 @@ impl Writer<'_> {
         (buckets <= CHAIN_BUCKETS_MAX).then_some(more as u64)
     }
 
-    /// Copies all entries of the last bucket into the chain of the one it was split from, which has
-    /// room for them, and lets the index end before it.
-    fn merge(&self, source: Bucket<'_>, last: Bucket<'_>) {
+    /// Copies all entries of the last bucket into the chain of the one it was split from, and lets the
+    /// index end before it. False, and nothing changes, if that chain gets no room.
+    fn take_entries(&self, source: Bucket<'_>, last: Bucket<'_>) -> bool {
         let p = self.partition;
+        let of_last = || {
+            p.chain(last)
+                .flat_map(Bucket::entries)
+                .filter(|&entry| entry != 0)
+        };
         // In this order: a process that is killed between them leaves entries twice.
-        for entry in p.chain(last).flat_map(Bucket::entries) {
-            if entry != 0
-                && let Some(word) = self.free_slot(source)
-            {
+        let all_moved = of_last().all(|entry| {
+            let slot = self.free_slot(source);
+            slot.is_some_and(|word| {
                 p.word(word).store(entry, Release);
+                true
+            })
+        });
+        if !all_moved {
+            for word in self.words_backwards(source) {
+                if of_last().any(|entry| entry == p.word(word).load(Relaxed)) {
+                    p.word(word).store(0, Release);
+                }
             }
+            self.close_gaps(source);
+            return false;
         }
-        // A round of the sweep may have passed the bucket that the items are in now.
-        p.set(Field::ScanBucket, 0);
         fence(Release);
         let buckets = Buckets::of(p.layout.buckets, p.buckets() - 1);
         p.set(Field::Buckets, buckets.pack());
+        true
+    }
+
+    /// Where a spare bucket that is in use is linked. `None` if it is in no chain that its items lead
+    /// to.
+    fn link_to_spare(&self, number: u64) -> Option<Link<'_>> {
+        let p = self.partition;
+        let mut places = p.spare_bucket(number).entries().into_iter().map(Entry);
+        let place = places.find_map(|entry| self.place_of_item(entry))?;
+        let main = p.bucket(self.hash_at(place.position));
+        let mut chain = p.chain(main);
+        let before = chain.find(|bucket| bucket.next_spare() == Some(number))?;
+        Some(Link { main, before })
     }
 
     /// Takes a spare bucket out of use: from the list of free ones, or by moving what it holds to
-    /// another one. False if it is in no chain that its items lead to.
+    /// another one. False if neither is possible.
     fn vacate_spare(&self, number: u64) -> bool {
         let p = self.partition;
         if p.unlink_free_spare(number) {
             return true;
         }
-        let spare = p.spare_bucket(number);
-        let mut places = spare.entries().into_iter().map(Entry);
-        let Some(place) = places.find_map(|entry| self.place_of_item(entry)) else {
-            return false;
-        };
-        let main = p.bucket(self.hash_at(place.position));
-        let mut chain = p.chain(main);
-        let Some(before) = chain.find(|bucket| bucket.next_spare() == Some(number)) else {
+        let Some(Link { main, before }) = self.link_to_spare(number) else {
             return false;
         };
         let Some(other) = p.take_spare() else {
             return false;
         };
-        let target = p.spare_bucket(other);
+        let (spare, target) = (p.spare_bucket(number), p.spare_bucket(other));
         for (slot, entry) in spare.entries().into_iter().enumerate() {
             p.word(target.slot_word(slot)).store(entry, Relaxed);
         }
@@ -176,3 +225,6 @@ impl Writer<'_> {
         true
     }
 }
+
+/// A merge counts as if so many bytes were moved: two chains that lie far from each other.
+const MERGE_BYTES: usize = 512;

@@ -28,6 +28,7 @@ use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::{Buckets, IndexHash};
+use crate::index::walkers::Walkers;
 use crate::limits::{
     BUCKET_WORDS, COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS, ITEM_UNITS_MORE, KEY_BYTES_MAX,
 };
@@ -67,8 +68,8 @@ pub(crate) struct Partition {
     pub compaction: Compaction,
     /// When items were stored that do not say it.
     pub ages: Ages,
-    /// Odd while the index gives lines back.
-    pub shrinks: AtomicU64,
+    /// Who goes by the numbers of buckets.
+    pub walkers: Walkers,
 }
 
 /// What was seen of a key while its item was prefetched. Only a hint: the entry may have changed
@@ -175,7 +176,7 @@ impl Partition {
             follows_accesses: AtomicBool::new(false),
             compaction: Compaction::new(),
             ages: Ages::new(),
-            shrinks: AtomicU64::new(0),
+            walkers: Walkers::default(),
         }
     }
 

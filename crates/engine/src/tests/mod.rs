@@ -35,11 +35,12 @@ mod noted;
 #[cfg(all(test, not(any(loom, miri))))]
 mod retries;
 #[cfg(all(test, not(any(loom, miri))))]
+#[cfg(all(test, not(any(loom, miri))))]
 mod room;
+#[cfg(all(test, not(any(loom, miri))))]
+mod shrink;
 #[cfg(all(test, not(any(loom, miri))))]
 mod stress;
 pub(crate) mod support;
 #[cfg(all(test, not(any(loom, miri))))]
 mod turns;
-#[cfg(all(test, not(any(loom, miri))))]
-mod walk;

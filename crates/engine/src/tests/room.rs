@@ -1,14 +1,10 @@
 //! A store that is nearly empty holds what an empty one holds, wherever its last items lie.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::support::*;
-use crate::limits::{
-    BUCKET_ENTRIES, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT,
-    INDEX_LOAD_SIXTEENTHS, INDEX_SPARSE_SHARE,
-};
+use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
 use crate::*;
 
 /// Units of the data space: 1 MiB.
@@ -18,7 +14,7 @@ const LIVE_SHARE: u64 = 100;
 /// The largest items, out of so many that the space has room for.
 const ITEM_SHARE: u64 = 64;
 
-fn setup() -> Setup {
+pub(super) fn setup() -> Setup {
     Setup {
         semantics: Semantics::Store,
         buckets: 64,
@@ -30,10 +26,10 @@ fn setup() -> Setup {
 }
 
 /// Numbers that are the same in every run.
-struct Random(u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -99,7 +95,7 @@ impl Filled {
     }
 
     /// What a worker does every 10 to 100 milliseconds.
-    fn upkeep(&mut self) {
+    pub(super) fn upkeep(&mut self) {
         for _ in 0..8 {
             self.client.worker.maintain(1000);
         }
@@ -140,7 +136,7 @@ impl Filled {
 
     /// Deletes all but a hundredth of the space: those that lie last, in the middle, here and there,
     /// or the smallest ones, which lie everywhere.
-    fn thin(&mut self, random: &mut Random, which: usize) {
+    pub(super) fn thin(&mut self, random: &mut Random, which: usize) {
         let mut order: Vec<(usize, Vec<u8>)> = Vec::new();
         for key in self.held.keys() {
             let (position, units) = self.place(key);
@@ -248,120 +244,4 @@ fn an_insertion_moves_a_bounded_number_of_bytes() {
         }
         assert!(most > 0, "nothing was moved in history {which}");
     }
-}
-
-/// Proves that an index that shrinks and grows again loses nothing, and that a walk and a copy that
-/// go on meanwhile have every item that stays.
-#[test]
-fn walks_and_snapshots_beside_an_index_that_shrinks_have_everything() {
-    #[derive(Default)]
-    struct Keys {
-        kept: BTreeSet<Vec<u8>>,
-        taken: Vec<Vec<u8>>,
-    }
-    impl Visitor for Keys {
-        fn item(&mut self, item: &ItemInfo<'_>) -> Visit {
-            self.taken.push(item.key.to_vec());
-            Visit::Next
-        }
-        fn take_back(&mut self) {
-            self.taken.clear();
-        }
-        fn keep(&mut self) {
-            self.kept.extend(self.taken.drain(..));
-        }
-    }
-    let mut store = Filled::new(&setup());
-    let mut random = Random(5);
-    for _ in 0..3 {
-        store.take(8);
-        let most = store.cache.stats().buckets;
-        store.thin(&mut random, 2);
-        let (mut walk, mut seen) = (Walk::default(), Keys::default());
-        let buckets = most as usize * 2 / 3;
-        assert_eq!(
-            store.cache.walk(&mut walk, buckets, 1000, &mut seen),
-            Walked::Buckets
-        );
-        store.upkeep();
-        assert!(
-            store.cache.stats().buckets < most / 4,
-            "the index has shrunk"
-        );
-        assert_eq!(
-            store.cache.walk(&mut walk, usize::MAX, 1000, &mut seen),
-            Walked::End
-        );
-        assert!(store.held.keys().all(|key| seen.kept.contains(key)));
-        let mut copied = BTreeSet::new();
-        for number in 0..most {
-            let take = &mut |item: &crate::image::copy::Copied| {
-                copied.insert(item.key.clone());
-            };
-            store.cache.copy_bucket(0, number, 1000, take);
-        }
-        assert!(copied.iter().eq(store.held.keys()));
-        store.check();
-    }
-}
-
-/// Proves that an index shrinks as far as its items allow, whatever is chained meanwhile.
-#[test]
-fn an_index_shrinks_until_it_is_not_sparse() {
-    let mut store = Filled::new(&setup());
-    store.take(8);
-    let mut random = Random(11);
-    for share in [3, 5, 10] {
-        let keys: Vec<_> = store.held.keys().cloned().collect();
-        for key in &keys {
-            if random.below(share) != 0 {
-                store.delete(key);
-            }
-        }
-        store.upkeep();
-        let stats = store.cache.stats();
-        let per_bucket = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS / 16;
-        let most = INDEX_SPARSE_SHARE * (stats.items_live + per_bucket) / per_bucket;
-        assert!(stats.buckets <= most.max(64), "{stats:?}");
-        store.check();
-    }
-}
-
-/// Proves that workers find everything while the index of a store shrinks and grows beside them.
-#[test]
-fn workers_beside_an_index_that_shrinks_find_everything() {
-    let setup = Setup {
-        workers: 2,
-        ..setup()
-    };
-    let mut store = Filled::new(&setup);
-    let mut reader = Client::new(&store.cache, 1);
-    let lasting: Vec<_> = (0..50)
-        .map(|n| format!("lasting-{n}").into_bytes())
-        .collect();
-    lasting.iter().for_each(|key| assert!(store.set(key, 20)));
-    let stop = AtomicBool::new(false);
-    let shrunk = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                for key in &lasting {
-                    assert!(reader.get(key).is_some(), "{}", key.escape_ascii());
-                }
-            }
-        });
-        let mut shrunk = 0;
-        for _ in 0..6 {
-            for number in 0u64..8000 {
-                store.set(&number.to_le_bytes(), 8);
-            }
-            let most = store.cache.stats().buckets;
-            (0u64..8000).for_each(|number| store.delete(&number.to_le_bytes()));
-            store.upkeep();
-            shrunk += u64::from(store.cache.stats().buckets < most / 2);
-        }
-        stop.store(true, Ordering::Relaxed);
-        shrunk
-    });
-    assert_eq!(shrunk, 6);
-    store.check();
 }

@@ -64,31 +64,68 @@ fn loom_a_snapshot_beside_an_eviction_has_the_item_or_nothing() {
     });
 }
 
-/// Covers the number that says that lines were given back (`Partition::shrinks`), and its fences.
+/// One bucket more than the index began with, and the key of the item that is there.
+fn about_to_shrink() -> (Arc<Cache>, [u8; 2]) {
+    let cache = Setup {
+        semantics: Semantics::Store,
+        buckets: 1,
+        data_units: 64,
+        grows: true,
+        value_bytes_max: 16,
+        workers: 2,
+        ..Setup::default()
+    }
+    .cache();
+    cache.partitions[0].writer(0).grow(0);
+    assert_eq!(cache.partitions[0].buckets(), 2);
+    let key = keys_of(&cache, 1).next().expect("a key");
+    Client::new(&cache, 0).set(&key, &OLD);
+    (cache, key)
+}
+
+/// Gives a line back, as upkeep does, unless a walk or a copy is there.
+fn merge(cache: &Cache) {
+    let p = &cache.partitions[0];
+    let writer = p.writer(0);
+    p.walkers.without(|| assert!(writer.merge_last()));
+}
+
+/// Covers the orderings of `Walkers`: a copy of all buckets has every item.
 #[test]
-fn loom_a_snapshot_beside_a_bucket_that_is_merged_has_its_item_or_begins_again() {
+fn loom_a_snapshot_beside_a_bucket_that_is_merged_has_its_item() {
     model(|| {
-        let cache = Setup {
-            semantics: Semantics::Store,
-            buckets: 1,
-            data_units: 64,
-            grows: true,
-            value_bytes_max: 16,
-            workers: 2,
-            ..Setup::default()
-        }
-        .cache();
-        cache.partitions[0].writer(0).grow(0);
-        assert_eq!(cache.partitions[0].buckets(), 2);
-        let key = keys_of(&cache, 1).next().expect("a key");
-        Client::new(&cache, 0).set(&key, &OLD);
+        let (cache, _) = about_to_shrink();
         let reader = beside(&cache, move |cache| {
-            if let Some(items) = copy(cache, 1) {
-                assert_eq!(items.len(), 1, "an acknowledged item is missing");
-            }
+            let p = &cache.partitions[0];
+            let _walking = p.walkers.enter();
+            let items = (0..p.buckets()).filter_map(|bucket| copy(cache, bucket));
+            assert_eq!(
+                items.flatten().count(),
+                1,
+                "an acknowledged item is missing"
+            );
         });
-        cache.partitions[0].writer(0).shrink_index();
-        assert_eq!(cache.partitions[0].buckets(), 1);
+        merge(&cache);
+        reader.join().unwrap();
+    });
+}
+
+/// Covers the same for a walk in several steps, and that neither waits for the other for ever, though
+/// the walk begins inside of a batch, which whoever shrinks has waited for.
+#[test]
+fn loom_a_walk_beside_a_bucket_that_is_merged_has_its_item() {
+    model(|| {
+        let (cache, key) = about_to_shrink();
+        let reader = beside(&cache, move |cache| {
+            cache.epochs.enter(1);
+            let (mut walk, mut keys) = (Walk::default(), Keys::default());
+            cache.walk(&mut walk, 1, 0, &mut keys);
+            cache.epochs.leave(1);
+            while cache.walk(&mut walk, 4, 0, &mut keys) != Walked::End {}
+            assert_eq!(keys.kept, [key], "an acknowledged item is missing");
+        });
+        let p = &cache.partitions[0];
+        p.route.exclude(&cache.epochs, || {}, || merge(&cache));
         reader.join().unwrap();
     });
 }
