@@ -59,6 +59,11 @@ pub const CHAIN_TAG_ITEMS_MAX: usize = 6;
 pub const COLLAPSE_PAGES_MAX: usize = 1;
 /// Buckets that one call of the sweep visits, at most.
 pub const SWEEP_BUCKETS: usize = 512;
+/// A bucket that the sweep visits for an insertion counts for the turn as if so many bytes were moved: its line and those
+/// of its items lie far from each other.
+pub const SWEEP_BUCKET_BYTES: usize = 1 << 10;
+/// An item that is evicted counts for the turn as if so many bytes were moved.
+pub const EVICT_BYTES: usize = 128;
 /// Optimistic reads of one request before it takes the lock of the partition.
 pub const READ_ATTEMPTS_MAX: usize = if cfg!(loom) { 1 } else { 8 };
 /// Bytes of values that one request copies in vain before it takes the lock of the partition: a

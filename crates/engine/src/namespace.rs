@@ -167,7 +167,7 @@ impl Writer<'_> {
         set(3, p.get(Field::SweepRounds));
         set(0, hash);
         p.set(Field::Namespaces, 1);
-        p.set(Field::Expiring, 1); // the sweep has something to find
+        p.expect_of_sweep();
         Ok(())
     }
 

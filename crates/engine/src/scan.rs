@@ -5,8 +5,9 @@ use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::limits::SWEEP_BUCKETS;
+use crate::limits::{SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
 use crate::partition::{Field, Place};
+use crate::work;
 use crate::writer::{Found, Writer};
 
 /// Buckets whose lines and items are loaded ahead, together.
@@ -36,6 +37,27 @@ impl Writer<'_> {
         for _ in 0..buckets.div_ceil(SWEEP_STEP) {
             self.sweep_step();
         }
+    }
+
+    /// A sweep for an insertion into a store that finds no room. Its work counts for the turn, and is
+    /// done within it. After one in vain there is none before the next second, or the next flush:
+    /// upkeep goes on meanwhile. Returns whether anything has left.
+    #[cold]
+    pub fn sweep_for_room(&self) -> bool {
+        let p = self.partition;
+        let bytes = SWEEP_BUCKETS.min(p.buckets() as usize) * SWEEP_BUCKET_BYTES;
+        let in_vain_s = p.swept_in_vain_s.load(Relaxed);
+        if p.get(Field::Expiring) == 0 || in_vain_s == self.now_s || !work::allows(bytes) {
+            return false;
+        }
+        work::note(bytes);
+        let free = p.heap().units_free();
+        self.sweep();
+        let found = p.heap().units_free() != free;
+        if !found {
+            p.swept_in_vain_s.store(self.now_s, Relaxed);
+        }
+        found
     }
 
     /// Visits some buckets, at most to the end of the round.

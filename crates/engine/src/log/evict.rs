@@ -3,7 +3,7 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::index::entry::Entry;
-use crate::limits::KEY_BYTES_MAX;
+use crate::limits::{EVICT_BYTES, KEY_BYTES_MAX};
 use crate::log::Which;
 use crate::log::item::Header;
 use crate::partition::{Field, LogField, Place};
@@ -42,6 +42,7 @@ impl Writer<'_> {
             if p.holds(position, header) && self.keep(&place, moves)? {
                 return Ok(());
             }
+            work::note(EVICT_BYTES);
             self.note_eviction(&place);
             if !header.is_fetched() {
                 p.add(Field::EvictedUnfetched, 1);

@@ -10,7 +10,7 @@ impl Writer<'_> {
         let p = self.partition;
         if p.is_store() {
             p.set(Field::FlushStamp, p.get(Field::Stamp));
-            p.set(Field::Expiring, 1); // the sweep has something to find
+            p.expect_of_sweep();
         } else {
             for which in [Which::Small, Which::Main] {
                 let log = p.log(which);

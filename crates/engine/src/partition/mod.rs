@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 use micanite_memory::HUGE_PAGE_BYTES;
-use micanite_memory::sync::{AtomicBool, AtomicU64, Ordering};
+use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use micanite_wire::hash::KeyHash;
 
 pub(crate) use fields::{Field, LogField};
@@ -68,6 +68,8 @@ pub(crate) struct Partition {
     pub compaction: Compaction,
     /// When items were stored that do not say it.
     pub ages: Ages,
+    /// The second of the last sweep for an insertion that found nothing, if nothing was flushed since.
+    pub swept_in_vain_s: AtomicU32,
     /// Who goes by the numbers of buckets.
     pub walkers: Walkers,
 }
@@ -176,6 +178,7 @@ impl Partition {
             follows_accesses: AtomicBool::new(false),
             compaction: Compaction::new(),
             ages: Ages::new(),
+            swept_in_vain_s: AtomicU32::new(u32::MAX),
             walkers: Walkers::default(),
         }
     }
@@ -250,6 +253,12 @@ impl Partition {
     #[inline]
     pub fn subtract(&self, field: Field, value: u64) {
         self.set(field, self.get(field).saturating_sub(value));
+    }
+
+    /// From now on the sweep has something to find. Only the writer may call it.
+    pub fn expect_of_sweep(&self) {
+        self.set(Field::Expiring, 1);
+        self.swept_in_vain_s.store(u32::MAX, Ordering::Relaxed);
     }
 
     /// Main buckets.

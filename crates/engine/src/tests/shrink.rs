@@ -239,6 +239,30 @@ fn a_flushed_store_gets_its_space_back_in_a_round_of_the_sweep() {
     store.check();
 }
 
+/// Proves that a flushed store refuses nothing that a fresh one takes, whatever upkeep has done: an item
+/// that finds its chain full of flushed ones takes the place of one.
+#[test]
+fn a_flushed_store_takes_what_a_fresh_one_takes() {
+    for steps in [0, 5, 20] {
+        let mut store = Filled::new(&setup());
+        let taken = store.take(8);
+        store.held.clear();
+        store.client.worker.flush_all(1000, 1000);
+        for _ in 0..steps {
+            store.client.worker.maintain(1000);
+        }
+        for number in 0..taken * 9 / 10 {
+            assert!(
+                store.set(&number.to_be_bytes(), 8),
+                "{number} after {steps}"
+            );
+        }
+        store.upkeep();
+        store.upkeep();
+        store.check();
+    }
+}
+
 /// Proves that a round of the sweep beside merges visits everything: when two have ended, nothing of
 /// a namespace is left, and its record is given to others.
 #[test]

@@ -1,6 +1,7 @@
 //! What a turn moves within the memory is bounded, whatever it is asked for.
 
 use super::support::*;
+use crate::limits::{EVICT_BYTES, SWEEP_BUCKET_BYTES};
 use crate::*;
 
 const VALUE_BYTES: usize = 64 << 10;
@@ -173,7 +174,7 @@ fn eviction_moves_no_more_than_a_turn_may() {
             .1;
         }
         assert_eq!(
-            moved > 0,
+            moved > VALUE_BYTES,
             matches!(eviction, Eviction::S3Fifo | Eviction::Clock),
             "{eviction:?}: {moved}"
         );
@@ -239,4 +240,83 @@ fn what_an_owner_moves_for_others_counts_for_their_turn() {
         assert!(moved_bytes >= executed * value.len(), "{moved_bytes}");
         assert_eq!(owner.join().ok(), Some(0), "the owner paid");
     });
+}
+
+/// What leaves a cache for a long item is counted, and what leaves for short ones ends no turn.
+#[test]
+fn evictions_count_for_the_turn() {
+    let setup = Setup {
+        buckets: 1 << 16,
+        ..setup(Eviction::S3Fifo, Semantics::Cache, 1)
+    };
+    let cache = setup.cache();
+    let mut client = Client::new(&cache, 0);
+    let short = store(Condition::Always, b"", 0, 0);
+    for round in 0..4000 {
+        let keys: Vec<_> = (0..KEYS).map(|at| key(round * KEYS + at)).collect();
+        assert_eq!(turn(&mut client, &keys, short), KEYS);
+        assert!(
+            client.worker.moved_bytes() < 64 << 10,
+            "as an ordinary turn"
+        );
+    }
+    let before = cache.stats().evicted_log;
+    assert!(before > 0);
+    let long = vec![b'x'; VALUE_BYTES];
+    let long = store(Condition::Always, &long, 0, 0);
+    let keys: Vec<_> = (0..KEYS)
+        .map(|at| format!("long{at}").into_bytes())
+        .collect();
+    let executed = turn(&mut client, &keys, long);
+    let evicted = cache.stats().evicted_log - before;
+    assert!(evicted > 1000, "{evicted}");
+    assert!(client.worker.moved_bytes() as u64 >= evicted * EVICT_BYTES as u64);
+    assert!(executed < KEYS, "{evicted} items left in one turn");
+}
+
+/// A full store in which something will expire looks for it once a second, not for each item that it
+/// refuses; what looking costs is counted; and as soon as it has expired it makes room.
+#[test]
+fn refused_items_sweep_once_a_second() {
+    let setup = Setup {
+        semantics: Semantics::Store,
+        data_units: 1024,
+        ..Setup::default()
+    };
+    let cache = setup.cache();
+    let mut client = Client::new(&cache, 0);
+    let expiry_s = client.now_s + 10;
+    let expires = store(Condition::Always, b"value", 0, expiry_s);
+    assert_eq!(client.outcome(b"expires", expires), Outcome::Stored);
+    let stays = store(Condition::Always, b"value", 0, 0);
+    let mut number = 0;
+    while client.outcome(&key(number), stays) == Outcome::Stored {
+        number += 1;
+    }
+    while client.now_s + 1 < expiry_s {
+        client.now_s += 1;
+        let before = cache.stats().buckets_scanned;
+        let refused: Vec<_> = (0..KEYS).map(|at| key(number + at)).collect();
+        turns(&mut client, &refused, stays);
+        assert_eq!(cache.stats().buckets_scanned - before, setup.buckets);
+    }
+    let before = cache.stats().buckets_scanned;
+    client.worker.flush_all(client.now_s, client.now_s);
+    assert_eq!(client.outcome(b"after the flush", stays), Outcome::Stored);
+    assert!(
+        cache.stats().buckets_scanned > before,
+        "a flush is looked at at once"
+    );
+    while client.outcome(&key(number), stays) == Outcome::Stored {
+        number += 1;
+    }
+    assert_eq!(client.outcome(&key(0), expires), Outcome::OutOfMemory);
+    client.outcome(&key(number - 1), Operation::Delete);
+    assert_eq!(client.outcome(&key(number - 1), expires), Outcome::Stored);
+    assert_eq!(client.outcome(&key(number), stays), Outcome::OutOfMemory);
+    client.now_s = expiry_s;
+    assert_eq!(turn(&mut client, &[key(number)], stays), 1);
+    assert!(client.get(&key(number)).is_some());
+    let bytes = setup.buckets as usize * SWEEP_BUCKET_BYTES;
+    assert!(client.worker.moved_bytes() >= bytes);
 }

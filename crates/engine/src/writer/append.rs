@@ -153,6 +153,9 @@ impl Writer<'_> {
             _ => None,
         };
         let place = if p.is_store() {
+            if replaced.is_none() && p.get(Field::SpareFree) == 0 {
+                self.sweep_short_of_spares(hash);
+            }
             self.allocate(units)?
         } else {
             let which = match (item.log, replaced) {
@@ -198,12 +201,26 @@ impl Writer<'_> {
         }
     }
 
+    /// No spare bucket is free. What has expired or was invalidated leaves the chain of a key, so that
+    /// another item finds an entry there.
+    #[cold]
+    fn sweep_short_of_spares(&self, hash: IndexHash) {
+        if self.partition.get(Field::Expiring) == 0 {
+            return;
+        }
+        let main = self.partition.bucket(hash);
+        self.sweep_chain(main);
+        if self.is_full(main) {
+            self.sweep_for_room();
+        }
+    }
+
     /// Space of a store's heap, if need be after a look for what has expired, or a compaction.
     fn allocate(&self, units: u64) -> Result<Place, Refusal> {
         let p = self.partition;
         let position = p.heap().allocate(units as usize).or_else(|| {
-            self.sweep();
-            p.heap().allocate(units as usize)
+            let found = self.sweep_for_room();
+            found.then(|| p.heap().allocate(units as usize))?
         });
         let position = position.or_else(|| {
             let made = self.compact_for_item(units);
