@@ -94,6 +94,9 @@ pub const FREQUENCY_MAX: u64 = 3;
 /// Free blocks that an allocation looks at in a class of several sizes before it takes a block of a
 /// larger class.
 pub const FIT_CANDIDATES_MAX: usize = 16;
+/// A block that it looks at in vain counts for the turn as if so many bytes were moved. Where no larger class has a block it
+/// looks at all of the class: at most at one for each MiB of a partition.
+pub const FIT_CANDIDATE_BYTES: usize = 256;
 /// The index of a store gives lines back while it holds less than one item for so many that it grows
 /// at.
 pub const INDEX_SPARSE_SHARE: u64 = 4;

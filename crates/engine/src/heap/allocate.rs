@@ -1,7 +1,8 @@
 //! Allocate and free.
 
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, Heap, PREVIOUS_FREE};
-use crate::limits::FIT_CANDIDATES_MAX;
+use crate::limits::{FIT_CANDIDATE_BYTES, FIT_CANDIDATES_MAX};
+use crate::work;
 
 impl Heap<'_> {
     /// A block of at least `units` words, from the smallest free block that is large enough. Its
@@ -62,41 +63,34 @@ impl Heap<'_> {
 
     /// A block for a size without a class of its own, and its class: the first that is large
     /// enough of the first few in the class of the size, where some are too small, or any of a
-    /// larger class.
+    /// larger class; where there is none, the first in all of the class of the size.
     #[cold]
     fn first_fit(&self, units: usize) -> Option<(usize, usize)> {
         if units > self.units_max {
             return None;
         }
+        self.first_of_class(units, FIT_CANDIDATES_MAX)
+            .or_else(|| self.first_from(self.class(units) + 1))
+            .or_else(|| {
+                let blocks_max = self.units() / self.units_exact;
+                self.first_of_class(units, blocks_max)
+            })
+    }
+
+    /// The first block that is large enough, out of so many in the class of a size.
+    fn first_of_class(&self, units: usize, candidates: usize) -> Option<(usize, usize)> {
         let class = self.class(units);
         let mut candidate = self.has_blocks(class).then(|| self.head(class));
-        for _ in 0..FIT_CANDIDATES_MAX {
-            let Some(block) = candidate else { break };
-            let Some(whole) = self.sound_free_units(block) else {
-                break;
-            };
+        for _ in 0..candidates {
+            let block = candidate?;
+            let whole = self.sound_free_units(block)?;
             if whole >= units && self.class(whole) == class {
                 return Some((block, class));
             }
+            work::note(FIT_CANDIDATE_BYTES);
             candidate = self.next(block);
         }
-        self.first_from(class + 1)
-    }
-
-    /// Makes a block for a size without a class of its own the first of its list, where allocations
-    /// look at the first few only: for a recovery, which has made the lists in another order.
-    pub(crate) fn bring_forward(&self, units: usize) {
-        let class = self.class(units);
-        let mut candidate = self.has_blocks(class).then(|| self.head(class));
-        while let Some(block) = candidate {
-            let whole = self.free_block_units(block);
-            if whole >= units {
-                self.unlink(block, whole);
-                self.push(block, whole);
-                return;
-            }
-            candidate = self.next(block);
-        }
+        None
     }
 
     /// Gives a block back, together with its free neighbours one free block. Nothing changes when the

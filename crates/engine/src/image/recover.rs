@@ -76,7 +76,6 @@ impl Partition {
             return Ok(());
         };
         let hash = writer.hash_at(found.place.position);
-        self.heap().bring_forward(found.header.units() as usize);
         let left = writer.leave_reserve(hash, &found);
         left.map(drop)
             .map_err(|_| "the heap has no room for the item in the reserve".to_owned())

@@ -1,5 +1,7 @@
 //! Compaction of a store beside its requests: nothing is lost by it, and it ends.
 
+use std::sync::Arc;
+
 use super::room::Filled;
 use super::support::*;
 use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
@@ -222,5 +224,31 @@ fn a_sparse_store_stops_compacting_when_that_changes_nothing() {
     // Items that leave make it worth another pass.
     (0..2).for_each(|number| store.delete(format!("large-{number}").as_bytes()));
     assert!(Some(overwrite(&mut store)) > settled);
+    store.check();
+}
+
+/// An item that needs more than all that is free moves nothing, and holds no compaction for others back.
+#[test]
+fn an_item_for_which_too_little_is_free_moves_nothing() {
+    let setup = Setup {
+        semantics: Semantics::Store,
+        buckets: 64,
+        data_units: 1 << 17,
+        grows: true,
+        value_bytes_max: 128 << 10,
+        ..Setup::default()
+    };
+    let mut store = Filled::new(&setup);
+    for number in 0..store.take(40) {
+        if number % 20 == 7 {
+            store.delete(&number.to_le_bytes());
+        }
+    }
+    let p = &Arc::clone(&store.cache).partitions[0];
+    assert!(p.heap().units_free() > p.heap().units() / 32);
+    assert!(p.heap().units_free() < 128 << 7);
+    let visits = p.compaction.visits();
+    assert!(!store.set(b"large", 128 << 10));
+    assert_eq!(p.compaction.visits(), visits);
     store.check();
 }

@@ -181,7 +181,9 @@ impl Writer<'_> {
     #[cold]
     pub fn compact_for_item(&self, units: u64) -> bool {
         let most = COMPACT_ITEM_UNITS + COMPACT_PER_ITEM_UNIT * units;
-        self.compact(most, Aim::Block(units))
+        // Moving makes no more space free; what has expired is the sweep's matter.
+        let may_help = self.partition.heap().units_free() as u64 >= units;
+        may_help && self.compact(most, Aim::Block(units))
     }
 
     /// Compacts until the aim is met, or `units_max` units of work are done; one move may exceed
