@@ -353,6 +353,7 @@ impl Worker {
                 writer.take_samples();
                 writer.sweep();
                 writer.clean();
+                writer.compact_for_refused();
             };
             self.maintain_one(number, now_s, upkeep);
             let can_shrink = |writer: &Writer<'_>| writer.can_shrink_index();

@@ -252,3 +252,35 @@ fn an_item_for_which_too_little_is_free_moves_nothing() {
     assert_eq!(p.compaction.visits(), visits);
     store.check();
 }
+
+/// A store that is half free refuses a long value once: upkeep makes the room meanwhile.
+#[test]
+fn upkeep_makes_room_for_a_value_that_was_refused() {
+    let setup = Setup {
+        semantics: Semantics::Store,
+        buckets: 64,
+        data_units: 1 << 19,
+        grows: true,
+        value_bytes_max: 128 << 10,
+        ..Setup::default()
+    };
+    let mut store = Filled::new(&setup);
+    for number in 0..store.take(16) {
+        if number % 2 == 0 {
+            store.delete(&number.to_le_bytes());
+        }
+    }
+    let mut refused = 0;
+    for number in 0..10 {
+        let key = format!("long-{number}").into_bytes();
+        if !store.set(&key, 100 << 10) {
+            refused += 1;
+            for _ in 0..120 {
+                store.client.worker.maintain(1000);
+            }
+            assert!(store.set(&key, 100 << 10), "{number}");
+        }
+    }
+    assert!(refused > 0);
+    store.check();
+}

@@ -15,7 +15,7 @@
 //!
 //! It is done for the index, when an item lies where the next bucket is to be; for an item that no
 //! free block is large enough for; and in a sparse store whose free space is not at its end, before
-//! many new items have come between the old ones. A pass begins near the end of the space, where the copying
+//! many new items have come between the old ones. After a refusal upkeep goes on with it. A pass begins near the end of the space, where the copying
 //! of a few items makes room for the index. If it did not make the room, the next one begins at the
 //! first block, and so do those of a sparse store.
 
@@ -56,6 +56,8 @@ pub(crate) struct Compaction {
     settled_free: AtomicU64,
     /// Those of them that were not at the end: it could do nothing about them.
     settled_scattered: AtomicU64,
+    /// Whether the last insertion that compacted was refused: upkeep goes on for it.
+    refused: AtomicU64,
     /// The bucket at which the begin of the next pass is looked for.
     bucket: AtomicU64,
     /// Units of all items that were moved.
@@ -76,6 +78,7 @@ impl Compaction {
             vain_units: zero(),
             settled_free: zero(),
             settled_scattered: zero(),
+            refused: zero(),
             bucket: zero(),
             moved_units: zero(),
             visits: zero(),
@@ -186,6 +189,24 @@ impl Writer<'_> {
         may_help && self.compact(most, Aim::Block(units))
     }
 
+    /// For upkeep: goes on with a pass, if an insertion was refused that a compaction could make room
+    /// for, until one from the first block has ended.
+    pub fn compact_for_refused(&self) {
+        let (p, state) = (self.partition, &self.partition.compaction);
+        let allowed = work::allows(COMPACT_ITEM_UNITS as usize * 8);
+        if !p.is_store() || state.refused.load(Relaxed) == 0 || !allowed {
+            return;
+        }
+        if p.heap().cursor().is_none() {
+            state.whole.store(1, Relaxed);
+        }
+        let whole = state.whole.load(Relaxed);
+        if self.compact(COMPACT_ITEM_UNITS, Aim::Pass) {
+            // After a pass from near the end follows one from the first block.
+            state.refused.store(1 - whole, Relaxed);
+        }
+    }
+
     /// Compacts until the aim is met, or `units_max` units of work are done; one move may exceed
     /// them.
     fn compact(&self, units_max: u64, aim: Aim) -> bool {
@@ -209,6 +230,9 @@ impl Writer<'_> {
         }
         if made {
             state.whole.store(0, Relaxed);
+        }
+        if units_max >= COMPACT_ITEM_UNITS && !matches!(aim, Aim::Pass) {
+            state.refused.store(u64::from(!made), Relaxed);
         }
         made
     }
