@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The threads that [`on_all_cores`] has.
+/// The threads that run jobs.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
