@@ -105,6 +105,8 @@ pub const INDEX_SPARSE_SHARE: u64 = 4;
 pub const UNSWEPT_SHARE: usize = 32;
 /// Buckets that are merged in one go, while others wait.
 pub const SHRINK_BUCKETS_MAX: u64 = 1024;
+/// Times that upkeep does so in a row for a partition.
+pub const SHRINK_ROUNDS_MAX: usize = 4;
 /// A store compacts only while one word of its space in this many is free: less is hardly worth
 /// the copying.
 pub const COMPACT_FREE_SHARE: usize = 32;

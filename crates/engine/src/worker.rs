@@ -8,7 +8,7 @@ use micanite_wire::hash::KeyHash;
 use crate::access::Permission;
 use crate::cache::Cache;
 use crate::index::hash::IndexHash;
-use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
+use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX, SHRINK_ROUNDS_MAX};
 use crate::lock::{Queue, Turn};
 use crate::partition::{Hint, Partition};
 use crate::pipeline::{Mode, Own, Share};
@@ -357,11 +357,14 @@ impl Worker {
             };
             self.maintain_one(number, now_s, upkeep);
             let can_shrink = |writer: &Writer<'_>| writer.can_shrink_index();
-            while !work::is_spent()
-                && self.cache.config().maps.is_none()
-                && self.maintain_one(number, now_s, can_shrink) == Some(true)
-                && self.shrink_index(number, now_s)
-            {}
+            for _ in 0..SHRINK_ROUNDS_MAX {
+                let may_shrink = !work::is_spent()
+                    && self.cache.config().maps.is_none()
+                    && self.maintain_one(number, now_s, can_shrink) == Some(true);
+                if !may_shrink || !self.shrink_index(number, now_s) {
+                    break;
+                }
+            }
         }
         work::replace(outer);
     }

@@ -13,6 +13,17 @@ impl Heap<'_> {
     #[inline]
     pub(crate) fn allocate(&self, units: usize) -> Option<usize> {
         let units = units.max(BLOCK_UNITS_MIN);
+        self.allocate_quickly(units).or_else(|| {
+            let (block, class) = self.last_fit(units)?;
+            self.take_front(block, class, units);
+            Some(block)
+        })
+    }
+
+    /// The same, out of few candidates: there may be a block all the same. `units` are at least
+    /// those of the smallest block.
+    #[inline]
+    pub(super) fn allocate_quickly(&self, units: usize) -> Option<usize> {
         let (block, class) = if units <= self.units_exact {
             self.first_from(units)?
         } else {
@@ -63,7 +74,7 @@ impl Heap<'_> {
 
     /// A block for a size without a class of its own, and its class: the first that is large
     /// enough of the first few in the class of the size, where some are too small, or any of a
-    /// larger class; where there is none, the first in all of the class of the size.
+    /// larger class.
     #[cold]
     fn first_fit(&self, units: usize) -> Option<(usize, usize)> {
         if units > self.units_max {
@@ -71,10 +82,15 @@ impl Heap<'_> {
         }
         self.first_of_class(units, FIT_CANDIDATES_MAX)
             .or_else(|| self.first_from(self.class(units) + 1))
-            .or_else(|| {
-                let blocks_max = self.units() / self.units_exact;
-                self.first_of_class(units, blocks_max)
-            })
+    }
+
+    /// Where there is none: the first in all of the class of such a size.
+    #[cold]
+    fn last_fit(&self, units: usize) -> Option<(usize, usize)> {
+        if units <= self.units_exact || units > self.units_max {
+            return None;
+        }
+        self.first_of_class(units, self.units() / self.units_exact)
     }
 
     /// The first block that is large enough, out of so many in the class of a size.

@@ -58,9 +58,9 @@ impl Heap<'_> {
     }
 
     /// A block of at least `units` words below the allocated block `position`: the one that
-    /// [`Heap::allocate`] chooses, or else the front of the free block just before.
+    /// [`Heap::allocate`] chooses out of few, or else the front of the free block just before.
     pub(crate) fn allocate_below(&self, position: usize, units: usize) -> Option<usize> {
-        if let Some(block) = self.allocate(units) {
+        if let Some(block) = self.allocate_quickly(units.max(super::BLOCK_UNITS_MIN)) {
             if block < position {
                 return Some(block);
             }

@@ -45,7 +45,7 @@ const COUNTERS: [Field; 18] = [
 ];
 
 /// What is wrong, or nothing.
-pub(super) type Checked<T = ()> = Result<T, String>;
+pub(crate) type Checked<T = ()> = Result<T, String>;
 
 /// Fails with a description unless something holds.
 pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
@@ -54,7 +54,7 @@ pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
 
 impl Partition {
     /// Looks for damage; `clean` if the image was closed in order. Writes nothing.
-    pub(super) fn check(&self, clean: bool) -> Checked {
+    pub(crate) fn check(&self, clean: bool) -> Checked {
         self.check_constants()?;
         let why = "the first partition was closed, and this one was not";
         self.ensure_field(Field::Clean, |word| word == 1 || !clean, why)?;

@@ -183,6 +183,11 @@ impl Writer<'_> {
             self.close_gaps(source);
             return false;
         }
+        // An image with a scan beyond its last bucket would be refused.
+        let last = p.buckets() - 2;
+        if p.get(Field::ScanBucket) > last {
+            p.set(Field::ScanBucket, last);
+        }
         fence(Release);
         let buckets = Buckets::of(p.layout.buckets, p.buckets() - 1);
         p.set(Field::Buckets, buckets.pack());

@@ -100,6 +100,7 @@ fn recovered(
     now_s: u32,
 ) -> Seen {
     let image = copy(partition);
+    assert_eq!(image.check(false), Ok(()), "a killed process left damage");
     assert!(
         image.recover().is_ok(),
         "a killed process left an image that is refused"
