@@ -11,6 +11,7 @@ const SPARE_MAX: usize = 8;
 pub struct ValueBuffers {
     budget_bytes: usize,
     lent_bytes: usize,
+    reserved_bytes: usize,
     spare_bytes: usize,
     spare: Vec<Box<[u8]>>,
 }
@@ -41,6 +42,7 @@ impl ValueBuffers {
         Self {
             budget_bytes,
             lent_bytes: 0,
+            reserved_bytes: 0,
             spare_bytes: 0,
             spare: Vec::with_capacity(SPARE_MAX),
         }
@@ -57,9 +59,16 @@ impl ValueBuffers {
         self.lent_bytes + bytes <= self.budget_bytes || self.lent_bytes == 0
     }
 
+    /// Keeps so many bytes for somebody who waits: until this is called with 0, others get only what
+    /// leaves room for them.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.reserved_bytes = bytes;
+    }
+
     /// A buffer of `bytes`, if it can be had now.
     pub fn take(&mut self, bytes: usize) -> Option<ValueBuffer> {
-        if !self.can_take(bytes) {
+        let fits_beside = self.lent_bytes + self.reserved_bytes + bytes <= self.budget_bytes;
+        if !fits_beside && (self.reserved_bytes > 0 || !self.can_take(bytes)) {
             return None;
         }
         let memory = self
@@ -128,6 +137,30 @@ mod tests {
         assert!(buffers.take(1).is_none());
         buffers.give_back(large);
         assert_eq!(buffers.lent_bytes(), 0);
+    }
+
+    /// Those who come later with less cannot keep somebody waiting for ever.
+    #[test]
+    fn what_is_reserved_is_not_lent_to_others() {
+        let mut buffers = ValueBuffers::new(1000);
+        let (first, second) = (buffers.take(300).unwrap(), buffers.take(300).unwrap());
+        assert!(buffers.take(900).is_none());
+        buffers.reserve(900);
+        assert!(
+            buffers.take(100).is_none(),
+            "there are 400, and all are kept"
+        );
+        buffers.give_back(first);
+        assert!(buffers.take(100).is_none());
+        buffers.give_back(second);
+        let beside = buffers.take(100).unwrap();
+        buffers.reserve(0);
+        let waited_for = buffers.take(900).unwrap();
+        for buffer in [beside, waited_for] {
+            buffers.give_back(buffer);
+        }
+        buffers.reserve(5000);
+        assert!(buffers.take(1).is_none(), "it is more than there is");
     }
 
     #[test]

@@ -66,6 +66,46 @@ fn who_waits_for_a_value_buffer_gets_it_beside_a_heavy_pipeline() {
     assert_eq!(waiting(&bench), 0);
 }
 
+/// A long value gets the buffer that it waits for, although others with shorter ones come all the time and each would fit.
+#[test]
+fn newcomers_do_not_pass_who_waits_for_a_value_buffer() {
+    let mut bench = Bench::new(0);
+    let begin = |bench: &mut Bench, bytes: usize| {
+        let mut client = bench.connect(None);
+        write!(client, "set k 0 0 {bytes}\r\nx").unwrap();
+        bench.round();
+        client
+    };
+    let waiting = |bench: &Bench| bench.worker.queues.count(Kind::Waiting);
+    let mut holders = Vec::new();
+    while waiting(&bench) == 0 {
+        holders.push(begin(&mut bench, 100_000));
+    }
+    drop(holders.pop());
+    bench.round();
+    let mut waiter = begin(&mut bench, 1_000_000);
+    assert_eq!(waiting(&bench), 1);
+    for number in 0..20 {
+        drop(std::mem::replace(
+            &mut holders[number],
+            begin(&mut bench, 100_000),
+        ));
+        bench.round();
+    }
+    let mut rest = vec![b'x'; 999_999];
+    rest.extend(b"\r\n");
+    let mut sent = 0;
+    waiter.set_nonblocking(true).unwrap();
+    for _ in 0..1000 {
+        sent += waiter.write(&rest[sent..]).unwrap_or(0);
+        bench.round();
+    }
+    assert!(
+        has_reply(&mut waiter, 8),
+        "{sent} bytes of the value were taken"
+    );
+}
+
 /// Whoever is queued because the round is spent comes before those whose events come later.
 #[test]
 fn whoever_is_queued_waits_for_one_turn_of_each_other_connection() {

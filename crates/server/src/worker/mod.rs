@@ -289,6 +289,9 @@ impl<P: Streams> Worker<P> {
                 self.shared.counters[self.number].value_buffer_waits.add(1);
                 slot.wait_bytes = bytes;
                 self.queues.push_waiting(token);
+                if self.queues.count(Kind::Waiting) == 1 {
+                    self.buffers.values.reserve(bytes);
+                }
                 Interest::Nothing
             }
             Next::Close => return self.close(token),
@@ -371,6 +374,7 @@ impl<P: Streams> Worker<P> {
         if let Some(slot) = self.slots.remove(token) {
             if slot.interest == Interest::Nothing {
                 self.queues.remove_waiting(token);
+                self.reserve_for_waiting();
             }
             tls::count_failure(slot.connection.stream(), &self.shared.counters[self.number]);
             self.note_departure(token, "normal");
@@ -410,7 +414,8 @@ impl<P: Streams> Worker<P> {
     fn close_stalled(&mut self, now_ms: u64) {
         if self.queues.count(Kind::Waiting) > 0 {
             self.close_where(
-                |slot| slot.connection.has_stalled(now_ms),
+                // Who is queued waits for the server.
+                |slot| !slot.queued && slot.connection.has_stalled(now_ms),
                 |worker| {
                     worker.shared.counters[worker.number]
                         .value_buffer_stalls
@@ -423,7 +428,8 @@ impl<P: Streams> Worker<P> {
     /// Closes what has nothing half done; returns whether nothing is left.
     fn close_idle(&mut self, now_ms: u64) -> bool {
         self.take_posts(now_ms);
-        self.close_where(|slot| slot.connection.is_idle(), |_| {});
+        // Who is queued has something to say.
+        self.close_where(|slot| !slot.queued && slot.connection.is_idle(), |_| {});
         self.slots.is_empty() && !self.has_posts
     }
 

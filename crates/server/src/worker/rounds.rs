@@ -97,7 +97,13 @@ impl<P: Streams> Worker<P> {
         let waiting_is_ready = self.can_serve_waiting();
         let (kind, token) = self.queues.pop(waiting_is_ready)?;
         let before_bytes = self.engine.moved_total_bytes();
+        if kind == Kind::Waiting {
+            self.buffers.values.reserve(0);
+        }
         self.queued_turn(token, now_ms);
+        if kind == Kind::Waiting {
+            self.reserve_for_waiting();
+        }
         let moved_bytes = self.engine.moved_total_bytes() - before_bytes;
         self.queues.note_served(kind, moved_bytes);
         Some(kind)
@@ -117,6 +123,14 @@ impl<P: Streams> Worker<P> {
     /// Whether a connection has a turn to come, and may have it.
     pub(super) fn has_queued(&mut self) -> bool {
         !self.queues.is_empty() || self.can_serve_waiting()
+    }
+
+    /// Keeps room for the first of those that wait for a value buffer: whoever comes later waits behind it.
+    pub(super) fn reserve_for_waiting(&mut self) {
+        let first = self.queues.first_waiting();
+        let slot = first.and_then(|token| self.slots.get_mut(token));
+        let bytes = slot.map_or(0, |slot| slot.wait_bytes);
+        self.buffers.values.reserve(bytes);
     }
 
     /// Whether there is a value buffer for the first of those that wait for one.
