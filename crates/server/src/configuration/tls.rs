@@ -42,11 +42,11 @@ impl ListenTls {
 }
 
 impl TlsSettings {
-    /// Whether some listener lets nobody in without a certificate.
+    /// Whether some listener may let nobody in without a certificate: a supervisor's listeners at addresses that nobody
+    /// named ask for what the default asks for.
     pub fn requires_certificates(&self, listen: &Listen) -> bool {
-        let asks_default = self.options.clients == ClientCertificates::Require;
-        listen.tls.contains(&ListenTls::Mutual)
-            || (asks_default && listen.tls.contains(&ListenTls::Default))
+        self.options.clients == ClientCertificates::Require
+            || listen.tls.contains(&ListenTls::Mutual)
     }
 }
 
@@ -278,12 +278,13 @@ mod tests {
 
     /// Certificates are asked for by a listener without a mark, or by one that is marked so.
     #[test]
-    fn nobody_asks_for_certificates_where_all_marks_say_no() {
+    fn certificates_count_as_required_whatever_the_marks_of_named_addresses() {
         for (named, expected) in [
             ("10.0.0.1:1", true),
             ("mtls:10.0.0.1:1", true),
             ("notls:10.0.0.1:1,10.0.0.1:2", true),
-            ("notls:10.0.0.1:1,btls:10.0.0.1:2", false),
+            // A supervisor may listen elsewhere.
+            ("notls:10.0.0.1:1,btls:10.0.0.1:2", true),
         ] {
             let settings = settings(&Options {
                 listen: vec![Word(named.into())],
