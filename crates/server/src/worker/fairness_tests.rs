@@ -85,11 +85,8 @@ fn newcomers_do_not_pass_who_waits_for_a_value_buffer() {
     bench.round();
     let mut waiter = begin(&mut bench, 1_000_000);
     assert_eq!(waiting(&bench), 1);
-    for number in 0..20 {
-        drop(std::mem::replace(
-            &mut holders[number],
-            begin(&mut bench, 100_000),
-        ));
+    for holder in holders.iter_mut().take(20) {
+        *holder = begin(&mut bench, 100_000);
         bench.round();
     }
     let mut rest = vec![b'x'; 999_999];
