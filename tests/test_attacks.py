@@ -80,17 +80,21 @@ def endure(attacked, key, name):
     """Round trips of a friend, meanwhile."""
     with attacked.connect() as friend:
         with under(name, attacked):
-            delays_ms, peak = [], 0
+            delays_ms, peak, hits = [], 0, 0
             for number in range(ROUND_TRIPS):
                 began = time.monotonic()
                 friend.set(key, b"%d" % number)
-                assert friend.get(key) == b"%d" % number
+                found = friend.get(key)
+                # What an attacker stores meanwhile may push it out of a cache.
+                assert found in (None, b"%d" % number)
+                hits += found is not None
                 delays_ms.append((time.monotonic() - began) * 1000)
                 if number % 20 == 0:
                     peak = max(peak, resident_bytes(attacked.pid))
             peak = max(peak, resident_bytes(attacked.pid))
         print(f"{name}: set and get: p50 {statistics.median(delays_ms):.2f} ms, worst {max(delays_ms):.1f} ms; {peak / MIB:.1f} MiB resident")
         assert peak <= attacked.budget
+        assert hits > ROUND_TRIPS / 2
     # Nothing is left of it. Datagrams lie in the socket until they have been answered.
     if name.startswith("native"):
         with NativeClient(int(attacked.stats("native")["native_port"])) as later:
