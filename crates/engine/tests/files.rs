@@ -151,9 +151,12 @@ fn a_store_whose_first_file_is_empty_is_refused_and_kept() {
     for empty in [vec![], vec![0; bytes.len()]] {
         fs::write(directory.file(0), empty).unwrap();
         let before = directory.files();
-        let error = Cache::new(&directory.config(Semantics::Store)).unwrap_err();
-        assert_eq!(error.kind(), CreateErrorKind::Damaged, "{error}");
-        assert!(directory.files() == before);
+        // Also by a cache, which is what a server is that was told nothing.
+        for semantics in [Semantics::Store, Semantics::Cache] {
+            let error = Cache::new(&directory.config(semantics)).unwrap_err();
+            assert_eq!(error.kind(), CreateErrorKind::Damaged, "{error}");
+            assert!(directory.files() == before);
+        }
     }
     fs::write(directory.file(0), bytes).unwrap();
     assert_eq!(directory.found(Semantics::Store), ITEMS as usize);

@@ -136,7 +136,7 @@ impl Partition {
         })
     }
 
-    /// Whether the first sound item of a bucket belongs there, if it has one.
+    /// Says whether the first sound item of a bucket belongs there, if it has one.
     fn is_at_home(&self, number: u64) -> Option<bool> {
         let main = self.main_bucket(number);
         let writer = Writer::new(self, false, 0);

@@ -64,7 +64,7 @@ pub(crate) mod synced {
         (0..partition.region.words()).map(word).collect()
     }
 
-    /// Of each sync since the last call, by this thread.
+    /// The words at each sync since the last call, by this thread.
     #[cfg(not(loom))]
     pub(crate) fn take() -> Vec<Vec<u64>> {
         WORDS.take()

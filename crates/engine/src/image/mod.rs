@@ -73,12 +73,10 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
         First::Header(header) => header,
         first => {
             // A cache that is given up begins so, too, whatever its other files hold.
-            if config.semantics == Semantics::Store || matches!(first, First::Missing) {
-                let removed = source
-                    .remove_begun()
-                    .map_err(|error| failed("in", &error))?;
-                removed.map_err(|what| damaged(source, &what))?;
-            }
+            let given_up = config.semantics == Semantics::Cache && matches!(first, First::Begun);
+            let removed = source.remove_begun(given_up);
+            let removed = removed.map_err(|error| failed("in", &error))?;
+            removed.map_err(|what| damaged(source, &what))?;
             return create(config, source, ImageState::Created, lock);
         }
     };
@@ -141,7 +139,7 @@ fn damaged(source: &Source<'_>, what: &str) -> CreateError {
     CreateError::of(CreateErrorKind::Damaged, text)
 }
 
-/// Whether the image was closed in order: the first partition says so ([`marks`]).
+/// Says whether the image was closed in order: the first partition's mark decides ([`marks`]).
 fn is_clean(partitions: &[Partition]) -> bool {
     let first = partitions.first();
     first.is_some_and(|partition| partition.get(Field::Clean) == 1)
@@ -159,9 +157,9 @@ fn check_all(partitions: &[Partition]) -> Result<(), String> {
 
 /// Why sound partitions cannot be used.
 enum NotTakenOver {
-    /// What the file system says.
+    /// The file system's error.
     Failed(std::io::Error),
-    /// What no killed process leaves behind, although the check did not see it.
+    /// Damage that no killed process leaves behind, and that the check did not see.
     Damaged(String),
 }
 
@@ -196,7 +194,7 @@ pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
 pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
     let lock = source.lock()?;
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
-    match is_free.then(|| source.remove_begun()) {
+    match is_free.then(|| source.remove_begun(false)) {
         Some(Ok(Ok(()))) => create(config, source, ImageState::Created, lock),
         _ => Err(CreateError::of(
             CreateErrorKind::Exists,

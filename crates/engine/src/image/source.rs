@@ -32,7 +32,7 @@ const LOCK: &str = "lock";
 /// The words of a header that are looked at.
 pub(crate) type HeaderWords = [u64; LOOK_WORDS];
 
-/// What is in the place of the first partition, which is made last.
+/// The file or map of the first partition, which is made last.
 pub(crate) enum First {
     Missing,
     /// A process was killed while it made an image.
@@ -92,7 +92,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// What is in the place of the first partition.
+    /// Looks at the first partition.
     pub fn first(&self) -> io::Result<First> {
         let header = match self {
             Self::Directory(folder) => match folder.existing(file_name(0)) {
@@ -111,9 +111,9 @@ impl<'a> Source<'a> {
         Ok(header.map_or(First::Missing, |header| First::Header(Box::new(header))))
     }
 
-    /// Removes what a process left that was killed while it made an image. Nothing is touched if a file
-    /// holds more than that, which is told.
-    pub fn remove_begun(&self) -> io::Result<Result<(), String>> {
+    /// Removes what a process left that was killed while it made an image, or, if one was given up, the
+    /// files of a cache. Nothing is touched if a file holds more than that, which is told.
+    pub fn remove_begun(&self, given_up: bool) -> io::Result<Result<(), String>> {
         let Self::Directory(folder) = self else {
             return Ok(Ok(()));
         };
@@ -124,8 +124,9 @@ impl<'a> Source<'a> {
                 Err(error) => return Err(error),
             };
             let header = header_of_file(&file)?;
-            let is_whole = header[Field::Magic as usize] == MAGIC && !is_used(&header);
-            if !is_whole && !is_begun(&header, &file)? {
+            let is_image = header[Field::Magic as usize] == MAGIC;
+            let may_go = is_image && (!is_used(&header) || given_up && !is_of_store(&header));
+            if !may_go && !is_begun(&header, &file)? {
                 let (first, other) = (file_name(0), file_name(number));
                 return Ok(Err(format!(
                     "{other} is in use, and {first} is missing or empty"
@@ -273,7 +274,12 @@ fn header_of_file(mut file: &File) -> io::Result<HeaderWords> {
     Ok(std::array::from_fn(|word| u64::from_le_bytes(words[word])))
 }
 
-/// Whether an image says that items were stored in it, or that it was closed.
+/// Says whether a file belongs to a store.
+fn is_of_store(header: &HeaderWords) -> bool {
+    header[Field::Shape as usize] >> 63 == 1
+}
+
+/// Says whether items were stored in an image, or it was closed.
 fn is_used(header: &HeaderWords) -> bool {
     let fields = [
         Field::Clean,
@@ -284,7 +290,7 @@ fn is_used(header: &HeaderWords) -> bool {
     fields.iter().any(|field| header[*field as usize] != 0)
 }
 
-/// Whether a file is one that was never completed: the magic is written last.
+/// Recognises a file that was never completed: the magic is written last.
 fn is_begun(header: &HeaderWords, file: &File) -> io::Result<bool> {
     if header[Field::Magic as usize] != 0 || is_used(header) {
         return Ok(false);

@@ -65,7 +65,7 @@ impl Partition {
         true
     }
 
-    /// Whether a spare bucket is in the list of free ones: the first, or behind the one that its first
+    /// Says whether a spare bucket is in the list of free ones: the first, or behind the one that its first
     /// word names truly. (In a bucket that is not free that word is an entry, which has a tag, or zero.)
     pub fn is_free_spare(&self, number: u64) -> bool {
         let spares = self.layout.spares(self.buckets());

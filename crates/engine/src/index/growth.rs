@@ -81,7 +81,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether all entries of a chain lead to items.
+    /// Says whether all entries of a chain lead to items.
     pub fn is_full(&self, bucket: Bucket<'_>) -> bool {
         let p = self.partition;
         let mut entries = p.chain(bucket).flat_map(Bucket::entries);

@@ -39,7 +39,7 @@ struct Link<'a> {
 }
 
 impl Partition {
-    /// Whether a store holds few items for its index. The index has no fewer buckets than that of a
+    /// Says whether a store holds few items for its index. The index has no fewer buckets than that of a
     /// fresh store with an item: one without a spare bucket grows. While a flush has left much to the
     /// sweep, it stays as it is: what is still there has to leave before others move together.
     fn has_sparse_index(&self) -> bool {
@@ -59,7 +59,7 @@ impl Partition {
 }
 
 impl Writer<'_> {
-    /// Whether the index would shrink if nobody else were in the partition.
+    /// Says whether the index would shrink if nobody else were in the partition.
     pub fn can_shrink_index(&self) -> bool {
         let p = self.partition;
         p.walkers.are_none() && self.next_merge().is_some()

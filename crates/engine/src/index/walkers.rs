@@ -35,7 +35,7 @@ impl Walkers {
         Walking(Arc::clone(&self.0))
     }
 
-    /// Whether there is none.
+    /// Says whether nobody walks and nothing shrinks.
     pub fn are_none(&self) -> bool {
         self.0.load(Relaxed) == 0
     }

@@ -95,7 +95,7 @@ impl Writer<'_> {
         None
     }
 
-    /// Whether the item of an entry has its tag, and belongs to its chain. Of a store that is damaged an
+    /// Says whether the item of an entry has its tag, and belongs to its chain. In a damaged store an
     /// entry may lead into the middle of another item, whose bytes look like one: who has not compared
     /// a key gives back no space before this is so.
     pub fn is_of_entry(&self, main: Bucket<'_>, entry: Entry, place: &Place) -> bool {
