@@ -89,11 +89,10 @@ def summary(runs):
 
 def cases(place):
     """Titles, attacks and options of servers; the first one is no attack."""
-    # Attackers may take all connections but those that are there already, so the load has places of its own.
     plain = ["-t", "1", "-m", "64", "-c", "400"]
     in_the_clear = [*plain, "-U", "-1", "--native", "-1"]
     in_tls = [*plain, "-p", "-1", "-s", place / "socket", *attacks.certificate(place)]
-    # Without its first one: the load has its connections, and nobody waits for others.
+    # Without the first attack, which takes all connections: the load is not to wait for one.
     found = [("none", None, in_the_clear), *((name, name, in_the_clear) for name in attacks.PLAIN[1:])]
     return found + [(name, name, in_tls) for name in attacks.TLS]
 
