@@ -217,6 +217,6 @@ class NativeClient:
 def refusal(datagram):
     """The status of a datagram that is a header alone, and nothing but one."""
     header, parts = native.parse(datagram)
-    if header.kind != Kind.REPLIES or header.count or parts or len(datagram) != native.HEADER_BYTES:
+    if header.kind not in (Kind.REPLIES, Kind.DIRECTORY) or header.count or parts or len(datagram) != native.HEADER_BYTES:
         raise Malformed(f"no header alone: {datagram.hex()}")
     return header.status

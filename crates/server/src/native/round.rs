@@ -369,9 +369,11 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             Status::Version => self.counters.other_versions.add(1),
             _ => self.counters.bad_datagrams.add(1),
         }
-        if !matches!(header.kind, Kind::Requests | Kind::DirectoryRequest) {
-            return;
-        }
+        let kind = match header.kind {
+            Kind::Requests => Kind::Replies,
+            Kind::DirectoryRequest => Kind::DirectoryReply,
+            Kind::Replies | Kind::DirectoryReply => return,
+        };
         let proof = self
             .cookies
             .check(source.peer, header.cookie, self.context.now_s);
@@ -379,7 +381,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             generation: self.generation,
             status,
             cookie: proof.renewal,
-            ..header.reply(Kind::Replies)
+            ..header.reply(kind)
         };
         self.send_header(source, &reply);
     }

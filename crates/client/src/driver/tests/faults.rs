@@ -189,6 +189,17 @@ fn another_version_is_named() {
 }
 
 #[test]
+fn another_version_of_the_directory_is_named() {
+    let mut world = World::new(options(), vec![erew()]);
+    let sent = world.intercept();
+    let (to, request) = &sent[0];
+    let mut other = request[..Header::BYTES].to_vec();
+    (other[2], other[3], other[4], other[5]) = (9, 4, 0, 9);
+    world.show(&other, *to);
+    assert_eq!(world.driver.other_version(0), Some(9));
+}
+
+#[test]
 fn windows_close_under_pressure_and_open_again() {
     let mut world = World::connected(options(), vec![erew()]);
     world.fakes[0].pressure = u16::MAX / 3;

@@ -315,6 +315,23 @@ fn the_directory_comes_in_pieces_no_longer_than_the_request() {
     assert_eq!(bench.native().counters[0].directories.get(), 4);
 }
 
+/// A client finds the request that a refusal belongs to by its kind.
+#[test]
+fn a_refusal_has_the_kind_of_what_it_refuses() {
+    let mut bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
+    let asker = Asker::new(&bench, "10.0.0.1:1000");
+    let directory = directory_request(&asker, asker.header.cookie, 0, 88);
+    let mut requests = directory.clone();
+    requests.bytes[3] = Kind::Requests as u8;
+    for (arrival, kind) in [(directory, Kind::DirectoryReply), (requests, Kind::Replies)] {
+        let mut arrival = arrival;
+        arrival.bytes[2] = 9;
+        let sent = bench.round(0, std::slice::from_ref(&arrival), false);
+        let header = Header::read(&sent.datagrams[0].1).unwrap();
+        assert_eq!((header.kind, header.status), (kind, Status::Version));
+    }
+}
+
 #[test]
 fn an_unproved_address_is_not_told_the_seed() {
     let mut bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
