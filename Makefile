@@ -84,7 +84,7 @@ test-loom: feature-deps ## models of the concurrent parts, every interleaving wi
 	@scripts/part loom scripts/test-loom $(LOOM_FEATURES)
 
 PROGRAMS := $(TARGET_DIR)/debug
-BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_REPORT_BIN=$(PROGRAMS)/micanite-report MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
+BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
   scripts/part blackbox .venv/bin/python scripts/test-blackbox
 
 test-blackbox: test-deps test-programs ## the real binary under real clients and raw sockets (pytest)
@@ -195,8 +195,8 @@ report-measure:
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of real requests"
-	@cargo build --release --package micanite-lab --package micanite-report
-	@$(TARGET_DIR)/release/micanite-report --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
+	@cargo build --release --package micanite-lab
+	@$(TARGET_DIR)/release/micanite-lab report --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
 
 fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)
 	@scripts/deps build

@@ -1,26 +1,17 @@
-"""`micanite-report`, and what a page of it has to be like in a browser."""
+"""`micanite-lab report`, and what a page of it has to be like in a browser."""
 
-import os
 import subprocess
-from pathlib import Path
 
+from harness.lab import lab
 from harness.server import PROJECT
 
 RECORDED = PROJECT / "testdata/report.json"
 TEXT_PX_MIN = 11
 
 
-def program():
-    """The binary: MICANITE_REPORT_BIN, or what cargo builds (at once, when it is up to date)."""
-    if binary := os.environ.get("MICANITE_REPORT_BIN"):
-        return binary
-    subprocess.run(["cargo", "build", "--quiet", "--package", "micanite-report"], cwd=PROJECT, check=True)
-    return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "debug/micanite-report")
-
-
 def run(*words, timeout):
     """Runs the report in the source tree."""
-    words = [program(), *map(str, words)]
+    words = [lab(), "report", *map(str, words)]
     return subprocess.run(words, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
 
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Result;
-use crate::report::{Record, number};
+use crate::measurement::{Record, number};
 
 /// The text with something else between a mark and its end.
 pub(crate) fn replaced(text: &str, mark: &str, table: &str) -> Result<String> {
@@ -75,11 +75,11 @@ pub(crate) fn by_case(records: &[&Record]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Report;
+    use crate::measurement::Measurement;
 
     #[test]
     fn tables_go_between_their_marks() {
-        let mut report = Report::new("test");
+        let mut report = Measurement::new("test");
         report.value("latency/a/0.5", "p50", "us", &[1.0]);
         report.value("latency/a/0.5", "p99", "us", &[2.0]);
         report.beside(("memif", "throughput_ops", "/s"), &[5e6], "echo", &[1e7]);

@@ -1,5 +1,5 @@
-//! Starts a server in the place of this process: pinned, and ended by the kernel when the
-//! benchmark ends in whatever way.
+//! Starts a program in the place of this process, pinned if asked for. The kernel ends it when the
+//! parent ends in whatever way.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -7,15 +7,15 @@ use std::process::Command;
 
 use clap::Args;
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getppid};
 
 use crate::{Result, system};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The CPUs
-    #[arg(long, value_delimiter = ',', required = true)]
+    /// The CPUs; none is all
+    #[arg(long, value_delimiter = ',')]
     cpu: Vec<usize>,
     /// The process that must not be survived
     #[arg(long)]
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// Where a server may run: on a CPU, or on any of several.
+/// Where a program may run: on a CPU, on any of several, or on all.
 pub(crate) trait Cpus {
     /// As the command line has them.
     fn list(&self) -> String;
@@ -34,6 +34,12 @@ pub(crate) trait Cpus {
 impl Cpus for usize {
     fn list(&self) -> String {
         self.to_string()
+    }
+}
+
+impl Cpus for () {
+    fn list(&self) -> String {
+        String::new()
     }
 }
 
@@ -52,10 +58,12 @@ pub(crate) fn command(cpus: impl Cpus, command: &[OsString]) -> Result<Command> 
 /// The same for a parent that is not this process.
 pub(crate) fn command_below(parent: i32, cpus: impl Cpus, command: &[OsString]) -> Result<Command> {
     let mut launcher = Command::new(std::env::current_exe()?);
-    launcher
-        .args(["launch", "--cpu", &cpus.list()])
-        .args(["--parent", &parent.to_string(), "--"])
-        .args(command);
+    launcher.args(["launch", "--parent", &parent.to_string()]);
+    match cpus.list() {
+        all if all.is_empty() => {}
+        some => drop(launcher.args(["--cpu", &some])),
+    }
+    launcher.arg("--").args(command);
     Ok(launcher)
 }
 
@@ -64,9 +72,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     // What was stopped, because it is not its turn, would never take a milder signal.
     set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != Pid::from_raw(options.parent) {
-        return Err("the benchmark has ended before its server began".into());
+        return Err("the parent has ended before its program began".into());
     }
-    system::pin_to(&options.cpu)?;
+    // Of a parent that takes up signals itself.
+    SigSet::empty().thread_set_mask()?;
+    if !options.cpu.is_empty() {
+        system::pin_to(&options.cpu)?;
+    }
     let (program, arguments) = options.command.split_first().ok_or("no program")?;
     let error = Command::new(program).args(arguments).exec();
     Err(format!("cannot start {}: {error}", program.display()).into())

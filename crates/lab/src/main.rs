@@ -19,6 +19,7 @@ mod increments;
 mod kernel;
 mod launch;
 mod limits;
+mod measurement;
 mod network;
 mod packets;
 mod parts;
@@ -78,6 +79,8 @@ enum Target {
     Streams(streams::Options),
     /// What the report needs of servers: throughput, latency, batches, cores, connections, parts
     Evaluation(evaluation::Options),
+    /// Runs the evaluation and writes one page with figures and the raw data
+    Report(report::Options),
     /// Sends every datagram back
     #[command(hide = true)]
     Echo(network::echo::Options),
@@ -126,7 +129,7 @@ impl Common {
 
     /// Gives this process a real-time priority, which servers started later inherit, or notes
     /// why not.
-    pub fn take_priority(&self, report: &mut report::Report) {
+    pub fn take_priority(&self, report: &mut measurement::Measurement) {
         if self.no_real_time {
             report.note("no real-time priority: not asked for; figures vary more");
         } else if !system::make_real_time() {
@@ -152,6 +155,7 @@ fn main() {
         Target::Tables(options) => tables::run(&options),
         Target::Table(options) => tables::run_server(&options),
         Target::Evaluation(options) => evaluation::run(&options),
+        Target::Report(options) => report::run(&options),
         Target::Echo(options) => network::echo::run(&options),
         Target::Bypass(options) => bypass::run(&options),
         Target::Stage(options) => bypass::run_stage(&options),

@@ -1,9 +1,9 @@
 //! Medians and spreads of a few rounds.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The least and the greatest of some rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Spread {
     pub min: f64,
     pub max: f64,

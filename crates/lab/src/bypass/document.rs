@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::Result;
 use crate::document::{by_case, replaced, throughput};
-use crate::report::{Record, Report};
+use crate::measurement::{Measurement, Record};
 
 /// Enters the tables of a run into a document, and puts its figures beside it.
-pub(super) fn write(path: &Path, report: &Report, figures: &[(&str, String)]) -> Result<()> {
+pub(super) fn write(path: &Path, report: &Measurement, figures: &[(&str, String)]) -> Result<()> {
     let mut text = std::fs::read_to_string(path)?;
     let records = report.records();
     let of = |wanted: &dyn Fn(&Record) -> bool| -> Vec<&Record> {

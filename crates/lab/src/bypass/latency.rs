@@ -8,7 +8,7 @@ use super::servers::Server;
 use super::sides::Side;
 use super::throughput::{shape, side};
 use super::{Options, Servers};
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::statistics::median;
 use crate::{Result, system};
 
@@ -19,7 +19,7 @@ const QUICK_PARTS: [f64; 3] = [0.25, 0.5, 0.8];
 pub(super) fn run(
     options: &Options,
     servers: &mut Servers,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<Vec<Curve>> {
     let places = [
         ("memif", servers.memif),
@@ -54,7 +54,7 @@ fn curve(
     port: &str,
     server: &mut Server,
     side: &mut Side,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<Curve> {
     let quick = options.common.quick;
     let duration = Duration::from_millis(if quick { 300 } else { 1000 });

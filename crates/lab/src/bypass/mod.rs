@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::bed;
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::server::peers;
 use crate::{Common, Result, system};
 use servers::{Medium, Program, Server};
@@ -46,7 +46,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Report::new("bench-bypass");
+    let mut report = Measurement::new("bench-bypass");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
     let cpus = [cpus[0], cpus[cpus.len() - 1]];

@@ -11,7 +11,7 @@ use super::servers::{Medium, Program, Server};
 use super::sides::Side;
 use super::stage::Stage;
 use super::throughput::{SEED, shape};
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::statistics::median;
 use crate::{Common, Result};
 
@@ -27,7 +27,7 @@ const MIXES: [u64; 2] = [95, 50];
 /// Servers that run besides have the numbers below.
 const NUMBER: u8 = 100;
 
-pub(super) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<Vec<Bar>> {
+pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<Vec<Bar>> {
     let case = |get_percent: u64| format!("memif/tiny/{get_percent}/parts");
     let wants = |common: &Common, mix| common.wants(&case(mix));
     let mixes: Vec<_> = MIXES
@@ -76,7 +76,7 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<
 }
 
 /// What each step adds to the one before.
-fn bar(case: &str, mix: u64, steps_ns: &[Vec<f64>], report: &mut Report) -> Bar {
+fn bar(case: &str, mix: u64, steps_ns: &[Vec<f64>], report: &mut Measurement) -> Bar {
     let mut parts_ns = Vec::new();
     let mut before_ns = 0.0;
     for ((_, part), rounds_ns) in STEPS.into_iter().zip(steps_ns) {

@@ -8,15 +8,20 @@ use super::servers::Server;
 use super::sides::{Side, measure};
 use super::{Options, Servers};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::packets::{Protocol, Shape};
-use crate::report::Report;
 
 pub(super) const SEED: u64 = 61;
 const METRIC: &str = "throughput_ops";
 /// Requests of a datagram; 0 = as many as fit.
 const BATCHES: [usize; 5] = [1, 4, 8, 16, 0];
 
-pub(super) fn run(options: &Options, servers: &mut Servers, cpus: &[usize], report: &mut Report) {
+pub(super) fn run(
+    options: &Options,
+    servers: &mut Servers,
+    cpus: &[usize],
+    report: &mut Measurement,
+) {
     for get_percent in [95, 50] {
         // What fails does not take along what was measured.
         let done = single(options, servers, get_percent, cpus, report);
@@ -70,7 +75,7 @@ fn single(
     servers: &mut Servers,
     get_percent: u64,
     cpus: &[usize],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let cases = [("xdp", servers.xdp), ("memif", servers.memif)];
     let name = |port: &str| format!("{port}/tiny/{get_percent}");
@@ -125,7 +130,7 @@ fn batches(
     servers: &mut Servers,
     get_percent: u64,
     cpus: &[usize],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let case = format!("memif/tiny/{get_percent}/batches");
     let Some([ours, _]) = servers.memif.filter(|_| options.common.wants(&case)) else {

@@ -13,8 +13,8 @@ use super::Options;
 use super::contenders::{Contender, Micanite, SET, config_of};
 use super::throughput::{fill, slice};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::{Popularity, Random};
-use crate::report::Report;
 
 /// The most bytes of an array that a program can address: the verifier bounds offsets.
 const ARRAY_BYTES_MAX: usize = 512 << 20;
@@ -22,7 +22,7 @@ const ARRAY_BYTES_MAX: usize = 512 << 20;
 const ITEMS_CACHED: u64 = 16 << 10;
 const MADE_BYTES: usize = 1 << 30;
 
-pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     if let Err(error) = array(4096) {
         report.note(format!("BPF arrays as backing were not measured: {error}"));
         return Ok(());
@@ -54,7 +54,7 @@ fn array(bytes: usize) -> io::Result<Arc<OwnedFd>> {
 }
 
 /// The time until 1 GiB is there and every page can be written.
-fn make(options: &Options, report: &mut Report) -> Result<()> {
+fn make(options: &Options, report: &mut Measurement) -> Result<()> {
     let case = "backing: 1 GiB";
     if !options.common.wants(case) {
         return Ok(());
@@ -96,7 +96,7 @@ fn data_set<const K: usize, const V: usize>(
     name: &str,
     items: u64,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let cases = cases(name, items, options);
     if cases.is_empty() {

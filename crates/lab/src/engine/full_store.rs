@@ -10,8 +10,8 @@ use super::contenders::bytes;
 use super::image_index::ImageIndex;
 use super::scratch::Scratch;
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::Random;
-use crate::report::Report;
 
 const MEMORY_BYTES: usize = 256 << 20;
 const KEY_BYTES: usize = 16;
@@ -54,7 +54,7 @@ const SIZES: [Sizes; 5] = [
     },
 ];
 
-pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     for sizes in &SIZES {
         let case = format!("full store, {}", sizes.name);
         if options.common.wants(&case) {
@@ -73,7 +73,7 @@ struct Filling {
     payload_bytes: usize,
 }
 
-fn fill_up(case: &str, sizes: &Sizes, report: &mut Report) -> Result<()> {
+fn fill_up(case: &str, sizes: &Sizes, report: &mut Measurement) -> Result<()> {
     let scratch = Scratch::new("store")?;
     let config = Config {
         memory_bytes: MEMORY_BYTES,

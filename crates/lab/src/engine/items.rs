@@ -8,8 +8,8 @@ use clap::Args;
 use super::contenders::{Contender, Micanite, SET, config_of};
 use super::peers::Hashbrown;
 use super::throughput::{slice, store};
+use crate::measurement::Measurement;
 use crate::popularity::{Popularity, Random};
-use crate::report::Report;
 use crate::{Common, Result, system};
 
 /// Bytes of tiny keys and values.
@@ -38,7 +38,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Report::new("items");
+    let mut report = Measurement::new("items");
     report.note(system::cpu_model());
     options.common.take_priority(&mut report);
     system::pin(*system::allowed_cpus().last().unwrap_or(&0))?;
@@ -104,7 +104,7 @@ fn resident_bytes() -> Result<u64> {
     Ok(kibibytes.trim().parse::<u64>()? << 10)
 }
 
-fn one(options: &Options, items: u64, report: &mut Report) -> Result<()> {
+fn one(options: &Options, items: u64, report: &mut Measurement) -> Result<()> {
     let count = if options.common.quick {
         1 << 20
     } else {
@@ -158,7 +158,7 @@ fn draw(law: Popularity, items: u64, count: usize) -> Vec<u32> {
 /// A contender with all items, and what that took.
 fn filled<C: Contender>(
     items: u64,
-    report: &mut Report,
+    report: &mut Measurement,
     new: impl FnOnce() -> Result<C>,
 ) -> Result<C> {
     let (before, began) = (resident_bytes()?, Instant::now());
@@ -204,7 +204,7 @@ mod tests {
             no_real_time: true,
         };
         let options = Options { common, most: None };
-        let mut report = Report::new("items");
+        let mut report = Measurement::new("items");
         one(&options, 1 << 12, &mut report).unwrap();
         let value = |metric: &str| {
             let record = report

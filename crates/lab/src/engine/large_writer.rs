@@ -9,8 +9,8 @@ use micanite_engine::{Access, Config, Expiry, Outcome, Worker};
 use super::Options;
 use super::contenders::{bytes, config_of};
 use super::threads::{Pair, meet};
+use crate::measurement::Measurement;
 use crate::popularity::Random;
-use crate::report::Report;
 use crate::{Result, system};
 
 const CASE: &str = "writer of 16/64 beside one of 64 KiB";
@@ -57,7 +57,7 @@ const PERCENTILES: [(&str, f64); 4] = [
     ("latency, longest", 1.0),
 ];
 
-pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement) -> Result<()> {
     if !options.common.wants(CASE) {
         return Ok(());
     }

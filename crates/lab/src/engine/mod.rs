@@ -28,7 +28,7 @@ mod write_path;
 use clap::Args;
 use micanite_engine::Eviction;
 
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Common, Result, system};
 
 #[derive(Args, Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 }
 
 /// Only what the memory of `--kernel-get` costs, with so many items.
-pub(crate) fn backing(common: &Common, items: u64, report: &mut Report) -> Result<()> {
+pub(crate) fn backing(common: &Common, items: u64, report: &mut Measurement) -> Result<()> {
     let options = Options {
         common: common.clone(),
         items,
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.items.is_power_of_two() || options.items > 1 << 28 {
         return Err("--items must be a power of two, at most 2^28".into());
     }
-    let mut report = Report::new("engine");
+    let mut report = Measurement::new("engine");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
     options.common.take_priority(&mut report);

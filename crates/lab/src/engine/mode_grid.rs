@@ -10,8 +10,8 @@ use super::contenders::config_of;
 use super::team::{Team, whole};
 use super::threads::{Draw, Span};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 
 const MODES: [(&str, Access); 3] = [
     ("EREW", Access::Erew),
@@ -22,7 +22,7 @@ const METRIC: &str = "throughput";
 /// Operations of all cores together.
 const OPERATIONS: usize = 2 << 20;
 
-pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let mut cases = Vec::new();
     for popularity in [Popularity::Uniform, Popularity::Zipf] {
         for get_percent in [50, 95] {
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Res
 fn each_core(
     (name, mode): (&str, &str),
     (lists, whole, of_cores): (&[Vec<u32>], &[f64], &[Vec<f64>]),
-    report: &mut Report,
+    report: &mut Measurement,
 ) {
     let all: usize = lists.iter().map(Vec::len).sum();
     for (core, list) in lists.iter().enumerate() {

@@ -8,8 +8,8 @@ use super::Options;
 use super::contenders::config_of;
 use super::threads::{Draw, Pair, Span, alone};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 
 const OPERATIONS: usize = 2 << 20;
 
@@ -26,7 +26,7 @@ const fn of_the_first(access: Access) -> Route {
     Route { access, owner: 0 }
 }
 
-pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement) -> Result<()> {
     let crcw_cases = [
         ("uniform", Popularity::Uniform, false),
         ("zipf 0.99", Popularity::Zipf, false),
@@ -103,7 +103,7 @@ fn erew(
     get_percent: u64,
     pair: &mut Pair,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     if !options.common.wants(case) {
         return Ok(());
@@ -131,7 +131,7 @@ fn crew(
     get_percent: u64,
     pair: &mut Pair,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     if !options.common.wants(case) {
         return Ok(());
@@ -159,7 +159,7 @@ fn crcw(
     lists: &[Vec<u32>; 2],
     pair: &mut Pair,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let (mut one, mut two) = (Vec::new(), Vec::new());
     for _ in 0..options.common.rounds() {

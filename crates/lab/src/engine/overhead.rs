@@ -10,11 +10,11 @@ use micanite_engine::{
 
 use super::Options;
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 const MEMORY_BYTES: usize = 256 << 20;
 
-pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     for (key_bytes, value_bytes) in [(8, 8), (16, 64), (128, 1024), (16, 100 << 10)] {
         let case = format!("overhead {key_bytes}/{value_bytes}");
         if !options.common.wants(&case) {

@@ -10,8 +10,8 @@ use super::Options;
 use super::contenders::{Contender, Micanite, SEED, bytes, config_of};
 use super::throughput::fill;
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 use crate::statistics::median;
 
 /// What each loop adds to the one before.
@@ -19,7 +19,7 @@ const STEPS: [&str; 4] = ["key", "hash", "index", "item and copy"];
 const TINY: &str = "parts of a GET, tiny 8/8";
 const LARGE: &str = "parts of a GET, large 128/1024";
 
-pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     data_set::<8, 8>(TINY, options.items, options, report)?;
     data_set::<128, 1024>(LARGE, options.items / 32, options, report)
 }
@@ -28,7 +28,7 @@ fn data_set<const K: usize, const V: usize>(
     name: &str,
     items: u64,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     if !options.common.wants(name) {
         return Ok(());

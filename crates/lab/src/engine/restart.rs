@@ -10,15 +10,15 @@ use super::Options;
 use super::contenders::{SET, config_of, run_worker};
 use super::scratch::Scratch;
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::Random;
-use crate::report::Report;
 
 const MEMORY_BYTES: usize = 4 << 30;
 /// About nine tenths of the memory, with headers and index.
 const ITEMS: u32 = 3_200_000;
 const FIRST_GETS: usize = 1000;
 
-pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     let case = "start on an image of 4 GiB, 128/1024";
     if options.common.quick || !options.common.wants(case) {
         return Ok(());

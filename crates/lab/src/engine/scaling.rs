@@ -10,8 +10,8 @@ use super::contenders::config_of;
 use super::team::Team;
 use super::threads::{Draw, Span};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 
 /// Operations for each core.
 const OPERATIONS: usize = 1 << 20;
@@ -24,7 +24,7 @@ fn numbers(cpus: usize) -> Vec<usize> {
     numbers
 }
 
-pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let name_of = |number: usize| format!("cores of the engine, {number}");
     let numbers = numbers(cpus.len());
     if !numbers

@@ -10,15 +10,15 @@ use super::contenders::config_of;
 use super::scratch::Scratch;
 use super::threads::{Draw, Pair, Span, alone};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 
 const MEMORY_BYTES: usize = 1 << 30;
 /// Nearly nine tenths of the memory, with headers and index.
 const ITEMS: u64 = 1 << 20;
 const VALUE_BYTES: usize = 768;
 
-pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement) -> Result<()> {
     let case = "snapshot of 1 GiB beside 50 % SET";
     if options.common.quick || !options.common.wants(case) {
         return Ok(());

@@ -11,8 +11,8 @@ use micanite_engine::{Access, Cache, Route};
 use super::Options;
 use super::contenders::config_of;
 use super::threads::{Draw, Pair, Span, alone};
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 use crate::{Result, system};
 
 const ITEMS: u64 = 1 << 20;
@@ -26,7 +26,7 @@ enum Change {
     Mode,
 }
 
-pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement) -> Result<()> {
     let cases = [
         ("another owner under CRCW every second", Change::Owner, 1000),
         ("another owner under CRCW every 10 ms", Change::Owner, 10),

@@ -12,15 +12,15 @@ use super::peers::{Hashbrown, QuickCache};
 use crate::Result;
 use crate::huge_pages::Resident;
 use crate::limits::TwoLines;
+use crate::measurement::Measurement;
 use crate::popularity::{Popularity, Random};
-use crate::report::Report;
 use crate::statistics::{median, ratios, spread};
 
 const GET_PERCENTS: [u64; 4] = [100, 95, 50, 0];
 /// What the limit takes a tiny item for: header, key and value.
 const TINY_ITEM_BYTES: usize = 24;
 
-pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     data_set::<8, 8>("tiny 8/8", options, report)?;
     data_set::<16, 64>("small 16/64", options, report)?;
     if options.common.quick {
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &Options, report: &mut Report) -> Result<()> {
 fn data_set<const K: usize, const V: usize>(
     name: &str,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let cases = cases(name, options.items, options);
     let prefetch_case = format!("{name} uniform 100 % GET, prefetch");
@@ -64,7 +64,7 @@ fn data_set<const K: usize, const V: usize>(
 }
 
 /// More items, beside the limit only.
-fn larger(name: &str, options: &Options, report: &mut Report) -> Result<()> {
+fn larger(name: &str, options: &Options, report: &mut Measurement) -> Result<()> {
     let items = 4 * options.items;
     let mut cases = cases(name, items, options);
     cases.retain(|case| case.popularity == Popularity::Uniform);
@@ -87,7 +87,7 @@ fn ours<const K: usize, const V: usize>(
     items: u64,
     semantics: Semantics,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<Micanite<K, V>> {
     let config = Config {
         semantics,
@@ -112,7 +112,7 @@ fn ours<const K: usize, const V: usize>(
 fn ours_store<const K: usize, const V: usize>(
     name: &str,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<Micanite<K, V>> {
     let store = ours::<K, V>(name, options.items, Semantics::Store, options, report)?;
     if store.cache().stats().out_of_memory > 0 {
@@ -125,7 +125,7 @@ fn ours_store<const K: usize, const V: usize>(
 fn filled<C: Contender>(
     new: impl FnOnce() -> C,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<C> {
     let before = Resident::now()?;
     let mut peer = new();
@@ -265,7 +265,7 @@ impl Case {
 }
 
 impl Measured {
-    fn report(&self, case: &Case, contenders: &[&mut dyn Contender], report: &mut Report) {
+    fn report(&self, case: &Case, contenders: &[&mut dyn Contender], report: &mut Measurement) {
         let name = case.name.as_str();
         let what = (name, "operations per core", "M/s");
         if !self.limit.is_empty() {
@@ -288,7 +288,7 @@ impl Measured {
 }
 
 /// Cases beside each other: SET beside GET, Zipf beside uniform, the store beside the cache.
-fn compare(data_set: &str, cases: &[Case], measured: &[Measured], report: &mut Report) {
+fn compare(data_set: &str, cases: &[Case], measured: &[Measured], report: &mut Measurement) {
     let find = |popularity: Popularity, get_percent: u64| {
         let at = cases
             .iter()
@@ -321,7 +321,7 @@ fn prefetch<const K: usize, const V: usize>(
     case: &str,
     ours: &mut Micanite<K, V>,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     if !options.common.wants(case) {
         return Ok(());

@@ -17,8 +17,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::Options;
 use super::contenders::{Done, SET, config_of, run_worker};
+use crate::measurement::Measurement;
 use crate::popularity::{Popularity, Random};
-use crate::report::Report;
 use crate::{Result, system};
 
 const PIPELINE: usize = 32;
@@ -32,7 +32,7 @@ enum Way {
     SleepingRing,
 }
 
-pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     for set_percent in [50, 100] {
         let case = format!("write path {set_percent} % SET, 2 threads");
         if !options.common.wants(&case) {

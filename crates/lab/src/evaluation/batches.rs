@@ -6,7 +6,7 @@ use super::load::{Client, Data, Figures};
 use super::rounds::{Metric, RATES, Rounds};
 use super::sides::{self, Side, Wanted};
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::statistics::median;
 
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
@@ -20,7 +20,7 @@ const LATENCIES: [Metric; 3] = [
     ("p99 at half of the peak", "us", |figures| figures.p99_us),
 ];
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let name_of = |size: usize| format!("batches of {size}");
     let sizes: Vec<_> = SIZES
         .into_iter()

@@ -4,7 +4,7 @@ use super::Options;
 use super::load::{Client, Data};
 use super::rounds::{RATES, Rounds};
 use super::sides::{self, Wanted};
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Result, system};
 
 const NUMBERS: [&str; 6] = ["1", "4", "16", "64", "256", "1024"];
@@ -12,7 +12,7 @@ const NUMBERS_QUICK: [&str; 4] = ["1", "16", "128", "1024"];
 const PIPELINES: [(&str, &str); 2] = [("one in flight", "1"), ("pipelines of 16", "16")];
 const ITEM_BYTES: usize = 80;
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let numbers: &[&str] = match options.common.quick {
         true => &NUMBERS_QUICK,
         false => &NUMBERS,

@@ -7,7 +7,7 @@ use super::load::{Client, Data};
 use super::rounds::{RATES, Rounds};
 use super::sides::Side;
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::server::peers;
 
 const ITEM_BYTES: usize = 16;
@@ -22,7 +22,7 @@ fn workers(cpus: usize) -> Vec<usize> {
     numbers
 }
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let name_of = |workers: usize| format!("cores of a server, {workers}");
     let numbers: Vec<_> = workers(cpus.len())
         .into_iter()
@@ -46,7 +46,11 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Res
 
 /// One worker and two, on two cores that the client's two threads have, too: of streams, since workers that
 /// wait for datagrams spin, which would count.
-pub(super) fn run_shared(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run_shared(
+    options: &Options,
+    cpus: &[usize],
+    report: &mut Measurement,
+) -> Result<()> {
     let [first, .., last] = *cpus else {
         return Ok(());
     };
@@ -67,7 +71,7 @@ fn measure(
     options: &Options,
     name: &str,
     (server_cpus, client_cpus): (&[usize], &[usize]),
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<Rounds> {
     let client = Client {
         options,
@@ -103,7 +107,7 @@ fn measure(
 }
 
 /// Ours and memcached with a worker on each of these cores.
-fn start(options: &Options, cpus: &[usize], report: &mut Report) -> Result<Vec<Side>> {
+fn start(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<Vec<Side>> {
     let workers = cpus.len().to_string();
     let item_bytes = ITEM_BYTES.to_string();
     let ours = ["-m", "3072", "--item-size", &item_bytes, "-t", &workers];

@@ -6,7 +6,7 @@ use super::load::{Client, Data, Figures};
 use super::rounds::{Metric, Rounds};
 use super::sides::{self, Side, Wanted};
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::statistics::median;
 
 /// Parts of the peak, in hundredths.
@@ -31,7 +31,7 @@ fn ways(side: &Side) -> &'static [&'static str] {
     }
 }
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let parts: &[u32] = match options.common.quick {
         true => &PARTS_QUICK,
         false => &PARTS,

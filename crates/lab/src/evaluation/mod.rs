@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Common, Result, system};
 
 #[derive(Args, Debug)]
@@ -75,7 +75,7 @@ fn elsewhere(text: &str) -> std::result::Result<(String, String), String> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Report::new("evaluation");
+    let mut report = Measurement::new("evaluation");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
     if cpus.len() == 1 {

@@ -4,12 +4,12 @@
 use super::Options;
 use super::load::{Client, Data};
 use super::sides::{self, Side, Wanted};
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Result, system};
 
 const ITEM_BYTES: usize = 16;
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     const NAME: &str = "parts of a request's time on the server's core";
     if !options.common.wants(NAME) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Figures of several contenders, round by round.
 
 use super::load::Figures;
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 /// A figure of a slice: what it is called, its unit, and which it is.
 pub(super) type Metric = (&'static str, &'static str, fn(&Figures) -> f64);
@@ -38,7 +38,7 @@ impl Rounds {
 
     /// Each contender's figures by their names, and each of ours beside each of the others. What could
     /// not be measured is left out.
-    pub fn report(&self, case: &str, metrics: &[Metric], report: &mut Report) {
+    pub fn report(&self, case: &str, metrics: &[Metric], report: &mut Measurement) {
         for (metric, unit, figure) in metrics {
             let all: Vec<Vec<f64>> = self
                 .figures
@@ -86,7 +86,7 @@ mod tests {
         let mut rounds = Rounds::new(["micanite TCP", "elsewhere"].into_iter());
         rounds.add(0, figures(20.0, 40.0));
         rounds.add(1, figures(10.0, f64::NAN));
-        let mut report = Report::new("test");
+        let mut report = Measurement::new("test");
         rounds.report("case", &RATES, &mut report);
         let metrics: Vec<_> = report
             .records()

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::Options;
 use crate::Result;
 use crate::launch::Cpus;
+use crate::measurement::Measurement;
 use crate::network::servers::Server as Datagrams;
-use crate::report::Report;
 use crate::server::peers::{self, Peer};
 use crate::streams::servers::{Flags, Kind, Server as Stream, Transport};
 
@@ -137,7 +137,7 @@ pub(super) fn start(
     wanted: Wanted,
     item_bytes: usize,
     cpu: usize,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<Vec<Side>> {
     const MEMORY: &str = "3072";
     let item_bytes = item_bytes.to_string();

@@ -5,7 +5,7 @@ use super::load::{Client, Data};
 use super::rounds::{RATES, Rounds};
 use super::sides::{self, Wanted};
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 /// A data set, and how many bytes its items have.
 const DATA_SETS: [(&str, usize); 4] = [
@@ -17,7 +17,7 @@ const DATA_SETS: [(&str, usize); 4] = [
 const LAWS: [(&str, &str); 2] = [("uniform", "uniform"), ("zipf 0.99", "zipf:0.99")];
 const GET_PERCENTS: [&str; 2] = ["50", "95"];
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     for name in &options.datasets {
         let known = DATA_SETS.iter().find(|(known, _)| known == name);
         let (set, item_bytes) =
@@ -32,7 +32,7 @@ fn data_set(
     options: &Options,
     cpus: &[usize],
     (set, item_bytes): (&str, usize),
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let mut cases = Vec::new();
     for (law, popularity) in LAWS {

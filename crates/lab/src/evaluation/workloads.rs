@@ -5,7 +5,7 @@ use super::load::{Client, Data};
 use super::rounds::{Metric, RATES, Rounds};
 use super::sides::{self, Wanted};
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 /// Workloads with the same items, so that servers are filled once.
 struct Family {
@@ -42,7 +42,7 @@ const FAMILIES: [Family; 2] = [
 
 const P99: Metric = ("99th percentile of latency", "us", |figures| figures.p99_us);
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     for family in FAMILIES {
         let mut cases = Vec::new();
         for workload in family.workloads {
@@ -64,7 +64,7 @@ fn one(
     cpus: &[usize],
     family: &Family,
     cases: &[(String, &str)],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let wanted = Wanted {
         // Values of a kibibyte with such keys do not fit datagrams beside others.

@@ -11,7 +11,7 @@ use super::latency::slice;
 use super::servers::{Kind, Server};
 use super::sides::Side;
 use super::{Bench, Options, tiny};
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Result, launch, system};
 
 const CASE: &str = "kernel/account";
@@ -20,7 +20,7 @@ const ITEMS: u64 = 1 << 16;
 const RATE: f64 = 80e3;
 const KINDS: [Kind; 3] = [Kind::Memcached, Kind::KernelGet, Kind::Reflect];
 
-pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement) -> Result<()> {
     if !options.common.wants(CASE) {
         return Ok(());
     }

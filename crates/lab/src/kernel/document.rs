@@ -6,7 +6,7 @@ use std::path::Path;
 use super::sides::METRIC;
 use crate::Result;
 use crate::document::{by_case, replaced, throughput};
-use crate::report::{Record, Report, number};
+use crate::measurement::{Measurement, Record, number};
 
 /// How many times memcached's rate is wanted.
 const TARGETS: [(&str, f64); 7] = [
@@ -22,7 +22,7 @@ const TARGETS: [(&str, f64); 7] = [
 const HITS_IN_KERNEL_TARGET: f64 = 90.0;
 
 /// Enters the tables of a run into a document, and puts its figure beside it.
-pub(super) fn write(path: &Path, report: &Report, mixes: &str) -> Result<()> {
+pub(super) fn write(path: &Path, report: &Measurement, mixes: &str) -> Result<()> {
     let mut text = std::fs::read_to_string(path)?;
     let records = report.records();
     let of = |wanted: &dyn Fn(&Record) -> bool| -> Vec<&Record> {
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn targets_are_met_missed_or_not_measured() {
-        let mut report = Report::new("test");
+        let mut report = Measurement::new("test");
         let what = |case| (case, METRIC, "GETs/core-s");
         report.beside(what("kernel/tiny"), &[5e5], "memcached", &[1e5]);
         report.beside(what("kernel/tiny"), &[5e5], "reflect", &[1e6]);

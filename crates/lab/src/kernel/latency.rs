@@ -9,7 +9,7 @@ use super::servers::{Kind, Server};
 use super::sides::{Round, Side, rest};
 use super::tally::Tally;
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::statistics::median;
 
 /// Parts of memcached's peak: a low, a medium and a high load for it.
@@ -22,7 +22,7 @@ pub(super) fn run(
     options: &Options,
     servers: &mut [Server],
     sides: &mut [Side],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let is_memcached = |side: &&Side| servers[side.server].kind == Kind::Memcached;
     let memcached = sides.iter().find(is_memcached).ok_or("no memcached")?;
@@ -81,7 +81,7 @@ pub(super) fn slice(
     measured
 }
 
-fn enter(case: &str, rounds: &[Round], report: &mut Report) {
+fn enter(case: &str, rounds: &[Round], report: &mut Measurement) {
     let mut value = |metric: &str, unit: &str, of: &dyn Fn(&Round) -> f64| {
         let values: Vec<_> = rounds.iter().map(of).collect();
         if values.iter().all(|value| value.is_finite()) {

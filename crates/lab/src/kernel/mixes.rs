@@ -13,7 +13,7 @@ use super::sides::Side;
 use super::writers::Writers;
 use super::{Bench, Options};
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::statistics::median;
 
 const SEED: u64 = 73;
@@ -28,7 +28,11 @@ const RATES: [f64; 8] = [25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3, 500e3];
 const QUICK_RATES: [f64; 3] = [50e3, 100e3, 200e3];
 const KINDS: [Kind; 3] = [Kind::Memcached, Kind::Udp, Kind::KernelGet];
 
-pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Report) -> Result<Vec<Panel>> {
+pub(super) fn run(
+    options: &Options,
+    bench: &mut Bench,
+    report: &mut Measurement,
+) -> Result<Vec<Panel>> {
     let case = |get_percent: u64| format!("kernel/mix/{get_percent}");
     let wanted = |get_percent: &u64| options.common.wants(&case(*get_percent));
     let mixes: Vec<_> = GET_PERCENT.into_iter().filter(wanted).collect();
@@ -68,7 +72,7 @@ fn curve(
     options: &Options,
     server: &mut Server,
     side: &mut Side,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<Vec<Point>> {
     let quick = options.common.quick;
     let rates: &[f64] = if quick { &QUICK_RATES } else { &RATES };

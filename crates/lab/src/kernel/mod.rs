@@ -25,7 +25,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::server::peers;
 use crate::{Common, Result, bed, engine, system};
 use servers::{Binaries, Kind, Server};
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !reflector::IS_BUILT {
         return Err("built without clang (apt-get install clang, then build again)".into());
     }
-    let mut report = Report::new("bench-kernel");
+    let mut report = Measurement::new("bench-kernel");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
     let cpus = [cpus[0], cpus[cpus.len() - 1]];
@@ -107,7 +107,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report.finish()?;
     let figure = curves::figure(&panels);
     if !panels.is_empty() {
-        let path = crate::report::folder().join("bench-kernel-mixes.svg");
+        let path = crate::measurement::folder().join("bench-kernel-mixes.svg");
         std::fs::write(&path, &figure)?;
         println!("written: {}", path.display());
     }
@@ -133,7 +133,7 @@ impl Bench {
         &mut self,
         kinds: &[Kind],
         memory_mib: u64,
-        report: &mut Report,
+        report: &mut Measurement,
     ) -> Result<Vec<Server>> {
         self.binaries.memory_mib = memory_mib;
         if self.real_time {
@@ -169,7 +169,7 @@ fn record(
     (metric, unit): (&str, &str),
     servers: &[Server],
     sides: &[Side],
-    report: &mut Report,
+    report: &mut Measurement,
 ) {
     let ours = |side: &&Side| servers[side.server].kind == Kind::KernelGet;
     if let Some(ours) = sides.iter().find(ours) {
@@ -197,7 +197,7 @@ fn record(
 }
 
 /// The share of the hits that the kernel has answered, and what it has counted besides.
-fn kernel_share(case: &str, servers: &[Server], report: &mut Report) -> Result<()> {
+fn kernel_share(case: &str, servers: &[Server], report: &mut Measurement) -> Result<()> {
     const PREFIX: &str = "kernel_get_";
     for server in servers {
         if !matches!(server.kind, Kind::KernelGet | Kind::KernelNative) {

@@ -11,7 +11,7 @@ use super::tiny::rounds;
 use super::writers::Writers;
 use super::{Bench, Options, latency};
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 const SEED: u64 = 72;
 const REQUESTS: usize = 8 * NUMBERS;
@@ -22,7 +22,7 @@ const VALUE_BYTES_MAX: usize = 16 << 10;
 pub(super) const CONNECTIONS: usize = 8;
 const KINDS: [Kind; 4] = [Kind::Memcached, Kind::Udp, Kind::KernelGet, Kind::Xdp];
 
-pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Report) {
+pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement) {
     for pool in Pool::ALL {
         let case = format!("kernel/{pool}");
         if options.common.wants(&case) {
@@ -37,7 +37,7 @@ fn one(
     pool: Pool,
     options: &Options,
     bench: &mut Bench,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let mut servers = bench.start(&KINDS, MEMORY_MIB, report)?;
     let mut sides = Vec::new();

@@ -8,7 +8,7 @@ use super::servers::Server;
 use super::tally::Tally;
 use super::usage::Usage;
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::statistics::median;
 
 pub(super) const METRIC: &str = "gets_per_server_core_second";
@@ -128,7 +128,7 @@ impl Side {
     }
 
     /// Enters what is to be known of it besides the ratio.
-    pub fn report(&self, case: &str, report: &mut Report) {
+    pub fn report(&self, case: &str, report: &mut Measurement) {
         let case = format!("{case}/{}", self.name);
         let mut value = |metric: &str, unit: &str, of: &dyn Fn(&Round) -> f64| {
             let rounds: Vec<_> = self.rounds.iter().map(of).collect();

@@ -9,8 +9,8 @@ use super::servers::{Kind, Server};
 use super::sides::{METRIC, Side, UNIT, measure};
 use super::{Bench, Options};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::packets::{KEY_BYTES, VALUE_BYTES};
-use crate::report::Report;
 
 const SEED: u64 = 71;
 /// 40 bytes each with their index: some 5 MiB.
@@ -24,7 +24,7 @@ const KINDS: [Kind; 6] = [
     Kind::Reflect,
 ];
 
-pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Report) {
+pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement) {
     let many = if options.common.quick {
         1 << 22
     } else {
@@ -49,7 +49,7 @@ fn one(
     (items, requests): (u64, usize),
     options: &Options,
     bench: &mut Bench,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let memory_mib = ((items * 128) >> 20).max(64);
     let mut servers = bench.start(&KINDS, memory_mib, report)?;

@@ -11,8 +11,8 @@ use super::tag_match::{ArrayMinimum, BitMask, EarlyExit, Gathered, Minimum, TagM
 use super::two_lines::TwoLines;
 use crate::Result;
 use crate::huge_pages::Resident;
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 
 /// Bytes of an item of 8 bytes of key and 8 of value.
 const ITEM_BYTES: usize = 24;
@@ -40,7 +40,7 @@ const SCHEDULES: [Schedule; 14] = [
 const SCHEDULES_FEW: [Schedule; 4] = [Batch(32), Staggered(16), Staggered(32), Rolling(32)];
 
 /// All cases of one number of items.
-pub(super) fn run(items: u64, options: &Options, report: &mut Report) -> Result<()> {
+pub(super) fn run(items: u64, options: &Options, report: &mut Measurement) -> Result<()> {
     let before = Resident::now()?;
     let limit = TwoLines::new(items as usize, ITEM_BYTES)?;
     report.note(format!(
@@ -70,7 +70,7 @@ struct Cases<'a> {
     size: String,
     options: &'a Options,
     limit: TwoLines,
-    report: &'a mut Report,
+    report: &'a mut Measurement,
 }
 
 impl Cases<'_> {

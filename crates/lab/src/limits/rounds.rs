@@ -7,8 +7,8 @@ use super::item::value_of;
 use super::pipeline::{Found, Lookup, Schedule};
 use super::two_lines::TwoLines;
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 
 /// One way of doing something: a name, and a run that returns million operations per second.
 pub(super) struct Variant<'a> {
@@ -94,7 +94,7 @@ pub(super) fn beside_limit(
     variants: Vec<Variant>,
     limit: &mut TwoLines,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let operations = operations(options);
     let mut limit_run =

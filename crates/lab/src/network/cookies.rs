@@ -7,12 +7,12 @@ use std::time::Instant;
 use micanite_server::native::{CookieKey, Cookies};
 
 use super::Options;
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 const CHECKS: u32 = 1 << 20;
 const NOW_S: u32 = 1_000_000;
 
-pub(super) fn run(options: &Options, report: &mut Report) {
+pub(super) fn run(options: &Options, report: &mut Measurement) {
     for (name, addresses) in [
         ("cookie check, one client after the other", 1024u16),
         ("cookie check, the same client again", 1),

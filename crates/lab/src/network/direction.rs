@@ -19,9 +19,9 @@ use micanite_wire::native::PAYLOAD_BYTES;
 use micanite_workload::Popularity;
 
 use super::Options;
+use crate::measurement::Measurement;
 use crate::packets::{Packets, Protocol, Shape, Terms};
 use crate::parts::{self, NOW_S};
-use crate::report::Report;
 use crate::{Result, system};
 
 /// What its cases begin with.
@@ -30,7 +30,7 @@ const WORKERS: usize = 2;
 const BURST: usize = 32;
 const SEED: u64 = 14;
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     if !options.common.wants(NAME) {
         return Ok(());
     }

@@ -10,8 +10,8 @@ use super::blaster::Blaster;
 use super::servers::Server;
 use super::{Options, directory};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::packets::{Packets, Protocol, Shape, Terms};
-use crate::report::Report;
 use crate::statistics::median;
 
 const NAME: &str = "latency at half of the peak";
@@ -22,7 +22,7 @@ const WINDOW: usize = 256;
 pub(super) fn run(
     options: &Options,
     (memcached, cpu): (&Path, usize),
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     if !options.common.wants(NAME) {
         return Ok(());

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::server::peers;
 use crate::{Common, Result, system};
 use servers::Server;
@@ -50,7 +50,7 @@ fn only(common: &Common, name: &str) -> bool {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Report::new("net");
+    let mut report = Measurement::new("net");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
     let (server_cpu, client_cpu) = (cpus[0], cpus[cpus.len() - 1]);

@@ -10,8 +10,8 @@ use micanite_workload::{Keys, Popularity, Random, Sampler};
 use super::Options;
 use super::servers::Server;
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::packets::KEY_BYTES;
-use crate::report::Report;
 
 const CLIENTS: usize = 2;
 /// Operations that a client tries to hand over at a time.
@@ -35,7 +35,7 @@ impl Slice {
     }
 }
 
-pub(super) fn run(options: &Options, server: &Server, report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, server: &Server, report: &mut Measurement) -> Result<()> {
     for (name, batch) in [
         ("overload, 1 per datagram", Batch::Fixed(1)),
         ("overload, 16 per datagram", Batch::Fixed(16)),

@@ -9,8 +9,8 @@ use super::blaster::Blaster;
 use super::servers::Server;
 use super::{Options, directory};
 use crate::Result;
+use crate::measurement::Measurement;
 use crate::packets::{Packets, Protocol, Shape};
-use crate::report::Report;
 
 /// What its cases begin with.
 pub(super) const NAME: &str = "skew over 16 partitions";
@@ -22,7 +22,7 @@ const WINDOW: usize = 256;
 pub(super) fn run(
     options: &Options,
     servers: [(&Server, bool); 2],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     for (server, offload) in servers {
         let way = if offload { "GRO" } else { "plain" };
@@ -38,7 +38,7 @@ fn run_one(
     options: &Options,
     name: &str,
     (server, offload): (&Server, bool),
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let zipf = Popularity::Zipf(0.99);
     let shares = shares(options, server, zipf)?;
@@ -132,7 +132,7 @@ struct Core {
 }
 
 impl Core {
-    fn report(&self, case: &str, share: f64, report: &mut Report) {
+    fn report(&self, case: &str, share: f64, report: &mut Measurement) {
         let mut value = |metric: &str, rounds: &[f64]| {
             report.value(case, metric, "requests/s", rounds);
         };

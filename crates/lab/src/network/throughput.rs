@@ -9,8 +9,8 @@ use super::blaster::{Blaster, Tally};
 use super::directory;
 use super::servers::Server;
 use super::streams::Streams;
+use crate::measurement::Measurement;
 use crate::packets::{Packets, Protocol, Shape, Terms};
-use crate::report::Report;
 use crate::{Result, system};
 
 const SEED: u64 = 11;
@@ -48,7 +48,7 @@ pub(super) fn run(
     options: &Options,
     servers: &Servers<'_>,
     cpu: usize,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let echo = [Server::echo(false, cpu)?, Server::echo(true, cpu)?];
     let memcached = servers.memcached;
@@ -211,7 +211,7 @@ fn measure(name: &str, contenders: &mut [Contender<'_>], options: &Options) -> R
     Ok(())
 }
 
-fn record(case: &Case, contenders: &[Contender<'_>], report: &mut Report) {
+fn record(case: &Case, contenders: &[Contender<'_>], report: &mut Measurement) {
     let (ours, peers) = contenders.split_at(1);
     for peer in peers {
         let peer_name = match (peer.server.echoes, peer.packets.batch()) {

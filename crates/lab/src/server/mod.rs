@@ -15,7 +15,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::client::{Client, KEY_BYTES_MAX, Mix, Workload};
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Common, Result, system};
 use peers::Peer;
 
@@ -33,7 +33,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Report::new("server");
+    let mut report = Measurement::new("server");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
     let (server_cpu, client_cpu) = (cpus[0], cpus[cpus.len() - 1]);

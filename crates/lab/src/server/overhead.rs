@@ -7,7 +7,7 @@ use super::peers::{self, Peer};
 use super::{Options, fill};
 use crate::Result;
 use crate::client::{Client, Mix, Workload};
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 const CASE: &str = "overhead 8/8, -m 64";
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -17,7 +17,7 @@ const ITEMS: u64 = 4 << 20;
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 8;
 
-pub(crate) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<()> {
     if !options.common.wants(CASE) {
         return Ok(());
     }

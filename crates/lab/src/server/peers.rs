@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::launch::{self, Cpus};
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Result, system};
 
 /// A running server.
@@ -135,7 +135,7 @@ const UNPACKED: [&str; 2] = ["peers/bin/memcached", "peers/bin/memcached-current
 /// The same where the rest is worth measuring without any: that none is there is noted once.
 pub(crate) fn memcacheds_or_none(
     asked_for: &[PathBuf],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<Vec<PathBuf>> {
     match memcacheds(asked_for) {
         Err(_) if asked_for.is_empty() => {

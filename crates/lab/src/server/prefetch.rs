@@ -8,8 +8,8 @@ use super::rounds::{Rounds, slice_duration};
 use super::{Options, fill_long_keys};
 use crate::Result;
 use crate::client::{Client, KEY_BYTES_MAX, Mix, Workload};
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 use crate::statistics::{median, ratios};
 
 const CASE: &str = "multi-get of 100 over 16 Mi items, prefetch";
@@ -17,7 +17,7 @@ const ITEMS: u64 = 16 << 20;
 const VALUE_BYTES: usize = 8;
 const FLAGS: [&str; 4] = ["-m", "2048", "--item-size", "24"];
 
-pub(crate) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<()> {
     if !options.common.wants(CASE) {
         return Ok(());
     }

@@ -11,8 +11,8 @@ use super::rounds::{Rounds, slice_duration};
 use super::{Options, fill_long_keys};
 use crate::Result;
 use crate::client::{Client, KEY_BYTES_MAX, Mix, Workload};
+use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::report::Report;
 
 const ITEMS: u64 = 1 << 20;
 const VALUE_BYTES: usize = 32;
@@ -35,7 +35,7 @@ const SIDES: [(&str, Option<&str>); 3] = [
     ("all recorded", Some("1")),
 ];
 
-pub(crate) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<()> {
     let cases = CASES.iter().filter(|case| options.common.wants(case.0));
     let cases: Vec<_> = cases.collect();
     if cases.is_empty() {
@@ -65,7 +65,7 @@ fn measure(
     peer: &Peer,
     recorder: &Recorder<'_>,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let workload = Workload {
         mix: *mix,

@@ -9,7 +9,7 @@ use super::rounds::{Rounds, slice_duration};
 use super::{Options, fill_long_keys};
 use crate::Result;
 use crate::client::{Client, KEY_BYTES_MAX, Workload};
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 /// Items of every case; all fit.
 fn items(options: &Options) -> u64 {
@@ -22,7 +22,7 @@ fn items(options: &Options) -> u64 {
 
 const MEMORY: [&str; 2] = ["-m", "2048"];
 
-pub(crate) fn run(options: &Options, cpu: usize, report: &mut Report) -> Result<()> {
+pub(crate) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<()> {
     let cases = cases::all(&options.common);
     if cases.is_empty() {
         return Ok(());
@@ -46,7 +46,7 @@ fn beside_peer(
     (binary, flags): (&Path, &[&str]),
     cases: &[&Case],
     cpu: usize,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let own_flags = [&MEMORY[..], &["--item-size", "48"]].concat();
     let ours = Peer::micanite(&options.server, &own_flags, cpu)?;
@@ -70,7 +70,7 @@ fn beside(
     peers: [&Peer; 2],
     peer_name: &str,
     options: &Options,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let workload = Workload {
         mix: case.mix,
@@ -105,7 +105,7 @@ fn record(
     peers: [&Peer; 2],
     peer_name: &str,
     [ours, theirs]: &[Rounds; 2],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let figures = [
         (

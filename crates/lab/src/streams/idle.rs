@@ -3,7 +3,7 @@
 
 use super::Options;
 use super::servers::{Flags, Kind, Server, Transport};
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Result, system};
 
 const CASE: &str = "idle connections";
@@ -12,7 +12,7 @@ pub(super) fn run(
     options: &Options,
     kinds: &[Kind],
     cpu: usize,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     if !options.common.wants(CASE) {
         return Ok(());

@@ -5,7 +5,7 @@ use super::cases;
 use super::load;
 use super::servers::Server;
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::statistics::median;
 
 /// Slices that look for the peak.
@@ -16,7 +16,7 @@ pub(super) fn run(
     options: &Options,
     servers: &[Server],
     cpu: usize,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let mut cases = cases::all(&options.common);
     cases.retain(|case| case.has_rate);

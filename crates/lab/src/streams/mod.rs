@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::Args;
 use micanite_net::Uring;
 
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Common, Result, system};
 use servers::{Kind, Server, Transport};
 
@@ -38,7 +38,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Report::new("bench-streams");
+    let mut report = Measurement::new("bench-streams");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
     let (server_cpu, client_cpu) = (cpus[0], cpus[cpus.len() - 1]);
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// What is measured, ours by epoll first: the others stand beside it.
-fn kinds(options: &Options, report: &mut Report) -> Result<Vec<Kind>> {
+fn kinds(options: &Options, report: &mut Measurement) -> Result<Vec<Kind>> {
     let mut kinds = vec![Kind::Micanite("epoll")];
     match Uring::probe() {
         Ok(()) => kinds.push(Kind::Micanite("io_uring")),

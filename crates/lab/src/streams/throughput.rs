@@ -5,14 +5,14 @@ use super::cases;
 use super::load::{self, Figures};
 use super::servers::Server;
 use crate::Result;
-use crate::report::Report;
+use crate::measurement::Measurement;
 
 /// All cases, the first server beside each of the others.
 pub(super) fn run(
     options: &Options,
     servers: &[Server],
     cpu: usize,
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let cases = cases::all(&options.common);
     if cases.is_empty() {

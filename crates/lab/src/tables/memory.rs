@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::round::Round;
 use super::table::{Table, TableKind, Tables};
 use super::{Load, Options, SEED};
+use crate::measurement::Measurement;
 use crate::network::direction::Memory;
 use crate::packets::{Packets, Protocol, Shape};
-use crate::report::Report;
 use crate::{Result, system};
 
 /// Datagrams of a burst.
@@ -19,7 +19,7 @@ const BURST: usize = 32;
 /// The most CPUs that are used.
 const WORKERS_MAX: usize = 16;
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let all = cpus.len().min(WORKERS_MAX);
     let counts: &[usize] = if all > 1 { &[1, all] } else { &[1] };
     for workers in counts {
@@ -42,7 +42,7 @@ fn measure(
     options: &Options,
     cpus: &[usize],
     cases: &[(String, Load)],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let mut tables = Vec::new();
     for kind in TableKind::ALL {
@@ -72,7 +72,7 @@ fn measure(
     Ok(())
 }
 
-fn record(name: &str, tables: &[Tables], rates: &[Vec<f64>], report: &mut Report) {
+fn record(name: &str, tables: &[Tables], rates: &[Vec<f64>], report: &mut Measurement) {
     for (tables, theirs) in tables.iter().zip(rates) {
         report.value(name, tables.kind.name(), "requests/s", theirs);
         if tables.kind != TableKind::Micanite {

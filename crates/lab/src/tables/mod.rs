@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use clap::Args;
 use micanite_workload::Popularity;
 
-use crate::report::Report;
+use crate::measurement::Measurement;
 use crate::{Common, Result, system};
 
 pub(crate) use server::{Options as ServerOptions, run as run_server};
@@ -88,7 +88,7 @@ impl Load {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Report::new("tables");
+    let mut report = Measurement::new("tables");
     report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
     options.common.take_priority(&mut report);

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use super::table::{HASH_SEED, TableKind};
 use super::{Load, Options, SEED};
+use crate::measurement::Measurement;
 use crate::network::blaster::Blaster;
 use crate::network::directory;
 use crate::network::servers::Server;
 use crate::packets::{Packets, Protocol, Shape, Terms};
-use crate::report::Report;
 use crate::{Result, system};
 
 const WINDOW: usize = 256;
 
-pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Report) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let mut cases = Vec::new();
     for load in Load::ALL {
         for (batch, fit) in [(0, "as many as fit"), (1, "1")] {
@@ -62,7 +62,7 @@ fn measure(
     options: &Options,
     name: &str,
     contenders: &mut [Contender<'_>],
-    report: &mut Report,
+    report: &mut Measurement,
 ) -> Result<()> {
     let rounds = options.common.rounds();
     // The first round only warms up.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::Value;
 
-use crate::report::{Report, folder};
+use crate::measurement::{Measurement, folder};
 use crate::server::peers::{self, Peer};
 use crate::{Common, Result, system};
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Report::new("traces");
+    let mut report = Measurement::new("traces");
     report.note(system::cpu_model());
     if options.common.wants("simulated") {
         simulate(options, &mut report)?;
@@ -72,7 +72,7 @@ fn text(path: &Path) -> Result<&str> {
 }
 
 /// Enters what each policy misses at each size.
-fn simulate(options: &Options, report: &mut Report) -> Result<()> {
+fn simulate(options: &Options, report: &mut Measurement) -> Result<()> {
     eprintln!("simulating {}", options.trace.display());
     std::fs::create_dir_all(folder())?;
     let csv = folder().join("traces-simulated.csv");
@@ -130,7 +130,7 @@ impl std::str::FromStr for Simulated {
 }
 
 /// Replays the trace against fresh servers in turns.
-fn live(options: &Options, case: &str, mib: u64, report: &mut Report) -> Result<()> {
+fn live(options: &Options, case: &str, mib: u64, report: &mut Measurement) -> Result<()> {
     let cpus = system::allowed_cpus();
     let binaries = peers::memcacheds_or_none(&options.memcached, report)?;
     let memory = mib.to_string();
