@@ -84,7 +84,7 @@ test-loom: feature-deps ## models of the concurrent parts, every interleaving wi
 	@scripts/part loom scripts/test-loom $(LOOM_FEATURES)
 
 PROGRAMS := $(TARGET_DIR)/debug
-BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
+BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_TEST_TOOLS_BIN=$(PROGRAMS)/micanite-test-tools MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
   scripts/part blackbox .venv/bin/python scripts/test-blackbox
 
 test-blackbox: test-deps test-programs ## the real binary under real clients and raw sockets (pytest)
@@ -106,8 +106,8 @@ soak: build ## the long runs: 10^9 operations against the model, 10^8 under chan
 	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) cargo test --package micanite-engine --test crash --test crash_growth -- --nocapture
 	MICANITE_KILL_OPERATIONS=$(KILL_OPERATIONS) cargo test --package micanite-engine --lib kill:: -- --nocapture
 	MICANITE_STEP_INTERVAL=1 cargo test --release --package micanite-engine --test stepped -- --nocapture
-	cargo build --release --package micanite-lab
-	MICANITE_BIN=$(MICANITE_BIN) MICANITE_LAB_BIN=$(TARGET_DIR)/release/micanite-lab MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
+	cargo build --release --package micanite-test-tools
+	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
 	  .venv/bin/pytest tests/test_kernel_get_consistency.py
 
 lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree

@@ -1,4 +1,4 @@
-"""Every reply beside writers is a value that its key had at that time, whoever gives it: `micanite-lab consistency`."""
+"""Every reply beside writers is a value that its key had at that time, whoever gives it: `micanite-test-tools consistency`."""
 
 import json
 import os
@@ -9,8 +9,8 @@ import pytest
 from harness.failures import nothing_wrong
 from harness.hosts import NotPermitted
 from harness.kernel_get import AnsweringLink, KernelServer, Moved
-from harness.lab import lab
 from harness.ports import TCP_PORT
+from harness.tools import tools
 
 # MICANITE_CONSISTENCY_REPLIES: as many in each case (make soak).
 REPLIES = int(os.environ.get("MICANITE_CONSISTENCY_REPLIES", "125000"))
@@ -43,7 +43,7 @@ def link():
 def check(server, *options):
     """Runs the checker on the clients' host: its report, when nothing was wrong."""
     address = server.link.server.address
-    words = [lab(), "consistency", "--tcp", f"{address}:{TCP_PORT}", "--udp", f"{address}:{server.udp_port}"]
+    words = [tools(), "consistency", "--tcp", f"{address}:{TCP_PORT}", "--udp", f"{address}:{server.udp_port}"]
     with server.link.clients.inside():
         ended = subprocess.run(
             [*words, "--replies", str(REPLIES), "--writes", str(WRITES), *map(str, options)],

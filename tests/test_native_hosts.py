@@ -5,10 +5,10 @@ import random
 import pytest
 
 from harness.hosts import NotPermitted, two_hosts
-from harness.lab import Increments
 from harness.native import Opcode, Status
 from harness.native_client import NativeClient
 from harness.native_server import NativeServer
+from harness.tools import Increments
 
 COUNT = 200_000
 FLAPS = 10

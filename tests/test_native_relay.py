@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from harness.lab import Increments, Relay, free_udp_ports
 from harness.native import Opcode, Status
 from harness.native_client import NativeClient
 from harness.native_server import Difference, NativeServer
+from harness.tools import Increments, Relay, free_udp_ports
 
 BAD = {"loss": 0.3, "duplicate": 0.3, "reorder": 0.2, "reorder_ms": 3}
 MILLION = 1_000_000

@@ -7,11 +7,11 @@ import pytest
 
 from harness import native
 from harness.hosts import NotPermitted
-from harness.lab import Increments, Relay
 from harness.links import BASE, Link
 from harness.native import Header, Opcode, Request, Status
 from harness.poll import until
 from harness.ports import DPDK, XDP, PortServer, ports
+from harness.tools import Increments, Relay
 
 # The af_packet driver of DPDK 22.11 tells neither what the kernel has dropped before it nor the MTU, nor that its interface
 # is gone; and a frame beyond the MTU stops its ring for good.

@@ -4,12 +4,12 @@ import pytest
 
 from harness import bpf, native
 from harness.hosts import NotPermitted
-from harness.lab import Increments
 from harness.links import BASE, Link
 from harness.native import Opcode, Request, Status
 from harness.native_server import Difference
 from harness.poll import until
 from harness.ports import XDP, PortServer
+from harness.tools import Increments
 
 CLIENTS = 100
 EACH = 20

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import browser as browsers
-from harness import lab, report
+from harness import report, tools
 
 # A section that takes seconds, and needs neither root nor a server.
 QUICK = "modes"
@@ -98,7 +98,7 @@ def test_without_a_browser_it_is_one_file(folder):
 
 
 def test_a_section_from_its_command_to_its_figure(browser, tmp_path):
-    ended = report.run("--only", QUICK, "--out", tmp_path, "--programs", Path(lab.lab()).parent, timeout=RUN_S)
+    ended = report.run("--only", QUICK, "--out", tmp_path, "--programs", Path(tools.lab()).parent, timeout=RUN_S)
     assert ended.returncode == 0, ended.stderr
     page = browser.open((tmp_path / "index.html").as_uri(), WIDTHS[1])
     shown = f"return document.querySelector('section[aria-labelledby={QUICK}] svg') !== null;"

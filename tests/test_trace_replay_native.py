@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from harness.lab import Relay, free_udp_ports
 from harness.native_server import NativeServer
 from harness.poll import until
 from harness.replay import FAILED, objects, replay, run_replay, twitter, url_of, words_of
 from harness.server import environment
+from harness.tools import Relay, free_udp_ports
 
 SHORT, LONG = 1300, 1500
 

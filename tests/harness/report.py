@@ -2,8 +2,8 @@
 
 import subprocess
 
-from harness.lab import lab
 from harness.server import PROJECT
+from harness.tools import lab
 
 RECORDED = PROJECT / "testdata/report.json"
 TEXT_PX_MIN = 11

@@ -8,14 +8,12 @@ mod allocator;
 mod bed;
 mod bypass;
 mod client;
-mod consistency;
 mod document;
 mod engine;
 mod evaluation;
 mod figures;
 mod frames;
 mod huge_pages;
-mod increments;
 mod kernel;
 mod launch;
 mod limits;
@@ -24,7 +22,6 @@ mod network;
 mod packets;
 mod parts;
 mod popularity;
-mod relay;
 mod report;
 mod server;
 mod statistics;
@@ -59,12 +56,6 @@ enum Target {
     Server(server::Options),
     /// What the memory allows one core, and prototypes of the lookup beside that
     Limits(limits::Options),
-    /// Increments by native clients, and whether each of them counted exactly once
-    Increments(increments::Options),
-    /// A lossy, duplicating, reordering network between native clients and a server, by a seed
-    Relay(relay::Options),
-    /// GETs over UDP beside writers: every reply must be a value that its key had at that time
-    Consistency(consistency::Options),
     /// The native protocol beside memcached and a bare echo of the same packets
     Net(network::Options),
     /// Ports around the kernel beside a bare echo, the kernel's UDP and memcached
@@ -144,9 +135,6 @@ fn main() {
         Target::Items(options) => engine::items::run(&options),
         Target::Server(options) => server::run(&options),
         Target::Limits(options) => limits::run(&options),
-        Target::Increments(options) => increments::run(&options),
-        Target::Relay(options) => relay::run(&options),
-        Target::Consistency(options) => consistency::run(&options),
         Target::Net(options) => network::run(&options),
         Target::Kernel(options) => kernel::run(&options),
         Target::Reflect(options) => kernel::run_reflect(&options),

@@ -1,4 +1,4 @@
-"""The programs of `micanite-lab` that tests use: the relay, and increments by the real client library."""
+"""Our programs that tests run beside a server: the relay, increments by the real client library, the lab."""
 
 import json
 import os
@@ -13,11 +13,22 @@ END_S = 20
 
 
 def lab():
-    """The binary: MICANITE_LAB_BIN, or what cargo builds (at once, when it is up to date)."""
-    if binary := os.environ.get("MICANITE_LAB_BIN"):
+    """The benchmarks and the report: MICANITE_LAB_BIN, or what cargo builds."""
+    return os.environ.get("MICANITE_LAB_BIN") or built("micanite-lab")
+
+
+def tools():
+    """The test tools: MICANITE_TEST_TOOLS_BIN, or what is built beside the lab, or what cargo builds."""
+    if binary := os.environ.get("MICANITE_TEST_TOOLS_BIN"):
         return binary
-    subprocess.run(["cargo", "build", "--quiet", "--package", "micanite-lab"], cwd=PROJECT, check=True)
-    return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "debug/micanite-lab")
+    beside = Path(os.environ.get("MICANITE_LAB_BIN", "lab")).with_name("micanite-test-tools")
+    return str(beside) if beside.exists() else built("micanite-test-tools")
+
+
+def built(package):
+    """A package's binary, built by cargo: at once, when it is up to date."""
+    subprocess.run(["cargo", "build", "--quiet", "--package", package], cwd=PROJECT, check=True)
+    return str(Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "debug" / package)
 
 
 def free_udp_ports(count, host="127.0.0.1"):
@@ -43,7 +54,7 @@ class Relay:
     def __init__(self, server_port, ports, host="127.0.0.1", **faults):
         words = [word for name, value in faults.items() for word in (f"--{name.replace('_', '-')}", str(value))]
         self.process = subprocess.Popen(
-            [lab(), "relay", "--to", f"{host}:{server_port}", "--ports", str(ports), *words],
+            [tools(), "relay", "--to", f"{host}:{server_port}", "--ports", str(ports), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -68,12 +79,12 @@ class Relay:
 
 
 class Increments:
-    """`micanite-lab increments` at work; `report` waits for its end."""
+    """`micanite-test-tools increments` at work; `report` waits for its end."""
 
     def __init__(self, address, **options):
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         self.process = subprocess.Popen(
-            [lab(), "increments", "--server", address, *words],
+            [tools(), "increments", "--server", address, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

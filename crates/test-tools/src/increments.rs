@@ -11,10 +11,10 @@ use micanite_client::{
     Client, Completion, Error, Link, Operation, Options as ClientOptions, Outcome, ServerAddress,
     UdpOptions,
 };
+use micanite_workload::Random;
 use serde::Serialize;
 
 use crate::Result;
-use crate::popularity::Random;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 /// A client gives a server up after some requests for the directory; a bad network may lose all.

@@ -1,12 +1,12 @@
 //! GETs over memcached's UDP beside writers over TCP: every reply must be a value that its key had at that time.
 //!
 //! Which bytes an operation writes follows from its key and its number (`content`), and between which operations a reply must
-//! lie from what was acknowledged before it was asked for (`history`). Whoever answers, the server or a program in the kernel, the
-//! rules are the same; how many the kernel answered is told by the server's statistics.
+//! lie from what was acknowledged before the request (`history`). The rules are the same for replies of the server and of the program
+//! in the kernel; the server's statistics say how many the kernel answered.
 
-mod asker;
 mod content;
 mod history;
+mod reader;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -21,8 +21,8 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
-use self::asker::Asking;
 use self::history::{Absence, History};
+use self::reader::Reading;
 use self::writer::Writing;
 use crate::Result;
 
@@ -32,27 +32,27 @@ const KEY_BYTES_MAX: usize = 64;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The server's TCP port, for those who write
+    /// The server's TCP port, for the writers
     #[arg(long)]
     tcp: SocketAddr,
-    /// Its UDP port, for those who ask
+    /// Its UDP port, for the readers
     #[arg(long)]
     udp: SocketAddr,
     /// Replies that are looked at
     #[arg(long, default_value_t = 1_000_000)]
     replies: u64,
-    /// Writes of the keys meanwhile, at least: who asks leaves the writers little of a busy machine
+    /// Writes of the keys meanwhile, at least: readers leave the writers little of a busy machine
     #[arg(long, default_value_t = 0)]
     writes: u64,
-    /// Keys that are written and asked for
+    /// Keys that are written and read
     #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
     keys: u32,
     /// Connections that write, each to keys of its own and to shared ones
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     writers: u32,
-    /// Sockets that ask
+    /// Sockets that read
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
-    askers: u32,
+    readers: u32,
     /// Everything is flushed whenever so many replies have come; 0 = never
     #[arg(long, default_value_t = 50_000)]
     flush_every: u64,
@@ -121,7 +121,7 @@ fn name(key: u32) -> Vec<u8> {
     name
 }
 
-/// Writes and asks, prints the report; an error unless every reply is right.
+/// Writes and reads, prints the report; an error unless every reply is right.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let names: Vec<_> = (0..options.keys).map(name).collect();
     let history = History::new(options.keys, options.evicts);
@@ -134,7 +134,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ended: &ended,
         operations: &operations,
     };
-    let asking = Asking {
+    let reading = Reading {
         server: options.udp,
         names: &names,
         history: &history,
@@ -145,7 +145,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ended: &ended,
     };
     let began = Instant::now();
-    let (writing, asking, replies, seed) = (&writing, &asking, &replies, options.seed);
+    let (writing, reading, replies, seed) = (&writing, &reading, &replies, options.seed);
     let report = thread::scope(|scope| {
         let mut others = Vec::new();
         for number in 0..options.writers {
@@ -161,13 +161,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             .then(|| scope.spawn(move || said(writing.flush(replies, options.flush_every))));
         let filler =
             (options.fill > 0).then(|| scope.spawn(move || said(writing.fill(options.fill, seed))));
-        let askers: Vec<_> = (0..options.askers)
-            .map(|number| scope.spawn(move || said(asking.ask(seed + u64::from(number)))))
+        let readers: Vec<_> = (0..options.readers)
+            .map(|number| scope.spawn(move || said(reading.run(seed + u64::from(number)))))
             .collect();
         let mut report: std::result::Result<Report, String> = Ok(Report::default());
-        for asker in askers {
+        for reader in readers {
             report = report.and_then(|mut sum: Report| {
-                sum.merge(joined(asker)?);
+                sum.merge(joined(reader)?);
                 Ok(sum)
             });
         }

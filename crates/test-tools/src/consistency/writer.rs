@@ -1,4 +1,4 @@
-//! Those who write, over TCP: they overwrite, delete, touch and flush what is asked for, and fill the memory with what is not.
+//! Writers over TCP. They overwrite, delete, touch and flush the keys that are read, and fill the memory with others.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -163,7 +163,7 @@ impl Writing<'_> {
         Ok(flushes)
     }
 
-    /// Stores items that nobody asks for, and deletes them one round later: the index grows, the memory fills, items leave.
+    /// Stores items that nobody reads, and deletes them one round later: the index grows, the memory fills, items leave.
     pub fn fill(&self, items: u64, seed: u64) -> Result<u64> {
         let mut connection = Connection::open(self.server)?;
         let mut random = Random::of_stream(seed, u64::MAX);

@@ -1,4 +1,4 @@
-//! Those who ask, over memcached's UDP, many requests in the air; and look at every byte that comes back.
+//! Readers over memcached's UDP, with many requests in the air. They check every byte that comes back.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ const IDLE_MAX: u32 = 50;
 const PAUSE: Duration = Duration::from_micros(100);
 /// A server that has gone answers nothing more.
 const LOST_MAX: u64 = 1000;
-/// One request of so many asks for CAS values, which the next write must then change.
+/// One request of so many wants CAS values, which the next write must then change.
 const GETS: u64 = 64;
 
 /// A request in the air.
@@ -43,7 +43,7 @@ struct Slot {
 }
 
 /// What they share.
-pub(super) struct Asking<'a> {
+pub(super) struct Reading<'a> {
     pub server: SocketAddr,
     pub names: &'a [Vec<u8>],
     pub history: &'a History,
@@ -56,7 +56,7 @@ pub(super) struct Asking<'a> {
     pub ended: &'a AtomicBool,
 }
 
-impl Asking<'_> {
+impl Reading<'_> {
     /// Whether there is something left to be looked at.
     fn goes_on(&self) -> bool {
         let is_short = |count: &AtomicU64, wanted| count.load(Ordering::Relaxed) < wanted;
@@ -65,7 +65,7 @@ impl Asking<'_> {
     }
 
     /// Asks until all of them have enough replies, or something is wrong.
-    pub fn ask(&self, seed: u64) -> Result<Report> {
+    pub fn run(&self, seed: u64) -> Result<Report> {
         let options = UdpOptions {
             receive_buffer_bytes: 4 << 20,
             ..UdpOptions::default()
@@ -228,7 +228,10 @@ impl Asking<'_> {
             }
         }
         if let Some(item) = items.next() {
-            report.wrong(format!("nobody asked for {}", item.name.escape_ascii()));
+            report.wrong(format!(
+                "a reply without a request: {}",
+                item.name.escape_ascii()
+            ));
         }
     }
 }

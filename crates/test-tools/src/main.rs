@@ -1,0 +1,43 @@
+//! Programs that the black-box tests run beside a server.
+
+mod consistency;
+mod increments;
+mod relay;
+
+use clap::{Parser, Subcommand};
+
+/// The error is a sentence for the person who runs the tests.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+#[derive(Parser)]
+#[command(
+    name = "micanite-test-tools",
+    version,
+    about = "What the tests of Micanite need"
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Subcommand)]
+enum Tool {
+    /// Increments by native clients, and whether each of them counted exactly once
+    Increments(increments::Options),
+    /// A lossy, duplicating, reordering network between native clients and a server, by a seed
+    Relay(relay::Options),
+    /// GETs over UDP beside writers: every reply must be a value that its key had at that time
+    Consistency(consistency::Options),
+}
+
+fn main() {
+    let result = match CommandLine::parse().tool {
+        Tool::Increments(options) => increments::run(&options),
+        Tool::Relay(options) => relay::run(&options),
+        Tool::Consistency(options) => consistency::run(&options),
+    };
+    if let Err(error) = result {
+        eprintln!("micanite-test-tools: {error}");
+        std::process::exit(1);
+    }
+}
