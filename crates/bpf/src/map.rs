@@ -24,7 +24,6 @@ const FLAG_MMAPABLE: u32 = 1 << 10;
 /// Kinds of maps (`enum bpf_map_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-#[expect(missing_docs, reason = "as in linux/bpf.h")]
 pub enum MapType {
     Hash = 1,
     Array = 2,
@@ -36,30 +35,27 @@ pub enum MapType {
     SocketHash = 18,
 }
 
-/// What a map is to be.
+/// Properties of a new map.
 #[derive(Clone, Copy, Debug)]
 pub struct MapOptions<'a> {
-    /// Its kind.
     pub kind: MapType,
-    /// The name that tools show; its first 15 letters.
+    /// Name that tools show; only its first 15 bytes count.
     pub name: &'a str,
-    /// Bytes of a key.
     pub key_bytes: usize,
-    /// Bytes of a value.
     pub value_bytes: usize,
-    /// Entries, at most.
+    /// Maximum number of entries.
     pub entries: usize,
     /// Processes may map its memory.
     pub mmapable: bool,
-    /// Programs may only read it. Frozen ([`Map::freeze`]), its values are constants to the
-    /// verifier.
+    /// Programs may only read it. After [`Map::freeze`] the verifier treats its values as
+    /// constants.
     pub program_reads_only: bool,
-    /// What the maps in it are like.
+    /// Template of the inner maps, for a map of maps.
     pub inner: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> MapOptions<'a> {
-    /// A map that can do nothing special.
+    /// Creates options without special properties.
     pub const fn new(
         (kind, name): (MapType, &'a str),
         key_bytes: usize,
@@ -79,7 +75,7 @@ impl<'a> MapOptions<'a> {
     }
 }
 
-/// A map of the kernel's.
+/// A map in the kernel.
 #[derive(Debug)]
 pub struct Map {
     descriptor: OwnedFd,
@@ -116,10 +112,10 @@ impl From<Map> for OwnedFd {
 }
 
 impl Map {
-    /// Makes a map.
+    /// Creates a map.
     ///
     /// # Errors
-    /// What the kernel says: missing rights (`EPERM`), memory, a kind that it does not know.
+    /// Returns the kernel's error: missing rights (`EPERM`), too little memory, an unknown kind.
     pub fn create(options: &MapOptions<'_>) -> io::Result<Self> {
         #[repr(C)]
         struct Create {
@@ -152,10 +148,10 @@ impl Map {
         })
     }
 
-    /// The map that is pinned at a path of a BPF file system.
+    /// Opens the map that is pinned at a path of a BPF file system.
     ///
     /// # Errors
-    /// What the kernel says; `NotFound` where nothing is.
+    /// Returns the kernel's error; `NotFound` if nothing is pinned there.
     pub fn pinned(path: &Path) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mut get = Pin {
@@ -166,10 +162,10 @@ impl Map {
         Self::of_descriptor(owned(call(OBJECT_GET, &mut get)?))
     }
 
-    /// The map behind a descriptor.
+    /// Takes over the descriptor of a map.
     ///
     /// # Errors
-    /// It is the descriptor of something else.
+    /// The descriptor is not that of a map.
     pub fn of_descriptor(descriptor: OwnedFd) -> io::Result<Self> {
         let [_, _, key_bytes, value_bytes, _] = info(&descriptor)?;
         Ok(Self {
@@ -179,18 +175,18 @@ impl Map {
         })
     }
 
-    /// The number that the kernel has given it.
+    /// Returns the kernel's number of the map.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn id(&self) -> io::Result<u32> {
         Ok(info(&self.descriptor)?[1])
     }
 
-    /// Lets it stay at a path of a BPF file system until that is removed.
+    /// Pins the map at a path of a BPF file system, until that is removed.
     ///
     /// # Errors
-    /// What the kernel says: there is something already, or it is no such file system.
+    /// Returns the kernel's error: the path exists already, or the file system is of another kind.
     pub fn pin(&self, path: &Path) -> io::Result<()> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mut pin = Pin {
@@ -201,7 +197,7 @@ impl Map {
         call(OBJECT_PIN, &mut pin).map(drop)
     }
 
-    /// Bytes of a value.
+    /// Returns the length of a value.
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
     }
@@ -209,10 +205,10 @@ impl Map {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     ///
     /// # Panics
-    /// Key or value are of another length than the map's.
+    /// If `key` or `value` has another length than the map's.
     pub fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         assert!(key.len() == self.key_bytes && value.len() == self.value_bytes);
         let mut element = self.element(key, value.as_ptr());
@@ -222,23 +218,23 @@ impl Map {
     /// Removes a key.
     ///
     /// # Errors
-    /// It was not there.
+    /// The key does not exist.
     ///
     /// # Panics
-    /// The key is of another length than the map's.
+    /// If the key has another length than the map's.
     pub fn remove(&self, key: &[u8]) -> io::Result<()> {
         assert!(key.len() == self.key_bytes);
         let mut element = self.element(key, std::ptr::null());
         call(MAP_DELETE, &mut element).map(drop)
     }
 
-    /// The values of a key of all CPUs, added: of a map per CPU of 64-bit values.
+    /// Adds the values of all CPUs of a key, in a per-CPU map of 64-bit values.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     ///
     /// # Panics
-    /// It is another kind of map.
+    /// If the map has another form.
     pub fn sum(&self, key: u32, cpus: usize) -> io::Result<u64> {
         assert!(self.key_bytes == 4 && self.value_bytes == 8);
         let (key, mut values) = (key.to_ne_bytes(), vec![0u64; cpus]);
@@ -247,10 +243,10 @@ impl Map {
         Ok(values.iter().sum())
     }
 
-    /// No process changes it from now on.
+    /// Forbids all further writes by processes.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn freeze(&self) -> io::Result<()> {
         let mut descriptor = self.descriptor.as_raw_fd() as u32;
         call(MAP_FREEZE, &mut descriptor).map(drop)
@@ -267,7 +263,7 @@ impl Map {
     }
 }
 
-/// `struct bpf_map_info`: kind, id, bytes of a key, of a value, entries.
+/// Returns fields of `struct bpf_map_info`: kind, id, key bytes, value bytes, entries.
 fn info(descriptor: &OwnedFd) -> io::Result<[u32; 5]> {
     #[repr(C)]
     struct Info {
@@ -285,11 +281,11 @@ fn info(descriptor: &OwnedFd) -> io::Result<[u32; 5]> {
     Ok(fields)
 }
 
-/// How many values maps per CPU have; CPUs are numbered below it.
+/// Returns how many values a per-CPU map holds per key. All CPU numbers are smaller.
 pub fn possible_cpus() -> usize {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit(['-', ',']).next();
-    // Too many do no harm.
+    // A number that is too large does no harm.
     last.and_then(|last| last.parse().ok())
         .map_or(8192, |last: usize| last + 1)
 }

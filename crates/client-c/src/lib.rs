@@ -1,5 +1,6 @@
 //! The native client for C: what `include/micanite.h` declares, and says.
 
+#![deny(missing_docs)]
 #![expect(
     unsafe_code,
     reason = "C passes pointers, and the symbols have C's names"

@@ -9,6 +9,8 @@
 //! | [`BypassPort`] | AF_XDP or DPDK instead of the kernel's sockets, for a [`Link`] or a [`Client`] |
 //! | [`Driver`] | everything but sockets and clocks: direction, batches, resending, pace |
 
+#![deny(missing_docs)]
+
 #[cfg(feature = "async")]
 mod asynchronous;
 mod bypass;
