@@ -1,26 +1,26 @@
-//! The 64-bit key hash (XXH3-64, seeded), whose first bits choose the partition.
+//! 64-bit key hash (XXH3-64, seeded). Its first bits choose the partition.
 //!
-//! Clients compute it too, so the seed is no secret and no defence against chosen keys: keys of
-//! eight bytes can be computed from their hashes. Within a partition the server goes by another
-//! hash, which only it can compute.
+//! Clients compute it too, so the seed is neither secret nor a defence against chosen keys: an
+//! eight-byte key can be computed from its hash. Within a partition the server uses another hash,
+//! which only the server can compute.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bits of the hash that choose the partition: at most 1,024 partitions.
 pub const PARTITION_BITS: u32 = 10;
 
-/// The hash of a key under the seed of its cache.
+/// Hash of a key under the seed of its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash(pub u64);
 
 impl KeyHash {
-    /// XXH3-64 of `key` with `seed`.
+    /// Computes XXH3-64 of `key` with `seed`.
     #[inline]
     pub fn of(key: &[u8], seed: u64) -> Self {
         Self(xxh3_64_with_seed(key, seed))
     }
 
-    /// The partition, out of `1 << partition_bits` of them (`partition_bits <= PARTITION_BITS`).
+    /// Returns the partition, out of `1 << partition_bits` (`partition_bits <= PARTITION_BITS`).
     #[inline]
     pub const fn partition(self, partition_bits: u32) -> usize {
         // Two shifts, because a shift by 64 (one partition) is undefined in hardware.
@@ -33,8 +33,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Frozen: images, clients and programs in other languages depend on every one of these.
-    /// Key, seed, hash; partition of 1,024.
+    /// Frozen: images, clients and programs in other languages depend on each vector.
+    /// Fields: key, seed, hash, partition of 1,024.
     const GOLDEN: [(&str, u64, u64, usize); 8] = [
         ("", 0, 0x2d06_8005_38d3_94c2, 180),
         ("a", 0, 0xe6c6_32b6_1e96_4e1f, 923),

@@ -1,11 +1,11 @@
-//! What a client and a server must agree on.
+//! Protocols that clients and servers share.
 //!
 //! Everything here is sans-I/O: codecs borrow their input, write into the caller's buffer and
 //! allocate nothing.
 //!
-//! - [`hash`]: the 64-bit key hash and its split into partition, bucket and tag.
+//! - [`hash`]: the 64-bit key hash, whose first bits choose the partition.
 //! - [`memcache`]: memcached's protocols.
-//! - [`native`]: Micanite's own, over datagrams.
+//! - [`native`]: Micanite's own protocol, over datagrams.
 
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;

@@ -1,10 +1,10 @@
-//! The binary parser.
+//! Fuzzes the binary parser.
 
 use crate::memcache::binary::{Arithmetic, Command, HEADER_BYTES, Step, Store, step};
 use crate::memcache::text::KEY_BYTES_MAX;
 
-/// The binary parser: what it says of the start of a request it says of the whole, nothing it
-/// returns lies outside of the input, keys are what they should be.
+/// Checks that a prefix of a request parses like the whole, that results lie within the input, and
+/// that keys are valid.
 pub fn binary_parser(data: &[u8]) {
     let mut rest = data;
     loop {
@@ -28,14 +28,14 @@ pub fn binary_parser(data: &[u8]) {
     }
 }
 
-/// Less input means the same, or nothing yet.
+/// Checks that every prefix gives the same result, or is incomplete.
 fn check_prefixes(input: &[u8], whole: Step<'_>) {
     let longest = input.len().min(HEADER_BYTES + 255 + KEY_BYTES_MAX);
-    let mut said = false;
+    let mut complete = false;
     for end in 0..=longest {
         let part = step(&input[..end]);
-        assert!(part == whole || part == Step::Incomplete && !said);
-        said = part != Step::Incomplete;
+        assert!(part == whole || part == Step::Incomplete && !complete);
+        complete = part != Step::Incomplete;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of fuzz targets: each takes any bytes and panics when an invariant is broken.
+//! Bodies of fuzz targets. Each takes any bytes and panics when an invariant is broken.
 
 mod binary;
 mod native;

@@ -1,11 +1,11 @@
-//! The native protocol: a server reads requests, a client reads replies and directories.
+//! Fuzzes the native protocol: a server reads requests, a client reads replies and directories.
 
 use crate::native::{
     Directory, DirectoryRequest, DirectoryWriter, Header, HeaderError, Kind, Opcode, Replies,
     Reply, ReplyWriter, Request, RequestWriter, Requests, Status, request_bytes,
 };
 
-/// What a server reads: what is taken makes sense, and written again it means the same.
+/// Parses requests. Accepted ones are valid, and parse to the same after they were written again.
 pub fn native_requests(data: &[u8]) {
     each_kind(data, [Kind::Requests, Kind::DirectoryRequest], |datagram| {
         let Some(header) = read_header(datagram) else {
@@ -22,7 +22,7 @@ pub fn native_requests(data: &[u8]) {
     });
 }
 
-/// What a client reads, likewise.
+/// Parses replies and directories, with the same checks.
 pub fn native_replies(data: &[u8]) {
     each_kind(data, [Kind::Replies, Kind::DirectoryReply], |datagram| {
         let Some(header) = read_header(datagram) else {
@@ -35,8 +35,8 @@ pub fn native_replies(data: &[u8]) {
     });
 }
 
-/// Calls with the bytes as they are, and with a header that begins well, so that no mutation of its
-/// first bytes keeps the rest from being looked at.
+/// Calls `check` with the bytes as they are, and with a valid start of the header, so that
+/// mutations of the first bytes do not hide the rest.
 fn each_kind(data: &[u8], kinds: [Kind; 2], check: impl Fn(&[u8])) {
     check(data);
     if data.len() < Header::BYTES {
@@ -51,7 +51,8 @@ fn each_kind(data: &[u8], kinds: [Kind; 2], check: impl Fn(&[u8])) {
     }
 }
 
-/// A header that is taken says all of its bytes; one that is refused has a reason.
+/// Checks that an accepted header writes back to the same bytes, and that a refused one has a
+/// reason.
 fn read_header(datagram: &[u8]) -> Option<Header> {
     match Header::read(datagram) {
         Ok(header) => {
@@ -78,10 +79,10 @@ fn check_requests(header: &Header, datagram: &[u8], requests: Requests<'_>) {
         let (opcode, key, value) = (request.opcode, request.key, request.value);
         assert_eq!(opcode == Opcode::Noop, key.is_empty());
         assert!(value.is_empty() || opcode.has_value());
-        let (alone, bytes) = Request::read(rest).expect("it was read before");
-        assert_eq!(alone, *request);
+        let (single, bytes) = Request::read(rest).expect("it was checked before");
+        assert_eq!(single, *request);
         assert_eq!(bytes, request_bytes(opcode, key.len(), value.len()));
-        // Whatever a reply without a value says, it is not longer than this.
+        // Bounds every reply without a value.
         for status in Status::ALL {
             assert!(ReplyWriter::short_reply_bytes(opcode, status) <= bytes);
         }
@@ -89,7 +90,7 @@ fn check_requests(header: &Header, datagram: &[u8], requests: Requests<'_>) {
         writer.push(request).expect("there was room before");
     }
     let length = writer.finish(header);
-    let written = Requests::check(&again[..length], header.count).expect("it was good before");
+    let written = Requests::check(&again[..length], header.count).expect("it was valid before");
     assert_eq!(written.collect::<Vec<_>>(), all);
 }
 
@@ -111,7 +112,7 @@ fn check_replies(header: &Header, length: usize, replies: Replies<'_>) {
     let length = writer.finish(&mut again, header);
     let written = Replies::new(&again[..length], all.len() as u16).expect("there is a header");
     for (written, reply) in written.zip(&all) {
-        // The flags of a reply without an item say nothing and are not written.
+        // The flags of a reply without an item have no meaning and are not written.
         let has_item = reply.status == Status::Ok && reply.opcode.answers_value();
         let flags = if has_item { reply.flags } else { 0 };
         assert_eq!(written, Ok(Reply { flags, ..*reply }));
@@ -137,7 +138,7 @@ fn check_directory(header: &Header, datagram: &[u8]) {
         return;
     };
     assert!(directory.partitions.is_power_of_two() && directory.cores > 0);
-    // The padding of the last entry may be missing in what was read.
+    // The input may lack the padding of the last entry.
     let mut again = vec![0xaa; datagram.len().next_multiple_of(8) + 8];
     let mut writer = DirectoryWriter::new(&mut again, &directory, first).expect("there is room");
     let mut written = 0;
@@ -149,7 +150,7 @@ fn check_directory(header: &Header, datagram: &[u8]) {
         written += 1;
     }
     let length = writer.finish(header);
-    let (read, from, entries) = Directory::read(&again[..length]).expect("it was good before");
+    let (read, from, entries) = Directory::read(&again[..length]).expect("it was valid before");
     assert_eq!((read, from, entries.len()), (directory, first, 4 * written));
     for ((number, new), old) in (first..).zip(entries.chunks(4)).zip(bytes.chunks(4)) {
         assert_eq!(directory.entry(number, new), directory.entry(number, old));

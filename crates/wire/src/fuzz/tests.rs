@@ -1,4 +1,4 @@
-//! The fuzz bodies on their committed inputs, and briefly on mutations of them.
+//! Runs the fuzz bodies on their committed inputs, and briefly on mutations of them.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn fuzz_binary_parser_on_its_seeds() {
     }
 }
 
-/// Both ends take what is meant for the other as well.
+/// Both ends get the inputs of the other end, too.
 #[test]
 fn fuzz_native_on_its_seeds() {
     for corpus in ["native-requests", "native-replies"] {
@@ -56,7 +56,7 @@ fn fuzz_native_on_its_seeds() {
     }
 }
 
-/// Where, how many bytes, and by what they are replaced.
+/// Place, number of bytes, and the byte that replaces them.
 type Edit = (prop::sample::Index, usize, u8);
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
@@ -64,7 +64,7 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 0..12)
 }
 
-/// Replaces bytes by as many others or by more or less of them, so that lengths change or stay.
+/// Replaces bytes by as many others, or by more or fewer, so that lengths change or stay.
 fn mutate(mut input: Vec<u8>, edits: Vec<Edit>) -> Vec<u8> {
     for (at, length, byte) in edits {
         let at = at.index(input.len() + 1);

@@ -1,12 +1,12 @@
-//! The text parser.
+//! Fuzzes the text parser.
 
 use crate::memcache::text::meta::reply::{DONE, LINE_BYTES_MAX, MetaItem, Reply};
 use crate::memcache::text::meta::{MetaLine, MetaVerb, Misuse, base64};
 use crate::memcache::text::{Command, KEY_BYTES_MAX, Keys, Parser, Step};
 
-/// The text parser: input that arrives in pieces means the same as input that arrives at once,
-/// every step makes progress, keys are what they should be. A long line that arrives without its end
-/// ends the conversation: then it means the same up to there.
+/// Checks that input in pieces parses like whole input, that every step makes progress, and that
+/// keys are valid. A long line that arrives without its end closes the connection, so only the
+/// commands before it are compared.
 ///
 /// The first byte of `data` decides where the rest is cut.
 pub fn text_parser(data: &[u8]) {
@@ -24,11 +24,10 @@ pub fn text_parser(data: &[u8]) {
     assert_eq!(cut, expected, "cut every {piece} bytes");
 }
 
-/// How a long line without its end is refused, and the first line of an HTTP request.
+/// Refusal of a long line without an end, and of the first line of an HTTP request.
 const CLOSED_WITHOUT_REPLY: &str = "\"\" 0 true";
 
-/// What a server would make of the input, arriving in pieces: commands and refusals in words.
-/// Bodies are skipped over.
+/// Describes the commands and refusals of input that arrives in pieces. Skips bodies.
 fn commands(input: &[u8], piece: usize) -> Vec<String> {
     let mut parser = Parser::default();
     let (mut at, mut visible) = (0, 0);
@@ -74,7 +73,7 @@ fn commands(input: &[u8], piece: usize) -> Vec<String> {
     }
 }
 
-/// Checks a command and puts it in words.
+/// Checks a command and describes it.
 fn check(command: &Command<'_>) -> String {
     let keys = |keys: &Keys<'_>| {
         assert!(keys.is_last());
@@ -96,7 +95,7 @@ fn check(command: &Command<'_>) -> String {
     format!("{command:?}")
 }
 
-/// The length of the value that follows a meta line.
+/// Returns the length of the value after a meta line.
 fn value_of(line: &MetaLine<'_>) -> Option<usize> {
     let MetaVerb::Store { value_bytes } = line.verb else {
         return None;
@@ -109,7 +108,7 @@ fn value_of(line: &MetaLine<'_>) -> Option<usize> {
     }
 }
 
-/// Reads the flags of a meta line, and writes replies to it.
+/// Parses the flags of a meta line, and writes replies to it.
 fn check_meta(line: &MetaLine<'_>) {
     let flags = match line.flags() {
         Ok(flags) => flags,

@@ -1,9 +1,9 @@
-//! memcached's frames.
+//! Fuzzes memcached's UDP frames.
 
 use crate::memcache::udp::{Frame, FrameError, HEADER_BYTES, datagrams};
 
-/// A datagram is split where its header ends and nowhere else, and the same bytes as a reply come
-/// back from their datagrams.
+/// Checks that a datagram splits exactly behind its header, and that a reply of the same bytes can
+/// be put together from its datagrams.
 pub fn udp_frames(data: &[u8]) {
     match Frame::of_request(data) {
         Ok((frame, payload)) => {
@@ -12,7 +12,7 @@ pub fn udp_frames(data: &[u8]) {
             assert_eq!(frame.to_bytes()[..6], data[..6]);
         }
         Err(FrameError::Short) => assert!(data.len() < HEADER_BYTES),
-        Err(FrameError::NotAlone) => assert_ne!(data[4..6], [0, 1]),
+        Err(FrameError::DatagramCount) => assert_ne!(data[4..6], [0, 1]),
     }
     let id = data.first().copied().unwrap_or(0).into();
     let mut joined = Vec::new();

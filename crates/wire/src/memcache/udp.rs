@@ -1,4 +1,4 @@
-//! memcached's frames: a header in front of every datagram, requests and replies alike.
+//! memcached's UDP frames: a header in front of every datagram, in requests and replies alike.
 //!
 //! ```text
 //!  0 .. 1  request id, chosen by the client and repeated by the server
@@ -7,22 +7,21 @@
 //!  6 .. 7  0
 //! ```
 //!
-//! All of them big-endian. Behind the header stands a piece of what a stream would carry, in either
-//! protocol. A request is one datagram. A reply is as many as it takes.
+//! All fields are big-endian. After the header comes a piece of the stream, in either protocol.
+//! A request is one datagram. A reply is one or more datagrams.
 
-/// Bytes of the header.
 pub const HEADER_BYTES: usize = 8;
-/// The longest datagram of a reply.
+/// Longest datagram of a reply.
 pub const REPLY_DATAGRAM_BYTES_MAX: usize = 1400;
-/// What of it is the reply's.
+/// Longest piece of a reply in one datagram.
 pub const REPLY_PAYLOAD_BYTES_MAX: usize = REPLY_DATAGRAM_BYTES_MAX - HEADER_BYTES;
-/// The longest reply that can be numbered.
+/// Longest reply whose datagrams can be numbered.
 pub const REPLY_BYTES_MAX: usize = REPLY_PAYLOAD_BYTES_MAX * u16::MAX as usize;
 
-/// A header.
+/// Header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What the client calls its request.
+    /// Identifies the request for the client.
     pub request_id: u16,
     /// Number of this datagram, from 0.
     pub sequence: u16,
@@ -30,31 +29,31 @@ pub struct Frame {
     pub total: u16,
 }
 
-/// Why a datagram is no request.
+/// Reasons to refuse a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// It is shorter than a header.
+    /// The datagram is shorter than a header.
     Short,
-    /// It is part of a message of several datagrams, or of none.
-    NotAlone,
+    /// The message has several datagrams, or none.
+    DatagramCount,
 }
 
 impl Frame {
-    /// Splits a request into its header and what is behind. The reserved word is not looked at, nor
-    /// is the number of a datagram that is the only one, as memcached does not.
+    /// Splits a request into its header and its payload. Like memcached, it ignores the reserved
+    /// word, and the number of a datagram that is the only one.
     ///
     /// # Errors
-    /// It is not a request of one datagram.
+    /// The datagram is not a request of one datagram.
     #[inline]
     pub fn of_request(datagram: &[u8]) -> Result<(Self, &[u8]), FrameError> {
         let (frame, payload) = Self::split(datagram).ok_or(FrameError::Short)?;
         match frame.total {
             1 => Ok((frame, payload)),
-            _ => Err(FrameError::NotAlone),
+            _ => Err(FrameError::DatagramCount),
         }
     }
 
-    /// Splits any datagram into its header and what is behind; `None` if it is too short.
+    /// Splits any datagram into its header and its payload; `None` if it is too short.
     #[inline]
     pub fn split(datagram: &[u8]) -> Option<(Self, &[u8])> {
         let (header, payload) = datagram.split_first_chunk::<HEADER_BYTES>()?;
@@ -67,7 +66,7 @@ impl Frame {
         Some((frame, payload))
     }
 
-    /// The header's bytes.
+    /// Encodes the header.
     #[inline]
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let [id0, id1] = self.request_id.to_be_bytes();
@@ -77,10 +76,10 @@ impl Frame {
     }
 }
 
-/// The datagrams of a reply, each a header and its piece: none for an empty reply.
+/// Splits a reply into datagrams, each a header and its piece. An empty reply has none.
 ///
 /// # Panics
-/// When the reply is longer than [`REPLY_BYTES_MAX`].
+/// If the reply is longer than [`REPLY_BYTES_MAX`].
 #[inline]
 pub fn datagrams(
     request_id: u16,
@@ -129,9 +128,9 @@ mod tests {
                 total,
             };
             let refused = Frame::of_request(&frame.to_bytes()).unwrap_err();
-            assert_eq!(refused, FrameError::NotAlone);
+            assert_eq!(refused, FrameError::DatagramCount);
         }
-        // What memcached does not look at.
+        // memcached ignores these fields.
         let datagram = [0, 7, 0, 9, 0, 1, 3, 3, b'x'];
         let (frame, payload) = Frame::of_request(&datagram).unwrap();
         assert_eq!((frame.request_id, frame.sequence), (7, 9));

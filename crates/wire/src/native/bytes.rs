@@ -1,4 +1,4 @@
-//! Little-endian numbers at an offset. The offset lies within the bytes: callers have checked.
+//! Little-endian numbers at an offset. Callers have checked that the offset lies within the bytes.
 
 macro_rules! number {
     ($get:ident, $put:ident, $type:ty) => {

@@ -1,4 +1,4 @@
-//! The directory: which core answers where, and which core owns which partition.
+//! The directory: it maps cores to ports, and partitions to their owners.
 
 use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use super::{Header, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
@@ -10,16 +10,16 @@ const REQUEST_BYTES: usize = 8;
 
 const _: () = assert!(KEY_BYTES_MAX < 256);
 
-/// Asks for the directory from an entry on.
+/// Request for the directory, beginning with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryRequest {
-    /// The first entry wanted.
+    /// First wanted entry.
     pub first: u32,
 }
 
 impl DirectoryRequest {
-    /// Reads what follows the header. None if it makes no sense, or if the datagram is shorter than
-    /// the shortest reply.
+    /// Parses the body. Returns `None` for an invalid one, and for a datagram shorter than the
+    /// shortest reply.
     #[inline]
     pub fn read(datagram: &[u8]) -> Option<Self> {
         if datagram.len() < DirectoryWriter::BYTES_MIN {
@@ -31,10 +31,10 @@ impl DirectoryRequest {
         })
     }
 
-    /// Writes a whole datagram: the reply will not be longer than it is.
+    /// Fills the whole datagram, because the reply will not be longer than the request.
     ///
     /// # Panics
-    /// When it is too short for a request.
+    /// If the datagram is too short for a request.
     pub fn write(&self, header: &Header, datagram: &mut [u8]) {
         header.write(datagram);
         let body = &mut datagram[Header::BYTES..];
@@ -43,74 +43,69 @@ impl DirectoryRequest {
     }
 }
 
-/// What holds for the whole server.
+/// Settings of the whole server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// Of the key hash.
+    /// Seed of the key hash.
     pub hash_seed: u64,
     /// A power of two.
     pub partitions: u32,
-    /// Workers.
+    /// Number of workers.
     pub cores: u16,
-    /// TCP port of the memcached protocol, 0 = none.
+    /// TCP port of the memcached protocol; 0 = none.
     pub stream_port: u16,
-    /// The longest datagram.
+    /// Longest datagram.
     pub payload_bytes_max: u32,
-    /// The longest value.
+    /// Longest value.
     pub value_bytes_max: u32,
-    /// Ids that a client may have in the air.
+    /// Most ids that a client may have in flight.
     pub ids_window: u16,
-    /// A cookie is good for at least this long.
+    /// Shortest lifetime of a cookie.
     pub cookie_s: u16,
 }
 
-/// Who may do what with a partition.
+/// Access mode of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PartitionAccess {
-    /// The owner alone reads and writes.
+    /// Only the owner reads and writes.
     Erew = 0,
-    /// All read, the owner writes.
+    /// Every core reads, the owner writes.
     Crew = 1,
-    /// All read and write.
+    /// Every core reads and writes.
     Crcw = 2,
 }
 
-/// A core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreEntry {
-    /// The UDP port it answers on.
+    /// UDP port of the core.
     pub port: u16,
-    /// Its NUMA node.
+    /// NUMA node of the core.
     pub node: u16,
 }
 
-/// A partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionEntry {
-    /// The core that owns it.
+    /// Core that owns the partition.
     pub owner: u16,
-    /// Who may do what.
     pub access: PartitionAccess,
 }
 
-/// An entry; cores come first.
+/// An entry. Cores come before partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Of a core.
     Core(CoreEntry),
-    /// Of a partition.
     Partition(PartitionEntry),
 }
 
 impl Directory {
-    /// Entries in all.
+    /// Returns the number of all entries.
     pub fn entries(&self) -> u32 {
         u32::from(self.cores) + self.partitions
     }
 
-    /// Reads a directory reply: the directory, the number of the first entry, and the entries as
-    /// bytes, for [`Directory::entry`]. None if it makes no sense.
+    /// Parses a directory reply. Returns the directory, the number of the first entry, and the
+    /// bytes of the entries for [`Directory::entry`]; `None` if it is invalid.
     pub fn read(datagram: &[u8]) -> Option<(Self, u32, &[u8])> {
         let body = datagram.get(Header::BYTES..)?;
         if body.len() < FIXED_BYTES {
@@ -131,16 +126,16 @@ impl Directory {
         let entries_bytes = (listed as usize).checked_mul(ENTRY_BYTES)?;
         let entries = body.get(FIXED_BYTES..)?.get(..entries_bytes)?;
         let payload_bytes = PAYLOAD_BYTES_MIN as u32..=PAYLOAD_BYTES_MAX as u32;
-        let sense = directory.partitions.is_power_of_two()
+        let valid = directory.partitions.is_power_of_two()
             && directory.partitions <= 1 << PARTITION_BITS
             && directory.cores > 0
             && directory.ids_window > 0
             && payload_bytes.contains(&directory.payload_bytes_max)
             && end <= directory.entries();
-        sense.then_some((directory, first, entries))
+        valid.then_some((directory, first, entries))
     }
 
-    /// The entry of a number, out of its four bytes. None if it makes no sense.
+    /// Parses the four bytes of entry `number`; `None` if they are invalid.
     pub fn entry(&self, number: u32, bytes: &[u8]) -> Option<Entry> {
         let bytes = bytes.get(..ENTRY_BYTES)?;
         if number < u32::from(self.cores) {
@@ -167,16 +162,16 @@ pub struct DirectoryWriter<'a> {
 }
 
 impl<'a> DirectoryWriter<'a> {
-    /// The least length of a reply that says anything.
+    /// Shortest reply that carries an entry.
     pub const BYTES_MIN: usize = Header::BYTES + FIXED_BYTES + 8;
 
-    /// A reply with entries from `first` on, no longer than the bytes. None if those are less than
-    /// [`DirectoryWriter::BYTES_MIN`].
+    /// Creates a reply with entries from `first` on, which fits `datagram`. Returns `None` if that
+    /// is shorter than [`DirectoryWriter::BYTES_MIN`].
     pub fn new(datagram: &'a mut [u8], directory: &Directory, first: u32) -> Option<Self> {
         if datagram.len() < Self::BYTES_MIN {
             return None;
         }
-        // The padding of the last entry has to fit as well.
+        // The padding of the last entry has to fit, too.
         let bytes = datagram.len() / 8 * 8;
         let datagram = &mut datagram[..bytes];
         let body = &mut datagram[Header::BYTES..];
@@ -197,12 +192,12 @@ impl<'a> DirectoryWriter<'a> {
         })
     }
 
-    /// The number of the next entry.
+    /// Returns the number of the next entry.
     pub fn next(&self) -> u32 {
         self.first + self.listed
     }
 
-    /// Adds the next entry; returns whether there was room.
+    /// Adds the next entry; returns `false` if there is no room.
     pub fn push(&mut self, entry: Entry) -> bool {
         let at = Header::BYTES + FIXED_BYTES + self.listed as usize * ENTRY_BYTES;
         let Some(out) = self.datagram.get_mut(at..at + ENTRY_BYTES) else {

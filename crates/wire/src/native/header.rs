@@ -1,4 +1,4 @@
-//! The header of a datagram.
+//! Header of a datagram.
 
 use super::bytes::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use super::{Status, VERSION};
@@ -8,71 +8,68 @@ const WRITES: u8 = 1;
 const RESENT: u8 = 2;
 const SLOW_DOWN: u8 = 1;
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Requests, to a server.
+    /// Requests to a server.
     Requests = 1,
-    /// Replies, to a client.
+    /// Replies to a client.
     Replies = 2,
-    /// Asks for the directory.
+    /// Request for the directory.
     DirectoryRequest = 3,
-    /// The directory.
     DirectoryReply = 4,
 }
 
-/// The fields of a header. Those that only one direction has are zero in the other.
+/// Fields of a header. A field of only one direction is zero in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What follows.
     pub kind: Kind,
-    /// Requests: one of them is not a get.
+    /// Requests: at least one of them is not a get.
     pub writes: bool,
-    /// Requests: the datagram may have been received before.
+    /// Requests: the client sent this datagram before.
     pub resent: bool,
-    /// Replies: the queue in front of the worker has lost datagrams lately.
+    /// Replies: the queue in front of the worker lost datagrams lately.
     pub slow_down: bool,
-    /// Replies: why there are none, or ok.
+    /// Replies: the reason why there are none, or ok.
     pub status: Status,
-    /// Requests or replies that follow.
+    /// Number of requests or replies in the datagram.
     pub count: u16,
-    /// Requests: of the client's directory. Replies: the server's now.
+    /// Requests: generation of the client's directory. Replies: the server's current one.
     pub generation: u32,
     /// Partition of the first request's key.
     pub partition: u16,
-    /// Replies: share of the datagrams lost lately in front of the worker, in 1/65,535.
+    /// Replies: share of datagrams that the queue in front of the worker lost lately, in 1/65,535.
     pub pressure: u16,
     /// The client's number of the datagram.
     pub sequence: u32,
-    /// Drawn by the client, not zero.
+    /// Random number of the client, not zero.
     pub client: u32,
-    /// The client's own.
+    /// Chosen by the client and repeated by the server.
     pub echo: u64,
-    /// Requests: the proof of the address, or 0. Replies: a new one, or 0.
+    /// Requests: proof of the client's address, or 0. Replies: a new proof, or 0.
     pub cookie: u64,
 }
 
-/// Why bytes are no header.
+/// Reasons to refuse a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// Too short, or not this protocol: not to be answered.
+    /// The datagram is too short, or of another protocol: it gets no reply.
     NotOurs,
-    /// Another version, or fields that make no sense. What can be known of the header is here, to
-    /// answer it.
+    /// The version differs, or a field is invalid. The readable part of the header is here, to
+    /// reply to it.
     Refused {
         /// `Version` or `BadRequest`.
         status: Status,
-        /// Kind, count and partition say nothing.
+        /// Kind, count and partition are meaningless.
         header: Header,
     },
 }
 
 impl Header {
-    /// Bytes of a header.
     pub const BYTES: usize = 40;
 
-    /// Of requests, everything else zero.
+    /// Header of requests, with all other fields zero.
     pub const REQUESTS: Self = Self {
         kind: Kind::Requests,
         writes: false,
@@ -89,10 +86,10 @@ impl Header {
         cookie: 0,
     };
 
-    /// Reads the header at the start of a datagram.
+    /// Parses the header at the start of a datagram.
     ///
     /// # Errors
-    /// The datagram is not of this protocol, or of another version, or makes no sense.
+    /// The datagram is of another protocol or version, or invalid.
     #[inline]
     pub fn read(datagram: &[u8]) -> Result<Self, HeaderError> {
         let Some(bytes) = datagram.get(..Self::BYTES) else {
@@ -142,7 +139,7 @@ impl Header {
     /// Writes the header at the start of a datagram.
     ///
     /// # Panics
-    /// When there are less than [`Header::BYTES`].
+    /// If the datagram is shorter than [`Header::BYTES`].
     #[inline]
     pub fn write(&self, datagram: &mut [u8]) {
         let bytes = &mut datagram[..Self::BYTES];
@@ -161,7 +158,7 @@ impl Header {
         put_u64(bytes, 32, self.cookie);
     }
 
-    /// The header of a reply to this one, without replies yet.
+    /// Creates the header of a reply to this one, without replies yet.
     #[inline]
     pub fn reply(&self, kind: Kind) -> Self {
         Self {

@@ -1,12 +1,12 @@
-//! The native protocol, version 1 (`docs/protocol.md`): datagrams of a header and requests, or replies.
+//! Native protocol, version 1 (`docs/protocol.md`): datagrams of a header and requests or replies.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `header.rs` | the 40 bytes at the start of every datagram |
-//! | `opcode.rs`, `status.rs` | what is asked, how it ended |
-//! | `request.rs` | requests: read by the server, written by the client |
-//! | `reply.rs` | replies: written by the server, read by the client |
-//! | `directory.rs` | who owns what |
+//! | `header.rs` | the first 40 bytes of every datagram |
+//! | `opcode.rs`, `status.rs` | operations and their results |
+//! | `request.rs` | requests: the server reads them, the client writes them |
+//! | `reply.rs` | replies: the server writes them, the client reads them |
+//! | `directory.rs` | owners of partitions |
 
 mod bytes;
 mod directory;
@@ -27,19 +27,18 @@ pub use reply::{BadReply, Replies, Reply, ReplyWriter};
 pub use request::{BadRequest, Full, Request, RequestWriter, Requests, request_bytes};
 pub use status::Status;
 
-/// The version that this module reads and writes.
+/// Version that this module reads and writes.
 pub const VERSION: u8 = 1;
-/// The longest key.
 pub const KEY_BYTES_MAX: usize = 250;
-/// The longest datagram unless a server says otherwise: an Ethernet frame of 1,500 bytes, less the
-/// headers of IPv4 and UDP.
+/// Longest datagram unless the server announces another limit: an Ethernet frame of 1,500 bytes,
+/// less the headers of IPv4 and UDP.
 pub const PAYLOAD_BYTES: usize = 1472;
-/// The longest datagram that a server can be told to take: IPv4's limit.
+/// Largest limit for datagrams that a server can be given: IPv4's limit.
 pub const PAYLOAD_BYTES_MAX: usize = 65_507;
-/// The shortest limit for datagrams that a server can be told: IPv6's least MTU, less headers.
+/// Smallest limit for datagrams that a server can be given: IPv6's least MTU, less headers.
 pub const PAYLOAD_BYTES_MIN: usize = 1232;
 
-/// A length padded to the protocol's alignment.
+/// Pads a length to the protocol's alignment.
 #[inline]
 pub const fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(8)

@@ -1,39 +1,29 @@
-//! What a request asks.
+//! Operations of requests.
 
-/// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
-    /// Nothing.
     Noop = 0,
-    /// The value of a key.
     Get = 1,
-    /// Stores.
     Set = 2,
-    /// Stores if there is no such item.
+    /// Stores if the item is missing.
     Add = 3,
-    /// Stores if there is one.
+    /// Stores if the item exists.
     Replace = 4,
-    /// Removes.
     Delete = 5,
-    /// Replaces the expiry.
     Touch = 6,
-    /// Adds to a number.
     Increment = 7,
-    /// Subtracts from a number.
     Decrement = 8,
-    /// Stores if the item has the CAS value still.
+    /// Stores if the item still has the CAS value.
     Cas = 9,
-    /// Adds bytes behind the value.
     Append = 10,
-    /// Adds bytes before the value.
     Prepend = 11,
-    /// The value of a key, whose expiry is replaced.
+    /// Returns the value of a key and replaces its expiry.
     GetAndTouch = 12,
 }
 
 impl Opcode {
-    /// All of them, by their numbers.
+    /// All operations, ordered by number.
     pub const ALL: [Self; 13] = [
         Self::Noop,
         Self::Get,
@@ -50,7 +40,7 @@ impl Opcode {
         Self::GetAndTouch,
     ];
 
-    /// The operation of a number.
+    /// Returns the operation of a number.
     #[inline]
     pub const fn of(number: u8) -> Option<Self> {
         if (number as usize) < Self::ALL.len() {
@@ -60,7 +50,8 @@ impl Opcode {
         }
     }
 
-    /// Whether a request carries an id: executed twice it would do something else than once.
+    /// Returns whether a request carries an id. Such an operation has another effect when it is
+    /// executed twice.
     #[inline]
     pub const fn has_id(self) -> bool {
         matches!(
@@ -74,13 +65,13 @@ impl Opcode {
         )
     }
 
-    /// Whether a request carries a number: what is added or subtracted, or a CAS value.
+    /// Returns whether a request carries a number: an amount to add or subtract, or a CAS value.
     #[inline]
     pub const fn has_argument(self) -> bool {
         matches!(self, Self::Increment | Self::Decrement | Self::Cas)
     }
 
-    /// Whether a request carries a value.
+    /// Returns whether a request carries a value.
     #[inline]
     pub const fn has_value(self) -> bool {
         matches!(
@@ -89,7 +80,7 @@ impl Opcode {
         )
     }
 
-    /// Whether a request carries an expiry.
+    /// Returns whether a request carries an expiry.
     #[inline]
     pub const fn has_expiry(self) -> bool {
         matches!(
@@ -98,25 +89,25 @@ impl Opcode {
         )
     }
 
-    /// Whether a request carries item flags.
+    /// Returns whether a request carries item flags.
     #[inline]
     pub const fn has_flags(self) -> bool {
         matches!(self, Self::Set | Self::Add | Self::Replace | Self::Cas)
     }
 
-    /// Whether the reply to a found key carries the value.
+    /// Returns whether the reply to a found key carries the value.
     #[inline]
     pub const fn answers_value(self) -> bool {
         matches!(self, Self::Get | Self::GetAndTouch)
     }
 
-    /// Whether the reply carries a number.
+    /// Returns whether the reply carries a number.
     #[inline]
     pub const fn answers_number(self) -> bool {
         matches!(self, Self::Increment | Self::Decrement)
     }
 
-    /// Whether it changes something: all but no-op and get.
+    /// Returns whether the operation can change something: all but no-op and get.
     #[inline]
     pub const fn writes(self) -> bool {
         !matches!(self, Self::Noop | Self::Get)

@@ -1,4 +1,4 @@
-//! Replies: written by the server, borrowed from a datagram by the client.
+//! Replies. The server writes them; the client borrows them from a datagram.
 
 use super::bytes::{put_u32, put_u64, u32_at, u64_at};
 use super::{Header, Opcode, Status, padded};
@@ -7,32 +7,30 @@ use super::{Header, Opcode, Status, padded};
 const FIXED_BYTES: usize = 16;
 const HAS_CAS: u8 = 1;
 
-/// One reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Of the request.
+    /// Opcode of the request.
     pub opcode: Opcode,
-    /// How it ended.
     pub status: Status,
-    /// Of the item.
+    /// Flags of the item.
     pub flags: u32,
-    /// The low half of the request's hash.
+    /// Low half of the request's hash.
     pub hash_low: u32,
-    /// The CAS value, if the request wanted it and the item was found.
+    /// CAS value, if the request asked for it and the item was found.
     pub cas: Option<u64>,
-    /// The number, of increment and decrement.
+    /// Result of increment and decrement.
     pub number: u64,
-    /// The longest value taken, when it is too large.
+    /// Longest accepted value, in a reply of status `TooLarge`.
     pub limit_bytes: u32,
-    /// The value, when one was asked for and found.
+    /// Value, if the operation asks for one and found it.
     pub value: &'a [u8],
 }
 
-/// A reply makes no sense.
+/// A reply is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadReply;
 
-/// The replies of a datagram, as far as they make sense.
+/// Iterates over the replies of a datagram, up to the first invalid one.
 #[derive(Clone, Debug)]
 pub struct Replies<'a> {
     rest: &'a [u8],
@@ -40,7 +38,7 @@ pub struct Replies<'a> {
 }
 
 impl<'a> Replies<'a> {
-    /// The replies behind a header that says how many there are.
+    /// Iterates over `count` replies after the header of a datagram.
     ///
     /// # Errors
     /// The datagram is shorter than a header.
@@ -53,7 +51,7 @@ impl<'a> Replies<'a> {
 impl<'a> Iterator for Replies<'a> {
     type Item = Result<Reply<'a>, BadReply>;
 
-    /// Nothing follows a bad one.
+    /// Ends after an invalid reply.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -111,8 +109,8 @@ fn read<'a>(rest: &mut &'a [u8]) -> Option<Reply<'a>> {
     })
 }
 
-/// Writes replies into a datagram behind the room for its header. The bytes are lent for each call,
-/// the same ones every time.
+/// Writes replies into a datagram, after the space for its header. The caller lends the same bytes
+/// to each call.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyWriter {
     limit: usize,
@@ -121,12 +119,12 @@ pub struct ReplyWriter {
 }
 
 impl ReplyWriter {
-    /// The most bytes of a reply without a value.
+    /// Most bytes of a reply without a value.
     pub const SHORT_BYTES_MAX: usize = FIXED_BYTES + 8;
-    /// The least bytes of a reply.
+    /// Fewest bytes of a reply.
     pub const BYTES_MIN: usize = FIXED_BYTES;
 
-    /// A datagram without replies, which will be no longer than the limit; that is enough for a
+    /// Starts a datagram without replies. Its length never exceeds `limit`, which has room for a
     /// header.
     #[inline]
     pub fn new(limit: usize) -> Self {
@@ -137,36 +135,36 @@ impl ReplyWriter {
         }
     }
 
-    /// Replies so far.
+    /// Returns how many replies were written.
     #[inline]
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Bytes that are left.
+    /// Returns how many bytes are left.
     #[inline]
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.filled)
     }
 
-    /// Bytes of a reply with a value.
+    /// Returns the length of a reply with a value.
     #[inline]
     pub const fn value_reply_bytes(value_bytes: usize, has_cas: bool) -> usize {
         FIXED_BYTES + 8 * has_cas as usize + padded(value_bytes)
     }
 
-    /// Bytes of a reply without a value.
+    /// Returns the length of a reply without a value.
     #[inline]
     pub const fn short_reply_bytes(opcode: Opcode, status: Status) -> usize {
         let has_number = matches!(status, Status::Ok) && opcode.answers_number();
         FIXED_BYTES + 8 * has_number as usize
     }
 
-    /// Adds a reply without a value. `word` is the number of increment and decrement, and the limit
-    /// of "too large"; anything else has none.
+    /// Adds a reply without a value. `word` is the result of increment and decrement, or the limit of
+    /// status `TooLarge`, and 0 otherwise.
     ///
     /// # Panics
-    /// When the bytes have no room.
+    /// If `datagram` has no room.
     #[inline]
     pub fn push(
         &mut self,
@@ -190,11 +188,11 @@ impl ReplyWriter {
         self.count += 1;
     }
 
-    /// Begins the reply to a get that has found something: room for its value. It counts once
-    /// [`ReplyWriter::end_value`] is called with the value's length.
+    /// Begins the reply to a get that found an item; returns the space for its value. The reply
+    /// counts once [`ReplyWriter::end_value`] is called with the value's length.
     ///
     /// # Panics
-    /// When the bytes have no room.
+    /// If `datagram` has no room.
     #[inline]
     pub fn begin_value<'a>(
         &self,
@@ -216,14 +214,14 @@ impl ReplyWriter {
         &mut out[at..at + value_bytes]
     }
 
-    /// Completes what [`ReplyWriter::begin_value`] has begun.
+    /// Completes the reply that [`ReplyWriter::begin_value`] began.
     #[inline]
     pub fn end_value(&mut self, value_bytes: usize, has_cas: bool) {
         self.filled += Self::value_reply_bytes(value_bytes, has_cas);
         self.count += 1;
     }
 
-    /// Writes the header, with the count; returns the datagram's length.
+    /// Writes the header with the count; returns the datagram's length.
     #[inline]
     pub fn finish(self, datagram: &mut [u8], header: &Header) -> usize {
         let header = Header {

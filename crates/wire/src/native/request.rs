@@ -1,4 +1,4 @@
-//! Requests: borrowed from a datagram by the server, written into one by the client.
+//! Requests. The server borrows them from a datagram; the client writes them into one.
 
 use super::bytes::{put_u32, put_u64, u32_at, u64_at};
 use super::{Header, KEY_BYTES_MAX, Opcode, padded};
@@ -7,30 +7,28 @@ use super::{Header, KEY_BYTES_MAX, Opcode, padded};
 const FIXED_BYTES: usize = 24;
 const WANTS_CAS: u8 = 1;
 
-/// One request. Fields that the operation does not have are zero or empty.
+/// A request. Fields that the operation does not use are zero or empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What to do.
     pub opcode: Opcode,
     /// Get: the reply carries the CAS value.
     pub wants_cas: bool,
-    /// The key's hash under the directory's seed.
+    /// Hash of the key under the directory's seed.
     pub hash: u64,
-    /// Stored with the value.
+    /// Flags to store with the value.
     pub flags: u32,
-    /// Seconds from now until the item ends; 0 = never.
+    /// Seconds from now until the item expires; 0 = never.
     pub expiry_s: u32,
-    /// What is added or subtracted, or the CAS value.
+    /// Amount to add or subtract, or a CAS value.
     pub argument: u64,
-    /// The client's number of the request, for operations that have one ([`Opcode::has_id`]).
+    /// Number that the client gave the request, if the operation has one ([`Opcode::has_id`]).
     pub id: u64,
-    /// 1 to 250 bytes, none for no-op.
+    /// 1 to 250 bytes; empty for no-op.
     pub key: &'a [u8],
-    /// The value.
     pub value: &'a [u8],
 }
 
-/// A request makes no sense.
+/// A request is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadRequest;
 
@@ -38,14 +36,14 @@ pub struct BadRequest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Bytes that a request takes in a datagram.
+/// Returns how many bytes a request takes in a datagram.
 #[inline]
 pub const fn request_bytes(opcode: Opcode, key_bytes: usize, value_bytes: usize) -> usize {
     let words = opcode.has_argument() as usize + opcode.has_id() as usize;
     FIXED_BYTES + 8 * words + padded(key_bytes) + padded(value_bytes)
 }
 
-/// The requests of a datagram, all of them checked.
+/// Iterates over the requests of a datagram. They were checked before.
 #[derive(Clone, Debug)]
 pub struct Requests<'a> {
     rest: &'a [u8],
@@ -53,10 +51,10 @@ pub struct Requests<'a> {
 }
 
 impl<'a> Requests<'a> {
-    /// Looks at all requests of a datagram, whose header says that there are `count`.
+    /// Checks all requests of a datagram whose header announces `count`.
     ///
     /// # Errors
-    /// There are none, or one makes no sense.
+    /// `count` is 0, or a request is invalid.
     #[inline]
     pub fn check(datagram: &'a [u8], count: u16) -> Result<Self, BadRequest> {
         let body = datagram.get(Header::BYTES..).ok_or(BadRequest)?;
@@ -66,7 +64,7 @@ impl<'a> Requests<'a> {
         }
         for _ in 0..count {
             let request = read(&mut rest).ok_or(BadRequest)?;
-            if !request.makes_sense() {
+            if !request.is_valid() {
                 return Err(BadRequest);
             }
         }
@@ -92,8 +90,8 @@ impl<'a> Iterator for Requests<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the request that the bytes begin with; returns it with its length. None if they end
-    /// too early, or a byte has no meaning.
+    /// Parses the request at the start of the bytes; returns it with its length. Returns `None` if
+    /// the bytes end too early, or a byte is invalid.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let mut rest = bytes;
@@ -101,7 +99,7 @@ impl<'a> Request<'a> {
         Some((request, bytes.len() - rest.len()))
     }
 
-    /// Writes the request at the start of the bytes, its fields as they are; returns its length.
+    /// Writes the request at the start of the bytes, without checking its fields; returns its length.
     ///
     /// # Errors
     /// There is no room; nothing was written.
@@ -136,9 +134,9 @@ impl<'a> Request<'a> {
         Ok(length)
     }
 
-    /// Whether no field is set that the operation does not have, and the key is one.
+    /// Returns whether the key is valid and every field that the operation does not use is zero.
     #[inline]
-    fn makes_sense(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let opcode = self.opcode;
         (opcode == Opcode::Noop) == self.key.is_empty()
             && self.key.len() <= KEY_BYTES_MAX
@@ -150,7 +148,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Takes the next request; none if the bytes end too early, or a byte has no meaning.
+/// Takes the next request; `None` if the bytes end too early, or a byte is invalid.
 #[inline]
 fn read<'a>(rest: &mut &'a [u8]) -> Option<Request<'a>> {
     let bytes: &'a [u8] = rest;
@@ -191,7 +189,7 @@ fn read<'a>(rest: &mut &'a [u8]) -> Option<Request<'a>> {
     })
 }
 
-/// Writes requests into a datagram behind the room for its header.
+/// Writes requests into a datagram, after the space for its header.
 #[derive(Debug)]
 pub struct RequestWriter<'a> {
     datagram: &'a mut [u8],
@@ -201,10 +199,10 @@ pub struct RequestWriter<'a> {
 }
 
 impl<'a> RequestWriter<'a> {
-    /// A datagram without requests, which will be no longer than the bytes.
+    /// Starts a datagram without requests, no longer than `datagram`.
     ///
     /// # Panics
-    /// When there is no room for a header.
+    /// If there is no room for a header.
     pub fn new(datagram: &'a mut [u8]) -> Self {
         assert!(datagram.len() >= Header::BYTES);
         Self {
@@ -215,8 +213,7 @@ impl<'a> RequestWriter<'a> {
         }
     }
 
-    /// Adds a request. Its fields are written as they are: see [`Request`] for what belongs to
-    /// which operation.
+    /// Adds a request without checking its fields; [`Request`] says which operation uses which.
     ///
     /// # Errors
     /// There is no room; nothing was written.
@@ -230,17 +227,17 @@ impl<'a> RequestWriter<'a> {
         Ok(())
     }
 
-    /// Requests so far.
+    /// Returns how many requests were written.
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Length of the datagram so far.
+    /// Returns the current length of the datagram.
     pub fn bytes(&self) -> usize {
         self.filled
     }
 
-    /// Writes the header, with the count and whether something writes; returns the datagram's length.
+    /// Writes the header, with the count and the `writes` flag; returns the datagram's length.
     pub fn finish(self, header: &Header) -> usize {
         let header = Header {
             count: self.count,

@@ -1,42 +1,37 @@
-//! From bytes to commands.
+//! Parses bytes into commands.
 
 use super::reply::Status;
 use super::{Arithmetic, Command, HEADER_BYTES, Head, REQUEST_MAGIC, Store};
 use crate::memcache::text::{KEY_BYTES_MAX, StoreVerb};
 
-/// What stands at the start of the input.
+/// Result of parsing the start of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Not enough to say.
+    /// More bytes are needed.
     Incomplete,
-    /// No request: the connection is to be closed, without a reply.
+    /// The input is no request: close the connection without a reply.
     BadMagic,
-    /// A command.
     Command {
-        /// Which.
         command: Command<'a>,
-        /// What the reply repeats.
         head: Head,
-        /// Its length, without the value of a store.
+        /// Length of the request, without the value of a store.
         bytes: usize,
     },
-    /// A request that is answered with an error.
+    /// The request gets an error reply.
     Refused {
-        /// The error.
         status: Status,
-        /// What the reply repeats.
         head: Head,
-        /// What follows the header and belongs to the request.
+        /// Bytes behind the header that belong to the request.
         swallow_bytes: u64,
-        /// The connection is to be closed behind the reply.
+        /// The connection closes after the reply.
         close: bool,
     },
 }
 
-/// The expiry that means: store no initial number.
+/// Expiry that means: do not store an initial number.
 const NO_INITIAL: u32 = u32::MAX;
 
-/// A header, as far as lengths and opcode go.
+/// Lengths, opcode and CAS value of a header.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
     pub head: Head,
@@ -80,7 +75,7 @@ impl Header {
         }
     }
 
-    /// What is left of the body for a value.
+    /// Returns how many bytes of the body remain for a value.
     fn value_bytes(&self) -> usize {
         self.body_bytes as usize - self.key_bytes - self.extras_bytes
     }
@@ -89,12 +84,12 @@ impl Header {
         self.body_bytes == 0
     }
 
-    /// A key and so many bytes of extras, and nothing else.
+    /// Checks for a key, exactly `extras_bytes` of extras, and no value.
     fn is_key_with(&self, extras_bytes: usize) -> bool {
         self.may_store_with(extras_bytes) && self.value_bytes() == 0
     }
 
-    /// A key, so many bytes of extras, and a value.
+    /// Checks for a key and exactly `extras_bytes` of extras. A value may follow.
     fn may_store_with(&self, extras_bytes: usize) -> bool {
         self.key_bytes > 0 && self.extras_bytes == extras_bytes
     }
@@ -110,7 +105,7 @@ impl Header {
     }
 }
 
-/// Looks at the start of `input`.
+/// Parses the start of `input`.
 #[inline]
 pub fn step(input: &[u8]) -> Step<'_> {
     if input.first().is_some_and(|byte| *byte != REQUEST_MAGIC) {
@@ -143,13 +138,13 @@ pub fn step(input: &[u8]) -> Step<'_> {
 }
 
 enum Misuse {
-    /// Lengths that the command does not have.
+    /// The lengths do not fit the command.
     Lengths,
-    /// There is no such command.
+    /// The opcode is unknown.
     Opcode,
 }
 
-/// The command of a request; `quiet` is what follows from the opcode.
+/// Parses the command of a request.
 #[inline]
 fn command<'a>(header: &Header, extras: &'a [u8], key: &'a [u8]) -> Result<Command<'a>, Misuse> {
     let opcode = header.head.opcode;
@@ -211,7 +206,7 @@ fn command<'a>(header: &Header, extras: &'a [u8], key: &'a [u8]) -> Result<Comma
             let fits = header.extras_bytes == 0 && header.value_bytes() == 0;
             (fits, Command::Stat { arguments: key })
         }
-        // SASL, which is refused as an unknown command while there is none.
+        // SASL commands are unknown where authentication is off. Their lengths are checked first.
         0x20 if !header.is_bare() => return Err(Misuse::Lengths),
         0x21 | 0x22 if !header.may_store_with(0) => return Err(Misuse::Lengths),
         _ => return Err(Misuse::Opcode),
@@ -264,7 +259,7 @@ fn arithmetic<'a>(header: &Header, extras: &[u8], key: &'a [u8]) -> Command<'a> 
     })
 }
 
-/// Four bytes of extras; 0 if there are none.
+/// Reads four bytes of extras; 0 if they are missing.
 #[inline]
 fn word(extras: &[u8], at: usize) -> u32 {
     let bytes = extras.get(at..).and_then(|rest| rest.first_chunk());

@@ -1,45 +1,39 @@
-//! Replies, as bytes.
+//! Writes replies.
 
 use super::{HEADER_BYTES, Head, REPLY_MAGIC};
 use crate::memcache::text::KEY_BYTES_MAX;
 
-/// What stands before the value in a reply, at most: header, flags, key.
+/// Most bytes before the value of a reply: header, flags, key.
 pub const VALUE_HEADER_BYTES_MAX: usize = HEADER_BYTES + 4 + KEY_BYTES_MAX;
-/// The longest reply without a value: a miss that repeats its key.
+/// Longest reply without a value: a miss that repeats its key.
 pub const SHORT_BYTES_MAX: usize = HEADER_BYTES + KEY_BYTES_MAX;
 
-/// How a request ended, by memcached's numbers.
+/// Status of a reply, with memcached's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Status {
-    /// As wished.
     Ok = 0,
-    /// No such item.
     NotFound = 1,
-    /// There is such an item already, or its CAS value is another one.
+    /// The item exists already, or its CAS value differs.
     Exists = 2,
-    /// The value is longer than the server takes.
     TooLarge = 3,
-    /// Lengths that the command does not have.
+    /// The lengths do not fit the command.
     Invalid = 4,
-    /// Nothing to append to.
+    /// There is no item to append to.
     NotStored = 5,
-    /// The value is not a number.
     NotANumber = 6,
-    /// The client is not known, or not believed.
+    /// The credentials are wrong or missing.
     AuthError = 0x20,
-    /// The client has more to say before it is known.
+    /// The authentication needs another step.
     AuthContinue = 0x21,
-    /// There is no such command.
     UnknownCommand = 0x81,
-    /// There is no space for the item.
     OutOfMemory = 0x82,
-    /// It was not executed, and may be sent again.
+    /// The server did not execute the request. The client may send it again.
     Busy = 0x85,
 }
 
 impl Status {
-    /// What the body of the error says.
+    /// Returns the error text that forms the body.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Ok => "",
@@ -58,7 +52,7 @@ impl Status {
     }
 }
 
-/// The lengths in a header.
+/// Lengths in a header.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lengths {
     extras: usize,
@@ -66,8 +60,8 @@ struct Lengths {
     value: usize,
 }
 
-/// Writes a header; the body is to follow. All of these return the length of what they wrote, and
-/// panic if `out` is shorter.
+/// Writes a header, without its body. Every function of this module returns how many bytes it
+/// wrote, and panics if `out` is shorter.
 #[inline]
 fn header(out: &mut [u8], head: Head, status: Status, lengths: Lengths, cas: u64) -> usize {
     let header = &mut out[..HEADER_BYTES];
@@ -84,7 +78,7 @@ fn header(out: &mut [u8], head: Head, status: Status, lengths: Lengths, cas: u64
     HEADER_BYTES
 }
 
-/// Writes a reply that says no more than that the request succeeded.
+/// Writes a success without a body.
 #[inline]
 pub fn done(out: &mut [u8], head: Head, cas: u64) -> usize {
     header(out, head, Status::Ok, Lengths::default(), cas)
@@ -101,7 +95,7 @@ pub fn body(out: &mut [u8], head: Head, value: &[u8], cas: u64) -> usize {
     append(out, at, value)
 }
 
-/// Writes the new number of an increment or decrement.
+/// Writes the result of an increment or decrement.
 #[inline]
 pub fn number(out: &mut [u8], head: Head, number: u64, cas: u64) -> usize {
     body(out, head, &number.to_be_bytes(), cas)
@@ -130,8 +124,8 @@ pub fn miss_with_key(out: &mut [u8], head: Head, key: &[u8]) -> usize {
     append(out, at, key)
 }
 
-/// Writes what stands before a value of `value_bytes`: header, flags, and the key if it is
-/// repeated. At most [`VALUE_HEADER_BYTES_MAX`].
+/// Writes everything before a value of `value_bytes`: header, flags, and the key if the reply
+/// repeats it. Takes at most [`VALUE_HEADER_BYTES_MAX`].
 #[inline]
 pub fn value_header(
     out: &mut [u8],
@@ -150,7 +144,7 @@ pub fn value_header(
     append(out, at, key)
 }
 
-/// Writes one line of statistics; an empty name and value end them.
+/// Writes one line of statistics. An empty name with an empty value ends the list.
 pub fn statistic(out: &mut [u8], head: Head, name: &[u8], value: &[u8]) -> usize {
     let lengths = Lengths {
         key: name.len(),

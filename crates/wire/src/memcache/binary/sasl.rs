@@ -1,49 +1,46 @@
-//! What a client may say before it is known: SASL, and the question for the version.
+//! Requests that a client may send before it is authenticated: SASL, and version.
 //!
 //! ```text
-//! 0x20 list mechanisms    0x21 authenticate    0x22 go on
-//! the key is the mechanism, the value what the mechanism says
+//! 0x20 list mechanisms    0x21 authenticate    0x22 continue
+//! the key is the mechanism, the value is the mechanism's response
 //! ```
 
 use super::parser::Header;
 use super::{HEADER_BYTES, Head, REQUEST_MAGIC};
 
-/// The longest name of a mechanism, as in memcached.
+/// Longest name of a mechanism, as in memcached.
 pub const MECHANISM_BYTES_MAX: usize = 32;
-/// The longest response of a client.
+/// Longest response of a client.
 pub const RESPONSE_BYTES_MAX: usize = 8192;
 
-/// What stands at the start of the input of a client that is not known.
+/// Result of parsing the start of an unauthenticated client's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaslStep<'a> {
-    /// Not enough to say.
+    /// More bytes are needed.
     Incomplete,
-    /// No request.
+    /// The input is no request.
     BadMagic,
-    /// Which mechanisms are there? It takes the header.
+    /// Lists the mechanisms. The request is one header.
     List(Head),
-    /// Which version is it? It takes the header.
+    /// Asks for the version. The request is one header.
     Version(Head),
-    /// A try.
+    /// An authentication attempt.
     Try {
-        /// What the reply repeats.
         head: Head,
-        /// The mechanism.
         mechanism: &'a [u8],
-        /// What the client says by it.
         response: &'a [u8],
-        /// It goes on with what was begun.
+        /// The request continues an earlier one.
         goes_on: bool,
-        /// Its length.
+        /// Length of the request.
         bytes: usize,
     },
-    /// Mechanism or response are longer than any.
+    /// The mechanism or the response exceeds its limit.
     TooLong(Head),
-    /// Anything else.
+    /// Any other request.
     Other(Head),
 }
 
-/// Looks at the start of `input`.
+/// Parses the start of `input`.
 pub fn sasl_step(input: &[u8]) -> SaslStep<'_> {
     if input.first().is_some_and(|first| *first != REQUEST_MAGIC) {
         return SaslStep::BadMagic;
@@ -78,8 +75,8 @@ pub fn sasl_step(input: &[u8]) -> SaslStep<'_> {
     }
 }
 
-/// User and password of a PLAIN response: `[identity] NUL user NUL password`. An identity that is
-/// not the user's is none.
+/// Splits a PLAIN response into user and password: `[identity] NUL user NUL password`. Refuses an
+/// identity that differs from the user.
 pub fn plain(response: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut parts = response.splitn(3, |byte| *byte == 0);
     let (identity, user, password) = (parts.next()?, parts.next()?, parts.next()?);
@@ -101,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_before_a_client_is_known() {
+    fn requests_before_authentication() {
         let head = |opcode| Head {
             opcode,
             opaque: *b"mark",
@@ -110,17 +107,17 @@ mod tests {
         assert_eq!(sasl_step(&list), SaslStep::List(head(0x20)));
         let version = request(0x0b, b"", b"");
         assert_eq!(sasl_step(&version), SaslStep::Version(head(0x0b)));
-        let say = request(0x21, b"PLAIN", b"\0a\0b");
+        let attempt = request(0x21, b"PLAIN", b"\0a\0b");
         let wanted = SaslStep::Try {
             head: head(0x21),
             mechanism: b"PLAIN",
             response: b"\0a\0b",
             goes_on: false,
-            bytes: say.len(),
+            bytes: attempt.len(),
         };
-        assert_eq!(sasl_step(&[say.as_slice(), b"more"].concat()), wanted);
-        for cut in 1..say.len() {
-            assert_eq!(sasl_step(&say[..cut]), SaslStep::Incomplete);
+        assert_eq!(sasl_step(&[attempt.as_slice(), b"more"].concat()), wanted);
+        for cut in 1..attempt.len() {
+            assert_eq!(sasl_step(&attempt[..cut]), SaslStep::Incomplete);
         }
         for (opcode, key) in [(0x00, &b"key"[..]), (0x10, b""), (0x20, b"x"), (0x99, b"")] {
             let other = request(opcode, key, b"");

@@ -1,4 +1,4 @@
-//! Golden bytes of memcached 1.6.45, and shapes of requests.
+//! Golden bytes of memcached 1.6.45, and forms of requests.
 
 use super::reply::{self, Status};
 use super::*;
@@ -9,7 +9,7 @@ const HEAD: Head = Head {
     opaque: [0xde, 0xad, 0xbe, 0xef],
 };
 
-/// A request; lengths are those of the parts.
+/// Builds a request whose lengths are those of its parts.
 fn request(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
     let body = [extras, key, value].concat();
     let mut bytes = vec![0x80, opcode];
@@ -85,7 +85,7 @@ fn every_error_fits_the_room_for_short_replies() {
     }
 }
 
-/// The command of a request that has to be one.
+/// Parses a valid request.
 fn command(bytes: &[u8]) -> Command<'_> {
     match step(bytes) {
         Step::Command { command, head, .. } => {
@@ -177,7 +177,7 @@ fn a_request_is_incomplete_until_its_key_has_come() {
 }
 
 #[test]
-fn what_is_refused_says_how_the_connection_goes_on() {
+fn refusals_skip_the_request_or_close() {
     let refused = |bytes: &[u8]| match step(bytes) {
         Step::Refused {
             status,

@@ -1,4 +1,4 @@
-//! Commands that are not about one item.
+//! Commands that do not address one item.
 
 use super::command::{Command, ShutdownHow};
 use super::number::unsigned;
@@ -7,7 +7,7 @@ use super::parser::{exptime, key, noreply};
 use super::refusal::{BAD_FORMAT, Refusal, Result};
 use super::tokens::Words;
 
-/// `None`: there is no such command.
+/// Returns `None` for an unknown command.
 pub(super) fn administration<'a>(verb: &[u8], words: Words<'a>) -> Option<Result<Command<'a>>> {
     Some(match verb {
         b"flush_all" => flush_all(words),
@@ -45,7 +45,8 @@ fn verbosity(mut words: Words<'_>) -> Result<Command<'_>> {
     Ok(Command::Verbosity { level, noreply })
 }
 
-/// Any word but one is refused when it is executed: who may not shut the server down learns that first.
+/// Accepts any argument. An unknown one is refused at execution, after the check whether shutdown
+/// is enabled.
 fn shutdown(words: Words<'_>) -> Command<'_> {
     let noreply = noreply(words);
     let how = match words.rest().trim_ascii() {

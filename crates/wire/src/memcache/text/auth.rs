@@ -1,49 +1,46 @@
-//! What a client says before it is known: memcached's authentication by a `set`.
+//! memcached's authentication in the text protocol: a `set` whose value holds user and password.
 //!
 //! ```text
 //! set <any key> <any> <any> <bytes>\r\n<user> <password>\r\n
 //! ```
 //!
-//! Replies are those of memcached 1.6.45. It loses the reply to a line if more has come behind it,
-//! and it reads on behind the first line of an HTTP request; neither is repeated.
+//! Replies match memcached 1.6.45, with two exceptions. memcached loses the reply to a line when
+//! more input follows it, and it keeps reading after the first line of an HTTP request.
 
 use super::number::unsigned_loose;
 use super::refusal::is_http;
 use super::reply;
 
-/// A line without an end ends the connection when it is longer.
+/// Longest line without an end. A longer one closes the connection.
 const LINE_BYTES_MAX: usize = 2048;
-/// A line that is shorter, with its end, ends it too: no authentication is so short.
+/// Shortest line, with its end. A shorter one closes the connection: no authentication is so short.
 const LINE_BYTES_MIN: usize = 7;
-/// The longest value of the `set`.
+/// Longest value of the `set`.
 pub const TOKEN_BYTES_MAX: usize = 8192;
 
-/// What stands at the start of the input of a client that is not known.
+/// Result of parsing the start of an unauthenticated client's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextAuth<'a> {
-    /// Not enough to say.
+    /// More bytes are needed.
     Incomplete,
-    /// The connection is to be closed, without a reply.
+    /// Close the connection without a reply.
     Close,
-    /// It is answered with an error.
+    /// The input gets an error reply.
     Refused {
-        /// The error.
         reply: &'static [u8],
-        /// The bytes that it takes.
+        /// Length of the refused input.
         bytes: usize,
     },
-    /// A try.
+    /// An authentication attempt.
     Try {
-        /// The name.
         user: &'a [u8],
-        /// The password.
         password: &'a [u8],
-        /// The bytes that it takes.
+        /// Length of the attempt.
         bytes: usize,
     },
 }
 
-/// Looks at the start of `input`.
+/// Parses the start of `input`.
 pub fn text_auth(input: &[u8]) -> TextAuth<'_> {
     let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
         return match input.len() {
@@ -57,7 +54,7 @@ pub fn text_auth(input: &[u8]) -> TextAuth<'_> {
     }
     let refused = |reply, bytes| TextAuth::Refused { reply, bytes };
     let token_bytes = match announced(&input[..line_bytes]) {
-        // A web page must not try passwords from where its reader is.
+        // A web page must not try passwords from its reader's machine.
         None if is_http(input[..end].trim_ascii_end()) => return TextAuth::Close,
         None => return refused(reply::UNAUTHENTICATED, line_bytes),
         Some(bytes) if bytes > TOKEN_BYTES_MAX => {
@@ -83,13 +80,13 @@ pub fn text_auth(input: &[u8]) -> TextAuth<'_> {
     }
 }
 
-/// The length that a `set` announces.
+/// Returns the length that a `set` announces.
 fn announced(line: &[u8]) -> Option<usize> {
     let line = line.strip_suffix(b"\r\n")?;
     let mut words = line
         .split(|byte| *byte == b' ')
         .filter(|word| !word.is_empty());
-    // The verb only has to begin so, for memcached.
+    // memcached accepts any verb that begins with `set`.
     words.next().filter(|verb| verb.starts_with(b"set"))?;
     let bytes = u32::try_from(unsigned_loose(words.nth(3)?)?).ok()?;
     Some(bytes as usize)
@@ -99,7 +96,7 @@ fn announced(line: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn said(input: &[u8]) -> String {
+    fn described(input: &[u8]) -> String {
         match text_auth(input) {
             TextAuth::Incomplete => "incomplete".into(),
             TextAuth::Close => "close".into(),
@@ -119,7 +116,7 @@ mod tests {
 
     /// Each pair was measured with memcached 1.6.45.
     #[test]
-    fn what_memcached_answers() {
+    fn replies_match_memcached() {
         for (input, expected) in [
             (
                 &b"set x 0 0 12\r\nalice secret\r\n"[..],
@@ -179,8 +176,8 @@ mod tests {
             (b"set x", "incomplete"),
             (b"", "incomplete"),
         ] {
-            assert_eq!(said(input), expected, "{}", input.escape_ascii());
+            assert_eq!(described(input), expected, "{}", input.escape_ascii());
         }
-        assert_eq!(said(&[b'x'; LINE_BYTES_MAX + 1]), "close");
+        assert_eq!(described(&[b'x'; LINE_BYTES_MAX + 1]), "close");
     }
 }

@@ -1,4 +1,4 @@
-//! Commands, borrowed from the line they stand in.
+//! Commands, borrowed from their line.
 
 use super::meta::MetaLine;
 use super::operator::Operator;
@@ -9,109 +9,81 @@ use super::tokens::Words;
 pub enum Command<'a> {
     /// get, gets.
     Get {
-        /// What is asked for.
         keys: Keys<'a>,
-        /// Whether the CAS value is wanted.
+        /// The reply carries the CAS value.
         cas: bool,
     },
     /// gat, gats.
     GetAndTouch {
-        /// The new expiry, as on the wire ([`super::expiry`]).
+        /// New expiry, in wire form ([`super::expiry`]).
         exptime: i64,
-        /// What is asked for.
         keys: Keys<'a>,
-        /// Whether the CAS value is wanted.
+        /// The reply carries the CAS value.
         cas: bool,
     },
     /// set, add, replace, append, prepend, cas. The body of `value_bytes + 2` follows the line.
     Store {
-        /// Which of them.
         verb: StoreVerb,
-        /// The key.
         key: &'a [u8],
-        /// Opaque.
+        /// Opaque to the server.
         flags: u32,
-        /// The expiry, as on the wire.
+        /// Expiry, in wire form.
         exptime: i64,
         /// Length of the value, without its line end.
         value_bytes: usize,
-        /// No reply is wanted.
         noreply: bool,
     },
     /// delete.
-    Delete {
-        /// The key.
-        key: &'a [u8],
-        /// No reply is wanted.
-        noreply: bool,
-    },
+    Delete { key: &'a [u8], noreply: bool },
     /// incr, decr.
     Arithmetic {
-        /// The key.
         key: &'a [u8],
-        /// By how much.
         delta: u64,
-        /// Down, not up.
         decrement: bool,
-        /// No reply is wanted.
         noreply: bool,
     },
     /// touch.
     Touch {
-        /// The key.
         key: &'a [u8],
-        /// The new expiry, as on the wire.
+        /// New expiry, in wire form.
         exptime: i64,
-        /// No reply is wanted.
         noreply: bool,
     },
     /// `flush_all`.
     FlushAll {
-        /// In how many seconds, or at which Unix time, as expiries; 0 = now.
+        /// Delay in seconds, or a Unix time, in the form of an expiry; 0 = now.
         delay_s: i64,
-        /// No reply is wanted.
         noreply: bool,
     },
-    /// `flush_namespace`, which memcached does not have: forgets all keys of a namespace.
+    /// `flush_namespace`, an extension to memcached: drops all keys of a namespace.
     FlushNamespace {
-        /// What stands before the delimiter in those keys: 1 to [`super::KEY_BYTES_MAX`] bytes.
+        /// Prefix of the keys, before the delimiter: 1 to [`super::KEY_BYTES_MAX`] bytes.
         name: &'a [u8],
-        /// No reply is wanted.
         noreply: bool,
     },
     /// verbosity.
-    Verbosity {
-        /// The new level.
-        level: u32,
-        /// No reply is wanted.
-        noreply: bool,
-    },
-    /// refresh_certs: reads certificates again.
-    RefreshCerts {
-        /// No reply is wanted.
-        noreply: bool,
-    },
+    Verbosity { level: u32, noreply: bool },
+    /// refresh_certs: loads the certificates again.
+    RefreshCerts { noreply: bool },
     /// version.
     Version,
     /// quit.
     Quit,
     /// shutdown.
     Shutdown {
-        /// How it is to end.
         how: ShutdownHow,
-        /// No refusal is wanted.
+        /// Suppresses the reply to a refusal.
         noreply: bool,
     },
     /// stats.
     Stats {
-        /// The rest of the line, trimmed.
+        /// Rest of the line, trimmed.
         arguments: &'a [u8],
     },
     /// A command for operators.
     Operator {
-        /// Which one.
         operator: Operator,
-        /// The rest of the line, trimmed.
+        /// Rest of the line, trimmed.
         arguments: &'a [u8],
     },
     /// mn, the meta no-op.
@@ -120,35 +92,29 @@ pub enum Command<'a> {
     Meta(MetaLine<'a>),
 }
 
-/// How shutdown ends the server.
+/// Ways to shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownHow {
-    /// At once.
     AtOnce,
-    /// Connections end by themselves.
+    /// Waits for the clients to close their connections.
     Gracefully,
-    /// By a word that says neither: not at all.
+    /// An unknown word: the server refuses it.
     Unknown,
 }
 
-/// The storage commands.
+/// Storage commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreVerb {
-    /// Always.
     Set,
-    /// Only if there is no such item.
     Add,
-    /// Only if there is one.
     Replace,
-    /// Behind the value.
     Append,
-    /// Before the value.
     Prepend,
-    /// Only if the CAS value is this.
+    /// Stores if the CAS value equals this one.
     Cas(u64),
 }
 
-/// The keys of a get, checked before: an iterator.
+/// Iterates over the keys of a get. They were checked before.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a> {
     words: Words<'a>,
@@ -163,8 +129,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Whether the command ends with these keys, so that `END` follows; if not, more keys of the
-    /// same command come with the next step.
+    /// Returns whether these keys end the command. Otherwise the next step returns more keys of the
+    /// same command.
     pub fn is_last(&self) -> bool {
         self.last
     }

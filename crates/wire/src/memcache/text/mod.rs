@@ -1,12 +1,12 @@
 //! memcached's text protocol, classic and meta commands, sans-I/O.
 //!
-//! [`Parser::step`] looks at the unconsumed bytes of a connection and says what stands there: an
-//! incomplete line, a command, or a refusal with its reply. It borrows what it returns from the
-//! input and allocates nothing. The bodies of storage commands are the caller's: it knows the
-//! limit and where the bytes go. [`reply`] writes replies into the caller's buffer.
+//! [`Parser::step`] parses the next line in the unconsumed bytes of a connection: an incomplete
+//! line, a command, or a refusal with its reply. It borrows what it returns and allocates nothing.
+//! The caller reads the bodies of storage commands, because it knows the limit and the destination.
+//! [`reply`] writes replies into the caller's buffer.
 //!
-//! Replies are those of memcached 1.6.45, byte for byte, except for one slip of its own (a
-//! doubled line end after a `get` with a key that is too long).
+//! Replies match memcached 1.6.45 byte for byte, except for a slip of memcached: it writes a
+//! doubled line end after a `get` with a key that is too long.
 
 mod administration;
 mod auth;
@@ -24,15 +24,14 @@ pub use command::{Command, Keys, ShutdownHow, StoreVerb};
 pub use operator::Operator;
 pub use parser::{Parser, Step};
 
-/// Longest key.
 pub const KEY_BYTES_MAX: usize = 250;
-/// A line without an end beyond this closes the connection, unless it is a get, gets, gat or gats.
+/// Longest line without an end, except for get, gets, gat and gats. A longer one closes the
+/// connection.
 pub const LINE_BYTES_MAX: usize = 2048;
-/// Expiries up to this are relative to now, later ones are Unix times: 30 days.
+/// Longest relative expiry: 30 days. A larger number is a Unix time.
 pub const RELATIVE_EXPTIME_MAX_S: i64 = 60 * 60 * 24 * 30;
 
-/// The second at which an item of this `exptime` ends, on the server's clock (Unix seconds):
-/// 0 = never, 1 = has passed (negative).
+/// Converts `exptime` to the server's clock (Unix seconds): 0 = never, 1 = in the past (negative).
 pub fn expiry(exptime: i64, now_s: u32) -> u32 {
     match exptime {
         0 => 0,

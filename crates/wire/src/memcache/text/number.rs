@@ -1,7 +1,8 @@
-//! Numbers as memcached reads them: flags and expiries of stores by strtoull and strtol, which take a plus sign;
-//! all others by a reader of its own, which does not, and to which a minus sign alone is a zero.
+//! Parses numbers like memcached. It reads flags and expiries of stores with strtoull and strtol,
+//! which accept a plus sign. It reads all others with its own parser, which refuses a plus sign and
+//! takes a minus sign alone for zero.
 
-/// An unsigned 64-bit number: digits alone.
+/// Parses an unsigned 64-bit number: only digits.
 #[inline]
 pub(super) fn unsigned(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
@@ -18,13 +19,13 @@ pub(super) fn unsigned(digits: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// The same; a leading `+` is fine, too.
+/// Parses an unsigned 64-bit number that may begin with `+`.
 #[inline]
 pub(super) fn unsigned_loose(word: &[u8]) -> Option<u64> {
     unsigned(word.strip_prefix(b"+".as_slice()).unwrap_or(word))
 }
 
-/// A signed 32-bit number, as memcached's expiries and lengths are.
+/// Parses a signed 32-bit number, the form of memcached's expiries and lengths.
 #[inline]
 pub(super) fn signed(word: &[u8]) -> Option<i32> {
     let number = match word.strip_prefix(b"-".as_slice()) {
@@ -35,7 +36,7 @@ pub(super) fn signed(word: &[u8]) -> Option<i32> {
     i32::try_from(number).ok()
 }
 
-/// A signed 64-bit number; a leading `+` is fine, too.
+/// Parses a signed 64-bit number that may begin with `+`.
 #[inline]
 pub(super) fn signed_64_loose(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-".as_slice()) {

@@ -1,6 +1,5 @@
-//! Commands for operators: told apart here, read by who serves them.
+//! Names of commands for operators. The server parses their arguments.
 
-/// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `cache_memlimit`.
@@ -16,7 +15,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The one that a line begins with.
+    /// Returns the command that `verb` names.
     pub(super) fn of(verb: &[u8]) -> Option<Self> {
         Some(match verb {
             b"cache_memlimit" => Self::CacheMemlimit,

@@ -1,4 +1,4 @@
-//! From the bytes of a connection to commands.
+//! Parses the bytes of a connection into commands.
 
 use super::administration::administration;
 use super::command::{Command, Keys, StoreVerb};
@@ -11,39 +11,35 @@ use super::{KEY_BYTES_MAX, LINE_BYTES_MAX};
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
 const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta argument\r\n";
 const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long\r\n";
-/// Shortest line that is looked at, without its line feed.
+/// Shortest accepted line, without its line feed.
 const LINE_BYTES_MIN: usize = 3;
-/// Longest body that memcached's 32-bit lengths can say.
+/// Longest body that memcached's 32-bit lengths can express.
 pub(super) const BODY_BYTES_MAX: i32 = i32::MAX - 2;
-/// Most spaces before a get whose line may be longer than [`LINE_BYTES_MAX`].
+/// Most leading spaces before a get whose line may exceed [`LINE_BYTES_MAX`].
 const LEADING_SPACES_MAX: usize = 100;
 
-/// What stands at the start of the input.
+/// Result of parsing the start of the input.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// No complete line yet.
+    /// The line is not complete yet.
     Incomplete,
-    /// A command; the line and its end take `line_bytes`.
     Command {
-        /// The command.
         command: Command<'a>,
-        /// Bytes to consume.
+        /// Length of the line with its end.
         line_bytes: usize,
     },
-    /// A line that is refused.
     Refused {
-        /// The reply, with its line end; empty if none is wanted.
+        /// Reply with its line end; empty if the client wants none.
         reply: &'static str,
-        /// Bytes to consume.
+        /// Length of the line.
         line_bytes: usize,
-        /// Bytes to discard after that.
+        /// Bytes to skip after the line.
         swallow_bytes: u64,
-        /// Whether to close the connection.
         close: bool,
     },
 }
 
-/// The state of a connection's parser: a multi-get whose line has not ended yet.
+/// Parser state of a connection: a multi-get whose line has not ended yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parser {
     open: Option<OpenGet>,
@@ -73,8 +69,8 @@ impl OpenGet {
 }
 
 impl Parser {
-    /// Looks at the unconsumed bytes of a connection. `full`: the caller's buffer holds no more,
-    /// so a get line without an end is split behind a key, and any other one is refused.
+    /// Parses the unconsumed bytes of a connection. With `full` the caller's buffer holds no more,
+    /// so a get without a line end is split after a key, and any other line is refused.
     #[inline]
     pub fn step<'a>(&mut self, input: &'a [u8], full: bool) -> Step<'a> {
         let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
@@ -85,7 +81,8 @@ impl Parser {
         let line_bytes = end + 1;
         let result = match self.open.take() {
             Some(open) => more_keys(open, line),
-            // Before it looks at words, memcached wants three bytes, the carriage return included.
+            // memcached requires three bytes, including the carriage return, before it parses
+            // words.
             None if end < LINE_BYTES_MIN => Err(Refusal::of(BAD_FORMAT)),
             None => command(line),
         };
@@ -138,7 +135,7 @@ impl Parser {
     }
 }
 
-/// Nobody who speaks the protocol sends this: memcached says nothing to it, either.
+/// Closes the connection without a reply, like memcached: no valid client sends such a line.
 #[cold]
 fn closed_without_reply<'a>(line_bytes: usize) -> Step<'a> {
     Step::Refused {
@@ -149,7 +146,7 @@ fn closed_without_reply<'a>(line_bytes: usize) -> Step<'a> {
     }
 }
 
-/// A get line that cannot be split: one of its words is longer than any key.
+/// Refuses a get line that cannot be split, because one of its words is longer than any key.
 #[cold]
 fn too_long<'a>(line_bytes: usize) -> Step<'a> {
     Step::Refused {
@@ -166,19 +163,20 @@ fn is_get(input: &[u8]) -> bool {
         .any(|verb| input.starts_with(verb))
 }
 
-/// A get line with spaces before it. memcached waits for its end, and refuses it then.
+/// Returns whether a get follows leading spaces. memcached waits for the end of such a line, then
+/// refuses it.
 fn is_get_behind_spaces(input: &[u8]) -> bool {
     let spaces = input.iter().take_while(|byte| **byte == b' ').count();
     spaces <= LEADING_SPACES_MAX && is_get(&input[spaces..])
 }
 
-/// The next keys of a get whose line was split.
+/// Parses the next keys of a get whose line was split.
 fn more_keys(open: OpenGet, line: &[u8]) -> Result<Command<'_>> {
     check_keys(line)?;
     Ok(open.command(line, true))
 }
 
-/// The beginning of a get, and the words that are keys.
+/// Parses the beginning of a get; returns it with its keys.
 fn open_get(line: &[u8]) -> Result<(OpenGet, &[u8])> {
     let mut words = Words::of(line);
     let (touch, cas) = match words.next() {
@@ -197,7 +195,7 @@ fn open_get(line: &[u8]) -> Result<(OpenGet, &[u8])> {
 }
 
 fn check_keys(line: &[u8]) -> Result<()> {
-    // Short lines cannot hold a key that is too long.
+    // A short line cannot hold a key that is too long.
     if line.len() > KEY_BYTES_MAX && Words::of(line).any(|key| key.len() > KEY_BYTES_MAX) {
         return Err(BAD_FORMAT.into());
     }
@@ -208,7 +206,7 @@ pub(super) fn exptime(word: &[u8]) -> Result<i64> {
     signed(word).map(i64::from).ok_or(BAD_EXPTIME.into())
 }
 
-/// A whole line.
+/// Parses a whole line.
 #[inline]
 fn command(line: &[u8]) -> Result<Command<'_>> {
     if line.first() == Some(&b' ') {
@@ -270,7 +268,7 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
     let flags = words.next().ok_or(BAD_FORMAT)?;
     let exptime = words.next().ok_or(BAD_FORMAT)?;
     let value_bytes = words.next().ok_or(BAD_FORMAT)?;
-    // Without a length nobody knows what follows: said in spite of noreply.
+    // Without a length the end of the request is unknown, so the error is sent in spite of noreply.
     let value_bytes = signed(value_bytes).filter(|bytes| (0..=BODY_BYTES_MAX).contains(bytes));
     let value_bytes = value_bytes.ok_or(BAD_FORMAT)? as usize;
     let cas = if matches!(verb, StoreVerb::Cas(_)) {
@@ -280,7 +278,7 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
     };
     let noreply = noreply(words) || cas == Some(b"noreply");
     let parsed = || {
-        // Flags and expiries of more than 32 bits lose the upper ones, as in memcached.
+        // Flags and expiries wider than 32 bits lose their upper bits, like in memcached.
         let flags = unsigned_loose(flags)? as u32;
         let exptime = i64::from(signed_64_loose(exptime)? as i32);
         let verb = match verb {
@@ -305,14 +303,14 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
     }
 }
 
-/// Whether `noreply` is the last word.
+/// Returns whether `noreply` is the last word.
 #[inline]
 pub(super) fn noreply(words: Words<'_>) -> bool {
     let rest = words.rest();
     !rest.is_empty() && words.last() == Some(b"noreply".as_slice())
 }
 
-/// A meta command: its flags are read when it is executed.
+/// Parses a meta command, without its flags. The server parses them at execution.
 #[inline]
 fn meta<'a>(verb: &[u8], words: Words<'a>) -> Result<Command<'a>> {
     match MetaLine::of(verb, words) {
@@ -323,7 +321,7 @@ fn meta<'a>(verb: &[u8], words: Words<'a>) -> Result<Command<'a>> {
 
 fn arithmetic<'a>(mut words: Words<'a>, decrement: bool) -> Result<Command<'a>> {
     let key = key(&mut words);
-    // In place of the delta, the word asks for silence, too.
+    // `noreply` in place of the delta suppresses the reply, too.
     let noreply = noreply(words);
     let delta = words.next().ok_or(BAD_FORMAT)?;
     let key = key.map_err(|refusal| refusal.silent(noreply))?;
@@ -336,7 +334,7 @@ fn arithmetic<'a>(mut words: Words<'a>, decrement: bool) -> Result<Command<'a>> 
     })
 }
 
-/// Further words are accepted, as in memcached 1.6.45.
+/// Accepts further words, like memcached 1.6.45.
 fn delete(mut words: Words<'_>) -> Result<Command<'_>> {
     let key = key(&mut words);
     let noreply = noreply(words);
@@ -346,7 +344,7 @@ fn delete(mut words: Words<'_>) -> Result<Command<'_>> {
 
 fn touch(mut words: Words<'_>) -> Result<Command<'_>> {
     let key = key(&mut words);
-    // In place of the expiry, the word asks for silence, too.
+    // `noreply` in place of the expiry suppresses the reply, too.
     let noreply = noreply(words);
     let word = words.next().ok_or(BAD_FORMAT)?;
     let key = key.map_err(|refusal| refusal.silent(noreply))?;

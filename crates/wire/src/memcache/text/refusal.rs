@@ -1,18 +1,17 @@
-//! Lines that are no command, or not a complete one.
+//! Refused lines.
 
 use super::tokens::Words;
 
 pub(super) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
 const UNKNOWN: &str = "ERROR\r\n";
 
-/// Why a line is refused, and how much of what follows belongs to it.
+/// Error reply to a line, and how many bytes belong to the line.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// The reply, with its line end; empty if none is wanted.
+    /// Reply with its line end; empty if the client wants none.
     pub reply: &'static str,
-    /// Bytes behind the line that belong to it.
+    /// Bytes after the line that belong to it.
     pub swallow_bytes: u64,
-    /// Whether the connection is closed.
     pub close: bool,
 }
 
@@ -21,7 +20,7 @@ impl Refusal {
         Self::with_body(reply, 0)
     }
 
-    /// A line whose body comes all the same.
+    /// Refuses a line whose body follows anyway.
     pub const fn with_body(reply: &'static str, swallow_bytes: u64) -> Self {
         Self {
             reply,
@@ -30,11 +29,11 @@ impl Refusal {
         }
     }
 
-    /// A line whose first word is no command.
+    /// Refuses a line whose first word is no command.
     ///
     /// The first line of an HTTP request ends with its version. Browsers send such requests for any
-    /// web page to any address, with a body of the page's choice: nothing behind that line may be
-    /// executed, so the connection is closed without a reply, as by memcached.
+    /// web page to any address, with a body that the page chooses. Nothing after that line may be
+    /// executed, so the connection closes without a reply, like in memcached.
     #[cold]
     pub fn unknown(line: &[u8]) -> Self {
         if is_http(line) {
@@ -47,7 +46,7 @@ impl Refusal {
         }
     }
 
-    /// `noreply` silences it.
+    /// Drops the reply if `noreply` is set.
     pub const fn silent(self, noreply: bool) -> Self {
         if noreply {
             Self { reply: "", ..self }
@@ -65,7 +64,7 @@ impl From<&'static str> for Refusal {
 
 pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
-/// Whether a line could be the first one of an HTTP request: its last word begins with `HTTP/`.
+/// Returns whether a line could begin an HTTP request: its last word begins with `HTTP/`.
 pub(super) fn is_http(line: &[u8]) -> bool {
     Words::of(line)
         .last()

@@ -1,8 +1,8 @@
-//! What lines mean, what expiries mean.
+//! Parsing of lines and expiries.
 
 use super::*;
 
-/// Debug form of a step on a whole line, with keys in words.
+/// Describes the step of a whole line, with its keys.
 fn step(line: &str) -> String {
     match Parser::default().step(line.as_bytes(), false) {
         Step::Command {
@@ -52,7 +52,7 @@ fn step(line: &str) -> String {
 const BAD: &str = "CLIENT_ERROR bad command line format";
 
 #[test]
-fn lines_mean_what_they_mean_to_memcached() {
+fn lines_parse_like_memcached() {
     for (line, expected) in [
         ("get a\r\n", "get false a"),
         ("gets  a b  c \n", "get true a,b,c"),
@@ -136,7 +136,7 @@ fn keys_have_at_most_250_bytes() {
 }
 
 #[test]
-fn a_multiget_of_any_length_comes_in_parts() {
+fn long_multigets_arrive_in_parts() {
     let line = format!(
         "gets {}\r\n",
         (0..5000)
@@ -166,7 +166,7 @@ fn a_multiget_of_any_length_comes_in_parts() {
     assert_eq!((keys_seen, at), (5000, line.len()));
 }
 
-/// Whether a line without an end is waited for, answered or closed without a word.
+/// Returns the parser's reaction to a line without an end.
 fn without_end(input: &str, full: bool) -> &'static str {
     match Parser::default().step(input.as_bytes(), full) {
         Step::Incomplete => "waits",
@@ -215,7 +215,10 @@ fn the_first_line_of_an_http_request_closes_without_a_reply() {
     ] {
         let refused = Parser::default().step(line.as_bytes(), false);
         assert!(
-            matches!(refused, Step::Refused { reply: "", close: true, line_bytes, .. } if line_bytes == line.len()),
+            matches!(
+                refused,
+                Step::Refused { reply: "", close: true, line_bytes, .. } if line_bytes == line.len()
+            ),
             "{line:?}: {refused:?}"
         );
         assert_eq!(text_auth(line.as_bytes()), TextAuth::Close, "{line:?}");
@@ -227,7 +230,7 @@ fn the_first_line_of_an_http_request_closes_without_a_reply() {
     ] {
         assert_eq!(step(other), "ERROR", "{other:?}");
     }
-    // A key may be called so.
+    // These are valid keys.
     assert_eq!(step("get / HTTP/1.1\r\n"), "get false /,HTTP/1.1");
 }
 

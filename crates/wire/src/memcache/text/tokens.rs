@@ -1,6 +1,6 @@
-//! A command line is words between spaces.
+//! Splits a command line into words between spaces.
 
-/// The words of a line.
+/// Iterates over the words of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words<'a> {
     rest: &'a [u8],
@@ -11,7 +11,7 @@ impl<'a> Words<'a> {
         Self { rest: line }
     }
 
-    /// What has not been taken yet.
+    /// Returns the words that were not taken yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -1,4 +1,4 @@
-//! Whatever is no datagram is refused, and nothing is read beyond the end.
+//! Invalid datagrams are refused, and nothing is read beyond the end.
 
 use super::super::*;
 
@@ -16,7 +16,7 @@ fn get(key: &[u8]) -> Request<'_> {
     }
 }
 
-/// A request with every field that the operation has.
+/// Creates a request with every field of the operation.
 fn full(opcode: Opcode) -> Request<'static> {
     Request {
         opcode,
@@ -89,7 +89,7 @@ fn fields_that_an_operation_does_not_have_are_refused() {
                 },
                 false,
             ),
-            // Without a field of its own an id is not written, so it cannot be wrong.
+            // An operation without an id does not write one, so it cannot be wrong.
             (Request { id: 0, ..good }, !opcode.has_id()),
         ];
         for (number, (case, allowed)) in cases.iter().enumerate() {
@@ -110,7 +110,7 @@ fn cut_off_at_every_byte() {
             );
         }
         assert!(Requests::check(&whole, 3).is_err());
-        // Bytes behind the last request are padding.
+        // Bytes after the last request are padding.
         assert_eq!(Requests::check(&whole, 1).unwrap().count(), 1);
     }
 }
@@ -142,7 +142,7 @@ fn lengths_that_overflow() {
 }
 
 #[test]
-fn headers_that_make_no_sense() {
+fn invalid_headers() {
     let good = datagram(&[full(Opcode::Get)]);
     let read = |at: usize, byte: u8| {
         let mut changed = good.clone();
@@ -169,7 +169,7 @@ fn headers_that_make_no_sense() {
     assert_eq!(status_of(read(14, 1)), Some(Status::BadRequest));
 }
 
-/// A refused header still says whose it is, so that the answer finds its way.
+/// A refused header still identifies the client and its request, so that a reply is possible.
 #[test]
 fn a_refused_header_can_be_answered() {
     let header = Header {
@@ -188,7 +188,7 @@ fn a_refused_header_can_be_answered() {
     assert_eq!((header.sequence, header.client, header.echo), (5, 6, 7));
 }
 
-/// Replies of 16 bytes with some bytes changed.
+/// Parses replies of 16 bytes with some bytes changed.
 fn replies(changes: &[(usize, u8)]) -> Vec<Result<Status, BadReply>> {
     let mut datagram = [0; Header::BYTES + 16];
     datagram[Header::BYTES] = Opcode::Set as u8;
@@ -249,7 +249,7 @@ fn directory() -> Vec<u8> {
 }
 
 #[test]
-fn directories_that_make_no_sense() {
+fn invalid_directories() {
     let whole = directory();
     assert!(Directory::read(&whole).is_some());
     for end in 0..whole.len() - 4 {
@@ -273,7 +273,7 @@ fn directories_that_make_no_sense() {
 }
 
 #[test]
-fn entries_that_make_no_sense() {
+fn invalid_entries() {
     let whole = directory();
     let (directory, _, _) = Directory::read(&whole).unwrap();
     assert_eq!(directory.entry(0, &[0, 0, 1, 0]), None, "no port");
@@ -284,7 +284,7 @@ fn entries_that_make_no_sense() {
 }
 
 #[test]
-fn directory_requests_that_make_no_sense() {
+fn invalid_directory_requests() {
     let mut datagram = [0xaa; 96];
     DirectoryRequest { first: 3 }.write(&Header::REQUESTS, &mut datagram);
     assert_eq!(

@@ -6,7 +6,7 @@ use super::super::*;
 use super::words;
 use crate::hash::KeyHash;
 
-/// The blocks of the file, each as its lines.
+/// Reads the blocks of the file, each as its lines.
 fn blocks() -> Vec<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/native.txt");
     let text = std::fs::read_to_string(path).unwrap();
@@ -23,7 +23,7 @@ fn blocks() -> Vec<Vec<String>> {
     blocks
 }
 
-/// The blocks of a kind: name, words, bytes.
+/// Returns the blocks of a kind: name, lines, bytes.
 fn blocks_of(kind: &str) -> Vec<(String, Vec<String>, Vec<u8>)> {
     let mut found = Vec::new();
     for block in blocks() {
@@ -50,15 +50,18 @@ fn golden_datagrams_in_both_directions() {
     let all = blocks_of("datagram");
     assert!(all.len() > 50);
     for (name, lines, bytes) in &all {
-        assert_eq!(words::say(bytes), *lines, "{name}: read");
+        assert_eq!(words::describe(bytes), *lines, "{name}: read");
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         assert_eq!(words::write(&lines), *bytes, "{name}: written");
     }
-    let said = |start: String| all.iter().any(|(_, lines, _)| has_line(lines, &start));
+    let contains = |start: String| all.iter().any(|(_, lines, _)| has_line(lines, &start));
     for opcode in Opcode::ALL {
         let opcode = words::name(opcode);
-        assert!(said(format!("request {opcode}")), "no request {opcode}");
-        assert!(said(format!("reply {opcode} ok")), "no reply to {opcode}");
+        assert!(contains(format!("request {opcode}")), "no request {opcode}");
+        assert!(
+            contains(format!("reply {opcode} ok")),
+            "no reply to {opcode}"
+        );
     }
     for status in Status::ALL {
         let status = format!(" {}", words::name(status));
@@ -98,7 +101,7 @@ fn golden_hashes() {
     assert!(checked > 40);
 }
 
-/// What a server does with a datagram before it looks at keys.
+/// Returns a server's reaction to a datagram before it looks up keys.
 fn outcome(datagram: &[u8]) -> Option<Status> {
     let asks = |kind| matches!(kind, Kind::Requests | Kind::DirectoryRequest);
     match Header::read(datagram) {

@@ -1,9 +1,9 @@
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `words.rs` | datagrams in words, the notation of `testdata/native.txt` |
-//! | `golden.rs` | the golden datagrams in both directions, and those that are refused |
-//! | `round_trips.rs` | whatever is written is read back |
-//! | `broken.rs` | whatever is no datagram is refused, and never reads beyond its end |
+//! | `words.rs` | text form of datagrams, the notation of `testdata/native.txt` |
+//! | `golden.rs` | golden datagrams in both directions, and refused datagrams |
+//! | `round_trips.rs` | written datagrams read back |
+//! | `broken.rs` | invalid datagrams are refused, without reads beyond their end |
 
 mod broken;
 mod golden;

@@ -1,4 +1,4 @@
-//! Whatever is written is read back, whatever lay in the buffer before.
+//! Written datagrams read back, regardless of the buffer's previous contents.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -42,7 +42,7 @@ fn any_header() -> impl Strategy<Value = Header> {
     ]
 }
 
-/// What a request owns, so that it can be drawn.
+/// An owned request, so that proptest can generate it.
 #[derive(Clone, Debug)]
 struct Drawn {
     opcode: Opcode,
@@ -55,7 +55,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// A request with the fields that its operation has.
+    /// Borrows the request, with only the fields that its operation uses.
     fn request(&self) -> Request<'_> {
         let opcode = self.opcode;
         let if_set = |condition, number| if condition { number } else { 0 };
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn replies_to_headers_keep_what_is_the_clients(header in header(Kind::Requests)) {
+    fn reply_headers_keep_the_clients_fields(header in header(Kind::Requests)) {
         let reply = header.reply(Kind::Replies);
         let mut datagram = [0; Header::BYTES];
         reply.write(&mut datagram);
@@ -211,7 +211,7 @@ proptest! {
         prop_assert_eq!(read.collect::<Vec<_>>(), expected);
     }
 
-    /// No reply without a value is longer than its request: what is refused can be told to anybody.
+    /// No reply without a value is longer than its request, so a refusal never amplifies.
     #[test]
     fn short_replies_are_not_longer_than_their_requests(one in drawn()) {
         let request = one.request();
@@ -272,7 +272,7 @@ proptest! {
     }
 }
 
-/// Some entry of a number.
+/// Creates an arbitrary entry of a number.
 fn entry(directory: &Directory, number: u32) -> Entry {
     if number < u32::from(directory.cores) {
         let (port, node) = (4000 + number as u16, number as u16 % 4);

@@ -1,11 +1,11 @@
-//! Datagrams in words: one line for the header, one for each request, reply or entry. Fields that
-//! are zero or empty are left out, so a datagram has exactly one way to be said.
+//! Text form of datagrams: one line for the header, one for each request, reply or entry. Fields
+//! that are zero or empty are left out, so each datagram has exactly one text form.
 
 use std::fmt::{Debug, Write};
 
 use super::super::*;
 
-/// A name of an opcode, status or access: `NotFound` is `not-found`.
+/// Returns the name of an opcode, status or access: `NotFound` is `not-found`.
 pub(super) fn name(thing: impl Debug) -> String {
     let mut name = String::new();
     for letter in format!("{thing:?}").chars() {
@@ -23,7 +23,7 @@ fn named<T: Debug + Copy>(all: &[T], wanted: &str) -> T {
         .unwrap_or_else(|| panic!("no {wanted}"))
 }
 
-/// Bytes out of text in which `%XX` is a byte.
+/// Decodes text in which `%XX` is a byte.
 pub(super) fn bytes(text: &str) -> Vec<u8> {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next().unwrap_or("").as_bytes().to_vec();
@@ -45,7 +45,7 @@ fn text(bytes: &[u8]) -> String {
     text
 }
 
-/// The words of a line, by name.
+/// Words of a line, by name.
 struct Line<'a>(Vec<&'a str>);
 
 impl<'a> Line<'a> {
@@ -79,7 +79,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A number, decimal or hexadecimal.
+/// Parses a decimal or hexadecimal number.
 pub(super) fn number(text: &str) -> u64 {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
@@ -87,7 +87,7 @@ pub(super) fn number(text: &str) -> u64 {
     }
 }
 
-/// The datagram that the lines say.
+/// Encodes the datagram that the lines describe.
 pub(super) fn write(lines: &[&str]) -> Vec<u8> {
     let line = Line::of(lines[0]);
     let header = header(&line);
@@ -140,7 +140,7 @@ fn header(line: &Line<'_>) -> Header {
             "directory" => Kind::DirectoryReply,
             other => panic!("no kind {other}"),
         },
-        // A writer of requests finds out by itself whether one writes.
+        // The writer of requests sets this flag itself.
         writes: false,
         resent: line.has("resent"),
         slow_down: line.has("slow-down") && line.0[0] != "requests",
@@ -221,18 +221,18 @@ fn entry(line: &Line<'_>) -> Entry {
     })
 }
 
-/// The lines that say a datagram.
-pub(super) fn say(datagram: &[u8]) -> Vec<String> {
+/// Describes a datagram in lines.
+pub(super) fn describe(datagram: &[u8]) -> Vec<String> {
     let header = Header::read(datagram).unwrap();
-    let mut lines = vec![say_header(&header)];
+    let mut lines = vec![describe_header(&header)];
     match header.kind {
         Kind::Requests => {
             let requests = Requests::check(datagram, header.count).unwrap();
-            lines.extend(requests.map(|request| say_request(&request)));
+            lines.extend(requests.map(|request| describe_request(&request)));
         }
         Kind::Replies => {
             let replies = Replies::new(datagram, header.count).unwrap();
-            lines.extend(replies.map(|reply| say_reply(&reply.unwrap())));
+            lines.extend(replies.map(|reply| describe_reply(&reply.unwrap())));
         }
         Kind::DirectoryRequest => {
             let request = DirectoryRequest::read(datagram).unwrap();
@@ -240,27 +240,27 @@ pub(super) fn say(datagram: &[u8]) -> Vec<String> {
             lines[0] += &format!(" bytes={}", datagram.len());
         }
         Kind::DirectoryReply if header.status != Status::Ok => {}
-        Kind::DirectoryReply => say_directory(datagram, &mut lines),
+        Kind::DirectoryReply => describe_directory(datagram, &mut lines),
     }
     lines
 }
 
-/// ` name=number` for each that is not zero.
+/// Writes ` name=number` for each number that is not zero.
 fn fields(fields: &[(&str, u64)]) -> String {
-    let mut said = String::new();
+    let mut text = String::new();
     for (name, number) in fields.iter().filter(|field| field.1 != 0) {
         match *name {
             "echo" | "cookie" | "hash" | "hash_low" | "hash_seed" | "client" => {
-                write!(said, " {name}={number:#x}").unwrap();
+                write!(text, " {name}={number:#x}").unwrap();
             }
-            _ => write!(said, " {name}={number}").unwrap(),
+            _ => write!(text, " {name}={number}").unwrap(),
         }
     }
-    said
+    text
 }
 
-fn say_header(header: &Header) -> String {
-    let mut said = String::from(match header.kind {
+fn describe_header(header: &Header) -> String {
+    let mut text = String::from(match header.kind {
         Kind::Requests => "requests",
         Kind::Replies => "replies",
         Kind::DirectoryRequest => "directory-request",
@@ -271,12 +271,12 @@ fn say_header(header: &Header) -> String {
         (header.resent, " resent"),
         (header.slow_down, " slow-down"),
     ] {
-        said += if flag { word } else { "" };
+        text += if flag { word } else { "" };
     }
     if header.status != Status::Ok {
-        said += &format!(" {}", name(header.status));
+        text += &format!(" {}", name(header.status));
     }
-    said + &fields(&[
+    text + &fields(&[
         ("generation", header.generation.into()),
         ("partition", header.partition.into()),
         ("pressure", header.pressure.into()),
@@ -287,14 +287,14 @@ fn say_header(header: &Header) -> String {
     ])
 }
 
-fn say_bytes(field: &str, bytes: &[u8]) -> String {
+fn describe_bytes(field: &str, bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return String::new();
     }
     format!(" {field}={}", text(bytes))
 }
 
-fn say_request(request: &Request<'_>) -> String {
+fn describe_request(request: &Request<'_>) -> String {
     let wants_cas = if request.wants_cas { " wants-cas" } else { "" };
     let numbers = fields(&[
         ("hash", request.hash),
@@ -304,8 +304,8 @@ fn say_request(request: &Request<'_>) -> String {
         ("expiry_s", request.expiry_s.into()),
     ]);
     let (key, value) = (
-        say_bytes("key", request.key),
-        say_bytes("value", request.value),
+        describe_bytes("key", request.key),
+        describe_bytes("value", request.value),
     );
     format!(
         "request {}{wants_cas}{key}{numbers}{value}",
@@ -313,7 +313,7 @@ fn say_request(request: &Request<'_>) -> String {
     )
 }
 
-fn say_reply(reply: &Reply<'_>) -> String {
+fn describe_reply(reply: &Reply<'_>) -> String {
     let (opcode, status) = (name(reply.opcode), name(reply.status));
     let about = fields(&[
         ("hash_low", reply.hash_low.into()),
@@ -327,11 +327,11 @@ fn say_reply(reply: &Reply<'_>) -> String {
         String::new()
     };
     let limit = fields(&[("limit_bytes", reply.limit_bytes.into())]);
-    let value = say_bytes("value", reply.value);
+    let value = describe_bytes("value", reply.value);
     format!("reply {opcode} {status}{about}{cas}{number}{limit}{value}")
 }
 
-fn say_directory(datagram: &[u8], lines: &mut Vec<String>) {
+fn describe_directory(datagram: &[u8], lines: &mut Vec<String>) {
     let (directory, first, entries) = Directory::read(datagram).unwrap();
     lines[0] += &fields(&[
         ("hash_seed", directory.hash_seed),

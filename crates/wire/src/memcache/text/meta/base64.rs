@@ -1,10 +1,10 @@
-//! Base64 (RFC 4648, with padding), for keys: into the caller's buffer.
+//! Base64 (RFC 4648, with padding) of keys, into the caller's buffer.
 
 use super::super::KEY_BYTES_MAX;
 
-/// The longest key that base64 of the longest key word says.
+/// Longest key that fits a key word as base64.
 pub const DECODED_BYTES_MAX: usize = KEY_BYTES_MAX / 4 * 3;
-/// The longest base64 of a key.
+/// Longest base64 of a key.
 pub const ENCODED_BYTES_MAX: usize = DECODED_BYTES_MAX.div_ceil(3) * 4;
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -20,7 +20,7 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// Decodes; `None` if it is no base64, of nothing, or too long for `out`.
+/// Decodes base64. Returns `None` for empty or malformed text, and for text too long for `out`.
 pub fn decode<'o>(text: &[u8], out: &'o mut [u8]) -> Option<&'o [u8]> {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     if text.is_empty() || !text.len().is_multiple_of(4) || padding > 2 {
@@ -43,7 +43,7 @@ pub fn decode<'o>(text: &[u8], out: &'o mut [u8]) -> Option<&'o [u8]> {
     Some(out)
 }
 
-/// Encodes; returns the length. `out` must have room.
+/// Encodes `bytes`; returns the length. `out` must have room.
 pub fn encode(bytes: &[u8], out: &mut [u8]) -> usize {
     let mut at = 0;
     for group in bytes.chunks(3) {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bit by bit.
+    /// Encodes bit by bit.
     fn naive(bytes: &[u8]) -> String {
         let mut bits: Vec<bool> = bytes
             .iter()
@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(bytes in prop::collection::vec(any::<u8>(), 1..=DECODED_BYTES_MAX)) {
+        fn decoding_reverses_encoding(bytes in prop::collection::vec(any::<u8>(), 1..=DECODED_BYTES_MAX)) {
             let mut text = [0; ENCODED_BYTES_MAX];
             let end = encode(&bytes, &mut text);
             prop_assert_eq!(std::str::from_utf8(&text[..end]).unwrap(), naive(&bytes));
@@ -102,7 +102,7 @@ mod tests {
         fn any_text_is_decoded_or_refused(text in "[A-Za-z0-9+/=]{0,20}|[ -~]{0,20}") {
             let mut out = [0; 32];
             if let Some(bytes) = decode(text.as_bytes(), &mut out) {
-                // The last bits of the last letter may be anything.
+                // The unused bits of the last letter are arbitrary.
                 let expected = naive(bytes);
                 let letters = expected.trim_end_matches('=').len();
                 prop_assert_eq!(&text[..letters - 1], &expected[..letters - 1]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_is_refused() {
+    fn invalid_base64_is_refused() {
         for text in [
             "", "Zm9", "Zm8==", "=", "====", "Zm8=Zm8=", "Z-_v", "Zm9v$", "Zm9\n",
         ] {

@@ -1,4 +1,4 @@
-//! The flags of a meta command, all at once.
+//! Parses the flags of a meta command.
 
 use super::super::number::unsigned;
 use super::super::refusal::BAD_FORMAT;
@@ -17,39 +17,38 @@ const BAD_KEY: &str = "CLIENT_ERROR error decoding key\r\n";
 const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long\r\n";
 pub(super) const BAD_ARITHMETIC: &str = "CLIENT_ERROR invalid or duplicate flag\r\n";
 
-/// Why a meta command is refused.
+/// Refusal of a meta command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misuse {
-    /// What to say.
     pub reply: &'static str,
-    /// Whether the value of an ms still belongs to it, and has to be skipped.
+    /// The value of an ms follows and has to be skipped.
     pub skips_value: bool,
 }
 
-/// What the flags say. Expiries are as on the wire ([`super::super::expiry`]).
+/// Parsed flags. Expiries are in wire form ([`super::super::expiry`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetaFlags {
-    /// b: the key is base64. Only `me` has not checked that it can be decoded.
+    /// b: the key is base64. Only for `me` is it unchecked.
     pub base64: bool,
-    /// q: the usual answer is not sent.
+    /// q: suppresses the usual reply.
     pub quiet: bool,
-    /// v: the value is wanted.
+    /// v: the reply carries the value.
     pub value: bool,
-    /// c: the CAS value is wanted.
+    /// c: the reply carries the CAS value.
     pub cas: bool,
-    /// l: the seconds since the last access are wanted.
+    /// l: the reply carries the seconds since the last access.
     pub access: bool,
-    /// u: the request is not to be noted.
+    /// u: the request does not count as an access.
     pub unnoticed: bool,
-    /// x: the value is to be removed.
+    /// x: removes the value.
     pub empty: bool,
-    /// I: invalidate, or store a stale value.
+    /// I: invalidates the item, or stores a stale value.
     pub invalidate: bool,
-    /// T: the new expiry.
+    /// T: new expiry.
     pub touch: Option<i64>,
-    /// N: the expiry of an item that is created.
+    /// N: expiry of an item that this request creates.
     pub vivify: Option<i64>,
-    /// R: the item is to be made anew if it ends within this.
+    /// R: the client recaches an item that expires within this time.
     pub recache: Option<i64>,
     /// T stands before R.
     pub touch_before_recache: bool,
@@ -57,23 +56,24 @@ pub struct MetaFlags {
     pub touch_before_vivify: bool,
     /// F.
     pub client_flags: u32,
-    /// C: the CAS value that the item must have; of mg, the one with which its value is not wanted.
+    /// C: required CAS value. For mg: the CAS value that the client has, whose value it does not
+    /// want.
     pub compare: Option<u64>,
-    /// E: the CAS value that it gets.
+    /// E: new CAS value.
     pub new_cas: Option<u64>,
-    /// D: by how much.
+    /// D: amount to add or subtract.
     pub delta: Option<u64>,
-    /// J: the number to begin with.
+    /// J: initial number.
     pub initial: u64,
-    /// M: its letter or sign; 0 without one.
+    /// M: letter or sign of the mode; 0 without one.
     pub mode: u8,
 }
 
 impl MetaLine<'_> {
-    /// Reads the flags.
+    /// Parses the flags.
     ///
     /// # Errors
-    /// What memcached 1.6.45 says of such a line.
+    /// Returns the reply of memcached 1.6.45 to a wrong line.
     #[inline]
     pub fn flags(&self) -> Result<MetaFlags, Misuse> {
         let misuse = |reply, skips_value| Misuse { reply, skips_value };
@@ -103,20 +103,21 @@ impl MetaLine<'_> {
         }
     }
 
-    /// Whether each word behind the key begins as a flag does.
+    /// Checks that every word after the key begins like a flag.
     #[inline]
     pub(super) fn has_flags_only(&self) -> bool {
         self.flag_words().all(|(flag, _)| is_flag(flag))
     }
 }
 
-/// Whether a key is what the flag `b` says.
+/// Returns whether a key is valid base64.
 #[cold]
 fn is_base64(key: &[u8]) -> bool {
     base64::decode(key, &mut [0; DECODED_BYTES_MAX]).is_some()
 }
 
-/// Letters and digits, and what stands between the two cases.
+/// Returns whether a byte may begin a flag: digits, letters, and the ASCII characters between `Z`
+/// and `a`.
 fn is_flag(byte: u8) -> bool {
     byte.is_ascii_digit() || (b'A'..=b'z').contains(&byte)
 }
@@ -125,11 +126,11 @@ impl MetaFlags {
     #[inline]
     fn read(&mut self, line: &MetaLine<'_>) -> Result<(), &'static str> {
         let mut seen = 0u128;
-        // Of several words that are wrong, the last one is told; an unknown flag comes first.
+        // The last wrong word decides the reply, but an unknown flag takes precedence.
         let mut wrong = None;
         for (flag, word) in line.flag_words() {
             if seen >> flag & 1 == 1 {
-                return Err(arithmetic_says(line, DUPLICATE));
+                return Err(arithmetic_reply(line, DUPLICATE));
             }
             seen |= 1 << flag;
             if flag == b'b' && !is_base64(line.key) {
@@ -138,12 +139,12 @@ impl MetaFlags {
             match self.take(flag, &word[1..]) {
                 Taken::Fine => {}
                 Taken::Wrong(reply) => wrong = Some(reply),
-                // Its number says nothing else than that the line is wrong.
+                // A wrong flags number is reported as a wrong line, with the lowest precedence.
                 Taken::WrongFlags => wrong = wrong.or(Some(BAD_FORMAT)),
-                Taken::Unknown => return Err(arithmetic_says(line, INVALID)),
+                Taken::Unknown => return Err(arithmetic_reply(line, INVALID)),
             }
         }
-        wrong.map_or(Ok(()), |reply| Err(arithmetic_says(line, reply)))
+        wrong.map_or(Ok(()), |reply| Err(arithmetic_reply(line, reply)))
     }
 
     #[inline]
@@ -184,7 +185,7 @@ impl MetaFlags {
         Taken::Fine
     }
 
-    /// What is wrong although each flag is right.
+    /// Checks modes and lengths after each flag was parsed.
     #[inline]
     fn check(&self, line: &MetaLine<'_>) -> Result<(), &'static str> {
         match line.verb {
@@ -204,7 +205,7 @@ impl MetaFlags {
     }
 }
 
-/// What has come of a flag.
+/// Result of parsing one flag.
 enum Taken {
     Fine,
     Wrong(&'static str),
@@ -212,8 +213,8 @@ enum Taken {
     Unknown,
 }
 
-/// ma has one word for everything that its flags can have wrong.
-fn arithmetic_says(line: &MetaLine<'_>, reply: &'static str) -> &'static str {
+/// Returns ma's single reply for all errors in its flags.
+fn arithmetic_reply(line: &MetaLine<'_>, reply: &'static str) -> &'static str {
     if line.verb == MetaVerb::Arithmetic {
         BAD_ARITHMETIC
     } else {
@@ -221,7 +222,7 @@ fn arithmetic_says(line: &MetaLine<'_>, reply: &'static str) -> &'static str {
     }
 }
 
-/// Digits only: no sign.
+/// Parses digits, without a sign.
 fn plain(digits: &[u8]) -> Option<u64> {
     digits.first().filter(|byte| byte.is_ascii_digit())?;
     unsigned(digits)
@@ -235,7 +236,7 @@ fn number_into(field: &mut Option<u64>, digits: &[u8], wrong: &'static str) -> T
     }
 }
 
-/// A minus sign may stand alone: a zero.
+/// Parses an expiry. A minus sign alone means zero.
 fn expiry_into(field: &mut Option<i64>, word: &[u8]) -> Taken {
     match expiry_number(word) {
         Some(number) => {
@@ -246,7 +247,7 @@ fn expiry_into(field: &mut Option<i64>, word: &[u8]) -> Taken {
     }
 }
 
-/// The number of an expiry: 32 bits and a sign.
+/// Parses the number of an expiry: a signed 32-bit number.
 pub(super) fn expiry_number(word: &[u8]) -> Option<i64> {
     let number = match word.strip_prefix(b"-".as_slice()) {
         Some(b"") => 0,

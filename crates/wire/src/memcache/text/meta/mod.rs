@@ -1,7 +1,7 @@
 //! Meta commands: a verb of two letters, a key, and words whose first letter is a flag.
 //!
-//! A [`MetaLine`] is the line taken apart; [`MetaLine::flags`] reads its flags, [`reply`] answers
-//! in the order in which the client has put them.
+//! [`MetaLine`] holds the words of a line, [`MetaLine::flags`] parses its flags, and [`reply`]
+//! repeats them in the client's order.
 
 pub mod base64;
 mod flags;
@@ -18,12 +18,12 @@ use super::refusal::BAD_FORMAT;
 use super::tokens::Words;
 use flags::BAD_ARITHMETIC;
 
-/// Longest opaque word, its letter included.
+/// Longest opaque word, including its flag letter.
 pub const OPAQUE_BYTES_MAX: usize = 32;
-/// The most words of a meta command, verb and key included.
+/// Most words of a meta command, including verb and key.
 const WORDS_MAX: usize = 20;
 
-/// What a meta command does.
+/// Verb of a meta command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaVerb {
     /// mg.
@@ -37,22 +37,22 @@ pub enum MetaVerb {
     Delete,
     /// ma.
     Arithmetic,
-    /// me: what is known of an item, for people.
+    /// me: describes an item in readable form.
     Debug,
 }
 
-/// The line of a meta command.
+/// Line of a meta command.
 #[derive(Clone, Copy, Debug)]
 pub struct MetaLine<'a> {
-    /// What it does.
     pub verb: MetaVerb,
-    /// The key as it stands there, 1 to [`super::KEY_BYTES_MAX`] bytes: base64 if the flag `b` says so.
+    /// The key as sent, 1 to [`super::KEY_BYTES_MAX`] bytes: base64 with the flag `b`.
     pub key: &'a [u8],
     words: Words<'a>,
 }
 
 impl<'a> MetaLine<'a> {
-    /// The line of a verb, from its key on; or why not, and the bytes of its value to skip.
+    /// Parses a line from its key on. An error holds the reply and how many bytes of a value to
+    /// skip.
     #[inline]
     pub(super) fn of(verb: &[u8], mut words: Words<'a>) -> Result<Self, (&'static str, u64)> {
         let key = words.next().ok_or((BAD_FORMAT, 0))?;
@@ -72,7 +72,8 @@ impl<'a> MetaLine<'a> {
         }
     }
 
-    /// The flags of a line that was a command: from behind its key (and its length, if it is ms).
+    /// Returns the flags of a command's whole line: the words after its key (for ms, after its
+    /// length).
     pub fn flags_of(line: &'a [u8]) -> FlagWords<'a> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let mut words = Words::of(line.strip_suffix(b"\r").unwrap_or(line));
@@ -83,13 +84,13 @@ impl<'a> MetaLine<'a> {
         FlagWords(words)
     }
 
-    /// The words behind the key.
+    /// Returns the words after the key.
     pub fn flag_words(&self) -> FlagWords<'a> {
         FlagWords(self.words)
     }
 }
 
-/// ms, with the length that stands next.
+/// Parses ms with its length.
 fn store(words: &mut Words<'_>) -> Option<MetaVerb> {
     let word = words.next().filter(|word| word[0] != b'+')?;
     let value_bytes = signed(word).filter(|bytes| (0..=BODY_BYTES_MAX).contains(bytes))?;
@@ -98,7 +99,7 @@ fn store(words: &mut Words<'_>) -> Option<MetaVerb> {
     })
 }
 
-/// Flags with what belongs to them, in their order: an iterator. Words are never empty.
+/// Iterates over flags with their words, in order. Words are never empty.
 #[derive(Clone, Copy, Debug)]
 pub struct FlagWords<'a>(Words<'a>);
 

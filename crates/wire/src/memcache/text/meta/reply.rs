@@ -1,4 +1,4 @@
-//! Replies to meta commands: a code, then what the client asked for, in its order.
+//! Replies to meta commands: a code, then the requested fields in the client's order.
 
 use super::super::reply::decimal;
 use super::super::{KEY_BYTES_MAX, expiry};
@@ -6,13 +6,13 @@ use super::base64::{ENCODED_BYTES_MAX, encode};
 use super::flags::expiry_number;
 use super::{FlagWords, OPAQUE_BYTES_MAX};
 
-/// The longest line: code and length, s, t, c, f, h, l, O, k and its b, W, X, Z, line end.
+/// Longest line: code and length, s, t, c, f, h, l, O, k and its b, W, X, Z, line end.
 pub const LINE_BYTES_MAX: usize =
     14 + 12 + 12 + 22 + 12 + 3 + 12 + 1 + OPAQUE_BYTES_MAX + 4 + KEY_BYTES_MAX + 6 + 2;
 
 const _: () = assert!(ENCODED_BYTES_MAX <= KEY_BYTES_MAX);
 
-/// Found, stored, done; with a value it is `VA`.
+/// Success without a value; with a value the code is `VA`.
 pub const DONE: &[u8] = b"HD";
 /// mg and me: no such item.
 pub const MISS: &[u8] = b"EN";
@@ -20,50 +20,45 @@ pub const MISS: &[u8] = b"EN";
 pub const NOT_FOUND: &[u8] = b"NF";
 /// The condition did not hold.
 pub const NOT_STORED: &[u8] = b"NS";
-/// The CAS value is another one.
+/// The CAS value differs.
 pub const EXISTS: &[u8] = b"EX";
 /// ma: there is no space for the item.
 pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory\r\n";
 
-/// What is known of an item.
+/// Metadata of an item that replies can carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetaItem {
-    /// Client flags.
     pub flags: u32,
-    /// Length of the value.
     pub value_bytes: usize,
-    /// CAS value.
     pub cas: u64,
-    /// The second at which it ended before this request; 0 = never.
+    /// Expiry before this request, in seconds; 0 = never.
     pub expiry_before_s: u32,
-    /// Whether the request has created it.
+    /// This request created the item.
     pub created: bool,
     /// Seconds since the last access.
     pub access_age_s: u32,
-    /// Whether it was requested before.
+    /// Another request accessed the item before.
     pub fetched: bool,
-    /// Invalidated.
+    /// The item was invalidated.
     pub stale: bool,
-    /// This client is to recreate it.
+    /// This client won the token to recreate the item.
     pub won: bool,
-    /// Another one is.
+    /// Another client holds the token.
     pub token_sent: bool,
 }
 
-/// What a reply is made of, beside its code.
+/// Fields of a reply, besides its code.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// The flags of the request.
     pub words: FlagWords<'a>,
-    /// The key, decoded.
     pub key: &'a [u8],
-    /// The key was base64.
+    /// The request's key was base64.
     pub base64: bool,
-    /// The server's clock.
+    /// Time on the server's clock.
     pub now_s: u32,
 }
 
-/// Where a reply goes.
+/// A reply under construction.
 struct Line<'o> {
     out: &'o mut [u8],
     at: usize,
@@ -94,7 +89,7 @@ impl Line<'_> {
 }
 
 impl Reply<'_> {
-    /// The line of an item that was got, its value not included: `VA` with `value`, else `HD`.
+    /// Writes the line of a get, without the value: `VA` if `value` is set, else `HD`.
     #[inline]
     pub fn got(&self, out: &mut [u8], value: bool, item: &MetaItem) -> usize {
         let mut line = self.found(out, value.then_some(item.value_bytes));
@@ -129,7 +124,7 @@ impl Reply<'_> {
         line.end()
     }
 
-    /// The line of a number that was changed, the number itself not included.
+    /// Writes the line of an increment or decrement, without the number.
     pub fn counted(&self, out: &mut [u8], value: Option<usize>, item: &MetaItem) -> usize {
         let mut line = self.found(out, value);
         let mut expiry_s = if item.created {
@@ -149,7 +144,7 @@ impl Reply<'_> {
         line.end()
     }
 
-    /// The line of a store, however it ended.
+    /// Writes the line of a store, with any code.
     pub fn stored(&self, out: &mut [u8], code: &[u8], cas: u64, value_bytes: usize) -> usize {
         let mut line = Line { out, at: 0 };
         line.push(code);
@@ -163,7 +158,7 @@ impl Reply<'_> {
         line.end()
     }
 
-    /// The line of a delete, or of what was not there.
+    /// Writes the line of a delete, or of a miss.
     pub fn other(&self, out: &mut [u8], code: &[u8]) -> usize {
         let mut line = Line { out, at: 0 };
         line.push(code);
@@ -186,7 +181,7 @@ impl Reply<'_> {
         line
     }
 
-    /// What every reply repeats.
+    /// Writes the fields that every reply can carry: opaque and key.
     #[inline]
     fn common(&self, line: &mut Line<'_>, flag: u8, word: &[u8]) {
         match flag {

@@ -1,4 +1,4 @@
-//! What meta lines mean, and what is answered.
+//! Parsing of meta lines, and replies to them.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn line(text: &str) -> Result<(MetaLine<'_>, usize), String> {
     }
 }
 
-/// What is said of a line's flags; nothing if they are fine.
+/// Returns the refusal of a line's flags; empty if they are valid.
 fn misuse(text: &str) -> String {
     match line(text).map(|(line, _)| line.flags()) {
         Ok(Ok(_)) => String::new(),
@@ -40,10 +40,10 @@ const BAD_KEY: &str = "error decoding key";
 const BAD_TOKEN: &str = "bad token in command line format";
 const DUPLICATE: &str = "duplicate flag";
 const INVALID: &str = "invalid flag";
-const OF_MA: &str = "invalid or duplicate flag";
+const ARITHMETIC: &str = "invalid or duplicate flag";
 
 #[test]
-fn misuse_is_told_as_memcached_tells_it() {
+fn refusals_match_memcached() {
     for (text, expected) in [
         ("mg\r\n", BAD),
         ("mg a\r\n", ""),
@@ -64,7 +64,7 @@ fn misuse_is_told_as_memcached_tells_it() {
         ("mg a b Fx\r\n", BAD_KEY),
         ("mg a b f f\r\n", DUPLICATE),
         ("ms a 1 b MI\r\n", BAD_KEY),
-        ("ma a b MR\r\n", OF_MA),
+        ("ma a b MR\r\n", ARITHMETIC),
         ("me a b\r\n", ""),
         ("mg a Tx @\r\n", BAD_LINE),
         ("mg a \u{7f}\r\n", BAD_LINE),
@@ -105,8 +105,8 @@ fn misuse_is_told_as_memcached_tells_it() {
         ("ms a 2 MA I S100\r\n", INVALID),
         ("md a z\r\n", INVALID),
         ("md a Cx\r\n", BAD_TOKEN),
-        ("ma a Dx\r\n", OF_MA),
-        ("ma a q q\r\n", OF_MA),
+        ("ma a Dx\r\n", ARITHMETIC),
+        ("ma a q q\r\n", ARITHMETIC),
         ("ma a MX\r\n", "invalid mode for ma M token"),
         ("ma a M+\r\n", ""),
         ("ma a MINCR\r\n", ""),
@@ -117,12 +117,12 @@ fn misuse_is_told_as_memcached_tells_it() {
     }
     let long = "k".repeat(251);
     assert_eq!(misuse(&format!("mg {long}\r\n")), BAD);
-    assert_eq!(misuse(&format!("ma {long}\r\n")), OF_MA);
+    assert_eq!(misuse(&format!("ma {long}\r\n")), ARITHMETIC);
     assert_eq!(misuse(&format!("ma {long} q !\r\n")), BAD);
 }
 
 #[test]
-fn flags_say_what_they_say() {
+fn flags_are_parsed() {
     let (line, _) = line("ms a2V5 5 b T30 N-1 R5 F7 C9 E10 D3 J4 MP I x q v c l u\r\n").unwrap();
     assert_eq!(
         (line.key, line.verb),
@@ -270,7 +270,7 @@ proptest! {
             won: true,
             token_sent: true,
         };
-        // A key of 250 bytes is no base64 of a key: what it would be in full does not fit a line.
+        // A key of 250 bytes is too long for base64 in a line.
         let text = text.replace(" b", "");
         let reply = answered(&text, |reply, out| reply.got(out, true, &item));
         prop_assert!(reply.ends_with(" Z X W\r\n"));
@@ -289,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn expiries_mean_what_they_mean_elsewhere(number in any::<i32>()) {
+    fn meta_expiries_match_classic_expiries(number in any::<i32>()) {
         let text = format!("mg k T{number}\r\n");
         let (line, _) = line(&text).unwrap();
         let touch = line.flags().unwrap().touch.unwrap();
