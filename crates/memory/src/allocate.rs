@@ -1,7 +1,7 @@
-//! The space of a file: taken before it is used.
+//! Reserves the disk space of a file before it is used.
 //!
-//! A file that is mapped, and has no space on its disk, ends the process that writes it once the
-//! disk is full (SIGBUS). So all of its space is taken when it is made, or opened.
+//! If the disk is full, a write to a hole of a mapped file kills the process (SIGBUS). So a file
+//! gets all of its space when it is created or opened.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +10,14 @@ use std::os::unix::fs::FileExt;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 
-/// Bytes that are looked at, or written, at a time where the file system takes no space by itself: no
-/// hole is smaller.
+/// Unit of the fallback for file systems without fallocate. No hole is smaller.
 const STEP_BYTES: usize = crate::PAGE_BYTES;
 
-/// Takes the space of the first `bytes` of a file, which becomes that long if it is shorter. What is
-/// there stays.
+/// Reserves space for the first `bytes` of a file and extends a shorter file to this length.
+/// Existing contents stay.
 ///
 /// # Errors
-/// What the kernel says: `StorageFull`, `QuotaExceeded`.
+/// Returns the kernel's error: `StorageFull`, `QuotaExceeded`.
 pub fn allocate(file: &File, bytes: usize) -> io::Result<()> {
     loop {
         match fallocate(file, FallocateFlags::empty(), 0, bytes as i64) {
@@ -30,7 +29,7 @@ pub fn allocate(file: &File, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// The same by writing zeros where there are zeros, or nothing.
+/// Fills holes by writing zeros over zeros, and past the end.
 fn fill_holes(file: &File, bytes: usize) -> io::Result<()> {
     let zeros = vec![0; STEP_BYTES];
     let mut piece = vec![0; STEP_BYTES];
@@ -58,7 +57,7 @@ mod tests {
     use crate::folder::Folder;
     use std::os::unix::fs::MetadataExt;
 
-    /// Both ways give a file all of its blocks, and leave what is in it.
+    /// Both ways give a file all of its blocks, and keep its contents.
     #[test]
     fn a_file_has_all_its_blocks_and_keeps_its_bytes() {
         let folder = Folder::open(&std::env::temp_dir()).unwrap();

@@ -1,15 +1,15 @@
-//! Copies between plain bytes and words that may race: every access is a relaxed atomic word, so
-//! a torn copy is possible and defined; the caller validates it afterwards (sequence lock).
+//! Copies between plain bytes and words that may race. Every access is a relaxed atomic word, so a
+//! torn copy is possible and defined. The caller validates it afterwards (sequence lock).
 //!
-//! Bytes are little endian within a word, offsets are in bytes and need no alignment. Each
-//! routine has a naive twin in the tests, byte by byte.
+//! Bytes are little endian within a word. Offsets are in bytes and need no alignment. The tests hold
+//! a naive byte-by-byte version of each routine.
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 use crate::{Region, WORD_BYTES};
 
 impl Region {
-    /// Copies `target.len()` bytes from `first_byte` on into `target`.
+    /// Copies `target.len()` bytes, from `first_byte` on, into `target`.
     #[inline]
     pub fn copy_out(&self, first_byte: usize, target: &mut [u8]) {
         let skip = first_byte % WORD_BYTES;
@@ -32,8 +32,8 @@ impl Region {
         }
     }
 
-    /// Copies `source` to `first_byte` and on. Bytes of the first and last word outside of the
-    /// range keep their value. Only the one writer of the region may call it.
+    /// Copies `source` to `first_byte`. Bytes of the first and last word outside of the range keep
+    /// their value. Only the single writer of the region may call it.
     #[inline]
     pub fn copy_in(&self, first_byte: usize, source: &[u8]) {
         let skip = first_byte % WORD_BYTES;
@@ -59,8 +59,8 @@ impl Region {
         }
     }
 
-    /// Copies `bytes` from one place of the region to another that does not overlap it, or lies
-    /// before it. Only the one writer of the region may call it.
+    /// Copies `bytes` from one place of the region to another, which precedes it or does not
+    /// overlap it. Only the single writer of the region may call it.
     pub fn copy_within(&self, from_byte: usize, to_byte: usize, bytes: usize) {
         let mut buffer = [0; 512];
         let mut done = 0;
@@ -72,7 +72,7 @@ impl Region {
         }
     }
 
-    /// Whether the bytes from word `first_word` on equal `key`.
+    /// Returns whether the bytes from word `first_word` on equal `key`.
     #[inline]
     pub fn equals(&self, first_word: usize, key: &[u8]) -> bool {
         let (chunks, tail) = key.as_chunks::<WORD_BYTES>();
@@ -91,7 +91,7 @@ impl Region {
     }
 }
 
-/// Replaces the bytes of one word from `skip` on by `source` (they fit).
+/// Replaces the bytes of one word from `skip` on by `source`, which fits.
 #[inline]
 fn merge(word: &AtomicU64, skip: usize, source: &[u8]) {
     let mut bytes = [0; WORD_BYTES];
@@ -101,13 +101,14 @@ fn merge(word: &AtomicU64, skip: usize, source: &[u8]) {
     word.store(old & !mask | u64::from_le_bytes(bytes), Relaxed);
 }
 
-/// A mask of the low `bytes` bytes of a word, 0 to 7.
+/// Returns a mask of the low `bytes` bytes of a word, 0 to 7.
 #[inline]
 const fn mask(bytes: usize) -> u64 {
     (1 << (8 * bytes)) - 1
 }
 
-/// Copies the shorter of two slices of at most 8 bytes: a loop, for a call to memcpy costs more.
+/// Copies as many bytes as the shorter slice holds, at most 8. The loop is cheaper than a call to
+/// memcpy.
 #[inline]
 fn copy_short(target: &mut [u8], source: &[u8]) {
     for (to, from) in target.iter_mut().zip(source) {
@@ -137,10 +138,14 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 16 } else { 2000 }, failure_persistence: None, ..Default::default() })]
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 16 } else { 2000 },
+            failure_persistence: None,
+            ..Default::default()
+        })]
 
         #[test]
-        fn copies_equal_their_naive_twins(
+        fn copies_match_the_naive_versions(
             noise in prop::collection::vec(any::<u8>(), 256),
             at in 0usize..100,
             source in prop::collection::vec(any::<u8>(), 0..100),
@@ -161,7 +166,7 @@ mod tests {
         }
 
         #[test]
-        fn equals_equals_its_naive_twin(
+        fn equals_matches_the_naive_version(
             stored in prop::collection::vec(0u8..3, 0..40),
             key in prop::collection::vec(0u8..3, 0..40),
             same in any::<bool>(),
@@ -179,7 +184,7 @@ mod mapping_tests {
     use super::*;
 
     #[test]
-    fn a_file_keeps_what_was_written_and_one_that_is_too_short_is_refused() {
+    fn files_keep_writes_and_short_files_are_refused() {
         let path = std::env::temp_dir().join(format!("micanite-region-{}", std::process::id()));
         let mut options = std::fs::OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true);
@@ -195,16 +200,16 @@ mod mapping_tests {
         std::fs::remove_file(path).unwrap();
     }
 
-    /// Touching was once compiled to loads, for which the kernel has one page of zeros.
+    /// Touching was once compiled to loads, for which the kernel maps one page of zeros.
     #[test]
-    fn what_was_populated_is_resident() {
+    fn populated_pages_are_resident() {
         let resident_bytes = || {
             let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
             statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
         };
         let region = Region::private(256 << 20).unwrap();
         if region.pages() == crate::Pages::Hugetlb {
-            return; // there from the beginning, and not counted here
+            return; // resident from the beginning, and not counted here
         }
         let before = resident_bytes();
         region.populate();
@@ -252,8 +257,8 @@ mod mapping_tests {
         assert!(before == after);
     }
 
-    /// The load that makes a page present was once removed by the compiler, so that the first
-    /// collapse failed and the region believed that it could have no huge pages.
+    /// The compiler once removed the load that makes a page present. Then the first collapse
+    /// failed, and the region seemed unable to have huge pages.
     #[test]
     fn an_untouched_range_collapses_where_a_touched_one_does() {
         let touched = Region::private(8 << 20).unwrap();
@@ -266,7 +271,7 @@ mod mapping_tests {
 
     /// A refused huge mapping once left a hole that was unmapped when another thread had it.
     #[test]
-    fn regions_made_beside_each_other_keep_their_contents() {
+    fn concurrently_created_regions_keep_their_contents() {
         std::thread::scope(|scope| {
             for thread in 1..=4u64 {
                 scope.spawn(move || {

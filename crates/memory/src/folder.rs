@@ -1,14 +1,14 @@
-//! Directories that a server keeps files in.
+//! Opens and replaces files safely in directories that others may write.
 //!
-//! A server that root has started writes with root's rights. In a directory where others may write,
-//! they could put a link in the place of a file, and have the file that it leads to overwritten. So:
+//! A server started by root writes with root's rights. In a directory that others may write, they
+//! could replace a file by a link and so have the link's target overwritten. Therefore:
 //!
-//! - Files are opened relative to the descriptor of their directory, and the last part of a path
-//!   is never followed if it is a link.
+//! - Files are opened relative to the descriptor of their directory, and a link as the last part of
+//!   a path is never followed.
 //! - A directory that others may write is refused, unless it is sticky (the system's temporary
-//!   folder). In a sticky one, and in one that is another user's, a file that is there has to be the
-//!   user's own, or root's.
-//! - A file that is replaced is written under another name, which nobody has, and renamed.
+//!   folder). In a sticky directory, and in another user's, an existing file has to belong to the
+//!   user or to root.
+//! - A file is replaced by writing a new file under an unused name and renaming it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
@@ -24,27 +24,27 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{Gid, UnlinkatFlags, geteuid, unlinkat};
 
-/// Links that are followed on the way to a directory.
+/// Maximum number of links to follow to a directory.
 const LINKS_MAX: usize = 8;
-/// Names that are tried for a file that is to be renamed.
+/// Maximum number of temporary names to try.
 const NAMES_MAX: usize = 100;
-/// How often a file that others make and remove meanwhile is looked for.
+/// Maximum number of attempts when others create and remove the file at the same time.
 const ATTEMPTS_MAX: usize = 16;
 
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// An open directory. See the module.
+/// An open directory.
 #[derive(Debug)]
 pub struct Folder {
     descriptor: OwnedFd,
     path: PathBuf,
-    /// Others may make files here, and remove their own: everybody, or whoever the directory belongs to.
+    /// Others may create files here and remove their own, because of the mode or the owner.
     is_shared: bool,
 }
 
-/// A file as it was when it was written: another one of the same name is somebody else's.
+/// A file as it was written. Another file of the same name belongs to somebody else.
 #[derive(Debug)]
 pub struct Placed {
     folder: Folder,
@@ -56,14 +56,14 @@ impl Folder {
     /// Opens a directory.
     ///
     /// # Errors
-    /// What the kernel says, and directories that others may write.
+    /// Returns the kernel's error; refuses a directory that others may write.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // Without a slash at its end, behind which a link would be followed.
+        // Drops a trailing slash, which would make the kernel follow a link.
         let path: &Path = &path.components().collect::<PathBuf>();
         let descriptor = open_directory(path, 0)?;
         let about = fstat(&descriptor)?;
-        let by_many = may_be_written_by_others(&about);
-        if by_many && about.st_mode & STICKY == 0 {
+        let open_to_others = may_be_written_by_others(&about);
+        if open_to_others && about.st_mode & STICKY == 0 {
             let path = path.display();
             let text = format!(
                 "others may write to {path}: chmod go-w {path}, or choose another directory"
@@ -73,14 +73,14 @@ impl Folder {
         Ok(Self {
             descriptor,
             path: path.to_owned(),
-            is_shared: by_many || !is_trusted(&about),
+            is_shared: open_to_others || !is_trusted(&about),
         })
     }
 
-    /// Opens a directory, which is made if it is not there.
+    /// Opens a directory and creates it if it is missing.
     ///
     /// # Errors
-    /// As of [`Folder::open`].
+    /// As for [`Folder::open`].
     pub fn make(path: &Path) -> io::Result<Self> {
         match Self::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -91,10 +91,10 @@ impl Folder {
         }
     }
 
-    /// The directory of a file, and the file's name in it.
+    /// Opens the directory of a file; returns it with the file's name.
     ///
     /// # Errors
-    /// As of [`Folder::open`]; `InvalidInput` for a path without a name.
+    /// As for [`Folder::open`]; `InvalidInput` for a path without a file name.
     pub fn of(path: &Path) -> io::Result<(Self, OsString)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = path
@@ -104,32 +104,32 @@ impl Folder {
         Ok((folder, name.to_owned()))
     }
 
-    /// Its path, as it was given.
+    /// Returns the path as it was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes a file that is not there yet, to be read and written.
+    /// Creates a new file for reading and writing.
     ///
     /// # Errors
-    /// What the kernel says: `AlreadyExists`, also for a link that leads nowhere.
+    /// Returns the kernel's error: `AlreadyExists`, also for a dangling link.
     pub fn create_new(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
         self.open_at(name.as_ref(), flags, mode)
     }
 
-    /// Opens a file that is there, to be read and written. A link is not followed.
+    /// Opens an existing file for reading and writing. Does not follow a link.
     ///
     /// # Errors
-    /// What the kernel says; `PermissionDenied` for links, for what is no file, and for files of
-    /// others in a directory that others may write.
+    /// Returns the kernel's error; `PermissionDenied` for a link, for anything but a regular file, and
+    /// for another user's file in a directory that others may write.
     pub fn existing(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let name = name.as_ref();
-        // What is no file is not waited for.
+        // Avoids blocking on anything but a regular file.
         let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
         let file = self.open_at(name, flags, 0).map_err(|error| {
             match error.raw_os_error() == Some(Errno::ELOOP as i32) {
-                true => self.refused(name, "it is a link, which is not followed"),
+                true => self.refused(name, "it is a symbolic link, which is not followed"),
                 false => error,
             }
         })?;
@@ -137,10 +137,10 @@ impl Folder {
         Ok(file)
     }
 
-    /// Opens a file, which is made if it is not there.
+    /// Opens a file and creates it if it is missing.
     ///
     /// # Errors
-    /// As of [`Folder::existing`].
+    /// As for [`Folder::existing`].
     pub fn existing_or_new(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         let name = name.as_ref();
         let mut last = io::Error::from(io::ErrorKind::NotFound);
@@ -157,11 +157,12 @@ impl Folder {
         Err(last)
     }
 
-    /// Puts a file with these bytes under a name, all at once. Where the user may write the file that
-    /// is there, and not its directory, that file is overwritten.
+    /// Writes a file with these bytes under a name, in one step. If the user may write the existing file
+    /// but not its directory, the file is overwritten.
     ///
     /// # Errors
-    /// What the kernel says; `PermissionDenied` where the name is that of a link, or of no file.
+    /// Returns the kernel's error; `PermissionDenied` if the name is that of a link, or of anything but
+    /// a regular file.
     pub fn replace(self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<Placed> {
         let name = name.as_ref().to_owned();
         match fstatat(
@@ -198,7 +199,7 @@ impl Folder {
         })
     }
 
-    /// A file under a name that nobody has, and the name.
+    /// Creates a file under an unused name; returns both.
     fn create_beside(&self, name: &OsStr) -> io::Result<(File, OsString)> {
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
         for number in 0..NAMES_MAX {
@@ -213,13 +214,13 @@ impl Folder {
         Err(last)
     }
 
-    /// Removes a file, or a link, if it is there.
+    /// Removes a file or a link, if it exists.
     pub fn remove(&self, name: impl AsRef<OsStr>) {
-        // Gone already, or not to be removed: nothing to be done.
+        // A missing file is fine, and a file that cannot be removed stays.
         let _ = unlinkat(&self.descriptor, name.as_ref(), UnlinkatFlags::NoRemoveDir);
     }
 
-    /// Device and number of what has a name; a link's own.
+    /// Returns device and inode of a name; for a link those of the link itself.
     pub(crate) fn identity_of(&self, name: impl AsRef<OsStr>) -> io::Result<(u64, u64)> {
         let about = fstatat(
             &self.descriptor,
@@ -229,23 +230,23 @@ impl Folder {
         Ok((about.st_dev, about.st_ino))
     }
 
-    /// A descriptor of the directory, as a file to be locked: all of these share one lock.
+    /// Returns a descriptor of the directory as a file for locking. All of them share one lock.
     pub(crate) fn as_file(&self) -> io::Result<File> {
         Ok(File::from(self.descriptor.try_clone()?))
     }
 
-    /// Writes the names that were made and removed to the disk.
+    /// Syncs the directory's entries to the disk.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn sync(&self) -> io::Result<()> {
         self.as_file()?.sync_all()
     }
 
-    /// Bytes that the file system has left for this user.
+    /// Returns how many bytes of the file system are free for this user.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn bytes_free(&self) -> io::Result<u64> {
         let about = fstatvfs(&self.descriptor)?;
         Ok(about
@@ -265,7 +266,10 @@ impl Folder {
     fn check(&self, name: &OsStr, about: &FileStat) -> io::Result<()> {
         self.check_kind(name, about)?;
         if self.is_shared && !is_trusted(about) {
-            return Err(self.refused(name, "it is another user's, where others may write"));
+            return Err(self.refused(
+                name,
+                "it belongs to another user, and others may write to its directory",
+            ));
         }
         Ok(())
     }
@@ -273,8 +277,10 @@ impl Folder {
     fn check_kind(&self, name: &OsStr, about: &FileStat) -> io::Result<()> {
         match SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT {
             SFlag::S_IFREG => Ok(()),
-            SFlag::S_IFLNK => Err(self.refused(name, "it is a link, which is not followed")),
-            _ => Err(self.refused(name, "it is no file")),
+            SFlag::S_IFLNK => {
+                Err(self.refused(name, "it is a symbolic link, which is not followed"))
+            }
+            _ => Err(self.refused(name, "it is not a regular file")),
         }
     }
 
@@ -288,7 +294,7 @@ impl Folder {
 }
 
 impl Placed {
-    /// Removes the file, unless another one has its name by now.
+    /// Removes the file, unless another file has its name now.
     pub fn remove(&self) {
         if self
             .folder
@@ -300,25 +306,26 @@ impl Placed {
     }
 }
 
-/// Device and number of a file.
+/// Returns device and inode of a file.
 pub(crate) fn identity(file: &File) -> io::Result<(u64, u64)> {
     let about = file.metadata()?;
     Ok((about.dev(), about.ino()))
 }
 
-/// Whether a file, link or directory is the user's own, or root's.
+/// Returns whether a file, link or directory belongs to the user or to root.
 fn is_trusted(about: &FileStat) -> bool {
     about.st_uid == 0 || about.st_uid == geteuid().as_raw()
 }
 
-/// Whether others than the user, their group and root's may make and remove files in a directory.
+/// Returns whether users outside of the user's own group and root's may create and remove files in
+/// a directory.
 fn may_be_written_by_others(about: &FileStat) -> bool {
     let own_group = about.st_gid == 0 || about.st_gid == Gid::effective().as_raw();
     let by_group = about.st_mode & GROUP_WRITES != 0 && !own_group;
     by_group || about.st_mode & OTHERS_WRITE != 0
 }
 
-/// Opens a directory. A link in its place is followed if it is the user's own, or root's.
+/// Opens a directory. Follows a link in its place if the link belongs to the user or to root.
 fn open_directory(path: &Path, links: usize) -> io::Result<OwnedFd> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let error = match openat(AT_FDCWD, path, flags, Mode::empty()) {

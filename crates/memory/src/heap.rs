@@ -5,43 +5,42 @@ use std::io;
 use crate::Pages;
 use crate::sync::AtomicU64;
 
-/// See the mapped `Region`: the same interface.
+/// Memory with the interface of the mapped `Region`.
 #[derive(Debug)]
 pub struct Region {
     words: Box<[AtomicU64]>,
 }
 
 impl Region {
-    /// A region of `bytes`, zeroed.
+    /// Creates a zeroed region.
     pub fn private(bytes: usize) -> io::Result<Self> {
         Ok(Self {
             words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),
         })
     }
 
-    /// Not here.
+    /// Unsupported here.
     pub fn file(_file: &std::fs::File, _bytes: usize) -> io::Result<Self> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    /// Not here.
+    /// Unsupported here.
     pub fn descriptor(_descriptor: impl std::os::fd::AsFd, _bytes: usize) -> io::Result<Self> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    /// Words that may be addressed.
+    /// Returns the number of words.
     #[inline]
     pub fn words(&self) -> usize {
         self.words.len()
     }
 
-    /// The word at `index`.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         &self.words[index]
     }
 
-    /// `N` words from `first` on.
+    /// Returns `N` words from `first` on.
     #[inline]
     pub fn array<const N: usize>(&self, first: usize) -> &[AtomicU64; N] {
         self.words[first..]
@@ -49,35 +48,35 @@ impl Region {
             .expect("words within the region")
     }
 
-    /// `words` words from `first` on; not across the end.
+    /// Returns `words` words from `first` on. Panics beyond the end.
     #[inline]
     pub(crate) fn slice(&self, first: usize, words: usize) -> &[AtomicU64] {
         &self.words[first..first + words]
     }
 
-    /// Nothing to prefetch.
+    /// Does nothing.
     pub fn prefetch(&self, _word: usize) {}
 
-    /// Always small.
+    /// Returns small pages.
     pub fn pages(&self) -> Pages {
         Pages::Small
     }
 
-    /// Nothing to collapse.
+    /// Does nothing.
     pub fn collapse(&self, _first_byte: usize, _bytes: usize) -> bool {
         false
     }
 
-    /// Nothing to write.
+    /// Does nothing.
     pub fn sync(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Nothing to write.
+    /// Does nothing.
     pub fn sync_first(&self, _bytes: usize) -> io::Result<()> {
         Ok(())
     }
 
-    /// Present already.
+    /// Does nothing: the memory is present already.
     pub fn populate(&self) {}
 }

@@ -1,7 +1,7 @@
-//! A directory that one process works in at a time, and who that is.
+//! Locks a directory for one process, and finds the process that holds it.
 //!
-//! The lock lies on the directory itself and on a file in it. The directory's is not lost when
-//! somebody removes the files; the file's holds where directories cannot be locked (NFS).
+//! Both the directory and a file in it are locked. The directory's lock survives when somebody removes
+//! the files. The file's lock works where directories cannot be locked (NFS).
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,35 +12,34 @@ use std::path::Path;
 
 use crate::folder::{Folder, identity};
 
-/// How often a lock file that is removed or replaced meanwhile is opened anew.
+/// Maximum number of attempts to open a lock file that others remove or replace.
 const ATTEMPTS_MAX: usize = 16;
-/// Bytes of a command line that are told.
+/// Maximum length of a command line in messages.
 const COMMAND_BYTES_MAX: usize = 200;
 
-/// The right to work in a directory, until it is dropped.
+/// The lock of a directory, until it is dropped.
 #[derive(Debug)]
 pub struct Hold {
     _directory: File,
     _file: File,
 }
 
-/// A process.
+/// A process that holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
     pub pid: u32,
-    /// Its command line, as far as it may be read.
+    /// Command line, as far as it is readable.
     pub command: String,
 }
 
-/// Why a directory cannot be worked in.
+/// Reasons why a directory is not locked.
 #[derive(Debug)]
 pub enum NotHeld {
-    /// Another process works there, this one if it can be found.
+    /// Another process holds it: this one, if it could be found.
     Held(Option<Holder>),
-    /// This process works there already.
+    /// This process holds it already.
     Own,
-    /// What the kernel says.
+    /// The kernel returned an error.
     Failed(io::Error),
 }
 
@@ -71,16 +70,16 @@ impl fmt::Display for NotHeld {
 }
 
 impl Folder {
-    /// Keeps other processes off the directory, by itself and by the file of this name.
+    /// Locks the directory against other processes, with the lock file `name`.
     ///
     /// # Errors
-    /// See [`NotHeld`].
+    /// Described by [`NotHeld`].
     pub fn hold(&self, name: impl AsRef<OsStr>) -> Result<Hold, NotHeld> {
         let name = name.as_ref();
         let directory = self.as_file()?;
         match directory.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(held(&directory)),
-            // Some file systems lock no directories: the file's lock has to do.
+            // Some file systems cannot lock directories. There the file's lock has to suffice.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         for _ in 0..ATTEMPTS_MAX {
@@ -90,7 +89,7 @@ impl Folder {
                 Err(TryLockError::WouldBlock) => return Err(held(&file)),
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            // What was locked may have been removed, or replaced, since it was opened.
+            // The locked file may have been removed or replaced since it was opened.
             if self.identity_of(name).ok() == Some(identity(&file)?) {
                 return Ok(Hold {
                     _directory: directory,
@@ -98,12 +97,12 @@ impl Folder {
                 });
             }
         }
-        let text = "its lock file is replaced all the time";
+        let text = "its lock file was replaced at every attempt";
         Err(io::Error::other(text).into())
     }
 }
 
-/// Who holds the lock of a file or directory.
+/// Returns the error for a lock that is taken.
 fn held(file: &File) -> NotHeld {
     let is_own = |wanted| has_locked(std::process::id(), wanted);
     match identity(file).is_ok_and(is_own) {
@@ -112,7 +111,7 @@ fn held(file: &File) -> NotHeld {
     }
 }
 
-/// The other process that holds a lock of a file or directory, if it may be looked for.
+/// Finds another process that holds a lock of a file or directory, if /proc shows it.
 pub fn holder(file: &File) -> Option<Holder> {
     let wanted = identity(file).ok()?;
     let own = std::process::id();
@@ -130,7 +129,7 @@ pub fn holder(file: &File) -> Option<Holder> {
     })
 }
 
-/// Whether a process has a file open, and a lock on it.
+/// Returns whether a process has a file open with a lock on it.
 fn has_locked(pid: u32, wanted: (u64, u64)) -> bool {
     let process = Path::new("/proc").join(pid.to_string());
     let Ok(descriptors) = fs::read_dir(process.join("fd")) else {

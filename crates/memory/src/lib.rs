@@ -1,17 +1,16 @@
 //! Mapped memory: huge pages, files, descriptors, racy word copy, prefetch.
 //!
-//! A [`Region`] is memory that one thread writes and any thread may read while it is written, so
-//! all of it is words, and all words are atomics (relaxed). Everything built above addresses it
-//! by word index, never by pointer.
+//! One thread writes a [`Region`], and any thread may read it meanwhile. So a region is a sequence of
+//! relaxed atomic words. All users address it by word index, never by pointer.
 //!
-//! | backing | when |
+//! | backing | used |
 //! |---|---|
-//! | `mapped` | always, but for the checkers: fresh memory, a file, or a descriptor of the kernel's memory |
+//! | `mapped` | normally: anonymous memory, a file, or a descriptor of the kernel's memory |
 //! | `heap` | under loom and miri, which cannot map |
 //!
-//! Huge pages are asked for in order: hugetlb (reserved by the administrator), transparent ones
-//! (mappings of files only get them by `MADV_COLLAPSE`, [`Region::collapse`]), 4 KiB pages.
-//! [`Region::pages`] says what was got.
+//! Huge pages are tried in order: hugetlb (reserved by the administrator), transparent ones
+//! (file mappings get them only by `MADV_COLLAPSE`, [`Region::collapse`]), 4 KiB pages.
+//! [`Region::pages`] returns the result.
 
 #![cfg_attr(
     not(any(loom, miri)),
@@ -39,24 +38,22 @@ pub use mapped::Region;
 
 /// Bytes of a word, the unit of all racing accesses.
 pub const WORD_BYTES: usize = 8;
-/// Bytes of a huge page.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// The pages that back a region.
+/// Pages that back a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pages {
     /// 2 MiB pages from the reserved pool.
     Hugetlb,
-    /// 2 MiB pages that the kernel makes when it can.
+    /// 2 MiB pages that the kernel creates when it can.
     Transparent,
     /// 4 KiB pages.
     Small,
 }
 
 impl Pages {
-    /// For logs and statistics.
+    /// Returns a name for logs and statistics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hugetlb => "hugetlb 2 MiB pages",

@@ -1,4 +1,4 @@
-//! The mapped region.
+//! A region of mapped memory.
 
 use std::fs::File;
 use std::io;
@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use crate::sync::AtomicU64;
 use crate::{HUGE_PAGE_BYTES, PAGE_BYTES, Pages, WORD_BYTES};
 
-/// Regions smaller than this do not ask for huge pages: rounding would waste too much.
+/// Smallest region that gets huge pages. For a smaller one, rounding would waste too much.
 const HUGE_REGION_BYTES_MIN: usize = HUGE_PAGE_BYTES;
 
-/// Memory that may be read while it is written: words, all of them atomics.
+/// Memory that other threads may read while one writes it: a sequence of atomic words.
 ///
-/// Zeroed at first (a file's as the file was), aligned to 2 MiB, unmapped on drop.
+/// It is zeroed at first (a file keeps its contents), aligned to 2 MiB, and unmapped on drop.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<AtomicU64>,
@@ -40,12 +40,11 @@ struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: start and bytes are what mmap gave; nothing refers to it after the region.
+        // SAFETY: start and bytes are what mmap returned; nothing refers to it after the region.
         unsafe { libc::munmap(self.start, self.bytes) };
     }
 }
 
-/// What a region maps.
 #[derive(Clone, Copy)]
 enum Backing<'a> {
     Memory,
@@ -55,10 +54,10 @@ enum Backing<'a> {
 }
 
 impl Region {
-    /// A region of `bytes`, rounded up to pages.
+    /// Creates a region of `bytes`, rounded up to pages.
     ///
     /// # Errors
-    /// What `mmap` says.
+    /// Returns the error of `mmap`.
     pub fn private(bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(PAGE_BYTES);
         if bytes.is_multiple_of(HUGE_PAGE_BYTES)
@@ -69,11 +68,11 @@ impl Region {
         Self::map(bytes, Backing::Memory)
     }
 
-    /// The first `bytes` of a file, a multiple of the page size: what is written here is written
-    /// to the file, and stays when the process ends, however it ends.
+    /// Maps the first `bytes` of a file, a multiple of the page size. Writes to the region go to the
+    /// file, and stay there however the process ends.
     ///
     /// # Errors
-    /// What `mmap` says; `InvalidInput` for a file that is shorter.
+    /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter.
     pub fn file(file: &File, bytes: usize) -> io::Result<Self> {
         if !bytes.is_multiple_of(PAGE_BYTES) || file.metadata()?.len() < bytes as u64 {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -81,16 +80,16 @@ impl Region {
         Self::map(bytes, Backing::File(file))
     }
 
-    /// The first `bytes` of what a descriptor stands for, a multiple of the page size: memory of
-    /// the kernel that others map, too, such as a BPF array. It is neither written to a disk nor
-    /// collapsed into huge pages.
+    /// Maps the first `bytes` behind a descriptor, a multiple of the page size: memory of the kernel that
+    /// others also map, such as a BPF array. It is neither written to a disk nor collapsed into huge
+    /// pages.
     ///
     /// # Errors
-    /// What `mmap` says; `InvalidInput` for a file that is shorter.
+    /// Returns the error of `mmap`; `InvalidInput` for a file that is shorter.
     pub fn descriptor(descriptor: impl AsFd, bytes: usize) -> io::Result<Self> {
         let descriptor = descriptor.as_fd();
         let metadata = File::from(descriptor.try_clone_to_owned()?).metadata()?;
-        // Only files have a length; the kernel checks that of everything else.
+        // Only files have a length. The kernel checks that of everything else.
         let is_short = metadata.is_file() && metadata.len() < bytes as u64;
         if !bytes.is_multiple_of(PAGE_BYTES) || is_short {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -105,8 +104,8 @@ impl Region {
         if let Backing::Hugetlb = backing {
             probe_hugetlb(bytes)?;
         }
-        // A mapping that fails over a reservation leaves a hole in it, which another thread may
-        // get at once: it must not be unmapped then. The address space is given up.
+        // A mapping that fails over a reservation leaves a hole in it, which another thread may get
+        // at once. The hole must not be unmapped then, so the address space is leaked.
         let reservation = ManuallyDrop::new(reservation);
         map_fixed(base, bytes, backing)?;
         let mut region = Self {
@@ -125,8 +124,8 @@ impl Region {
         Ok(region)
     }
 
-    /// Asks for transparent huge pages. A private mapping gets them at its first touch; a file's
-    /// only by collapsing what was touched, which is tried once on its first 2 MiB.
+    /// Requests transparent huge pages. A private mapping gets them at its first touch. A file gets
+    /// them only by collapsing touched pages, which is tried once on its first 2 MiB.
     fn advise_huge(&self) -> bool {
         let base = self.base.as_ptr().cast();
         // SAFETY: the range is mapped by this region; the advice changes no contents.
@@ -142,23 +141,23 @@ impl Region {
         self.words * WORD_BYTES
     }
 
-    /// Words that may be addressed.
+    /// Returns the number of words.
     #[inline]
     pub fn words(&self) -> usize {
         self.words
     }
 
-    /// The word at `index`. Panics beyond the end.
+    /// Returns the word at `index`. Panics beyond the end.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.words());
         let word = self.base.as_ptr().wrapping_add(index);
-        // SAFETY: in bounds of the mapping, which is aligned, zeroed and lives as long as self;
-        // all sharing is through atomics.
+        // SAFETY: in bounds of the mapping, which is aligned, zeroed and lives as long as self; all
+        // sharing is through atomics.
         unsafe { &*word }
     }
 
-    /// `N` words from `first` on, checked once. Panics beyond the end.
+    /// Returns `N` words from `first` on, with one bounds check. Panics beyond the end.
     #[inline]
     pub fn array<const N: usize>(&self, first: usize) -> &[AtomicU64; N] {
         assert!(first < self.words && N <= self.words - first);
@@ -167,7 +166,7 @@ impl Region {
         unsafe { &*words }
     }
 
-    /// `words` words from `first` on, checked once. Panics beyond the end.
+    /// Returns `words` words from `first` on, with one bounds check. Panics beyond the end.
     #[inline]
     pub(crate) fn slice(&self, first: usize, words: usize) -> &[AtomicU64] {
         assert!(first <= self.words && words <= self.words - first);
@@ -176,7 +175,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts(start, words) }
     }
 
-    /// Starts loading the cache line of a word; a hint, any index is fine.
+    /// Starts loading the cache line of a word. This is a hint: any index is fine.
     #[inline]
     pub fn prefetch(&self, word: usize) {
         let line = self.base.as_ptr().wrapping_add(word);
@@ -190,7 +189,7 @@ impl Region {
         std::hint::black_box(line);
     }
 
-    /// The bytes from `first_byte` on, for a reader that knows that nobody writes them.
+    /// Returns the bytes from `first_byte` on, for a reader that knows that nobody writes them.
     ///
     /// # Safety
     /// While the slice lives, no thread writes any word of the range.
@@ -204,13 +203,13 @@ impl Region {
         unsafe { std::slice::from_raw_parts(start, bytes) }
     }
 
-    /// The pages that back the region, as far as they could be had when it was made.
+    /// Returns the pages that the region got when it was created.
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
-    /// Puts transparent huge pages under a range (rounded outwards to 2 MiB), which becomes
-    /// resident. Others may use the memory meanwhile. Returns whether it worked for all of it.
+    /// Collapses a range (rounded outwards to 2 MiB) into transparent huge pages and makes it
+    /// resident. Others may use the memory meanwhile. Returns whether all of it was collapsed.
     pub fn collapse(&self, first_byte: usize, bytes: usize) -> bool {
         if self.pages == Pages::Hugetlb {
             return true;
@@ -219,25 +218,25 @@ impl Region {
         let first = first_byte / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
         let mut collapsed = true;
         for chunk in (first..end).step_by(HUGE_PAGE_BYTES) {
-            // A chunk without any page is refused: make one present.
+            // The kernel refuses a chunk without any page, so make one present.
             std::hint::black_box(self.word(chunk / WORD_BYTES).load(Ordering::Relaxed));
             collapsed &= self.collapse_chunk(chunk, HUGE_PAGE_BYTES.min(self.bytes() - chunk));
         }
         collapsed
     }
 
-    /// Writes what has changed to the file, and waits until it is there.
+    /// Writes all changes to the file, and waits until they are on the disk.
     ///
     /// # Errors
-    /// What `msync` says.
+    /// Returns the error of `msync`.
     pub fn sync(&self) -> io::Result<()> {
         self.sync_first(self.bytes())
     }
 
-    /// Writes what has changed of the first `bytes` to the file, and waits until it is there.
+    /// Writes changes of the first `bytes` to the file, and waits until they are on the disk.
     ///
     /// # Errors
-    /// What `msync` says.
+    /// Returns the error of `msync`.
     pub fn sync_first(&self, bytes: usize) -> io::Result<()> {
         if !self.is_file {
             return Ok(());
@@ -256,28 +255,27 @@ impl Region {
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) == 0 }
     }
 
-    /// Touches every page, so that later writes find it there; as huge pages where they can be
-    /// had.
+    /// Touches every page, so that later writes find it present; as huge pages if possible.
     pub fn populate(&self) {
         if self.is_file {
             self.collapse(0, self.bytes());
         }
         for page in (0..self.bytes()).step_by(PAGE_BYTES) {
-            // What is there instead of itself makes a page present for writing, whoever writes it
-            // meanwhile. (Adding nothing is compiled to a load, which finds a page of zeros.)
+            // Replacing a word by itself makes its page present for writing, even while others
+            // write it. (An addition of 0 is compiled to a load, which maps the page of zeros.)
             let word = self.word(page / WORD_BYTES);
             let there = word.load(Ordering::Relaxed);
             let _ = word.compare_exchange(there, there, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Bytes of address space taken, for tests and reports.
+    /// Returns how many bytes of address space are reserved, for tests and reports.
     pub fn reserved_bytes(&self) -> usize {
         self.reservation.bytes
     }
 }
 
-/// Address space without memory.
+/// Reserves address space without memory.
 fn reserve(bytes: usize) -> io::Result<Reservation> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
@@ -288,7 +286,8 @@ fn reserve(bytes: usize) -> io::Result<Reservation> {
     Ok(Reservation { start, bytes })
 }
 
-/// Whether the kernel has so many reserved huge pages: asked where a refusal does no harm.
+/// Checks whether the kernel has so many reserved huge pages, at an address where a refusal does no
+/// harm.
 fn probe_hugetlb(bytes: usize) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.

@@ -1,4 +1,4 @@
-//! The atomics of everything that races, switched to loom's by the feature `loom`.
+//! Atomics of everything that races. The feature `loom` switches them to loom's.
 
 #[cfg(loom)]
 pub use loom::{

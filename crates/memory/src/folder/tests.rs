@@ -3,10 +3,10 @@ use crate::hold::NotHeld;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-/// A directory of a test's own, removed at its end.
-struct Own(PathBuf);
+/// A temporary directory, removed on drop.
+struct TestFolder(PathBuf);
 
-impl Own {
+impl TestFolder {
     fn new(name: &str, mode: u32) -> Self {
         let name = format!("micanite-folder-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -16,22 +16,22 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Others may write: refused, but for a sticky directory.
+/// A directory that others may write is refused, unless it is sticky.
 #[test]
-fn a_directory_that_others_may_write_is_refused_unless_it_is_sticky() {
+fn directories_that_others_may_write_must_be_sticky() {
     for (mode, is_fine) in [
         (0o755, true),
         (0o777, false),
         (0o757, false),
         (0o1777, true),
     ] {
-        let own = Own::new("mode", mode);
+        let own = TestFolder::new("mode", mode);
         let opened = Folder::open(&own.0);
         assert_eq!(opened.is_ok(), is_fine, "{mode:o}");
         if let Err(error) = opened {
@@ -40,10 +40,10 @@ fn a_directory_that_others_may_write_is_refused_unless_it_is_sticky() {
     }
 }
 
-/// A link in the place of a file is not followed, whatever is done with it: its target stays.
+/// A link in the place of a file is never followed, so its target stays.
 #[test]
-fn a_link_in_the_place_of_a_file_is_not_followed() {
-    let own = Own::new("link", 0o1777);
+fn links_in_place_of_files_are_not_followed() {
+    let own = TestFolder::new("link", 0o1777);
     let target = own.0.join("precious");
     fs::write(&target, "data").unwrap();
     symlink(&target, own.0.join("lock")).unwrap();
@@ -65,10 +65,10 @@ fn a_link_in_the_place_of_a_file_is_not_followed() {
     );
 }
 
-/// A file is replaced as a whole, and removed only while it is the one that was written.
+/// A file is replaced as a whole, and removed only if it is the one that was written.
 #[test]
-fn a_file_is_replaced_and_removed_while_it_is_the_same() {
-    let own = Own::new("replace", 0o1777);
+fn files_are_replaced_whole_and_removed_if_unchanged() {
+    let own = TestFolder::new("replace", 0o1777);
     let path = own.0.join("pid");
     fs::write(&path, "a long text of before").unwrap();
     let before = fs::metadata(&path).unwrap().ino();
@@ -85,10 +85,10 @@ fn a_file_is_replaced_and_removed_while_it_is_the_same() {
     assert!(Folder::open(&own.0).unwrap().replace("pid", b"").is_err());
 }
 
-/// A directory is reached through links of the user's own, such as /var/run.
+/// A directory is reached through the user's own links, such as /var/run.
 #[test]
-fn links_to_directories_are_followed_while_they_are_trusted() {
-    let own = Own::new("way", 0o755);
+fn trusted_links_to_directories_are_followed() {
+    let own = TestFolder::new("way", 0o755);
     fs::create_dir(own.0.join("there")).unwrap();
     symlink("there", own.0.join("here")).unwrap();
     symlink("circle", own.0.join("circle")).unwrap();
@@ -98,18 +98,19 @@ fn links_to_directories_are_followed_while_they_are_trusted() {
     assert!(Folder::open(&own.0.join("circle")).is_err());
 }
 
-/// Whoever a directory belongs to may put files there, whatever its mode: those are not written by root.
+/// The owner of a directory may put files there, whatever its mode. Root does not write those
+/// files.
 #[test]
-fn a_file_of_another_user_is_refused_in_a_directory_of_theirs() {
+fn another_users_file_is_refused_in_their_directory() {
     const OTHER: u32 = 12345;
     if !nix::unistd::geteuid().is_root() {
-        return; // who may not give files away
+        return; // only root may give files away
     }
-    let own = Own::new("theirs", 0o755);
+    let own = TestFolder::new("theirs", 0o755);
     fs::write(own.0.join("theirs"), "").unwrap();
     fs::write(own.0.join("ours"), "").unwrap();
     std::os::unix::fs::chown(own.0.join("theirs"), Some(OTHER), None).unwrap();
-    // In a directory of root's nobody else has put it there.
+    // In a directory of root's, only root can have put it there.
     assert!(Folder::open(&own.0).unwrap().existing("theirs").is_ok());
     std::os::unix::fs::chown(&own.0, Some(OTHER), None).unwrap();
     let folder = Folder::open(&own.0).unwrap();
@@ -118,10 +119,10 @@ fn a_file_of_another_user_is_refused_in_a_directory_of_theirs() {
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
 }
 
-/// One process at a time, also when the lock file is removed or replaced under it.
+/// One process holds a directory, even when the lock file is removed or replaced.
 #[test]
 fn a_held_directory_stays_held_without_its_lock_file() {
-    let own = Own::new("hold", 0o755);
+    let own = TestFolder::new("hold", 0o755);
     let folder = || Folder::open(&own.0).unwrap();
     let held = folder().hold("lock").unwrap();
     let is_held = || matches!(folder().hold("lock"), Err(NotHeld::Own));
