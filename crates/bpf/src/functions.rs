@@ -1,11 +1,11 @@
-//! What the verifier wants to be told of a program of several functions: where each begins, in the
-//! kernel's type format (BTF). Then a program may hand its functions to helpers, as callbacks, and
-//! has functions that are verified once, for any arguments, and not again where they are called.
+//! Describes the functions of a program to the verifier, in the kernel's type format (BTF): where
+//! each function begins, and its type. A program can then pass functions to helpers as callbacks.
+//! The verifier checks a global function once, for any arguments, and not again at each call.
 //!
-//! | in C | to the verifier |
+//! | in C | for the verifier |
 //! |---|---|
-//! | `static` | `static int name()`: of such functions the parameters are not looked at |
-//! | not | `int name(u64, u64)`, which they have to be |
+//! | `static` | `static int name()`: the verifier ignores the parameters of such functions |
+//! | global | `int name(u64, u64)`: the function must have this type |
 
 use std::ffi::c_long;
 use std::io;
@@ -19,25 +19,25 @@ const HEADER_BYTES: u32 = 24;
 const KIND_INT: u32 = 1 << 24;
 const KIND_FUNCTION: u32 = 12 << 24;
 const KIND_PROTOTYPE: u32 = 13 << 24;
-/// Signed, 32 bits; 64 bits.
+/// Encodings of an integer type: signed with 32 bits, unsigned with 64 bits.
 const SIGNED_32: u32 = 1 << 24 | 32;
 const UNSIGNED_64: u32 = 64;
-/// The types that come before the functions, by their numbers.
+/// Numbers of the types that come before the functions.
 const TYPE_INT: u32 = 1;
 const TYPE_U64: u32 = 2;
 const TYPE_STATIC: u32 = 3;
 const TYPE_GLOBAL: u32 = 4;
 const LINKAGE_GLOBAL: u32 = 1;
 
-/// The functions of a program, told to the kernel.
+/// Functions of a program, loaded into the kernel.
 pub(crate) struct Functions {
     pub types: OwnedFd,
-    /// Of each function the instruction at which it begins, and its type.
+    /// First instruction and type of each function.
     pub info: Vec<[u32; 2]>,
 }
 
 impl Functions {
-    /// Functions by their first instructions, in order.
+    /// Loads descriptions of functions, ordered by their first instructions.
     pub fn load(functions: &[(usize, &str, bool)]) -> io::Result<Self> {
         let (btf, info) = describe(functions);
         #[repr(C)]
@@ -73,7 +73,7 @@ fn describe(functions: &[(usize, &str, bool)]) -> (Vec<u8>, Vec<[u32; 2]>) {
     types.extend([NAME_ARGUMENT, TYPE_U64].repeat(2));
     let mut info = Vec::with_capacity(functions.len());
     for (number, (at, name, is_global)) in functions.iter().enumerate() {
-        // The program itself is called by the kernel, in its own way.
+        // The kernel calls the first function itself, with its own argument.
         let (linkage, prototype) = match *is_global && *at != 0 {
             true => (LINKAGE_GLOBAL, TYPE_GLOBAL),
             false => (0, TYPE_STATIC),

@@ -1,15 +1,15 @@
-//! Programs of the kernel's: the few commands of bpf(2) that they need, and their build.
+//! Builds, loads and attaches BPF programs, with the few commands of bpf(2) that this needs.
 //!
 //! ```text
-//!  build script   object.rs    clang, and its object as Rust source: instructions, what they name
+//!  build script   object.rs    clang, and its object as Rust source: instructions and references
 //!  at run time    map.rs       maps: created, read, frozen, pinned
-//!                 functions.rs where its functions begin
-//!                 program.rs   loaded with its maps, attached by a link, tried on a frame
+//!                 functions.rs BTF descriptions of functions
+//!                 program.rs   loads a program with its maps, attaches it, runs it on a frame
 //! ```
 //!
-//! Nothing is pinned that the caller does not pin: descriptors end with the process, and with them
-//! what hangs on them, however the process ends. That is why there is no library here: those that
-//! are kept up attach in other ways where the kernel refuses a link (`docs/dependencies.md`).
+//! Only the caller pins objects. Everything else ends with its descriptor, and so with the process,
+//! however that ends. No library is used here, because the maintained ones attach programs in other
+//! ways where the kernel refuses a link (`docs/dependencies.md`).
 
 #![expect(
     unsafe_code,
@@ -31,7 +31,7 @@ use std::ffi::c_long;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// A name as the kernel takes it: the first 15 letters.
+/// Converts a name to the kernel's form: its first 15 bytes.
 fn object_name(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     let length = name.len().min(15);
@@ -39,10 +39,10 @@ fn object_name(name: &str) -> [u8; 16] {
     bytes
 }
 
-/// One command. Every pointer in `attributes` is valid for what the command does with it.
+/// Executes one command. Every pointer in `attributes` is valid for the command's use of it.
 fn call<A>(command: c_long, attributes: &mut A) -> io::Result<RawFd> {
     let bytes = size_of::<A>();
-    // SAFETY: the attributes are a structure of the command's form (zeroed padding, fields that the
+    // SAFETY: the attributes are a structure of the command's form (zeroed padding; fields that the
     // kernel knows beyond it count as zero), and what they point at outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, bytes) };
     match result {
@@ -52,6 +52,6 @@ fn call<A>(command: c_long, attributes: &mut A) -> io::Result<RawFd> {
 }
 
 fn owned(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: the kernel has just created the descriptor for this process.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }

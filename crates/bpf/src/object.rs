@@ -1,8 +1,8 @@
-//! For build scripts: compiles a program with clang, where that is there, and writes its object as Rust source, the
-//! instructions and which of them name what. So the server needs no reader of objects.
+//! For build scripts: compiles a program with clang, if it is installed, and writes the object as
+//! Rust source: its instructions and their references. The server then needs no ELF reader.
 //!
-//! A program is one section, `xdp`, whose first function is the program. What it calls lies in the same section; what it names
-//! outside (`extern`) are maps, or the only value of an array, as the loader says.
+//! A program is one section, `xdp`, that holds all its functions. The first function is the entry.
+//! External references (`extern`) name maps, or the only value of an array; the loader decides.
 
 use std::env;
 use std::fmt::Write as _;
@@ -10,35 +10,35 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The section that a program lies in.
+/// Section of the program.
 const SECTION: &str = "xdp";
 /// Types of relocations: a 64-bit immediate, a call.
 const RELOCATION_IMMEDIATE: u64 = 1;
 const RELOCATION_CALL: u64 = 10;
-/// The kind of a symbol that is a function, and how it is seen from elsewhere.
+/// ELF type and binding of a global function.
 const SYMBOL_FUNCTION: u8 = 2;
 const BINDING_GLOBAL: u8 = 1;
-/// In the upper half of a register byte: the immediate is the way to a function.
+/// Mark in the upper half of the register byte: the immediate is the distance to a function.
 const SOURCE_FUNCTION: u64 = 4 << 12;
 
-/// What to build.
+/// Inputs and outputs of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
-    /// The C source, seen from the crate.
+    /// C source, relative to the crate.
     pub source: &'a str,
-    /// What it includes.
+    /// Files that the source includes.
     pub includes: &'a [&'a str],
-    /// The `cfg` that is set when it was built; `CFG.rs` in `OUT_DIR` is then `OBJECT`.
+    /// The `cfg` to set on success. `CFG.rs` in `OUT_DIR` then defines `OBJECT`.
     pub cfg: &'a str,
-    /// What the server does without, otherwise.
+    /// Feature that the server lacks without the program.
     pub feature: &'a str,
 }
 
 impl Build<'_> {
-    /// Builds the program, or says in a warning what is left out.
+    /// Builds the program, or prints a warning that names the missing feature.
     ///
     /// # Panics
-    /// It is not called by a build script.
+    /// If it is not called by a build script.
     pub fn run(&self) {
         for file in self.includes.iter().chain([&self.source]) {
             println!("cargo:rerun-if-changed={file}");
@@ -49,7 +49,7 @@ impl Build<'_> {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         let result = match little {
             true => self.program(&out),
-            false => Err("the programs are for little-endian machines".to_owned()),
+            false => Err("the programs require a little-endian machine".to_owned()),
         };
         match result {
             Ok(source) => {
@@ -58,7 +58,8 @@ impl Build<'_> {
                 println!("cargo:rustc-cfg={}", self.cfg);
             }
             Err(why) => {
-                // Where it will be when it is installed; a search path that changes is no reason to build all anew.
+                // Watches the directories where clang would be installed, rather than PATH: a
+                // changed PATH should not rebuild everything.
                 for directory in ["/usr/bin", "/usr/local/bin"] {
                     println!("cargo:rerun-if-changed={directory}");
                 }
@@ -67,10 +68,10 @@ impl Build<'_> {
         }
     }
 
-    /// The compiled program as Rust source.
+    /// Compiles the program; returns it as Rust source.
     fn program(&self, out: &Path) -> Result<String, String> {
         let out = out.join(format!("{}.o", self.cfg));
-        let clang = clang().ok_or("no clang found (apt-get install clang), nor in $CLANG")?;
+        let clang = clang().ok_or("clang not found in PATH or $CLANG (apt-get install clang)")?;
         let machine = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
         let output = Command::new(&clang)
             .args(["-target", "bpfel", "-mcpu=v3", "-O2", "-Wall", "-Werror"])
@@ -80,15 +81,18 @@ impl Build<'_> {
             .output()
             .map_err(|error| format!("{clang}: {error}"))?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-            return Err(format!("{clang} does not compile {}: {said}", self.source));
+            let errors = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
+            return Err(format!(
+                "{clang} does not compile {}: {errors}",
+                self.source
+            ));
         }
         let object = fs::read(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-        source(&object).ok_or_else(|| format!("{clang} made an object of an unexpected form"))
+        source(&object).ok_or_else(|| format!("{clang} produced an object of an unexpected form"))
     }
 }
 
-/// `$CLANG`, `clang`, or one with a version in its name.
+/// Finds `$CLANG`, `clang`, or a clang with a version in its name.
 fn clang() -> Option<String> {
     let works = |name: &String| {
         Command::new(name)
@@ -104,7 +108,7 @@ fn clang() -> Option<String> {
         .find(works)
 }
 
-/// What the crate includes.
+/// Converts an object to the Rust source that the crate includes.
 fn source(object: &[u8]) -> Option<String> {
     let sections = sections(object)?;
     let (own, section) = sections
@@ -131,7 +135,7 @@ fn source(object: &[u8]) -> Option<String> {
                 let name = text(texts.bytes.get(u32_at(symbol, 0)? as usize..)?)?;
                 writeln!(names, "    ({at}, {name:?}),").ok()?;
             }
-            // The address of a function: how many instructions away it begins.
+            // Address of a function: convert it to a distance in instructions.
             (RELOCATION_IMMEDIATE, true) => {
                 let target = value + (immediate(instructions[at]) / 8) as usize;
                 let away = target as i64 - at as i64 - 1;
@@ -147,7 +151,7 @@ fn source(object: &[u8]) -> Option<String> {
     let mut functions = functions(symbols, texts, own)?;
     functions.sort_unstable();
     let mut source = String::from(
-        "/// The program.\npub static OBJECT: micanite_bpf::Object = micanite_bpf::Object {\n    instructions: &[\n",
+        "pub static OBJECT: micanite_bpf::Object = micanite_bpf::Object {\n    instructions: &[\n",
     );
     for instruction in instructions {
         writeln!(source, "    {instruction:#018x},").ok()?;
@@ -158,7 +162,7 @@ fn source(object: &[u8]) -> Option<String> {
     Some(source)
 }
 
-/// The functions of the section: where they begin, and their names.
+/// Lists the functions of the section: first instruction, name, whether it is global.
 fn functions<'o>(
     symbols: &Section<'o>,
     texts: &Section<'o>,
@@ -189,7 +193,7 @@ struct Section<'o> {
     link: usize,
 }
 
-/// Those of an ELF object, 64 bits, little endian.
+/// Reads the sections of a little-endian 64-bit ELF object.
 fn sections(object: &[u8]) -> Option<Vec<Section<'_>>> {
     object.strip_prefix(b"\x7fELF\x02\x01")?;
     let (table, count) = (u64_at(object, 40)? as usize, u16_at(object, 60)?);

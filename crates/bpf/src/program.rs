@@ -17,25 +17,25 @@ const LINK_CREATE: c_long = 28;
 
 const ATTACH_XDP: u32 = 37;
 const ATTACH_SEGMENTS: u32 = 38;
-/// Of linux/if_link.h.
+/// `XDP_FLAGS_SKB_MODE` of linux/if_link.h.
 pub const MODE_GENERIC: u32 = 1 << 1;
-/// Of linux/if_link.h.
+/// `XDP_FLAGS_DRV_MODE` of linux/if_link.h.
 pub const MODE_NATIVE: u32 = 1 << 2;
-/// In the upper half of a register byte: the immediate is the descriptor of a map, or that of a map
-/// whose only value is meant.
+/// Marks in the upper half of the register byte: the immediate is the descriptor of a map, or of a
+/// map whose only value is addressed.
 const SOURCE_MAP: u64 = 1 << 12;
 const SOURCE_MAP_VALUE: u64 = 2 << 12;
-/// Where `struct bpf_prog_info` has the name.
+/// Offset of the name in `struct bpf_prog_info`.
 const INFO_NAME: usize = 64;
-/// Words of `struct bpf_link_info`, and which of them is the interface of an XDP program.
+/// Words of `struct bpf_link_info`, and the one with the interface of an XDP program.
 const LINK_INFO_WORDS: usize = 8;
 const LINK_INFO_INTERFACE: usize = 4;
-/// Signals that may come while a program is loaded.
+/// Maximum number of load attempts that a signal interrupts.
 const LOADS_MAX: u32 = 100;
-/// The verifier's log, where one is wanted.
+/// Size of the verifier's log, in a load for diagnosis.
 const LOG_BYTES: usize = 4 << 20;
 
-/// What to tell of a descriptor, and where.
+/// Argument of `OBJECT_INFO`.
 #[repr(C)]
 struct ObjectInfo {
     descriptor: u32,
@@ -43,14 +43,14 @@ struct ObjectInfo {
     info: u64,
 }
 
-/// Kinds of programs, with what they are attached to.
+/// Kinds of programs, with their attachment points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramType {
-    /// Frames as they come from the driver.
+    /// Processes frames from the driver.
     Xdp,
-    /// Frames that were sent to another CPU by a map.
+    /// Processes frames that a CPU map sent to another CPU.
     XdpOnCpu,
-    /// Segments that a stream socket of a map receives.
+    /// Processes segments received by stream sockets of a map.
     SocketSegments,
 }
 
@@ -64,21 +64,20 @@ impl ProgramType {
     }
 }
 
-/// What an instruction that names a map is to get.
+/// Map that an instruction refers to.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound<'a> {
-    /// The map, for helpers.
+    /// The map itself, for helpers.
     Map(&'a Map),
     /// The address of the only value of an array.
     Value(&'a Map),
 }
 
-/// Why the kernel does not load a program.
+/// The kernel refused to load a program.
 #[derive(Debug)]
 pub struct Refused {
-    /// What it says.
     pub error: io::Error,
-    /// All that the verifier has written.
+    /// The verifier's complete log.
     pub log: String,
 }
 
@@ -90,19 +89,18 @@ impl fmt::Display for Refused {
     }
 }
 
-/// A compiled program, as [`crate::object`] writes it.
+/// A compiled program, as written by [`crate::object`].
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
-    /// One instruction each.
     pub instructions: &'static [u64],
-    /// Which of them name what.
+    /// Instructions that refer to maps, with the names of the maps.
     pub names: &'static [(usize, &'static str)],
-    /// At which of them functions begin, their names, and whether they are not `static`.
+    /// Functions: first instruction, name, whether it is global.
     pub functions: &'static [(usize, &'static str, bool)],
 }
 
 impl Object {
-    /// What is there when nothing was compiled.
+    /// Stands in for a program that was not compiled.
     pub const NONE: Self = Self {
         instructions: &[],
         names: &[],
@@ -130,10 +128,10 @@ struct Load {
     function_count: u32,
 }
 
-/// Loads a program into the kernel; `bound` tells what the names in it are.
+/// Loads a program into the kernel. `bound` resolves the names of maps.
 ///
 /// # Errors
-/// What the kernel says, with the verifier's log.
+/// Returns the kernel's error with the verifier's log.
 pub fn load_program<'a>(
     (kind, name): (ProgramType, &str),
     object: &Object,
@@ -154,7 +152,7 @@ pub fn load_program<'a>(
             Bound::Value(map) => (SOURCE_MAP_VALUE, map),
         };
         let descriptor = u64::from(map.as_fd().as_raw_fd() as u32);
-        // What the compiler has put there is an offset into the value; it belongs in the other half.
+        // The compiler stores an offset into the value here. It belongs in the second half.
         let offset = instructions[*at] >> 32;
         instructions[*at] = instructions[*at] & 0xffff_0fff | source | descriptor << 32;
         instructions[*at + 1] = instructions[*at + 1] & 0xffff_ffff | offset << 32;
@@ -188,18 +186,18 @@ pub fn load_program<'a>(
         Ok(descriptor) => return Ok(descriptor),
         Err(error) => error,
     };
-    // Once more, for the reason.
+    // Load it once more for the verifier's log.
     let mut log = vec![0u8; LOG_BYTES];
     (load.log_level, load.log_bytes) = (1, log.len() as u32);
     load.log = log.as_mut_ptr() as u64;
     drop(load_patiently(&mut load));
-    // Behind its end stands what the verifier has taken back.
+    // Text behind the final zero is left over from states that the verifier discarded.
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
     let log = String::from_utf8_lossy(&log[..end]).into_owned();
     Err(Refused { error, log })
 }
 
-/// The verifier gives up (`EAGAIN`) when a signal comes: once more, then, as libbpf does.
+/// Retries on `EAGAIN`, like libbpf: the verifier gives up when a signal arrives.
 fn load_patiently(load: &mut Load) -> io::Result<OwnedFd> {
     let mut tries = 0;
     loop {
@@ -212,11 +210,11 @@ fn load_patiently(load: &mut Load) -> io::Result<OwnedFd> {
     }
 }
 
-/// Attaches an XDP program to an interface by a link: it is detached when the link is closed.
-/// `mode` is [`MODE_NATIVE`] or [`MODE_GENERIC`].
+/// Attaches an XDP program to an interface by a link. Closing the link detaches it. `mode` is
+/// [`MODE_NATIVE`] or [`MODE_GENERIC`].
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error.
 pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Create {
@@ -234,11 +232,11 @@ pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: u32) -> io::Result<
     call(LINK_CREATE, &mut create).map(owned)
 }
 
-/// The number of the interface that a link of [`attach`] holds its program at; 0 when that is detached
-/// or the interface is gone. Kernels before 5.19 tell nobody without `CAP_BPF`.
+/// Returns the number of the interface that a link of [`attach`] holds its program at; 0 after the
+/// program was detached or the interface removed. Kernels before 5.19 require `CAP_BPF` for this.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error.
 pub fn interface_of(link: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = [0u32; LINK_INFO_WORDS];
     let mut ask = ObjectInfo {
@@ -250,11 +248,11 @@ pub fn interface_of(link: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(info[LINK_INFO_INTERFACE])
 }
 
-/// Has a program of the kind [`ProgramType::SocketSegments`] run for the sockets of a map, those that
-/// are there already excepted. It is detached when the map is closed.
+/// Runs a program of the kind [`ProgramType::SocketSegments`] for every socket that is added to a
+/// map from now on. Closing the map detaches it.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error.
 pub fn attach_to_sockets(program: BorrowedFd<'_>, sockets: &Map) -> io::Result<()> {
     #[repr(C)]
     struct Attach {
@@ -272,10 +270,10 @@ pub fn attach_to_sockets(program: BorrowedFd<'_>, sockets: &Map) -> io::Result<(
     call(PROGRAM_ATTACH, &mut attach).map(drop)
 }
 
-/// The name of a program, for those who may ask.
+/// Returns the name of a program; this requires `CAP_SYS_ADMIN`.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error.
 pub fn program_name(id: u32) -> io::Result<String> {
     #[repr(C)]
     struct ById {
@@ -300,11 +298,11 @@ pub fn program_name(id: u32) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
 }
 
-/// What an XDP program says to a frame, and what it makes of it (BPF_PROG_TEST_RUN). Runs it
-/// `repeat` times (on the same frame, as the run before has left it) and tells the nanoseconds of one.
+/// Runs an XDP program on a frame (BPF_PROG_TEST_RUN); returns its verdict, the resulting frame, and
+/// the nanoseconds of one run. Of `repeat` runs each gets the frame that the previous one left.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error.
 pub fn run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32) -> io::Result<(u32, Vec<u8>, u32)> {
     #[repr(C)]
     struct Run {
