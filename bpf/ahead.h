@@ -1,7 +1,8 @@
-// Loads that nobody waits for. The buckets of all keys of a datagram are asked of the memory at once, and then their items, instead of one
-// after the other. Nothing that is read here is believed.
+// Prefetches. The buckets of all keys of a datagram are loaded at the same time, and then their items,
+// instead of one after the other. Nothing is trusted that is read here.
 
-// It pays for so many keys, of an image that no cache holds.
+// Minimum number of keys, and minimum size of an image, for which this pays. A smaller image fits the CPU's
+// caches.
 #define AHEAD_MIN 4
 #define AHEAD_IMAGE_BYTES_MIN (64ull << 20)
 
@@ -13,7 +14,7 @@ INLINE void touch(const u8 *image, u64 at) {
   if (at <= configuration.partition_bytes - 64) (void)word_at(image, at);
 }
 
-// Fetches the bucket of a key.
+// Prefetches the bucket of a key.
 INLINE void bucket_ahead(struct scratch *scratch, u32 number, u64 hash) {
   struct ahead *ahead = &scratch->ahead[number & (KEYS_MAX - 1)];
   const u8 *image = image_of(hash);
@@ -24,7 +25,7 @@ INLINE void bucket_ahead(struct scratch *scratch, u32 number, u64 hash) {
   touch(image, ahead->bucket_at);
 }
 
-// Fetches what the bucket of a key leads to first.
+// Prefetches the first candidate of a key's bucket.
 STATIC long item_ahead(u32 number, void *unused) {
   UNUSED(unused);
   const struct ahead *ahead = &own_scratch()->ahead[number & (KEYS_MAX - 1)];
@@ -40,7 +41,7 @@ STATIC long item_ahead(u32 number, void *unused) {
     u64 offset = tail - ((tail - matches.first) & configuration.offset_mask);
     position = log_word(image, log, LOG_FIRST) + offset - (offset >= lap ? lap : log_word(image, log, LOG_LAP_BEFORE));
   }
-  // What is short ends in this line of the cache or in the next one.
+  // A short item ends in this cache line or in the next one.
   touch(image, position * 8);
   touch(image, position * 8 + 32);
   return 0;

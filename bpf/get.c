@@ -1,11 +1,11 @@
-// Answers GETs before the network stack, out of the partition image that the server writes (docs/kernel.md). Everything that is
-// not understood completely goes on as it came.
+// Answers GETs before the network stack, from the partition image that the server writes (docs/kernel.md).
+// Everything that it does not understand completely goes on unchanged.
 
 #include "kernel.h"
 
 STATIC int kernel_get(struct xdp_md *context);
 
-// The program is what comes first in its section.
+// The entry has to be the first function of the section.
 __attribute__((section("xdp"))) int entry(struct xdp_md *context) { return kernel_get(context); }
 
 #include "hash.h"
@@ -17,7 +17,7 @@ __attribute__((section("xdp"))) int entry(struct xdp_md *context) { return kerne
 #include "memcached.h"
 #include "native.h"
 
-// Whether one of our addresses is the destination.
+// Returns whether the destination is one of the server's addresses.
 INLINE int is_own(u64 high, u64 low) {
   for (u32 number = 0; number < ADDRESSES_MAX; number++) {
     if (number >= configuration.addresses_count) break;
@@ -26,17 +26,18 @@ INLINE int is_own(u64 high, u64 low) {
   return 0;
 }
 
-// Whether a datagram over IPv4 is for us, and one that the stack would take. Bytes of an address are numbered from the lowest on.
+// Returns whether an IPv4 datagram is for this server, and would be accepted by the stack. The first byte
+// of an address is its lowest.
 INLINE int is_ours_v4(const struct ipv4 *ip, struct packet *packet) {
   u8 network = ip->source;
   packet->is_v6 = 0;
   packet->source[0] = 0;
   if (ip->version != 0x45 || ip->protocol != 17 || ip->fragment & BIG_ENDIAN_16(0x3fff)) return 0;
-  // Nobody can be answered at 0.0.0.0/8, loopback, multicast and broadcast addresses.
+  // Replies to 0.0.0.0/8, loopback, multicast and broadcast addresses are impossible.
   if (network == 0 || network == 127 || network >= 224 || sum_of_header(ip) != 0xffff) return 0;
   packet->source[1] = (u64)ip->source << 32 | 0xffff0000;
   packet->network_bytes = BIG_ENDIAN_16(ip->total) - sizeof *ip;
-  // From our own address: the stack knows what to do with such.
+  // The stack handles datagrams from the server's own addresses.
   if (is_own(0, packet->source[1])) return 0;
   return is_own(0, (u64)ip->destination << 32 | 0xffff0000);
 }
@@ -46,7 +47,7 @@ INLINE int is_ours_v6(const struct ipv6 *ip, struct packet *packet) {
   packet->is_v6 = 1;
   packet->source[0] = (u64)ip->source[1] << 32 | ip->source[0];
   packet->source[1] = (u64)ip->source[3] << 32 | ip->source[2];
-  // Multicast; none, loopback, and IPv4 in the form in which its addresses are kept here.
+  // Refuses multicast, unspecified and loopback addresses, and IPv4 in the form used here.
   if ((u8)packet->source[0] == 0xff || packet->source[0] == 0) return 0;
   packet->network_bytes = BIG_ENDIAN_16(ip->bytes);
   if (is_own(packet->source[0], packet->source[1])) return 0;
@@ -54,15 +55,15 @@ INLINE int is_ours_v6(const struct ipv6 *ip, struct packet *packet) {
   return high && is_own(high, (u64)ip->destination[3] << 32 | ip->destination[2]);
 }
 
-// Whether the datagram is for one of our ports and addresses; where its parts are.
+// Returns whether the datagram is for the server's ports and addresses; locates its parts.
 INLINE int is_ours(struct xdp_md *context, struct packet *packet) {
   u8 *data = (u8 *)(long)context->data, *end = (u8 *)(long)context->data_end;
   struct ethernet *ethernet = (void *)data;
-  // Only stations are answered, and asked.
+  // Only unicast frames from unicast senders are answered.
   if ((u8 *)(ethernet + 1) > end || (ethernet->destination[0] | ethernet->source[0]) & 1) return 0;
   u16 kind = ethernet->kind;
   u32 at = sizeof *ethernet;
-  // A tag without a VLAN in it, but a priority. With one, it would be another interface's.
+  // A priority tag without a VLAN. A frame with a VLAN belongs to another interface.
   if (kind == BIG_ENDIAN_16(0x8100)) {
     if (data + at + 4 > end || load_16(data + at) & BIG_ENDIAN_16(0x0fff)) return 0;
     kind = load_16(data + at + 2);
@@ -86,7 +87,7 @@ INLINE int is_ours(struct xdp_md *context, struct packet *packet) {
   if (!packet->is_to_memcached && (port < configuration.native_first || port > configuration.native_last)) return 0;
   packet->payload_at = at + sizeof *udp;
   u32 udp_bytes = BIG_ENDIAN_16(udp->bytes);
-  // What does not fill its packet has bytes behind it that nobody asked for.
+  // A datagram that does not fill its packet is refused, by a length of 0.
   packet->payload_bytes = udp_bytes == packet->network_bytes ? udp_bytes - sizeof *udp : 0;
   packet->source_port = BIG_ENDIAN_16(udp->source);
   packet->checksum = udp->checksum;
@@ -96,7 +97,7 @@ INLINE int is_ours(struct xdp_md *context, struct packet *packet) {
 }
 
 INLINE int is_allowed(const struct packet *packet) {
-  // A reply to a server would be a request there.
+  // A reply to a server's port would be a request there.
   if (packet->source_port < 1024 || packet->source_port == packet->destination_port) return 0;
   for (u32 number = 0; number < NETWORKS_MAX; number++) {
     if (number >= configuration.networks_count) break;
@@ -108,7 +109,7 @@ INLINE int is_allowed(const struct packet *packet) {
   return 0;
 }
 
-// Copies the payload, 8 bytes or more, with zeros behind it up to a multiple of eight.
+// Copies the payload, 8 bytes or more, padded with zeros to a multiple of eight.
 INLINE int load_payload(struct xdp_md *context, struct scratch *scratch, u32 bytes) {
   u32 at = scratch->packet.payload_at;
   if (bytes > SHORT_BYTES) {
@@ -139,7 +140,7 @@ INLINE int is_whole(const struct scratch *scratch, const struct packet *packet) 
   return fold(sum + sum_of(scratch->request, scratch->request_bytes)) == 0xffff;
 }
 
-// The time in seconds; divisions are slow.
+// Updates the time in seconds. The comparison avoids a slow division.
 INLINE void set_clock(struct scratch *scratch) {
   u64 now_ns = configuration.clock_offset_ns + coarse_ns();
   if (now_ns - scratch->second_ns < NS_PER_S) return;
@@ -147,15 +148,15 @@ INLINE void set_clock(struct scratch *scratch) {
   scratch->second_ns = scratch->now_s * NS_PER_S;
 }
 
-// Which of the CPUs that help a client's datagrams go to; 0 = none of them, they stay here.
+// Selects the helper CPU for a client's datagrams; 0 = none: the datagram stays here.
 INLINE u64 part_of(const struct packet *packet) {
   u64 mixed = (packet->source[0] ^ packet->source[1] ^ packet->source_port) * 0x9e3779b97f4a7c15;
   return (mixed >> 48) * (control.spread_count + 1) >> 16;
 }
 
-// Sends a datagram of ours to the CPU that does its part, if that is another one: the verdict, or 0.
+// Sends a datagram to another CPU if that is responsible for it. Returns the verdict, or 0.
 INLINE int spread(const struct packet *packet) {
-  if (configuration.place != SPREADS || !control.spread_count) return 0;
+  if (configuration.place != SPREADING || !control.spread_count) return 0;
   u64 part = part_of(packet);
   if (part == 0) return 0;
   u64 cpu = control.spread[(part - 1) & (SPREAD_MAX - 1)];
@@ -174,7 +175,7 @@ INLINE int answer(struct xdp_md *context) {
   if (moved) return -moved;
   if (packet->is_to_memcached && !is_allowed(packet)) return PASSED_NOT_ALLOWED;
   u32 bytes = packet->payload_bytes;
-  // Both protocols have a header.
+  // Both protocols have a header of at least 8 bytes.
   if (bytes < 8 || bytes > PAYLOAD_BYTES_MAX) return PASSED_FORM;
   if (load_payload(context, scratch, bytes)) return PASSED_FORM;
   scratch->request_bytes = bytes;
@@ -188,7 +189,7 @@ INLINE int answer(struct xdp_md *context) {
 
 STATIC int kernel_get(struct xdp_md *context) {
   int result = answer(context);
-  // There is no driver's own buffer there any more to send it back in.
+  // A CPU map's frame is no longer in the driver's buffer, so XDP_TX is impossible.
   if (configuration.place == ON_OTHER_CPU && result == -XDP_TX) return redirect(context->ingress_ifindex, 0);
   if (result < 0) return -result;
   count(result & (COUNTERS_MAX - 1), 1);

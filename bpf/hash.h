@@ -1,5 +1,6 @@
-// XXH3-64 of up to 64 bytes (xxHash 0.8, "XXH3_len_*"): what depends on the seed alone is in the configuration. clang has no 128-bit
-// multiplication for this machine, so it is made of four of 32 bits. `in + n` may be read up to 8 bytes beyond the key.
+// XXH3-64 of up to 64 bytes (xxHash 0.8, "XXH3_len_*"). The configuration holds everything that depends
+// only on the seed. clang has no 128-bit multiplication for BPF, so four 32-bit ones replace it. May read
+// up to 8 bytes beyond the key.
 
 #define PRIME64_1 0x9E3779B185EBCA87ull
 #define PRIME64_2 0xC2B2AE3D27D4EB4Full
@@ -26,7 +27,7 @@ INLINE u64 avalanche(u64 hash) {
 
 INLINE u64 rotate(u64 word, u32 bits) { return word << bits | word >> (64 - bits); }
 
-// The key lies at `at` of the request, `bytes` long: 1 to KEY_BYTES_MAX.
+// Hashes the key at offset `at` of the request, with 1 to KEY_BYTES_MAX bytes.
 INLINE u64 hash_of(const struct scratch *scratch, u32 at, u32 bytes) {
   const u8 *in = REQUEST(at);
   if (bytes > 16) {

@@ -1,7 +1,7 @@
-// The reader of a partition image: docs/partition-image.md, "Reading beside the writer", step by step. What it does not
-// understand, or sees change under it, it leaves to the server.
+// Reader of a partition image, as in docs/partition-image.md, "Reading beside the writer". Anything that it
+// does not understand, or that changes during the read, goes to the server.
 
-// Outcomes of a read, beside the reasons to pass.
+// Results of a read, besides the reasons to pass.
 enum { FOUND = -1, ABSENT = -2, AGAIN = -3 };
 
 // Words of the image's header.
@@ -26,14 +26,14 @@ enum {
 #define ITEM_FETCHED (1ull << 60)
 #define ITEM_STATE (1ull << 61)
 
-// Buckets of a chain, and keys of one tag in it: crates/engine/src/limits.rs. No chain has more.
+// Maximum number of buckets of a chain, and of a chain's keys with one tag: crates/engine/src/limits.rs.
 #define CHAIN_BUCKETS_MAX 10
 #define CHAIN_TAG_ITEMS_MAX 6
 
 INLINE u64 word_at(const u8 *image, u64 at) { return *(volatile const u64 *)(image + at); }
 INLINE u64 header_word(const u8 *image, u32 word) { return word_at(image, word * 8); }
 INLINE u64 log_word(const u8 *image, u64 log, u32 word) {
-  // Two constant addresses instead of one that the verifier has to follow.
+  // Two constant addresses instead of a computed one, which the verifier would have to track.
   u64 small = header_word(image, WORD_LOGS + word), main = header_word(image, WORD_LOGS + 8 + word);
   return log ? main : small;
 }
@@ -41,12 +41,12 @@ INLINE u64 log_word(const u8 *image, u64 log, u32 word) {
 INLINE u64 main_bucket_at(u64 index_hash, u64 buckets) {
   u64 count = buckets & ((1ull << 56) - 1), first = configuration.buckets_first;
   u64 field = index_hash << 10 >> 26;
-  // field * first >> 38, which has up to 70 bits, in two parts.
+  // Computes field * first >> 38 in two parts: the product has up to 70 bits.
   u64 base = ((field >> 19) * first + ((field & 0x7ffff) * first >> 19)) >> 19;
   u64 mask = (2ull << (buckets >> 56)) - 1;
   u64 bucket = base + first * (field & mask);
   if (bucket >= count) bucket = base + first * (field & mask >> 1);
-  // A spare one in front of every fifth (store: tenth); by a reciprocal that is exact below 2^32.
+  // A spare bucket precedes every fifth (store: tenth) bucket. The reciprocal is exact below 2^32.
   u64 line = bucket + ((bucket & 0xffffffff) * 0xcccccccdull >> configuration.spare_shift);
   return configuration.partition_bytes - (line + 1) * 64;
 }
@@ -57,18 +57,18 @@ INLINE u64 spare_bucket_at(u64 number) {
   return configuration.partition_bytes - (line + 1) * 64;
 }
 
-// The image of the key's partition.
+// Returns the image of the key's partition.
 INLINE const u8 *image_of(u64 hash) {
   u32 number = (hash >> 1) >> (63 - configuration.partition_bits), zero = 0;
   void *partition = map_lookup(&partitions, &number);
   return partition ? map_lookup(partition, &zero) : 0;
 }
 
-// Words of an item before its key.
+// Returns how many words of an item precede its key.
 INLINE u32 key_word_of(u64 header) { return 1 + !!(header & ITEM_META) + 2 * !!(header & ITEM_STATE) + !!(header & ITEM_CAS); }
 
-// Whether the item that an entry leads to has the key, as far as can be told yet; then it is `scratch->item`. What leads out of the image
-// has changed while it was read.
+// Checks whether the item of an entry has the key, and stores it in `scratch->item`. A torn read can still
+// match. A position outside of the image means that the entry changed during the read.
 GLOBAL int candidate(u64 entry, u64 key_bytes) {
   struct scratch *scratch = own_scratch();
   struct item *item = &scratch->item;
@@ -83,7 +83,7 @@ GLOBAL int candidate(u64 entry, u64 key_bytes) {
     u64 offset = tail - distance;
     if (distance == 0 || distance >= tail) return ABSENT;
     if (offset < log_word(image, log, LOG_HEAD) || offset < log_word(image, log, LOG_FLUSH_MARK)) return ABSENT;
-    // A lap before this one is published before its successor.
+    // The writer publishes the previous lap before its successor.
     u64 lap = log_word(image, log, LOG_LAP_START);
     ACQUIRE(scratch);
     u64 before = log_word(image, log, LOG_LAP_BEFORE);
@@ -120,7 +120,7 @@ GLOBAL int candidate(u64 entry, u64 key_bytes) {
   return FOUND;
 }
 
-// Whether the key may belong to a namespace.
+// Returns whether the key may belong to a namespace.
 INLINE int has_delimiter(const struct scratch *scratch, u64 key_bytes) {
   if (configuration.namespace_delimiter > 0xff) return 0;
   u64 repeated = configuration.namespace_delimiter * 0x0101010101010101;
@@ -133,7 +133,7 @@ INLINE int has_delimiter(const struct scratch *scratch, u64 key_bytes) {
   return 0;
 }
 
-// Whether everything read since the version was noted belongs together.
+// Returns whether everything read since the version was noted is consistent.
 INLINE int is_still(struct scratch *scratch, const u8 *image, int found) {
   const struct item *item = &scratch->item;
   ACQUIRE(scratch);
@@ -144,7 +144,8 @@ INLINE int is_still(struct scratch *scratch, const u8 *image, int found) {
   return item->offset >= log_word(image, item->log, LOG_HEAD) && item->offset >= log_word(image, item->log, LOG_FLUSH_MARK);
 }
 
-// The first and the last entry of a bucket with the tag of the key, and how many there are. `bucket_at` is below the last bucket's.
+// First and last entry of a bucket with the key's tag, and their number. The caller has checked
+// `bucket_at`.
 struct matches {
   u64 first, last;
   u32 count;
@@ -167,8 +168,8 @@ INLINE void match_tags(const u8 *bucket, u64 tag, struct matches *matches) {
   matches->count = count;
 }
 
-// Looks the key of the request up, which is at `scratch->key_at` and has the hash `scratch->hash`: FOUND, ABSENT, AGAIN or a reason to
-// pass. What is found is in `scratch->item`, and may still be torn.
+// Looks up the key at `scratch->key_at` with the hash `scratch->hash`. Returns FOUND, ABSENT, AGAIN or a
+// reason to pass. The found item is in `scratch->item`, and may still be torn.
 GLOBAL int look_up(u64 key_bytes, u64 unused) {
   UNUSED(unused);
   struct scratch *scratch = own_scratch();
@@ -181,7 +182,7 @@ GLOBAL int look_up(u64 key_bytes, u64 unused) {
   u64 version = word_at(image, bucket_at);
   if (version & 1) return AGAIN;
   ACQUIRE(scratch);
-  // A split changes the number of buckets before it moves entries out of this one.
+  // A split changes the number of buckets before it moves entries out of this bucket.
   if (header_word(image, WORD_BUCKETS) != buckets) return AGAIN;
   scratch->bucket_at = bucket_at;
   scratch->version = version;
@@ -191,7 +192,7 @@ GLOBAL int look_up(u64 key_bytes, u64 unused) {
     const u8 *bucket = image + bucket_at;
     struct matches matches;
     match_tags(bucket, tag, &matches);
-    // The tails are looked at after the entries: they are at least as new as any of them.
+    // The tails are read after the entries, so they are at least as new as any entry.
     ACQUIRE(scratch);
     if (matches.count) {
       keys += matches.count;
@@ -211,13 +212,13 @@ GLOBAL int look_up(u64 key_bytes, u64 unused) {
 
 INLINE u32 state_word_of(u64 header) { return 1 + !!(header & ITEM_META); }
 
-// A word of an item before its key.
+// Returns a word of an item that precedes its key.
 INLINE u64 extension_word(const u8 *image, const struct item *item, u32 word) {
   u64 at = item->at;
   return at > configuration.partition_bytes - IMAGE_WINDOW_BYTES ? 0 : word_at(image, at + word * 8);
 }
 
-// The CAS value of the item that was found. 0: it has none that is known outside, and only the owner may give it one.
+// Returns the CAS value of the found item. 0: no client knows one yet, and only the owner may assign it.
 INLINE u64 cas_of(const struct scratch *scratch, const u8 *image) {
   const struct item *item = &scratch->item;
   u64 header = item->header;
@@ -230,12 +231,12 @@ INLINE u64 cas_of(const struct scratch *scratch, const u8 *image) {
   return item->offset << 1 | item->log;
 }
 
-// Tells the owner that an item was asked for, where it does not know that as well as it wants to.
+// Samples a request for the owner, if the item's access data is not saturated.
 INLINE void note_request(const struct scratch *scratch, const u8 *image) {
   const struct item *item = &scratch->item;
   int unnoted = (item->header >> 56 & 3) < configuration.frequency_max || !(item->header & ITEM_FETCHED);
   if (item->header & ITEM_STATE) {
-    // Somebody wants to know when it was accessed, and this second is not noted.
+    // A client wants to know the last access, and this second is not recorded yet.
     u32 access_s = extension_word(image, item, state_word_of(item->header));
     unnoted |= access_s != 0 && access_s != scratch->now_s;
   }

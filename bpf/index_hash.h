@@ -1,5 +1,5 @@
-// The hash by which an index knows a key: SipHash-1-3 of the client's hash, one word, without the block that says how long the input is
-// (crates/engine/src/index/hash.rs). The secret is in the configuration.
+// Hash of a key within an index: SipHash-1-3 of the client's hash, as one word, without the final length
+// block (crates/engine/src/index/hash.rs). The secret is in the configuration.
 
 #define SIP_ROUND(a, b, c, d)        \
   do {                               \

@@ -1,14 +1,14 @@
-// Hands every frame of one interface to another, whose other end then gets it as a driver's frame and not as a packet of
-// this machine's stack: what a client sends through it costs the server what it would cost behind a NIC. What follows the
-// IPv4 packet is cut off and leaves room behind it, as there is in the buffers of a NIC: veth makes those of short
-// packets as short. For benchmarks only.
+// Redirects every frame of one interface to another. The other end of that interface gets it as a driver's
+// frame and not as a packet of this machine's stack, so a client's packets cost the server as much as
+// behind a NIC. Bytes after the IPv4 packet are cut off, which leaves room behind it as in a NIC's buffers
+// (veth's buffers for short packets are short). Only for benchmarks.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// The kernel's interface (linux/bpf.h), which does not change.
+// The kernel's stable interface (linux/bpf.h).
 struct xdp_md {
   u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
 };

@@ -1,18 +1,18 @@
-// What the parts of the program share: the kernel's interface, the maps, the configuration, the memory of a run.
+// Shared definitions: the kernel's interface, the maps, the configuration, the memory of a run.
 //
-// Compiled by crates/kernel/build.rs. Nothing of the machine is included, so clang is all it needs. The maps and what lies in
-// them are made by crates/kernel/src/{configuration,counters,maps}.rs, which have the same sizes and numbers.
+// crates/kernel/build.rs compiles the program. It includes no headers of the machine, so it needs only
+// clang. crates/kernel/src/{configuration,counters,maps}.rs create the maps, with the same layouts.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
-// The same anywhere in memory.
+// Types without alignment.
 typedef u16 __attribute__((aligned(1), may_alias)) u16_anywhere;
 typedef u32 __attribute__((aligned(1), may_alias)) u32_anywhere;
 typedef u64 __attribute__((aligned(1), may_alias)) u64_anywhere;
 
-// The kernel's interface (linux/bpf.h), which does not change.
+// The kernel's stable interface (linux/bpf.h).
 struct xdp_md {
   u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
 };
@@ -31,62 +31,65 @@ static long (*const store_bytes)(struct xdp_md *context, u32 at, const void *fro
 
 #define BIG_ENDIAN_16(value) __builtin_bswap16(value)
 #define INLINE static inline __attribute__((always_inline))
-// A function of its own. A static one is verified anew where it is called, in the state of the caller; one that is not is verified once, for
-// any two numbers: int name(u64, u64). What such functions share is in the memory of the run.
+// A separate function. The verifier checks a static one anew for each call, in the caller's state. It
+// checks a global one once, for any two numbers: int name(u64, u64). Global functions share data in the
+// memory of the run.
 #define STATIC static __attribute__((noinline, section("xdp")))
 #define GLOBAL __attribute__((noinline, section("xdp")))
-// A number that is passed and not looked at, which the compiler would not pass otherwise.
+// Marks an unused argument as used, because the compiler would not pass it otherwise.
 #define UNUSED(number) asm volatile("" ::"r"(number))
 #define BARRIER asm volatile("" ::: "memory")
 
-// Loads stay in order on x86-64 as they are. Elsewhere an atomic that returns its old value is a barrier.
+// x86-64 keeps loads in order. On other machines an atomic that returns the old value is a barrier.
 #ifdef MACHINE_x86_64
 #define ACQUIRE(scratch) BARRIER
 #else
 #define ACQUIRE(scratch) __sync_fetch_and_add(&(scratch)->barrier, 0)
 #endif
 
-// Room for a datagram; the longest one that is looked at, and the longest reply: a frame of 1,500 bytes over IPv4.
+// Room for a datagram; longest datagram to process, and longest reply: a frame of 1,500 bytes over IPv4.
 #define REQUEST_BYTES_MAX 2048
 #define PAYLOAD_BYTES_MAX 1472
 #define REPLY_BYTES_MAX PAYLOAD_BYTES_MAX
-// Offsets into it are cut for the verifier.
+// Masks an offset for the verifier.
 #define REQUEST(offset) (scratch->request + ((offset) & (REQUEST_BYTES_MAX - 1)))
-// What is no longer goes by words, without calls of the kernel's.
+// Longest data that is copied by words, without helper calls.
 #define SHORT_BYTES 64
-// The longest key that is hashed here.
+// Longest key that is hashed here.
 #define KEY_BYTES_MAX 64
-// Longer reads than these do not begin near the end of an image: items end before the index, which takes more.
+// Longest read of an item. No item begins closer to the end of the image, because the index follows the items
+// and takes more space.
 #define IMAGE_WINDOW_BYTES 2048
 
-// One entry of the list of networks that are answered: IPv4 as ::ffff:a.b.c.d.
+// A network whose requests are answered: IPv4 as ::ffff:a.b.c.d.
 struct network {
   u64 is_v6, address[2], mask[2];
 };
 #define NETWORKS_MAX 64
 #define ADDRESSES_MAX 16
 
-// Frozen: all of it are constants to the verifier.
+// Frozen: the verifier treats all fields as constants.
 struct configuration {
-  // XXH3-64 (hash.h), what depends on the seed alone.
+  // Everything of XXH3-64 (hash.h) that depends only on the seed.
   u64 hash_1_3, hash_4_8, hash_9_16[2], hash_mix[8];
-  // What the index mixes into that hash (index_hash.h).
+  // Secret of the index hash (index_hash.h).
   u64 secret[2];
-  // The image.
+  // Layout of the image.
   u64 partition_bits, partition_bytes, buckets_first, spare_shift, is_store, offset_mask;
   u64 frequency_max, reinsert_percent, namespace_delimiter;
-  // Unix time in nanoseconds of the coarse monotonic clock's zero.
+  // Unix time in nanoseconds at zero of the coarse monotonic clock.
   u64 clock_offset_ns;
   u64 cpu_mask;
   // `enum place`.
   u64 place;
   // Ports, 0 = none; the native ones from first to last.
   u64 memcached_port, native_first, native_last;
-  // The longest reply of a datagram, header of its protocol included, over IPv4 and over IPv6.
+  // Longest reply of memcached's protocol in a datagram, with its header, over IPv4 and over IPv6.
   u64 reply_bytes_max[2];
-  // The native protocol: its longest datagram; the longest reply that fits a frame, as above; the secret of its cookies.
+  // Native protocol: longest datagram, longest reply that fits a frame over IPv4 and IPv6, secret of the
+  // cookies.
   u64 native_bytes_max, native_reply_bytes_max[2], cookie_key[2];
-  // Frames may come without a whole checksum.
+  // Frames may lack a complete checksum.
   u64 partial_checksums;
   u64 addresses_count, networks_count;
   u64 addresses[ADDRESSES_MAX][2];
@@ -94,35 +97,34 @@ struct configuration {
 };
 
 #define SPREAD_MAX 32
-// What the server changes while the program runs.
+// Settings that the server changes while the program runs.
 struct control {
   // Nothing is answered.
   u64 paused;
-  // Of the native protocol's directory.
+  // Generation of the native protocol's directory.
   u64 generation;
-  // So many CPUs take over a part of the datagrams: these.
+  // Number of CPUs that take over datagrams, and the CPUs.
   u64 spread_count;
   u64 spread[SPREAD_MAX];
 };
 
-// Where the program runs: on the interface alone; there, and it sends datagrams to other CPUs; on such a CPU.
-enum place { ALONE, SPREADS, ON_OTHER_CPU };
+// Place of the program: on the interface; on the interface, sending datagrams to other CPUs; on such a CPU.
+enum place { ON_INTERFACE, SPREADING, ON_OTHER_CPU };
 
-// What happened, of one CPU. The order is that of crates/kernel/src/counters.rs.
+// Counters of one CPU, in the order of crates/kernel/src/counters.rs.
 enum counter {
-  // Datagrams.
   ANSWERED,
   BYTES_READ,
   BYTES_WRITTEN,
-  // GETs of memcached's, by their outcome.
+  // GETs of memcached's protocols.
   HITS,
   MISSES,
   // GETs of the native protocol.
   NATIVE_HITS,
   NATIVE_MISSES,
-  // Reads that began again, for a writer came between.
+  // Reads that were repeated because of a concurrent write.
   RETRIES,
-  // Datagrams for our ports that went on to the server, by the reason.
+  // Datagrams for the server's ports that were passed on, by reason.
   PASSED_PAUSED,
   PASSED_NOT_ALLOWED,
   PASSED_FORM,
@@ -144,63 +146,63 @@ enum counter {
 #define COUNTERS_MAX 32
 #define SAMPLES 256
 
-// Of one CPU. Processes map it.
+// Memory of one CPU, mapped by processes.
 struct report {
   u64 counters[COUNTERS_MAX];
-  // Hashes of keys whose use the owner of the partition is to note; 0 = none.
+  // Hashes of keys whose use the partition's owner should count; 0 = none.
   u64 samples[SAMPLES];
 };
 
-// An item, as read; to be believed once `is_still` says so.
+// An item, as read. It is valid once `is_still` has confirmed it.
 struct item {
   u64 header, offset, log;
-  // Where it begins, in bytes.
+  // Its offset in bytes.
   u64 at;
   u32 flags, value_at, value_bytes;
 };
 
-// Where the parts of a packet are, and what of it the checksums need.
+// Offsets of a packet's parts, and data for its checksums.
 struct packet {
   u32 network_at, network_bytes, payload_at, payload_bytes;
   u32 is_v6, is_to_memcached;
   // IPv4 as ::ffff:a.b.c.d.
   u64 source[2];
   u32 source_port, destination_port;
-  // As it came; the sums of what it covers beside the payload: the pseudo-header, the header.
+  // The received checksum; sums of the pseudo-header and of the UDP header.
   u32 checksum, pseudo_sum, header_sum;
 };
 
-// What is known of a datagram of the native protocol.
+// State of a datagram of the native protocol.
 struct native {
-  // Who has sent it; IPv4 as ::ffff:a.b.c.d.
+  // The sender; IPv4 as ::ffff:a.b.c.d.
   u64 peer[2];
   u32 peer_port, is_v6;
-  // It carries the cookie of that address; another generation.
+  // The datagram carries the cookie of that address; its generation is outdated.
   u32 is_proven, is_stale;
-  // The longest reply.
+  // Longest reply.
   u32 bytes_max;
-  // Where the next request is, and how many there are from there on.
+  // Offset of the next request, and number of requests from there on.
   u32 at, left;
   u32 hits, misses;
-  // 0, or why it goes on to the server.
+  // 0, or the reason to pass the datagram on.
   int why;
-  // As the present request has it.
+  // Hash in the current request.
   u64 hash;
 };
 
-// A key that will be looked up: its hash, that of the index, and where its bucket is.
+// A key to prefetch: its hash, its index hash, and the offset of its bucket.
 struct ahead {
   u64 hash, index_hash, bucket_at;
 };
 #define KEYS_MAX 64
 
-// The memory of one run, of one CPU.
+// Memory of one run, one per CPU.
 struct scratch {
   u8 request[REQUEST_BYTES_MAX + 128];
   u8 reply[3648];
   u64 barrier;
   u64 hash;
-  // The bucket of the key's chain, and its version when it was looked at first.
+  // First bucket of the key's chain, and the version that was noted.
   u64 bucket_at, version;
   struct item item;
   struct packet packet;
@@ -208,11 +210,11 @@ struct scratch {
   struct ahead ahead[KEYS_MAX];
   u32 request_bytes, reply_bytes, reply_bytes_max, spare;
   u32 key_at, now_s;
-  // When this second began.
+  // Start of this second.
   u64 second_ns;
-  // The keys of the request that were found, and that were not.
+  // Keys of the request that were found, and that were not.
   u32 hits, misses;
-  // Of memcached's get: the next word, the end of the line.
+  // memcached's get: offset of the next word, end of the line.
   u32 word_at, line_end, with_cas;
   int result;
 };
@@ -232,10 +234,10 @@ INLINE u32 load_32(const void *at) { return *(const u32_anywhere *)at; }
 INLINE void store_64(void *at, u64 word) { *(u64_anywhere *)at = word; }
 INLINE void store_16(void *at, u16 word) { *(u16_anywhere *)at = word; }
 
-// Bytes of the frame, which has no fragments.
+// Returns the length of the frame, which has no fragments.
 INLINE u64 frame_bytes(const struct xdp_md *context) {
   u64 bytes = (u64)context->data_end - context->data;
-  // Addresses are not subtracted in 32 bits.
+  // The verifier forbids 32-bit subtractions of addresses.
   asm volatile("" : "+r"(bytes));
   return bytes;
 }

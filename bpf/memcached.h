@@ -1,11 +1,11 @@
-// memcached's text protocol in datagrams: `get KEY...` and `gets KEY...` (docs of memcached, protocol.txt, "UDP protocol"). A datagram that
-// is exactly one such line is answered here, every other one by the server.
+// memcached's text protocol in datagrams: `get KEY...` and `gets KEY...` (memcached's protocol.txt, "UDP
+// protocol"). A datagram that is exactly one such line is answered here, every other one by the server.
 
 #define FRAME_BYTES 8
-// Keys of one line, and spaces that are too many.
+// Maximum number of keys and extra spaces in a line.
 #define WORDS_MAX 64
 
-// Appends `VALUE <key> <flags> <bytes>[ <cas>]\r\n<value>\r\n` of the item that was found, which may be torn.
+// Appends `VALUE <key> <flags> <bytes>[ <cas>]\r\n<value>\r\n` of the found item, which may be torn.
 INLINE int push_item(struct scratch *scratch, const u8 *image, u64 key_bytes, u64 with_cas) {
   u32 at = scratch->reply_bytes;
   if (at > REPLY_BYTES_MAX) return PASSED_LONG_REPLY;
@@ -31,7 +31,7 @@ INLINE int push_item(struct scratch *scratch, const u8 *image, u64 key_bytes, u6
   }
   store_16(ROOM(scratch->reply_bytes), 0x0a0d);
   scratch->reply_bytes += 2;
-  // Behind the value come two ends of lines, and the end of all.
+  // The value is followed by two line ends and the `END`.
   if ((u64)scratch->reply_bytes + scratch->item.value_bytes + 7 > scratch->reply_bytes_max) return PASSED_LONG_REPLY;
   int why = push_value(scratch, image);
   if (why) return why;
@@ -40,7 +40,8 @@ INLINE int push_item(struct scratch *scratch, const u8 *image, u64 key_bytes, u6
   return 0;
 }
 
-// Appends the item of the key at `scratch->key_at`, if there is one. FOUND, ABSENT, or a reason to pass.
+// Appends the item of the key at `scratch->key_at` if it exists. Returns FOUND, ABSENT, or a reason to
+// pass.
 GLOBAL int get(u64 key_bytes, u64 with_cas) {
   struct scratch *scratch = own_scratch();
   if (key_bytes == 0 || key_bytes > KEY_BYTES_MAX) return PASSED_KEY;
@@ -68,11 +69,12 @@ GLOBAL int get(u64 key_bytes, u64 with_cas) {
   return PASSED_CONTENDED;
 }
 
-// Where the first byte from `at` on is that is no letter of a key: a space, or below it. 0: too far to be looked at.
+// Returns the offset of the first byte from `at` on that ends a key: a space or a lower byte. 0: too far.
 INLINE u32 end_of_word(const struct scratch *scratch, u32 at) {
   for (u32 word = 0; word <= KEY_BYTES_MAX; word += 8) {
     u64 letters = load_64(REQUEST(at + word));
-    // Below 0x21: the borrow of the subtraction reaches the highest bit, which the letter does not have. The lowest of such bits is exact.
+    // A byte below 0x21 borrows into its highest bit, which is clear in the byte itself. Only the lowest
+    // such bit is exact.
     u64 ends = (letters - 0x2121212121212121) & ~letters & 0x8080808080808080;
     if (!ends) continue;
     u64 below = ((ends & -ends) >> 7) - 1;
@@ -81,7 +83,7 @@ INLINE u32 end_of_word(const struct scratch *scratch, u32 at) {
   return 0;
 }
 
-// Takes the next word of the line. Returns whether that was all, with `scratch->result`.
+// Processes the next word of the line. Returns 1 at the end, with `scratch->result`.
 STATIC long take_word(u32 number, void *unused) {
   UNUSED(unused);
   struct scratch *scratch = own_scratch();
@@ -105,16 +107,16 @@ STATIC long take_word(u32 number, void *unused) {
   }
   scratch->word_at = end + 1;
   if (end < scratch->line_end && *REQUEST(end) == ' ') return 0;
-  // What ends within the line is no space: let the server say what it is.
+  // A byte other than a space ends the word within the line: the server replies to that.
   scratch->result = end == scratch->line_end && scratch->hits + scratch->misses ? 0 : PASSED_VERB;
   return 1;
 }
 
-// Answers what stands in `scratch->request`: returns 0 once the reply is complete, or why not.
+// Answers the request in `scratch->request`. Returns 0 once the reply is complete, or a reason to pass.
 INLINE int memcached(struct scratch *scratch) {
   u32 bytes = scratch->request_bytes;
   const u8 *request = scratch->request;
-  // One datagram, of one.
+  // The message is this one datagram.
   if (bytes < FRAME_BYTES || request[4] != 0 || request[5] != 1) return PASSED_FORM;
   if (bytes < FRAME_BYTES + 6) return PASSED_VERB;
   u32 verb = load_32(request + FRAME_BYTES);

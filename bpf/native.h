@@ -1,8 +1,10 @@
-// GETs of the native protocol (docs/protocol.md). A datagram that holds nothing else is answered here, as the worker whose port it
-// came to would (crates/server/src/native/{round,sink}.rs); every other one goes on to that worker.
+// GETs of the native protocol (docs/protocol.md). A datagram that holds only GETs is answered here like by
+// the worker of its port (crates/server/src/native/{round,sink}.rs). Every other one goes on to that
+// worker.
 
 #define NATIVE_HEADER_BYTES 40
-// Of a request before its key, of a reply before its value, and what is kept for each reply that follows.
+// Bytes of a request before its key, bytes of a reply before its value, and bytes reserved for each later
+// reply.
 #define NATIVE_REQUEST_BYTES 24
 #define NATIVE_REPLY_BYTES 16
 #define NATIVE_KEPT_BYTES 24
@@ -20,7 +22,7 @@ INLINE void push_native(struct scratch *scratch, u64 first_word, u32 flags) {
   scratch->reply_bytes += NATIVE_REPLY_BYTES;
 }
 
-// What becomes of a value that was found: NATIVE_OK if there is room for it.
+// Returns the status of a found value: NATIVE_OK if there is room for it.
 INLINE u32 native_room(const struct scratch *scratch, u64 reply_bytes) {
   const struct native *native = &scratch->native;
   u64 kept = native->left * NATIVE_KEPT_BYTES;
@@ -29,7 +31,7 @@ INLINE u32 native_room(const struct scratch *scratch, u64 reply_bytes) {
   return NATIVE_HEADER_BYTES + reply_bytes > native->bytes_max ? NATIVE_USE_STREAM : NATIVE_NO_ROOM;
 }
 
-// Appends the reply with the item that was found, which may be torn.
+// Appends the reply with the found item, which may be torn.
 INLINE int push_native_item(struct scratch *scratch, const u8 *image, u64 with_cas) {
   u64 value_bytes = scratch->item.value_bytes;
   u64 reply_bytes = NATIVE_REPLY_BYTES + with_cas * 8 + NATIVE_PADDED(value_bytes);
@@ -48,14 +50,13 @@ INLINE int push_native_item(struct scratch *scratch, const u8 *image, u64 with_c
   }
   int why = push_value(scratch, image);
   if (why) return why;
-  // The padding.
   u32 at = scratch->reply_bytes;
   store_64(ROOM(at), 0);
   scratch->reply_bytes = NATIVE_PADDED(at);
   return 0;
 }
 
-// Answers the request at `scratch->native.at`: 0, or a reason to pass.
+// Answers the request at `scratch->native.at`. Returns 0, or a reason to pass.
 GLOBAL int native_get(u64 unused, u64 unused_too) {
   UNUSED(unused);
   UNUSED(unused_too);
@@ -66,7 +67,7 @@ GLOBAL int native_get(u64 unused, u64 unused_too) {
   const u8 *request = REQUEST(at);
   u64 first = load_64(request);
   if ((first & 0xff) != 1) return PASSED_VERB;
-  // Neither options that are unknown, nor a value, flags, an expiry.
+  // Refuses unknown options, a value, flags and an expiry.
   if (first & 0xfffffffffffe0000 || load_64(request + 16)) return PASSED_FORM;
   u64 key_bytes = first >> 8 & 0xff, with_cas = first >> 16 & 1;
   if (key_bytes == 0) return PASSED_FORM;
@@ -77,7 +78,7 @@ GLOBAL int native_get(u64 unused, u64 unused_too) {
   native->left--;
   native->hash = load_64(request + 8);
   scratch->key_at = key_at;
-  // The client may have computed it with the seed of another run.
+  // The client may have computed the hash with the seed of an earlier server.
   scratch->hash = native->is_stale ? hash_of(scratch, key_at, key_bytes) : native->hash;
   const u8 *image = image_of(scratch->hash);
   if (!image) return PASSED_CHAIN;
@@ -108,7 +109,7 @@ GLOBAL int native_get(u64 unused, u64 unused_too) {
   return PASSED_CONTENDED;
 }
 
-// Fetches the bucket of the next request, whose form is not looked at yet.
+// Prefetches the bucket of the next request, before its form is checked.
 STATIC long native_bucket_ahead(u32 number, void *unused) {
   UNUSED(unused);
   struct scratch *scratch = own_scratch();
@@ -125,7 +126,8 @@ STATIC long native_next(u32 number, void *unused) {
   return why != 0;
 }
 
-// What the datagram's cookie proves of its sender; returns the one to use from now on, 0 = the one that it has.
+// Checks whether the datagram's cookie proves the sender's address. Returns a new cookie, or 0 if the
+// client has the current one.
 INLINE u64 prove(struct scratch *scratch, u64 cookie) {
   struct native *native = &scratch->native;
   u32 epoch = scratch->now_s / NATIVE_EPOCH_S;
@@ -136,16 +138,16 @@ INLINE u64 prove(struct scratch *scratch, u64 cookie) {
   return current;
 }
 
-// Answers what stands in `scratch->request`: returns 0 once the reply is complete, or why not.
+// Answers the request in `scratch->request`. Returns 0 once the reply is complete, or a reason to pass.
 INLINE int native(struct scratch *scratch, const struct packet *packet) {
   struct native *native = &scratch->native;
   const u8 *request = scratch->request;
   u32 bytes = scratch->request_bytes;
   if (bytes < NATIVE_HEADER_BYTES || bytes > configuration.native_bytes_max) return PASSED_FORM;
-  // Nobody can be answered there.
+  // A reply to port 0 is impossible.
   if (packet->source_port == 0) return PASSED_FORM;
   u64 first = load_64(request), second = load_64(request + 8);
-  // Magic, version 1, requests; the flags that requests have, and fields that are zero.
+  // Checks magic, version 1, kind of requests, known flags, and fields that have to be zero.
   if ((first & 0xfffcffffffff) != 0x0101694d || second >> 48) return PASSED_PROTOCOL;
   u64 requests = first >> 48;
   if (requests == 0 || requests > NATIVE_REQUESTS_MAX) return PASSED_FORM;
@@ -163,7 +165,7 @@ INLINE int native(struct scratch *scratch, const struct packet *packet) {
   native->left = requests;
   native->hits = native->misses = 0;
   scratch->reply_bytes = NATIVE_HEADER_BYTES;
-  // Hashes of another generation are computed as they come.
+  // Hashes of another generation are unusable, and computed per request.
   if (is_worth_it(requests) && !native->is_stale) {
     loop(requests, native_bucket_ahead, 0, 0);
     loop(requests, item_ahead, 0, 0);
@@ -171,7 +173,7 @@ INLINE int native(struct scratch *scratch, const struct packet *packet) {
   }
   loop(requests, native_next, 0, 0);
   if (native->why) return native->why;
-  // A frame may take less than a datagram may have.
+  // A frame may hold less than the longest datagram.
   if (scratch->reply_bytes > scratch->reply_bytes_max) return PASSED_LONG_REPLY;
 
   store_64(scratch->reply, 0x0201694d | requests << 48);

@@ -1,15 +1,15 @@
-// Which frames are the port's: UDP datagrams for its addresses and ports go to the AF_XDP socket of the queue they
-// arrived on. Everything else, and whatever has an unusual form, goes on to the kernel as if nobody were here.
+// Selects the frames of the port: UDP datagrams for its addresses and ports go to the AF_XDP socket of
+// their queue. Everything else, and every frame of an unusual form, goes on to the kernel.
 //
-// Compiled by crates/net/build.rs. Nothing of the machine is included, so clang is all it needs; the maps are made by
-// crates/net/src/xdp/program.rs, which has the same sizes and numbers.
+// crates/net/build.rs compiles the program. It includes no headers of the machine, so it needs only
+// clang. crates/net/src/xdp/program.rs creates the maps, with the same layouts.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// The kernel's interface (linux/bpf.h), which does not change.
+// The kernel's stable interface (linux/bpf.h).
 struct xdp_md {
   u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
 };
@@ -120,7 +120,7 @@ __attribute__((section("xdp"))) int port(struct xdp_md *context) {
   if (!ours) return XDP_PASS;
   u16 port = BIG_ENDIAN_16(udp->destination);
   if (port < ours->port_first || port > ours->port_last) return counted(OTHER_PORT, XDP_PASS);
-  // Frames to many have our address as little as those to others.
+  // Multicast and broadcast frames count as frames for another address.
   if (ethernet->destination[0] & 1 || !map_lookup(&addresses, address)) return counted(OTHER_ADDRESS, XDP_PASS);
 
   if (redirect_map(&sockets, context->rx_queue_index, XDP_PASS) != XDP_REDIRECT) return counted(NO_SOCKET, XDP_PASS);

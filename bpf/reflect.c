@@ -1,11 +1,11 @@
-// Sends every IPv4 datagram back to where it came from, and does nothing else: the limit of the medium for whatever
-// answers in its place. For benchmarks only.
+// Returns every IPv4 datagram to its sender, without any other work: the upper limit for a server in its
+// place. Only for benchmarks.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 
-// The kernel's interface (linux/bpf.h), which does not change.
+// The kernel's stable interface (linux/bpf.h).
 struct xdp_md {
   u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
 };
@@ -29,13 +29,13 @@ struct headers {
     b = was;       \
   } while (0)
 
-// Sums stay as they are: what is added is the same.
+// Checksums stay valid, because swapping does not change the sums.
 __attribute__((section("xdp"))) int reflect(struct xdp_md *context) {
   struct headers *headers = (void *)(long)context->data;
   void *end = (void *)(long)context->data_end;
   if ((void *)(headers + 1) > end) return XDP_PASS;
   if (headers->kind != __builtin_bswap16(0x0800) || headers->version != 0x45 || headers->protocol != 17) return XDP_PASS;
-  // Frames to many are not answered.
+  // Multicast and broadcast frames are not answered.
   if (*(u8 *)headers->destination & 1) return XDP_PASS;
   SWAP(headers->destination[0], headers->source[0]);
   SWAP(headers->destination[1], headers->source[1]);

@@ -1,11 +1,11 @@
-// Replies are written into the memory of the run and go into the packet at the end: until then the packet is as it came, and can
-// still be passed on.
+// Replies are built in the memory of the run and copied into the packet at the end. Until then the packet
+// is unchanged, and can still be passed on.
 
 #define ROOM(offset) (scratch->reply + ((offset) & 2047))
 
-// Appends four digits, without the zeros in front if they are the first ones.
+// Appends four digits, without leading zeros if they are the first ones.
 INLINE void push_digits(struct scratch *scratch, u32 number, int is_first) {
-  // By reciprocals, which are exact below 10000 and below 100.
+  // Divides by reciprocals, which are exact below 10000 and below 100.
   u32 high = number * 5243 >> 19, low = number - high * 100;
   u32 high_tens = high * 103 >> 10, low_tens = low * 103 >> 10;
   u64 letters = 0x30303030 + (high_tens | (high - high_tens * 10) << 8 | low_tens << 16 | (low - low_tens * 10) << 24);
@@ -36,7 +36,7 @@ INLINE void push_number(struct scratch *scratch, u64 number) {
     push_long_number(number, 0);
 }
 
-// What a piece of the copying needs.
+// Source and destination of a copy in pieces.
 struct copy {
   const u8 *from;
   u8 *to;
@@ -52,7 +52,8 @@ STATIC long copy_piece(u32 number, struct copy *copy) {
   return 0;
 }
 
-// Appends the bytes of an item's value, which may be torn, and some behind them. They have been compared with what fits.
+// Appends the bytes of an item's value, which may be torn, and some bytes after them. The caller has
+// compared the length with the room.
 INLINE int push_value(struct scratch *scratch, const u8 *image) {
   u32 bytes = scratch->item.value_bytes;
   u64 value_at = scratch->item.value_at;
@@ -96,7 +97,7 @@ INLINE u16 fold(u64 sum) {
   return (sum & 0xffff) + (sum >> 16);
 }
 
-// Of an IPv4 header; 0xffff over one whose checksum is right.
+// Sums an IPv4 header: 0xffff if its checksum is valid.
 INLINE u16 sum_of_header(const struct ipv4 *ip) {
   const u32 *words = (const void *)ip;
   return fold((u64)words[0] + words[1] + words[2] + words[3] + words[4]);
@@ -104,12 +105,13 @@ INLINE u16 sum_of_header(const struct ipv4 *ip) {
 
 INLINE u64 sum_of_piece(const u8 *bytes, u32 length) {
   u32 piece = (length + 3) & ~3u;
-  // The comparison is there for the verifier, also where the compiler knows better.
+  // For the verifier, which needs the comparison even where the compiler can prove it.
   asm volatile("" : "+r"(piece));
   return (u32)checksum_add(0, 0, (const u32 *)bytes, piece > 512 ? 512 : piece, 0);
 }
 
-// The sum of bytes that are followed by zeros up to a multiple of eight. Kernels before 6.13 take 512 at a time.
+// Sums bytes that are followed by zeros up to a multiple of eight. Kernels before 6.13 sum at most 512
+// bytes per call.
 INLINE u64 sum_of(const u8 *bytes, u32 length) {
   if (length <= SHORT_BYTES) {
     u64 sum = 0;
@@ -138,15 +140,16 @@ INLINE u64 sum_of_addresses(const void *network, int is_v6) {
   return (u64)ip->source + ip->destination;
 }
 
-// What is taken of the room in front of a packet, at most: some of it is the kernel's.
+// Maximum number of bytes to take from the room in front of a packet, because the kernel uses some of it.
 #define FRONT_BYTES_MAX 192
 
-// Makes the packet so much longer, or shorter. Short packets have little room behind them where they were sent on this machine
-// (veth) and in the generic mode; what there is in front is taken, too, then, and the headers move there.
+// Lengthens or shortens the packet by `delta`. Short packets have little room at their end if they come
+// from this machine (veth), and in generic mode. Then this also takes room in front, and moves the headers
+// there.
 INLINE int resize(struct xdp_md *context, struct scratch *scratch, u32 header_bytes, int delta) {
   if (!adjust_tail(context, delta)) return 0;
   if (delta <= 0 || header_bytes == 0 || header_bytes > 127) return PASSED_NO_ROOM;
-  // The headers stay as they were aligned.
+  // Keeps the alignment of the headers.
   int front = delta > FRONT_BYTES_MAX ? FRONT_BYTES_MAX : (delta + 7) & ~7;
   if (adjust_head(context, -front)) return PASSED_NO_ROOM;
   if (adjust_tail(context, delta - front)) {
@@ -158,7 +161,7 @@ INLINE int resize(struct xdp_md *context, struct scratch *scratch, u32 header_by
   return 0;
 }
 
-// Copies the reply, 8 bytes or more, to where the payload begins.
+// Copies the reply, 8 bytes or more, to the start of the payload.
 INLINE int store_payload(struct xdp_md *context, const struct scratch *scratch, u8 *to, const u8 *end) {
   u32 bytes = scratch->reply_bytes;
   if (bytes > REPLY_BYTES_MAX || bytes < 8) return 1;
@@ -168,19 +171,19 @@ INLINE int store_payload(struct xdp_md *context, const struct scratch *scratch, 
     if (to + word + 8 > end) return 1;
     store_64(to + word, load_64(scratch->reply + word));
   }
-  // The last eight, of which some may be there already.
+  // The last eight bytes overlap those already copied.
   to += bytes - 8;
   if (to + 8 > end) return 1;
   store_64(to, load_64(scratch->reply + bytes - 8));
   return 0;
 }
 
-// Sends the reply back in the packet of its request. If there is no room in it, it goes on as it came.
+// Sends the reply in the packet of its request. If the packet has no room, it is passed on unchanged.
 INLINE int send(struct xdp_md *context, struct scratch *scratch, const struct packet *packet) {
   u32 bytes = scratch->reply_bytes;
   if (bytes == 0 || bytes > REPLY_BYTES_MAX) return PASSED_LONG_REPLY;
   store_64(ROOM(bytes), 0);
-  // What follows the datagram in the frame is padding, and goes.
+  // Bytes after the datagram are padding, and are cut off.
   int why = resize(context, scratch, packet->payload_at, (int)(packet->payload_at + bytes) - (int)frame_bytes(context));
   if (why) return why;
 
@@ -188,7 +191,7 @@ INLINE int send(struct xdp_md *context, struct scratch *scratch, const struct pa
   struct ethernet *ethernet = (void *)data;
   u8 *network = data + (packet->network_at & 31);
   struct udp *udp = (void *)(network + (packet->is_v6 ? sizeof(struct ipv6) : sizeof(struct ipv4)));
-  // The reply has replaced the request's room: nobody could be given the packet any more.
+  // The reply has overwritten the request, so the packet can no longer be passed on.
   if ((u8 *)(ethernet + 1) > end || network + sizeof(struct ipv6) > end || (u8 *)(udp + 1) > end) return -XDP_DROP;
 #pragma clang loop unroll(full)
   for (int word = 0; word < 3; word++) {
@@ -215,7 +218,8 @@ INLINE int send(struct xdp_md *context, struct scratch *scratch, const struct pa
     ip->destination = swapped;
     ip->service = 0;
     ip->total = BIG_ENDIAN_16((u16)(sizeof *ip + udp_bytes));
-    // May be fragmented, by the number of its request: what a router says of its MTU reaches the stack, which is not asked here.
+    // The reply may be fragmented under the request's identification: routers report their MTU to the
+    // stack, which this program does not ask.
     ip->fragment = 0;
     ip->time_to_live = 64;
     ip->checksum = 0;

@@ -1,7 +1,7 @@
-// SipHash-1-3 of an address, a port and an epoch: the cookie of the native protocol (docs/protocol.md, "Addresses are proved"), as
-// crates/server/src/native/cookie.rs computes it.
+// SipHash-1-3 of an address, a port and an epoch: the cookie of the native protocol (docs/protocol.md,
+// "Addresses are proved"), as in crates/server/src/native/cookie.rs.
 
-// The cookie of `scratch->native.peer` in an epoch; never 0.
+// Returns the cookie of `scratch->native.peer` in an epoch; never 0.
 INLINE u64 cookie_of(const struct native *native, u32 epoch) {
   u64 a = configuration.cookie_key[0] ^ 0x736f6d6570736575, b = configuration.cookie_key[1] ^ 0x646f72616e646f6d;
   u64 c = configuration.cookie_key[0] ^ 0x6c7967656e657261, d = configuration.cookie_key[1] ^ 0x7465646279746573;

@@ -170,7 +170,7 @@ def test_a_restart_does_not_pin_where_others_are(link, pins, tmp_path):
 
 def test_what_is_to_be_pinned_and_cannot_be_ends_the_start(link, pins):
     """Without rights a server serves without the program, but not without the memory that it was told to keep."""
-    with pytest.raises(AssertionError, match=r"ended with 71:\n.*--kernel-get-pin: making BPF maps needs .*CAP_BPF") as failed:
+    with pytest.raises(AssertionError, match=r"ended with 71:\n.*--kernel-get-pin: creating BPF maps requires .*CAP_BPF") as failed:
         FewRights(["kill"], link, "--kernel-get-pin", pins).end()
     assert "Without --kernel-get-pin the server would start" in str(failed.value)
     assert os.listdir(pins) == []

@@ -1,4 +1,4 @@
-//! Compiles the program, where clang is there.
+//! Compiles the program if clang is installed.
 
 use micanite_bpf::object::Build;
 

@@ -1,15 +1,15 @@
-//! What the program is told before it begins: constants to the verifier. The order of the fields is
-//! that of `struct configuration` in `bpf/kernel.h`.
+//! Configuration of the program. It is fixed before the program loads, so the verifier treats it as
+//! constants. The order of the fields is that of `struct configuration` in `bpf/kernel.h`.
 
 use std::net::IpAddr;
 
 use micanite_engine::Geometry;
 
-/// Networks that are answered, at most.
+/// Maximum number of networks whose requests are answered.
 pub(crate) const NETWORKS_MAX: usize = 64;
-/// Addresses of ours, at most.
+/// Maximum number of the server's addresses.
 pub(crate) const ADDRESSES_MAX: usize = 16;
-/// The first 64 bytes of XXH3's secret, in words.
+/// The first 64 bytes of XXH3's secret, as words.
 const SECRET: [u64; 8] = [
     0xbe4b_a423_396c_feb8,
     0x1cad_21f7_2c81_017c,
@@ -24,27 +24,28 @@ const SECRET: [u64; 8] = [
 /// Addresses that begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The first of them.
+    /// First address of the network.
     pub address: IpAddr,
-    /// How many bits count.
+    /// Number of significant bits.
     pub bits: u8,
 }
 
-/// What is answered of the native protocol.
+/// Settings of the native protocol.
 #[derive(Clone)]
 pub struct NativeOptions {
-    /// Its UDP ports, first and last.
+    /// UDP ports, first and last.
     pub ports: (u16, u16),
-    /// The longest datagram, as the directory says.
+    /// Longest datagram, as in the directory.
     pub payload_bytes_max: usize,
-    /// The secret of its cookies: SipHash-1-3, with 64 seconds to an epoch.
+    /// Secret of the cookies: SipHash-1-3, with 64 seconds to an epoch.
     pub cookie_key: [u64; 2],
-    /// Of the directory, until [`KernelGet::set_generation`](crate::KernelGet::set_generation).
+    /// Generation of the directory, until
+    /// [`KernelGet::set_generation`](crate::KernelGet::set_generation).
     pub generation: u32,
 }
 
 impl std::fmt::Debug for NativeOptions {
-    /// All but the secret.
+    /// Omits the secret.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut fields = formatter.debug_struct("NativeOptions");
         fields
@@ -55,37 +56,38 @@ impl std::fmt::Debug for NativeOptions {
     }
 }
 
-/// What is answered, to whom.
+/// Settings of the program.
 #[derive(Clone, Debug)]
 pub struct GetOptions {
-    /// The image.
+    /// Layout of the image.
     pub geometry: Geometry,
-    /// Unix time, in milliseconds, of the coarse monotonic clock's zero: the clock of expiries.
+    /// Unix time, in milliseconds, at zero of the coarse monotonic clock, which is the clock of
+    /// expiries.
     pub clock_offset_ms: u64,
-    /// The UDP port of memcached's protocols.
+    /// UDP port of memcached's protocols.
     pub memcached_port: Option<u16>,
-    /// The native protocol, if it is spoken.
+    /// Settings of the native protocol, if it is enabled.
     pub native: Option<NativeOptions>,
-    /// Addresses that the server listens on; empty: all of the interface.
+    /// Addresses that the server listens on; empty: all addresses of the interface.
     pub addresses: Vec<IpAddr>,
-    /// Who is answered on memcached's port.
+    /// Networks whose requests are answered on memcached's port.
     pub networks: Vec<Network>,
-    /// CPUs that may take over a part of the datagrams; empty: none will.
+    /// CPUs that may take over datagrams; empty: none.
     pub spread_cpus: Vec<usize>,
 }
 
-/// Where the program runs: `enum place`.
+/// Place where the program runs: `enum place`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On the interface.
-    Alone,
-    /// There, and it sends datagrams to other CPUs.
-    Spreads,
-    /// On such a CPU.
-    OnOtherCpu,
+    /// On the interface. It answers every request itself.
+    Interface,
+    /// On the interface. It sends some datagrams to other CPUs.
+    Spreading,
+    /// On a CPU that gets datagrams from the interface's CPU.
+    OtherCpu,
 }
 
-/// See the module. It holds secrets, and is not to be printed.
+/// Configuration of the program in its memory layout. It holds secrets, so it has no `Debug`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Configuration {
@@ -120,7 +122,7 @@ pub(crate) struct Configuration {
     networks: [NetworkWords; NETWORKS_MAX],
 }
 
-/// `struct network`.
+/// Memory layout of `struct network`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct NetworkWords {
@@ -129,17 +131,17 @@ struct NetworkWords {
     mask: [u64; 2],
 }
 
-/// No byte is equal to it.
+/// A value that equals no byte.
 const NO_BYTE: u64 = 256;
-/// The longest reply of memcached's in one datagram.
+/// Longest reply of memcached's protocols in one datagram.
 const REPLY_BYTES_MAX: usize = 1400;
-/// The longest datagram that is looked at, and the longest reply: `PAYLOAD_BYTES_MAX` in C.
+/// Longest datagram to process, and longest reply: `PAYLOAD_BYTES_MAX` in C.
 const PAYLOAD_BYTES_MAX: usize = 1472;
 const IPV4_UDP_BYTES: usize = 28;
 const IPV6_UDP_BYTES: usize = 48;
 
 impl Configuration {
-    /// For an interface with these addresses.
+    /// Creates the configuration for an interface with these addresses, MTU and checksum state.
     pub fn new(
         options: &GetOptions,
         addresses: &[IpAddr],
@@ -154,7 +156,7 @@ impl Configuration {
             _ => SECRET[word].wrapping_sub(seed),
         };
         let native = options.native.as_ref();
-        // Empty if it is not spoken.
+        // An empty range if the protocol is disabled.
         let (native_first, native_last) = native.map_or((1, 0), |native| native.ports);
         let native_bytes_max = native.map_or(0, |native| native.payload_bytes_max);
         let frame_payload_bytes =
@@ -179,7 +181,7 @@ impl Configuration {
             namespace_delimiter: geometry.namespace_delimiter.map_or(NO_BYTE, u64::from),
             clock_offset_ns: options.clock_offset_ms * 1_000_000,
             cpu_mask: cpus.next_power_of_two() as u64 - 1,
-            place: Place::Alone as u64,
+            place: Place::Interface as u64,
             memcached_port: options.memcached_port.unwrap_or(0).into(),
             native_first: native_first.into(),
             native_last: native_last.into(),
@@ -207,7 +209,7 @@ impl Configuration {
         this
     }
 
-    /// For a program that runs elsewhere.
+    /// Returns the same configuration for another place.
     pub fn at(self, place: Place) -> Self {
         Self {
             place: place as u64,
@@ -215,14 +217,14 @@ impl Configuration {
         }
     }
 
-    /// As it lies in the map.
+    /// Returns the bytes for the map.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the structure is words without gaps, so all of its bytes are initialised.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }
     }
 }
 
-/// An address in two words as the program loads them; IPv4 as ::ffff:a.b.c.d.
+/// Converts an address to two words as the program loads them; IPv4 as ::ffff:a.b.c.d.
 fn words(address: IpAddr) -> [u64; 2] {
     let octets = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),

@@ -1,16 +1,16 @@
-//! GETs answered in the kernel, before its network stack, out of the partition image that the server
-//! writes (Hippos, chapter 3 of the dissertation, with XDP in the place of a kernel module).
+//! Answers GETs in the kernel, before its network stack, from the partition image that the server
+//! writes (Hippos, chapter 3 of the dissertation, with XDP in place of a kernel module).
 //!
 //! ```text
 //!  interface --> bpf/get.c (XDP)  hash.h, image.h (the reader), memcached.h, reply.h
-//!                  | GET, and all of it understood: the reply leaves in the request's packet
-//!                  | everything else: the stack, and the server's sockets, as ever
-//!                partitions: one mmapable array each, which is the image       maps.rs
-//!                configuration (frozen), control, reports per CPU              configuration.rs, counters.rs
+//!                  | complete GET: the reply leaves in the request's packet
+//!                  | everything else: to the stack and the server's sockets
+//!                partitions: one mmapable array each, the image        maps.rs
+//!                configuration (frozen), control, reports per CPU      configuration.rs, counters.rs
 //! ```
 //!
-//! The program writes nothing of the image. It is attached by a link that is pinned nowhere: when
-//! the process ends, however it ends, the stack has all packets again.
+//! The program never writes to the image. It is attached by an unpinned link. So when the process
+//! ends, however it ends, the stack gets all packets again.
 
 #![expect(
     unsafe_code,

@@ -1,4 +1,4 @@
-//! The image's memory: one array of one element for each partition, and the array of them.
+//! Memory of the image: an array of one element per partition, and the array of these arrays.
 
 use std::fs;
 use std::io;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use micanite_bpf::{Map, MapOptions, MapType};
 
-/// The most bytes of one partition: the verifier follows offsets up to here.
+/// Largest partition. The verifier tracks offsets up to this limit.
 pub const IMAGE_BYTES_MAX: usize = 512 << 20;
 
-/// The memory of all partitions. What was written stays as long as a descriptor does.
+/// Memory of all partitions. It lives as long as any descriptor of it.
 #[derive(Debug)]
 pub struct ImageMaps {
     partitions: Vec<Arc<OwnedFd>>,
@@ -20,10 +20,10 @@ pub struct ImageMaps {
 }
 
 impl ImageMaps {
-    /// New memory, all zeros: it takes seconds per GiB, for the kernel fills it with pages.
+    /// Creates zeroed memory. This takes seconds per GiB, because the kernel allocates all pages.
     ///
     /// # Errors
-    /// In words for the user: missing rights, or memory.
+    /// Describes the problem for users: missing rights, or too little memory.
     pub fn create(partitions: usize, partition_bytes: usize) -> Result<Self, String> {
         let one = |_| {
             let map = Map::create(&partition(partition_bytes))?;
@@ -34,11 +34,12 @@ impl ImageMaps {
         Self::of(maps, partition_bytes)
     }
 
-    /// The memory that is pinned in a directory of a BPF file system, or new memory, which is then pinned there. With it comes
-    /// whether it was there before: then it may hold an image.
+    /// Opens the memory that is pinned in a directory of a BPF file system, or creates memory and pins it
+    /// there. Also returns whether it existed before: then it may hold an image.
     ///
     /// # Errors
-    /// In words for the user: missing rights, or memory; no such file system; memory of another size.
+    /// Describes the problem for users: missing rights, too little memory, another file system, or
+    /// memory of another size.
     pub fn pinned(
         directory: &Path,
         partitions: usize,
@@ -87,10 +88,11 @@ impl ImageMaps {
         Ok(())
     }
 
-    /// Sees to it that this memory is what is pinned in a directory: it is already, or nothing is, and it is pinned there.
+    /// Ensures that this memory is pinned in a directory. Pins it there if nothing is pinned yet.
     ///
     /// # Errors
-    /// In words for the user: something else is pinned there, or it is no such file system.
+    /// Describes the problem for users: other memory is pinned there, or the file system is of another
+    /// kind.
     pub fn pin_as(&self, directory: &Path) -> Result<(), String> {
         let id_of = |map: io::Result<Map>| map.and_then(|map| map.id());
         let own = |number: usize| {
@@ -110,24 +112,25 @@ impl ImageMaps {
         Ok(())
     }
 
-    /// Whether memory is pinned in a directory.
+    /// Returns whether memory is pinned in a directory.
     pub fn are_pinned(directory: &Path) -> bool {
-        // Of a set that was not completed, it is the first that is missing.
+        // An incomplete set lacks the first partition.
         path_of(directory, 0).exists()
     }
 
-    /// Why other memory cannot be pinned in a directory, and what can be done.
+    /// Returns the error for a directory with other pinned memory.
     pub fn others_pinned(directory: &Path) -> String {
         let directory = directory.display();
         format!(
-            "{directory} holds another image than the server has now: another directory, or without its data: rm {directory}/partition-*"
+            "{directory} holds another image than the server has now: \
+             choose another directory, or delete its data: rm {directory}/partition-*"
         )
     }
 
-    /// Memory of before, one descriptor per partition.
+    /// Takes over existing memory, one descriptor per partition.
     ///
     /// # Errors
-    /// In words for the user: it is something else.
+    /// Describes the problem for users: the descriptors are not those of such memory.
     pub fn of(partitions: Vec<Arc<OwnedFd>>, partition_bytes: usize) -> Result<Self, String> {
         let outer = Self::outer(&partitions);
         let outer = outer.map_err(|error| format!("the kernel refuses a BPF map: {error}"))?;
@@ -153,12 +156,12 @@ impl ImageMaps {
         Ok(outer)
     }
 
-    /// One descriptor per partition, in order; each can be mapped.
+    /// Returns one descriptor per partition, in order. Each can be mapped.
     pub fn descriptors(&self) -> &[Arc<OwnedFd>] {
         &self.partitions
     }
 
-    /// Bytes of each partition.
+    /// Returns the size of a partition.
     pub fn partition_bytes(&self) -> usize {
         self.partition_bytes
     }
@@ -168,14 +171,14 @@ impl ImageMaps {
     }
 }
 
-/// Partitions of an image, at most: their numbers have ten bits.
+/// Maximum number of partitions of an image: their numbers have ten bits.
 const PARTITIONS_MAX: usize = 1 << 10;
 
 fn path_of(directory: &Path, partition: usize) -> PathBuf {
     directory.join(format!("partition-{partition:04}"))
 }
 
-/// Makes the directory, and removes what was not completed there.
+/// Creates the directory, and removes an incomplete set from it.
 fn clear(directory: &Path) -> Result<(), String> {
     fs::create_dir_all(directory).map_err(|error| no_directory(directory, &error))?;
     for number in 0..PARTITIONS_MAX {
@@ -190,8 +193,8 @@ fn clear(directory: &Path) -> Result<(), String> {
 }
 
 fn no_directory(directory: &Path, error: &io::Error) -> String {
-    let what = "is no directory of a BPF file system that can be written";
-    let help = "mount -t bpf bpf /sys/fs/bpf, and a directory in that";
+    let what = "is not a writable directory of a BPF file system";
+    let help = "mount -t bpf bpf /sys/fs/bpf, and use a directory in it";
     format!("{} {what}: {error} ({help})", directory.display())
 }
 
@@ -199,7 +202,7 @@ fn other_size(directory: &Path, partitions: usize, partition_bytes: usize) -> St
     let directory = directory.display();
     format!(
         "{directory} holds an image of other sizes than {partitions} partitions of {partition_bytes} bytes: \
-         start with the options of before (-m, -I, -t, --semantics), or without its data: rm {directory}/partition-*"
+         start with the previous options (-m, -I, -t, --semantics), or delete its data: rm {directory}/partition-*"
     )
 }
 
@@ -213,15 +216,15 @@ fn partition(bytes: usize) -> MapOptions<'static> {
 fn refused(error: &io::Error, bytes: usize) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM) => {
-            "making BPF maps needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
+            "creating BPF maps requires root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
                 .to_owned()
         }
         Some(libc::ENOMEM) => format!(
-            "the kernel has no {} MiB for BPF maps; a smaller -m, or more memory",
+            "the kernel has no {} MiB for BPF maps: choose a smaller -m, or add memory",
             bytes >> 20
         ),
         Some(libc::E2BIG) => {
-            "this kernel has no BPF maps of that size: Linux 6.0 or later is needed".to_owned()
+            "this kernel supports no BPF maps of that size: use Linux 6.0 or later".to_owned()
         }
         _ => format!("the kernel refuses a BPF map of {bytes} bytes: {error}"),
     }

@@ -1,4 +1,4 @@
-//! The program on its interfaces.
+//! Loads the program and attaches it to interfaces.
 
 use std::io;
 use std::net::IpAddr;
@@ -22,35 +22,36 @@ mod compiled {
     pub static OBJECT: micanite_bpf::Object = micanite_bpf::Object::NONE;
 }
 
-/// Whether the program was compiled when this was built.
+/// Tells whether the program was compiled into this build.
 pub const IS_BUILT: bool = !compiled::OBJECT.instructions.is_empty();
-const NO_RIGHTS: &str = "loading the XDP program needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
-/// The name that tools show.
+const NO_RIGHTS: &str = "loading the XDP program requires root, \
+    or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
+/// Name of the program in the kernel's lists.
 const NAME: &str = "micanite_get";
-/// Of the memory of one run: `SCRATCH_BYTES` in `bpf/kernel.h`.
+/// Bytes of memory for one run: `SCRATCH_BYTES` in `bpf/kernel.h`.
 const SCRATCH_BYTES: usize = 8192;
-/// `struct control`.
+/// Layout of `struct control`.
 const CONTROL_WORDS: usize = 3 + SPREAD_MAX;
 const CONTROL_PAUSED: usize = 0;
 const CONTROL_GENERATION: usize = 1;
 const CONTROL_SPREAD_COUNT: usize = 2;
 const CONTROL_SPREAD: usize = 3;
-/// CPUs that take over, at most.
+/// Maximum number of CPUs that take over.
 const SPREAD_MAX: usize = 32;
-/// Frames that may wait for a CPU that takes over.
+/// Queue length of a CPU that takes over.
 const CPU_QUEUE_FRAMES: u32 = 2048;
 
-/// The program, attached to interfaces until this is dropped or the process ends.
+/// The program, attached to interfaces until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct KernelGet {
     interfaces: Vec<(String, Program, Attached)>,
 }
 
 impl KernelGet {
-    /// Loads and attaches it.
+    /// Loads and attaches the program.
     ///
     /// # Errors
-    /// In words for the user: why it is not there.
+    /// Describes the problem for users.
     pub fn open(
         interfaces: &[(String, Mode)],
         options: &GetOptions,
@@ -70,21 +71,21 @@ impl KernelGet {
         Ok(Self { interfaces })
     }
 
-    /// Each interface and how the program is attached to it.
+    /// Returns each interface with its attachment mode.
     pub fn descriptions(&self) -> impl Iterator<Item = (&str, &str)> {
         self.interfaces
             .iter()
             .map(|(name, _, attached)| (name.as_str(), attached.mode.as_str()))
     }
 
-    /// Each interface and whether the program is still attached to it, as far as the kernel tells.
+    /// Returns whether the program is still attached to each interface, as far as the kernel tells.
     pub fn attachments(&self) -> impl Iterator<Item = (&str, io::Result<bool>)> {
         self.interfaces
             .iter()
             .map(|(name, _, attached)| (name.as_str(), attached.is_attached()))
     }
 
-    /// What it has done, on all interfaces.
+    /// Returns the counters of all interfaces together.
     pub fn counters(&self) -> Counters {
         let mut all = Counters::default();
         for (_, program, _) in &self.interfaces {
@@ -93,48 +94,48 @@ impl KernelGet {
         all
     }
 
-    /// What it has done on each interface.
+    /// Returns the counters of each interface.
     pub fn counters_of_interfaces(&self) -> impl Iterator<Item = (&str, Counters)> {
         let interfaces = self.interfaces.iter();
         interfaces.map(|(name, program, _)| (name.as_str(), program.counters()))
     }
 
-    /// Lets it pass everything on, or answer again.
+    /// Pauses the program, which then passes everything on, or resumes it.
     pub fn set_paused(&self, paused: bool) {
         for (_, program, _) in &self.interfaces {
             program.set_paused(paused);
         }
     }
 
-    /// Says which generation the native protocol's directory has now.
+    /// Sets the generation of the native protocol's directory.
     pub fn set_generation(&self, generation: u32) {
         for (_, program, _) in &self.interfaces {
             program.set_generation(generation);
         }
     }
 
-    /// Lets these CPUs take over a part each, of those that were named at the start; none: the CPUs that
-    /// receive do all of it.
+    /// Distributes datagrams over these CPUs, a subset of the configured ones. With an empty list
+    /// the receiving CPUs do all the work.
     pub fn set_spread(&self, cpus: &[usize]) {
         for (_, program, _) in &self.interfaces {
             program.set_spread(cpus);
         }
     }
 
-    /// Datagrams that each CPU has answered.
+    /// Returns how many datagrams each CPU answered.
     pub fn answered_by_cpu(&self) -> Vec<u64> {
         let mut sums = Vec::new();
         for (_, program, _) in &self.interfaces {
             sums.resize(program.cpus.max(sums.len()), 0);
             for (cpu, sum) in sums.iter_mut().enumerate().take(program.cpus) {
-                // The first of the counters.
+                // `answered` is the first counter.
                 *sum += program.reports.words()[cpu * REPORT_WORDS].load(Ordering::Relaxed);
             }
         }
         sums
     }
 
-    /// Takes the hashes of keys that were asked for and whose use the engine wants to know of.
+    /// Takes the samples: hashes of requested keys whose use the engine wants to count.
     pub fn take_samples(&self, mut visit: impl FnMut(u64)) {
         for (_, program, _) in &self.interfaces {
             program.take_samples(&mut visit);
@@ -142,8 +143,8 @@ impl KernelGet {
     }
 }
 
-/// What veth sends from the driver waits in vain at an end that has no XDP program, and whether it has
-/// one cannot be seen from here.
+/// Chooses generic mode on veth. A frame that veth's driver sends is lost if the peer end has no
+/// XDP program, and this is not visible from here.
 fn mode_on(driver: &str, mode: Mode) -> Mode {
     match mode {
         Mode::Auto if driver == "veth" => Mode::Generic,
@@ -158,11 +159,11 @@ pub(crate) struct Program {
     reports: SharedWords,
     control: SharedWords,
     cpus: usize,
-    /// What the CPUs that take over have waiting, and their program, stay as long as this does.
+    /// Keeps the queues and the program of the CPUs that take over.
     _other_cpus: Option<Map>,
 }
 
-/// The maps beside the image's.
+/// Maps of the program.
 struct Maps<'a> {
     partitions: &'a Map,
     configuration: Map,
@@ -176,7 +177,7 @@ fn array(name: &str, bytes: usize) -> MapOptions<'_> {
     MapOptions::new((MapType::Array, name), 4, bytes, 1)
 }
 
-/// What does not change any more, which makes it constants to the verifier.
+/// Creates a frozen map, whose contents the verifier treats as constants.
 fn constant(configuration: &Configuration) -> io::Result<Map> {
     let bytes = configuration.bytes();
     let map = Map::create(&MapOptions {
@@ -210,10 +211,11 @@ impl<'a> Maps<'a> {
         })
     }
 
-    /// Has CPUs run the same program on what is sent to them.
+    /// Loads the program for the CPUs that take over, and configures this one to send them
+    /// datagrams.
     fn spread(&mut self, configuration: &Configuration, cpus: &[usize]) -> Result<(), String> {
         let refused = |error: io::Error| format!("the kernel refuses a BPF map: {error}");
-        self.configuration = constant(&configuration.at(Place::OnOtherCpu)).map_err(refused)?;
+        self.configuration = constant(&configuration.at(Place::OtherCpu)).map_err(refused)?;
         let program = self.load(ProgramType::XdpOnCpu)?;
         let entries = possible_cpus();
         let map = MapOptions::new((MapType::CpuMap, "other_cpus"), 4, 8, entries);
@@ -225,7 +227,7 @@ impl<'a> Maps<'a> {
                 .map_err(|error| format!("CPU {cpu} cannot take over: {error}"))?;
         }
         self.other_cpus = Some(map);
-        self.configuration = constant(&configuration.at(Place::Spreads)).map_err(refused)?;
+        self.configuration = constant(&configuration.at(Place::Spreading)).map_err(refused)?;
         Ok(())
     }
 
@@ -233,12 +235,12 @@ impl<'a> Maps<'a> {
         load_program((kind, NAME), &compiled::OBJECT, |name| self.of_name(name)).map_err(
             |refused| {
                 if let Some(path) = std::env::var_os("MICANITE_VERIFIER_LOG") {
-                    // For developers of the program; that it cannot be written shows by its absence.
+                    // For developers of the program, who notice when the file is missing.
                     let _ = std::fs::write(path, &refused.log);
                 }
                 match refused.error.raw_os_error() {
                     Some(libc::EPERM) => NO_RIGHTS.to_owned(),
-                    // The verifier says so where it follows addresses as it does for those who may not.
+                    // The verifier's message when it tracks addresses for an unprivileged user.
                     Some(libc::EACCES) if refused.log.contains("for !root") => NO_RIGHTS.to_owned(),
                     _ => format!("the kernel refuses the XDP program: {refused}"),
                 }
@@ -253,7 +255,7 @@ impl<'a> Maps<'a> {
             "control" => Bound::Value(&self.control),
             "reports" => Bound::Value(&self.reports),
             "scratches" => Bound::Value(&self.scratches),
-            // Where nothing is sent there the map is only named in code that is never run.
+            // Without spreading, only dead code refers to this map.
             "other_cpus" => Bound::Map(self.other_cpus.as_ref().unwrap_or(self.partitions)),
             other => unreachable!("bpf/get.c has no map {other}"),
         }
@@ -275,10 +277,12 @@ impl Program {
                 .collect(),
         };
         if addresses.is_empty() {
-            return Err("the server listens on none of its addresses (-l)".to_owned());
+            return Err("the server listens on none of the interface's addresses (-l)".to_owned());
         }
         if addresses.len() > ADDRESSES_MAX {
-            return Err(format!("it has more than {ADDRESSES_MAX} addresses (-l)"));
+            return Err(format!(
+                "the interface has more than {ADDRESSES_MAX} addresses (-l)"
+            ));
         }
         Self::with(
             options,
@@ -288,7 +292,8 @@ impl Program {
         )
     }
 
-    /// For an interface with these addresses, MTU, and whether its frames may lack checksums.
+    /// Loads the program for an interface with these addresses, MTU, and whether its frames may
+    /// lack checksums.
     pub(crate) fn with(
         options: &GetOptions,
         addresses: &[IpAddr],
@@ -337,7 +342,7 @@ impl Program {
 
     fn set_spread(&self, cpus: &[usize]) {
         let words = self.control.words();
-        // Whoever reads in between finds CPUs of before, which can still do it.
+        // A run that reads this meanwhile sees previous CPUs, which still work.
         for (word, cpu) in words[CONTROL_SPREAD..].iter().zip(cpus) {
             word.store(*cpu as u64, Ordering::Relaxed);
         }
@@ -363,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn veth_is_served_behind_its_driver_unless_that_is_asked_for() {
+    fn veth_uses_generic_mode_unless_native_is_requested() {
         assert_eq!(mode_on("veth", Mode::Auto), Mode::Generic);
         assert_eq!(mode_on("veth", Mode::Native), Mode::Native);
         assert_eq!(mode_on("virtio_net", Mode::Auto), Mode::Auto);

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use micanite_bpf::Map;
 
-/// The words of an mmapable array.
+/// Words of an mmapable array.
 #[derive(Debug)]
 pub(crate) struct SharedWords {
     base: NonNull<AtomicU64>,
@@ -42,17 +42,16 @@ impl SharedWords {
         Ok(Self { base, words })
     }
 
-    /// All of them.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has so many words, is aligned, and lives as long as self; everybody
-        // else accesses whole words, too.
+        // SAFETY: the mapping has so many words, is aligned, and lives as long as self; all others
+        // access whole words, too.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
     }
 }
 
 impl Drop for SharedWords {
     fn drop(&mut self) {
-        // SAFETY: as mmap gave it; nothing refers to it after the value.
+        // SAFETY: base and length are those of mmap; nothing refers to the mapping after the value.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.words * 8) };
     }
 }

@@ -1,4 +1,4 @@
-//! The program on frames that a test has written, attached to nothing.
+//! Runs the program on frames written by a test, without attaching it.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,26 +8,25 @@ use crate::configuration::GetOptions;
 use crate::maps::ImageMaps;
 use crate::program::Program;
 
-/// See the module.
 #[derive(Debug)]
 pub struct OnFrames(Program);
 
-/// What became of a frame.
+/// Result of running the program on a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on to the stack, as this.
+    /// The frame goes to the stack in this form.
     Passed(Vec<u8>),
-    /// This leaves where it came from.
+    /// This frame leaves on the same interface.
     Sent(Vec<u8>),
-    /// Neither.
+    /// Another verdict.
     Other(u32),
 }
 
 impl OnFrames {
-    /// The program for an interface with these addresses and Ethernet's usual MTU.
+    /// Loads the program for an interface with these addresses and Ethernet's usual MTU.
     ///
     /// # Errors
-    /// In words: why it cannot be loaded.
+    /// Describes why it cannot be loaded.
     pub fn load(
         options: &GetOptions,
         addresses: &[IpAddr],
@@ -36,10 +35,10 @@ impl OnFrames {
         Program::with(options, addresses, (1500, false), image).map(Self)
     }
 
-    /// Runs it on a frame.
+    /// Runs the program on a frame.
     ///
     /// # Errors
-    /// Of the kernel, which takes only whole frames.
+    /// Returns the kernel's error: it accepts only whole frames.
     pub fn run(&self, frame: &[u8]) -> io::Result<Verdict> {
         const PASS: u32 = 2;
         const SENT: u32 = 3;

@@ -1,11 +1,11 @@
-//! The program on frames (BPF_PROG_TEST_RUN), over an image that the engine has written.
+//! Runs the program on frames (BPF_PROG_TEST_RUN), over an image written by the engine.
 
-mod bed;
-mod beside;
+mod concurrent;
+mod fixture;
 mod lines;
 mod maps;
 mod memcached;
+mod model;
 mod native;
 mod property;
 mod signals;
-mod twin;

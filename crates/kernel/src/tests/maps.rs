@@ -1,4 +1,4 @@
-//! The memory of partitions, pinned.
+//! Pinned memory of partitions.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -9,14 +9,14 @@ use micanite_engine::{
     Cache, Condition, Config, Expiry, ImageState, Maps, Operation, Request, Worker,
 };
 
-use super::bed::{Answer, can_load};
+use super::fixture::{Answer, can_load};
 use crate::maps::ImageMaps;
 
 const PARTITION_BYTES: usize = 1 << 20;
 
-/// A BPF file system that only this thread sees, and that goes with it.
+/// Mounts a BPF file system that only this thread sees, and that ends with it.
 fn file_system() -> PathBuf {
-    // SAFETY: it takes numbers only.
+    // SAFETY: it takes only numbers.
     let result = unsafe { libc::unshare(libc::CLONE_NEWNS) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     mount(c"/", 0, libc::MS_REC | libc::MS_PRIVATE);
@@ -26,13 +26,13 @@ fn file_system() -> PathBuf {
 
 fn mount(target: &CStr, kind: usize, flags: libc::c_ulong) {
     let (kind, none) = (kind as *const libc::c_char, std::ptr::null());
-    // SAFETY: texts end with a zero; the kernel takes none where the flags want none.
+    // SAFETY: texts end with a zero; the kernel reads none where the flags need none.
     let result = unsafe { libc::mount(c"none".as_ptr(), target.as_ptr(), kind, flags, none) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
 #[test]
-fn memory_that_is_pinned_is_found_again_if_its_sizes_are_the_same() {
+fn pinned_memory_of_the_same_size_is_reopened() {
     if !can_load() {
         return;
     }
@@ -51,20 +51,20 @@ fn memory_that_is_pinned_is_found_again_if_its_sizes_are_the_same() {
         let why = open(partitions, bytes).unwrap_err();
         assert!(why.contains("of other sizes") && why.contains("cache/partition-*"));
     }
-    // A set that was not completed is made anew.
+    // An incomplete set is replaced.
     std::fs::remove_file(directory.join("partition-0000")).unwrap();
     assert_eq!(was_there(open(2, PARTITION_BYTES)), Ok(false));
     assert_eq!(was_there(open(2, PARTITION_BYTES)), Ok(true));
 }
 
 #[test]
-fn memory_that_is_there_is_pinned_where_nothing_else_is() {
+fn existing_memory_is_pinned_in_unused_directories() {
     if !can_load() {
         return;
     }
     let directory = file_system();
     let maps = ImageMaps::create(2, PARTITION_BYTES).unwrap();
-    // What was not completed there is in nobody's way.
+    // The remains of an incomplete set do no harm.
     let left = directory.join("partition-0003");
     let (other, _) = ImageMaps::pinned(&directory, 4, PARTITION_BYTES).unwrap();
     std::fs::remove_file(directory.join("partition-0000")).unwrap();
@@ -77,7 +77,7 @@ fn memory_that_is_there_is_pinned_where_nothing_else_is() {
     assert!(kept);
     let why = other.pin_as(&directory).unwrap_err();
     assert!(why.contains("another image"), "{why}");
-    assert_eq!(maps.pin_as(&directory), Ok(()), "it is there still");
+    assert_eq!(maps.pin_as(&directory), Ok(()), "it is still pinned");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn memory_is_pinned_in_bpf_file_systems_only() {
 }
 
 #[test]
-fn an_image_in_arrays_outlives_its_cache_whether_it_was_closed_or_not() {
+fn images_in_arrays_outlive_their_cache() {
     if !can_load() {
         return;
     }

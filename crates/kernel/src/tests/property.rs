@@ -1,4 +1,4 @@
-//! Any frame whatever: the program says what its twin says.
+//! Runs the program and its model on arbitrary frames, and compares them.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -7,10 +7,10 @@ use micanite_engine::{Config, Expiry, Operation, Semantics};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::bed::{Bed, PASS, SENT, can_load, datagram, mend, now_s};
-use super::twin;
+use super::fixture::{Fixture, PASS, SENT, can_load, datagram, fix_checksums, now_s};
+use super::model;
 
-/// What happens before a frame comes.
+/// Operations before a frame arrives.
 #[derive(Clone, Debug)]
 enum Change {
     Set(usize, usize, u32, Expiry),
@@ -18,7 +18,7 @@ enum Change {
     GiveCas(usize),
 }
 
-/// What is done to a frame.
+/// Changes to a frame.
 #[derive(Clone, Debug)]
 enum Damage {
     Byte(Index, u8),
@@ -29,7 +29,7 @@ enum Damage {
 
 const KEYS: usize = 12;
 
-/// Keys of many lengths, all of them with the same beginning.
+/// Returns keys of many lengths that share a prefix.
 fn key(number: usize) -> String {
     let length = [1, 2, 3, 4, 7, 8, 9, 16, 17, 33, 64, 65][number];
     "kKkKkKkK".repeat(9)[..length].to_owned()
@@ -44,7 +44,9 @@ fn change() -> impl Strategy<Value = Change> {
     ]);
     let length = prop_oneof![4 => 0..100usize, 2 => 1300..1400usize, 1 => 100..3000usize];
     prop_oneof![
-        6 => (0..KEYS, length, any::<u32>(), ends).prop_map(|(key, bytes, flags, end)| Change::Set(key, bytes, flags >> (flags % 32), end)),
+        6 => (0..KEYS, length, any::<u32>(), ends).prop_map(|(key, bytes, flags, end)| {
+            Change::Set(key, bytes, flags >> (flags % 32), end)
+        }),
         1 => (0..KEYS).prop_map(Change::Delete),
         3 => (0..KEYS).prop_map(Change::GiveCas),
     ]
@@ -60,7 +62,10 @@ fn line() -> impl Strategy<Value = String> {
     ];
     let odd = select(vec!["", "\r", "\n\n", "\r\nget k\r\n", "\t\r\n"]);
     let end = prop_oneof![6 => Just("\r\n"), 2 => Just("\n"), 1 => Just(" \r\n"), 1 => odd];
-    let words = prop_oneof![4 => prop::collection::vec(word.clone(), 1..3), 1 => prop::collection::vec(word, 0..70)];
+    let words = prop_oneof![
+        4 => prop::collection::vec(word.clone(), 1..3),
+        1 => prop::collection::vec(word, 0..70),
+    ];
     (verb, words, end).prop_map(|(verb, words, end)| format!("{verb} {}{end}", words.join(" ")))
 }
 
@@ -99,7 +104,7 @@ fn damage() -> impl Strategy<Value = (Vec<Damage>, bool)> {
     (some, any::<bool>())
 }
 
-/// A priority tag, a VLAN's, none.
+/// Returns a priority tag, a VLAN tag, or no tag.
 fn tag() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => Just(vec![]),
@@ -109,8 +114,15 @@ fn tag() -> impl Strategy<Value = Vec<u8>> {
 }
 
 prop_compose! {
-    fn frame()((from, to) in addresses(), line in line(), start in any::<[u8; 3]>(), padding in 0..20usize,
-               total in prop_oneof![9 => Just(1), 1 => 0..260u16], tag in tag(), (damages, mended) in damage()) -> Vec<u8> {
+    fn frame()(
+        (from, to) in addresses(),
+        line in line(),
+        start in any::<[u8; 3]>(),
+        padding in 0..20usize,
+        total in prop_oneof![9 => Just(1), 1 => 0..260u16],
+        tag in tag(),
+        (damages, has_valid_checksums) in damage(),
+    ) -> Vec<u8> {
         let total = total.to_be_bytes();
         let header = [0x12, start[0], 0, start[1] & 1, total[0], total[1], 0, start[2]];
         let mut frame = datagram(from, to, &[&header, line.as_bytes()].concat());
@@ -132,21 +144,21 @@ prop_compose! {
                     continue;
                 }
             }
-            if mended {
-                mend(&mut frame);
+            if has_valid_checksums {
+                fix_checksums(&mut frame);
             }
         }
         frame
     }
 }
 
-/// Runs the property over one cache, which keeps what came before.
+/// Checks the property over one cache, which keeps its contents between cases.
 fn holds(config: Config) {
     if !can_load() {
         return;
     }
     let is_store = config.semantics == Semantics::Store;
-    let state = RefCell::new((Bed::new(config), HashSet::new()));
+    let state = RefCell::new((Fixture::new(config), HashSet::new()));
     let answered = RefCell::new(0);
     let cases = ProptestConfig {
         cases: 2000,
@@ -155,13 +167,13 @@ fn holds(config: Config) {
     };
     let all = (prop::collection::vec(change(), 0..3), frame());
     proptest!(cases, |((changes, frame) in all)| {
-        let (bed, given) = &mut *state.borrow_mut();
+        let (fixture, given) = &mut *state.borrow_mut();
         for change in changes {
-            apply(bed, given, &change, is_store);
+            apply(fixture, given, &change, is_store);
         }
-        let (verdict, out) = bed.run(&frame);
-        let counters = bed.counters();
-        match twin::reply(bed, given, &frame) {
+        let (verdict, out) = fixture.run(&frame);
+        let counters = fixture.counters();
+        match model::reply(fixture, given, &frame) {
             Some(reply) => {
                 *answered.borrow_mut() += 1;
                 prop_assert_eq!(verdict, SENT, "passed on: {:?} {:?}", frame, counters);
@@ -178,24 +190,27 @@ fn holds(config: Config) {
     );
 }
 
-fn apply(bed: &mut Bed, given: &mut HashSet<Vec<u8>>, change: &Change, is_store: bool) {
+fn apply(fixture: &mut Fixture, given: &mut HashSet<Vec<u8>>, change: &Change, is_store: bool) {
     match *change {
         Change::Set(number, bytes, flags, ends) => {
             let key = key(number);
             let value: Vec<u8> = (0..bytes).map(|at| (at * 31 + bytes) as u8).collect();
-            bed.set(&key, &value, flags, ends);
+            fixture.set(&key, &value, flags, ends);
             match is_store {
                 true => given.insert(key.into_bytes()),
                 false => given.remove(key.as_bytes()),
             };
         }
         Change::Delete(number) => {
-            bed.execute(key(number).as_bytes(), Operation::Delete);
+            fixture.execute(key(number).as_bytes(), Operation::Delete);
             given.remove(key(number).as_bytes());
         }
         Change::GiveCas(number) => {
             let key = key(number).into_bytes();
-            if bed.execute(&key, Operation::Get { cas: true }).is_some() {
+            if fixture
+                .execute(&key, Operation::Get { cas: true })
+                .is_some()
+            {
                 given.insert(key);
             }
         }
@@ -203,7 +218,7 @@ fn apply(bed: &mut Bed, given: &mut HashSet<Vec<u8>>, change: &Change, is_store:
 }
 
 #[test]
-fn any_frame_is_answered_as_by_its_twin() {
+fn any_frame_matches_the_model() {
     holds(Config {
         memory_bytes: 16 << 20,
         ..Config::default()
@@ -211,7 +226,7 @@ fn any_frame_is_answered_as_by_its_twin() {
 }
 
 #[test]
-fn any_frame_is_answered_as_by_its_twin_from_a_store() {
+fn any_frame_matches_the_model_with_a_store() {
     holds(Config {
         memory_bytes: 16 << 20,
         semantics: Semantics::Store,

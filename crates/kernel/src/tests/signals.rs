@@ -1,23 +1,23 @@
-//! Signals that come while a program is loaded.
+//! Signals that arrive while a program is loaded.
 
 use std::time::Duration;
 
 use micanite_engine::Config;
 
-use super::bed::{Bed, can_load};
+use super::fixture::{Fixture, can_load};
 
 extern "C" fn nothing(_: libc::c_int) {}
 
 /// The verifier gives up with `EAGAIN` then.
 #[test]
-fn a_signal_while_the_program_is_loaded_does_not_refuse_it() {
+fn signals_do_not_interrupt_loading() {
     if !can_load() {
         return;
     }
     let handler: extern "C" fn(libc::c_int) = nothing;
     // SAFETY: the handler does nothing, which is allowed in handlers.
     unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
-    // SAFETY: it only asks.
+    // SAFETY: it has no preconditions.
     let loader = unsafe { libc::pthread_self() };
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -28,7 +28,7 @@ fn a_signal_while_the_program_is_loaded_does_not_refuse_it() {
             }
         });
         for _ in 0..3 {
-            drop(Bed::new(Config {
+            drop(Fixture::new(Config {
                 memory_bytes: 16 << 20,
                 ..Config::default()
             }));

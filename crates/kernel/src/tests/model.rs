@@ -1,4 +1,4 @@
-//! The program once more, slow and plain: what it is to say to a frame.
+//! A slow and plain model of the program.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -7,18 +7,19 @@ use micanite_engine::Operation;
 use micanite_wire::memcache::text::{Command, Parser, Step};
 use micanite_wire::memcache::udp::Frame;
 
-use super::bed::{Bed, Style, checksum, datagram_in};
+use super::fixture::{Fixture, Style, checksum, datagram_in};
 
-/// The longest key that is hashed in the program, and how many words a line may have.
+/// Longest key that the program hashes, and maximum number of words in a line.
 const KEY_BYTES_MAX: usize = 64;
 const WORDS_MAX: usize = 64;
 const REPLY_BYTES_MAX: usize = 1400;
 const MTU: usize = 1500;
 
-/// The reply to a frame, whole; `None` if it is passed on. `given`: keys whose CAS value is known outside.
-pub fn reply(bed: &mut Bed, given: &HashSet<Vec<u8>>, frame: &[u8]) -> Option<Vec<u8>> {
+/// Returns the complete reply to a frame; `None` if it is passed on. `given`: keys whose CAS value
+/// is known to clients.
+pub fn reply(fixture: &mut Fixture, given: &HashSet<Vec<u8>>, frame: &[u8]) -> Option<Vec<u8>> {
     let (macs, rest) = frame.split_at_checked(12)?;
-    // To and from single stations.
+    // Only unicast frames are answered.
     if macs[0] & 1 == 1 || macs[6] & 1 == 1 {
         return None;
     }
@@ -42,8 +43,8 @@ pub fn reply(bed: &mut Bed, given: &HashSet<Vec<u8>>, frame: &[u8]) -> Option<Ve
         IpAddr::V4(from) => from.octets()[0] == 10,
         IpAddr::V6(from) => matches!(from.octets()[0], 0 | 0xfd),
     };
-    let own = [Bed::OWN_V4, Bed::OWN_V6].map(|ip| ip.parse::<IpAddr>().unwrap());
-    // What seems to come from ourselves is the stack's.
+    let own = [Fixture::OWN_V4, Fixture::OWN_V6].map(|ip| ip.parse::<IpAddr>().unwrap());
+    // Packets from the server's own addresses go to the stack.
     if !allowed || !own.contains(&to) || own.contains(&from) {
         return None;
     }
@@ -54,12 +55,12 @@ pub fn reply(bed: &mut Bed, given: &HashSet<Vec<u8>>, frame: &[u8]) -> Option<Ve
         _ => {}
     }
     let headers = if from.is_ipv4() { 28 } else { 48 };
-    let payload = answer(bed, given, payload, REPLY_BYTES_MAX.min(MTU - headers))?;
+    let payload = answer(fixture, given, payload, REPLY_BYTES_MAX.min(MTU - headers))?;
     let [from, to] = [
         SocketAddr::new(from, source),
         SocketAddr::new(to, destination),
     ];
-    // Without a meaning in IPv6.
+    // IPv6 has no identification, so these bytes do not matter there.
     let mut reply = datagram_in(Style::reply([rest[6], rest[7]]), to, from, &payload);
     let (own_mac, client_mac) = macs.split_at(6);
     reply.splice(0..12, [client_mac, own_mac].concat());
@@ -67,7 +68,7 @@ pub fn reply(bed: &mut Bed, given: &HashSet<Vec<u8>>, frame: &[u8]) -> Option<Ve
     Some(reply)
 }
 
-/// Where a packet comes from, where it goes, and its datagram, if it is one that the stack takes.
+/// Returns source, destination and datagram of a packet that the stack accepts.
 fn ipv4(ip: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let (header, rest) = ip.split_first_chunk::<20>()?;
     let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
@@ -93,7 +94,7 @@ fn ipv6(ip: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     Some((from.into(), address(24).into(), exactly(rest, bytes)?))
 }
 
-/// The datagram that fills a packet of so many bytes.
+/// Returns the datagram if it fills the packet exactly.
 fn exactly(rest: &[u8], bytes: usize) -> Option<&[u8]> {
     let udp = rest.get(..bytes)?;
     let length = udp.get(4..6)?;
@@ -109,9 +110,9 @@ fn pseudo(from: IpAddr, to: IpAddr, udp_bytes: usize) -> Vec<u8> {
     [octets(from), octets(to), vec![0, 17, length[0], length[1]]].concat()
 }
 
-/// What is answered to a payload.
+/// Returns the reply to a payload.
 fn answer(
-    bed: &mut Bed,
+    fixture: &mut Fixture,
     given: &HashSet<Vec<u8>>,
     payload: &[u8],
     bytes_max: usize,
@@ -125,7 +126,7 @@ fn answer(
     else {
         return None;
     };
-    // One line of words that only spaces are between.
+    // A single line, whose words are separated only by spaces.
     let words = line.split(|byte| *byte == b' ').count() - 1;
     let letters = line.trim_ascii_end();
     if line_bytes != line.len() || words > WORDS_MAX || letters.iter().any(|byte| *byte < b' ') {
@@ -146,7 +147,7 @@ fn answer(
         if key.len() > KEY_BYTES_MAX {
             return None;
         }
-        let Some((meta, value)) = bed.execute(key, Operation::Get { cas: false }) else {
+        let Some((meta, value)) = fixture.execute(key, Operation::Get { cas: false }) else {
             continue;
         };
         let key_text = [b"VALUE ", key].concat();
@@ -156,7 +157,7 @@ fn answer(
             if !given.contains(key) {
                 return None;
             }
-            let (meta, _) = bed.execute(key, Operation::Get { cas })?;
+            let (meta, _) = fixture.execute(key, Operation::Get { cas })?;
             reply.extend(format!(" {}", meta.cas).into_bytes());
         }
         reply.extend(b"\r\n");

@@ -1,5 +1,5 @@
-//! The program beside the engine's writers, which overwrite, delete, evict, flush and split as fast as
-//! they can: what it answers is what the key had at that time, all of it.
+//! Runs the program while the engine's writers overwrite, delete, evict, flush and split at full
+//! speed. Each answer has to be a complete value that the key had at that time.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,15 +12,14 @@ use micanite_engine::{
 
 use crate::program::Program;
 
-use super::bed::{Bed, CLIENT, PASS, SENT, SERVER, can_load, datagram, now_s, payload};
+use super::fixture::{CLIENT, Fixture, PASS, SENT, SERVER, can_load, datagram, now_s, payload};
 
 const RUNS: u64 = 100_000;
 const KEYS: usize = 4000;
 const HOT_KEYS: usize = 8;
 const FRAME: &[u8] = b"\x12\x34\0\0\0\x01\0\0";
 
-/// What the writers have done to a key: its writes are numbered; every value says its number, and
-/// what leaves no value has one, too.
+/// Writes to a key. Each has a number, which its value contains. A delete has a number, too.
 #[derive(Default)]
 struct Log {
     begun: AtomicU64,
@@ -30,14 +29,14 @@ struct Log {
 #[derive(Clone, Copy)]
 struct Case {
     config: fn() -> Config,
-    /// Nothing that was stored is lost but by a delete.
+    /// Only a delete may remove an item.
     is_store: bool,
     flushes: bool,
 }
 
-struct Kept(Outcome);
+struct LastOutcome(Outcome);
 
-impl ReplySink for Kept {
+impl ReplySink for LastOutcome {
     fn reserve(&mut self, _: usize, _: ValueMeta) -> Option<&mut [u8]> {
         None
     }
@@ -51,7 +50,7 @@ fn name(key: usize) -> String {
     format!("key-{key:x}{}", "k".repeat(key % 50))
 }
 
-/// Of most writes as long as the one before, so that it is written in place.
+/// Usually as long as the previous value, so that it is written in place.
 fn value(key: usize, number: u64) -> Vec<u8> {
     let words = match number / 4 % 8 {
         0 => 1,
@@ -63,7 +62,7 @@ fn value(key: usize, number: u64) -> Vec<u8> {
         .repeat(words as usize)
 }
 
-/// Half of all that is done is done to a few keys, so that it meets.
+/// Half of all operations hit a few keys, to provoke conflicts.
 fn draw(random: &mut u64) -> usize {
     *random ^= *random << 13;
     *random ^= *random >> 7;
@@ -76,12 +75,12 @@ fn draw(random: &mut u64) -> usize {
     *random as usize % among
 }
 
-/// Keys that are never deleted.
-fn stays(key: usize) -> bool {
+/// Selects keys that are never deleted.
+fn is_never_deleted(key: usize) -> bool {
     key.is_multiple_of(4)
 }
 
-/// One writer: of the keys with its number in their lowest bit.
+/// Runs one writer, for the keys whose lowest bit equals its number.
 fn write(case: Case, worker: &mut Worker, logs: &[Log], stop: &AtomicBool) {
     let turn = worker.number();
     let mut random = turn as u64 + 1;
@@ -95,7 +94,7 @@ fn write(case: Case, worker: &mut Worker, logs: &[Log], stop: &AtomicBool) {
         log.begun.store(number, SeqCst);
         let value = value(key, number);
         let operation = match random >> 40 & 15 {
-            0 | 1 if !stays(key) => Operation::Delete,
+            0 | 1 if !is_never_deleted(key) => Operation::Delete,
             drawn => Operation::Store {
                 condition: Condition::Always,
                 value: &value,
@@ -105,7 +104,7 @@ fn write(case: Case, worker: &mut Worker, logs: &[Log], stop: &AtomicBool) {
                     number as u32
                 },
                 expiry: match drawn {
-                    2 if !stays(key) => Expiry::PAST,
+                    2 if !is_never_deleted(key) => Expiry::PAST,
                     3..6 => Expiry(now_s() + 1000),
                     _ => Expiry::NEVER,
                 },
@@ -122,25 +121,25 @@ fn write(case: Case, worker: &mut Worker, logs: &[Log], stop: &AtomicBool) {
     }
 }
 
-/// Executes an operation; what is to be stored is.
+/// Executes an operation. A store has to succeed.
 fn execute(worker: &mut Worker, name: &str, operation: Operation<'_>) {
     let request = Request {
         hash: worker.cache().hash(name.as_bytes()),
         key: name.as_bytes(),
         operation,
     };
-    let mut kept = Kept(Outcome::Busy);
-    worker.execute(&[request], now_s(), &mut kept);
+    let mut last = LastOutcome(Outcome::Busy);
+    worker.execute(&[request], now_s(), &mut last);
     let stores = matches!(operation, Operation::Store { .. });
-    assert!(!stores || kept.0 == Outcome::Stored, "{:?}", kept.0);
+    assert!(!stores || last.0 == Outcome::Stored, "{:?}", last.0);
 }
 
-/// After a flush nothing comes back that was done before it began.
+/// Flushes. Afterwards no read may return a value from before the flush.
 fn flush(worker: &mut Worker, logs: &[Log]) {
     let done: Vec<_> = logs.iter().map(|log| log.done.load(SeqCst)).collect();
     worker.flush_all(now_s(), now_s());
     for (log, done) in logs.iter().zip(done) {
-        // The next number is one without a value; another writer may have gone on meanwhile.
+        // The next number stands for no value. The other writer may have advanced meanwhile.
         let next = (done, done + 1);
         if log
             .begun
@@ -152,7 +151,7 @@ fn flush(worker: &mut Worker, logs: &[Log]) {
     }
 }
 
-/// The reply to a get, or `None` if it was passed on.
+/// Returns the reply to a get, or `None` if it was passed on.
 fn get(program: &Program, name: &str) -> Option<Vec<u8>> {
     let request = [FRAME, b"get ", name.as_bytes(), b"\r\n"].concat();
     let frame = datagram(CLIENT, SERVER, &request);
@@ -165,7 +164,7 @@ fn get(program: &Program, name: &str) -> Option<Vec<u8>> {
     Some(payload(&out)[FRAME.len()..].to_vec())
 }
 
-/// Asks for a key, and checks the reply: whether it was a hit.
+/// Requests a key and checks the reply; returns whether it was a hit.
 fn ask(program: &Program, key: usize, logs: &[Log]) -> Option<bool> {
     let name = name(key);
     let least = logs[key].done.load(SeqCst);
@@ -201,7 +200,7 @@ fn run(case: Case) {
     if !can_load() {
         return;
     }
-    let mut bed = Bed::new((case.config)());
+    let mut fixture = Fixture::new((case.config)());
     let logs: Vec<_> = (0..KEYS).map(|_| Log::default()).collect();
     let stop = AtomicBool::new(false);
     let (mut hits, mut passed, mut lost) = (0, 0, 0);
@@ -209,8 +208,8 @@ fn run(case: Case) {
         let logs = &logs;
         let ended = EndsOnDrop(&stop);
         let stop = &stop;
-        let mut second = bed.cache.worker(1).unwrap();
-        let (worker, program) = (&mut bed.worker, &bed.program);
+        let mut second = fixture.cache.worker(1).unwrap();
+        let (worker, program) = (&mut fixture.worker, &fixture.program);
         scope.spawn(move || {
             let _ends = EndsOnDrop(stop);
             write(case, &mut second, logs, stop);
@@ -226,7 +225,7 @@ fn run(case: Case) {
         let mut random = 77u64;
         for _ in 0..RUNS {
             let key = draw(&mut random);
-            let was_there = stays(key) && logs[key].done.load(SeqCst) > 0;
+            let was_there = is_never_deleted(key) && logs[key].done.load(SeqCst) > 0;
             match ask(program, key, logs) {
                 Some(true) => hits += 1,
                 Some(false) => lost += u64::from(was_there),
@@ -236,10 +235,10 @@ fn run(case: Case) {
         }
         drop(ended);
     });
-    let counters = bed.counters();
+    let counters = fixture.counters();
     println!(
         "{hits} hits, {passed} passed, {lost} lost, {counters:?}, {:?}",
-        bed.cache.stats()
+        fixture.cache.stats()
     );
     assert!(hits * 4 > RUNS, "{hits} hits");
     assert!(passed * 10 < RUNS, "{passed} passed on: {counters:?}");
@@ -249,7 +248,7 @@ fn run(case: Case) {
     );
 }
 
-/// A panic ends the others.
+/// Stops the other threads, also at a panic.
 struct EndsOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndsOnDrop<'_> {
@@ -269,7 +268,7 @@ fn cache(eviction: Eviction) -> Config {
 }
 
 #[test]
-fn a_small_cache_answers_with_what_was_there() {
+fn small_cache_returns_current_values() {
     run(Case {
         config: || cache(Eviction::S3Fifo),
         is_store: false,
@@ -278,7 +277,7 @@ fn a_small_cache_answers_with_what_was_there() {
 }
 
 #[test]
-fn a_cache_that_moves_what_is_asked_for_answers_with_what_was_there() {
+fn promoting_cache_returns_current_values() {
     run(Case {
         config: || cache(Eviction::ApproximateLru),
         is_store: false,
@@ -287,13 +286,13 @@ fn a_cache_that_moves_what_is_asked_for_answers_with_what_was_there() {
 }
 
 #[test]
-fn a_store_answers_with_what_was_there_and_misses_nothing() {
+fn store_returns_current_values_and_misses_nothing() {
     for flushes in [false, true] {
         run(Case {
             config: || Config {
                 semantics: Semantics::Store,
                 memory_bytes: 16 << 20,
-                // The index has to grow.
+                // Starts with a small index, which has to grow.
                 item_bytes_hint: Some(10_000),
                 ..cache(Eviction::Fifo)
             },
@@ -303,20 +302,20 @@ fn a_store_answers_with_what_was_there_and_misses_nothing() {
     }
 }
 
-/// Of items that are written one after the other asks for the oldest that is there still, so that its
-/// space is often written over while it is read.
+/// Writes items one after the other and requests the oldest that still exists, so that its space is
+/// often overwritten during the read.
 #[test]
-fn an_item_that_is_written_over_after_its_eviction_is_not_answered() {
+fn overwritten_items_are_never_returned() {
     if !can_load() {
         return;
     }
-    let mut bed = Bed::new(cache(Eviction::Fifo));
+    let mut fixture = Fixture::new(cache(Eviction::Fifo));
     let stop = AtomicBool::new(false);
     let written = AtomicU64::new(0);
     let of_number = |number: u64| (format!("item-{number:x}"), value(1, number));
     let mut hits = 0;
     std::thread::scope(|scope| {
-        let (worker, program) = (&mut bed.worker, &bed.program);
+        let (worker, program) = (&mut fixture.worker, &fixture.program);
         let ended = EndsOnDrop(&stop);
         let (stop, written) = (&stop, &written);
         scope.spawn(move || {
@@ -336,7 +335,7 @@ fn an_item_that_is_written_over_after_its_eviction_is_not_answered() {
                 written.store(number, SeqCst);
             }
         });
-        // By then some are written over.
+        // By then some items are overwritten.
         while written.load(SeqCst) < 20_000 && !stop.load(SeqCst) {
             std::thread::yield_now();
         }
@@ -360,7 +359,7 @@ fn an_item_that_is_written_over_after_its_eviction_is_not_answered() {
         }
         drop(ended);
     });
-    let counters = bed.counters();
+    let counters = fixture.counters();
     println!("{hits} hits, {counters:?}");
     assert!(
         hits * 10 > RUNS && counters.misses * 10 > RUNS,

@@ -1,4 +1,4 @@
-//! A cache whose image is in maps, the program over it, and frames.
+//! A cache whose image is in maps, the program that reads it, and frames.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -14,16 +14,15 @@ use crate::counters::Counters;
 use crate::maps::{IMAGE_BYTES_MAX, ImageMaps};
 use crate::program::Program;
 
-/// Verdicts of the program.
 pub const PASS: u32 = 2;
 pub const SENT: u32 = 3;
 pub const CLIENT: &str = "10.0.0.1:40000";
 pub const SERVER: &str = "10.0.0.2:11211";
 pub const GENERATION: u32 = 5;
 
-/// Whether programs can be loaded here.
+/// Returns whether programs can be loaded here.
 pub fn can_load() -> bool {
-    // SAFETY: it only asks.
+    // SAFETY: it has no preconditions.
     let can = unsafe { libc::geteuid() } == 0;
     if !can {
         println!("skipped: loading a BPF program needs root");
@@ -31,15 +30,15 @@ pub fn can_load() -> bool {
     can
 }
 
-/// See the module.
-pub struct Bed {
+/// A cache with the program over its image.
+pub struct Fixture {
     pub cache: Arc<Cache>,
     pub worker: Worker,
     pub program: Program,
     _image: ImageMaps,
 }
 
-/// What the engine says to one request.
+/// Collects the engine's reply to one request.
 #[derive(Default)]
 pub struct Answer {
     found: Option<(ValueMeta, Vec<u8>)>,
@@ -56,17 +55,18 @@ impl ReplySink for Answer {
     fn finish(&mut self, _: usize, _: Outcome) {}
 }
 
-/// The second that the program and the engine agree to live in.
+/// Returns the current second, for the program and the engine.
 pub fn now_s() -> u32 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs() as u32)
 }
 
-impl Bed {
+impl Fixture {
     pub const OWN_V4: &str = "10.0.0.2";
     pub const OWN_V6: &str = "fd00::2";
 
-    /// A cache of `memory_bytes`, answered for to 10.0.0.0/8, fd00::/8, and ::/8, where no IPv4 address is.
+    /// Creates a cache. The program answers 10.0.0.0/8, fd00::/8, and ::/8, which contains no IPv4
+    /// address.
     pub fn new(config: Config) -> Self {
         let config = Config {
             partition_bytes_max: IMAGE_BYTES_MAX,
@@ -115,7 +115,7 @@ impl Bed {
         }
     }
 
-    /// Executes an operation; what a get finds.
+    /// Executes an operation; returns what a get finds.
     pub fn execute(
         &mut self,
         key: &[u8],
@@ -132,7 +132,6 @@ impl Bed {
         answer.found
     }
 
-    /// Stores an item.
     pub fn set(&mut self, key: &str, value: &[u8], flags: u32, expiry: Expiry) {
         let operation = Operation::Store {
             condition: Condition::Always,
@@ -143,14 +142,15 @@ impl Bed {
         self.execute(key.as_bytes(), operation);
     }
 
-    /// The verdict on a frame, and what became of it.
+    /// Runs the program on a frame; returns the verdict and the resulting frame.
     pub fn run(&self, frame: &[u8]) -> (u32, Vec<u8>) {
         let (verdict, frame, _) = micanite_bpf::run(self.program.descriptor.as_fd(), frame, 1)
             .expect("the kernel runs programs on frames");
         (verdict, frame)
     }
 
-    /// The payload that comes back for a memcached request, or `None` if it was passed on, unchanged.
+    /// Sends a memcached request. Returns the payload of the reply, or `None` if the program passed
+    /// the frame on, unchanged.
     pub fn ask(&self, line: &str) -> Option<String> {
         let frame = datagram(
             CLIENT,
@@ -160,7 +160,10 @@ impl Bed {
         let (verdict, out) = self.run(&frame);
         match verdict {
             PASS => {
-                assert_eq!(out, frame, "what is passed on is as it came");
+                assert_eq!(
+                    out, frame,
+                    "the frame was changed although it was passed on"
+                );
                 None
             }
             SENT => {
@@ -189,10 +192,10 @@ fn clock_offset_ms() -> u64 {
     now.unwrap().as_millis() as u64 - coarse_ms
 }
 
-/// What stands in headers beside addresses and lengths.
+/// Header fields besides addresses and lengths.
 #[derive(Clone, Copy)]
 pub struct Style {
-    /// Of IPv4: identification, and the word of fragments.
+    /// Identification and fragment word of IPv4.
     identification: [u8; 4],
     time_to_live: u8,
 }
@@ -202,7 +205,7 @@ impl Style {
         identification: [0, 7, 0, 0],
         time_to_live: 63,
     };
-    /// As the program writes them: it keeps the identification of the request.
+    /// Fields of the program's replies, which keep the identification of the request.
     pub const fn reply([high, low]: [u8; 2]) -> Self {
         Self {
             identification: [high, low, 0, 0],
@@ -211,13 +214,13 @@ impl Style {
     }
 }
 
-/// A frame with a datagram, its checksums right.
+/// Builds a frame with a datagram and valid checksums.
 pub fn datagram(from: &str, to: &str, payload: &[u8]) -> Vec<u8> {
     let [from, to] = [from, to].map(|address| address.parse().unwrap());
     datagram_in(Style::REQUEST, from, to, payload)
 }
 
-/// See [`datagram`].
+/// Builds a frame with a datagram, valid checksums and the given header fields.
 pub fn datagram_in(style: Style, from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let udp_bytes = (8 + payload.len()) as u16;
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
@@ -242,12 +245,12 @@ pub fn datagram_in(style: Style, from: SocketAddr, to: SocketAddr, payload: &[u8
     frame.extend(udp_bytes.to_be_bytes());
     frame.extend([0, 0]);
     frame.extend(payload);
-    mend(&mut frame);
+    fix_checksums(&mut frame);
     frame
 }
 
-/// Makes the checksums of a frame right, as far as it has any.
-pub fn mend(frame: &mut [u8]) {
+/// Corrects the checksums of a frame that has any.
+pub fn fix_checksums(frame: &mut [u8]) {
     let at = if frame.get(12..14) == Some(&[0x81, 0]) {
         18
     } else {
@@ -280,7 +283,7 @@ pub fn mend(frame: &mut [u8]) {
     frame[udp_at + 6..udp_at + 8].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The checksum of the Internet: 0 over what includes a right one.
+/// Computes the Internet checksum: 0 over data that includes its valid checksum.
 pub fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
     let mut sum: u64 = words
@@ -292,7 +295,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The payload of a reply, all of whose headers are right.
+/// Checks the headers of a reply; returns its payload.
 pub fn payload(frame: &[u8]) -> &[u8] {
     assert_eq!(
         frame[..12],
