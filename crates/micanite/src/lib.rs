@@ -2,9 +2,9 @@
 //! from it (`examples/generate.rs`: the manual pages and the completions of shells).
 
 use clap::{Parser, Subcommand};
+use micanite_host::ControlOptions;
 use micanite_load::LoadOptions;
 use micanite_server::configuration::Options;
-use micanite_server::control::ControlOptions;
 use micanite_trace::TraceOptions;
 
 const SOURCES: &str = "\

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use micanite::{Command, CommandLine};
+use micanite_host::{EXIT_CONTROL_USAGE, control};
 use micanite_load::{EXIT_LOAD_USAGE, load};
-use micanite_server::control::{EXIT_CONTROL_USAGE, control};
 use micanite_trace::{EXIT_TRACE_USAGE, trace};
 
 fn main() -> ExitCode {

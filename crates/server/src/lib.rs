@@ -23,9 +23,7 @@
 //! | [`loads`], [`balance`] | requests by worker and partition, and routes that follow them |
 //! | [`latency`], [`hot`] | how long requests take; which keys are asked for most |
 //! | `admin` | metrics, health and a page to look at over HTTP |
-//! | [`control`] | the control socket, and `micanite ctl` |
-//! | `doctor` | `micanite ctl doctor`: what the machine allows, and what gets it the best port |
-//! | `nic` | `micanite ctl nic`: queues, flow rules and interrupts of network interfaces |
+//! | `control` | the control socket |
 //! | [`record`] | requests of sampled keys, written to a file |
 //! | `restart` | another program, or another version of it, in the same process |
 //! | [`auth`] | users and passwords, and how often somebody was wrong |
@@ -41,9 +39,7 @@ pub mod balance;
 pub mod clock;
 pub mod configuration;
 pub mod connection;
-pub mod control;
-mod cores;
-mod doctor;
+mod control;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod hot;
@@ -51,9 +47,7 @@ mod kernel_get;
 pub mod latency;
 pub mod limits;
 pub mod loads;
-mod log;
 pub mod native;
-mod nic;
 pub mod record;
 mod restart;
 mod serve;

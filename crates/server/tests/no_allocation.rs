@@ -5,12 +5,13 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
+use micanite_control::RecordOptions;
 use micanite_engine::Cache;
 use micanite_recording::End;
 use micanite_server::clock::Clock;
 use micanite_server::configuration::{Options, Settings};
 use micanite_server::limits::OUTPUT_BYTES;
-use micanite_server::record::{RecordOptions, Recorder};
+use micanite_server::record::Recorder;
 use micanite_server::session::{Context, Output, Session, Status};
 use micanite_server::shared::Shared;
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use micanite_control::log;
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
 use nix::errno::Errno;
 use nix::sys::signal::SigSet;
@@ -17,7 +18,6 @@ use nix::sys::socket::{Shutdown, shutdown};
 use super::pages::{self, Reply};
 use super::request::Request;
 use super::state::State;
-use crate::log::log;
 
 /// Connections at the same time; one more takes the place of the oldest.
 pub(super) const CONNECTIONS_MAX: usize = 32;

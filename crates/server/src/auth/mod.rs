@@ -16,8 +16,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use micanite_control::log;
+
 use crate::configuration::AuthSettings;
-use crate::log::log;
 pub use attempts::Attempts;
 pub use users::Users;
 

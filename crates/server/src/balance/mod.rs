@@ -17,7 +17,7 @@ mod thread;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::configuration::Balance;
+use micanite_control::Balance;
 
 pub use balancer::Balancer;
 pub use decide::{Change, PartitionState, Situation, decide};

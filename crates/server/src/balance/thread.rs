@@ -6,11 +6,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use micanite_control::{Balance, log};
 use micanite_engine::Route;
 
 use super::{Balancer, Change};
-use crate::configuration::Balance;
-use crate::log::log;
 use crate::shared::Shared;
 
 /// How often loads are measured.

@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use micanite_control::Balance;
+use micanite_control::size::{self, parse};
 use micanite_engine::{Access, Eviction, Semantics};
 use micanite_wire::native::{PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 
-use super::settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
-use super::size::parse;
+use super::settings::{ControlSocket, Listen, NativeSettings, Settings};
 use super::tls::ListenTls;
 use super::{IoSettings, Options, UsageError, Word, address, ports, udp};
 use crate::limits::{RECEIVE_BUFFER_BYTES, VALUE_BUFFER_BYTES_MIN, VALUE_BUFFERS_MIN};
@@ -127,8 +128,8 @@ pub(super) fn max_item_size(options: &Options, settings: &Settings) -> Result<us
         return wrong(NAME, format!("{word} is out of range, must be 1k to 1g"));
     }
     if bytes > allowed {
-        let memory = super::size_text(settings.memory_bytes);
-        let most = super::size_text(allowed);
+        let memory = size::text(settings.memory_bytes);
+        let most = size::text(allowed);
         let mut without = settings.clone();
         if without.kernel_get.take().is_some() && bytes <= without.item_bytes_allowed() {
             return wrong(

@@ -15,7 +15,6 @@ mod memcached;
 mod options;
 mod ports;
 mod settings;
-mod size;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -29,9 +28,7 @@ pub use kernel_get::KernelGetSettings;
 pub use memcached::{Binding, Switches};
 pub use options::Options;
 pub use ports::{BypassSettings, PortSettings};
-pub use settings::{Balance, ControlSocket, Listen, NativeSettings, Settings};
-pub use size::size_text;
-pub(crate) use size::{exact as exact_size, parse as parse_size};
+pub use settings::{ControlSocket, Listen, NativeSettings, Settings};
 pub use tls::{ListenTls, TlsSettings};
 pub use udp::UdpSettings;
 pub use word::Word;

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use micanite_control::Balance;
+use micanite_control::size::exact;
 use micanite_engine::{Access, Config, Eviction, Layout, Semantics};
 use micanite_kernel::IMAGE_BYTES_MAX;
 
@@ -14,7 +16,6 @@ use super::io::IoSettings;
 use super::kernel_get::{self, KernelGetSettings};
 use super::memcached::{Binding, Switches};
 use super::ports::{self, BypassSettings};
-use super::size::exact;
 use super::tls::{self, ListenTls, TlsSettings};
 use super::udp::{self, UdpSettings};
 use super::{Options, UsageError, Word};
@@ -63,38 +64,6 @@ pub struct NativeSettings {
     pub busy_poll_us: u32,
     /// Ports around the kernel, where it is answered instead.
     pub bypass: Option<BypassSettings>,
-}
-
-/// Whether partitions change mode and owner by measured load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Balance {
-    /// Only when a person says so.
-    #[default]
-    Off,
-    /// By themselves.
-    Auto,
-}
-
-impl Balance {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Auto => "auto",
-        }
-    }
-}
-
-impl std::str::FromStr for Balance {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "off" => Ok(Self::Off),
-            "auto" => Ok(Self::Auto),
-            _ => Err(format!("'{name}' is neither auto nor off")),
-        }
-    }
 }
 
 /// See the module. [`Settings::of`] makes them; every value is in its range.

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use clap::{Args, Command, FromArgMatches};
+use micanite_control::size;
 
 use micanite_engine::{Access, Semantics};
 
-use super::{Options, Settings, UsageError, Word, size_text};
+use super::{Options, Settings, UsageError, Word};
 
 fn options(arguments: &str) -> Result<Options, String> {
     let command = Options::augment_args(Command::new("serve").args_override_self(true));
@@ -111,9 +112,9 @@ fn sizes() {
             "{text}"
         );
     }
-    assert_eq!(size_text(1536), "1.5 KiB");
-    assert_eq!(size_text(64 << 20), "64 MiB");
-    assert_eq!(size_text(12), "12 B");
+    assert_eq!(size::text(1536), "1.5 KiB");
+    assert_eq!(size::text(64 << 20), "64 MiB");
+    assert_eq!(size::text(12), "12 B");
 }
 
 #[test]

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use micanite_control::answer::Answer;
+use micanite_control::{RecordOptions, Request};
 use micanite_engine::{Access, Route};
 use micanite_recording::End;
 use micanite_wire::memcache::text::KEY_BYTES_MAX;
 
-use super::Request;
 use crate::clock::{Clock, seconds};
 use crate::hot::{self, HotKey};
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::native::directory_text;
-use crate::record::{RecordOptions, Recorder};
+use crate::record::Recorder;
 use crate::session::Output;
 use crate::shared::Shared;
 use crate::stats;
@@ -26,9 +27,6 @@ const WORKER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a worker may take to show that it moves.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 const PING_POLL: Duration = Duration::from_millis(5);
-
-/// What was asked for, in text; or why not.
-pub(super) type Answer = Result<String, String>;
 
 /// What requests work with.
 #[derive(Clone, Debug)]

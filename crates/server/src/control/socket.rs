@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use micanite_control::paths;
 use micanite_net::Listener;
 
-use super::paths;
 use crate::configuration::ControlSocket;
 use crate::shared::Shared;
 

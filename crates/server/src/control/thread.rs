@@ -9,13 +9,13 @@ use std::sync::mpsc::Sender;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use micanite_control::answer::text;
+use micanite_control::{Request, log};
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
 
-use super::execute::{Answer, Executor};
+use super::execute::Executor;
 use super::socket::Socket;
-use super::{OK, REFUSED, Request};
 use crate::clock::Clock;
-use crate::log::log;
 use crate::restart;
 use crate::shared::Shared;
 use crate::worker::Post;
@@ -236,13 +236,5 @@ impl<'a> Conversation<'a> {
                 return false;
             }
         }
-    }
-}
-
-/// The answer as it is sent.
-pub(crate) fn text(answer: &Answer) -> String {
-    match answer {
-        Ok(text) => format!("{OK}\n{text}"),
-        Err(reason) => format!("{REFUSED}{reason}\n"),
     }
 }

@@ -7,9 +7,9 @@ mod thread;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use micanite_control::log;
 use micanite_kernel::{Counters, KernelGet};
 
-use crate::log::log;
 use crate::stats::Totals;
 use crate::watch::Kinds;
 pub(crate) use thread::KernelGetThread;

@@ -4,9 +4,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use micanite_control::log;
 use micanite_kernel::KernelGet;
-
-use crate::log::log;
 
 /// How often loads are measured.
 const PERIOD: Duration = Duration::from_millis(100);

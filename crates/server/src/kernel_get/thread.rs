@@ -8,11 +8,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use micanite_control::cores;
 use micanite_wire::hash::KeyHash;
 
 use super::KernelGetState;
 use super::spread::Spread;
-use crate::cores;
 use crate::shared::Shared;
 
 /// The program keeps 256 notes of each CPU: at a million noted requests a second they are overwritten

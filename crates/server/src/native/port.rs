@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use micanite_control::log;
 use micanite_net::bypass::BypassQueue;
 use micanite_net::dpdk::DpdkQueue;
 use micanite_net::frames::{FramePort, FrameQueue, Local, Neighbours};
@@ -12,7 +13,6 @@ use super::NativeShared;
 use super::bypass::BypassPort;
 use super::ring::RingEnds;
 use super::sockets::{SocketPort, Sockets};
-use crate::log::log;
 use crate::session::Context;
 
 /// See the module.

@@ -11,13 +11,11 @@
 //! | `sample.rs` | which keys, and their numbers; what a worker does |
 //! | `ring.rs` | the entries of a worker that wait |
 //! | `writer.rs` | the thread |
-//! | `options.rs` | what is asked for |
 //!
 //! While nothing is recorded this costs nothing beside the look that watchers cost: a bit of the same
 //! word. A request of a key that is not sampled costs a multiplication and a comparison, and three counts. A worker
 //! neither waits nor calls the system: what finds no room in its ring is dropped and counted.
 
-mod options;
 mod request;
 mod ring;
 mod sample;
@@ -33,14 +31,13 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use micanite_control::{Fraction, RecordOptions, size};
 use micanite_memory::folder::Folder;
 use micanite_recording::{End, Seen};
 
 use crate::clock::{Clock, monotonic_us};
-use crate::configuration::size_text;
 use crate::limits::{RECORDING_PREFIX_BYTES_MAX, RECORDING_RING_BYTES, RECORDING_UNWRITTEN_BYTES};
 use crate::shared::Shared;
-pub use options::{Fraction, RecordOptions};
 use sample::Place;
 pub(crate) use sample::{Recording, Told};
 
@@ -203,7 +200,7 @@ impl Recorder {
         let mut text = format!(
             "recording {fraction} of all keys to {}; it takes {} at most\n",
             path.display(),
-            size_text(Self::bytes(recorder.places.len()))
+            size::text(Self::bytes(recorder.places.len()))
         );
         if shared
             .kernel_get
@@ -307,7 +304,7 @@ fn since(now: Seen, before: Seen) -> Seen {
 
 fn told(records: u64, bytes: u64, lasted_ms: u64, seen: &Seen) -> String {
     let lasted_s = lasted_ms as f64 / 1000.0;
-    let (requests, size) = (seen.requests, size_text(bytes as usize));
+    let (requests, size) = (seen.requests, size::text(bytes as usize));
     let dropped = match seen.dropped {
         0 => "none dropped".into(),
         dropped => format!("{dropped} DROPPED because they came too fast"),

@@ -1,9 +1,9 @@
 //! Rings and samples.
 
+use micanite_control::Fraction;
 use micanite_engine::KeyHash;
 use micanite_recording::{Operation, Outcome, Record};
 
-use super::Fraction;
 use super::ring::{Ring, Tag};
 use super::sample::sampling_number;
 
@@ -91,17 +91,5 @@ fn a_sample_is_its_fraction_of_every_partition() {
             );
         }
         assert_eq!(sampled(of("1")), all);
-    }
-}
-
-#[test]
-fn fractions_are_read_as_they_are_written() {
-    for text in ["0.01", "1", "0.000000001", "0.333333333"] {
-        assert_eq!(text.parse::<Fraction>().unwrap().to_string(), text);
-    }
-    assert_eq!(Fraction::default().to_string(), "0.01");
-    assert_eq!("1".parse::<Fraction>().unwrap().hash_max(), u64::MAX);
-    for text in ["0", "-1", "1.1", "nan", "inf", "", "1%"] {
-        assert!(text.parse::<Fraction>().is_err(), "{text}");
     }
 }

@@ -8,15 +8,14 @@ use std::sync::atomic::Ordering;
 use std::thread::{Builder, JoinHandle, park_timeout, sleep};
 use std::time::{Duration, Instant};
 
+use micanite_control::{RecordOptions, log};
 use micanite_recording::{
     End, HEADER_BYTES, NAMES_PREFIX, RECORD_BYTES, Record, RecordingWriter, Seen, TELLS_SEEN,
 };
 
-use super::options::RecordOptions;
 use super::{Ended, Recorder, State, since};
 use crate::clock::Clock;
 use crate::limits::{RECORDING_PREFIX_BYTES_MAX, RECORDING_UNWRITTEN_BYTES};
-use crate::log::log;
 use crate::shared::Shared;
 
 /// How often the rings are emptied.

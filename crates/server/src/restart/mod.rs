@@ -24,12 +24,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
+use micanite_control::{answer, log};
 use micanite_engine::ImageState;
 use micanite_net::{ByteStream, Stream};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::control::answer_text;
-use crate::log::log;
 use crate::shared::Shared;
 pub use handover::{Handover, Heirloom};
 pub use program::Program;
@@ -117,7 +116,7 @@ pub fn begin(shared: &Arc<Shared>, force: bool, mut client: Option<Stream>) {
         };
         match &mut client {
             // The answer is one line: it fits the empty buffer of the socket.
-            Some(client) => drop(client.send(answer_text(&Err(reason)).as_bytes())),
+            Some(client) => drop(client.send(answer::text(&Err(reason)).as_bytes())),
             None => log!("no restart: {reason}"),
         }
     };

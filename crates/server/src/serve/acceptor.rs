@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use micanite_control::log;
 use micanite_net::datagram::UdpSocket;
 use micanite_net::tls::ServerConfig;
 use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
@@ -21,7 +22,6 @@ use super::{Failure, listeners};
 use crate::auth::Auth;
 use crate::clock::unix_now_s;
 use crate::configuration::ListenTls;
-use crate::log::log;
 use crate::restart;
 use crate::shared::{Ending, Shared};
 use crate::worker::{Incoming, Post};

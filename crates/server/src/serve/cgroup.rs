@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::configuration::size_text;
-use crate::log::log;
+use micanite_control::log;
+use micanite_control::size;
 
 /// Warns when what the server may use is more than its control group allows: the kernel would
 /// kill it as it fills.
@@ -14,8 +14,8 @@ pub(super) fn warn(needed_bytes: usize) {
     if needed_bytes > limit_bytes {
         log!(
             "this control group (container, service) allows {} of memory, and the server may take {}: the kernel would end it; less with -m and -c, or allow more",
-            size_text(limit_bytes),
-            size_text(needed_bytes)
+            size::text(limit_bytes),
+            size::text(needed_bytes)
         );
     }
 }

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use micanite_control::log;
 use micanite_net::tls::ClientCertificates;
 
 use crate::configuration::{ListenTls, Settings};
-use crate::log::log;
 
 /// Prints a line for what everybody who reaches it may read and write.
 pub(super) fn warn(settings: &Settings) {

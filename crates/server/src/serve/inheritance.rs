@@ -9,14 +9,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use micanite_control::{answer, log};
 use micanite_net::tls::ClientCertificates;
 use micanite_net::{ByteStream, Inherited, Listener, Stream};
 
 use super::Failure;
 use super::acceptor::Acceptor;
 use crate::configuration::Settings;
-use crate::control::answer_text;
-use crate::log::log;
 use crate::native::Sockets;
 use crate::restart::{Handover, Heirloom, monotonic_ns};
 use crate::shared::Shared;
@@ -131,14 +130,14 @@ impl Inheritance {
         log!("{}", text.trim_end());
         if let Some(client) = &mut self.client {
             // Whether it still waits or not.
-            let _ = client.send(answer_text(&Ok(text)).as_bytes());
+            let _ = client.send(answer::text(&Ok(text)).as_bytes());
         }
     }
 
     /// Tells whoever waits for the restart why there is no server.
     pub fn tell(&mut self, reason: &str) {
         if let Some(client) = &mut self.client {
-            let _ = client.send(answer_text(&Err(reason.into())).as_bytes());
+            let _ = client.send(answer::text(&Err(reason.into())).as_bytes());
         }
     }
 

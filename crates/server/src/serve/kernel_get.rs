@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use micanite_control::cores;
+use micanite_control::log;
 use micanite_engine::{Cache, Layout, Maps};
 use micanite_kernel::{GetOptions, IS_BUILT, ImageMaps, KernelGet, NativeOptions, Network};
 use micanite_net::xdp::{Interface, Mode};
@@ -13,9 +15,7 @@ use micanite_net::xdp::{Interface, Mode};
 use super::{Failure, cache};
 use crate::clock::Clock;
 use crate::configuration::{KernelGetSettings, Settings};
-use crate::cores;
 use crate::kernel_get::KernelGetState;
-use crate::log::log;
 use crate::native::{NativeShared, Sockets};
 use crate::restart::Trial;
 use crate::udp::UdpSockets;

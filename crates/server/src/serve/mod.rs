@@ -16,6 +16,8 @@ mod threads;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use micanite_control::cores;
+use micanite_control::log;
 use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, ImageState, Maps};
 use micanite_net::bypass::Bypass;
 use micanite_recording::End;
@@ -27,9 +29,7 @@ use crate::balance::BalanceThread;
 use crate::clock::{Clock, seconds, unix_now_s};
 use crate::configuration::{Options, Settings, UsageError};
 use crate::control::{ControlThread, NoSocket, Socket};
-use crate::cores;
 use crate::kernel_get::KernelGetThread;
-use crate::log::log;
 use crate::native::{NativeShared, Sockets};
 use crate::restart::{Program, Restart, Trial};
 use crate::shared::Shared;

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use micanite_control::log;
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
 use micanite_net::frames::{Local, Neighbours};
 use micanite_wire::native::PAYLOAD_BYTES_MIN;
 
 use super::{EXIT_USAGE, Failure};
 use crate::configuration::{NativeSettings, PortSettings, Settings};
-use crate::log::log;
 use crate::native::{NativeShared, QueueOfPort};
 
 /// The queues of all workers, in their order, and what is for them.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
+use micanite_control::log;
 use micanite_engine::Layout;
 use micanite_memory::folder::{Folder, Placed};
 use nix::sys::mman::{MlockAllFlags, mlockall};
@@ -14,7 +15,6 @@ use nix::unistd::{
 
 use super::{EXIT_NO_USER, Failure};
 use crate::configuration::Settings;
-use crate::log::log;
 
 /// Descriptors beside those of connections: listeners, pollers, wakers, files.
 const OTHER_FILES: u64 = 64;

@@ -3,19 +3,19 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use micanite_control::{Balance, log, size};
 use micanite_engine::{ImageState, Layout, Semantics};
 use micanite_net::limits::{FRAME_HEADER_BYTES_MAX, TLS_CONNECTION_BYTES_MAX};
 use micanite_net::{Poller, Uring};
 
 use super::acceptor::Acceptor;
 use super::{exposure, ports};
-use crate::configuration::{Balance, ListenTls, NativeSettings, Settings, size_text};
+use crate::configuration::{ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
 use crate::hot::HotKeys;
 use crate::latency::Latency;
 use crate::limits::WATCHERS_MAX;
-use crate::log::log;
 use crate::native::{Ids, NativePort, ring_bytes};
 use crate::record::Recorder;
 use crate::shared::Shared;
@@ -226,7 +226,7 @@ fn memory(shared: &Shared) -> String {
     };
     format!(
         "{} in {partitions}, on {}; {}{}",
-        size_text(shared.settings.memory_bytes),
+        size::text(shared.settings.memory_bytes),
         shared.cache.pages().name(),
         when_full(&shared.settings),
         image(shared),
@@ -261,8 +261,8 @@ fn when_full(settings: &Settings) -> String {
 fn values(settings: &Settings) -> String {
     format!(
         "at most {} (-I); this much memory allows {}",
-        size_text(settings.item_bytes_max),
-        size_text(settings.item_bytes_allowed()),
+        size::text(settings.item_bytes_max),
+        size::text(settings.item_bytes_allowed()),
     )
 }
 
@@ -270,18 +270,18 @@ fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
     format!(
         "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared{}{}",
-        size_text(beside.total()),
-        size_text(beside.connections_bytes),
+        size::text(beside.total()),
+        size::text(beside.connections_bytes),
         settings.connections_max,
-        size_text(beside.values_bytes),
-        size_text(beside.scratch_bytes),
+        size::text(beside.values_bytes),
+        size::text(beside.scratch_bytes),
         match beside.native_bytes {
             0 => String::new(),
-            bytes => format!(", {} for the native protocol", size_text(bytes)),
+            bytes => format!(", {} for the native protocol", size::text(bytes)),
         },
         match beside.udp_bytes {
             0 => String::new(),
-            bytes => format!(", {} for UDP", size_text(bytes)),
+            bytes => format!(", {} for UDP", size::text(bytes)),
         },
     )
 }

@@ -5,7 +5,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-use crate::log::log;
+use micanite_control::log;
+
 use crate::restart::monotonic_ns;
 use crate::shared::{Ending, Shared};
 

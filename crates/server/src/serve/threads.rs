@@ -6,12 +6,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle, park_timeout};
 use std::time::Duration;
 
+use micanite_control::cores;
+use micanite_control::log;
 use micanite_net::{Poller, Streams, Uring, Waker};
 
 use super::ports::Queues;
 use crate::clock::Clock;
-use crate::cores;
-use crate::log::log;
 use crate::native::{NativePort, Sockets, rings};
 use crate::shared::{Ending, Shared};
 use crate::udp::{UdpPort, UdpSockets};

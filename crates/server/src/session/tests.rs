@@ -1,8 +1,8 @@
 //! Conversations: what is said, and what is answered.
 
+use micanite_control::size;
 use micanite_wire::memcache::text::reply;
 
-use crate::configuration::size_text;
 use crate::shared::Ending;
 use crate::testing::{Bench, NOW_S};
 
@@ -477,7 +477,7 @@ fn every_value_up_to_the_largest_comes_back() {
         assert!(
             all == format!("STORED\r\n{get}{get}MN\r\n"),
             "{}",
-            size_text(bytes)
+            size::text(bytes)
         );
     }
 }

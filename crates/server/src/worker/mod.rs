@@ -24,15 +24,15 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
+use micanite_control::cores;
+use micanite_control::log;
 use micanite_net::{Interest, Streams};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
-use crate::cores;
 use crate::latency::{Began, Transport};
 use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND, WAIT_MS_MAX};
-use crate::log::log;
 use crate::native::NativePort;
 use crate::session::{Context, Session};
 use crate::shared::{Ending, Shared};

@@ -1,7 +1,8 @@
 //! Partitions, their owners, and balancing.
 
+use micanite_control::Balance;
+
 use super::super::exposition::{Exposition, Type};
-use crate::configuration::Balance;
 use crate::limits::STATS_PARTITIONS_MAX;
 use crate::shared::Shared;
 

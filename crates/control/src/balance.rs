@@ -1,0 +1,35 @@
+//! The balancing of partitions.
+
+use std::str::FromStr;
+
+/// Who changes the modes and owners of partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// A person.
+    #[default]
+    Off,
+    /// The server, by measured load.
+    Auto,
+}
+
+impl Balance {
+    /// Returns the name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+impl FromStr for Balance {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "off" => Ok(Self::Off),
+            "auto" => Ok(Self::Auto),
+            _ => Err(format!("'{name}' is neither auto nor off")),
+        }
+    }
+}

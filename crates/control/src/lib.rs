@@ -1,0 +1,30 @@
+//! The control protocol: what a server and the commands beside it agree on.
+//!
+//! ```text
+//!  micanite ctl    one line: a request             OK, then text  |  REFUSED and why
+//!  control thread  reads it, does it, answers, closes; one client at a time, with deadlines
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `request.rs`, `record.rs`, `balance.rs` | requests, on the command line and as the line that is sent |
+//! | `answer.rs` | answers, as text and as the lines that are sent |
+//! | [`paths`] | the path of the socket |
+//! | [`cores`] | the CPUs of a server's workers |
+//! | [`size`] | sizes, as people write and read them |
+//! | `log.rs` | lines on standard error |
+
+pub mod answer;
+mod balance;
+pub mod cores;
+mod log;
+pub mod paths;
+mod record;
+mod request;
+pub mod size;
+#[cfg(test)]
+mod tests;
+
+pub use balance::Balance;
+pub use record::{FileBytes, Fraction, RecordOptions};
+pub use request::Request;

@@ -1,0 +1,138 @@
+//! Requests, on the command line and as the line that is sent.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Subcommand;
+use micanite_engine::Access;
+
+use crate::{Balance, RecordOptions};
+
+/// What is asked of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Request {
+    /// Change who reads and writes partitions: erew (the owner alone), crew (all read, the owner
+    /// writes), crcw (all read and write)
+    Mode {
+        /// erew, crew or crcw
+        #[arg(value_name = "MODE")]
+        access: Access,
+        /// Only this partition [default: all]
+        #[arg(long, value_name = "N")]
+        partition: Option<usize>,
+    },
+    /// Give a partition to another worker
+    Move {
+        /// Which partition, from 0
+        #[arg(value_name = "PARTITION")]
+        partition: usize,
+        /// Its new owner, from 0
+        #[arg(value_name = "WORKER")]
+        owner: usize,
+    },
+    /// List the partitions: mode, owner, requests
+    Routes,
+    /// Let partitions change mode and owner by measured load, or not any more
+    Balance {
+        /// auto or off
+        #[arg(value_name = "WHEN")]
+        balance: Balance,
+    },
+    /// Forget all keys of a namespace: those that begin with NAME and the delimiter
+    Invalidate {
+        /// What stands before the delimiter
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Print what clients of the native protocol go by: cores, ports, partitions, owners
+    Directory,
+    /// List the keys that are asked for most, with their share of all requests
+    Hotkeys,
+    /// Print the statistics, as the memcached command `stats` does
+    Stats,
+    /// Whether the server is there and all its workers move
+    Ping,
+    /// Execute the server's program anew in its process: what is stored (--image) and the listening
+    /// sockets stay, connections end between two requests
+    Restart {
+        /// Also without --image: what is stored is lost
+        #[arg(long)]
+        force: bool,
+    },
+    /// Record the requests of a sample of all keys in a file, tell what is recorded, or end that
+    Record(RecordOptions),
+    /// Copy everything that is stored into a new image, while the server serves
+    Snapshot {
+        /// Directory of the image, which must not hold one yet
+        #[arg(value_name = "PATH")]
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode { access, partition } => {
+                write!(formatter, "mode {}", access.name())?;
+                partition.map_or(Ok(()), |partition| write!(formatter, " {partition}"))
+            }
+            Self::Move { partition, owner } => write!(formatter, "move {partition} {owner}"),
+            Self::Routes => formatter.write_str("routes"),
+            Self::Directory => formatter.write_str("directory"),
+            Self::Balance { balance } => write!(formatter, "balance {}", balance.name()),
+            Self::Invalidate { name } => write!(formatter, "invalidate {name}"),
+            Self::Stats => formatter.write_str("stats"),
+            Self::Hotkeys => formatter.write_str("hotkeys"),
+            Self::Ping => formatter.write_str("ping"),
+            Self::Restart { force: false } => formatter.write_str("restart"),
+            Self::Restart { force: true } => formatter.write_str("restart force"),
+            Self::Record(options) => options.fmt(formatter),
+            Self::Snapshot { path } => write!(formatter, "snapshot {}", path.display()),
+        }
+    }
+}
+
+impl FromStr for Request {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let words: Vec<_> = rest.split_whitespace().collect();
+        Ok(match (verb, words.as_slice()) {
+            ("mode", [access]) => Self::Mode {
+                access: access.parse()?,
+                partition: None,
+            },
+            ("mode", [access, partition]) => Self::Mode {
+                access: access.parse()?,
+                partition: Some(number(partition)?),
+            },
+            ("move", [partition, owner]) => Self::Move {
+                partition: number(partition)?,
+                owner: number(owner)?,
+            },
+            ("routes", []) => Self::Routes,
+            ("directory", []) => Self::Directory,
+            ("balance", [balance]) => Self::Balance {
+                balance: balance.parse()?,
+            },
+            ("invalidate", [name]) => Self::Invalidate {
+                name: (*name).into(),
+            },
+            ("stats", []) => Self::Stats,
+            ("hotkeys", []) => Self::Hotkeys,
+            ("ping", []) => Self::Ping,
+            ("restart", []) => Self::Restart { force: false },
+            ("restart", ["force"]) => Self::Restart { force: true },
+            ("record", _) => Self::Record(RecordOptions::of_line(rest)?),
+            // A path may have spaces in it.
+            ("snapshot", [_, ..]) => Self::Snapshot { path: rest.into() },
+            _ => return Err(format!("'{line}' is not understood")),
+        })
+    }
+}
+
+fn number(word: &str) -> Result<usize, String> {
+    word.parse().map_err(|_| format!("'{word}' is no number"))
+}

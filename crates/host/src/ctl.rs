@@ -1,0 +1,143 @@
+//! `micanite ctl`: sends a request to a server of this machine and prints its answer.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use micanite_control::{RecordOptions, Request, answer, log, paths};
+
+use crate::doctor::{DoctorOptions, doctor};
+use crate::nic::{NicOptions, nic};
+
+/// The command line is wrong.
+pub const EXIT_CONTROL_USAGE: u8 = 2;
+/// memcached's port.
+const PORT_DEFAULT: u16 = 11211;
+/// The server refuses the request, or there is none.
+const EXIT_REFUSED: u8 = 1;
+/// The longest time for an answer, except for snapshots and restarts.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Options of `ctl`.
+#[derive(Args, Clone, Debug)]
+pub struct ControlOptions {
+    /// The server's TCP port [default: 11211]
+    #[arg(
+        short = 'p',
+        long,
+        value_name = "N",
+        global = true,
+        conflicts_with = "socket"
+    )]
+    pub port: Option<u16>,
+    /// Its control socket; of a server without a port, its Unix socket with .ctl behind [default:
+    /// MICANITE_CONTROL_SOCKET, unless there is a port]
+    #[arg(long, value_name = "PATH", global = true)]
+    pub socket: Option<PathBuf>,
+    /// The task.
+    #[command(subcommand)]
+    pub errand: Errand,
+}
+
+/// A task of `ctl`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Errand {
+    /// Ask a server.
+    #[command(flatten)]
+    Ask(Request),
+    /// Print, or set, what makes network interfaces deliver each worker's port to its CPU
+    Nic(NicOptions),
+    /// Say what this machine allows for ports around the kernel's network stack (--port), what is
+    /// missing, and the commands that give it; needs no server and no root
+    Doctor(DoctorOptions),
+}
+
+/// Does the task. Returns 0: done; 1: refused; 2: usage.
+pub fn control(options: ControlOptions) -> ExitCode {
+    let port = options.port.unwrap_or(PORT_DEFAULT);
+    let socket = options.socket.or_else(|| match options.port {
+        None => socket_of_environment(),
+        Some(_) => None,
+    });
+    let request = match options.errand {
+        Errand::Ask(request) => request,
+        Errand::Doctor(doctor_options) => return doctor(&doctor_options),
+        Errand::Nic(nic_options) => {
+            return nic(&nic_options, |request| {
+                ask(request, port, socket.as_deref())
+            });
+        }
+    };
+    match ask(request, port, socket.as_deref()) {
+        Ok(text) => {
+            // Whoever does not read it does not want it.
+            let _ = io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            log!("{reason}");
+            ExitCode::from(EXIT_REFUSED)
+        }
+    }
+}
+
+/// Reads the path of the socket from the environment, as the server does.
+fn socket_of_environment() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("MICANITE_CONTROL_SOCKET")?);
+    path.is_absolute().then_some(path)
+}
+
+fn ask(mut request: Request, port: u16, socket: Option<&Path>) -> Result<String, String> {
+    if let Request::Snapshot { path }
+    | Request::Record(RecordOptions {
+        file: Some(path), ..
+    }) = &mut request
+    {
+        // The server has another working directory.
+        *path = std::path::absolute(&*path).map_err(|error| error.to_string())?;
+    }
+    let line = format!("{request}\n");
+    if line.matches(['\n', '\r']).count() > 1 {
+        return Err("line ends cannot be sent".into());
+    }
+    let mut stream = match socket {
+        Some(path) => connect(path).map_err(|error| not_there(path, &error))?,
+        None => connect_to_port(port)?,
+    };
+    let lost = |error: io::Error| format!("the server does not answer: {error}");
+    let timeout = match request {
+        Request::Snapshot { .. } | Request::Restart { .. } => None,
+        _ => Some(ANSWER_TIMEOUT),
+    };
+    stream.set_read_timeout(timeout).map_err(lost)?;
+    stream.write_all(line.as_bytes()).map_err(lost)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(lost)?;
+    answer::parse(&answer)
+}
+
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path)
+}
+
+/// Tries every path that the socket may have. Directories of other users do not count.
+fn connect_to_port(port: u16) -> Result<UnixStream, String> {
+    let mut reasons = Vec::new();
+    for path in paths::of_port(port) {
+        match paths::check_directory(&path).and_then(|()| connect(&path)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => reasons.push(not_there(&path, &error)),
+        }
+    }
+    Err(format!(
+        "no server with a control socket on port {port} that belongs to this user:\n  {}",
+        reasons.join("\n  ")
+    ))
+}
+
+fn not_there(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}

@@ -1,0 +1,60 @@
+//! `micanite ctl doctor`: what this machine, its interfaces and this container allow for ports around the kernel's
+//! network stack, what is missing, and the command that gives it.
+//!
+//! ```text
+//!  sysfs, /proc, ethtool --\
+//!  netlink ------------------- facts      (gather)
+//!  trials of system calls --/
+//!  facts --- findings by subject, ports, the best of them   (judge)
+//!  report --- text of a hundred columns, or JSON   (report, print)
+//! ```
+//!
+//! Nothing is changed: what is tried is given back at once, and touches no interface. Judging is a function of the
+//! [`facts`]; the tests have facts of machines that none of them runs on (`testdata/doctor`).
+
+mod facts;
+mod gather;
+mod judge;
+mod options;
+mod print;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use micanite_control::log;
+
+pub use options::DoctorOptions;
+
+use crate::machine::check_interfaces;
+
+/// No port works as things are.
+const EXIT_NO_PORT: u8 = 1;
+/// The command line is wrong, or there is no such interface.
+const EXIT_DOCTOR_USAGE: u8 = 2;
+
+/// Prints the report. 0: a port works; 1: none does yet; 2: usage.
+pub fn doctor(options: &DoctorOptions) -> ExitCode {
+    let facts = match check_interfaces(&options.interfaces)
+        .and_then(|()| gather::facts(&options.interfaces))
+    {
+        Ok(facts) => facts,
+        Err(reason) => {
+            log!("{reason}");
+            return ExitCode::from(EXIT_DOCTOR_USAGE);
+        }
+    };
+    let report = judge::judge(&facts);
+    let text = match options.json {
+        true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
+        false => print::text(&report),
+    };
+    // Whoever does not read it does not want it.
+    let _ = io::stdout().write_all(text.as_bytes());
+    match report.verdict.works {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_NO_PORT),
+    }
+}
