@@ -19,7 +19,7 @@ pub fn allowed() -> Vec<usize> {
     first
 }
 
-/// How many workers there are by default: the physical cores that this process may use, fewer
+/// The default number of workers: the physical cores that this process may use, fewer
 /// where a control group allows less time.
 pub fn physical() -> usize {
     let cores: HashSet<_> = allowed().into_iter().map(core_of).collect();
@@ -27,7 +27,7 @@ pub fn physical() -> usize {
     cores.len().min(quota).max(1)
 }
 
-/// What the threads of one core have in common. Where the kernel does not tell, each CPU counts
+/// The name of a core, equal for all its threads. Where the kernel does not tell, each CPU counts
 /// as a core.
 fn core_of(cpu: usize) -> String {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");

@@ -1,4 +1,4 @@
-//! Where the control socket is, when nobody says it: in a directory that nobody else can write.
+//! The default path of the control socket, in a directory that no other user can write.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
 
-/// Where the socket of a server on a port may be, the best place first.
+/// Paths that the socket of a server on a port may have, the best one first.
 pub fn of_port(port: u16) -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|directory| directory.is_absolute());
@@ -19,15 +19,17 @@ pub fn of_port(port: u16) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where the socket of a server on a Unix socket is.
+/// The path of the socket of a server on a Unix socket.
 pub fn of_unix_socket(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(".ctl");
     path.into()
 }
 
-/// Makes the directory of a derived path if it is not there, and checks that it is this user's
-/// alone.
+/// Makes the directory of a derived path if there is none, and checks it.
+///
+/// # Errors
+/// It cannot be made, or [`check_directory`] fails.
 pub fn prepare_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -36,7 +38,10 @@ pub fn prepare_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the directory of a derived path belongs to this user, and is closed to others.
+/// Checks that the directory of a derived path belongs to this user and is closed to others.
+///
+/// # Errors
+/// It is not, or it cannot be looked at.
 pub fn check_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let refused = |what| {

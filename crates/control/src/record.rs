@@ -1,4 +1,4 @@
-//! What is to be recorded, as people write it and as it is sent.
+//! The request to record requests.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub struct RecordOptions {
 }
 
 impl RecordOptions {
-    /// As the rest of the line that is sent.
+    /// Reads the rest of the line that is sent.
     pub(crate) fn of_line(rest: &str) -> Result<Self, String> {
         let is_not = || format!("'record {rest}' is not understood");
         let mut words = rest.splitn(4, ' ');

@@ -9,7 +9,7 @@ use micanite_engine::Access;
 
 use crate::{Balance, RecordOptions};
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Request {
     /// Change who reads and writes partitions: erew (the owner alone), crew (all read, the owner

@@ -1,4 +1,4 @@
-//! What is known of the machine, without a judgement.
+//! Facts of the machine, without a judgement.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,23 +12,23 @@ use crate::machine::facts::{Feature, InterfaceFacts};
 pub struct Facts {
     /// The kernel.
     pub kernel: Kernel,
-    /// Who asks, and what that may do.
+    /// This process, and its rights.
     pub process: Process,
     /// Processors.
     pub cpus: Processors,
     /// Pages of memory.
     pub pages: Pages,
-    /// What was really tried.
+    /// Trials of system calls.
     pub tried: Tried,
-    /// What this program was built with.
+    /// Libraries and programs in this build.
     pub built: Built,
-    /// Who has made the machine, and which it is: `Amazon EC2 c7i.large`.
+    /// Maker and model: `Amazon EC2 c7i.large`.
     pub maker: Option<String>,
     /// Network devices that a driver for user space has, or none.
     pub devices: Vec<Device>,
     /// Groups of the IOMMU.
     pub iommu_groups: usize,
-    /// Whether VFIO may do without an IOMMU; `None`: VFIO is not loaded.
+    /// VFIO may do without an IOMMU; `None`: VFIO is not loaded.
     pub vfio_without_iommu: Option<bool>,
     /// The interfaces that were asked for.
     pub interfaces: Vec<Interface>,
@@ -37,11 +37,11 @@ pub struct Facts {
 /// The kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
-    /// As `uname -r` says.
+    /// The answer of `uname -r`.
     pub release: String,
-    /// Its first two numbers.
+    /// The first two numbers of the release.
     pub version: (u32, u32),
-    /// Whether BPF's types are there.
+    /// The kernel shows its types (BTF).
     pub btf: bool,
     /// `kernel.unprivileged_bpf_disabled`
     pub unprivileged_bpf_disabled: Option<u8>,
@@ -49,7 +49,7 @@ pub struct Kernel {
     pub io_uring_disabled: Option<u8>,
 }
 
-/// Who asks.
+/// This process.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
     /// Effective user.
@@ -58,11 +58,11 @@ pub struct Process {
     pub capabilities: u64,
     /// Capabilities that any process started from here may have at most.
     pub bounding: u64,
-    /// Whether a filter of system calls is on.
+    /// A filter of system calls (seccomp) is on.
     pub filtered: bool,
-    /// Whether root here is somebody else outside.
+    /// Root here is another user outside (user namespace).
     pub user_namespace: bool,
-    /// What says that this is a container.
+    /// The runtime of this container, if it is one.
     pub container: Option<String>,
     /// Bytes that may be locked in memory, soft and hard; `None`: as many as there are.
     pub memlock: (Option<u64>, Option<u64>),
@@ -71,13 +71,13 @@ pub struct Process {
 /// Processors.
 #[derive(Clone, Debug, Default)]
 pub struct Processors {
-    /// How many this process may use.
+    /// CPUs that this process may use.
     pub allowed: usize,
-    /// How many cores these are on.
+    /// Cores of these CPUs.
     pub cores: usize,
     /// The processors of each NUMA node, as a list.
     pub nodes: BTreeMap<usize, String>,
-    /// Whether irqbalance runs.
+    /// irqbalance runs.
     pub irqbalance: bool,
 }
 
@@ -86,18 +86,18 @@ pub struct Processors {
 pub struct Pages {
     /// Reserved pages of 2 MiB.
     pub huge: usize,
-    /// Of these, nobody's.
+    /// Free ones of these.
     pub huge_free: usize,
-    /// The same on each NUMA node, where there are several: all, and nobody's.
+    /// Reserved and free ones of each NUMA node, where there are several nodes.
     pub huge_by_node: BTreeMap<usize, (usize, usize)>,
     /// `always`, `madvise`, `never`: transparent huge pages.
     pub transparent: Option<String>,
 }
 
-/// What became of a trial: done, or the reason why not.
+/// The result of a trial: done, or the reason why not.
 pub type Trial = Result<(), String>;
 
-/// What was really tried.
+/// Trials of system calls.
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// An AF_XDP socket.
@@ -112,7 +112,7 @@ pub struct Tried {
     pub io_uring: Trial,
 }
 
-/// What this program was built with.
+/// Libraries and programs in this build.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// AF_XDP, or what was missing.
@@ -124,49 +124,49 @@ pub struct Built {
 /// A network device that the kernel has no interface for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its place on the bus.
+    /// Address on the bus.
     pub address: String,
     /// `vfio-pci`, for one.
     pub driver: Option<String>,
 }
 
-/// How XDP programs run.
+/// A mode of XDP programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
-    /// In the driver.
+    /// The driver runs it.
     Native,
-    /// Behind it, on the kernel's copy of each packet.
+    /// The kernel runs it behind the driver, on a copy of each packet.
     Generic,
 }
 
 /// An XDP program on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// How it runs.
+    /// Mode.
     pub mode: XdpMode,
-    /// Its number, as bpftool lists it.
+    /// The program's number, as bpftool lists it.
     pub program: u32,
 }
 
 /// An interface.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// What `ctl nic` knows of it, too.
+    /// Facts that `ctl nic` uses, too.
     pub nic: InterfaceFacts,
-    /// Whether it is up.
+    /// It is up.
     pub up: bool,
     /// Bytes of a packet, at most.
     pub mtu: u32,
-    /// Its place on the bus.
+    /// Address on the bus.
     pub bus_address: Option<String>,
     /// The interface that it is a part of: a bridge, a bond.
     pub master: Option<String>,
-    /// Its addresses.
+    /// Addresses, with the lengths of their prefixes.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Whether the default route leads through it.
+    /// The default route leads through it.
     pub default_route: bool,
-    /// Whether a thread of the kernel's receives.
+    /// A thread of the kernel receives (threaded NAPI).
     pub threaded: bool,
     /// XDP features that its driver declares; `None`: the kernel does not tell.
     pub features: Option<u64>,
@@ -179,12 +179,12 @@ pub struct Interface {
 }
 
 impl Process {
-    /// Whether it has a capability.
+    /// Returns true if it has a capability.
     pub const fn may(&self, capability: Capability) -> bool {
         self.capabilities >> capability as u32 & 1 == 1
     }
 
-    /// Whether it could have it.
+    /// Returns true if it could be given a capability.
     pub const fn could(&self, capability: Capability) -> bool {
         self.bounding >> capability as u32 & 1 == 1
     }
@@ -199,14 +199,14 @@ pub enum Capability {
     NetRaw = 13,
     /// Memory that stays in place.
     IpcLock = 14,
-    /// What was needed for BPF before Linux 5.8.
+    /// Needed for BPF before Linux 5.8.
     SysAdmin = 21,
     /// BPF.
     Bpf = 39,
 }
 
 impl Capability {
-    /// Its name.
+    /// Name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NetAdmin => "CAP_NET_ADMIN",

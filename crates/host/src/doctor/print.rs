@@ -6,7 +6,7 @@ use super::report::{Report, State};
 
 /// The width of a line.
 const COLUMNS: usize = 100;
-/// Where the text of findings begins.
+/// Column where the text of findings begins.
 const INDENT: usize = 12;
 
 /// The text.

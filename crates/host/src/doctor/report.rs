@@ -1,40 +1,40 @@
-//! What is said to the person: findings by subject, and a verdict.
+//! The report: findings by subject, and a verdict.
 
 use serde::Serialize;
 
-/// Where something stands.
+/// The state of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As it should be.
+    /// Good as it is.
     Fine,
-    /// To be known.
+    /// Information only.
     Note,
-    /// It works without, and better with it.
+    /// Not needed, but better.
     Better,
-    /// It is needed, and can be had.
+    /// Needed, and can be had.
     Missing,
-    /// It cannot be had here.
+    /// Needed, and cannot be had here.
     Impossible,
 }
 
 /// One thing that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Where it stands.
+    /// State.
     pub state: State,
-    /// In words.
+    /// Text.
     pub text: String,
-    /// What changes it, as a shell takes it.
+    /// The commands that change it, for a shell.
     pub commands: Vec<String>,
 }
 
-/// What was found about one subject.
+/// The findings about one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Section {
     /// The subject: the machine, an interface.
     pub title: String,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
@@ -72,13 +72,13 @@ impl Section {
         found.flat_map(|it| &it.commands)
     }
 
-    /// Whether something is in a state.
+    /// Returns true if a finding is in a state.
     pub fn has(&self, state: State) -> bool {
         self.findings.iter().any(|it| it.state == state)
     }
 }
 
-/// How good a port is, the worst first.
+/// The grade of a port, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
@@ -95,7 +95,7 @@ pub enum Grade {
 }
 
 impl Grade {
-    /// In words.
+    /// Text.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Generic => "generic mode: behind the driver, on the kernel's copy of each packet",
@@ -110,44 +110,44 @@ impl Grade {
 /// A port that the machine could have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Port {
-    /// As `--port` takes it.
+    /// The value for `--port`.
     pub name: String,
-    /// How good it is.
+    /// Grade.
     pub grade: Grade,
     /// Workers that it has queues for.
     pub workers: usize,
     /// Addresses that it has to be given, as `--port-ip` takes them.
     pub addresses: Option<String>,
-    /// Whether it needs what AF_XDP or what DPDK needs of the machine and of the process.
+    /// It is a port of DPDK, not of AF_XDP.
     #[serde(skip)]
     pub is_dpdk: bool,
-    /// Whether nothing is missing for it.
+    /// Nothing is missing for it.
     pub works: bool,
-    /// What it needs beside what all ports of its kind need.
+    /// The section of its own needs, besides those of all ports of its kind.
     #[serde(skip)]
     pub section: usize,
 }
 
-/// What to do.
+/// Advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether a port works as things are.
+    /// A port works as things are.
     pub works: bool,
     /// The best port; none: there is none to be had.
     pub best: Option<Port>,
-    /// In words.
+    /// Text.
     pub text: String,
-    /// What leads to it, as a shell takes it; comments begin with `#`.
+    /// The commands that lead to it, for a shell; comments begin with `#`.
     pub recipe: Vec<String>,
 }
 
-/// All that is said.
+/// The whole report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// By subject.
+    /// Sections by subject.
     pub sections: Vec<Section>,
-    /// All ports, the best first.
+    /// Ports, the best first.
     pub ports: Vec<Port>,
-    /// What to do.
+    /// Advice.
     pub verdict: Verdict,
 }

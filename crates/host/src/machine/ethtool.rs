@@ -3,9 +3,9 @@
 use std::io;
 use std::process::{Command, Output, Stdio};
 
-/// Where it is looked for: an ordinary user's path may lack the directories of the system's tools.
+/// Directories that are searched: an ordinary user's path may lack those of the system's tools.
 const PLACES: [&str; 3] = ["ethtool", "/usr/sbin/ethtool", "/sbin/ethtool"];
-/// What it answers when the driver lacks something, between other lines.
+/// The answer, between other lines, when the driver lacks something.
 pub const NOT_SUPPORTED: &str = "Operation not supported";
 
 /// Runs it with these words. What it printed, or the reason why it refused; both in its words.
@@ -24,7 +24,7 @@ pub fn run<S: AsRef<str>>(words: &[S]) -> Result<String, String> {
     Err(format!("ethtool: {last}"))
 }
 
-/// Whether it is there at all.
+/// Checks that there is an `ethtool`.
 pub fn check() -> Result<(), String> {
     run(&["--version"]).map(drop).map_err(|reason| {
         format!("ethtool is needed to ask the interface (apt install ethtool): {reason}")

@@ -11,7 +11,7 @@ pub struct MachineFacts {
     pub online: Cpus,
     /// The CPUs of each NUMA node; empty where the kernel does not tell.
     pub nodes: BTreeMap<usize, Cpus>,
-    /// Whether irqbalance runs: it moves interrupts again.
+    /// irqbalance runs: it moves interrupts again.
     pub irqbalance: bool,
 }
 
@@ -28,7 +28,7 @@ impl MachineFacts {
     }
 }
 
-/// What kind of interface it is, as far as it matters here.
+/// Kinds of interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A device on a bus.
@@ -37,11 +37,11 @@ pub enum Kind {
     Virtual,
     /// `lo`
     Loopback,
-    /// It passes packets on to these: a bond, a bridge, a VLAN.
+    /// An interface above these: a bond, a bridge, a VLAN.
     Above(Vec<String>),
 }
 
-/// How the driver counts queues, and how many there may be.
+/// Queues of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channels {
     /// Queues for both directions in one, rather than receive and transmit apart.
@@ -57,13 +57,13 @@ pub struct Channels {
 /// A feature of the driver (`ethtool -k`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Whether it is on.
+    /// It is on.
     pub on: bool,
-    /// Whether the driver lets nobody change that.
+    /// The driver lets nobody change it.
     pub fixed: bool,
 }
 
-/// Which datagrams a flow rule takes.
+/// The datagrams that a flow rule takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// UDP over IPv4
@@ -73,7 +73,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// As `ethtool` calls it.
+    /// The word of `ethtool`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp4 => "udp4",
@@ -85,17 +85,17 @@ impl Family {
 /// A flow rule that takes the UDP datagrams to one port, whatever else is in them, to one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRule {
-    /// Its number in the interface's table.
+    /// Number in the interface's table.
     pub id: u32,
-    /// Which datagrams.
+    /// Datagrams.
     pub family: Family,
-    /// To which port.
+    /// Their port.
     pub port: u16,
-    /// Into which queue.
+    /// Their queue.
     pub queue: usize,
 }
 
-/// Which way the packets go that an interrupt announces.
+/// The direction of the packets that an interrupt announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Received.
@@ -109,11 +109,11 @@ pub enum Direction {
 /// An interrupt of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Its number in `/proc/interrupts`.
+    /// Number in `/proc/interrupts`.
     pub number: u32,
     /// The queue.
     pub queue: usize,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
     /// The CPUs that may take it.
     pub cpus: Vec<usize>,
@@ -122,21 +122,21 @@ pub struct Interrupt {
 /// A network interface.
 #[derive(Clone, Debug)]
 pub struct InterfaceFacts {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its driver, where it has one.
+    /// Driver, where it has one.
     pub driver: Option<String>,
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
     /// The NUMA node that it is near to.
     pub node: Option<usize>,
     /// Receive queues at present.
     pub queues: usize,
-    /// How many there may be; `Err`: their number cannot be changed, and why.
+    /// Queues of the driver; `Err`: their number cannot be changed, and why.
     pub channels: Result<Channels, String>,
     /// Flow rules of the kind that is made here; `Err`: the driver has no flow rules, and why.
     pub rules: Result<Vec<PortRule>, String>,
-    /// Whether flow rules are switched on.
+    /// The switch of flow rules.
     pub ntuple: Option<Feature>,
     /// Generic receive offload.
     pub gro: Option<Feature>,
@@ -152,6 +152,6 @@ pub struct InterfaceFacts {
     pub passed_on: Vec<usize>,
     /// Microseconds for which the device collects packets before it interrupts.
     pub interrupt_delay_us: Option<u32>,
-    /// Whether the device chooses that delay by itself.
+    /// The device chooses that delay by itself.
     pub interrupt_delay_adaptive: bool,
 }

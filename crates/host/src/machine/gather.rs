@@ -21,12 +21,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The one that this runs on.
+    /// The machine that this runs on.
     pub fn here() -> Self {
         Self::at("/")
     }
 
-    /// One whose sysfs and `/proc` are below another directory.
+    /// A machine whose sysfs and `/proc` are below another directory.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -34,7 +34,7 @@ impl Machine {
         }
     }
 
-    /// One of which everything is below a directory: what `ethtool` answers to `-l eth0` in `ethtool/-l eth0`.
+    /// A machine of which everything is below a directory: what `ethtool` answers to `-l eth0` in `ethtool/-l eth0`.
     #[cfg(test)]
     pub fn recorded(root: impl Into<PathBuf>) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Machine {
         self.root.join(path)
     }
 
-    /// What a file below the root says, without the end of its last line.
+    /// Reads a file below the root, without the end of its last line.
     pub fn read(&self, path: &str) -> Option<String> {
         read(&self.root.join(path))
     }
@@ -58,7 +58,7 @@ impl Machine {
         names(&self.root.join(path))
     }
 
-    /// What `ethtool` answers.
+    /// Asks `ethtool`.
     pub fn ethtool(&self, option: &str, name: &str) -> Result<String, String> {
         if !self.recorded {
             return ethtool::run(&[option, name]);
@@ -68,7 +68,7 @@ impl Machine {
             .ok_or_else(|| ethtool::NOT_SUPPORTED.to_owned())
     }
 
-    /// CPUs, nodes, and who else moves interrupts.
+    /// Gathers CPUs, nodes, and other movers of interrupts.
     pub fn facts(&self) -> Result<MachineFacts, String> {
         let online = self.list("sys/devices/system/cpu/online")?;
         let mut nodes = BTreeMap::new();
@@ -86,7 +86,7 @@ impl Machine {
         })
     }
 
-    /// Everything about one interface.
+    /// Gathers all facts of one interface.
     pub fn interface(&self, name: &str) -> Result<InterfaceFacts, String> {
         let directory = self.directory(name)?;
         let ask = |option: &str| self.ethtool(option, name);
@@ -166,7 +166,7 @@ impl Machine {
         (found, names)
     }
 
-    /// Whether a process of this name runs.
+    /// Returns true if a process of this name runs.
     pub fn runs(&self, name: &str) -> bool {
         let processes = fs::read_dir(self.root.join("proc"));
         processes
@@ -184,7 +184,7 @@ impl Machine {
     }
 }
 
-/// What an interface is.
+/// The kind of an interface.
 fn kind(directory: &Path) -> Kind {
     if read(&directory.join("type")).as_deref() == Some(TYPE_LOOPBACK) {
         return Kind::Loopback;

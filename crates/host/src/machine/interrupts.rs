@@ -1,8 +1,8 @@
-//! Which queue an interrupt belongs to, from the name that its driver gives it.
+//! Finds the queue of an interrupt from the name that its driver gives it.
 
 use super::facts::Direction;
 
-/// How names end, before the number of the queue, and which way the packets go.
+/// Endings of names, before the number of the queue, with the direction of the packets.
 /// The first that fits counts.
 const ENDINGS: [(&str, Direction); 10] = [
     ("txrx", Direction::Both), // eth0-TxRx-3, i40e-eth0-TxRx-3, ice-eth0-TxRx-3

@@ -1,4 +1,4 @@
-//! What `ethtool` prints, as values.
+//! Reads what `ethtool` prints.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ pub fn port_rule(block: &str) -> Option<PortRule> {
     })
 }
 
-/// Whether a field of a rule may have any value: all bits of its mask are set.
+/// Returns true if a field of a rule may have any value: all bits of its mask are set.
 fn is_open(value: &str) -> bool {
     let Some((_, mask)) = value.split_once("mask:") else {
         return false;
@@ -122,7 +122,7 @@ pub fn interrupt_delay(text: &str) -> (Option<u32>, bool) {
     (delay_us, adaptive)
 }
 
-/// What stands behind a name and a colon.
+/// The text behind a name and a colon.
 fn field<'a>(mut lines: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
     lines.find_map(|line| {
         let (found, value) = line.split_once(':')?;

@@ -6,16 +6,16 @@ use super::print::{self, say};
 use crate::machine::facts::{Family, InterfaceFacts};
 use crate::machine::{Machine, quoted};
 
-/// What has come of it so far.
+/// The result so far.
 #[derive(Default)]
 struct Progress {
     /// Steps that were refused or are not possible.
     refused: usize,
-    /// Whether a flow rule over IPv4 was.
+    /// A flow rule over IPv4 was refused.
     rule_refused: bool,
     /// The numbers of the flow rules that were made.
     rules: Vec<u32>,
-    /// What takes the rest back.
+    /// The commands that take the rest back.
     back: Vec<Command>,
 }
 

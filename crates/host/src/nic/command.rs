@@ -1,4 +1,4 @@
-//! What is done to a machine: each as a person would type it, and as it is done here.
+//! Changes of a machine, as a person types them and as they are done here.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -15,13 +15,13 @@ pub enum Command {
     Ethtool(Vec<String>),
     /// A new flow rule.
     Rule {
-        /// Of which interface.
+        /// Interface.
         interface: String,
-        /// For which datagrams.
+        /// Datagrams.
         family: Family,
-        /// To which port.
+        /// Their port.
         port: u16,
-        /// Into which queue.
+        /// Their queue.
         queue: usize,
     },
     /// A value into a file of the kernel's.
@@ -33,12 +33,12 @@ pub enum Command {
     },
 }
 
-/// A change, and what takes it back.
+/// A change, and the command that takes it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     /// The change.
     pub command: Command,
-    /// What puts the present state back; of a rule, its number does, once it has one.
+    /// The command that restores the present state. A rule gets one once it has a number.
     pub back: Option<Command>,
 }
 
@@ -56,7 +56,7 @@ impl Command {
         }
     }
 
-    /// Does it. What was answered, or the reason of a refusal.
+    /// Runs it. Returns the answer, or the reason of a refusal.
     pub fn run(&self) -> Result<Answer, String> {
         match self {
             Self::Ethtool(words) => ethtool::run(words).map(|_| Answer::Done),
@@ -98,10 +98,10 @@ impl Command {
     }
 }
 
-/// What came of a command.
+/// The answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done.
+    /// Done.
     Done,
     /// A rule of this number has been added.
     Added(u32),

@@ -1,4 +1,4 @@
-//! Which queues the workers of an interface get, and which are left to everything else.
+//! Chooses the queues of an interface for workers, and for everything else.
 
 use super::options::Worker;
 use crate::machine::cpus::Cpus;
@@ -9,7 +9,7 @@ use crate::machine::facts::{InterfaceFacts, MachineFacts};
 pub struct Layout {
     /// Receive queues in all.
     pub queues: usize,
-    /// Of these, queues 0 to this number are left to everything else; 0: all queues serve both.
+    /// Queues below this number are left to everything else; 0: all queues serve both.
     pub others: usize,
     /// Each worker and its queue.
     pub workers: Vec<(Worker, usize)>,
@@ -71,7 +71,7 @@ impl Layout {
     }
 }
 
-/// How many queues there should be, and how many of them for everything else.
+/// Chooses the number of queues, and how many of them are for everything else.
 ///
 /// Everything else gets queues of its own only where that is better: with flow rules (without
 /// them, the workers' datagrams are spread like the rest), with a table that keeps the rest away,

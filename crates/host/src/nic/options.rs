@@ -51,9 +51,9 @@ pub struct NicOptions {
 /// A worker of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// Which one, from 0.
+    /// Number, from 0.
     pub number: usize,
-    /// Its UDP port.
+    /// UDP port.
     pub port: u16,
     /// The CPU that it is pinned to.
     pub cpu: usize,
@@ -61,16 +61,16 @@ pub struct Worker {
     pub node: Option<usize>,
 }
 
-/// What the command line asks for, once it is known to make sense.
+/// The task, once the command line is checked.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Asked<'a> {
-    /// To print or to set.
+    /// Print or set.
     SetUp(Workers),
-    /// To delete flow rules.
+    /// Delete flow rules.
     Undo {
-        /// Of this interface.
+        /// Their interface.
         interface: &'a str,
-        /// With these numbers.
+        /// Their numbers.
         rules: &'a [u32],
     },
 }
@@ -78,14 +78,14 @@ pub enum Asked<'a> {
 /// The workers that are to be delivered to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Workers {
-    /// As the command line says.
+    /// Given on the command line.
     Known(Vec<Worker>),
-    /// As the running server says; on these CPUs, if they are named.
+    /// Those of the running server; on these CPUs, if they are named.
     OfServer(Option<Vec<usize>>),
 }
 
 impl NicOptions {
-    /// What is asked for, or what is wrong with it.
+    /// Checks the options. An error is text for the user.
     pub fn check(&self) -> Result<Asked<'_>, String> {
         check_interfaces(&self.interfaces)?;
         match (&self.undo, self.interfaces.as_slice()) {

@@ -1,4 +1,4 @@
-//! What is to be done to one interface: a function of the facts.
+//! Plans the changes of one interface: a function of the facts.
 
 use super::command::Action;
 use super::layout::Layout;
@@ -7,7 +7,7 @@ use super::steps;
 use crate::machine::cpus::{self, Cpus};
 use crate::machine::facts::{InterfaceFacts, Kind, MachineFacts};
 
-/// What is wanted of an interface.
+/// The wishes for an interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The workers that it is to serve.
@@ -18,14 +18,14 @@ pub struct Request<'a> {
     pub machine: &'a MachineFacts,
 }
 
-/// What a step is about, in the order in which steps are done.
+/// Subjects of steps, in the order in which steps are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// How many queues there are.
+    /// Number of queues.
     Queues,
     /// Generic receive offload.
     Offload,
-    /// Whether flow rules are switched on.
+    /// The switch of flow rules.
     RuleSwitch,
     /// Flow rules: port to queue.
     Rules,
@@ -38,7 +38,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// As it is called in what is printed.
+    /// Name in the printed plan.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queues => "queues",
@@ -55,15 +55,15 @@ impl Subject {
 /// One step: what is to be done about a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it is about.
+    /// Subject.
     pub subject: Subject,
-    /// What is, or what will be.
+    /// Text: the present state, or the new one.
     pub text: String,
-    /// What is to be done; nothing: it is fine already, but for what `cannot` and `later` say.
+    /// Changes; none: it is fine already, except for `cannot` and `later`.
     pub actions: Vec<Action>,
-    /// What is not possible here, and what follows from that.
+    /// Impossible here, and the consequence.
     pub cannot: Option<String>,
-    /// What is not known before an earlier step is done.
+    /// Unknown before an earlier step is done.
     pub later: Option<String>,
 }
 
@@ -86,14 +86,14 @@ impl Step {
     }
 }
 
-/// What is to be done to one interface.
+/// The plan of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Which queue is whose.
+    /// Queues of the workers.
     pub layout: Layout,
-    /// What is to be done, in this order. Nothing for an interface without workers.
+    /// Steps, in order. None for an interface without workers.
     pub steps: Vec<Step>,
-    /// What a person should know beside it.
+    /// Notes for the person.
     pub notes: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ pub fn plan(facts: &InterfaceFacts, request: &Request<'_>) -> Plan {
     }
 }
 
-/// What a person should know beside the steps.
+/// Collects the notes beside the steps.
 fn notes(facts: &InterfaceFacts, layout: &Layout) -> Vec<String> {
     let name = &facts.name;
     let mut notes = Vec::new();
@@ -170,7 +170,7 @@ fn notes(facts: &InterfaceFacts, layout: &Layout) -> Vec<String> {
     notes
 }
 
-/// What to know about the delay of interrupts.
+/// The note about the delay of interrupts.
 fn delay(facts: &InterfaceFacts) -> Option<String> {
     let name = &facts.name;
     let us = facts.interrupt_delay_us?;

@@ -11,20 +11,20 @@ pub fn say(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
-/// What holds for all interfaces.
+/// Prints what holds for all interfaces.
 pub fn introduction(machine: &MachineFacts) {
     say("# As root. What is set is lost when the interface or the machine starts anew.");
     warnings(machine);
 }
 
-/// What works against all of it.
+/// Prints warnings about what works against a plan.
 pub fn warnings(machine: &MachineFacts) {
     if machine.irqbalance {
         say("# irqbalance runs and moves interrupts again: stop it, or ban these (--banirq).");
     }
 }
 
-/// What is to be done to one interface.
+/// Prints the plan of one interface.
 pub fn plan(facts: &InterfaceFacts, plan: &Plan) {
     say("");
     say(&format!("# {}", title(facts)));
@@ -44,7 +44,7 @@ pub fn plan(facts: &InterfaceFacts, plan: &Plan) {
     }
 }
 
-/// Which queue is whose.
+/// Text of the queues and their users.
 pub fn places(plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
     for (worker, queue) in &plan.layout.workers {
@@ -83,7 +83,7 @@ pub fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-/// Where a step stands.
+/// Text of the state of a step.
 pub fn describe(step: &Step) -> Vec<String> {
     let name = step.subject.name();
     let mut lines = Vec::new();

@@ -9,9 +9,9 @@ use micanite_control::Request;
 use super::options::Worker;
 use crate::machine::cpus;
 
-/// How the server names its workers' threads, before their number.
+/// Beginning of the names of worker threads; their number follows.
 const THREAD_PREFIX: &str = "worker-";
-/// What stands above the ports in the answer to `directory`.
+/// Heading of the ports in the answer to `directory`.
 const PORTS_HEADING: &str = "core UDP port node";
 
 /// The workers of a server. `ask` sends it a request; `chosen` are CPUs to take instead of those

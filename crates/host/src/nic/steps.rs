@@ -9,11 +9,11 @@ use crate::machine::facts::{
     Channels, Family, Feature, InterfaceFacts, Kind, MachineFacts, PortRule,
 };
 
-/// What follows where datagrams do not go to the queue of their worker.
+/// The consequence when datagrams do not go to the queue of their worker.
 const LOCALITY_LOST: &str =
     "The kernel still finds the worker's socket by the port: only cache locality is lost";
 
-/// As many queues as the layout has.
+/// Sets the number of queues to that of the layout.
 pub fn queues(facts: &InterfaceFacts, layout: &Layout) -> Step {
     let want = layout.queues;
     let mut step = match &facts.channels {
@@ -153,7 +153,7 @@ fn matches_port(rule: &PortRule, family: Family, port: u16) -> bool {
     rule.family == family && rule.port == port
 }
 
-/// Everything without a rule of its own stays off the workers' queues, where that can be.
+/// Keeps everything without a rule off the workers' queues, where that is possible.
 pub fn spreading(facts: &InterfaceFacts, layout: &Layout, changing: bool) -> Step {
     let subject = Subject::Spreading;
     if layout.others > 0 {

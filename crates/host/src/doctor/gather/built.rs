@@ -1,10 +1,10 @@
-//! What this program was built with.
+//! Libraries and programs in this build.
 
 use micanite_net::{dpdk, xdp};
 
 use crate::doctor::facts::Built;
 
-/// What the build has found.
+/// Lists what the build has found.
 pub fn built() -> Built {
     Built {
         xdp: match xdp::IS_BUILT {

@@ -7,7 +7,7 @@ use crate::machine::Machine;
 const CLASS_NETWORK: &str = "0x02";
 const DEVICES: &str = "sys/bus/pci/devices";
 
-/// They, by their place on the bus.
+/// Lists these devices by their addresses on the bus.
 pub fn without_interface(machine: &Machine) -> Vec<Device> {
     let places = machine.names(DEVICES).into_iter();
     let mut devices = Vec::new();

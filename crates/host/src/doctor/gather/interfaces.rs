@@ -1,4 +1,4 @@
-//! Finds out about interfaces. Changes nothing.
+//! Gathers facts of interfaces. Changes nothing.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::machine::parse::feature;
 const FLAG_UP: u32 = 1;
 const NET: &str = "sys/class/net";
 
-/// What a kernel says of the interface with a number.
+/// Questions to the kernel about the interface with a number.
 pub trait Netlink {
     /// XDP features of its driver.
     fn features(&self, index: u32) -> Option<u64>;
@@ -40,7 +40,7 @@ impl Netlink for Kernel {
     }
 }
 
-/// The interfaces that are named, or all.
+/// Gathers the interfaces that are named, or all.
 pub fn all(
     machine: &Machine,
     names: &[String],
@@ -129,7 +129,7 @@ fn bus_address(text: &str) -> Option<String> {
     (address.contains(':')).then(|| address.to_owned())
 }
 
-/// Whether the default route of IPv4 leads through an interface.
+/// Returns true if the default route of IPv4 leads through an interface.
 fn default_route(machine: &Machine, name: &str) -> bool {
     let table = machine.read("proc/net/route").unwrap_or_default();
     table.lines().skip(1).any(|line| {

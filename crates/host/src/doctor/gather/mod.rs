@@ -1,4 +1,4 @@
-//! Finds out about the machine and this process. Changes nothing.
+//! Gathers facts of the machine and this process. Changes nothing.
 
 mod built;
 mod devices;
@@ -15,14 +15,14 @@ use crate::machine::{Machine, cpus};
 
 /// Pages of 2 MiB.
 const HUGE: &str = "hugepages/hugepages-2048kB";
-/// What containers leave lying about, and whose that is.
+/// Paths that show a container, and its runtime.
 const CONTAINERS: [(&str, &str); 3] = [
     (".dockerenv", "Docker"),
     ("run/.containerenv", "Podman"),
     ("var/run/secrets/kubernetes.io", "Kubernetes"),
 ];
 
-/// All that is known of this machine. Of the interfaces that are named, or of all.
+/// Gathers the facts of this machine, with the interfaces that are named, or all.
 pub fn facts(names: &[String]) -> Result<Facts, String> {
     let machine = Machine::here();
     let tried = Tried {
@@ -37,7 +37,7 @@ pub fn facts(names: &[String]) -> Result<Facts, String> {
     Ok(Facts { interfaces, ..all })
 }
 
-/// All but the interfaces.
+/// Gathers all facts except those of interfaces.
 pub fn of_machine(machine: &Machine, tried: Tried, built: Built) -> Facts {
     let process = process(machine);
     Facts {
@@ -186,7 +186,7 @@ fn pages(machine: &Machine) -> Pages {
     }
 }
 
-/// Who has made the machine, as its firmware says.
+/// Maker and model, as the firmware says.
 fn maker(machine: &Machine) -> Option<String> {
     let read = |name: &str| machine.read(&format!("sys/class/dmi/id/{name}"));
     let vendor = read("sys_vendor")?;

@@ -1,23 +1,23 @@
-//! What drivers can do, as the kernel's sources, the driver table of docs.ebpf.io and DPDK's guides say: for kernels that
+//! Abilities of drivers, as the kernel's sources, the driver table of docs.ebpf.io and DPDK's guides say: for kernels that
 //! do not tell (before 6.3), and for what none tells: limits, and ways out.
 
 /// A version of the kernel.
 pub type Version = (u32, u32);
 
-/// How a device comes to DPDK.
+/// The way in which a device comes to DPDK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dpdk {
     /// `vfio-pci` takes it from the kernel.
     Vfio,
-    /// It stays with the kernel, and DPDK uses it beside it.
+    /// The device stays with the kernel, and DPDK shares it.
     Shared,
-    /// In its own way, which the note says.
+    /// Another way, in the note.
     Own(&'static str),
     /// Not at all.
     None,
 }
 
-/// How many queues an XDP program leaves.
+/// Queues that are left with an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queues {
     /// All.
@@ -29,7 +29,7 @@ pub enum Queues {
 /// A driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
-    /// As `ethtool -i` names it.
+    /// Name, as `ethtool -i` prints it.
     pub name: &'static str,
     /// Whose, and where it is met.
     pub title: &'static str,
@@ -39,11 +39,11 @@ pub struct Driver {
     pub zero_copy: Option<Version>,
     /// The largest MTU with an XDP program; 0: not known.
     pub mtu_max: u32,
-    /// What an XDP program leaves.
+    /// Queues that are left with an XDP program.
     pub queues: Queues,
     /// The way to DPDK.
     pub dpdk: Dpdk,
-    /// What else there is to know.
+    /// Note for the person.
     pub note: Option<&'static str>,
 }
 
@@ -67,7 +67,7 @@ const fn driver(
     }
 }
 
-/// Those that are known here, the clouds' first.
+/// Known drivers, the clouds' first.
 static DRIVERS: [Driver; 25] = [
     Driver {
         queues: Queues::Half,
@@ -178,7 +178,7 @@ static DRIVERS: [Driver; 25] = [
     },
 ];
 
-/// What is known of a driver.
+/// Finds a driver by its name.
 pub fn find(name: &str) -> Option<&'static Driver> {
     DRIVERS.iter().find(|driver| driver.name == name)
 }

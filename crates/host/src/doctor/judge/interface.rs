@@ -34,7 +34,7 @@ pub fn title(interface: &Interface) -> String {
     format!("{}: {what}", nic.name)
 }
 
-/// What is found of an interface, and the port that it could be.
+/// Judges an interface. Returns the port that it could be.
 pub fn interface(facts: &Facts, interface: &Interface, section: &mut Section) -> Option<Port> {
     let nic = &interface.nic;
     let driver = nic.driver.as_deref().and_then(drivers::find);
@@ -106,7 +106,7 @@ pub fn interface(facts: &Facts, interface: &Interface, section: &mut Section) ->
     })
 }
 
-/// How AF_XDP would run.
+/// Judges the mode in which AF_XDP would run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Generic,
@@ -134,7 +134,7 @@ fn mode(facts: &Facts, interface: &Interface, driver: Option<&Driver>) -> Mode {
     }
 }
 
-/// Why a driver that could run XDP programs does not.
+/// The reason why a driver that could run XDP programs does not.
 fn refused(interface: &Interface, driver: Option<&Driver>) -> Option<String> {
     let stuck = |feature: &Option<Feature>| feature.is_some_and(|it| it.on && it.fixed);
     let virtio = driver.is_some_and(|it| it.name == "virtio_net");
@@ -223,7 +223,7 @@ fn program(interface: &Interface, section: &mut Section) {
     );
 }
 
-/// How long packets may be, and who merges them.
+/// Judges the MTU and the offloads that merge packets.
 fn frames(interface: &Interface, driver: Option<&Driver>, mode: Mode, section: &mut Section) {
     let name = &interface.nic.name;
     let mtu_max = driver.map_or(0, |it| it.mtu_max);
@@ -303,7 +303,7 @@ fn queues(
     workers
 }
 
-/// Who finds the right queue, the right CPU, and the right time.
+/// Judges flow rules, CPUs of interrupts, and their delay.
 fn steering(interface: &Interface, workers: usize, section: &mut Section) {
     let nic = &interface.nic;
     let name = &nic.name;

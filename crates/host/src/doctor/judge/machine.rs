@@ -149,7 +149,7 @@ pub fn memory(facts: &Facts) -> Section {
     section
 }
 
-/// What AF_XDP needs of the kernel and of this process.
+/// Judges the needs of AF_XDP: the kernel and this process.
 pub fn af_xdp(facts: &Facts) -> Section {
     let mut section = Section::new("AF_XDP (--port xdp:INTERFACE)");
     let (kernel, process) = (&facts.kernel, &facts.process);
@@ -270,7 +270,7 @@ fn trial(section: &mut Section, facts: &Facts, able: bool, what: &str, trial: &T
     }
 }
 
-/// Whether the frames of the queues may be locked.
+/// Judges the limit of locked memory against the frames of the queues.
 fn locked_memory(section: &mut Section, facts: &Facts) {
     let process = &facts.process;
     if process.may(Capability::IpcLock) {
@@ -313,7 +313,7 @@ fn locked_memory(section: &mut Section, facts: &Facts) {
     }
 }
 
-/// What DPDK needs.
+/// Judges the needs of DPDK.
 pub fn dpdk(facts: &Facts) -> Section {
     let mut section = Section::new("DPDK (--port dpdk:DEVICE)");
     match &facts.built.dpdk {

@@ -1,4 +1,4 @@
-//! From facts to findings and a verdict. Asks nobody.
+//! Judges facts: findings and a verdict. A pure function.
 
 mod drivers;
 mod interface;
@@ -11,18 +11,18 @@ use std::cmp::Reverse;
 use super::facts::Facts;
 use super::report::{Report, Section, State};
 
-/// The places of the sections that are always there.
+/// Indexes of the sections that every report has.
 pub const MACHINE: usize = 0;
 pub const MEMORY: usize = 1;
 pub const XDP: usize = 2;
 pub const DPDK: usize = 3;
 
-/// The section of what all ports of a kind need.
+/// The section about the needs of all ports of a kind.
 pub const fn common(is_dpdk: bool) -> usize {
     if is_dpdk { DPDK } else { XDP }
 }
 
-/// Judges.
+/// Judges the facts of a machine.
 pub fn judge(facts: &Facts) -> Report {
     let mut sections = vec![
         machine::machine(facts),

@@ -6,17 +6,17 @@ use crate::machine::quoted;
 
 /// The profile for container runtimes that lets AF_XDP and BPF through.
 pub const SECCOMP_PROFILE: &str = "packaging/seccomp/micanite-bypass.json";
-/// Where all of this is explained.
+/// The guide that explains all of this.
 const GUIDE: &str = "docs/bypass.md";
 /// The capabilities of AF_XDP, as `setcap` takes them.
 const CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep";
 /// The same before there was `CAP_BPF`.
 const CAPABILITIES_OLD: &str = "cap_net_raw,cap_net_admin,cap_sys_admin,cap_ipc_lock+ep";
-/// How the commands that start a container begin and end.
+/// Beginning and end of the commands that start a container.
 const RUN: &str = "docker run ";
 const AND_SO_ON: &str = " ...";
 
-/// What gives this process the capabilities of AF_XDP.
+/// The command that gives this process the capabilities of AF_XDP.
 pub fn grant(facts: &Facts) -> String {
     match facts.process.container.as_deref() {
         Some("Kubernetes") => format!(
@@ -33,14 +33,14 @@ pub fn run(options: &str) -> String {
     format!("{RUN}{options}{AND_SO_ON}")
 }
 
-/// Where this program is.
+/// The path of this program.
 fn program() -> String {
     let path = std::env::current_exe().ok();
     let path = path.and_then(|path| path.into_os_string().into_string().ok());
     quoted(&path.unwrap_or_else(|| "/usr/bin/micanite".into()))
 }
 
-/// From nothing to a port: what is needed, what makes it better, the server. Comments begin with `#`.
+/// All commands to a port: needed ones, better ones, the server. Comments begin with `#`.
 pub fn recipe(facts: &Facts, needed: &[&Section], better: &[&Section], port: &Port) -> Vec<String> {
     let mut recipe = Vec::new();
     let steps = [
@@ -79,7 +79,7 @@ fn one_run(commands: Vec<String>) -> Vec<String> {
     others
 }
 
-/// What starts the server.
+/// The command that starts the server.
 fn serve(port: &Port) -> String {
     let addresses = match (&port.addresses, port.is_dpdk) {
         (Some(list), _) => format!(" --port-ip {list}"),
