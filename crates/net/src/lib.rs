@@ -38,6 +38,7 @@ mod idle;
 mod inherited;
 pub mod limits;
 mod listener;
+pub mod netlink;
 mod poller;
 pub mod probe;
 mod stream;

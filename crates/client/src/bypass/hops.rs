@@ -1,8 +1,8 @@
 //! The next hop on the way to a server: under AF_XDP by the kernel's tables.
 
-use super::netlink::Netlink;
 use super::source::{Bound, is_in, is_of_link, with_port};
 use micanite_net::frames::{FramePort, Header, MacAddress};
+use micanite_net::netlink::Netlink;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

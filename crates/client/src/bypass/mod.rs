@@ -17,7 +17,6 @@
 mod counters;
 mod hops;
 mod mailbox;
-mod netlink;
 mod own_hops;
 mod peers;
 mod queue;

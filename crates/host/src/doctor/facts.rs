@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use serde::Serialize;
+use micanite_net::netlink::Attached;
 
 use crate::machine::facts::{Feature, InterfaceFacts};
 
@@ -128,25 +128,6 @@ pub struct Device {
     pub address: String,
     /// `vfio-pci`, for one.
     pub driver: Option<String>,
-}
-
-/// A mode of XDP programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum XdpMode {
-    /// The driver runs it.
-    Native,
-    /// The kernel runs it behind the driver, on a copy of each packet.
-    Generic,
-}
-
-/// An XDP program on an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attached {
-    /// Mode.
-    pub mode: XdpMode,
-    /// The program's number, as bpftool lists it.
-    pub program: u32,
 }
 
 /// An interface.

@@ -4,7 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::interface::{Interface, attached_program};
+use super::interface::Interface;
+use crate::netlink;
 use micanite_bpf::{MODE_GENERIC, MODE_NATIVE, program_name};
 
 /// Where a program is to run.
@@ -84,7 +85,8 @@ fn is_taken(error: &io::Error) -> bool {
 
 fn taken(interface: &Interface) -> String {
     let name = &interface.name;
-    let who = match attached_program(interface.index) {
+    let attached = netlink::attached(interface.index).filter(|it| it.program != 0);
+    let who = match attached.map(|it| it.program) {
         Some(id) => match program_name(id) {
             Ok(program) => format!("'{program}' (id {id})"),
             Err(_) => format!("of id {id}"),

@@ -8,18 +8,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, SockaddrStorage, bind,
-    recv, send, socket,
-};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, socket};
 
 use crate::frames::{MacAddress, ReceiveChecksums};
 
 const ETHTOOL_DRIVER: u32 = 0x3;
 const ETHTOOL_CHANNELS: u32 = 0x3c;
-/// Nested in a message about a link.
-const IFLA_XDP: u16 = 43;
-const IFLA_XDP_PROGRAMS: [u16; 4] = [4, 5, 6, 7];
 /// Drivers whose frames come from senders of the same machine, without a whole checksum.
 const VIRTUAL_DRIVERS: [&str; 6] = ["veth", "virtio_net", "tun", "netkit", "vif", "bridge"];
 
@@ -201,43 +195,4 @@ fn ioctl(
         0.. => Ok(request),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// The id of the XDP program of an interface.
-pub(crate) fn attached_program(index: u32) -> Option<u32> {
-    let socket = socket(
-        AddressFamily::Netlink,
-        SockType::Raw,
-        SockFlag::SOCK_CLOEXEC,
-        SockProtocol::NetlinkRoute,
-    )
-    .ok()?;
-    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0)).ok()?;
-    // struct nlmsghdr (length, type and flags, sequence, port), struct ifinfomsg.
-    let kind = u32::from(libc::RTM_GETLINK) | (libc::NLM_F_REQUEST as u32) << 16;
-    let words = [32, kind, 1, 0, 0, index, 0, 0];
-    let message: Vec<u8> = words
-        .iter()
-        .flat_map(|word: &u32| word.to_ne_bytes())
-        .collect();
-    send(socket.as_raw_fd(), &message, MsgFlags::empty()).ok()?;
-    let mut answer = vec![0; 64 << 10];
-    let bytes = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty()).ok()?;
-    let link = answer.get(32..bytes)?;
-    let (_, xdp) = attributes(link).find(|(kind, _)| *kind == IFLA_XDP)?;
-    let (_, id) = attributes(xdp).find(|(kind, _)| IFLA_XDP_PROGRAMS.contains(kind))?;
-    Some(u32::from_ne_bytes(*id.first_chunk()?))
-}
-
-/// Kinds and values of netlink attributes.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let header: [u8; 4] = *bytes.first_chunk()?;
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        // The upper bits say that it is nested.
-        let kind = u16::from_ne_bytes([header[2], header[3]]) & 0x3fff;
-        let value = bytes.get(4..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
-    })
 }

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::netlink;
-use crate::doctor::facts::{Attached, Interface};
+use micanite_net::netlink::{self, Attached};
+
+use crate::doctor::facts::Interface;
 use crate::machine::Machine;
 use crate::machine::facts::Kind;
 use crate::machine::parse::feature;

@@ -3,7 +3,6 @@
 mod built;
 mod devices;
 pub mod interfaces;
-mod netlink;
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;

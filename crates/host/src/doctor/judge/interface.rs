@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
+use micanite_net::netlink::XdpMode;
+
 use super::drivers::{self, Dpdk, Driver, Queues};
 use super::machine::count;
-use crate::doctor::facts::{Facts, Interface, XdpMode};
+use crate::doctor::facts::{Facts, Interface};
 use crate::doctor::report::{Grade, Port, Section, State};
 use crate::machine::facts::{Feature, Kind};
 

@@ -6,7 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::doctor::facts::{Attached, Built, Facts, Trial, Tried, XdpMode};
+use micanite_net::netlink::{Attached, XdpMode};
+
+use crate::doctor::facts::{Built, Facts, Trial, Tried};
 use crate::doctor::gather;
 use crate::doctor::gather::interfaces::{self, Netlink};
 use crate::machine::Machine;
