@@ -125,6 +125,8 @@ impl Workers {
         let Some(maps) = self.cache.config().maps.clone() else {
             return false;
         };
+        // The first batch or upkeep after its second does a flush. The model does it in that second.
+        self.execute_once(&[], &[], &[]);
         if closed {
             crate::image::close(&self.cache.partitions).unwrap();
         }

@@ -60,6 +60,21 @@ fn a_flush_that_was_due_was_forgotten_for_one_that_is_to_come() {
     }
 }
 
+/// The model believed in a flush that was due at the second in which the process ended.
+#[test]
+#[cfg_attr(miri, ignore = "maps memory")]
+fn a_flush_that_is_due_is_done_by_the_next_request_and_survives_a_kill() {
+    for geometry in [cache_geometry(0, 2), store_geometry(0, 2)] {
+        let mut model = Model::new(&geometry, 1);
+        set(&mut model, 0, 10);
+        model.flush(2);
+        model.pass_time(2);
+        model.reopen(false);
+        model.ask(0, Wish::Get { cas: false });
+        assert_eq!(model.tally().hits, 0);
+    }
+}
+
 #[test]
 fn a_namespace_came_back_after_rounds_that_had_only_cleared_dangling_entries() {
     let append = |model: &mut Model, items: usize| {
