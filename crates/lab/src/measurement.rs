@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use micanite_figure::Bar;
+use micanite_workload::figure::Bar;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;

@@ -1,47 +1,18 @@
-//! What a cache is asked for: which items, how large, how often read and how often written.
+//! What a cache is asked for. Every part but the recording is a feature:
 //!
-//! No input or output happens here. The same seed and thread number always give the same requests,
-//! and nothing allocates once it has been made.
-//!
-//! | module | what it holds |
-//! |---|---|
-//! | [`Random`] | the generator that everything else draws from |
-//! | [`Zipf`], [`ZipfGray`] | the law, exactly, and the fast approximation that many use |
-//! | [`Popularity`], [`Sampler`] | the laws by name, and one of them ready to be drawn from |
-//! | [`DataSet`] | lengths of keys and values |
-//! | [`Keys`] | the key of an item |
-//! | [`Values`] | the value of an item, which shows whether it belongs to its key |
-//! | [`Items`] | keys and values of a run's items, whatever their lengths |
-//! | [`Mix`], [`Requests`] | reads and writes, in the order of one thread |
-//! | [`Pool`], [`PoolStream`] | the published pools of Facebook's Memcached: sizes, operations, locality |
-//! | [`Preset`] | YCSB's workloads, MICA's data sets, InnerCache's mixes |
-//! | [`Workload`] | all of those by name |
-//! | [`EtcModel`] | lengths and times between requests by the published model of one of them |
+//! | module | feature | what it holds |
+//! |---|---|---|
+//! | `synthetic` | `synthetic` | requests made by laws; its items stand at the crate's root |
+//! | `figure` | `figure` | figures as SVG |
 
-mod data_set;
-mod etc_model;
-mod items;
-mod key;
-mod pool;
-mod popularity;
-mod preset;
-mod random;
-mod requests;
-mod value;
-mod workload;
-mod zipf;
-mod zipf_gray;
+#[cfg(feature = "figure")]
+pub mod figure;
+#[cfg(feature = "synthetic")]
+mod synthetic;
 
-pub use data_set::{DataSet, KeyedLengths};
-pub use etc_model::EtcModel;
-pub use items::Items;
-pub use key::{KEY_BYTES_MAX, Keys};
-pub use pool::{Miss, Pool, PoolItem, PoolOperation, PoolOptions, PoolRequest, PoolStream};
-pub use popularity::{ITEMS_MAX, Popularity, Sampler};
-pub use preset::{Lengths, Preset};
-pub use random::Random;
-pub use requests::{Mix, Requests};
-pub use value::Values;
-pub use workload::Workload;
-pub use zipf::Zipf;
-pub use zipf_gray::ZipfGray;
+#[cfg(feature = "synthetic")]
+pub use synthetic::{
+    DataSet, EtcModel, ITEMS_MAX, Items, KEY_BYTES_MAX, KeyedLengths, Keys, Lengths, Miss, Mix,
+    Pool, PoolItem, PoolOperation, PoolOptions, PoolRequest, PoolStream, Popularity, Preset,
+    Random, Requests, Sampler, Values, Workload, Zipf, ZipfGray,
+};

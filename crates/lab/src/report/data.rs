@@ -1,6 +1,6 @@
 //! The values of figures and tables as rows, for those who want numbers.
 
-use micanite_figure::{BarChart, Kind, LineChart, short};
+use micanite_workload::figure::{BarChart, Kind, LineChart, short};
 
 use crate::report::section::{Exhibit, Table};
 
@@ -29,7 +29,7 @@ fn lines(chart: &LineChart) -> Table {
     let mut columns = strings(["series", "from", "", "", "least", "greatest"]);
     columns[2].clone_from(&chart.x.label);
     columns[3].clone_from(&chart.y.label);
-    let row = |line: &micanite_figure::Line, point: &micanite_figure::Point| {
+    let row = |line: &micanite_workload::figure::Line, point: &micanite_workload::figure::Point| {
         let mut row = strings([&line.name, origin(line.kind)]);
         row.extend([point.x, point.y, point.low, point.high].map(|value| value.to_string()));
         row
@@ -100,7 +100,7 @@ pub(crate) fn is_number(cell: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use micanite_figure::{Arrangement, Axis, Bar, Line, Point, Series};
+    use micanite_workload::figure::{Arrangement, Axis, Bar, Line, Point, Series};
 
     use super::*;
 

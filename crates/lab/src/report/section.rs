@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use micanite_figure::{BarChart, LineChart};
+use micanite_workload::figure::{BarChart, LineChart};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Raw data and sections for tests.
 
-use micanite_figure::{Axis, Kind, Line, LineChart, Point};
+use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 use serde_json::json;
 
 use crate::report::evidence::{Commit, Evidence, Head, Measured, Ran};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use micanite_figure::{Axis, Kind, Line, LineChart, Point};
+use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 
 use super::policy::{Accounting, Policy};
 use super::simulation::MissRatio;

@@ -1,6 +1,8 @@
 //! The figures as SVG.
 
-use micanite_figure::{Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series};
+use micanite_workload::figure::{
+    Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series,
+};
 
 use super::figures::{Figures, HOURS};
 use super::gather::Gathered;

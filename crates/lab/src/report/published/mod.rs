@@ -82,7 +82,7 @@ pub(crate) fn table() -> Table {
 }
 
 fn value(number: &Number) -> String {
-    use micanite_figure::short;
+    use micanite_workload::figure::short;
     let high = short(number.high);
     if number.low == 0.0 {
         format!("< {high}")

@@ -1,6 +1,6 @@
 //! Per-core balance, hot and cold cores.
 
-use micanite_figure::{Arrangement, Axis, BarChart, Kind, Series, short};
+use micanite_workload::figure::{Arrangement, Axis, BarChart, Kind, Series, short};
 
 use super::{bars, grid};
 use crate::measurement::Record;

@@ -1,6 +1,6 @@
 //! Bars from the lab's records.
 
-use micanite_figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
+use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
 use crate::measurement::Record;
 

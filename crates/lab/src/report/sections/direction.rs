@@ -1,6 +1,6 @@
 //! Who brings a request to its core, and how many of them travel together.
 
-use micanite_figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
+use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
 use super::grid;
 use crate::measurement::Record;

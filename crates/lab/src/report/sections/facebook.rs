@@ -1,6 +1,8 @@
 //! Facebook's pools: GETs in the kernel and outside of it, beside memcached.
 
-use micanite_figure::{Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series};
+use micanite_workload::figure::{
+    Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series,
+};
 
 use super::bars;
 use crate::measurement::Record;

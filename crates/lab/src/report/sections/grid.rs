@@ -1,7 +1,9 @@
 //! Records of the lab, arranged: a metric is called `throughput, memcached 1.6.18` where each of
 //! several contenders has it.
 
-use micanite_figure::{Arrangement, Axis, BarChart, Kind, Line, LineChart, Point, Series, short};
+use micanite_workload::figure::{
+    Arrangement, Axis, BarChart, Kind, Line, LineChart, Point, Series, short,
+};
 
 use crate::measurement::Record;
 use crate::report::section::{Exhibit, Headline, Results, Table};

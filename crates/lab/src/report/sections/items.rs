@@ -1,6 +1,6 @@
 //! Throughput and memory against the number of items.
 
-use micanite_figure::{Axis, Kind, Line, LineChart, Point};
+use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 
 use super::grid;
 use crate::measurement::Record;

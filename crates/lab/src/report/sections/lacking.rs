@@ -120,7 +120,7 @@ fn measured(records: &[Record]) -> Table {
         vec![
             record.case.clone(),
             record.metric.clone(),
-            micanite_figure::short(record.value),
+            micanite_workload::figure::short(record.value),
             record.unit.clone(),
         ]
     };

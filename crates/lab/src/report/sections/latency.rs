@@ -1,6 +1,6 @@
 //! Latency against throughput.
 
-use micanite_figure::{Axis, short};
+use micanite_workload::figure::{Axis, short};
 
 use super::grid;
 use crate::measurement::Record;

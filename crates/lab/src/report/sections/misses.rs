@@ -1,6 +1,6 @@
 //! Miss ratios on real requests: the engine's policies beside references and published ones.
 
-use micanite_figure::{Axis, Kind, Line, LineChart, Point};
+use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 
 use super::grid;
 use crate::measurement::Record;

@@ -1,6 +1,6 @@
 //! Where the time of a request goes.
 
-use micanite_figure::{Arrangement, Bar, BarChart};
+use micanite_workload::figure::{Arrangement, Bar, BarChart};
 
 use super::{bars, grid};
 use crate::measurement::Record;

@@ -1,6 +1,6 @@
 //! Throughput by the number of cores.
 
-use micanite_figure::Axis;
+use micanite_workload::figure::Axis;
 
 use super::grid;
 use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};

@@ -1,6 +1,6 @@
 //! Throughput by data set, skew and mix.
 
-use micanite_figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
+use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
 use super::grid;
 use crate::measurement::Record;

@@ -319,8 +319,8 @@ mod tests {
         let shares = shares(Popularity::Zipf(0.99), 1000, 1_000_000);
         let sampler = Sampler::new(Popularity::Zipf(0.99), 1000);
         for (place, tolerance) in [(0, 0.003), (1, 0.003), (500, 0.0005)] {
-            let exact = crate::zipf::tests::mass(1000, 0.99, place + 1)
-                - crate::zipf::tests::mass(1000, 0.99, place);
+            let exact = crate::synthetic::zipf::tests::mass(1000, 0.99, place + 1)
+                - crate::synthetic::zipf::tests::mass(1000, 0.99, place);
             let share = shares[sampler.item_at(place) as usize];
             assert!(
                 (share - exact).abs() < tolerance,

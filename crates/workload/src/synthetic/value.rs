@@ -1,6 +1,6 @@
 //! The value of an item, which shows whether it belongs to its key and is whole.
 
-use crate::random::mix;
+use crate::synthetic::random::mix;
 
 /// What each further word of a value adds to the one before.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

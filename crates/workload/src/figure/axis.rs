@@ -1,6 +1,6 @@
 //! Axes: from values to places.
 
-use crate::number::short;
+use super::number::short;
 
 /// An axis and what it says.
 #[derive(Clone, Debug, PartialEq)]

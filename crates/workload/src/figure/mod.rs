@@ -5,7 +5,7 @@
 //! says units on its axes. Published figures look different from measured ones.
 //!
 //! ```
-//! use micanite_figure::{Axis, Kind, Line, LineChart, Point};
+//! use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 //!
 //! let chart = LineChart {
 //!     title: "Misses against memory".to_owned(),

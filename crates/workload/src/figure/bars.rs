@@ -1,9 +1,9 @@
 //! Values beside each other.
 
-use crate::Kind;
-use crate::axis::Axis;
-use crate::canvas::{Canvas, LINE, WIDTH, width};
-use crate::number::short;
+use super::Kind;
+use super::axis::Axis;
+use super::canvas::{Canvas, LINE, WIDTH, width};
+use super::number::short;
 
 /// A value and its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]

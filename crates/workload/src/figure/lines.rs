@@ -1,8 +1,8 @@
 //! Values over an axis.
 
-use crate::Kind;
-use crate::axis::Axis;
-use crate::canvas::{Canvas, LINE, WIDTH};
+use super::Kind;
+use super::axis::Axis;
+use super::canvas::{Canvas, LINE, WIDTH};
 
 /// A value and its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]

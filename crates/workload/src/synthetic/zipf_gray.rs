@@ -66,7 +66,7 @@ fn weights(n: u64, exponent: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zipf::tests::{chi_square, mass};
+    use crate::synthetic::zipf::tests::{chi_square, mass};
 
     #[test]
     fn the_sum_of_weights() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::Kind;
+use super::Kind;
 
 /// Width of every figure, in its own units.
 pub(crate) const WIDTH: f64 = 720.0;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::KEY_BYTES_MAX;
-use crate::random::mix;
+use crate::synthetic::random::mix;
 
 /// Lengths that are the same for all items. `FromStr` takes MICA's names and `K/V`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

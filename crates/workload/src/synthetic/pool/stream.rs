@@ -14,7 +14,7 @@ use super::parameters::{Parameters, Residents};
 use super::residents::Choice;
 use super::rings::{Invalidated, Ring};
 use super::{Pool, PoolItem};
-use crate::random::mix;
+use crate::synthetic::random::mix;
 use crate::{ITEMS_MAX, Random};
 
 /// Where the numbers of each kind begin; those of resident items at 0.
