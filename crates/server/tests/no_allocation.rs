@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use micanite_control::RecordOptions;
 use micanite_engine::Cache;
-use micanite_recording::End;
 use micanite_server::clock::Clock;
 use micanite_server::configuration::{Options, Settings};
 use micanite_server::limits::OUTPUT_BYTES;
 use micanite_server::record::Recorder;
 use micanite_server::session::{Context, Output, Session, Status};
 use micanite_server::shared::Shared;
+use micanite_workload::recording::End;
 
 /// The system's allocator, which counts what it is asked for.
 struct Counting;

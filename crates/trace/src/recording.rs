@@ -1,13 +1,13 @@
-//! Our own format, as `micanite_recording` specifies it: what a server writes that records a sample of its
+//! Our own format, as `micanite_workload::recording` specifies it: what a server writes that records a sample of its
 //! requests.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
-pub use micanite_recording::{
+pub use micanite_workload::recording::{
     End, HEADER_BYTES, MAGIC, RECORD_BYTES, Record, RecordingWriter, Seen,
 };
-use micanite_recording::{NAMES_PREFIX, TELLS_SEEN};
+use micanite_workload::recording::{NAMES_PREFIX, TELLS_SEEN};
 
 use crate::open::Reader;
 use crate::{Failure, Key, Request};

@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-pub use micanite_recording::{Operation, Outcome};
+pub use micanite_workload::recording::{Operation, Outcome};
 
 /// The key of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,14 @@
-//! What a cache is asked for. Every part but the recording is a feature:
+//! What a cache is asked for. The recording is always there and depends on nothing; every other part is a feature:
 //!
 //! | module | feature | what it holds |
 //! |---|---|---|
+//! | [`recording`] | | the file that a server records a sample of its requests in |
 //! | `synthetic` | `synthetic` | requests made by laws; its items stand at the crate's root |
 //! | `figure` | `figure` | figures as SVG |
 
 #[cfg(feature = "figure")]
 pub mod figure;
+pub mod recording;
 #[cfg(feature = "synthetic")]
 mod synthetic;
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use micanite_control::answer::Answer;
 use micanite_control::{RecordOptions, Request};
 use micanite_engine::{Access, Route};
-use micanite_recording::End;
 use micanite_wire::memcache::text::KEY_BYTES_MAX;
+use micanite_workload::recording::End;
 
 use crate::clock::{Clock, seconds};
 use crate::hot::{self, HotKey};

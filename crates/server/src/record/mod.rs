@@ -33,7 +33,7 @@ use std::thread::JoinHandle;
 
 use micanite_control::{Fraction, RecordOptions, size};
 use micanite_memory::folder::Folder;
-use micanite_recording::{End, Seen};
+use micanite_workload::recording::{End, Seen};
 
 use crate::clock::{Clock, monotonic_us};
 use crate::limits::{RECORDING_PREFIX_BYTES_MAX, RECORDING_RING_BYTES, RECORDING_UNWRITTEN_BYTES};

@@ -2,7 +2,7 @@
 
 use micanite_engine as engine;
 use micanite_engine::{Condition, Expiry, ItemMeta, Request, StoreMode};
-use micanite_recording::{Operation, Outcome};
+use micanite_workload::recording::{Operation, Outcome};
 
 /// The name of an operation in recordings; none for a look that is no request for an item (`me`).
 #[inline]

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use micanite_memory::sync::{AtomicU64, Ordering};
-use micanite_recording::{RECORD_BYTES, Record};
+use micanite_workload::recording::{RECORD_BYTES, Record};
 
 use crate::limits::RECORDING_RING_BYTES;
 
@@ -135,7 +135,7 @@ mod loom_models {
 
     use loom::sync::Arc;
     use loom::thread;
-    use micanite_recording::{Operation, Outcome};
+    use micanite_workload::recording::{Operation, Outcome};
 
     const ENTRIES: u64 = 4;
 

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use micanite_engine::{KeyHash, Outcome, Request};
-use micanite_recording::{Operation, Record, Seen};
+use micanite_workload::recording::{Operation, Record, Seen};
 
 use super::ring::{Ring, Tag};
 use super::{Recorder, request};

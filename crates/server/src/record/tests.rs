@@ -2,7 +2,7 @@
 
 use micanite_control::Fraction;
 use micanite_engine::KeyHash;
-use micanite_recording::{Operation, Outcome, Record};
+use micanite_workload::recording::{Operation, Outcome, Record};
 
 use super::ring::{Ring, Tag};
 use super::sample::sampling_number;

@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle, park_timeout, sleep};
 use std::time::{Duration, Instant};
 
 use micanite_control::{RecordOptions, log};
-use micanite_recording::{
+use micanite_workload::recording::{
     End, HEADER_BYTES, NAMES_PREFIX, RECORD_BYTES, Record, RecordingWriter, Seen, TELLS_SEEN,
 };
 

@@ -20,8 +20,8 @@ use micanite_control::cores;
 use micanite_control::log;
 use micanite_engine::{Cache, Config, CreateError, CreateErrorKind, ImageState, Maps};
 use micanite_net::bypass::Bypass;
-use micanite_recording::End;
 use micanite_wire::native::CoreEntry;
+use micanite_workload::recording::End;
 
 use crate::admin::Admin;
 use crate::auth::Auth;

@@ -1,6 +1,6 @@
 //! One request.
 
-use crate::{Operation, Outcome, RECORD_BYTES};
+use super::{Operation, Outcome, RECORD_BYTES};
 
 const NONE: u32 = u32::MAX;
 

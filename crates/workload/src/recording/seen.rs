@@ -1,6 +1,6 @@
 //! What the server was asked for while it recorded.
 
-use crate::RECORD_BYTES;
+use super::RECORD_BYTES;
 
 /// Counts of all requests since the recording began, also of keys that are not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::{
+use super::{
     End, HEADER_BYTES, MAGIC, NAMES_PREFIX, PREFIX_BYTES_MAX, RECORD_BYTES, Record, Seen,
     TELLS_SEEN,
 };
