@@ -30,8 +30,14 @@ const TARGETS: &[(&str, Body)] = &[
     ("frames", micanite_net::frames::fuzz::frames),
     ("operations", micanite_engine::fuzz::operations),
     ("images", micanite_engine::fuzz::images),
-    ("trace_readers", micanite_trace::fuzz::trace_readers),
-    ("trace_packets", micanite_trace::fuzz::trace_packets),
+    (
+        "trace_readers",
+        micanite_workload::trace::fuzz::trace_readers,
+    ),
+    (
+        "trace_packets",
+        micanite_workload::trace::fuzz::trace_packets,
+    ),
 ];
 
 /// What the protocols' grammars are made of: mutations insert these besides random bytes.

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crate::Failure;
-use crate::cat::{CatOptions, cat};
-use crate::convert::{ConvertOptions, convert};
-use crate::generate::{GenerateOptions, generate};
+use micanite_workload::trace::simulate::{SimulateOptions, simulate};
+use micanite_workload::trace::{
+    CatOptions, ConvertOptions, Failure, GenerateOptions, StatsOptions, cat, convert, generate,
+    stats,
+};
+
 use crate::replay::{ReplayOptions, replay};
-use crate::simulate::{SimulateOptions, simulate};
-use crate::stats::{StatsOptions, stats};
 
 /// The trace cannot be read, or what was asked for could not be done.
 pub const EXIT_TRACE_FAILED: u8 = 1;

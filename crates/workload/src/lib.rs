@@ -5,12 +5,15 @@
 //! | [`recording`] | | the file that a server records a sample of its requests in |
 //! | `synthetic` | `synthetic` | requests made by laws; its items stand at the crate's root |
 //! | `figure` | `figure` | figures as SVG |
+//! | `trace` | `trace` | traces of requests: readers, statistics, simulation |
 
 #[cfg(feature = "figure")]
 pub mod figure;
 pub mod recording;
 #[cfg(feature = "synthetic")]
 mod synthetic;
+#[cfg(feature = "trace")]
+pub mod trace;
 
 #[cfg(feature = "synthetic")]
 pub use synthetic::{

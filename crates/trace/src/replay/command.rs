@@ -19,8 +19,8 @@ use super::schedule::Schedule;
 use super::step::{KEY_BYTES_MAX, NUMBER_CHARACTERS, Skip, Translator};
 use super::tally::{Live, Tally};
 use super::worker::{Common, Worker};
-use crate::open::{Format, Opened};
-use crate::{Failure, open};
+use micanite_workload::trace::{Failure, open};
+use micanite_workload::trace::{Format, Opened};
 
 const PIPELINE_MAX: usize = 4096;
 const CONNECTIONS_MAX: usize = 4096;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::connection::Connection;
 use super::step::{Command, KEY_BYTES_MAX, Step};
-use crate::Operation;
+use micanite_workload::trace::Operation;
 
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use micanite_wire::native::{Header, PAYLOAD_BYTES_MAX, request_bytes};
 
 use super::connection::{Reply, SILENCE_MAX, Server, broken, silent};
 use super::step::{Command, KEY_BYTES_MAX};
-use crate::Operation;
+use micanite_workload::trace::Operation;
 
 /// A server may take so long to say which of its cores listen where.
 const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::progress::Second;
 use super::step::{Translator, is_read};
 use super::tally::Tally;
-use crate::{Failure, Operation};
+use micanite_workload::trace::{Failure, Operation};
 
 /// Requests that may be late before it is said.
 const LATE_RATIO_MAX: f64 = 0.01;

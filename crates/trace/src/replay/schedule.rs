@@ -71,7 +71,7 @@ impl Schedule {
 mod tests {
     use super::super::step::Fill;
     use super::*;
-    use crate::Operation;
+    use micanite_workload::trace::Operation;
 
     fn due_ms(speed: f64, times_ms: &[u64]) -> Vec<u64> {
         let step = Step {

@@ -4,7 +4,7 @@ use super::connection::Reply;
 use super::lane::{Lane, Phase, Slot};
 use super::step::{Fill, is_read};
 use super::tally::{News, Tally};
-use crate::Operation;
+use micanite_workload::trace::Operation;
 
 /// Where requests and replies are counted.
 pub(super) struct Counts {

@@ -1,7 +1,7 @@
 //! What is to be done, request by request, on its way from the trace to a connection.
 
 use super::native::fits;
-use crate::{Key, Operation, Outcome, Request};
+use micanite_workload::trace::{Key, Operation, Outcome, Request};
 
 /// The longest key of memcached's protocol.
 pub(super) const KEY_BYTES_MAX: usize = 250;

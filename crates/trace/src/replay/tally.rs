@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
 
-use crate::Operation;
+use micanite_workload::trace::Operation;
 
 /// Longer times are recorded as this.
 const TIME_NS_MAX: u64 = 3_600_000_000_000;

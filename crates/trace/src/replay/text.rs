@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::step::{Command, stores};
-use crate::Operation;
+use micanite_workload::trace::Operation;
 
 /// Times to live beyond this are dates in memcached's protocol.
 const RELATIVE_S_MAX: u32 = 30 * 24 * 3600;

@@ -1,0 +1,255 @@
+//! `micanite trace generate`: the requests of a published workload, as a trace.
+
+use std::io::{self, BufWriter, Write};
+
+use crate::{ITEMS_MAX, Items, Mix, PoolOperation, PoolStream, Popularity, Requests, Workload};
+use clap::Args;
+
+use crate::trace::open::Reader;
+use crate::trace::{Failure, Key, Operation, Outcome, Request};
+
+const BUFFER_BYTES: usize = 1 << 18;
+const HOUR_MS: f64 = 3_600_000.0;
+
+/// Prints the requests of a published workload in Twitter's format, always the same ones.
+#[derive(Args, Debug)]
+pub struct GenerateOptions {
+    /// The workload, as micanite load has them: ycsb-b, mica-small, fb-etc, innercache-zipf-90 ...
+    #[arg(value_name = "WORKLOAD")]
+    workload: Workload,
+    /// How many requests
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    requests: u64,
+    /// How many items; of a pool the resident ones [default: that of the workload, or 1000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=ITEMS_MAX))]
+    items: Option<u64>,
+    /// Another one makes other requests
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Requests per second; a pool has its own [default: 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// Begin with a SET of every item, before the first request
+    #[arg(long)]
+    fill: bool,
+}
+
+/// Requests per second, if nobody says.
+const RATE: u32 = 10_000;
+/// Items, if neither the workload nor anybody else says.
+const ITEMS: u64 = 1_000_000;
+
+/// Prints the requests of a published workload as a trace.
+///
+/// # Errors
+/// When the options contradict each other, or nothing can be printed.
+pub fn generate(options: &GenerateOptions) -> Result<(), Failure> {
+    let GenerateOptions { workload, rate, .. } = options;
+    if workload.pool().is_some() && rate.is_some() {
+        return Err(Failure::usage(format!(
+            "--rate is part of {workload}: leave it out"
+        )));
+    }
+    let mut generated = Generated::new(options)?;
+    let mut to = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
+    let mut all = || -> Result<io::Result<()>, Failure> {
+        while let Some(request) = generated.next()? {
+            if let Err(error) = print(&mut to, &request) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(to.flush())
+    };
+    match all()? {
+        // Nobody reads any more: nothing is lost.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.map_err(|error| Failure::new(format!("cannot print: {error}"))),
+    }
+}
+
+fn print(to: &mut impl Write, request: &Request<'_>) -> io::Result<()> {
+    if let Key::Text(key) = request.key {
+        write!(to, "{},", request.time_ms / 1000)?;
+        to.write_all(key)?;
+    }
+    let (key_bytes, operation) = (request.key_bytes, request.operation.name());
+    let value_bytes = request.value_bytes.unwrap_or(0);
+    writeln!(to, ",{key_bytes},{value_bytes},1,{operation},0")
+}
+
+/// The requests.
+pub(crate) struct Generated {
+    items: Items,
+    law: Law,
+    filling: Filling,
+    left: u64,
+    /// Milliseconds, and what they grow by with each request (of a pool, with each GET).
+    time_ms: f64,
+    step_ms: f64,
+    key: Vec<u8>,
+}
+
+enum Law {
+    Pool(PoolStream),
+    Choice {
+        requests: Requests,
+        reads_before_writing: bool,
+        /// What has been read, to be written next.
+        read: Option<u64>,
+    },
+}
+
+/// Items that are stored before everything else.
+struct Filling {
+    workload: Workload,
+    items: u64,
+    next: u64,
+    end: u64,
+}
+
+impl Filling {
+    fn next(&mut self) -> Option<u64> {
+        let at = self.next;
+        if at == self.end {
+            return None;
+        }
+        self.next += 1;
+        Some(match self.workload.pool() {
+            Some(pool) => pool.prefill_item(self.items, at).number,
+            None => at,
+        })
+    }
+}
+
+impl Generated {
+    fn new(options: &GenerateOptions) -> Result<Self, Failure> {
+        let workload = options.workload;
+        let preset = workload.preset();
+        let items = options
+            .items
+            .unwrap_or_else(|| preset.map_or(ITEMS, |preset| preset.items));
+        let (of_items, most) = (workload.items(), workload.items().items_max());
+        if items > most {
+            return Err(Failure::usage(format!(
+                "{workload} has {most} keys at most"
+            )));
+        }
+        let step_ms = match workload.pool() {
+            Some(pool) => HOUR_MS / pool.gets_per_hour(items),
+            None => 1000.0 / f64::from(options.rate.unwrap_or(RATE)),
+        };
+        let law = match workload.pool() {
+            Some(pool) => Law::Pool(pool.stream(items, options.seed)),
+            None => {
+                let mix = Mix {
+                    gets: preset.map_or(1.0, |preset| preset.get_percent / 100.0),
+                    gets_per_request: 1,
+                };
+                let popularity = preset.map_or(Popularity::Uniform, |preset| preset.popularity);
+                Law::Choice {
+                    requests: Requests::new(popularity, items, mix, options.seed, (0, 1)),
+                    reads_before_writing: preset.is_some_and(|preset| preset.reads_before_writing),
+                    read: None,
+                }
+            }
+        };
+        let stored = workload
+            .pool()
+            .map_or(items, |pool| pool.prefill_items(items));
+        Ok(Self {
+            items: of_items,
+            law,
+            filling: Filling {
+                workload,
+                items,
+                next: 0,
+                end: if options.fill { stored } else { 0 },
+            },
+            left: options.requests,
+            time_ms: 0.0,
+            step_ms,
+            key: Vec::new(),
+        })
+    }
+
+    /// Those of a pool, beginning with a SET of every item.
+    #[cfg(test)]
+    pub fn of_pool(pool: crate::Pool, items: u64, requests: u64) -> Self {
+        let options = GenerateOptions {
+            workload: Workload::Pool(pool),
+            requests,
+            items: Some(items),
+            seed: 1,
+            rate: None,
+            fill: true,
+        };
+        Self::new(&options).unwrap()
+    }
+
+    /// What is asked next, and of which item.
+    fn ask(&mut self) -> (Operation, u64) {
+        let (operation, item) = match &mut self.law {
+            Law::Pool(stream) => {
+                let Some(request) = stream.next() else {
+                    unreachable!("a stream has no end");
+                };
+                let operation = match request.operation {
+                    PoolOperation::Get => Operation::Get,
+                    PoolOperation::Update => Operation::Set,
+                    PoolOperation::Delete => Operation::Delete,
+                };
+                (operation, request.item.number)
+            }
+            Law::Choice {
+                requests,
+                reads_before_writing,
+                read,
+            } => {
+                if let Some(item) = read.take() {
+                    (Operation::Set, item)
+                } else if requests.reads() {
+                    (Operation::Get, requests.item_to_read())
+                } else {
+                    let (item, _) = requests.item_to_write();
+                    *read = reads_before_writing.then_some(item);
+                    let operation = if *reads_before_writing {
+                        Operation::Get
+                    } else {
+                        Operation::Set
+                    };
+                    (operation, item)
+                }
+            }
+        };
+        if matches!(self.law, Law::Choice { .. }) || operation == Operation::Get {
+            self.time_ms += self.step_ms;
+        }
+        (operation, item)
+    }
+}
+
+impl Reader for Generated {
+    fn next(&mut self) -> Result<Option<Request<'_>>, Failure> {
+        let time_ms = self.time_ms as u64;
+        let (operation, item) = if let Some(item) = self.filling.next() {
+            (Operation::Set, item)
+        } else if self.left > 0 {
+            self.left -= 1;
+            self.ask()
+        } else {
+            return Ok(None);
+        };
+        self.key.clear();
+        self.items.push_key(item, &mut self.key);
+        let value_bytes = self.items.value_bytes(item) as u32;
+        Ok(Some(Request {
+            time_ms,
+            key: Key::Text(&self.key),
+            operation,
+            key_bytes: self.key.len() as u32,
+            value_bytes: (operation != Operation::Delete).then_some(value_bytes),
+            expiry_s: (operation == Operation::Set).then_some(0),
+            outcome: Outcome::Unknown,
+        }))
+    }
+}

@@ -1,0 +1,343 @@
+//! Why reads miss in a cache of some memory (dissertation, section 2.3.1): the engine itself is asked
+//! for what the trace asks for, and what happened to a key before tells why it is not there.
+
+use micanite_engine::limits::VALUE_BYTES_MAX;
+
+use super::keys::{KeyState, State};
+use crate::trace::simulate::{EngineCache, Frame};
+use crate::trace::{Failure, Operation, Outcome, Request};
+
+/// The second at which a simulation begins: 0 and 1 have a meaning as expiries.
+const FIRST_SECOND: u64 = 2;
+/// Items up to this size are stored, as a server stores them by default.
+const ITEM_BYTES_MAX: u64 = 1 << 20;
+
+/// What became of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// It found the item.
+    Hit = 0,
+    /// Nobody had stored it or asked for it before.
+    Compulsory = 1,
+    /// It had been deleted, or had expired.
+    Invalidation = 2,
+    /// It had to go for want of memory.
+    Capacity = 3,
+}
+
+impl Read {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 4] = [
+        Self::Hit,
+        Self::Compulsory,
+        Self::Invalidation,
+        Self::Capacity,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Compulsory => "compulsory",
+            Self::Invalidation => "invalidation",
+            Self::Capacity => "capacity",
+        }
+    }
+}
+
+/// A look-aside cache: what a read misses is stored.
+pub(super) struct MissCauses {
+    cache: EngineCache,
+}
+
+impl MissCauses {
+    /// A cache that has so many bytes, where a fraction of the keys is asked for.
+    pub fn new(bytes: u64, fraction: f64) -> Result<Self, Failure> {
+        let (bytes, frame) = if fraction < 1.0 {
+            ((bytes as f64 * fraction) as u64, Frame::Sample)
+        } else {
+            (bytes, Frame::Memory)
+        };
+        let largest = ITEM_BYTES_MAX.min(VALUE_BYTES_MAX as u64);
+        let cache = EngineCache::new(
+            micanite_engine::Config::default().eviction,
+            bytes,
+            frame,
+            largest,
+        )?;
+        Ok(Self { cache })
+    }
+
+    /// A request of a key, of which `state` says what happened before and learns what happens now;
+    /// what became of it if it reads.
+    pub fn ask(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        state: &mut KeyState,
+        since_ms: u64,
+    ) -> Option<Read> {
+        let now_s = u32::try_from(since_ms / 1000 + FIRST_SECOND).unwrap_or(u32::MAX);
+        self.cache.set_now(now_s);
+        let key = Asked {
+            hash,
+            key_bytes: u8::try_from(request.key_bytes).unwrap_or(u8::MAX),
+            now_s,
+        };
+        match request.operation {
+            Operation::Get | Operation::Gets => return Some(self.read(key, state)),
+            Operation::GetAndTouch => {
+                let read = self.read(key, state);
+                self.touch(key, state, request.expiry_s);
+                return Some(read);
+            }
+            Operation::Delete => {
+                self.cache.delete(hash, key.key_bytes);
+                // What nobody has stored is not deleted.
+                if state.state == State::Stored {
+                    state.state = State::Deleted;
+                }
+            }
+            Operation::Touch => self.touch(key, state, request.expiry_s),
+            Operation::Set => self.store(key, state, request.expiry_s),
+            // The trace may say that it was not done.
+            _ if request.outcome == Outcome::Miss => {}
+            Operation::Add => {
+                let is_there = self.cache.get(hash, key.key_bytes);
+                if !is_there {
+                    self.store(key, state, request.expiry_s);
+                }
+            }
+            Operation::Replace | Operation::Cas => self.change(key, state, request.expiry_s),
+            // The others leave the expiry as it is, whatever was said.
+            Operation::Append | Operation::Prepend => self.change(key, state, None),
+            Operation::Increment | Operation::Decrement => {
+                self.change(key, state, request.expiry_s)
+            }
+        }
+        None
+    }
+
+    /// What is missed is stored.
+    fn read(&mut self, key: Asked, state: &mut KeyState) -> Read {
+        if self.cache.get(key.hash, key.key_bytes) {
+            return Read::Hit;
+        }
+        let read = match state.state {
+            State::New => Read::Compulsory,
+            State::Deleted => Read::Invalidation,
+            State::Stored if !state.lives(key.now_s) => Read::Invalidation,
+            State::Stored => Read::Capacity,
+        };
+        self.store(key, state, None);
+        read
+    }
+
+    /// Stores an item, which expires after so many seconds or, if nobody says, after those that it had
+    /// before. Nothing is stored whose size the trace has not told yet.
+    fn store(&mut self, key: Asked, state: &mut KeyState, expiry_s: Option<u32>) {
+        state.expiry_s = expiry_s.unwrap_or(state.expiry_s);
+        if state.payload_bytes > 0 {
+            state.state = State::Stored;
+            state.expires_s = key.expires_s(state.expiry_s);
+            self.put(key, state);
+        }
+    }
+
+    /// Another version of an item, if it is there; it expires when it would have, unless somebody says.
+    fn change(&mut self, key: Asked, state: &mut KeyState, expiry_s: Option<u32>) {
+        let lives = state.state == State::Stored && state.lives(key.now_s);
+        if let (true, Some(expiry_s)) = (lives, expiry_s) {
+            state.expiry_s = expiry_s;
+            state.expires_s = key.expires_s(expiry_s);
+        }
+        if self.cache.get(key.hash, key.key_bytes) {
+            self.put(key, state);
+        }
+    }
+
+    fn touch(&mut self, key: Asked, state: &mut KeyState, expiry_s: Option<u32>) {
+        let Some(expiry_s) = expiry_s else {
+            return;
+        };
+        state.expiry_s = expiry_s;
+        if state.state == State::Stored && state.lives(key.now_s) {
+            state.expires_s = key.expires_s(expiry_s);
+        }
+        self.cache
+            .touch(key.hash, key.key_bytes, key.expires_s(expiry_s));
+    }
+
+    fn put(&mut self, key: Asked, state: &KeyState) {
+        let bytes = u64::from(state.payload_bytes);
+        self.cache
+            .set(key.hash, key.key_bytes, bytes, state.expires_s);
+    }
+}
+
+/// The key of a request, and when it came.
+#[derive(Clone, Copy)]
+struct Asked {
+    hash: u64,
+    key_bytes: u8,
+    now_s: u32,
+}
+
+impl Asked {
+    /// The second that is so many seconds from now; 0 for never.
+    fn expires_s(self, expiry_s: u32) -> u32 {
+        match expiry_s {
+            0 => 0,
+            seconds => self.now_s.saturating_add(seconds),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Key;
+
+    fn request(operation: Operation) -> Request<'static> {
+        Request {
+            time_ms: 5000,
+            key: Key::Number(9),
+            operation,
+            key_bytes: 0,
+            value_bytes: Some(100),
+            expiry_s: None,
+            outcome: Outcome::Unknown,
+        }
+    }
+
+    /// What became of the reads of a key that is asked for so: (seconds, operation, bytes, expiry).
+    fn reads(requests: &[(u64, Operation, Option<u32>, Option<u32>)]) -> Vec<Read> {
+        let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
+        let mut state = KeyState::default();
+        let ask = |(time_s, operation, value_bytes, expiry_s): &(u64, Operation, _, _)| {
+            let request = Request {
+                time_ms: time_s * 1000,
+                operation: *operation,
+                value_bytes: *value_bytes,
+                expiry_s: *expiry_s,
+                ..request(*operation)
+            };
+            if let Some(bytes) = request.payload_bytes() {
+                state.payload_bytes = bytes as u32;
+            }
+            causes.ask(&request, 9, &mut state, time_s * 1000)
+        };
+        requests.iter().filter_map(ask).collect()
+    }
+
+    #[test]
+    fn what_happened_before_is_the_cause() {
+        use Operation::{Delete, Get, Set};
+        let (size, no) = (Some(100), None);
+        let told = reads(&[
+            (0, Get, size, no),
+            (0, Get, size, no),
+            (1, Delete, no, no),
+            (1, Get, size, no),
+            (2, Set, size, Some(3)),
+            (4, Get, size, no),
+            (5, Get, size, no),
+            (7, Get, size, no),
+            (8, Get, size, no),
+        ]);
+        use Read::{Compulsory, Hit, Invalidation};
+        let first = [Compulsory, Hit, Invalidation];
+        // What expired was stored for three seconds again.
+        let expiring = [Hit, Invalidation, Hit, Invalidation];
+        assert_eq!(told, [&first[..], &expiring].concat());
+    }
+
+    /// Nobody has stored it before, so that nothing else is to blame: not what is deleted or changed
+    /// without being there, and not a read whose size is not told, which fills nothing.
+    #[test]
+    fn what_was_never_there_is_missed_for_that() {
+        use Operation::{Append, Delete, Get, Increment, Replace, Touch};
+        for operation in [Delete, Replace, Append, Increment, Touch, Get] {
+            let bytes = (operation != Get && operation != Delete).then_some(50);
+            let told = reads(&[(0, operation, bytes, Some(9)), (1, Get, Some(100), None)]);
+            assert_eq!(told.last(), Some(&Read::Compulsory), "{operation:?}");
+        }
+    }
+
+    #[test]
+    fn expiries_are_those_that_memcached_gives() {
+        use Operation::{Add, Append, Get, GetAndTouch, Increment, Set, Touch};
+        let size = Some(100);
+        let ends_at_10 = [
+            (Add, Some(100)),
+            (Append, Some(0)),
+            (Append, None),
+            (Increment, None),
+        ];
+        for (operation, expiry_s) in ends_at_10 {
+            let told = reads(&[
+                (0, Set, size, Some(10)),
+                (5, operation, size, expiry_s),
+                (9, Get, size, None),
+                (10, Get, size, None),
+            ]);
+            assert_eq!(told, [Read::Hit, Read::Invalidation], "{operation:?}");
+        }
+        for operation in [Touch, GetAndTouch] {
+            let told = reads(&[
+                (0, Set, size, Some(10)),
+                (5, operation, size, Some(10)),
+                (14, Get, size, None),
+                (15, Get, size, None),
+            ]);
+            let last = told.last_chunk::<2>();
+            assert_eq!(
+                last,
+                Some(&[Read::Hit, Read::Invalidation]),
+                "{operation:?}"
+            );
+        }
+    }
+
+    /// The engine knows whole seconds only.
+    #[test]
+    fn what_has_expired_within_a_second_has_expired() {
+        let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
+        let mut state = KeyState {
+            payload_bytes: 100,
+            ..KeyState::default()
+        };
+        let mut ask = |operation, since_ms| {
+            let request = Request {
+                expiry_s: Some(1),
+                ..request(operation)
+            };
+            causes.ask(&request, 9, &mut state, since_ms)
+        };
+        assert_eq!(ask(Operation::Set, 900), None);
+        assert_eq!(ask(Operation::Get, 1000), Some(Read::Invalidation));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_missed_for_want_of_memory() {
+        let mut causes = MissCauses::new(64 << 20, 0.01).unwrap();
+        let mut missed = 0;
+        for round in 0..2 {
+            for number in 0..10_000u64 {
+                let mut state = KeyState {
+                    payload_bytes: 1000,
+                    state: if round == 0 {
+                        State::New
+                    } else {
+                        State::Stored
+                    },
+                    ..KeyState::default()
+                };
+                let read = causes.ask(&request(Operation::Get), number, &mut state, 5000);
+                assert!(round > 0 || read == Some(Read::Compulsory));
+                missed += u32::from(read == Some(Read::Capacity));
+            }
+        }
+        // 671 KB for 10 MB.
+        assert!(missed > 9000, "{missed}");
+    }
+}

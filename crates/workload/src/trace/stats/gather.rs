@@ -1,0 +1,184 @@
+//! One pass over a trace.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::causes::MissCauses;
+use super::figures::{HOURS, covered};
+use super::groups::{ALL, Groups};
+use super::keys::Keys;
+use super::popularity::{self, Popularity};
+use crate::recording::Seen;
+use crate::trace::open::Reader;
+use crate::trace::progress::REQUESTS_PER_LOOK;
+use crate::trace::{Failure, Request, prefix_of};
+
+/// What is to be found out, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    /// Ends the prefix of a key.
+    pub delimiter: u8,
+    /// The fraction of the keys that is looked at.
+    pub sample: f64,
+    /// Keys that are remembered, at most.
+    pub keys_max: usize,
+    /// Stop after so many requests.
+    pub requests_max: u64,
+    /// The memory at which causes of misses are found.
+    pub memory_bytes: Option<u64>,
+}
+
+/// What was found out.
+pub(super) struct Gathered {
+    pub groups: Groups,
+    pub keys: Keys,
+    pub start_ms: u64,
+    pub end_ms: u64,
+    pub is_dated: bool,
+    /// Fraction of the keys that the trace has.
+    pub trace_fraction: f64,
+    /// What there was of all keys, where the trace tells.
+    pub seen: Option<Seen>,
+    pub remarks: Vec<String>,
+    popularities: RefCell<HashMap<u16, Rc<Popularity>>>,
+}
+
+impl Gathered {
+    /// How many keys a remembered one stands for, those included that are not in the trace.
+    pub fn weight(&self) -> f64 {
+        self.keys.weight() / self.trace_fraction
+    }
+
+    /// Objects of a group, and their bytes.
+    pub fn objects(&self, group: u16) -> (f64, f64) {
+        let of_group = self
+            .keys
+            .states()
+            .filter(|state| group == ALL || state.group == group);
+        let (objects, bytes) = of_group.fold((0u64, 0u64), |(objects, bytes), state| {
+            (objects + 1, bytes + u64::from(state.payload_bytes))
+        });
+        (objects as f64 * self.weight(), bytes as f64 * self.weight())
+    }
+
+    /// How the requests of a group are spread over its keys.
+    pub fn popularity(&self, group: u16) -> Rc<Popularity> {
+        let curve = || {
+            let of_group = self
+                .keys
+                .states()
+                .filter(|state| group == ALL || state.group == group);
+            Rc::new(popularity::curve(
+                of_group.map(|state| state.requests).collect(),
+            ))
+        };
+        // Of many keys it takes its time.
+        let mut known = self.popularities.borrow_mut();
+        Rc::clone(known.entry(group).or_insert_with(curve))
+    }
+
+    /// How many milliseconds the trace was in each hour of the week (UTC).
+    pub fn covered(&self) -> [u64; HOURS] {
+        covered(self.start_ms, self.end_ms)
+    }
+
+    pub fn seconds(&self) -> f64 {
+        (self.end_ms - self.start_ms) as f64 / 1000.0
+    }
+}
+
+/// Reads a trace to its end; `progress` is told the number of requests now and then.
+pub(super) fn gather(
+    reader: &mut dyn Reader,
+    question: &Question,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Gathered, Failure> {
+    let mut keys = Keys::new(question.sample, question.keys_max);
+    let mut groups = Groups::new();
+    let trace_fraction = reader.sampled_fraction();
+    let first_weight = keys.weight();
+    let mut causes = match question.memory_bytes {
+        Some(bytes) => Some(MissCauses::new(bytes, trace_fraction / first_weight)?),
+        None => None,
+    };
+    let (mut start_ms, mut end_ms, mut requests) = (None, 0, 0);
+    // What the last request is known by, without a borrow of the reader.
+    let mut prefix = Vec::new();
+    while requests < question.requests_max {
+        let Some(request) = reader.next()? else {
+            break;
+        };
+        requests += 1;
+        if requests.is_multiple_of(REQUESTS_PER_LOOK) {
+            progress(requests);
+        }
+        let start_ms = *start_ms.get_or_insert(request.time_ms);
+        end_ms = request.time_ms;
+        let hash = request.key.hash();
+        let text_prefix = match request.key {
+            crate::trace::Key::Text(key) => prefix_of(key, question.delimiter),
+            crate::trace::Key::Number(_) => None,
+        };
+        prefix.clear();
+        let mut has_prefix = text_prefix.is_some();
+        prefix.extend_from_slice(text_prefix.unwrap_or_default());
+        let request = Request {
+            key: crate::trace::Key::Number(hash),
+            ..request
+        };
+        if let (false, Some(named)) = (has_prefix, reader.prefix()) {
+            prefix.extend_from_slice(named);
+            has_prefix = true;
+        }
+        let group = groups.of(has_prefix.then_some(&prefix[..]));
+        for number in [ALL, group] {
+            groups.get(number).count(&request, start_ms);
+        }
+        let weight = keys.weight() / trace_fraction;
+        if causes.is_some() && keys.weight() > first_weight {
+            break;
+        }
+        let Some(state) = keys.of(hash) else {
+            continue;
+        };
+        let before = *state;
+        if let Some(bytes) = request.payload_bytes() {
+            state.payload_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        }
+        let bytes = state.payload_bytes;
+        let since_ms = request.time_ms - start_ms;
+        let read = causes
+            .as_mut()
+            .and_then(|causes| causes.ask(&request, hash, state, since_ms));
+        for number in [ALL, group] {
+            let figures = groups.get(number);
+            figures.touch((request.time_ms, start_ms), &before, bytes, weight);
+            if let Some(read) = read {
+                figures.reads[read as usize] += weight;
+            }
+        }
+        state.requests += 1;
+        state.group = group;
+        state.last_ms = request.time_ms;
+    }
+    if causes.is_some() && keys.weight() > first_weight {
+        return Err(Failure::new(
+            "there are more keys than --keys-max, and causes of misses need all of those that are looked at: raise it, or take --sample 0.1",
+        ));
+    }
+    groups.close();
+    let mut remarks = reader.remarks();
+    remarks.extend(groups.remark());
+    Ok(Gathered {
+        groups,
+        keys,
+        start_ms: start_ms.unwrap_or(0),
+        end_ms,
+        is_dated: reader.is_dated(),
+        trace_fraction,
+        seen: reader.seen(),
+        remarks,
+        popularities: RefCell::default(),
+    })
+}

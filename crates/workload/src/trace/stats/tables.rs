@@ -1,0 +1,394 @@
+//! The figures as tables: of numbers for programs, written as CSV, and as text for people.
+
+use std::fmt::Write as _;
+
+use super::causes::Read;
+use super::figures::{Figures, HOURS};
+use super::gather::Gathered;
+use super::sizes::Sizes;
+use crate::trace::Operation;
+
+/// A table by its name: `NAME.csv`.
+pub(super) struct Table {
+    pub name: &'static str,
+    pub columns: &'static str,
+    pub rows: Vec<String>,
+}
+
+/// All tables, of all keys and of so many prefixes.
+pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<Table> {
+    let mut tables = [
+        ("operations", "group,operation,requests,share"),
+        ("sizes", "group,what,bytes,count_share,bytes_share"),
+        ("rate", "group,start_s,requests_per_s"),
+        ("hours", "group,hour_utc,requests_share,requests_per_s"),
+        ("weekdays", "group,day,requests_share,requests_per_s"),
+        ("popularity", "group,keys_share,requests_share"),
+        (
+            "windows",
+            "group,window_s,start_s,unique_keys,working_set_bytes",
+        ),
+        ("reuse", "group,hour,share,cumulative_share"),
+        ("misses", "group,cause,reads,share_of_misses"),
+    ]
+    .map(|(name, columns)| Table {
+        name,
+        columns,
+        rows: Vec::new(),
+    });
+    let covered = &gathered.covered();
+    for (number, name, figures) in gathered.groups.shown(prefixes) {
+        let group = quoted(&name);
+        let [
+            operations,
+            sizes,
+            rate,
+            hours,
+            weekdays,
+            popularity,
+            windows,
+            reuse,
+            misses,
+        ] = &mut tables;
+        push_operations(&mut operations.rows, &group, figures);
+        push_sizes(&mut sizes.rows, &group, "key", &figures.key_bytes);
+        push_sizes(&mut sizes.rows, &group, "value", &figures.value_bytes);
+        push_rate(&mut rate.rows, &group, figures, gathered.seconds());
+        if gathered.is_dated {
+            for (hour, load) in by_hour(figures, covered).iter().enumerate() {
+                hours.rows.push(format!("{group},{hour},{load}"));
+            }
+            for (day, load) in DAYS.iter().zip(by_day(figures, covered)) {
+                weekdays.rows.push(format!("{group},{day},{load}"));
+            }
+        }
+        for (keys, requests) in &gathered.popularity(number).points {
+            popularity
+                .rows
+                .push(format!("{group},{keys:.6},{requests:.6}"));
+        }
+        for set in [&figures.minutes, &figures.hours, &figures.days] {
+            let width_s = set.width_ms / 1000;
+            windows.rows.extend(set.listed.iter().map(|window| {
+                let start_s = window.number * width_s;
+                format!(
+                    "{group},{width_s},{start_s},{:.0},{:.0}",
+                    window.keys, window.bytes
+                )
+            }));
+        }
+        push_reuse(&mut reuse.rows, &group, figures);
+        push_misses(&mut misses.rows, &group, figures);
+    }
+    let mut tables = Vec::from(tables);
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+pub(super) const DAYS: [&str; 7] = [
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+];
+
+/// Requests of an hour of the day, or of a weekday.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Load {
+    /// Of all requests.
+    pub share: f64,
+    /// As long as the trace was in such hours; nothing if it never was.
+    pub per_s: Option<f64>,
+}
+
+impl std::fmt::Display for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { share, per_s } = self;
+        let per_s = per_s.map_or_else(String::new, |per_s| format!("{per_s:.3}"));
+        write!(f, "{share:.6},{per_s}")
+    }
+}
+
+/// Requests by the hour of the day; the trace was so many milliseconds in each hour of the week.
+pub(super) fn by_hour(figures: &Figures, covered: &[u64; HOURS]) -> [Load; 24] {
+    std::array::from_fn(|hour| load(figures, covered, |of_week| of_week % 24 == hour))
+}
+
+/// Requests by the day of the week.
+pub(super) fn by_day(figures: &Figures, covered: &[u64; HOURS]) -> [Load; 7] {
+    std::array::from_fn(|day| load(figures, covered, |of_week| of_week / 24 == day))
+}
+
+fn load(figures: &Figures, covered: &[u64; HOURS], is_in: impl Fn(usize) -> bool) -> Load {
+    let hours = || (0..HOURS).filter(|hour| is_in(*hour));
+    let requests = hours().map(|hour| figures.week[hour]).sum::<u64>() as f64;
+    let seconds = hours()
+        .map(|hour| covered[hour] as f64 / 1000.0)
+        .sum::<f64>();
+    Load {
+        share: requests / figures.requests.max(1) as f64,
+        per_s: (seconds > 0.0).then(|| requests / seconds),
+    }
+}
+
+fn push_operations(rows: &mut Vec<String>, group: &str, figures: &Figures) {
+    for (operation, requests) in Operation::ALL.into_iter().zip(figures.operations) {
+        if requests > 0 {
+            let share = requests as f64 / figures.requests as f64;
+            rows.push(format!(
+                "{group},{},{requests},{share:.6}",
+                operation.name()
+            ));
+        }
+    }
+}
+
+fn push_sizes(rows: &mut Vec<String>, group: &str, what: &str, sizes: &Sizes) {
+    rows.extend(sizes.cumulative().into_iter().map(|up_to| {
+        let (count, bytes) = (up_to.count_share, up_to.bytes_share);
+        format!("{group},{what},{},{count:.6},{bytes:.6}", up_to.bytes)
+    }));
+}
+
+fn push_rate(rows: &mut Vec<String>, group: &str, figures: &Figures, seconds: f64) {
+    rows.extend(
+        rates(figures, seconds)
+            .into_iter()
+            .map(|(start_s, per_s)| format!("{group},{start_s:.0},{per_s:.3}")),
+    );
+}
+
+/// When each bin begins, in seconds, and the requests per second in it.
+pub(super) fn rates(figures: &Figures, seconds: f64) -> Vec<(f64, f64)> {
+    let width_s = figures.rate.width_ms as f64 / 1000.0;
+    let of = |(bin, count): (usize, &u64)| {
+        let start_s = bin as f64 * width_s;
+        // The last one may be cut off; times are whole seconds in most traces.
+        let width_s = width_s.min((seconds.floor() + 1.0 - start_s).max(1.0));
+        (start_s, *count as f64 / width_s)
+    };
+    figures.rate.counts.iter().enumerate().map(of).collect()
+}
+
+fn push_reuse(rows: &mut Vec<String>, group: &str, figures: &Figures) {
+    let all: f64 = figures.reuse.iter().sum();
+    if all == 0.0 {
+        return;
+    }
+    let last = figures
+        .reuse
+        .iter()
+        .rposition(|gaps| *gaps > 0.0)
+        .unwrap_or(0);
+    for hour in 0..=last.min(HOURS - 1) {
+        let (share, cumulative) = (figures.reuse[hour] / all, figures.reused_within(hour + 1));
+        rows.push(format!("{group},{hour},{share:.6},{cumulative:.6}"));
+    }
+}
+
+fn push_misses(rows: &mut Vec<String>, group: &str, figures: &Figures) {
+    let Some((_, shares)) = figures.misses() else {
+        return;
+    };
+    for (read, share) in Read::ALL[1..].iter().zip(shares) {
+        let reads = figures.reads[*read as usize];
+        rows.push(format!("{group},{},{reads:.0},{share:.6}", read.name()));
+    }
+}
+
+/// A field of CSV (RFC 4180).
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// The figures for people: a column for all keys and for each prefix.
+pub(super) fn text(gathered: &Gathered, prefixes: usize) -> String {
+    let shown = gathered.groups.shown(prefixes);
+    let mut rows: Vec<Vec<String>> = vec![
+        std::iter::once(String::new())
+            .chain(
+                shown
+                    .iter()
+                    .map(|(_, name, _)| name.chars().take(18).collect()),
+            )
+            .collect(),
+    ];
+    let mut row = |name: &str, of: &dyn Fn(u16, &Figures) -> String| {
+        let cells = shown
+            .iter()
+            .map(|(number, _, figures)| of(*number, figures));
+        let cells: Vec<_> = std::iter::once(name.to_owned()).chain(cells).collect();
+        if cells[1..].iter().any(|cell| !cell.is_empty()) {
+            rows.push(cells);
+        }
+    };
+    row("requests", &|_, figures| grouped(figures.requests as f64));
+    row("objects", &|number, _| grouped(gathered.objects(number).0));
+    row("  bytes of keys and values", &|number, _| {
+        grouped(gathered.objects(number).1)
+    });
+    for operation in Operation::ALL {
+        row(&format!("{} %", operation.name()), &|_, figures| {
+            percent_if(
+                figures.operations[operation as usize] as f64,
+                figures.requests as f64,
+            )
+        });
+    }
+    row("hits, of reads, %", &|_, figures| {
+        figures
+            .hit_ratio()
+            .map_or_else(String::new, |ratio| format!("{:.2}", ratio * 100.0))
+    });
+    for (name, of) in [
+        (
+            "key",
+            (|figures| &figures.key_bytes) as fn(&Figures) -> &Sizes,
+        ),
+        ("value", |figures| &figures.value_bytes),
+    ] {
+        let sizes = move |of_bytes: bool| {
+            move |_: u16, figures: &Figures| {
+                let sizes = of(figures);
+                if sizes.count() == 0 {
+                    return String::new();
+                }
+                let [half, most, nearly] =
+                    [0.5, 0.9, 0.99].map(|part| sizes.quantile(part, of_bytes));
+                format!("{half} {most} {nearly}")
+            }
+        };
+        row(&format!("{name} bytes, p50 p90 p99"), &sizes(false));
+        row("  weighted by bytes", &sizes(true));
+        row("  mean", &|_, figures| {
+            if of(figures).count() == 0 {
+                String::new()
+            } else {
+                format!("{:.1}", of(figures).mean())
+            }
+        });
+    }
+    row("keys asked for once, %", &|number, _| {
+        format!("{:.2}", gathered.popularity(number).once_share * 100.0)
+    });
+    row("hottest 1 % of keys, % of requests", &|number, _| {
+        format!(
+            "{:.2}",
+            gathered.popularity(number).hottest_percent_share * 100.0
+        )
+    });
+    row("Zipf exponent (r squared)", &|number, _| {
+        gathered
+            .popularity(number)
+            .zipf
+            .map_or_else(String::new, |zipf| {
+                format!("{:.2} ({:.3})", zipf.exponent, zipf.r_squared)
+            })
+    });
+    for hours in [1, 2, 6] {
+        row(
+            &format!("reused within {hours} h, % of repeats"),
+            &|_, figures| {
+                if figures.reuse.iter().sum::<f64>() > 0.0 {
+                    format!("{:.2}", figures.reused_within(hours) * 100.0)
+                } else {
+                    String::new()
+                }
+            },
+        );
+    }
+    for (name, of) in [
+        (
+            "minute",
+            (|figures| &figures.minutes) as fn(&Figures) -> &super::times::Windows,
+        ),
+        ("hour", |figures| &figures.hours),
+        ("day", |figures| &figures.days),
+    ] {
+        row(&format!("unique keys per {name}"), &|_, figures| {
+            grouped(of(figures).mean().0)
+        });
+        row("  their bytes (working set)", &|_, figures| {
+            grouped(of(figures).mean().1)
+        });
+    }
+    let misses = |figures: &Figures| figures.misses();
+    row("misses at --bytes, of reads, %", &|_, figures| {
+        misses(figures).map_or_else(String::new, |(misses, _)| format!("{:.2}", misses * 100.0))
+    });
+    for (at, read) in Read::ALL[1..].iter().enumerate() {
+        row(&format!("  {}, of these, %", read.name()), &|_, figures| {
+            misses(figures).map_or_else(String::new, |(_, shares)| {
+                format!("{:.2}", shares[at] * 100.0)
+            })
+        });
+    }
+    aligned(&rows)
+}
+
+fn percent_if(part: f64, all: f64) -> String {
+    if part > 0.0 {
+        format!("{:.2}", part / all * 100.0)
+    } else {
+        String::new()
+    }
+}
+
+/// Columns that stand below each other, the numbers aligned to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width: Vec<usize> = (0..columns)
+        .map(|at| {
+            rows.iter()
+                .map(|row| row[at].chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = format!("{:<width$}", row[0], width = width[0]);
+        for (cell, width) in row.iter().zip(&width).skip(1) {
+            let _ = write!(line, "  {cell:>width$}");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// A whole number in groups of three digits.
+pub(super) fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && digit != '-' {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_written_as_they_should_be() {
+        assert_eq!(
+            [grouped(0.0), grouped(999.0), grouped(1_234_567.2)],
+            ["0", "999", "1,234,567"]
+        );
+        assert_eq!([quoted("a"), quoted("a,\"b\"")], ["a", "\"a,\"\"b\"\"\""]);
+        let rows = [["", "all"], ["requests", "12"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(aligned(&rows), "          all\nrequests   12\n");
+    }
+}
