@@ -21,6 +21,7 @@
 //! | [`report`] | what came out |
 //! | [`search`], [`sweep`] | several runs |
 //! | [`self_test`] | what the generator itself can do |
+//! | [`replay()`] | a trace against a live server |
 //! | [`load`] | the command |
 //!
 //! A program uses it by way of [`Plan`], [`run()`] and [`Report`].
@@ -39,6 +40,7 @@ mod port;
 pub mod profile;
 mod progress;
 mod recorder;
+mod replay;
 pub mod report;
 mod requests;
 mod run;
@@ -58,6 +60,7 @@ pub use command::{EXIT_LOAD_FAILED, EXIT_LOAD_USAGE, load};
 pub use options::{LoadOptions, Spacing};
 pub use plan::Plan;
 pub use port::PortReport;
+pub use replay::{ReplayOptions, replay};
 pub use report::Report;
 pub use run::{fill, run};
 pub use target::{Socket, open as connect, server_version};

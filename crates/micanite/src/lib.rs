@@ -5,7 +5,10 @@ use clap::{Parser, Subcommand};
 use micanite_host::ControlOptions;
 use micanite_load::LoadOptions;
 use micanite_server::configuration::Options;
-use micanite_trace::TraceOptions;
+
+mod trace;
+
+pub use trace::{EXIT_TRACE_FAILED, EXIT_TRACE_USAGE, TraceCommand, TraceOptions, trace};
 
 const SOURCES: &str = "\
 Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)

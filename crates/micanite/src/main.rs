@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use micanite::{Command, CommandLine};
+use micanite::{Command, CommandLine, EXIT_TRACE_USAGE, trace};
 use micanite_host::{EXIT_CONTROL_USAGE, control};
 use micanite_load::{EXIT_LOAD_USAGE, load};
-use micanite_trace::{EXIT_TRACE_USAGE, trace};
 
 fn main() -> ExitCode {
     micanite::end_at_a_panic();

@@ -7,12 +7,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use crate::address::{Address, Endpoint};
+use crate::target::server_version;
 use arrayvec::ArrayVec;
 use micanite_client::{
     Batch, Completion, Error, Link, Opcode, Options, Outcome, ServerAddress, SubmitError,
     UdpOptions,
 };
-use micanite_load::{Address, Endpoint, server_version};
 use micanite_wire::native::{Header, PAYLOAD_BYTES_MAX, request_bytes};
 
 use super::connection::{Reply, SILENCE_MAX, Server, broken, silent};

@@ -4,13 +4,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use micanite_load::{ReplayOptions, replay};
 use micanite_workload::trace::simulate::{SimulateOptions, simulate};
 use micanite_workload::trace::{
     CatOptions, ConvertOptions, Failure, GenerateOptions, StatsOptions, cat, convert, generate,
     stats,
 };
-
-use crate::replay::{ReplayOptions, replay};
 
 /// The trace cannot be read, or what was asked for could not be done.
 pub const EXIT_TRACE_FAILED: u8 = 1;

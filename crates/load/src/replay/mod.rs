@@ -25,5 +25,4 @@ mod tests;
 mod text;
 mod worker;
 
-pub use command::ReplayOptions;
-pub(crate) use command::replay;
+pub use command::{ReplayOptions, replay};

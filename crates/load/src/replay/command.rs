@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use crate::address::Address;
 use clap::Args;
-use micanite_load::Address;
 use nix::sys::signal::{SigSet, Signal};
 
 use super::connection::{Connection, Server};
@@ -158,7 +158,11 @@ impl ReplayOptions {
     }
 }
 
-pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
+/// Replays a trace, and reports.
+///
+/// # Errors
+/// When the options do not make sense, the trace cannot be read, or the server fails.
+pub fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     options.check()?;
     options.begin_json()?;
     let mut opened = open(&options.file, options.format)?;

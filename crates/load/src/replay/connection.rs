@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use micanite_load::{Address, Endpoint, Protocol, connect, server_version};
+use crate::address::{Address, Endpoint, Protocol};
+use crate::target::{open as connect, server_version};
 
 use super::native::{self, Native};
 use super::step::Command;

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::target::Socket;
 use memchr::memchr;
-use micanite_load::Socket;
 
 use super::connection::{CLOSED, Reply, broken};
 use super::step::{Command, is_read};
