@@ -150,7 +150,7 @@ def test_a_restart_keeps_the_sockets_of_the_supervisor(tmp_path, listeners, key)
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [("udp", "UDP"), ("connected", "connected"), ("idle", "does not listen"), ("file", "no socket"), ("closed", "not open")],
+    [("udp", "UDP"), ("connected", "connected"), ("idle", "does not listen"), ("file", "not a socket"), ("closed", "not open")],
 )
 def test_what_cannot_be_listened_on_is_refused(tmp_path, kind, reason):
     pair = socket.socketpair()

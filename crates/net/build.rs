@@ -1,4 +1,5 @@
-//! Builds the parts of this crate that are C: the XDP program (where clang is there), the shim over DPDK (feature `dpdk`).
+//! Builds the C parts of this crate: the XDP program (if clang is installed), and the shim over
+//! DPDK (feature `dpdk`).
 
 use std::process::Command;
 
@@ -18,7 +19,7 @@ fn main() {
     }
 }
 
-/// Compiles the shim and links DPDK's libraries, as `pkg-config` says.
+/// Compiles the shim and links DPDK's libraries, with the flags of `pkg-config`.
 fn dpdk() {
     for source in [
         "dpdk.h",
@@ -52,13 +53,13 @@ fn dpdk() {
             directory.trim_start_matches("-L")
         );
     }
-    // Drivers are loaded from DPDK's own directory when the environment starts.
+    // DPDK loads drivers from its own directory when the environment starts.
     for library in ["ethdev", "mempool", "mbuf", "eal"] {
         println!("cargo:rustc-link-lib=dylib=rte_{library}");
     }
 }
 
-/// The words that `pkg-config` answers.
+/// Returns the words of `pkg-config`'s answer.
 fn pkg_config(arguments: &[&str]) -> Vec<String> {
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".to_owned());
     match Command::new(&program).args(arguments).output() {
@@ -72,9 +73,9 @@ fn pkg_config(arguments: &[&str]) -> Vec<String> {
 }
 
 fn fail(why: &str) -> ! {
-    eprintln!("the feature dpdk needs DPDK 22.11 or newer with its headers, and pkg-config:");
+    eprintln!("the feature dpdk requires DPDK 22.11 or newer with its headers, and pkg-config:");
     eprintln!("  apt-get install libdpdk-dev pkg-config     (or scripts/deps dpdk)");
-    eprintln!("or build without: leave out --features dpdk");
+    eprintln!("or build without --features dpdk");
     eprintln!("{}", why.trim());
     std::process::exit(1);
 }

@@ -1,5 +1,5 @@
-//! Sends UDP frames that were made beforehand to an echo at the other end of a port, and counts
-//! what comes back. At most a window of them is under way.
+//! Sends prepared UDP frames to an echo at the other end of a port, and counts the replies. At most
+//! one window of frames is in flight.
 //!
 //! ```text
 //! cargo run --release --features dpdk --example blast -- PORT MAC FROM TO:UDP [SECONDS [PAYLOAD [WINDOW]]]
@@ -15,7 +15,7 @@ use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue};
 use micanite_net::frames::{FramePort, FrameQueue, Header, Local, MacAddress, ReplyTo};
 use micanite_net::limits::FRAME_BURST_MAX;
 
-/// A window that nothing has come back for is taken for lost after this.
+/// Time after which a window without replies counts as lost.
 const LOST_AFTER: Duration = Duration::from_millis(100);
 const FROM_PORT: u16 = 40_000;
 

@@ -1,8 +1,9 @@
-//! Answers every datagram with itself, over a port around the kernel's network stack: what such a port carries when
-//! nobody does anything with what it brings.
+//! Returns every datagram over a port that bypasses the kernel's network stack: the port's limit when
+//! the data costs nothing to process.
 //!
-//! `echo --port xdp:eth0 [--port-ip 10.0.0.2/24,..] [--ports 11300-11300] [--queues 1] [--busy-poll US] [--dpdk-args ".."]
-//! [--wait spin|yield|block]`. It ends at the end of its input and says what it has done.
+//! `echo --port xdp:eth0 [--port-ip 10.0.0.2/24,..] [--ports 11300-11300] [--queues 1] [--busy-poll US]
+//! [--dpdk-args ".."] [--wait spin|yield|block]`. It ends at the end of its input and prints its
+//! counters.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -15,7 +16,7 @@ use micanite_net::{Interest, Poller};
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// What a thread does when there is nothing to do.
+/// Behaviour of an idle thread.
 #[derive(Clone, Copy)]
 enum Wait {
     Spin,
@@ -62,7 +63,7 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Until [`STOP`]: bursts in, the same bursts out.
+/// Returns bursts until [`STOP`].
 fn echo<Q: FrameQueue>(mut port: FramePort<Q>, wait: Wait) -> (FrameCounters, u32, u64) {
     let mut poller = Poller::new().expect("epoll");
     if let Some(descriptor) = port.queue().descriptor() {

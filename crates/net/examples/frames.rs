@@ -1,12 +1,13 @@
-//! What a datagram costs between a queue of frames and a request: parse, verify, reply in its frame.
+//! Measures the cost of a datagram between a queue of frames and a request: parse, verify, reply in its
+//! frame.
 //!
 //! ```text
 //! cargo run --release -p micanite-net --example frames
 //! ```
 //!
-//! Bursts of 32 datagrams with 64 bytes of payload over a queue that only hands buffers out and
-//! takes them back (what is left then is its own cost, printed first). Nanoseconds per datagram on
-//! one core: the median of 501 rounds, and the fastest.
+//! It runs bursts of 32 datagrams with 64 bytes of payload over a queue that only hands out buffers and
+//! takes them back. The queue's own cost is printed first. Results are nanoseconds per datagram on one
+//! core: the median of 501 rounds, and the fastest.
 
 #![expect(unsafe_code, reason = "a queue of frames is an unsafe trait")]
 
@@ -26,7 +27,7 @@ const PAYLOAD: [u8; 64] = *b"64 bytes, as long as a datagram with one request fo
 const ROUNDS: usize = 501;
 const BURSTS: usize = 100;
 
-/// Hands out buffers in turn, in each of which the same frame has arrived.
+/// Hands out buffers in turn, each of which holds the same received frame.
 struct Ring {
     memory: Vec<u8>,
     frame_bytes: usize,
@@ -39,7 +40,7 @@ struct Ring {
 impl Ring {
     fn new(frame: &[u8], buffers: usize, checksums: ReceiveChecksums, hardware: bool) -> Self {
         let mut memory = vec![0; BUFFER_BYTES * (buffers + 1)];
-        // As a UMEM lies: at a page.
+        // Page-aligned, like a UMEM.
         let skew = memory.as_ptr().align_offset(BUFFER_BYTES);
         memory.drain(..skew);
         for buffer in memory.chunks_mut(BUFFER_BYTES).take(buffers) {
@@ -116,7 +117,7 @@ unsafe impl FrameQueue for Ring {
     }
 }
 
-/// A frame as a client would send it.
+/// Builds a client's frame.
 fn frame(from: &str, to: &str) -> Vec<u8> {
     let (from, to) = (from.parse().expect("both"), to.parse().expect("both"));
     let header = Header::new(([2, 0, 0, 0, 0, 1], from), ([2, 0, 0, 0, 0, 2], to), None);
@@ -162,7 +163,7 @@ fn echo(port: &mut FramePort<Ring>) {
     port.send().expect("never fails");
 }
 
-/// What an echo over the request would cost at least: the payload stays, and so do all sums.
+/// The lower limit of an echo in place: the payload and all checksums stay.
 fn in_place(port: &mut FramePort<Ring>) {
     let mut burst = FrameBurst::new();
     let queue = port.queue_mut();

@@ -1,4 +1,4 @@
-/* Bursts: what is called for every few requests. */
+/* Bursts: the hot path. */
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -6,7 +6,7 @@
 
 #include "dpdk_queue.h"
 
-/* Whether hardware has verified the checksums of UDP and, if there is one, of the IP header. */
+/* Returns whether hardware verified the checksums of UDP and, if there is one, of the IP header. */
 static inline uint8_t verified(const struct rte_mbuf *mbuf)
 {
 	uint64_t udp = mbuf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
@@ -67,7 +67,7 @@ int micanite_dpdk_allocate(struct micanite_queue *queue, struct micanite_frame *
 	return 1;
 }
 
-/* The mbuf's own idea of the frame, as it leaves. */
+/* Sets the mbuf of a frame to send. */
 static inline struct rte_mbuf *as_mbuf(const struct micanite_queue *queue,
 				       const struct micanite_frame *frame)
 {
@@ -87,8 +87,7 @@ static inline struct rte_mbuf *as_mbuf(const struct micanite_queue *queue,
 	return mbuf;
 }
 
-/* How many of the mbufs the driver takes for sending; the first of them that it cannot send is
- * dropped. */
+/* Returns how many mbufs the driver accepts for sending. Drops the first one that it cannot send. */
 static uint16_t transmit(struct micanite_queue *queue, struct rte_mbuf **mbufs, uint16_t count)
 {
 	uint16_t ready = count, sent;
@@ -113,7 +112,7 @@ void micanite_dpdk_send(struct micanite_queue *queue, const struct micanite_fram
 	total = (uint16_t)RTE_MIN(count, (uint32_t)MICANITE_BURST_MAX);
 	for (uint16_t i = 0; i < total; i++)
 		mbufs[i] = as_mbuf(queue, &frames[i]);
-	/* A driver may take a part because it frees what was sent only then. */
+	/* A driver may accept only some, because it frees sent mbufs only during this call. */
 	if (!queue->guarded || micanite_gate_enter(&queue->pass)) {
 		while (sent < total && attempts-- > 0)
 			sent += transmit(queue, mbufs + sent, total - sent);

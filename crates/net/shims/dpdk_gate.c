@@ -1,6 +1,6 @@
-/* The gate, and how DPDK's interrupt thread comes to close it. */
+/* The gate, and the interception that lets DPDK's interrupt thread close it. */
 #define _GNU_SOURCE
-/* The descriptor of an interrupt's handle: experimental in DPDK 22.11, and there ever since. */
+/* For the descriptor of an interrupt handle: experimental in DPDK 22.11, and present ever since. */
 #define ALLOW_EXPERIMENTAL_API
 #include "dpdk_gate.h"
 
@@ -60,7 +60,7 @@ void micanite_gate_remove(struct micanite_gate_pass *pass)
 
 static void wait_until_outside(const struct micanite_gate_pass *pass)
 {
-	/* It may have been put off its CPU in the middle of a burst. */
+	/* The thread may have lost its CPU in the middle of a burst. */
 	for (unsigned int round = 0; atomic_load_explicit(&pass->inside, memory_order_acquire);
 	     round++)
 		if (round > 100)
@@ -121,17 +121,17 @@ struct guarded {
 	void *argument;
 	rte_intr_unregister_callback_fn unregistered;
 	struct guarded *next;
-	/* The descriptor that it waits for, and the socket that this was. */
+	/* The awaited descriptor, and its socket at registration. */
 	int descriptor;
 	struct stat socket;
-	/* Registered by the callback that runs. */
+	/* Registered by the running callback. */
 	bool is_new;
 };
 
 static pthread_mutex_t guarded_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct guarded *all_guarded;
 
-/* Whether this thread runs a callback of memif's driver. */
+/* Set while this thread runs a callback of memif's driver. */
 static __thread bool inside_callback;
 
 static void forget_abandoned(void);
@@ -150,7 +150,7 @@ static void run_guarded(void *argument)
 	micanite_control_unlock();
 }
 
-/* The one of a callback, or NULL. Taken off the list if asked to. */
+/* Finds the entry of a callback, or NULL. Removes it from the list if `take` is set. */
 static struct guarded *find_guarded(rte_intr_callback_fn callback, const void *argument, bool take)
 {
 	struct guarded **at, *found = NULL;
@@ -189,13 +189,13 @@ static bool is_of_memif(rte_intr_callback_fn callback)
 	       strstr(info.dli_fname, "memif") != NULL;
 }
 
-/* DPDK's own function of a name that is defined here, too. */
+/* Returns DPDK's own function of a name that is also defined here. */
 static void *original(const char *name)
 {
 	return dlsym(RTLD_NEXT, name);
 }
 
-/* Whether the descriptor of a callback is closed, or another file by now. */
+/* Returns whether the descriptor of a callback is closed, or refers to another file now. */
 static bool is_abandoned(const struct guarded *guarded)
 {
 	struct stat now;
@@ -219,14 +219,14 @@ static bool unregister_abandoned(struct guarded *guarded)
 	return done;
 }
 
-/* Unregisters what the callback that has just run registered and abandoned.
+/* Unregisters callbacks that the last callback registered and abandoned.
  *
- * A listener of memif accepts a peer, registers a callback for its socket, and sends a greeting. If
- * the peer has been killed meanwhile the greeting fails: then the driver closes the socket and frees
- * what belongs to it, but the callback stays registered. DPDK's interrupt thread, which waits for the
- * descriptors of all callbacks, ends the process at the first one that is closed; or it waits for
- * another file of the same number, and calls back with memory that is free. It looks at the list of
- * callbacks again only after this one has returned, so here is the place to put it right. */
+ * A memif listener accepts a peer, registers a callback for its socket, and sends a greeting. If the
+ * peer has been killed meanwhile, the greeting fails: the driver closes the socket and frees its data,
+ * but the callback stays registered. DPDK's interrupt thread waits for the descriptors of all callbacks.
+ * It ends the process at the first closed one, or it waits for another file with the same number, and
+ * calls back with freed memory. It reads the list of callbacks again only after this one has returned,
+ * so the list can be corrected here. */
 static void forget_abandoned(void)
 {
 	struct guarded **at, *guarded;
@@ -246,8 +246,8 @@ static void forget_abandoned(void)
 	pthread_mutex_unlock(&guarded_lock);
 }
 
-/* The program's definition of a function goes before that of a library (as with malloc): drivers
- * call the three that follow in the place of DPDK's own. What is not memif's passes through. */
+/* The program's definition of a function takes precedence over a library's (as with malloc), so drivers
+ * call these three functions instead of DPDK's own. Calls of other drivers than memif pass through. */
 int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn callback,
 			       void *argument)
 {

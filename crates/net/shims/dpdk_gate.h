@@ -1,7 +1,7 @@
-/* Keeps bursts apart from what takes a port's memory away.
+/* Stops bursts while a driver unmaps a port's memory.
  *
- * memif's driver unmaps the rings in DPDK's interrupt thread when its peer leaves, while other
- * threads may be in the middle of a burst over them. The gate of a port keeps them out meanwhile.
+ * When its peer leaves, memif's driver unmaps the rings in DPDK's interrupt thread, while other threads
+ * may be in the middle of a burst over them. The gate of the port keeps them out meanwhile.
  */
 #ifndef MICANITE_DPDK_GATE_H
 #define MICANITE_DPDK_GATE_H
@@ -10,22 +10,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One of a port; bursts pass while nobody has closed it. */
+/* Gate of a port. Bursts pass while it is open. */
 struct micanite_gate {
 	atomic_uint closed;
 };
 
 extern struct micanite_gate micanite_gates[];
-/* Whether who closes a gate cannot make other threads see it: then they have to look themselves. */
+/* Set if the closing thread cannot force a memory barrier on other threads: then these need fences. */
 extern bool micanite_gates_need_fences;
 
-/* Whether callbacks of memif's driver pass through here: known after the first port was opened. */
+/* Returns whether callbacks of memif's driver pass through here. Valid after the first port was opened. */
 bool micanite_gates_are_closed_by_interrupts(void);
 
-/* How often gates were closed. */
+/* Returns how often gates were closed. */
 uint64_t micanite_gates_closed(void);
 
-/* A queue that passes the gate, from now on and no longer. */
+/* A queue that has to pass the gate, from its addition to its removal. */
 struct micanite_gate_pass {
 	atomic_bool inside;
 	uint16_t port;
@@ -34,16 +34,16 @@ struct micanite_gate_pass {
 void micanite_gate_add(struct micanite_gate_pass *pass);
 void micanite_gate_remove(struct micanite_gate_pass *pass);
 
-/* Held by callbacks of memif's driver, and by whoever stops and starts a port: the driver does not
- * expect both at once. */
+/* Lock of callbacks of memif's driver, and of code that stops and starts a port: the driver does not
+ * expect both at the same time. */
 void micanite_control_lock(void);
 void micanite_control_unlock(void);
 
-/* Keeps all queues of a port outside, and waits for those that are inside. */
+/* Closes the gate of a port, and waits for the queues inside. */
 void micanite_gate_close(uint16_t port);
 void micanite_gate_open(uint16_t port);
 
-/* Before a burst: whether it may begin. */
+/* Enters the gate before a burst; returns whether the burst may begin. */
 static inline bool micanite_gate_enter(struct micanite_gate_pass *pass)
 {
 	atomic_store_explicit(&pass->inside, true, memory_order_relaxed);
@@ -59,7 +59,7 @@ static inline bool micanite_gate_enter(struct micanite_gate_pass *pass)
 	return false;
 }
 
-/* After it. */
+/* Leaves the gate after a burst. */
 static inline void micanite_gate_leave(struct micanite_gate_pass *pass)
 {
 	atomic_store_explicit(&pass->inside, false, memory_order_release);

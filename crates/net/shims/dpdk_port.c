@@ -1,4 +1,4 @@
-/* The environment, and ports: what is called once. */
+/* The environment and ports: the cold path. */
 #include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
@@ -18,7 +18,7 @@
 #define MEMPOOL_CACHE 256
 #define MEMIF "net_memif"
 
-/* Ports that are somebody's here. */
+/* Ports that are open in this process. */
 static bool is_open[RTE_MAX_ETHPORTS];
 
 struct message {
@@ -26,7 +26,7 @@ struct message {
 	size_t bytes;
 };
 
-/* Says what is wrong; returns -1. */
+/* Writes an error message; returns -1. */
 __attribute__((format(printf, 2, 3))) static int fail(struct message error, const char *format, ...)
 {
 	va_list arguments;
@@ -37,24 +37,24 @@ __attribute__((format(printf, 2, 3))) static int fail(struct message error, cons
 	return -1;
 }
 
-/* Drivers answer -1 when they have said why: a memif client, when there is no server. */
+/* Drivers return -1 after they logged the reason: a memif client without a server. */
 static const char *reason(int result)
 {
-	return result == -1 ? "its driver says why above" : rte_strerror(-result);
+	return result == -1 ? "its driver logged the reason above" : rte_strerror(-result);
 }
 
 int micanite_dpdk_start(int argc, char **argv, char *error, size_t error_bytes)
 {
 	struct message message = {error, error_bytes};
 
-	/* DPDK's own stream is standard output, and the system's log. */
+	/* By default DPDK logs to standard output and the system's log. */
 	rte_openlog_stream(stderr);
 	if (rte_eal_init(argc, argv) < 0)
 		return fail(message, "DPDK's environment does not start: %s", rte_strerror(rte_errno));
 	return 0;
 }
 
-/* The port of a device that was just probed. */
+/* Finds the port of a probed device. */
 static int find_port(const char *device, uint16_t *port)
 {
 	char name[RTE_DEV_NAME_MAX_LEN];
@@ -84,7 +84,7 @@ static void describe(const struct rte_eth_dev_info *info, struct micanite_port *
 			  !micanite_gates_are_closed_by_interrupts();
 }
 
-/* As many queues as asked for, with what the device offers of checksums. */
+/* Configures the requested queues, with the checksum offloads of the device. */
 static int configure(const struct micanite_port_options *options,
 		     const struct rte_eth_dev_info *info, struct micanite_port *port,
 		     struct message error)
@@ -107,7 +107,7 @@ static int configure(const struct micanite_port_options *options,
 	port->transmit_checksums = (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0;
 	if (port->transmit_checksums)
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
-	/* All frames of a transmit queue are from the pool of that queue. */
+	/* All frames of a transmit queue come from that queue's pool. */
 	conf.txmode.offloads |= info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 	result = rte_eth_dev_configure(port->port, options->queues, options->queues, &conf);
 	if (result != 0)
@@ -116,11 +116,11 @@ static int configure(const struct micanite_port_options *options,
 	return 0;
 }
 
-/* A longer MTU where longer frames are wanted, as far as the device lets us. */
+/* Sets a longer MTU if longer frames are requested, as far as the device allows. */
 static void set_mtu(const struct micanite_port_options *options,
 		    const struct rte_eth_dev_info *info, struct micanite_port *port)
 {
-	/* Of a buffer; with the Ethernet header, two tags and the checksum. */
+	/* Limit of a buffer, less the Ethernet header, two tags and the checksum. */
 	uint32_t room = options->buffer_bytes - RTE_ETHER_HDR_LEN - RTE_ETHER_CRC_LEN - 8;
 	uint32_t wanted = RTE_MIN(RTE_MIN(options->mtu_wanted, room), (uint32_t)info->max_mtu);
 
@@ -206,7 +206,7 @@ static int start(const struct micanite_port_options *options, struct micanite_po
 
 	result = rte_eth_dev_info_get(port->port, &info);
 	if (result != 0)
-		return fail(error, "it does not say what it is: %s", rte_strerror(-result));
+		return fail(error, "it cannot be queried: %s", rte_strerror(-result));
 	describe(&info, port);
 	if (configure(options, &info, port, error) != 0)
 		return -1;
@@ -226,9 +226,9 @@ static int start(const struct micanite_port_options *options, struct micanite_po
 	result = rte_eth_dev_start(port->port);
 	if (result != 0)
 		return fail(error, "it does not start: %s", reason(result));
-	/* Not every device can, nor needs it. */
+	/* Not every device supports or needs it. */
 	(void)rte_eth_promiscuous_disable(port->port);
-	/* Whoever looks for an IPv6 address asks a group, which no filter of the device knows of. */
+	/* IPv6 neighbour solicitations go to a group, which the device's filter does not know. */
 	(void)rte_eth_allmulticast_enable(port->port);
 	if (rte_eth_macaddr_get(port->port, &mac) == 0)
 		memcpy(port->mac, mac.addr_bytes, sizeof(port->mac));
@@ -244,14 +244,14 @@ int micanite_dpdk_open(const struct micanite_port_options *options, struct mican
 
 	memset(port, 0, sizeof(*port));
 	memset(queues, 0, options->queues * sizeof(*queues));
-	/* A device that the environment was started with is there already. */
+	/* A device that the environment was started with has been probed already. */
 	if (find_port(options->device, &port->port) != 0) {
 		result = rte_dev_probe(options->device);
 		if (result != 0)
 			return fail(message, "DPDK finds no driver or no device for it: %s",
 				    reason(result));
 		if (find_port(options->device, &port->port) != 0)
-			return fail(message, "it is no Ethernet device of DPDK's");
+			return fail(message, "it is not an Ethernet device of DPDK");
 	}
 	if (is_open[port->port])
 		return fail(message, "it is open already");
@@ -289,10 +289,10 @@ void micanite_dpdk_close(const struct micanite_port *port, struct micanite_queue
 	is_open[port->port] = false;
 }
 
-/* Under the control lock. */
+/* Requires the control lock. */
 static int revive(uint16_t port)
 {
-	/* Whether the gate is closed because the port does not start. */
+	/* Gates that are closed because their port does not start. */
 	static bool closed[RTE_MAX_ETHPORTS];
 	struct rte_eth_link link = {0};
 

@@ -1,4 +1,4 @@
-/* What the parts of the shim share. */
+/* Shared definitions of the shim. */
 #ifndef MICANITE_DPDK_QUEUE_H
 #define MICANITE_DPDK_QUEUE_H
 
@@ -16,7 +16,7 @@ struct micanite_queue {
 	uint16_t number;
 	bool receive_checksums;
 	bool transmit_checksums;
-	/* Whether the driver may take memory away (memif), so that bursts pass the gate. */
+	/* The driver may unmap memory (memif), so bursts have to pass the gate. */
 	bool guarded;
 	struct micanite_gate_pass pass;
 	struct micanite_queue_counters counters;

@@ -1,31 +1,32 @@
-//! A pool of equal blocks: never more than it was made for, and memory for them when first used.
+//! A pool of equal blocks with a fixed maximum. Memory is allocated when blocks are first used.
 
-/// Blocks that are allocated together.
+/// Number of blocks per allocation.
 const CHUNK_BLOCKS: usize = 16;
 
-/// A pool. Its blocks are named by [`Block`]s, which only this pool can resolve.
+/// A pool. Only this pool can resolve its [`Block`]s.
 #[derive(Debug)]
 pub struct Blocks {
-    /// The blocks that were ever used, in chunks; they stay.
+    /// All blocks that were ever used, in chunks. They are never freed.
     chunks: Vec<Box<[u8]>>,
     block_bytes: usize,
     blocks_max: u32,
-    /// Blocks taken for the first time so far.
+    /// Number of blocks that were ever taken.
     used: u32,
-    /// The last one returned is the first one taken: what is in use stays dense.
+    /// Returned blocks. The last one returned is the first one taken, which keeps used blocks
+    /// dense.
     free: Vec<u32>,
 }
 
-/// The right to use one block, until it is given back.
+/// The right to use one block until it is given back.
 #[derive(Debug)]
 #[must_use = "a block that is dropped is lost to its pool"]
 pub struct Block(u32);
 
 impl Blocks {
-    /// A pool of at most `blocks_max` blocks.
+    /// Creates a pool of at most `blocks_max` blocks.
     ///
     /// # Panics
-    /// With 2^32 blocks or more.
+    /// If `blocks_max` is 2^32 or more.
     pub fn new(blocks_max: usize, block_bytes: usize) -> Self {
         Self {
             chunks: Vec::with_capacity(blocks_max.div_ceil(CHUNK_BLOCKS)),
@@ -36,7 +37,7 @@ impl Blocks {
         }
     }
 
-    /// A block, whose bytes are whatever was left there; `None` when all are in use.
+    /// Takes a block with arbitrary contents; `None` if all are in use.
     pub fn take(&mut self) -> Option<Block> {
         if let Some(number) = self.free.pop() {
             return Some(Block(number));
@@ -52,18 +53,15 @@ impl Blocks {
         Some(Block(self.used - 1))
     }
 
-    /// Returns a block.
     pub fn give_back(&mut self, block: Block) {
         self.free.push(block.0);
     }
 
-    /// The bytes of a block.
     pub fn bytes(&self, block: &Block) -> &[u8] {
         let (chunk, from) = self.place(block);
         &self.chunks[chunk][from..from + self.block_bytes]
     }
 
-    /// The bytes of a block, to be written.
     pub fn bytes_mut(&mut self, block: &Block) -> &mut [u8] {
         let (chunk, from) = self.place(block);
         &mut self.chunks[chunk][from..from + self.block_bytes]
@@ -83,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_apart_and_come_back() {
+    fn blocks_are_disjoint_and_reused() {
         let count = 2 * CHUNK_BLOCKS + 3;
         let mut blocks = Blocks::new(count, 8);
         let mut taken: Vec<_> = (0..count).map(|_| blocks.take().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Ports around the kernel's network stack, as options name them.
+//! Ports that bypass the kernel's network stack, as options name them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,15 +9,12 @@ use crate::dpdk::{DpdkPort, DpdkQueue};
 use crate::frames::MacAddress;
 use crate::xdp::{self, FilterCounters, Program, XdpQueue};
 
-/// Which port: `xdp:INTERFACE` or `dpdk:DEVICE`.
+/// Name of a port: `xdp:INTERFACE` or `dpdk:DEVICE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortName {
     /// AF_XDP on an interface that the kernel keeps.
-    Xdp {
-        /// Its name.
-        interface: String,
-    },
-    /// A device of DPDK's, as its `--vdev` and `--allow` name it: `net_memif0,role=server`,
+    Xdp { interface: String },
+    /// A DPDK device, in the form of DPDK's `--vdev` and `--allow`: `net_memif0,role=server`,
     /// `0000:03:00.0`.
     Dpdk {
         /// The device with its arguments.
@@ -49,44 +46,42 @@ impl fmt::Display for PortName {
     }
 }
 
-/// What a port is opened with.
+/// Options to open a port.
 #[derive(Clone, Debug)]
 pub struct BypassOptions {
-    /// Which.
     pub name: PortName,
-    /// Its addresses with the lengths of their prefixes. Empty: those of the interface (AF_XDP);
-    /// a DPDK port has to be given some.
+    /// Addresses of the port with prefix lengths. Empty: those of the interface (AF_XDP). A DPDK
+    /// port requires at least one.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Where what is not in the prefixes is sent (DPDK).
+    /// Gateway for addresses outside of the prefixes (DPDK).
     pub gateway: Option<IpAddr>,
-    /// UDP ports that are ours.
+    /// UDP ports to receive.
     pub ports: RangeInclusive<u16>,
-    /// Queues that are used: one per thread.
+    /// Number of queues to use: one per thread.
     pub queues: usize,
-    /// The longest payload that is to fit a frame.
+    /// Longest payload that has to fit a frame.
     pub payload_bytes_max: usize,
-    /// Microseconds of busy polling in the kernel; 0 for none (AF_XDP).
+    /// Microseconds of busy polling in the kernel; 0 = none (AF_XDP).
     pub busy_poll_us: u32,
     /// Further arguments of DPDK's environment (EAL).
     pub dpdk_arguments: Vec<String>,
 }
 
-/// An open port. It is detached when this is dropped, and by the kernel when the process is killed.
+/// An open port. Dropping it detaches it, and so does the kernel when the process is killed.
 #[derive(Debug)]
 pub struct Bypass {
-    /// Addresses that are answered.
+    /// Addresses that the port answers.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Of the port.
     pub mac: MacAddress,
-    /// Receive queues that it has, used or not.
+    /// Number of receive queues, used or not.
     pub receive_queues: usize,
-    /// The longest payload of a datagram over IPv6 that fits the port's MTU.
+    /// Longest payload of an IPv6 datagram that fits the port's MTU.
     pub payload_bytes_max: usize,
-    /// Memory that its frames and rings take, of all queues.
+    /// Memory of the frames and rings of all queues.
     pub memory_bytes: usize,
-    /// What was got, in words: mode, queues, pages, what was refused.
+    /// Describes what was granted and refused: mode, queues, pages.
     pub description: String,
-    /// What sends us our frames, attached as long as this is here (AF_XDP).
+    /// Redirects frames to the sockets as long as it exists (AF_XDP).
     pub(crate) program: Option<Program>,
 }
 
@@ -94,7 +89,7 @@ impl Bypass {
     /// Opens a port with its queues, in order.
     ///
     /// # Errors
-    /// What is missing, and how to get it.
+    /// Names what is missing, and how to get it.
     pub fn open(options: &BypassOptions) -> Result<(Self, Vec<BypassQueue>), String> {
         let opened = match &options.name {
             PortName::Xdp { interface } => xdp::open(interface, options),
@@ -103,19 +98,17 @@ impl Bypass {
         opened.map_err(|why| format!("{}: {why}", options.name))
     }
 
-    /// What the filter in front of the port has done with the frames of its interface (AF_XDP). It
-    /// takes a system call for each number.
+    /// Counts what the filter did with the frames of its interface (AF_XDP). Each number costs a
+    /// system call.
     pub fn filter_counters(&self) -> Option<FilterCounters> {
         self.program.as_ref().map(Program::counters)
     }
 }
 
-/// One queue of a port. To be matched once per burst.
+/// One queue of a port. Match it once per burst.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one per worker, moved once")]
 pub enum BypassQueue {
-    /// AF_XDP.
     Xdp(XdpQueue),
-    /// DPDK.
     Dpdk(DpdkQueue),
 }

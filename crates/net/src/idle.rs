@@ -1,16 +1,15 @@
-//! What a thread does when it finds nothing to do: a few rounds at full speed, a few that let
-//! others run, and then it sleeps.
+//! Idle policy of a thread: some rounds at full speed, some that let other threads run, then sleep.
 
 use crate::limits::{IDLE_SPIN_ROUNDS, IDLE_YIELD_ROUNDS};
 
-/// What to do before looking for work again.
+/// Action before the next look for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Look again at once (`std::hint::spin_loop`).
     Spin,
     /// Let other threads of this CPU run (`sched_yield`), then look again.
     Yield,
-    /// Wait for an event, in [`crate::Poller::wait`] for example.
+    /// Wait for an event, for example in [`crate::Poller::wait`].
     Block,
 }
 
@@ -33,7 +32,7 @@ pub struct Idle {
     idle_rounds: u32,
 }
 
-/// How long an idle thread spins and yields.
+/// Numbers of rounds that an idle thread spins and yields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleRounds {
     /// Rounds of [`Step::Spin`] after the last work; 0 to begin with yields.
@@ -52,7 +51,7 @@ impl Default for IdleRounds {
 }
 
 impl Idle {
-    /// Begins as if there had just been work.
+    /// Starts in the state after work.
     pub const fn new(rounds: IdleRounds) -> Self {
         Self {
             rounds,
@@ -60,13 +59,14 @@ impl Idle {
         }
     }
 
-    /// A round found work: the next idle time begins with spinning.
+    /// Records a round with work: the next idle time begins with spinning.
     #[inline]
     pub const fn busy(&mut self) {
         self.idle_rounds = 0;
     }
 
-    /// A round found no work: what to do now. Blocks from then on, until [`Self::busy`].
+    /// Records a round without work; returns the next action. Returns `Block` until [`Self::busy`]
+    /// once all rounds are used.
     #[inline]
     pub const fn step(&mut self) -> Step {
         let idle_rounds = self.idle_rounds;

@@ -1,5 +1,5 @@
-//! Sockets, and other descriptors, that were open before this program began: from a supervisor, or from the program that
-//! executed this one in its own place.
+//! Sockets and other descriptors inherited from a supervisor, or from the previous program that
+//! executed this one in its place.
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
@@ -15,30 +15,30 @@ use nix::sys::socket::{
 
 use crate::{Listener, Stream};
 
-/// The standard streams are nobody's socket.
+/// First descriptor after the standard streams, which are never taken for sockets.
 const FIRST: RawFd = 3;
 
-/// A socket that was inherited.
+/// An inherited socket.
 #[derive(Debug)]
 pub enum Inherited {
-    /// It listens, on TCP or on a Unix socket.
+    /// A listening TCP or Unix socket.
     Listener(Listener),
-    /// A UDP socket, bound.
+    /// A bound UDP socket.
     Datagrams(UdpSocket),
-    /// A Unix socket, connected.
+    /// A connected Unix socket.
     Stream(Stream),
 }
 
 impl Inherited {
-    /// Takes the descriptor of a number, and closes it for programs that this one executes. Each
+    /// Takes the socket with this descriptor, and closes it for programs that this one executes. Each
     /// can be taken once.
     ///
     /// # Errors
-    /// In a sentence: it is not open, not inherited, or no socket of a kind that is known here.
+    /// Describes the problem: the descriptor is not open, not inherited, or no socket of a known kind.
     pub fn take(number: RawFd) -> Result<Self, String> {
         let descriptor = Self::take_any(number)?;
         let kind = getsockopt(&descriptor, sockopt::SockType).map_err(|error| match error {
-            Errno::ENOTSOCK => "it is no socket".into(),
+            Errno::ENOTSOCK => "it is not a socket".into(),
             error => error.to_string(),
         })?;
         let listens = getsockopt(&descriptor, sockopt::AcceptConn) == Ok(true);
@@ -64,10 +64,10 @@ impl Inherited {
         known.map_err(|error| error.to_string())
     }
 
-    /// As [`Inherited::take`], for what is no socket.
+    /// Takes any descriptor, like [`Inherited::take`].
     ///
     /// # Errors
-    /// In a sentence: it is not open, or not inherited.
+    /// Describes the problem: the descriptor is not open, or not inherited.
     pub fn take_any(number: RawFd) -> Result<OwnedFd, String> {
         take(number).map_err(|error| match error {
             Errno::EBADF => "it is not open".into(),
@@ -77,9 +77,9 @@ impl Inherited {
     }
 }
 
-/// Lets no descriptor but the standard streams stay open in the program that this one executes in its
-/// place, whoever has opened it: DPDK and its drivers leave theirs open. Best done before [`keep_open`].
-/// Kernels before 5.11 do not know how.
+/// Marks all descriptors but the standard streams as close-on-exec, whoever opened them: DPDK and
+/// its drivers leave theirs open. Call it before [`keep_open`]. Has no effect on kernels before
+/// 5.11.
 pub fn keep_none_open() {
     let (first, last) = (FIRST as libc::c_uint, libc::c_uint::MAX);
     // SAFETY: it takes numbers, and only marks descriptors, which stay open here.
@@ -93,10 +93,10 @@ pub fn keep_none_open() {
     };
 }
 
-/// Lets a descriptor stay open in the program that this one executes in its place.
+/// Keeps a descriptor open in the program that this one executes in its place.
 ///
 /// # Errors
-/// What the kernel says.
+/// Returns the kernel's error.
 pub fn keep_open(descriptor: impl AsFd) -> io::Result<()> {
     fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(())
@@ -119,8 +119,8 @@ fn take(number: RawFd) -> Result<OwnedFd, Errno> {
         return Err(Errno::EEXIST);
     }
     fcntl(there, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    // SAFETY: nobody else owns it: all that this program opens is closed on exec, and what has
-    // been taken here is so from now on; this one was not, so it comes from before the start.
+    // SAFETY: nobody else owns it: all that this program opens is closed on exec, and so is what
+    // was taken here before; this one was not, so it comes from before the start.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -129,14 +129,14 @@ mod tests {
     use super::*;
     use std::os::fd::{AsRawFd, IntoRawFd};
 
-    /// As if it had been inherited.
+    /// Turns a descriptor into one that looks inherited.
     fn inherited(descriptor: impl AsFd + IntoRawFd) -> RawFd {
         keep_open(&descriptor).unwrap();
         descriptor.into_raw_fd()
     }
 
     #[test]
-    fn sockets_are_what_they_were() {
+    fn inherited_sockets_keep_their_kind() {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = tcp.local_addr().unwrap();
         let Ok(Inherited::Listener(listener)) = Inherited::take(inherited(tcp)) else {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_taken_once() {
+    fn other_descriptors_are_taken_once() {
         let file = std::fs::File::open("/dev/null").unwrap();
         let number = inherited(file);
         let taken = Inherited::take_any(number).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_inherited_socket_is_refused_in_words() {
+    fn other_descriptors_are_refused_with_a_reason() {
         let own = TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(
             Inherited::take(own.as_raw_fd())
@@ -174,7 +174,11 @@ mod tests {
         );
         let file = std::fs::File::open("/dev/null").unwrap();
         let number = inherited(file);
-        assert!(Inherited::take(number).unwrap_err().contains("no socket"));
+        assert!(
+            Inherited::take(number)
+                .unwrap_err()
+                .contains("not a socket")
+        );
         assert!(Inherited::take(0).unwrap_err().contains("not open"));
         assert!(Inherited::take(1 << 20).unwrap_err().contains("not open"));
     }

@@ -1,4 +1,4 @@
-//! Bytes in, bytes out: what moves the bytes of streams and datagrams, and the memory they wait in.
+//! Transports for streams and datagrams, and the memory of waiting bytes.
 //!
 //! This crate knows no keys and no protocol. A worker of the server assembles its parts:
 //!
@@ -7,22 +7,22 @@
 //!                          |                         ^
 //!              recv / send, never blocking           | Waker: another thread has something
 //!                          |
-//!   Transport     the stream as it is, or TLS over it
+//!   Transport     the plain stream, or TLS over it
 //!
-//!   Blocks        fixed pieces for what a stream could not finish reading or sending
+//!   Blocks        fixed pieces for data that a stream could not finish reading or sending
 //!   ValueBuffers  pieces of any length, within a budget
 //!
 //!  UdpSocket --> Receiver: bursts of datagrams    Sender: bursts of replies --> UdpSocket
 //!
-//!  FramePort     datagrams in raw frames: bursts of ports around the kernel's network stack
+//!  FramePort     datagrams in raw frames: bursts of ports that bypass the kernel's network stack
 //!
-//!   Idle          what a worker does when nothing is there: spin, yield, block
+//!   Idle          steps of an idle worker: spin, yield, block
 //! ```
 //!
-//! [`Uring`] stands in the place of [`Poller`] where it is asked for.
+//! [`Uring`] replaces [`Poller`] if it is configured.
 //!
-//! Only Linux is supported. `unsafe` are only the system calls of [`datagram`], taking over inherited descriptors,
-//! the memory that the kernel receives into by io_uring, and the buffers of raw [`frames`].
+//! Only Linux is supported. `unsafe` is limited to the system calls of [`datagram`], inherited
+//! descriptors, the memory that io_uring receives into, and the buffers of raw [`frames`].
 
 #![expect(
     unsafe_code,

@@ -1,4 +1,4 @@
-//! Sockets that wait for connections: TCP over IPv4 and IPv6, Unix sockets.
+//! Listening sockets: TCP over IPv4 and IPv6, Unix sockets.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, umask};
 
 use crate::Stream;
 
-/// A listening socket; it never blocks.
+/// A listening socket. It never blocks.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -26,15 +26,15 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    /// With its file, which goes when the server ends.
+    /// With its file, which is removed when the server ends.
     Unix(UnixListener, PathBuf),
 }
 
 impl Listener {
-    /// Listens on an address; port 0 takes a free one.
+    /// Listens on an address. Port 0 selects a free one.
     ///
     /// # Errors
-    /// What the kernel says, `AddrInUse` for example.
+    /// Returns the kernel's error, for example `AddrInUse`.
     pub fn tcp(address: SocketAddr, backlog: u32) -> io::Result<Self> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::Inet,
@@ -45,7 +45,7 @@ impl Listener {
         setsockopt(&descriptor, sockopt::ReuseAddr, &true)?;
         setsockopt(&descriptor, sockopt::KeepAlive, &true)?;
         if address.is_ipv6() {
-            // So that 0.0.0.0 and :: can be listened on side by side.
+            // Allows to listen on 0.0.0.0 and :: at the same port.
             setsockopt(&descriptor, sockopt::Ipv6V6Only, &true)?;
         }
         match address {
@@ -58,11 +58,11 @@ impl Listener {
         })
     }
 
-    /// Listens on a Unix socket with the given permission bits. A socket that nobody listens on
-    /// any more is replaced.
+    /// Listens on a Unix socket with the given permission bits. Replaces an abandoned socket.
     ///
     /// # Errors
-    /// What the kernel says; `AddrInUse` when somebody listens there or it is not a socket.
+    /// Returns the kernel's error; `AddrInUse` if another process listens there or the file is no
+    /// socket.
     pub fn unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Self> {
         if let Ok(there) = path.symlink_metadata() {
             if !there.file_type().is_socket() || UnixStream::connect(path).is_ok() {
@@ -70,7 +70,7 @@ impl Listener {
             }
             std::fs::remove_file(path)?;
         }
-        // The socket must never be more open than it will be, not for a moment.
+        // The socket must never be accessible to more users than its mode allows, not even briefly.
         let umask_before = umask(Mode::from_bits_truncate(!mode & 0o777));
         let bound = UnixListener::bind(path);
         umask(umask_before);
@@ -83,7 +83,7 @@ impl Listener {
         })
     }
 
-    /// A TCP socket that listens already.
+    /// Takes over a listening TCP socket.
     pub(crate) fn of_tcp(listener: TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
@@ -91,7 +91,7 @@ impl Listener {
         })
     }
 
-    /// A Unix socket that listens already.
+    /// Takes over a listening Unix socket.
     pub(crate) fn of_unix(listener: UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -101,10 +101,10 @@ impl Listener {
         })
     }
 
-    /// The next connection, or `None` when none is waiting.
+    /// Accepts the next connection; `None` if none is waiting.
     ///
     /// # Errors
-    /// What the kernel says: too many open files, for example.
+    /// Returns the kernel's error, for example too many open files.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
         let accepted = match &self.socket {
             Socket::Tcp(listener) => listener
@@ -121,7 +121,7 @@ impl Listener {
         }
     }
 
-    /// The address with the port that was got; `None` for a Unix socket.
+    /// Returns the address with the assigned port; `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Tcp(listener) => listener.local_addr().ok(),
@@ -129,7 +129,7 @@ impl Listener {
         }
     }
 
-    /// The file of a Unix socket.
+    /// Returns the file of a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match &self.socket {
             Socket::Tcp(_) => None,
@@ -140,13 +140,13 @@ impl Listener {
     /// Removes the file of a Unix socket.
     pub fn remove_file(&self) {
         if let Socket::Unix(_, path) = &self.socket {
-            // Gone already, or not ours to remove any more: nothing to be done.
+            // A missing file is fine, and a file that may no longer be removed stays.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Begins (or goes on, with another backlog) to listen.
+/// Starts listening, or changes the backlog.
 fn start(descriptor: &impl AsFd, backlog: u32) -> io::Result<()> {
     let most = i32::from(Backlog::MAXCONN);
     let backlog = i32::try_from(backlog).unwrap_or(most).clamp(1, most);
@@ -162,11 +162,11 @@ impl AsFd for Listener {
     }
 }
 
-/// Gives the socket of a path its permission bits. A link that others have put in its place is not
-/// followed.
+/// Sets the permission bits of the socket at a path. Does not follow a link that others may have put
+/// in its place.
 ///
 /// # Errors
-/// What the kernel says; `InvalidInput` when there is no socket.
+/// Returns the kernel's error; `InvalidInput` if there is no socket.
 pub fn set_socket_mode(path: &Path, mode: u32) -> io::Result<()> {
     let flags = (OFlag::O_PATH | OFlag::O_NOFOLLOW).bits();
     let place = File::options().read(true).custom_flags(flags).open(path)?;
@@ -233,7 +233,7 @@ mod tests {
             assert_eq!(receive(&mut accept(&listener)), b"hello");
             let taken = Listener::unix(&path, 0o600, 16).unwrap_err();
             assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
-            // The file stays, as after a crash: the next round replaces it.
+            // The file stays, like after a crash. The next round replaces it.
         }
         std::fs::write(&path, "x").unwrap_err();
         std::fs::remove_file(&path).unwrap();
@@ -243,9 +243,9 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// A server of root would change the mode of the file that a link leads to.
+    /// A server started by root would change the mode of the link's target.
     #[test]
-    fn the_mode_of_a_socket_is_not_set_through_a_link() {
+    fn socket_modes_are_not_set_through_links() {
         let name = format!("micanite-net-mode-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let link = path.with_extension("link");

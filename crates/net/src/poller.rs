@@ -1,4 +1,4 @@
-//! epoll, level triggered: whatever is not taken is reported again.
+//! epoll, level triggered: an event is reported until it is handled.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -7,15 +7,15 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use crate::{Stream, Streams};
 
-/// The most events of one wait.
+/// Maximum number of events per wait.
 const EVENTS_MAX: usize = 256;
 
-/// What a registered descriptor is watched for. A broken connection is always reported.
+/// Interest in a registered descriptor. A broken connection is always reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Nothing but a broken connection.
+    /// Only a broken connection.
     Nothing,
-    /// Bytes to read, or the end.
+    /// Bytes to read, or the end of the stream.
     Read,
     /// Room to send.
     Write,
@@ -31,12 +31,12 @@ impl Interest {
     }
 }
 
-/// Something happened to the descriptor registered under `token`.
+/// An event of the descriptor registered under `token`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// As given at registration.
+    /// Token of the registration.
     pub token: u64,
-    /// The connection is broken or closed in both directions. Bytes may still be there to read.
+    /// The connection is broken or closed in both directions. It may still hold bytes to read.
     pub broken: bool,
 }
 
@@ -49,10 +49,10 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
@@ -61,36 +61,36 @@ impl Poller {
         })
     }
 
-    /// Watches a descriptor. It leaves the set when it is closed.
+    /// Adds a descriptor. It leaves the set when it is closed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn add(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         let event = EpollEvent::new(interest.flags(), token);
         Ok(self.epoll.add(descriptor, event)?)
     }
 
-    /// Changes what a descriptor is watched for.
+    /// Changes the interest in a descriptor.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn change(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         let mut event = EpollEvent::new(interest.flags(), token);
         Ok(self.epoll.modify(descriptor, &mut event)?)
     }
 
-    /// Forgets a descriptor before it is closed.
+    /// Removes a descriptor before it is closed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
         Ok(self.epoll.delete(descriptor)?)
     }
 
-    /// Waits for events, at most `timeout_ms`; returns how many there are ([`Self::event`]).
+    /// Waits for events, at most `timeout_ms`; returns their number ([`Self::event`]).
     ///
     /// # Errors
-    /// What the kernel says; an interruption by a signal counts as no event.
+    /// Returns the kernel's error. An interruption by a signal counts as no event.
     pub fn wait(&mut self, timeout_ms: u16) -> io::Result<usize> {
         self.ready = match self
             .epoll
@@ -103,10 +103,10 @@ impl Poller {
         Ok(self.ready)
     }
 
-    /// One of the events of the last wait.
+    /// Returns an event of the last wait.
     ///
     /// # Panics
-    /// When there were not that many.
+    /// If there were fewer events.
     #[inline]
     pub fn event(&self, number: usize) -> Event {
         let event = &self.events[..self.ready][number];
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_again_until_it_is_taken() {
+    fn events_repeat_until_they_are_handled() {
         let (near, far) = UnixStream::pair().unwrap();
         let (mut near, mut far) = (Stream::unix(near).unwrap(), Stream::unix(far).unwrap());
         let mut poller = Poller::new().unwrap();

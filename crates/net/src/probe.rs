@@ -1,4 +1,5 @@
-//! Tries what a port around the kernel's stack needs, in ways that change nothing: for `micanite ctl doctor`.
+//! Probes the requirements of a port that bypasses the kernel's stack, without side effects: for
+//! `micanite ctl doctor`.
 
 use std::io;
 use std::mem;
@@ -7,15 +8,12 @@ use std::ptr;
 
 use libc::{c_int, c_void};
 
-/// Bytes of a frame that the memory is registered in.
+/// Frame size for registering memory.
 const FRAME_BYTES: u32 = 4096;
-/// `BPF_MAP_CREATE`
 const MAP_CREATE: c_int = 0;
-/// `BPF_PROG_LOAD`
 const PROG_LOAD: c_int = 5;
 /// `BPF_MAP_TYPE_XSKMAP`
 const TYPE_XSK_MAP: u32 = 17;
-/// `BPF_PROG_TYPE_XDP`
 const TYPE_XDP: u32 = 6;
 /// `r0 = XDP_PASS; exit`
 const PASS: [u64; 2] = [0x0000_0002_0000_00b7, 0x95];
@@ -34,7 +32,7 @@ struct LoadAttributes {
     flags: u32,
 }
 
-/// The same for `BPF_MAP_CREATE`.
+/// The beginning of `union bpf_attr` for `BPF_MAP_CREATE`.
 #[repr(C)]
 struct MapAttributes {
     kind: u32,
@@ -47,15 +45,15 @@ struct MapAttributes {
 /// Opens an AF_XDP socket, and closes it.
 ///
 /// # Errors
-/// What the kernel says: `EPERM` without `CAP_NET_RAW`, `EAFNOSUPPORT` where it has no AF_XDP.
+/// Returns the kernel's error: `EPERM` without `CAP_NET_RAW`, `EAFNOSUPPORT` without AF_XDP.
 pub fn af_xdp_socket() -> io::Result<()> {
     xdp_socket().map(drop)
 }
 
-/// Registers so many bytes of fresh memory for the frames of an AF_XDP socket, and gives them back.
+/// Registers `bytes` of new memory for the frames of an AF_XDP socket, and releases it.
 ///
 /// # Errors
-/// What the kernel says: `ENOBUFS` where RLIMIT_MEMLOCK is too low.
+/// Returns the kernel's error: `ENOBUFS` if RLIMIT_MEMLOCK is too low.
 pub fn frame_memory(bytes: usize) -> io::Result<()> {
     let socket = xdp_socket()?;
     let memory = Memory::new(bytes)?;
@@ -64,8 +62,8 @@ pub fn frame_memory(bytes: usize) -> io::Result<()> {
     request.addr = memory.0 as u64;
     request.len = bytes as u64;
     request.chunk_size = FRAME_BYTES;
-    // SAFETY: the request is valid for the call. The memory is mapped until after the socket is closed, and nothing
-    // is ever received into it, as the socket is not bound.
+    // SAFETY: the request is valid for the call. The memory is mapped until after the socket is
+    // closed, and nothing is ever received into it, because the socket is not bound.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -81,10 +79,11 @@ pub fn frame_memory(bytes: usize) -> io::Result<()> {
     answer
 }
 
-/// Loads an XDP program that does nothing, attached to nothing, and gives it back.
+/// Loads an XDP program that does nothing, without attaching it, and unloads it.
 ///
 /// # Errors
-/// What the kernel says: `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`, or under a filter of system calls.
+/// Returns the kernel's error: `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`, or if a filter forbids
+/// the system call.
 pub fn xdp_program() -> io::Result<()> {
     let attributes = LoadAttributes {
         kind: TYPE_XDP,
@@ -100,10 +99,10 @@ pub fn xdp_program() -> io::Result<()> {
     bpf(PROG_LOAD, &attributes).map(drop)
 }
 
-/// Makes a map of AF_XDP sockets, and gives it back.
+/// Creates a map of AF_XDP sockets, and closes it.
 ///
 /// # Errors
-/// As of [`xdp_program`].
+/// As for [`xdp_program`].
 pub fn socket_map() -> io::Result<()> {
     let attributes = MapAttributes {
         kind: TYPE_XSK_MAP,
@@ -115,9 +114,11 @@ pub fn socket_map() -> io::Result<()> {
     bpf(MAP_CREATE, &attributes).map(drop)
 }
 
-/// `T` begins as the kernel's `union bpf_attr` does for the command, and all it points to outlives the call.
+/// Executes a command. `T` begins like the kernel's `union bpf_attr` for the command, and
+/// everything that it points to outlives the call.
 fn bpf<T>(command: c_int, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads the attributes, of whose length it is told, and what they point to; see above.
+    // SAFETY: the kernel reads the attributes, whose length it is given, and what they point to,
+    // which outlives the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -148,7 +149,7 @@ fn owned(descriptor: i64) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Mapped memory that nobody has touched.
+/// Mapped memory that was never touched.
 struct Memory(*mut c_void, usize);
 
 impl Memory {
@@ -175,9 +176,9 @@ impl Drop for Memory {
 mod tests {
     use super::*;
 
-    /// What is not allowed here says so; nothing else goes wrong, and no descriptor stays open.
+    /// A forbidden probe returns an error. Nothing else fails, and no descriptor stays open.
     #[test]
-    fn probes_answer_or_are_refused_and_leave_nothing_open() {
+    fn probes_leave_no_descriptor_open() {
         let probes: [fn() -> io::Result<()>; 4] = [
             af_xdp_socket,
             || frame_memory(1 << 20),
@@ -201,7 +202,7 @@ mod tests {
                 }
             }
         }
-        // Other tests of this process have descriptors, too, for a while.
+        // Other tests of this process open descriptors, too, for a while.
         let highest = || {
             let file = std::fs::File::open("/proc/self/status");
             file.unwrap().as_raw_fd()

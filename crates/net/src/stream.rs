@@ -7,53 +7,54 @@ use std::os::unix::net::UnixStream;
 
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getpeername, recv, send};
 
-/// What a connection needs of its stream. Tests script one; the worker uses a [`Stream`].
+/// Interface of a connection to its stream. Tests script one; the worker uses a [`Stream`].
 pub trait ByteStream {
     /// Reads some bytes; 0 = the peer sends no more.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there, anything else when the stream is broken.
+    /// `WouldBlock` if no bytes are available, anything else if the stream is broken.
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Sends some of the bytes.
     ///
     /// # Errors
-    /// `WouldBlock` when the peer does not read, anything else when the stream is broken.
+    /// `WouldBlock` if the peer does not read, anything else if the stream is broken.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Whether bytes of the peer, or its end, wait inside of the stream, where no poller sees them.
+    /// Returns whether input, or the end of input, waits inside of the stream, where no poller sees
+    /// it.
     #[inline]
     fn holds_input(&self) -> bool {
         false
     }
 
-    /// Whether bytes that `send` took have not left yet.
+    /// Returns whether bytes that `send` accepted have not left yet.
     #[inline]
     fn holds_output(&self) -> bool {
         false
     }
 
-    /// Sends what is held.
+    /// Sends held output.
     ///
     /// # Errors
-    /// `WouldBlock` when the peer does not read, anything else when the stream is broken.
+    /// `WouldBlock` if the peer does not read, anything else if the stream is broken.
     #[inline]
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// One connection's socket.
+/// Socket of one connection.
 #[derive(Debug)]
 pub struct Stream {
     socket: OwnedFd,
 }
 
 impl Stream {
-    /// Takes a TCP connection, and turns off the delay of small segments.
+    /// Takes over a TCP connection, and disables the delay of small segments.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -62,10 +63,10 @@ impl Stream {
         })
     }
 
-    /// Takes a connection over a Unix socket.
+    /// Takes over a connection over a Unix socket.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
@@ -75,7 +76,7 @@ impl Stream {
 }
 
 impl Stream {
-    /// The address of the peer; a Unix socket has none.
+    /// Returns the address of the peer; `None` for a Unix socket.
     pub fn peer_ip(&self) -> Option<IpAddr> {
         let address: SockaddrStorage = getpeername(self.socket.as_raw_fd()).ok()?;
         match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
@@ -100,7 +101,7 @@ impl ByteStream for Stream {
 
     #[inline]
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A peer that has gone is an error here, not a signal.
+        // Sending to a closed peer returns an error instead of raising a signal.
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         retry(|| send(self.socket.as_raw_fd(), bytes, flags))
     }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_has_gone_is_the_end_when_read_and_an_error_when_written() {
+    fn closed_peers_end_reads_and_fail_writes() {
         let (near, far) = UnixStream::pair().unwrap();
         let mut near = Stream::unix(near).unwrap();
         drop(far);

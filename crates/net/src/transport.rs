@@ -1,21 +1,19 @@
-//! What a connection's bytes go through: the stream itself, or TLS over it.
+//! Transport of a connection: the plain stream, or TLS over it.
 
 use std::io;
 
 use crate::ByteStream;
 use crate::tls::{Tls, TlsPhase};
 
-/// See the module. A plain connection pays one branch for the choice.
+/// The transport of a connection. A plain connection pays one branch for the choice.
 #[derive(Debug)]
 pub enum Transport<S: ByteStream> {
-    /// The bytes are those of the conversation.
     Plain(S),
-    /// They are encrypted.
     Tls(Box<Tls<S>>),
 }
 
 impl<S: ByteStream> Transport<S> {
-    /// The stream below.
+    /// Returns the stream below.
     #[inline]
     pub fn inner(&self) -> &S {
         match self {
@@ -24,7 +22,7 @@ impl<S: ByteStream> Transport<S> {
         }
     }
 
-    /// How far TLS has come, if it is spoken.
+    /// Returns the state of TLS, if it is used.
     #[inline]
     pub fn tls_phase(&self) -> Option<TlsPhase> {
         match self {

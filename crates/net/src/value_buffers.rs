@@ -1,12 +1,12 @@
-//! Buffers of any length within a budget of bytes: for values that fit no block.
+//! Buffers of any length within a budget of bytes, for values that fit no block.
 
-/// Returned buffers that are kept for the next taker.
+/// Returned buffers that are kept for reuse.
 const SPARE_MAX: usize = 8;
 
 /// A budget of bytes, and the buffers that were taken from it.
 ///
-/// The budget counts what is lent and what is kept for reuse. A reused buffer may be up to twice
-/// as long as was asked for.
+/// The budget counts lent buffers and those kept for reuse. A reused buffer may be up to twice as long
+/// as requested.
 #[derive(Debug)]
 pub struct ValueBuffers {
     budget_bytes: usize,
@@ -16,7 +16,7 @@ pub struct ValueBuffers {
     spare: Vec<Box<[u8]>>,
 }
 
-/// A buffer on loan; it goes back by [`ValueBuffers::give_back`].
+/// A lent buffer. [`ValueBuffers::give_back`] returns it.
 #[derive(Debug)]
 #[must_use = "a buffer that is dropped stays in the budget for ever"]
 pub struct ValueBuffer {
@@ -25,19 +25,18 @@ pub struct ValueBuffer {
 }
 
 impl ValueBuffer {
-    /// As many bytes as were asked for. They hold whatever was left there.
+    /// Returns the requested number of bytes, with arbitrary contents.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[..self.bytes]
     }
 
-    /// The same, to be written.
+    /// Returns the bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[..self.bytes]
     }
 }
 
 impl ValueBuffers {
-    /// Nothing is lent yet.
     pub fn new(budget_bytes: usize) -> Self {
         Self {
             budget_bytes,
@@ -48,24 +47,23 @@ impl ValueBuffers {
         }
     }
 
-    /// Bytes on loan.
     pub fn lent_bytes(&self) -> usize {
         self.lent_bytes
     }
 
-    /// Whether a buffer of `bytes` can be had now. More than the whole budget is given only when
-    /// nothing else is lent: whoever waits for it gets it in the end.
+    /// Returns whether a buffer of `bytes` is available now. More than the whole budget is lent
+    /// only when nothing else is, so that every request can succeed eventually.
     pub fn can_take(&self, bytes: usize) -> bool {
         self.lent_bytes + bytes <= self.budget_bytes || self.lent_bytes == 0
     }
 
-    /// Keeps so many bytes for somebody who waits: until this is called with 0, others get only what
-    /// leaves room for them.
+    /// Reserves bytes for a waiting request. Until this is called with 0, others get only buffers
+    /// that leave room for them.
     pub fn reserve(&mut self, bytes: usize) {
         self.reserved_bytes = bytes;
     }
 
-    /// A buffer of `bytes`, if it can be had now.
+    /// Takes a buffer of `bytes` if one is available now.
     pub fn take(&mut self, bytes: usize) -> Option<ValueBuffer> {
         let fits_beside = self.lent_bytes + self.reserved_bytes + bytes <= self.budget_bytes;
         if !fits_beside && (self.reserved_bytes > 0 || !self.can_take(bytes)) {
@@ -78,8 +76,8 @@ impl ValueBuffers {
         Some(ValueBuffer { memory, bytes })
     }
 
-    /// A kept buffer that is long enough, and neither far too long nor beyond the budget. When
-    /// there is none, kept ones are dropped until the new one fits beside them.
+    /// Takes a kept buffer that is long enough, and neither far too long nor beyond the budget.
+    /// Otherwise drops kept ones until a new buffer fits beside them.
     fn take_spare(&mut self, bytes: usize) -> Option<Box<[u8]>> {
         let longest = (2 * bytes).min(self.budget_bytes.saturating_sub(self.lent_bytes));
         let mut lengths = self.spare.iter().map(|memory| memory.len());
@@ -95,7 +93,6 @@ impl ValueBuffers {
         None
     }
 
-    /// Returns a buffer.
     pub fn give_back(&mut self, buffer: ValueBuffer) {
         let bytes = buffer.memory.len();
         self.lent_bytes -= bytes;
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_budget_is_given_to_one_alone() {
+    fn more_than_the_budget_is_lent_only_alone() {
         let mut buffers = ValueBuffers::new(1000);
         let small = buffers.take(1).unwrap();
         assert!(buffers.take(5000).is_none());
@@ -139,9 +136,9 @@ mod tests {
         assert_eq!(buffers.lent_bytes(), 0);
     }
 
-    /// Those who come later with less cannot keep somebody waiting for ever.
+    /// Later requests for less cannot delay a waiting one for ever.
     #[test]
-    fn what_is_reserved_is_not_lent_to_others() {
+    fn reserved_bytes_are_not_lent_to_others() {
         let mut buffers = ValueBuffers::new(1000);
         let (first, second) = (buffers.take(300).unwrap(), buffers.take(300).unwrap());
         assert!(buffers.take(900).is_none());
@@ -164,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_counts_and_gives_way() {
+    fn kept_buffers_count_and_are_dropped_when_needed() {
         let mut buffers = ValueBuffers::new(1000);
         for bytes in [300, 1000, 40, 700, 90, 1000] {
             let buffer = buffers.take(bytes).unwrap();

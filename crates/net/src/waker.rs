@@ -12,10 +12,10 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker that nobody has woken.
+    /// Creates a waker without a pending wake.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn new() -> io::Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         Ok(Self {
@@ -25,13 +25,13 @@ impl Waker {
 
     /// Makes the waiting thread return, now or at its next wait.
     pub fn wake(&self) {
-        // It fails only when the count is at its limit, and then it is awake already.
+        // The write fails only if the count is at its limit, and then a wake is pending.
         let _ = self.event.write(1);
     }
 
-    /// Takes the wakes that have come.
+    /// Clears pending wakes.
     pub fn take(&self) {
-        // It fails only when there was none.
+        // The read fails only if none is pending.
         let _ = self.event.read();
     }
 }

@@ -10,8 +10,8 @@ use micanite_net::{Interest, Poller};
 
 const V4: &str = "127.0.0.1:0";
 const V6: &str = "[::1]:0";
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for an expected event.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A socket with its receiver and its sender.
 struct End {
@@ -21,7 +21,7 @@ struct End {
     poller: Poller,
 }
 
-/// What arrived: from whom, its payload, whether truncated.
+/// A received datagram: peer, payload, whether truncated.
 type Arrived = (SocketAddr, Vec<u8>, bool);
 
 impl End {
@@ -53,7 +53,7 @@ impl End {
     }
 
     fn send_all(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.sender.send(&self.socket).unwrap();
             if self.sender.pending() == 0 {
@@ -63,9 +63,9 @@ impl End {
         }
     }
 
-    /// One burst, waiting until there is one.
+    /// Waits for one burst.
     fn burst(&mut self) -> Vec<Arrived> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let count = self.receiver.recv(&self.socket).unwrap();
             if count > 0 {
@@ -94,7 +94,7 @@ impl End {
     }
 }
 
-/// A payload of a length that can be told from those of other numbers.
+/// Creates a payload that differs from those of other numbers.
 fn payload(number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes)
         .map(|at| (number * 131 + at * 7 + at / 256) as u8)
@@ -110,7 +110,7 @@ fn options(gro: bool, gso: bool) -> UdpOptions {
     }
 }
 
-/// All four combinations of GRO and GSO over both families.
+/// Combines GRO, GSO and both families in all ways.
 fn combinations() -> impl Iterator<Item = (&'static str, bool, bool)> {
     [V4, V6].into_iter().flat_map(|address| {
         [(false, false), (false, true), (true, false), (true, true)]
@@ -118,7 +118,7 @@ fn combinations() -> impl Iterator<Item = (&'static str, bool, bool)> {
     })
 }
 
-/// Sends payloads of these lengths and expects them, those of one length in order.
+/// Sends payloads of these lengths and receives them, those of one length in order.
 fn transfer(from: &mut End, to: &mut End, lengths: &[usize]) {
     let peer = to.address();
     for (number, &bytes) in lengths.iter().enumerate() {
@@ -163,7 +163,7 @@ fn every_length_arrives_whole_with_and_without_super_packets() {
 }
 
 #[test]
-fn the_longest_datagrams_arrive_when_asked_for() {
+fn longest_datagrams_arrive_if_requested() {
     for (address, gro, gso) in combinations() {
         let mut from = End::new(address, &options(gro, gso), DATAGRAM_PAYLOAD_BYTES_MAX);
         let mut to = End::new(address, &options(gro, gso), DATAGRAM_PAYLOAD_BYTES_MAX);
@@ -215,7 +215,7 @@ fn datagrams_begin_aligned_where_the_layout_allows_it() {
 }
 
 #[test]
-fn an_echo_answers_many_peers_whose_datagrams_alternate() {
+fn echo_serves_many_alternating_peers() {
     for (address, gro, gso) in combinations() {
         let mut server = End::new(address, &options(gro, gso), 1472);
         let mut clients: Vec<_> = (0..12)
@@ -249,7 +249,7 @@ fn an_echo_answers_many_peers_whose_datagrams_alternate() {
 }
 
 #[test]
-fn what_the_socket_dropped_is_counted() {
+fn drops_of_the_socket_are_counted() {
     let small = UdpOptions {
         receive_buffer_bytes: 16 << 10,
         ..options(false, false)
@@ -263,8 +263,9 @@ fn what_the_socket_dropped_is_counted() {
         from.commit(peer, &payload(number, 500));
     }
     from.send_all();
-    // The first ones had room, and nobody says how many; the last ones may still be on their way.
-    let deadline = Instant::now() + PATIENCE;
+    // The first datagrams had room, and their number is unknown. The last ones may still be on
+    // their way.
+    let deadline = Instant::now() + TIMEOUT;
     let (mut arrived, mut dropped) = (0, 0);
     while arrived + dropped as usize != sent {
         assert!(Instant::now() < deadline, "{arrived} {dropped}");
@@ -274,7 +275,7 @@ fn what_the_socket_dropped_is_counted() {
         dropped = to.socket.receive_queue().unwrap().dropped;
     }
     assert!((1..sent).contains(&arrived), "{arrived}");
-    // The next datagram that arrives brings the number.
+    // The next datagram carries the number of drops.
     from.commit(peer, b"more");
     from.send_all();
     assert_eq!(to.receive(1)[0].1, b"more");
@@ -282,7 +283,7 @@ fn what_the_socket_dropped_is_counted() {
 }
 
 #[test]
-fn a_datagram_that_is_longer_than_the_buffer_is_delivered_as_truncated() {
+fn datagrams_longer_than_the_buffer_are_truncated() {
     let mut from = End::new(V4, &options(false, true), 9000);
     let mut to = End::new(V4, &options(false, false), 100);
     let peer = to.address();
@@ -301,9 +302,9 @@ fn a_datagram_that_is_longer_than_the_buffer_is_delivered_as_truncated() {
 }
 
 #[test]
-fn a_peer_whose_port_is_closed_keeps_no_other() {
+fn a_closed_port_does_not_hold_up_other_peers() {
     for (address, gro, gso) in combinations() {
-        // Takes datagrams of nobody but itself, and keeps the port from other tests.
+        // Accepts datagrams only from itself, and keeps the port from other tests.
         let deaf = std::net::UdpSocket::bind(address).unwrap();
         let closed = deaf.local_addr().unwrap();
         deaf.connect(closed).unwrap();
@@ -323,7 +324,7 @@ fn a_peer_whose_port_is_closed_keeps_no_other() {
 }
 
 #[test]
-fn peers_that_cannot_be_sent_to_are_counted_and_keep_no_other() {
+fn unreachable_peers_are_counted_and_do_not_hold_up_others() {
     let mut from = End::new(V4, &options(true, true), 1472);
     let mut to = End::new(V4, &options(true, true), 1472);
     let open = to.address();

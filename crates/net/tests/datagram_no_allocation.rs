@@ -1,4 +1,4 @@
-//! Bursts of datagrams come and go without touching the allocator.
+//! Bursts of datagrams do not call the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use micanite_net::datagram::{Receiver, Sender, UdpOptions, UdpSocket};
 
-/// The system's allocator, which counts what it is asked for.
+/// The system's allocator with a counter of calls.
 struct Counting;
 
 thread_local! {
-    /// Of this thread: that of the test harness allocates when it likes.
+    /// Calls of this thread. The test harness has its own, which allocates at any time.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -64,7 +64,7 @@ fn exchange(from: &UdpSocket, sender: &mut Sender, to: &UdpSocket, receiver: &mu
 }
 
 #[test]
-fn nothing_is_allocated_once_it_runs() {
+fn bursts_allocate_nothing() {
     for (gro, gso) in [(false, false), (true, true)] {
         let options = UdpOptions {
             gro,

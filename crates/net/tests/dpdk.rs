@@ -1,4 +1,4 @@
-//! Ports of DPDK without a NIC: its rings and null devices, and memif between two processes.
+//! DPDK ports without a NIC: rings, null devices, and memif between two processes.
 #![cfg(feature = "dpdk")]
 
 use std::fs;
@@ -57,13 +57,13 @@ fn frame_port(queue: DpdkQueue) -> FramePort<DpdkQueue> {
     FramePort::new(queue, local, PAYLOAD_BYTES_MAX)
 }
 
-/// From the other end to us.
+/// Creates headers for datagrams from the peer to this port.
 fn to_us(mac: MacAddress, port: u16) -> Header {
     let from = (THEIR_MAC, (THEIRS, THEIR_PORT).into());
     Header::new(from, (mac, (OURS, port).into()), None)
 }
 
-/// Sends datagrams of these payloads.
+/// Sends datagrams with these payloads.
 fn send(port: &mut FramePort<DpdkQueue>, header: &Header, payloads: &[&[u8]]) {
     let (_, mut replies) = port.split();
     for payload in payloads {
@@ -74,7 +74,7 @@ fn send(port: &mut FramePort<DpdkQueue>, header: &Header, payloads: &[&[u8]]) {
     port.send().unwrap();
 }
 
-/// Receives until so many datagrams have come, and gives their payloads.
+/// Receives so many datagrams; returns their payloads.
 fn receive(port: &mut FramePort<DpdkQueue>, count: usize) -> Vec<Vec<u8>> {
     let (begun, mut payloads) = (Instant::now(), Vec::new());
     while payloads.len() < count {
@@ -108,7 +108,7 @@ fn replies_leave_in_the_frames_of_their_requests() {
         replies.commit(bytes);
     }
     port.send().unwrap();
-    // What leaves a ring comes back to it: the replies, which are for the other end.
+    // Everything that leaves a ring comes back to it: the replies, whose destination is the peer.
     assert_eq!(port.recv().unwrap(), 0);
     let counters = port.counters();
     assert_eq!((counters.copied, counters.reused), (3, 3));
@@ -138,7 +138,7 @@ fn each_thread_has_a_queue_of_the_port() {
 }
 
 #[test]
-fn a_port_is_closed_with_its_last_queue_and_can_be_opened_again() {
+fn ports_close_with_their_last_queue_and_reopen() {
     for _ in 0..3 {
         let (bypass, queue) = open_one("net_null2");
         drop(bypass);
@@ -149,7 +149,7 @@ fn a_port_is_closed_with_its_last_queue_and_can_be_opened_again() {
 }
 
 #[test]
-fn frames_of_nothing_are_dropped_and_given_back() {
+fn empty_frames_are_dropped_and_freed() {
     let (_bypass, queue) = open_one("net_null0,size=64");
     let buffers_free = queue.buffers_free();
     let mut port = frame_port(queue);
@@ -159,13 +159,13 @@ fn frames_of_nothing_are_dropped_and_given_back() {
     let counters = port.counters();
     assert_eq!(counters.frames, 32_000);
     assert_eq!(counters.not_ours + counters.bad_lengths, 32_000);
-    // Those of the last burst are held until the next.
+    // The buffers of the last burst are held until the next.
     assert_eq!(port.queue().buffers_free(), buffers_free - 32);
     assert_eq!(port.queue().unsent(), 0);
 }
 
 #[test]
-fn without_buffers_nothing_is_lent_and_nothing_breaks() {
+fn exhausted_buffers_do_no_harm() {
     let (_bypass, mut queue) = open_one("net_null1,size=64");
     let buffers_free = queue.buffers_free();
     let mut held: Vec<_> = std::iter::from_fn(|| queue.alloc()).collect();
@@ -189,7 +189,7 @@ fn without_buffers_nothing_is_lent_and_nothing_breaks() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_open() {
+fn wrong_options_are_refused_before_opening() {
     let refused = |options: &BypassOptions| Bypass::open(options).unwrap_err();
     let without_address = BypassOptions {
         addresses: Vec::new(),
@@ -208,9 +208,9 @@ fn what_is_wrong_is_said_before_anything_is_open() {
     assert!(twice.contains("open already"), "{twice}");
 }
 
-/// A signal that came to a thread of DPDK's ended the process before it had closed anything.
+/// A signal to one of DPDK's threads once ended the process before it had closed anything.
 #[test]
-fn signals_do_not_come_to_the_threads_of_the_environment() {
+fn environment_threads_get_no_signals() {
     let (_bypass, _queue) = open_one("net_null3");
     let mut seen = 0;
     for task in fs::read_dir("/proc/self/task").unwrap() {
@@ -229,7 +229,7 @@ fn signals_do_not_come_to_the_threads_of_the_environment() {
     assert!(seen > 0);
 }
 
-/// The example `echo` in a process of its own, at the other end of a memif.
+/// The example `echo` in its own process, at the other end of a memif.
 struct Echo(Child);
 
 impl Echo {
@@ -247,14 +247,14 @@ impl Echo {
                 "--wait",
                 "yield",
             ])
-            // It ends with its input.
+            // It ends at the end of its input.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn();
         Self(child.unwrap())
     }
 
-    /// As the kernel ends processes that are in its way.
+    /// Kills the process with SIGKILL.
     fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -269,8 +269,8 @@ impl Drop for Echo {
     }
 }
 
-/// The example, which `cargo test` builds with the features of this test. Building it here would compile it for other features,
-/// and all that comes after it once more.
+/// Finds the example, which `cargo test` builds with the features of this test. Building it here
+/// would compile it, and everything after it, with other features.
 fn echo_program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples/echo");
@@ -279,7 +279,7 @@ fn echo_program() -> PathBuf {
     program
 }
 
-/// Sends until so many answers have come, some requests at a time; they may be lost.
+/// Sends until so many replies have arrived, with several requests in flight. Some may be lost.
 fn exchange(port: &mut FramePort<DpdkQueue>, mac: MacAddress, answers: u64) {
     let from = (mac, (OURS, PORT).into());
     let header = Header::new(from, (THEIR_MAC, (THEIRS, THEIR_PORT).into()), None);
@@ -297,14 +297,14 @@ fn exchange(port: &mut FramePort<DpdkQueue>, mac: MacAddress, answers: u64) {
     }
 }
 
-/// A memif of this process's own.
+/// Returns a memif device that is unique to this process.
 fn memif(number: u32, role: &str) -> String {
     let process = std::process::id();
     format!("net_memif{number},role={role},id={number},socket=/micanite-test-{process}-{number}")
 }
 
 #[test]
-fn a_memif_peer_that_is_killed_may_return() {
+fn killed_memif_peers_can_return() {
     let (bypass, queue) = open_one(&memif(0, "server"));
     let buffers_free = queue.buffers_free();
     let mut port = frame_port(queue);
@@ -313,7 +313,7 @@ fn a_memif_peer_that_is_killed_may_return() {
         let peer = Echo::start(&memif(0, "client"));
         exchange(&mut port, bypass.mac, 2000);
         peer.kill();
-        // Bursts go on while the driver takes the rings away, and after it.
+        // Bursts continue while the driver removes the rings, and afterwards.
         let (begun, goal) = (Instant::now(), closed + 2);
         while port.queue().gate_closed() < goal {
             assert!(
@@ -334,15 +334,15 @@ fn a_memif_peer_that_is_killed_may_return() {
     assert!(port.queue().unsent() > 0);
 }
 
-/// Peers that are killed at every stage of their arrival: so many (`MICANITE_MEMIF_KILLS`).
+/// Kills peers at every stage of their connection, this many (`MICANITE_MEMIF_KILLS`).
 #[test]
-fn a_memif_peer_may_be_killed_at_any_moment() {
+fn memif_peers_can_be_killed_at_any_moment() {
     let kills = std::env::var("MICANITE_MEMIF_KILLS");
     let kills: u64 = kills.map_or(10, |text| text.parse().unwrap());
     let (bypass, queue) = open_one(&memif(2, "server"));
     let mut port = frame_port(queue);
     for number in 0..kills {
-        // A connection is made in six steps of the driver at least, each of which closes the gate.
+        // The driver connects in at least six steps, each of which closes the gate.
         let goal = port.queue().gate_closed() + number % 6;
         let peer = Echo::start(&memif(2, "client"));
         let begun = Instant::now();
@@ -357,10 +357,10 @@ fn a_memif_peer_may_be_killed_at_any_moment() {
     exchange(&mut port, bypass.mac, 2000);
 }
 
-/// A peer that is gone before the driver could greet it left a closed descriptor in the list of those that DPDK's interrupt thread
-/// waits for, which ended the process.
+/// A peer that left before the driver's greeting once left a closed descriptor in the list that
+/// DPDK's interrupt thread polls. That ended the process.
 #[test]
-fn memif_peers_that_leave_before_they_are_greeted_do_no_harm() {
+fn memif_peers_can_leave_before_the_greeting() {
     let path = std::env::temp_dir().join(format!("micanite-memif-{}-3", std::process::id()));
     let device = |role| {
         let socket = path.display();
@@ -378,7 +378,7 @@ fn memif_peers_that_leave_before_they_are_greeted_do_no_harm() {
             None,
         );
         let peer = peer.unwrap();
-        // It waits while others wait to be accepted.
+        // It waits in the listen queue.
         connect(peer.as_raw_fd(), &address).unwrap();
         drop(peer);
     }
@@ -390,11 +390,11 @@ fn memif_peers_that_leave_before_they_are_greeted_do_no_harm() {
     );
 }
 
-/// Also when it does nothing but receive, as a server does.
+/// The client reconnects even if it only receives, like a server does.
 #[test]
 fn a_memif_client_finds_its_server_again() {
     let server = Echo::start(&memif(1, "server"));
-    // There is nobody to speak to before it has started.
+    // Its start fails as long as there is no server.
     let (begun, client) = (Instant::now(), options(&memif(1, "client"), 1));
     let (bypass, mut queues) = loop {
         match Bypass::open(&client) {

@@ -1,26 +1,26 @@
-//! AF_XDP ports on veth pairs between network namespaces of their own.
+//! AF_XDP ports on veth pairs between network namespaces.
 
-mod bed;
+mod veth;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bed::{Bed, Echo, INTERFACE, IPV4, IPV6, comes_back, inside, options, run, until};
 use micanite_net::bypass::{Bypass, BypassQueue};
 use micanite_net::frames::{FramePort, FrameQueue, Header, Local, ReplyTo};
 use micanite_net::xdp::XdpQueue;
+use veth::{Echo, INTERFACE, IPV4, IPV6, VethPair, comes_back, inside, options, run, until};
 
-/// Set for the child that is killed: the namespace of its port.
+/// Set for the child process that is killed: the namespace of its port.
 const CHILD_NAMESPACE: &str = "MICANITE_TEST_NAMESPACE";
 
-/// Whether an XDP program is attached to the server's end.
-fn has_program(bed: &Bed) -> bool {
-    let text = run(&format!("ip -n {} link show dev {INTERFACE}", bed.server));
+/// Returns whether an XDP program is attached to the server's end.
+fn has_program(veth: &VethPair) -> bool {
+    let text = run(&format!("ip -n {} link show dev {INTERFACE}", veth.server));
     text.contains("prog/xdp")
 }
 
-/// The one queue of an AF_XDP port.
+/// Returns the only queue of an AF_XDP port.
 fn only(mut queues: Vec<BypassQueue>) -> XdpQueue {
     match queues.pop() {
         Some(BypassQueue::Xdp(queue)) if queues.is_empty() => queue,
@@ -29,9 +29,9 @@ fn only(mut queues: Vec<BypassQueue>) -> XdpQueue {
 }
 
 #[test]
-fn datagrams_come_back_in_their_frames_and_the_kernel_has_the_rest() {
-    let Some(bed) = Bed::new(1) else { return };
-    let echo = Echo::open(&bed, &options(1)).unwrap();
+fn datagrams_return_in_their_frames_and_the_kernel_gets_the_rest() {
+    let Some(veth) = VethPair::new(1) else { return };
+    let echo = Echo::open(&veth, &options(1)).unwrap();
     assert!(
         echo.port
             .description
@@ -41,16 +41,16 @@ fn datagrams_come_back_in_their_frames_and_the_kernel_has_the_rest() {
     );
     assert_eq!(echo.port.payload_bytes_max, 1452);
     for address in [IPV4, IPV6] {
-        let socket = bed.socket(address);
+        let socket = veth.socket(address);
         comes_back(&socket, b"first");
         for bytes in [0, 1, 17, 18, 19, 1000, 1451, 1452] {
             let payload: Vec<u8> = (0..bytes).map(|byte| byte as u8).collect();
             comes_back(&socket, &payload);
         }
     }
-    // Other ports, TCP, ICMP and ARP are the kernel's.
-    let other = inside(&bed.server, || UdpSocket::bind("10.9.0.2:11299").unwrap());
-    bed.socket("10.9.0.2:11299")
+    // The kernel keeps other ports, TCP, ICMP and ARP.
+    let other = inside(&veth.server, || UdpSocket::bind("10.9.0.2:11299").unwrap());
+    veth.socket("10.9.0.2:11299")
         .send(b"for the kernel")
         .unwrap();
     let mut buffer = [0; 64];
@@ -72,17 +72,17 @@ fn datagrams_come_back_in_their_frames_and_the_kernel_has_the_rest() {
 
 #[test]
 fn a_vlan_tag_comes_back() {
-    let Some(bed) = Bed::new(1) else { return };
+    let Some(veth) = VethPair::new(1) else { return };
     let server: SocketAddr = "10.7.0.2:11300".parse().unwrap();
     let client: SocketAddr = "10.7.0.1:11300".parse().unwrap();
     let mut ours = options(1);
     ours.addresses = vec![(server.ip(), 24)];
-    let echo = Echo::open(&bed, &ours).unwrap();
-    // The kernel would take the tag off the frames that come back, so the client is such a port, too.
+    let echo = Echo::open(&veth, &ours).unwrap();
+    // The kernel would remove the tag of returning frames, so the client is an AF_XDP port, too.
     let mut theirs = options(1);
     theirs.name = "xdp:v0".parse().unwrap();
     theirs.addresses = vec![(client.ip(), 24)];
-    let (port, queues) = inside(&bed.client, || Bypass::open(&theirs)).unwrap();
+    let (port, queues) = inside(&veth.client, || Bypass::open(&theirs)).unwrap();
     let queue = only(queues);
     let local = Local {
         addresses: vec![client.ip()],
@@ -115,9 +115,9 @@ fn a_vlan_tag_comes_back() {
 
 #[test]
 fn no_chunk_is_lost_over_a_hundred_thousand_datagrams() {
-    let Some(bed) = Bed::new(1) else { return };
-    let echo = Echo::open(&bed, &options(1)).unwrap();
-    let socket = bed.socket(IPV4);
+    let Some(veth) = VethPair::new(1) else { return };
+    let echo = Echo::open(&veth, &options(1)).unwrap();
+    let socket = veth.socket(IPV4);
     comes_back(&socket, b"first");
     let mut buffer = [0; 64];
     let mut missing = 0;
@@ -139,10 +139,10 @@ fn no_chunk_is_lost_over_a_hundred_thousand_datagrams() {
 }
 
 #[test]
-fn each_queue_has_its_own_flows_and_one_without_a_socket_is_left_to_the_kernel() {
-    let Some(bed) = Bed::new(2) else { return };
-    let echo = Echo::open(&bed, &options(2)).unwrap();
-    let flows: Vec<UdpSocket> = (0..64).map(|_| bed.socket(IPV4)).collect();
+fn queues_have_own_flows_and_unused_ones_go_to_the_kernel() {
+    let Some(veth) = VethPair::new(2) else { return };
+    let echo = Echo::open(&veth, &options(2)).unwrap();
+    let flows: Vec<UdpSocket> = (0..64).map(|_| veth.socket(IPV4)).collect();
     for socket in &flows {
         comes_back(socket, b"flow");
     }
@@ -152,7 +152,7 @@ fn each_queue_has_its_own_flows_and_one_without_a_socket_is_left_to_the_kernel()
     let datagrams: u64 = seen.iter().map(|queue| queue.counters.datagrams).sum();
     assert_eq!((filter.redirected, filter.no_socket), (datagrams, 0));
 
-    let echo = Echo::open(&bed, &options(1)).unwrap();
+    let echo = Echo::open(&veth, &options(1)).unwrap();
     comes_back(&flows[flows.len() - 1 - first_of(&flows)], b"flow");
     for socket in &flows {
         let _ = socket.send(b"flow");
@@ -162,7 +162,7 @@ fn each_queue_has_its_own_flows_and_one_without_a_socket_is_left_to_the_kernel()
     });
 }
 
-/// Counts from the back to a flow that is answered.
+/// Counts from the end to a flow that is answered.
 fn first_of(flows: &[UdpSocket]) -> usize {
     let mut buffer = [0; 64];
     let is_answered = |socket: &UdpSocket| {
@@ -176,74 +176,74 @@ fn first_of(flows: &[UdpSocket]) -> usize {
 }
 
 #[test]
-fn more_threads_than_queues_are_refused_with_what_helps() {
-    let Some(bed) = Bed::new(1) else { return };
-    let why = inside(&bed.server, || Bypass::open(&options(2)).unwrap_err());
+fn too_many_threads_are_refused_with_advice() {
+    let Some(veth) = VethPair::new(1) else { return };
+    let why = inside(&veth.server, || Bypass::open(&options(2)).unwrap_err());
     assert!(why.contains("ethtool -L v1 rx 2"), "{why}");
-    assert!(!has_program(&bed));
+    assert!(!has_program(&veth));
     let mut unknown = options(1);
     unknown.name = "xdp:nothere".parse().unwrap();
-    let why = inside(&bed.server, || Bypass::open(&unknown).unwrap_err());
+    let why = inside(&veth.server, || Bypass::open(&unknown).unwrap_err());
     assert!(why.contains("no interface nothere"), "{why}");
 }
 
 #[test]
-fn a_program_of_somebody_else_stays_and_ours_goes_when_it_is_dropped() {
-    let Some(bed) = Bed::new(1) else { return };
-    let echo = Echo::open(&bed, &options(1)).unwrap();
-    assert!(has_program(&bed));
-    // To a second one, the first is somebody else's.
-    let why = inside(&bed.server, || Bypass::open(&options(1)).unwrap_err());
+fn foreign_programs_stay_and_own_ones_detach() {
+    let Some(veth) = VethPair::new(1) else { return };
+    let echo = Echo::open(&veth, &options(1)).unwrap();
+    assert!(has_program(&veth));
+    // For a second port, the first one's program is foreign.
+    let why = inside(&veth.server, || Bypass::open(&options(1)).unwrap_err());
     assert!(
         why.contains("'micanite_port'") && why.contains("not ours to replace"),
         "{why}"
     );
-    comes_back(&bed.socket(IPV4), b"still there");
+    comes_back(&veth.socket(IPV4), b"still there");
     echo.finish();
-    // What another test has just started holds it, too, until it has become its program.
-    until("its end", || !has_program(&bed));
-    Echo::open(&bed, &options(1)).unwrap().finish();
+    // A process that another test is starting holds the program, too, until its exec.
+    until("its end", || !has_program(&veth));
+    Echo::open(&veth, &options(1)).unwrap().finish();
 }
 
 #[test]
 fn a_killed_process_leaves_the_interface_as_it_was() {
-    let Some(bed) = Bed::new(1) else { return };
+    let Some(veth) = VethPair::new(1) else { return };
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_that_is_killed", "--nocapture"])
-        .env(CHILD_NAMESPACE, &bed.server)
+        .env(CHILD_NAMESPACE, &veth.server)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let socket = bed.socket(IPV4);
+    let socket = veth.socket(IPV4);
     comes_back(&socket, b"of the child");
-    assert!(has_program(&bed));
+    assert!(has_program(&veth));
     child.kill().unwrap();
     child.wait().unwrap();
-    until("its end", || !has_program(&bed));
-    Echo::open(&bed, &options(1)).unwrap().finish();
+    until("its end", || !has_program(&veth));
+    Echo::open(&veth, &options(1)).unwrap().finish();
 }
 
-/// What [`a_killed_process_leaves_the_interface_as_it_was`] starts; nothing by itself.
+/// Child process of [`a_killed_process_leaves_the_interface_as_it_was`]. Does nothing by itself.
 #[test]
 fn child_that_is_killed() {
     let Ok(server) = std::env::var(CHILD_NAMESPACE) else {
         return;
     };
-    let bed = std::mem::ManuallyDrop::new(Bed {
+    let veth = std::mem::ManuallyDrop::new(VethPair {
         client: String::new(),
         server,
     });
-    let echo = Echo::open(&bed, &options(1)).unwrap();
+    let echo = Echo::open(&veth, &options(1)).unwrap();
     until("a kill", || echo.has_ended());
 }
 
 #[test]
-fn an_interface_that_goes_down_and_up_is_served_again_and_one_that_is_removed_is_reported() {
-    let Some(bed) = Bed::new(1) else { return };
-    let echo = Echo::open(&bed, &options(1)).unwrap();
-    let socket = bed.socket(IPV4);
+fn restarted_interfaces_work_again_and_removed_ones_are_reported() {
+    let Some(veth) = VethPair::new(1) else { return };
+    let echo = Echo::open(&veth, &options(1)).unwrap();
+    let socket = veth.socket(IPV4);
     comes_back(&socket, b"before");
-    let server = &bed.server;
+    let server = &veth.server;
     run(&format!("ip -n {server} link set {INTERFACE} down"));
     let _ = socket.send(b"meanwhile");
     run(&format!("ip -n {server} link set {INTERFACE} up"));
@@ -259,9 +259,9 @@ fn an_interface_that_goes_down_and_up_is_served_again_and_one_that_is_removed_is
 }
 
 #[test]
-fn what_cannot_leave_is_dropped_and_leaves_the_receiving_frames_alone() {
-    let Some(bed) = Bed::new(1) else { return };
-    let (port, queues) = inside(&bed.server, || Bypass::open(&options(1))).unwrap();
+fn unsendable_frames_are_dropped_without_touching_received_ones() {
+    let Some(veth) = VethPair::new(1) else { return };
+    let (port, queues) = inside(&veth.server, || Bypass::open(&options(1))).unwrap();
     let queue = only(queues);
     let (server, peer) = (IPV4.parse().unwrap(), "10.9.0.1:9".parse().unwrap());
     let local = Local {
@@ -278,7 +278,7 @@ fn what_cannot_leave_is_dropped_and_leaves_the_receiving_frames_alone() {
             frames.send().unwrap();
         }
     };
-    run(&format!("ip -n {} link set {INTERFACE} down", bed.server));
+    run(&format!("ip -n {} link set {INTERFACE} down", veth.server));
     send(&mut frames);
     let [free, receiving, sending, elsewhere] = frames.queue_mut().chunks();
     assert_eq!((free, receiving, sending, elsewhere), (0, 1024, 3072, 0));
@@ -286,8 +286,8 @@ fn what_cannot_leave_is_dropped_and_leaves_the_receiving_frames_alone() {
         frames.counters().no_frame + frames.queue().unsent(),
         10_000 - 3072
     );
-    // Once it is up again, they leave, and their chunks are there again.
-    run(&format!("ip -n {} link set {INTERFACE} up", bed.server));
+    // Once the interface is up again, the frames leave and their chunks return.
+    run(&format!("ip -n {} link set {INTERFACE} up", veth.server));
     until("that they have left", || {
         frames.recv().unwrap();
         frames.queue_mut().chunks()[2] == 0
@@ -296,12 +296,12 @@ fn what_cannot_leave_is_dropped_and_leaves_the_receiving_frames_alone() {
 }
 
 #[test]
-fn an_mtu_that_native_xdp_cannot_have_leaves_generic_mode() {
-    let Some(bed) = Bed::new(1) else { return };
-    for (namespace, device) in [(&bed.client, "v0"), (&bed.server, "v1")] {
+fn large_mtus_fall_back_to_generic_mode() {
+    let Some(veth) = VethPair::new(1) else { return };
+    for (namespace, device) in [(&veth.client, "v0"), (&veth.server, "v1")] {
         run(&format!("ip -n {namespace} link set {device} mtu 9000"));
     }
-    let echo = Echo::open(&bed, &options(1)).unwrap();
+    let echo = Echo::open(&veth, &options(1)).unwrap();
     let description = echo.port.description.clone();
     assert!(
         description.contains("generic XDP") && description.contains("MTU 9000"),
@@ -310,7 +310,7 @@ fn an_mtu_that_native_xdp_cannot_have_leaves_generic_mode() {
     // A frame has to fit a chunk.
     let longest = echo.port.payload_bytes_max;
     assert_eq!(longest, 4096 - 256 - 18 - 48);
-    let socket = bed.socket(IPV4);
+    let socket = veth.socket(IPV4);
     comes_back(&socket, b"short");
     comes_back(&socket, &vec![7; longest]);
     let seen = echo.finish().remove(0);

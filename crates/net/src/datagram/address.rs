@@ -1,18 +1,18 @@
-//! Socket addresses as the kernel writes them.
+//! Socket addresses in the kernel's form.
 
 use std::mem::{offset_of, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::{sockaddr_in, sockaddr_in6};
 
-/// The longest name: that of an IPv6 socket.
+/// Longest name: that of an IPv6 socket.
 pub(super) const NAME_BYTES: usize = size_of::<sockaddr_in6>();
 const V4_BYTES: usize = size_of::<sockaddr_in>();
 const FAMILY_V4: u16 = libc::AF_INET as u16;
 const FAMILY_V6: u16 = libc::AF_INET6 as u16;
 
 const _: () = {
-    // The layouts that the conversions below write out.
+    // The conversions below rely on these layouts.
     assert!(NAME_BYTES == 28 && V4_BYTES == 16);
     assert!(offset_of!(sockaddr_in, sin_family) == 0 && offset_of!(sockaddr_in, sin_port) == 2);
     assert!(offset_of!(sockaddr_in, sin_addr) == 4);
@@ -22,7 +22,7 @@ const _: () = {
     assert!(offset_of!(sockaddr_in6, sin6_scope_id) == 24);
 };
 
-/// A `sockaddr_in` or `sockaddr_in6`, told apart by the family in its first two bytes.
+/// A `sockaddr_in` or `sockaddr_in6`. The family in its first two bytes says which.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(super) struct Name {
@@ -34,7 +34,7 @@ impl Name {
         bytes: [0; NAME_BYTES],
     };
 
-    /// Bytes of it that count.
+    /// Returns how many bytes of it are used.
     pub fn len(&self) -> usize {
         match self.u16_at(0) {
             FAMILY_V4 => V4_BYTES,
@@ -42,7 +42,7 @@ impl Name {
         }
     }
 
-    /// The address, when the kernel wrote `len` bytes; `None` when it is of no known kind.
+    /// Returns the address if the kernel wrote `len` bytes; `None` for an unknown family.
     pub fn address(&self, len: usize) -> Option<SocketAddr> {
         let port = u16::from_be(self.u16_at(2));
         match self.u16_at(0) {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_those_of_the_kernel() {
+    fn bytes_match_the_kernels_layout() {
         let name = Name::from("1.2.3.4:258".parse::<SocketAddr>().unwrap());
         assert_eq!(name.len(), 16);
         assert_eq!(name.bytes[..2], 2u16.to_ne_bytes());
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn comes_back_as_it_went() {
+    fn addresses_round_trip() {
         let scoped = SocketAddrV6::new("fe80::1".parse().unwrap(), 65_535, 0x000f_ffff, 3);
         let addresses = [
             "0.0.0.0:0".parse().unwrap(),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_of_another_family_is_no_address() {
+    fn short_and_unknown_names_have_no_address() {
         for text in ["1.2.3.4:5", "[::1]:5"] {
             let mut name = Name::from(text.parse::<SocketAddr>().unwrap());
             assert_eq!(name.address(name.len() - 1), None);

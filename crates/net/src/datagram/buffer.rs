@@ -1,9 +1,8 @@
 //! Memory that begins at a cache line.
 
-/// Bytes of a cache line.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// A fixed number of bytes, zero at first. Pages that nobody touches cost nothing.
+/// A fixed number of zeroed bytes. Untouched pages cost nothing.
 #[derive(Debug)]
 pub(super) struct Buffer {
     bytes: Box<[u8]>,

@@ -1,4 +1,4 @@
-//! Control messages: what comes with a message besides its bytes.
+//! Control messages, which accompany the bytes of a message.
 
 use std::mem::{offset_of, size_of};
 
@@ -6,13 +6,13 @@ use libc::{c_int, cmsghdr};
 
 const HEADER_BYTES: usize = size_of::<cmsghdr>();
 const WORD_BYTES: usize = size_of::<usize>();
-/// Bytes of a control message whose data is no longer than 4 bytes, with what aligns the next.
+/// Length of a control message with at most 4 bytes of data, with padding for the next one.
 const SMALL_BYTES: usize = HEADER_BYTES + 4usize.next_multiple_of(WORD_BYTES);
-/// Room for both that a socket of this crate is told: overflow and segment length.
+/// Room for both messages that a socket of this crate receives: overflow and segment length.
 pub(super) const CONTROL_BYTES: usize = 2 * SMALL_BYTES;
 
 const _: () = {
-    // The layout that is written out below.
+    // The code below relies on this layout.
     assert!(size_of::<cmsghdr>() == WORD_BYTES + 8);
     assert!(offset_of!(cmsghdr, cmsg_len) == 0);
     assert!(offset_of!(cmsghdr, cmsg_level) == WORD_BYTES);
@@ -26,9 +26,9 @@ pub(super) struct Control {
     pub bytes: [u8; CONTROL_BYTES],
 }
 
-/// What the kernel said about a message that it received.
+/// Parsed control messages of a received message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ControlMessages {
     /// The message is a super-packet of datagrams of this length.
     pub segment_bytes: Option<usize>,
     /// Messages that the socket dropped before this one, since it was opened.
@@ -40,7 +40,8 @@ impl Control {
         bytes: [0; CONTROL_BYTES],
     };
 
-    /// Asks for the message to be cut into datagrams of this length. Returns the bytes used.
+    /// Requests that the kernel cuts the message into datagrams of this length. Returns the bytes
+    /// used.
     pub fn set_segment(&mut self, segment_bytes: u16) -> usize {
         let data = segment_bytes.to_ne_bytes();
         let bytes = HEADER_BYTES + data.len();
@@ -51,9 +52,9 @@ impl Control {
         SMALL_BYTES
     }
 
-    /// Reads what the kernel wrote into the first `len` bytes.
-    pub fn told(&self, len: usize) -> Told {
-        let mut told = Told::default();
+    /// Parses what the kernel wrote into the first `len` bytes.
+    pub fn parse(&self, len: usize) -> ControlMessages {
+        let mut messages = ControlMessages::default();
         let mut rest = &self.bytes[..len.min(CONTROL_BYTES)];
         while rest.len() >= HEADER_BYTES {
             let bytes = usize::from_ne_bytes(array(rest, 0));
@@ -66,17 +67,17 @@ impl Control {
             match (level, kind, data.len()) {
                 (libc::SOL_UDP, libc::UDP_GRO, 4) => {
                     let segment_bytes = c_int::from_ne_bytes(array(data, 0));
-                    told.segment_bytes = usize::try_from(segment_bytes).ok().filter(|&b| b > 0);
+                    messages.segment_bytes = usize::try_from(segment_bytes).ok().filter(|&b| b > 0);
                 }
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 4) => {
-                    told.dropped = Some(u32::from_ne_bytes(array(data, 0)));
+                    messages.dropped = Some(u32::from_ne_bytes(array(data, 0)));
                 }
                 _ => {}
             }
             let next = bytes.next_multiple_of(WORD_BYTES).min(rest.len());
             rest = &rest[next..];
         }
-        told
+        messages
     }
 
     fn put(&mut self, at: usize, bytes: &[u8]) {
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn reads_segment_and_overflow_in_either_order() {
-        let expected = Told {
+        let expected = ControlMessages {
             segment_bytes: Some(48),
             dropped: Some(7),
         };
@@ -113,22 +114,22 @@ mod tests {
             write(&mut control, gro_at, libc::SOL_UDP, libc::UDP_GRO, 48);
             let overflow = (libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
             write(&mut control, overflow_at, overflow.0, overflow.1, 7);
-            assert_eq!(control.told(2 * SMALL_BYTES), expected);
-            // The kernel leaves out what aligns a next one that there is not.
-            assert_eq!(control.told(SMALL_BYTES + HEADER_BYTES + 4), expected);
+            assert_eq!(control.parse(2 * SMALL_BYTES), expected);
+            // The kernel omits padding after the last message.
+            assert_eq!(control.parse(SMALL_BYTES + HEADER_BYTES + 4), expected);
         }
     }
 
     #[test]
-    fn nothing_and_nonsense_tell_nothing() {
+    fn empty_and_invalid_control_parse_to_nothing() {
         let mut control = Control::EMPTY;
-        assert_eq!(control.told(0), Told::default());
-        assert_eq!(control.told(CONTROL_BYTES), Told::default());
+        assert_eq!(control.parse(0), ControlMessages::default());
+        assert_eq!(control.parse(CONTROL_BYTES), ControlMessages::default());
         write(&mut control, 0, libc::SOL_UDP, libc::UDP_GRO, 0);
-        assert_eq!(control.told(SMALL_BYTES), Told::default());
+        assert_eq!(control.parse(SMALL_BYTES), ControlMessages::default());
         write(&mut control, 0, libc::SOL_UDP, libc::UDP_GRO, 48);
-        assert_eq!(control.told(HEADER_BYTES), Told::default());
+        assert_eq!(control.parse(HEADER_BYTES), ControlMessages::default());
         control.put(0, &usize::MAX.to_ne_bytes());
-        assert_eq!(control.told(usize::MAX), Told::default());
+        assert_eq!(control.parse(usize::MAX), ControlMessages::default());
     }
 }

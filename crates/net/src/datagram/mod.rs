@@ -1,9 +1,9 @@
-//! UDP in bursts: many datagrams for one system call, and with GRO and GSO many for one way
-//! through the network stack.
+//! UDP in bursts: one system call carries many datagrams. With GRO and GSO, many datagrams cross the
+//! network stack together.
 //!
-//! One thread uses a [`UdpSocket`] with a [`Receiver`] and a [`Sender`]: receive a burst, look at
-//! its datagrams, write replies straight into the sender's memory, send them. Nothing waits and
-//! nothing is allocated on the way.
+//! One thread uses a [`UdpSocket`] with a [`Receiver`] and a [`Sender`]: it receives a burst, reads its
+//! datagrams, writes replies directly into the sender's memory, and sends them. These steps neither
+//! wait nor allocate.
 //!
 //! An echo:
 //!
@@ -29,7 +29,7 @@
 //!                 room[..bytes].copy_from_slice(datagram.bytes);
 //!                 sender.commit(bytes);
 //!             }
-//!             _ => sender.abandon(), // the socket would block, or it is longer than 1,472 bytes
+//!             _ => sender.abandon(), // the socket would block, or the datagram exceeds 1,472 bytes
 //!         }
 //!     }
 //!     echoed += sender.send(&socket)?;
@@ -41,8 +41,7 @@
 //! # }
 //! ```
 //!
-//! Other ports (AF_XDP, DPDK) can have the same shape: `recv`, `datagrams`; `begin`, `commit`,
-//! `send`.
+//! Other ports (AF_XDP, DPDK) have the same form: `recv`, `datagrams`; `begin`, `commit`, `send`.
 
 mod address;
 mod buffer;

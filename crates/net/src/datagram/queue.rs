@@ -1,9 +1,9 @@
-//! Datagrams that wait to be sent, and their grouping into messages.
+//! Queue of datagrams to send, which groups them into messages.
 //!
-//! A message is one datagram, or a super-packet: datagrams for one peer and of one length, of
-//! which the last may be shorter. The datagrams of a super-packet need not be neighbours: while
-//! it is being filled, datagrams for others and of other lengths go to other messages. So replies
-//! of two lengths, to GETs and to SETs for example, still leave as two super-packets.
+//! A message is one datagram, or a super-packet: datagrams for one peer and of one length, of which
+//! the last may be shorter. Datagrams of a super-packet need not be neighbours: datagrams for others
+//! and of other lengths go to other messages meanwhile. So replies of two lengths, for example to
+//! GETs and to SETs, still leave as two super-packets.
 
 use std::net::SocketAddr;
 
@@ -12,33 +12,33 @@ use crate::limits::{
     DATAGRAM_PAYLOAD_BYTES_MAX, SEND_DATAGRAMS_MAX, SEND_OPEN_MAX, SEND_SEGMENTS_MAX,
 };
 
-/// A datagram that waits.
+/// A queued datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub start: u32,
     pub bytes: u32,
-    /// The next one of its message.
+    /// Next datagram of the message.
     next: u16,
 }
 
-/// What leaves together.
+/// Datagrams that leave together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
-    /// The first datagram that was not sent yet, and the last.
+    /// First unsent datagram, and last datagram.
     pub head: u16,
     tail: u16,
-    /// Datagrams that were not sent yet.
+    /// Number of unsent datagrams.
     pub count: u16,
     pub peer: u16,
-    /// The length of the datagrams but for the last one.
+    /// Length of all datagrams but the last.
     pub segment_bytes: u32,
     bytes: u32,
-    /// Its datagrams leave one by one, for it was refused as a whole.
-    pub alone: bool,
+    /// The message is sent datagram by datagram, because the kernel refused it as a whole.
+    pub ungrouped: bool,
 }
 
 impl Message {
-    /// Whether a datagram fits behind those that are there.
+    /// Returns whether another datagram fits.
     fn takes(&self, peer: u16, bytes: u32) -> bool {
         self.peer == peer
             && self.segment_bytes > 0
@@ -53,20 +53,20 @@ struct Peer {
     name: Name,
 }
 
-/// The datagrams that wait. They are appended until all have been sent, then it starts anew.
+/// Queued datagrams. They are appended until all are sent; then the queue starts again.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Whether super-packets are formed at all.
+    /// Super-packets are enabled.
     grouped: bool,
     datagrams: Vec<Waiting>,
     pub messages: Vec<Message>,
     peers: Vec<Peer>,
-    /// Messages that may still grow; the first `open_count` are in use.
+    /// Messages that may still grow; the first `open_count` are used.
     open: [u16; SEND_OPEN_MAX],
     open_count: usize,
-    /// Which of them makes room for the next one.
+    /// Open message that the next one replaces.
     open_oldest: usize,
-    /// Messages before this one do not grow any more.
+    /// Messages before this one no longer grow.
     closed: usize,
 }
 
@@ -122,11 +122,11 @@ impl Queue {
             peer,
             segment_bytes: bytes,
             bytes,
-            alone: false,
+            ungrouped: false,
         });
     }
 
-    /// Lets nothing grow any more, before sending.
+    /// Stops all growth, before sending.
     pub fn close(&mut self) {
         self.close_open();
         if self.grouped {
@@ -137,7 +137,7 @@ impl Queue {
         self.closed = self.messages.len();
     }
 
-    /// Makes a datagram that is alone the shorter last one of the message beside it.
+    /// Appends a single datagram to the message beside it as its shorter last one.
     fn join(&mut self, left: usize, right: usize) {
         let left_is_long = self.messages[left].segment_bytes >= self.messages[right].segment_bytes;
         let (long, short) = if left_is_long {
@@ -147,8 +147,8 @@ impl Queue {
         };
         let (into, from) = (self.messages[long], self.messages[short]);
         let uniform = into.bytes == u32::from(into.count) * into.segment_bytes;
-        let alone = from.count == 1 && from.bytes > 0;
-        if alone && into.count > 0 && uniform && into.takes(from.peer, from.bytes) {
+        let is_single = from.count == 1 && from.bytes > 0;
+        if is_single && into.count > 0 && uniform && into.takes(from.peer, from.bytes) {
             self.append(long, from.head);
             self.messages[short].count = 0;
         }
@@ -163,7 +163,7 @@ impl Queue {
         message.bytes += bytes;
     }
 
-    /// Makes the message that is pushed next an open one.
+    /// Makes the next pushed message an open one.
     fn open_next(&mut self) {
         let next = self.messages.len() as u16;
         if self.open_count < SEND_OPEN_MAX {
@@ -195,7 +195,7 @@ impl Queue {
         &self.peers[usize::from(peer)].name
     }
 
-    /// The datagrams of a message that were not sent yet.
+    /// Iterates over the unsent datagrams of a message.
     pub fn datagrams(&self, message: &Message) -> impl Iterator<Item = Waiting> {
         let mut next = message.head;
         (0..message.count).map(move |_| {
@@ -205,7 +205,7 @@ impl Queue {
         })
     }
 
-    /// Takes datagrams off the head of a message.
+    /// Removes datagrams from the head of a message.
     pub fn advance(&mut self, message: usize, datagrams: u16) {
         let message = &mut self.messages[message];
         message.count -= datagrams;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn without_super_packets_the_order_stays() {
+    fn order_is_kept_without_super_packets() {
         let datagrams = [(1, 40), (2, 16), (1, 40), (1, 8)];
         let expected = datagrams.map(|(port, bytes)| (port, vec![bytes]));
         assert_eq!(grouped(false, &datagrams), expected);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn more_lengths_than_can_be_open_make_more_messages_and_lose_nothing() {
+    fn too_many_open_lengths_make_more_messages() {
         let lengths: Vec<_> = (0..40).map(|number| (1, 100 + number % 10)).collect();
         let messages = grouped(true, &lengths);
         let mut seen: Vec<_> = messages.into_iter().flat_map(|message| message.1).collect();

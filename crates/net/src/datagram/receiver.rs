@@ -1,4 +1,4 @@
-//! Datagrams that arrive, a burst at a time.
+//! Receives datagrams in bursts.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,33 +15,31 @@ use crate::limits::{
 /// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Its payload. That of a datagram which came alone begins at a cache line; in a super-packet
-    /// payloads follow each other without a gap, so their alignment is that of their length.
+    /// Payload. It begins at a cache line if the datagram arrived in a message of its own. Payloads
+    /// of a super-packet follow each other without gaps, so their length decides their alignment.
     pub bytes: &'a [u8],
-    /// Who sent it.
     pub peer: SocketAddr,
-    /// It was longer than the buffer, and `bytes` is only its beginning.
+    /// The datagram was longer than the buffer. `bytes` holds only its beginning.
     pub truncated: bool,
 }
 
-/// What a receiver has seen since it was made.
+/// Counters of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// System calls.
     pub calls: u64,
-    /// Messages that the network stack handed over: datagrams and super-packets.
+    /// Messages from the network stack: datagrams and super-packets.
     pub messages: u64,
-    /// Those of them that were super-packets.
+    /// Messages that were super-packets.
     pub super_packets: u64,
-    /// Datagrams, after the splitting of super-packets.
+    /// Datagrams, after splitting super-packets.
     pub datagrams: u64,
-    /// Datagrams that were longer than the buffer; they are among `datagrams`.
+    /// Datagrams that were longer than the buffer; they count in `datagrams`, too.
     pub truncated: u64,
     /// Messages without a usable address or with incomplete control messages; not delivered.
     pub unusable: u64,
 }
 
-/// Where a datagram lies.
+/// Location of a datagram.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: u32,
@@ -50,17 +48,16 @@ struct Span {
     truncated: bool,
 }
 
-/// Receives bursts of datagrams into memory of its own. It allocates when it is made, and never
-/// again.
+/// Receives bursts of datagrams into its own memory. Allocates only at creation.
 #[derive(Debug)]
 pub struct Receiver {
     slots: Box<[Slot]>,
-    /// The senders of the messages in the slots.
+    /// Senders of the messages in the slots.
     peers: Box<[SocketAddr]>,
     buffer: Buffer,
     /// Bytes of `buffer` that a message may fill.
     room_bytes: usize,
-    /// From the begin of a message's place to that of the next.
+    /// Distance between the buffers of two messages.
     stride_bytes: usize,
     spans: Vec<Span>,
     dropped: u32,
@@ -68,10 +65,10 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Makes buffers for a socket that was granted GRO or not ([`super::Granted::gro`]).
+    /// Creates buffers for a socket with or without GRO ([`super::Granted::gro`]).
     ///
-    /// Datagrams longer than `payload_bytes_max` may arrive truncated; all that are at most as
-    /// long, and no longer than [`DATAGRAM_PAYLOAD_BYTES_MAX`], arrive whole.
+    /// Datagrams of at most `payload_bytes_max`, and at most [`DATAGRAM_PAYLOAD_BYTES_MAX`], arrive
+    /// whole. Longer ones may be truncated.
     pub fn new(gro: bool, payload_bytes_max: usize) -> Self {
         let room_bytes = if gro {
             SUPER_PACKET_BYTES
@@ -80,17 +77,17 @@ impl Receiver {
                 .clamp(RECEIVE_BYTES_MIN, DATAGRAM_PAYLOAD_BYTES_MAX)
                 .next_multiple_of(LINE_BYTES)
         };
-        // A line more, so that not all messages begin in the same sets of the cache.
+        // The extra line keeps messages from beginning in the same sets of the CPU's cache.
         let stride_bytes = room_bytes + LINE_BYTES;
         let (slots, segments) = if gro {
             (BURST_SUPER_PACKETS_MAX, RECEIVE_SEGMENTS)
         } else {
             (BURST_MESSAGES_MAX, 1)
         };
-        let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         Self {
             slots: vec![Slot::EMPTY; slots].into(),
-            peers: vec![nobody; slots].into(),
+            peers: vec![unknown; slots].into(),
             buffer: Buffer::new(slots * stride_bytes),
             room_bytes,
             stride_bytes,
@@ -100,11 +97,11 @@ impl Receiver {
         }
     }
 
-    /// Receives a burst in place of the last one; never waits. Returns the number of datagrams,
-    /// 0 when there are none.
+    /// Receives a burst, which replaces the last one. Never waits. Returns the number of datagrams,
+    /// or 0.
     ///
     /// # Errors
-    /// What the kernel says, when the socket is of no use any more.
+    /// Returns the kernel's error when the socket has become unusable.
     pub fn recv(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.spans.clear();
         let room_bytes = self.room_bytes;
@@ -113,7 +110,7 @@ impl Receiver {
         self.received.calls += 1;
         let messages = match system::receive(socket.as_fd(), &mut self.slots, buffers) {
             Ok(messages) => messages,
-            Err(error) => return nothing_yet(&error).then_some(0).ok_or(error),
+            Err(error) => return is_temporary(&error).then_some(0).ok_or(error),
         };
         self.received.messages += messages as u64;
         for slot in 0..messages {
@@ -123,11 +120,11 @@ impl Receiver {
         Ok(self.spans.len())
     }
 
-    /// Enters the datagrams of a message.
+    /// Records the datagrams of a message.
     fn split(&mut self, number: usize) {
         let slot = &self.slots[number];
-        let told = slot.control.told(slot.control_bytes);
-        if let Some(dropped) = told.dropped {
+        let control = slot.control.parse(slot.control_bytes);
+        if let Some(dropped) = control.dropped {
             self.dropped = dropped;
         }
         // Without its control messages, a super-packet would look like one datagram.
@@ -138,7 +135,7 @@ impl Receiver {
         };
         self.peers[number] = peer;
         let end = slot.bytes.min(self.room_bytes);
-        let step = told.segment_bytes.unwrap_or(end);
+        let step = control.segment_bytes.unwrap_or(end);
         self.received.super_packets += u64::from(step < end);
         let mut at = 0;
         loop {
@@ -160,12 +157,13 @@ impl Receiver {
         }
     }
 
-    /// The datagrams of the last burst. Those of one peer are in the order in which they came.
+    /// Iterates over the datagrams of the last burst. Those of one peer are in their order of
+    /// arrival.
     pub fn datagrams(&self) -> impl ExactSizeIterator<Item = Datagram<'_>> {
         self.spans.iter().map(|span| self.at(span))
     }
 
-    /// One of the datagrams of the last burst, of which [`Self::recv`] returned the number.
+    /// Returns a datagram of the last burst by its number, below the result of [`Self::recv`].
     #[inline]
     pub fn get(&self, number: usize) -> Option<Datagram<'_>> {
         self.spans.get(number).map(|span| self.at(span))
@@ -181,27 +179,28 @@ impl Receiver {
         }
     }
 
-    /// Messages that the socket had dropped, for want of room, when the last message arrived;
-    /// since the socket was opened, wrapping. A super-packet is one message.
-    /// [`UdpSocket::receive_queue`] tells without waiting for another message.
+    /// Returns how many messages the socket had dropped when the last message arrived, because its
+    /// queue was full; since the socket was opened, wrapping. A super-packet is one message.
+    /// [`UdpSocket::receive_queue`] returns the number without waiting for another message.
     pub const fn dropped(&self) -> u32 {
         self.dropped
     }
 
-    /// What has been received so far.
+    /// Returns the counters.
     pub const fn received(&self) -> Received {
         self.received
     }
 }
 
-/// Whether it is only that nothing has arrived, or a signal came first.
-fn nothing_yet(error: &io::Error) -> bool {
+/// Returns whether the error means only that nothing arrived, or that a signal interrupted the
+/// call.
+fn is_temporary(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)
 }
 
 const _: () = {
-    // What the fields of a span can hold.
+    // Limits of a span's fields.
     assert!(SUPER_PACKET_BYTES - 1 <= u16::MAX as usize);
     assert!(BURST_MESSAGES_MAX <= u8::MAX as usize);
     assert!(BURST_MESSAGES_MAX * (SUPER_PACKET_BYTES + 2 * LINE_BYTES) < u32::MAX as usize);
@@ -212,7 +211,7 @@ mod tests {
     use super::super::address::Name;
     use super::*;
 
-    /// A receiver with one message in its first slot, as the kernel would have left it.
+    /// Creates a receiver with one message in its first slot, as if received from the kernel.
     fn with_message(bytes: usize, flags: libc::c_int) -> Receiver {
         let mut receiver = Receiver::new(true, 1472);
         let peer: SocketAddr = "127.0.0.1:9".parse().unwrap();
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_all_of_its_control_messages_is_not_delivered() {
+    fn messages_with_truncated_control_are_not_delivered() {
         let mut receiver = with_message(100, libc::MSG_CTRUNC);
         receiver.split(0);
         assert_eq!(receiver.datagrams().len(), 0);
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_an_address_is_not_delivered() {
+    fn messages_without_an_address_are_not_delivered() {
         let mut receiver = with_message(100, 0);
         receiver.slots[0].name_bytes = 0;
         receiver.split(0);

@@ -1,4 +1,4 @@
-//! Datagrams that leave, a burst at a time.
+//! Sends datagrams in bursts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,29 +13,28 @@ use crate::limits::{
     SEND_PIECES_MAX,
 };
 
-/// Datagrams start at multiples of this.
+/// Alignment of datagrams.
 const ALIGN_BYTES: usize = 8;
 
-/// What a sender has done since it was made.
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// System calls.
     pub calls: u64,
-    /// Messages that the kernel took: datagrams and super-packets.
+    /// Messages that the kernel accepted: datagrams and super-packets.
     pub messages: u64,
-    /// Those of them that were super-packets.
+    /// Messages that were super-packets.
     pub super_packets: u64,
-    /// Datagrams that the kernel took.
+    /// Datagrams that the kernel accepted.
     pub datagrams: u64,
-    /// Datagrams lost to an error of their own: no route to the peer, forbidden, too long.
+    /// Datagrams lost to their own error: unreachable peer, forbidden, too long.
     pub failed: u64,
-    /// Datagrams given up by [`Sender::discard`].
+    /// Datagrams dropped by [`Sender::discard`].
     pub discarded: u64,
-    /// Super-packets that the kernel refused; their datagrams were sent one by one.
+    /// Super-packets that the kernel refused. Their datagrams were sent one by one.
     pub gso_refused: u64,
 }
 
-/// A message, or a datagram of one, in the call that is being made.
+/// A message, or one of its datagrams, in the current call.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     message: u16,
@@ -45,30 +44,30 @@ struct Planned {
     segment_bytes: Option<u16>,
 }
 
-/// What the kernel refused, and for how long that is remembered.
+/// A refusal of the kernel, which is remembered for some messages.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     segment_bytes: u32,
     messages_left: u32,
 }
 
-/// Collects datagrams and sends them together. It allocates when it is made, and never again.
+/// Collects datagrams and sends them together. Allocates only at creation.
 ///
-/// With GSO, datagrams for one peer and of one length leave as super-packets, even if there were
-/// others between them: **datagrams of different lengths may overtake each other.**
+/// With GSO, datagrams for one peer and of one length leave as super-packets, even with others between
+/// them: **datagrams of different lengths may overtake each other.**
 #[derive(Debug)]
 pub struct Sender {
     buffer: Buffer,
     payload_bytes_max: usize,
-    /// Bytes of the buffer in use, and whom the datagram that begins there is for.
+    /// Used bytes of the buffer, and peer of the datagram that begins there.
     end: usize,
     begun: Option<SocketAddr>,
     queue: Queue,
-    /// Messages before this one have been sent.
+    /// Messages before this one were sent.
     first_unsent: usize,
-    /// Datagrams not sent yet.
+    /// Number of unsent datagrams.
     pending: usize,
-    /// The call that is being made; the pieces are ranges of the buffer.
+    /// The current call. Pieces are ranges of the buffer.
     planned: Vec<Planned>,
     pieces: Vec<(u32, u32)>,
     refused: Option<Refused>,
@@ -76,8 +75,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Makes a sender for a socket that was granted GSO or not ([`super::Granted::gso`]), and for
-    /// datagrams of at most `payload_bytes_max`, which is at most [`DATAGRAM_PAYLOAD_BYTES_MAX`].
+    /// Creates a sender for a socket with or without GSO ([`super::Granted::gso`]), for datagrams
+    /// of at most `payload_bytes_max` (limited to [`DATAGRAM_PAYLOAD_BYTES_MAX`]).
     pub fn new(gso: bool, payload_bytes_max: usize) -> Self {
         let payload_bytes_max = payload_bytes_max.min(DATAGRAM_PAYLOAD_BYTES_MAX);
         Self {
@@ -95,9 +94,9 @@ impl Sender {
         }
     }
 
-    /// Room for a datagram of the greatest length to a peer, 8-byte aligned; what it contains is
-    /// undefined. `None` when the sender is full: [`Self::send`] first. Nothing is sent without
-    /// [`Self::commit`]; to begin again takes back what was begun.
+    /// Begins a datagram: returns 8-byte aligned room of the greatest length, with arbitrary
+    /// contents. Returns `None` if the sender is full: call [`Self::send`] first. Only
+    /// [`Self::commit`] queues the datagram. Another `begin` abandons it.
     #[inline]
     pub fn begin(&mut self, peer: SocketAddr) -> Option<&mut [u8]> {
         if self.is_full() {
@@ -107,10 +106,10 @@ impl Sender {
         Some(&mut self.buffer.bytes_mut()[self.end..self.end + self.payload_bytes_max])
     }
 
-    /// Takes the first `bytes` of what was begun as the datagram.
+    /// Queues the first `bytes` of the begun datagram.
     ///
     /// # Panics
-    /// When nothing was begun or it is longer than the room was.
+    /// If no datagram was begun, or `bytes` exceeds the room.
     #[inline]
     pub fn commit(&mut self, bytes: usize) {
         let peer = self.begun.take().expect("a datagram was begun");
@@ -120,38 +119,38 @@ impl Sender {
         self.pending += 1;
     }
 
-    /// Takes back what was begun. Without an effect when nothing was.
+    /// Abandons the begun datagram, if any.
     #[inline]
     pub fn abandon(&mut self) {
         self.begun = None;
     }
 
-    /// Whether there is no room for another datagram.
+    /// Returns whether there is no room for another datagram.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.end + self.payload_bytes_max > self.buffer.bytes().len() || self.queue.is_full()
     }
 
-    /// Datagrams that have not been sent yet.
+    /// Returns the number of unsent datagrams.
     #[inline]
     pub const fn pending(&self) -> usize {
         self.pending
     }
 
-    /// What has been sent so far.
+    /// Returns the counters.
     pub const fn sent(&self) -> Sent {
         self.sent
     }
 
-    /// Sends what was committed; never waits. Returns the number of datagrams that the kernel
-    /// took in this call. When the socket would block, the rest stays [pending](Self::pending), to
-    /// be sent by the next call or to be [discarded](Self::discard).
+    /// Sends the queued datagrams. Never waits. Returns how many datagrams the kernel accepted in
+    /// this call. If the socket would block, the rest stays [pending](Self::pending) until the next
+    /// call or until it is [discarded](Self::discard).
     ///
-    /// A datagram that cannot be sent to its peer is counted ([`Sent::failed`]) and does not keep
+    /// A datagram that cannot be sent to its peer is counted ([`Sent::failed`]) and does not hold up
     /// the others.
     ///
     /// # Errors
-    /// What the kernel says, when the socket is of no use any more. Everything stays pending.
+    /// Returns the kernel's error when the socket has become unusable. Everything stays pending.
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.send_by(|memory, queue, planned, pieces| {
             let messages = planned.iter().map(|planned| Outgoing {
@@ -166,7 +165,7 @@ impl Sender {
         })
     }
 
-    /// Gives up what has not been sent, and what was begun. Returns the number of datagrams.
+    /// Drops all unsent datagrams and the begun one. Returns how many.
     pub fn discard(&mut self) -> usize {
         let discarded = self.pending;
         self.sent.discarded += discarded as u64;
@@ -186,7 +185,7 @@ impl Sender {
             let memory = self.buffer.bytes();
             match call(memory, &self.queue, &self.planned, &self.pieces) {
                 Ok(0) => break,
-                Ok(messages) => self.took(messages),
+                Ok(messages) => self.record_sent(messages),
                 Err(error) => match (self.planned[0], Fault::of(&error)) {
                     (_, Fault::Interrupted) => {}
                     (_, Fault::WouldBlock) => break,
@@ -205,7 +204,7 @@ impl Sender {
         Ok((self.sent.datagrams - datagrams_before) as usize)
     }
 
-    /// Prepares a call with as much as it can take; false when nothing is left.
+    /// Fills the next call; returns false if nothing is left.
     fn plan(&mut self) -> bool {
         self.planned.clear();
         self.pieces.clear();
@@ -218,15 +217,15 @@ impl Sender {
         for number in self.first_unsent..self.queue.messages.len() {
             let message = self.queue.messages[number];
             if message.count == 0 {
-                continue; // sent, or the end of another
+                continue; // sent, or joined to another message
             }
             let room = self.planned.len() < BURST_MESSAGES_MAX
                 && self.pieces.len() + usize::from(message.count) <= SEND_PIECES_MAX;
             if !room {
                 break;
             }
-            if message.count == 1 || message.alone || self.is_refused(&message) {
-                self.queue.messages[number].alone = true;
+            if message.count == 1 || message.ungrouped || self.is_refused(&message) {
+                self.queue.messages[number].ungrouped = true;
                 self.plan_one_by_one(number as u16, &message);
             } else {
                 self.plan_together(number as u16, &message);
@@ -268,7 +267,7 @@ impl Sender {
         });
     }
 
-    /// Whether super-packets like this one were refused lately.
+    /// Returns whether similar super-packets were refused lately.
     fn is_refused(&mut self, message: &Message) -> bool {
         let Some(refused) = &mut self.refused else {
             return false;
@@ -284,11 +283,11 @@ impl Sender {
         true
     }
 
-    /// The kernel refused a super-packet: its datagrams are longer than the route takes in one
-    /// piece, or the route cannot cut super-packets.
+    /// Records a refused super-packet. Its datagrams exceed the route's MTU, or the route cannot
+    /// segment.
     fn refuse(&mut self, planned: Planned) {
         let message = &mut self.queue.messages[usize::from(planned.message)];
-        message.alone = true;
+        message.ungrouped = true;
         let known = self.refused.map_or(u32::MAX, |known| known.segment_bytes);
         self.refused = Some(Refused {
             segment_bytes: known.min(message.segment_bytes),
@@ -297,8 +296,8 @@ impl Sender {
         self.sent.gso_refused += 1;
     }
 
-    /// The kernel took the first messages of the call.
-    fn took(&mut self, messages: usize) {
+    /// Records that the kernel accepted the first messages of the call.
+    fn record_sent(&mut self, messages: usize) {
         for index in 0..messages {
             let planned = self.planned[index];
             self.sent.super_packets += u64::from(planned.segment_bytes.is_some());
@@ -323,18 +322,18 @@ impl Sender {
     }
 }
 
-/// What an error says about the first message of the call.
+/// Meaning of an error for the first message of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// A signal came first.
+    /// A signal interrupted the call.
     Interrupted,
-    /// There is no room for it at the moment.
+    /// There is no room at the moment.
     WouldBlock,
-    /// It is too long, or not to be cut.
+    /// The message is too long, or cannot be segmented.
     TooLong,
-    /// Its peer cannot be reached.
+    /// The peer is unreachable.
     Peer,
-    /// It is not about the message.
+    /// The error does not concern the message.
     Socket,
 }
 

@@ -1,4 +1,4 @@
-//! The sender against a kernel that says what the test wants.
+//! The sender against a scripted kernel.
 
 use proptest::prelude::*;
 
@@ -7,17 +7,17 @@ use super::*;
 const A: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
 const B: ([u8; 4], u16) = ([127, 0, 0, 1], 2);
 
-/// A message as the kernel would see it: peer, segment length, payload.
-type Seen = (u16, Option<u16>, Vec<u8>);
+/// A message as seen by the kernel: peer, segment length, payload.
+type SentMessage = (u16, Option<u16>, Vec<u8>);
 
-/// Takes so many messages per call at most, or fails.
+/// Accepts at most so many messages per call, or fails.
 struct Kernel {
     answers: Vec<Result<usize, i32>>,
-    seen: Vec<Seen>,
+    seen: Vec<SentMessage>,
 }
 
 impl Kernel {
-    /// Answers the calls in this order, then takes everything.
+    /// Answers calls in this order, then accepts everything.
     fn new(answers: &[Result<usize, i32>]) -> Self {
         let answers = answers.iter().rev().copied().collect();
         let seen = Vec::new();
@@ -50,7 +50,7 @@ fn commit(sender: &mut Sender, peer: ([u8; 4], u16), payload: &[u8]) {
 }
 
 #[test]
-fn pieces_are_joined_only_where_no_gap_is_between_them() {
+fn only_adjacent_pieces_are_joined() {
     let mut sender = Sender::new(true, 100);
     for (length, pieces_expected) in [(16, 1), (12, 3)] {
         for byte in 0..3 {
@@ -72,7 +72,7 @@ fn pieces_are_joined_only_where_no_gap_is_between_them() {
 }
 
 #[test]
-fn a_message_that_became_the_end_of_another_leaves_once() {
+fn joined_messages_are_sent_once() {
     let mut sender = Sender::new(true, 100);
     for bytes in [40, 16, 40] {
         commit(&mut sender, A, &vec![bytes as u8; bytes]);
@@ -86,7 +86,7 @@ fn a_message_that_became_the_end_of_another_leaves_once() {
 }
 
 #[test]
-fn what_would_block_stays_and_goes_later_together_with_what_came_since() {
+fn blocked_datagrams_leave_later_with_newer_ones() {
     let mut sender = Sender::new(false, 100);
     for byte in 0..4 {
         commit(&mut sender, A, &[byte]);
@@ -105,7 +105,7 @@ fn what_would_block_stays_and_goes_later_together_with_what_came_since() {
 }
 
 #[test]
-fn what_would_block_can_be_given_up() {
+fn blocked_datagrams_can_be_discarded() {
     let mut sender = Sender::new(true, 100);
     commit(&mut sender, A, &[1]);
     commit(&mut sender, B, &[2]);
@@ -119,7 +119,7 @@ fn what_would_block_can_be_given_up() {
 }
 
 #[test]
-fn an_error_of_one_peer_keeps_no_other() {
+fn errors_of_one_peer_do_not_hold_up_others() {
     let mut sender = Sender::new(true, 100);
     for peer in [A, A, B] {
         commit(&mut sender, peer, &[7; 8]);
@@ -132,7 +132,7 @@ fn an_error_of_one_peer_keeps_no_other() {
 }
 
 #[test]
-fn a_broken_socket_is_an_error_and_loses_nothing() {
+fn broken_sockets_fail_without_losing_datagrams() {
     let mut sender = Sender::new(true, 100);
     commit(&mut sender, A, &[1]);
     let mut kernel = Kernel::new(&[Err(libc::EBADF)]);
@@ -142,7 +142,7 @@ fn a_broken_socket_is_an_error_and_loses_nothing() {
 }
 
 #[test]
-fn a_refused_super_packet_leaves_in_parts_and_is_remembered_for_a_while() {
+fn refused_super_packets_are_split_and_remembered() {
     let mut sender = Sender::new(true, 100);
     let mut kernel = Kernel::new(&[Err(libc::EMSGSIZE), Ok(1)]);
     let push = |sender: &mut Sender, bytes: usize| {
@@ -152,11 +152,11 @@ fn a_refused_super_packet_leaves_in_parts_and_is_remembered_for_a_while() {
     };
     push(&mut sender, 50);
     assert_eq!(kernel.send(&mut sender).unwrap(), 3);
-    let alone: Vec<_> = (0..3).map(|byte| (1, None, vec![byte; 50])).collect();
-    assert_eq!(kernel.seen, alone);
+    let single: Vec<_> = (0..3).map(|byte| (1, None, vec![byte; 50])).collect();
+    assert_eq!(kernel.seen, single);
     assert_eq!(sender.sent().gso_refused, 1);
 
-    // Shorter ones still leave together, equal ones do not until it was long enough ago.
+    // Shorter datagrams still leave together. Equally long ones do not for a while.
     push(&mut sender, 49);
     assert_eq!(kernel.send(&mut sender).unwrap(), 3);
     assert_eq!(sender.sent().super_packets, 1);
@@ -171,12 +171,12 @@ fn a_refused_super_packet_leaves_in_parts_and_is_remembered_for_a_while() {
 }
 
 #[test]
-fn a_datagram_that_is_too_long_by_itself_is_given_up() {
+fn oversized_datagrams_are_dropped() {
     let mut sender = Sender::new(true, 100);
     for byte in 0..3 {
         commit(&mut sender, A, &[byte; 20]);
     }
-    // First as a super-packet, then the datagrams: the second one fails.
+    // First as a super-packet, then as datagrams, of which the second one fails.
     let answers = [Err(libc::EINVAL), Ok(1), Err(libc::EMSGSIZE)];
     let mut kernel = Kernel::new(&answers);
     assert_eq!(kernel.send(&mut sender).unwrap(), 2);
@@ -188,7 +188,7 @@ fn a_datagram_that_is_too_long_by_itself_is_given_up() {
 }
 
 #[test]
-fn what_was_begun_and_not_committed_is_not_sent() {
+fn uncommitted_datagrams_are_not_sent() {
     let mut sender = Sender::new(true, 100);
     sender.begin(A.into()).unwrap()[0] = 1;
     sender.abandon();
@@ -200,7 +200,7 @@ fn what_was_begun_and_not_committed_is_not_sent() {
 }
 
 #[test]
-fn it_is_full_at_some_point_and_empty_again_after_sending() {
+fn senders_fill_up_and_empty_after_sending() {
     for (payload_bytes_max, bytes) in [(64, 8), (1472, 1472), (DATAGRAM_PAYLOAD_BYTES_MAX, 60_000)]
     {
         let mut sender = Sender::new(true, payload_bytes_max);
@@ -224,15 +224,15 @@ fn it_is_full_at_some_point_and_empty_again_after_sending() {
 
 #[test]
 #[should_panic(expected = "longer than the room")]
-fn more_than_the_room_is_a_mistake_of_the_caller() {
+fn commits_beyond_the_room_panic() {
     let mut sender = Sender::new(true, 100);
     sender.begin(A.into()).unwrap();
     sender.commit(101);
 }
 
 proptest! {
-    /// Whatever is committed and however the kernel answers, every datagram is sent once, or was
-    /// counted as failed.
+    /// For any commits and any answers of the kernel, every datagram is sent once or counted as
+    /// failed.
     #[test]
     fn every_datagram_leaves_once(
         gso: bool,
@@ -250,7 +250,7 @@ proptest! {
         for burst in bursts {
             for (port, length) in burst {
                 if !sender.is_full() {
-                    // Its number makes every payload another one, but for the empty ones.
+                    // The number makes each payload unique, except empty ones.
                     let number = (committed.len() as u16).to_le_bytes();
                     let payload: Vec<_> = number.into_iter().cycle().take(length * 7).collect();
                     commit(&mut sender, ([127, 0, 0, 1], port), &payload);
@@ -274,7 +274,7 @@ proptest! {
         let sent = sender.sent();
         prop_assert_eq!(left.len() as u64, sent.datagrams);
         prop_assert_eq!(left.len() + sent.failed as usize, committed.len());
-        // Those that left are among those committed, none twice.
+        // Sent datagrams were committed, and each was sent once.
         committed.sort_unstable();
         left.sort_unstable();
         let mut committed = committed.into_iter();
@@ -284,7 +284,7 @@ proptest! {
     }
 }
 
-/// Sends 8 datagrams of a length, twice, over a socket that was prepared; returns what was sent.
+/// Sends 8 datagrams of a length, twice, over a prepared socket; returns the counters.
 fn send_over(address: &str, bytes: usize, prepare: impl FnOnce(&UdpSocket)) -> Sent {
     let options = super::super::UdpOptions::default();
     let bind = || UdpSocket::bind(address.parse().unwrap(), &options).unwrap();
@@ -319,17 +319,17 @@ fn a_kernel_that_refuses_super_packets_gets_datagrams() {
     let set = |level, name, value| {
         move |socket: &UdpSocket| system::set_option(socket.as_fd(), level, name, value).unwrap()
     };
-    // A socket that sends without checksums cannot have the network card cut its super-packets.
+    // Without checksums on the socket, the network card cannot segment super-packets.
     let sent = send_over("127.0.0.1:0", 100, set(level_socket, libc::SO_NO_CHECK, 1));
     assert_eq!((sent.super_packets, sent.gso_refused), (0, 1));
-    // Datagrams that are longer than packets may be must leave in fragments, each on its own.
+    // Datagrams beyond the MTU have to leave in fragments, each on its own.
     let sent = send_over(
         "[::1]:0",
         2000,
         set(libc::IPPROTO_IPV6, libc::IPV6_MTU, 1280),
     );
     assert_eq!((sent.super_packets, sent.gso_refused), (0, 1));
-    // The same length otherwise.
+    // The same length without that option.
     let sent = send_over("[::1]:0", 2000, |_| ());
     assert_eq!((sent.super_packets, sent.gso_refused), (2, 0));
 }

@@ -1,4 +1,4 @@
-//! A UDP socket, and what the kernel granted it.
+//! A UDP socket, and the options that the kernel granted.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
@@ -11,25 +11,25 @@ use nix::sys::socket::{
 
 use super::system::{get_option, set_option};
 
-/// What is asked of a socket. Whatever the kernel or the privileges do not allow is left out, and
-/// [`UdpSocket::granted`] says so.
+/// Requested options of a socket. Options that the kernel or the privileges refuse are left out;
+/// [`UdpSocket::granted`] shows the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
     /// Receive runs of datagrams of one peer as super-packets, which cross the network stack once.
     pub gro: bool,
     /// Send such runs as super-packets.
     pub gso: bool,
-    /// Memory for what has arrived and was not received yet, the kernel's bookkeeping of several
-    /// hundred bytes per message included; 0 leaves the kernel's default. More than
-    /// `net.core.rmem_max` takes the capability `CAP_NET_ADMIN`.
+    /// Size of the receive queue, including the kernel's bookkeeping of several hundred bytes per
+    /// message; 0 keeps the kernel's default. More than `net.core.rmem_max` requires
+    /// `CAP_NET_ADMIN`.
     pub receive_buffer_bytes: usize,
-    /// Memory for what was sent and has not left yet; 0 leaves the kernel's default. More than
-    /// `net.core.wmem_max` takes the capability `CAP_NET_ADMIN`.
+    /// Size of the send queue; 0 keeps the kernel's default. More than `net.core.wmem_max` requires
+    /// `CAP_NET_ADMIN`.
     pub send_buffer_bytes: usize,
-    /// Let receiving poll the network card for so long before it reports that nothing is there,
-    /// and prefer that to interrupts. More than `net.core.busy_read` takes `CAP_NET_ADMIN`.
+    /// Poll the network card for so long when receiving, before reporting that nothing is there,
+    /// and prefer that to interrupts. More than `net.core.busy_read` requires `CAP_NET_ADMIN`.
     pub busy_poll_us: Option<u32>,
-    /// Allow other sockets of this user on the same port (`SO_REUSEPORT`); the kernel then spreads
+    /// Allow other sockets of this user on the same port (`SO_REUSEPORT`). The kernel then spreads
     /// peers over them.
     pub reuse_port: bool,
 }
@@ -47,27 +47,27 @@ impl Default for UdpOptions {
     }
 }
 
-/// What the kernel granted.
+/// Options that the kernel granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// Super-packets arrive as such.
+    /// Super-packets are received whole.
     pub gro: bool,
-    /// Super-packets can be sent; a route may still refuse them.
+    /// Super-packets can be sent. A route may still refuse them.
     pub gso: bool,
-    /// As the kernel counts, which is twice what it was asked for.
+    /// In the kernel's count, which is twice the requested size.
     pub receive_buffer_bytes: usize,
-    /// As the kernel counts, which is twice what it was asked for.
+    /// In the kernel's count, which is twice the requested size.
     pub send_buffer_bytes: usize,
-    /// The time of busy polling, if any.
+    /// Duration of busy polling, if any.
     pub busy_poll_us: Option<u32>,
-    /// Messages carry the number of those dropped before (`SO_RXQ_OVFL`).
+    /// Messages carry the number of messages dropped before (`SO_RXQ_OVFL`).
     pub overflow_counted: bool,
 }
 
-/// The queue of what has arrived, at a moment.
+/// State of the receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveQueue {
-    /// Bytes that wait, bookkeeping included.
+    /// Queued bytes, including bookkeeping.
     pub bytes: usize,
     /// Bytes at which messages are dropped.
     pub bytes_max: usize,
@@ -83,10 +83,10 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Binds a socket to an address; port 0 takes a free one.
+    /// Binds a socket to an address. Port 0 selects a free one.
     ///
     /// # Errors
-    /// What the kernel says, `AddrInUse` for example. Refused options are no error.
+    /// Returns the kernel's error, for example `AddrInUse`. Refused options are no error.
     pub fn bind(address: SocketAddr, options: &UdpOptions) -> io::Result<Self> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::Inet,
@@ -97,12 +97,12 @@ impl UdpSocket {
         if options.reuse_port {
             setsockopt(&descriptor, sockopt::ReusePort, &true)?;
         }
-        // Before the first message can arrive.
+        // Options have to be set before the first message can arrive.
         let granted = apply(descriptor.as_fd(), options);
         match address {
             SocketAddr::V4(address) => bind(descriptor.as_raw_fd(), &SockaddrIn::from(address))?,
             SocketAddr::V6(address) => {
-                // So that 0.0.0.0 and :: can be bound side by side.
+                // Allows to bind 0.0.0.0 and :: to the same port.
                 setsockopt(&descriptor, sockopt::Ipv6V6Only, &true)?;
                 bind(descriptor.as_raw_fd(), &SockaddrIn6::from(address))?;
             }
@@ -113,36 +113,36 @@ impl UdpSocket {
         })
     }
 
-    /// A socket that was bound before.
+    /// Takes over a bound socket.
     ///
     /// # Errors
-    /// What the kernel says. Refused options are no error.
+    /// Returns the kernel's error. Refused options are no error.
     pub fn adopt(socket: StdUdpSocket, options: &UdpOptions) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let granted = apply(socket.as_fd(), options);
         Ok(Self { socket, granted })
     }
 
-    /// The address with the port that was got.
+    /// Returns the address with the assigned port.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// What the kernel granted of the options.
+    /// Returns the options that the kernel granted.
     pub const fn granted(&self) -> Granted {
         self.granted
     }
 
-    /// How full the queue of arrived messages is, and what it dropped. This is a system call, for
-    /// upkeep; [`super::Receiver::dropped`] comes with the messages.
+    /// Returns the length of the receive queue, and its drops. This costs a system call, for upkeep.
+    /// [`super::Receiver::dropped`] comes with the messages.
     ///
     /// # Errors
-    /// What the kernel says: before 4.12 it does not know this.
+    /// Returns the kernel's error: kernels before 4.12 do not support this.
     pub fn receive_queue(&self) -> io::Result<ReceiveQueue> {
-        // The order of SK_MEMINFO_RMEM_ALLOC and so on in linux/sock_diag.h.
+        // Indexes as in linux/sock_diag.h: SK_MEMINFO_RMEM_ALLOC and so on.
         const RECEIVE_ALLOCATED: usize = 0;
         const RECEIVE_MAX: usize = 1;
         const DROPPED: usize = 8;
@@ -175,13 +175,13 @@ fn apply(socket: BorrowedFd<'_>, options: &UdpOptions) -> Granted {
             set(libc::SOL_SOCKET, plain, bytes);
         }
         let mut granted = [0];
-        // Every kernel knows this one.
+        // Every kernel supports this option.
         let known = get_option(socket, libc::SOL_SOCKET, value_of, &mut granted);
         known.map_or(0, |_| granted[0] as usize)
     };
     Granted {
         gro: options.gro && set(libc::SOL_UDP, libc::UDP_GRO, 1),
-        // 0: no length for the whole socket, each super-packet brings its own.
+        // 0: no length for the whole socket. Each super-packet brings its own.
         gso: options.gso && set(libc::SOL_UDP, libc::UDP_SEGMENT, 0),
         receive_buffer_bytes: buffer(
             options.receive_buffer_bytes,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn binds_both_families_and_says_what_it_got() {
+    fn binds_both_families_and_reports_granted_options() {
         for (text, options) in [
             ("127.0.0.1:0", UdpOptions::default()),
             ("[::1]:0", UdpOptions::default()),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_not_granted() {
+    fn unrequested_options_are_not_granted() {
         let options = UdpOptions {
             gro: false,
             gso: false,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_polling_is_granted_or_said_not_to_be() {
+    fn busy_polling_is_reported_correctly() {
         for busy_poll_us in [None, Some(0), Some(50), Some(u32::MAX)] {
             let options = UdpOptions {
                 busy_poll_us,
@@ -256,22 +256,22 @@ mod tests {
             let mut set_us = [1];
             let option = (libc::SOL_SOCKET, libc::SO_BUSY_POLL);
             get_option(socket.as_fd(), option.0, option.1, &mut set_us).unwrap();
-            // Whether it is depends on privileges, but not that the answer is true.
+            // Privileges decide whether it is granted, but the answer has to be true.
             assert_eq!(socket.granted().busy_poll_us.unwrap_or(0), set_us[0]);
         }
     }
 
     #[test]
     fn a_port_is_shared_only_when_both_agree() {
-        let alone = UdpOptions::default();
+        let exclusive = UdpOptions::default();
         let shared = UdpOptions {
             reuse_port: true,
-            ..alone
+            ..exclusive
         };
         let first = UdpSocket::bind(local(), &shared).unwrap();
         let address = first.local_addr().unwrap();
         UdpSocket::bind(address, &shared).unwrap();
-        let error = UdpSocket::bind(address, &alone).unwrap_err();
+        let error = UdpSocket::bind(address, &exclusive).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -1,4 +1,4 @@
-//! The system calls. All `unsafe` of the crate is here.
+//! System calls of datagrams.
 
 use std::io;
 use std::mem::{self, size_of, size_of_val};
@@ -11,12 +11,12 @@ use super::address::{NAME_BYTES, Name};
 use super::control::{CONTROL_BYTES, Control};
 use crate::limits::{BURST_MESSAGES_MAX, SEND_PIECES_MAX};
 
-/// A place for one received message: everything of it but the bytes.
+/// Metadata of one received message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub name: Name,
     pub control: Control,
-    /// Bytes received.
+    /// Received bytes.
     pub bytes: usize,
     /// Bytes of the name and of the control messages.
     pub name_bytes: usize,
@@ -36,7 +36,7 @@ impl Slot {
     };
 }
 
-/// Receives what is there into `buffers`, one message each; never waits. Returns how many.
+/// Receives available messages into `buffers`, one each. Never waits. Returns their number.
 pub(super) fn receive<'a>(
     socket: BorrowedFd<'_>,
     slots: &mut [Slot],
@@ -44,7 +44,7 @@ pub(super) fn receive<'a>(
 ) -> io::Result<usize> {
     // SAFETY: structures of integers and pointers, which may all be zero.
     let mut vectors: [iovec; BURST_MESSAGES_MAX] = unsafe { mem::zeroed() };
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let mut headers: [mmsghdr; BURST_MESSAGES_MAX] = unsafe { mem::zeroed() };
     let mut count = 0;
     let places = headers.iter_mut().zip(&mut vectors).zip(&mut *slots);
@@ -81,19 +81,19 @@ pub(super) fn receive<'a>(
     Ok(received)
 }
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Debug)]
 pub(super) struct Outgoing<'a> {
     pub peer: &'a Name,
-    /// The length of its datagrams, when there is more than one.
+    /// Length of its datagrams, if there are several.
     pub segment_bytes: Option<u16>,
-    /// How many of the pieces are its own.
+    /// Number of its pieces.
     pub pieces: usize,
 }
 
-/// Sends at most [`BURST_MESSAGES_MAX`] messages of at most [`SEND_PIECES_MAX`] pieces, which lie
-/// one message's after the other's; never waits. Returns how many were sent. An error is the first
-/// message's own.
+/// Sends at most [`BURST_MESSAGES_MAX`] messages of at most [`SEND_PIECES_MAX`] pieces. The pieces
+/// are in the order of the messages. Never waits. Returns how many messages were sent. An error
+/// concerns the first message.
 pub(super) fn send<'a>(
     socket: BorrowedFd<'_>,
     messages: impl Iterator<Item = Outgoing<'a>>,
@@ -102,7 +102,7 @@ pub(super) fn send<'a>(
     let mut controls = [Control::EMPTY; BURST_MESSAGES_MAX];
     // SAFETY: structures of integers and pointers, which may all be zero.
     let mut vectors: [iovec; SEND_PIECES_MAX] = unsafe { mem::zeroed() };
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let mut headers: [mmsghdr; BURST_MESSAGES_MAX] = unsafe { mem::zeroed() };
     for (vector, piece) in vectors.iter_mut().zip(pieces) {
         // The kernel only reads what it sends.
@@ -139,7 +139,6 @@ pub(super) fn send<'a>(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sets an integer option of a socket.
 pub(super) fn set_option(
     socket: BorrowedFd<'_>,
     level: c_int,

@@ -1,4 +1,4 @@
-//! In place of DPDK, where it was not built in.
+//! Stands in for DPDK in builds without it.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -6,12 +6,12 @@ use std::os::fd::BorrowedFd;
 use crate::bypass::{Bypass, BypassOptions, BypassQueue};
 use crate::frames::{Frame, FrameBurst, FrameQueue, ReceiveChecksums};
 
-/// A port: there is none.
+/// A port, which cannot exist in this build.
 #[derive(Debug)]
 pub enum DpdkPort {}
 
 impl DpdkPort {
-    /// Says how to get it.
+    /// Returns an error that says how to get DPDK.
     pub(crate) fn open(_: &BypassOptions) -> Result<(Bypass, Vec<BypassQueue>), String> {
         Err(
             "this program was built without DPDK: cargo build --release --features dpdk \
@@ -21,16 +21,16 @@ impl DpdkPort {
     }
 }
 
-/// The version of DPDK: there is none.
+/// Returns `None`: this build has no DPDK.
 pub const fn version() -> Option<String> {
     None
 }
 
-/// A queue of a port: there is none.
+/// A queue, which cannot exist in this build.
 #[derive(Debug)]
 pub enum DpdkQueue {}
 
-// SAFETY: there is none.
+// SAFETY: there is no value of this type.
 unsafe impl FrameQueue for DpdkQueue {
     fn recv(&mut self, _: &mut FrameBurst) -> io::Result<()> {
         match *self {}

@@ -1,4 +1,4 @@
-//! DPDK's environment (EAL): started at the first port of a process, once.
+//! DPDK's environment (EAL). It starts at the first port of a process, and only once.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fs;
@@ -12,15 +12,15 @@ use nix::unistd::Pid;
 
 use super::shim::{micanite_dpdk_start, or_message};
 
-/// Whether the environment was started, and what came of it: words to describe it, or the error.
-/// It cannot be started twice, not even after a failure.
+/// Result of the start: a description, or the error. The environment cannot start twice, not even
+/// after a failure.
 static STARTED: Mutex<Option<Result<String, String>>> = Mutex::new(None);
 
-/// Memory without huge pages, besides four times what the first port needs: it is only taken from
-/// the system as far as it is used.
+/// Memory without huge pages, in addition to four times the need of the first port. The system
+/// provides it only as it is used.
 const SMALL_PAGES_MEGABYTES: u64 = 512;
 
-/// The version of DPDK that this process has loaded.
+/// Returns the version of DPDK that this process has loaded.
 pub fn version() -> Option<String> {
     unsafe extern "C" {
         safe fn rte_version() -> *const c_char;
@@ -30,16 +30,16 @@ pub fn version() -> Option<String> {
     Some(version.to_string_lossy().into_owned())
 }
 
-/// Memory in huge pages besides the buffers: DPDK's own, and what does not fill its page.
+/// Huge pages besides the buffers: for DPDK itself, and for incomplete pages.
 const HUGE_SPARE_BYTES: u64 = 32 << 20;
 
-/// Starts the environment if it was not, for a device and the memory that its buffers take. Returns
-/// what memory it has, in words.
+/// Starts the environment if it is not running, for a device and the memory of its buffers. Returns
+/// a description of the memory.
 pub(super) fn start(device: &str, memory_bytes: u64, further: &[String]) -> Result<String, String> {
     lock()
         .get_or_insert_with(|| {
             let (arguments, memory) = arguments(device, memory_bytes, further);
-            // The thread that starts the environment is bound to CPUs: it is none of ours.
+            // EAL binds the thread that starts it to CPUs, so it gets a thread of its own.
             let started = thread::spawn(move || {
                 without_signals();
                 call(&arguments)
@@ -51,7 +51,8 @@ pub(super) fn start(device: &str, memory_bytes: u64, further: &[String]) -> Resu
         .clone()
 }
 
-/// The threads that the environment starts inherit this: signals are for the threads of the program.
+/// Blocks signals in the threads that the environment starts, which inherit this. Signals are
+/// handled by the program's threads.
 fn without_signals() {
     let mut signals = SigSet::all();
     for fault in [
@@ -63,11 +64,12 @@ fn without_signals() {
     ] {
         signals.remove(fault);
     }
-    // It fails for wrong arguments only.
+    // It fails only for wrong arguments.
     let _ = signals.thread_block();
 }
 
-/// Held while ports are opened and closed, too: DPDK's lists of them are not for two threads.
+/// Locks the environment. The lock is also held while ports are opened and closed, because DPDK's
+/// lists of ports are not thread-safe.
 pub(super) fn lock() -> MutexGuard<'static, Option<Result<String, String>>> {
     match STARTED.lock() {
         Ok(started) => started,
@@ -81,7 +83,7 @@ fn call(arguments: &[String]) -> Result<(), String> {
         .map(|argument| CString::new(argument.as_str()))
         .collect();
     let owned = owned.map_err(|_| "an argument for DPDK has a zero byte".to_owned())?;
-    // It keeps pointers to them, and exchanges their order.
+    // EAL keeps pointers to the arguments, and reorders them.
     let mut pointers: Vec<*mut c_char> = owned.into_iter().map(CString::into_raw).collect();
     let count = pointers.len() as i32;
     pointers.push(std::ptr::null_mut());
@@ -93,7 +95,7 @@ fn call(arguments: &[String]) -> Result<(), String> {
     .map_err(|why| format!("{why}; its arguments were: {}", arguments[1..].join(" ")))
 }
 
-/// The arguments, as far as `further` does not say otherwise, and the memory in words.
+/// Returns the arguments, unless `further` overrides them, and a description of the memory.
 fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String>, String) {
     let given = |names: &[&str]| {
         further.iter().any(|argument| {
@@ -104,22 +106,23 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
     let mut arguments = vec!["micanite".to_owned()];
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|&word| word.to_owned()));
     add(&["--no-telemetry"]);
-    // All memory in one file, so that a memif client with zero-copy=yes can show it to its server.
+    // All memory is one file, so that a memif client with zero-copy=yes can share it with its
+    // server.
     add(&["--single-file-segments"]);
     if !given(&["--log-level"]) {
         add(&["--log-level=warning"]);
-        // It complains that there are no other processes of DPDK to speak to.
+        // It complains about missing other DPDK processes.
         add(&["--log-level=pmd.net.memif:error"]);
     }
     if !given(&["-l", "-c", "--lcores", "-s"]) {
-        // One thread known to it, on all CPUs that we may use; ours make themselves known.
+        // EAL knows one thread of its own, on all allowed CPUs. The workers register themselves.
         add(&["--lcores", &format!("0@({})", allowed_cpus())]);
     }
     if !given(&["-a", "--allow", "-b", "--block", "--no-pci"]) {
         if is_pci(device) {
             add(&["-a", device]);
         } else if Path::new("/sys/bus/pci/devices").exists() {
-            // No device but those that are asked for later: there is none at this address.
+            // Probes no device but those that are opened later: this address has none.
             add(&["-a", "ffff:ff:1f.7"]);
         } else {
             add(&["--no-pci"]);
@@ -137,7 +140,7 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
         "--huge-dir",
     ];
     let memory = if given(&memory_options) {
-        "memory as --dpdk-args says".to_owned()
+        "memory as in --dpdk-args".to_owned()
     } else if huge {
         add(&["--in-memory"]);
         "huge pages".to_owned()
@@ -153,7 +156,7 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
     (arguments, memory)
 }
 
-/// Whether a device is named by its address on the bus: `03:00.0`, `0000:03:00.0`.
+/// Returns whether a device is named by its bus address: `03:00.0`, `0000:03:00.0`.
 pub(super) fn is_pci(device: &str) -> bool {
     let address = device.split(',').next().unwrap_or_default();
     let Some((bus, function)) = address.rsplit_once('.') else {
@@ -163,7 +166,7 @@ pub(super) fn is_pci(device: &str) -> bool {
     bus.contains(':') && bus.split(':').all(digits) && digits(function)
 }
 
-/// A device as DPDK names it itself: an address on the bus with its domain, in small letters.
+/// Returns DPDK's own name of a device: for a bus address the lower-case one with its domain.
 pub(super) fn full_name(device: &str) -> String {
     if !is_pci(device) {
         return device.to_owned();
@@ -176,7 +179,7 @@ pub(super) fn full_name(device: &str) -> String {
     format!("{domain}{}{arguments}", address.to_ascii_lowercase())
 }
 
-/// CPUs that this process may use: `0,2,3`.
+/// Lists the CPUs that this process may use: `0,2,3`.
 fn allowed_cpus() -> String {
     let allowed = sched_getaffinity(Pid::from_raw(0));
     let numbers: Vec<String> = (0..CpuSet::count())
@@ -189,7 +192,7 @@ fn allowed_cpus() -> String {
     }
 }
 
-/// Huge pages of any size that nobody has.
+/// Returns the number of free bytes in huge pages of any size.
 fn huge_bytes_free() -> u64 {
     let Ok(sizes) = fs::read_dir("/sys/kernel/mm/hugepages") else {
         return 0;
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_on_the_bus_are_told_from_virtual_devices() {
+    fn bus_addresses_differ_from_virtual_devices() {
         for name in ["0000:03:00.0", "03:00.1", "0000:03:00.0,representor=0"] {
             assert!(is_pci(name), "{name}");
         }
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_get_the_names_that_dpdk_lists_them_by() {
+    fn device_names_match_dpdks_list() {
         for (name, full) in [
             ("03:00.1", "0000:03:00.1"),
             ("0000:0A:00.0", "0000:0a:00.0"),
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_not_said_twice() {
+    fn given_arguments_are_not_repeated() {
         let further = ["--log-level=debug", "-m", "64", "-l", "1"].map(str::to_owned);
         let (arguments, _) = arguments("net_null0", 1 << 20, &further);
         for name in ["--log-level=warning", "--lcores", "--no-huge"] {

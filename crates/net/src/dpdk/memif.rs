@@ -1,4 +1,4 @@
-//! What the arguments of a memif say: `net_memif0,role=server,socket=/run/micanite.memif`.
+//! Parses the arguments of a memif device: `net_memif0,role=server,socket=/run/micanite.memif`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,21 +6,21 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A memif as its arguments describe it.
+/// A memif as described by its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memif<'a> {
-    /// The end that the other one connects to.
+    /// The end that listens for the other one.
     pub is_server: bool,
     /// Its buffers are those that the other end writes to.
     pub is_zero_copy: bool,
     /// Slots of each of its rings.
     pub ring_slots: u32,
-    /// Where its socket lies, if that is a file.
+    /// Path of its socket, if that is a file.
     pub socket: Option<&'a str>,
 }
 
 impl<'a> Memif<'a> {
-    /// That of a device, if it is one.
+    /// Parses a device; `None` if it is no memif.
     pub(super) fn of(device: &'a str) -> Option<Self> {
         let mut words = device.split(',');
         if !words.next()?.starts_with("net_memif") {
@@ -34,7 +34,7 @@ impl<'a> Memif<'a> {
         Some(Self {
             is_server: matches!(argument("role"), Some("server" | "master")),
             is_zero_copy: argument("zero-copy") == Some("yes"),
-            // More is refused by the driver.
+            // The driver refuses larger rings.
             ring_slots: 1 << log2.unwrap_or(10u32).min(14),
             socket: match argument("socket-abstract") {
                 Some("no") => argument("socket"),
@@ -43,17 +43,17 @@ impl<'a> Memif<'a> {
         })
     }
 
-    /// Removes the socket of a server that was killed: nobody listens to it any more, and the driver
-    /// does not take its place.
+    /// Removes the socket of a killed server, because the driver does not replace it.
     pub(super) fn remove_stale_socket(&self) {
         let Some(path) = self.socket.filter(|_| self.is_server).map(Path::new) else {
             return;
         };
         let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-        // Whoever listens refuses a stream for another reason: memif's sockets are of packets.
+        // A listening memif refuses a stream connection with another error, because its socket is a
+        // packet socket.
         let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
         if is_socket && UnixStream::connect(path).is_err_and(refused) {
-            // If it cannot be removed, the driver says what is in its way.
+            // If it cannot be removed, the driver reports the problem.
             let _ = fs::remove_file(path);
         }
     }
@@ -65,7 +65,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn arguments_say_which_end_it_is_and_how_large() {
+    fn arguments_are_parsed() {
         let memif = Memif::of("net_memif0,role=server,rsize=12,socket=/s,socket-abstract=no");
         let expected = Memif {
             is_server: true,
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_socket_that_nobody_listens_to_is_removed() {
+    fn only_abandoned_sockets_are_removed() {
         let path = std::env::temp_dir().join(format!("micanite-memif-{}", std::process::id()));
         let device = format!(
             "net_memif0,role=server,socket={},socket-abstract=no",

@@ -20,21 +20,21 @@ use crate::limits::{
     DPDK_SPARE_BUFFERS, DPDK_STATISTICS_PER_SECOND, FRAME_HEADER_BYTES_MAX,
 };
 
-/// Ethernet's part of a frame, which an MTU does not count.
+/// Bytes of Ethernet's header, which are not part of an MTU.
 const ETHERNET_BYTES: usize = 14;
-/// IPv6 and UDP.
+/// Bytes of IPv6's and UDP's headers.
 const HEADERS_IN_MTU_BYTES: usize = 48;
 
-/// An open port. When the last of its queues and this are gone, it is stopped and closed.
+/// An open port. It stops and closes when this and the last of its queues are dropped.
 #[derive(Debug)]
 pub struct DpdkPort {
     port: ShimPort,
     queues: Vec<*mut ShimQueue>,
     unverified: ReceiveChecksums,
-    /// Frames lost on all queues, as last looked at, and when.
+    /// Lost frames of all queues at the last look, and its time.
     lost: AtomicU64,
     looked: LastTime,
-    /// Whether it has to be started anew when its other end was away: as the client of a memif.
+    /// Restarts the port after its other end was away: for a memif client.
     revives: bool,
     revived: LastTime,
     is_reviving: AtomicBool,
@@ -42,7 +42,7 @@ pub struct DpdkPort {
 }
 
 // SAFETY: the queues are only handed on, once each, until the end; DPDK's control functions that
-// are called of any thread are safe to call at the same time for reading statistics.
+// any thread calls here may run concurrently to read statistics.
 unsafe impl Send for DpdkPort {}
 // SAFETY: as above.
 unsafe impl Sync for DpdkPort {}
@@ -51,7 +51,7 @@ impl DpdkPort {
     /// Opens a port with its queues, in order.
     pub(crate) fn open(options: &BypassOptions) -> Result<(Bypass, Vec<BypassQueue>), String> {
         let PortName::Dpdk { device } = &options.name else {
-            return Err("this is no device of DPDK's".to_owned());
+            return Err("this is not a DPDK device".to_owned());
         };
         let queues = u16::try_from(options.queues).map_err(|_| "too many queues".to_owned())?;
         if options.addresses.is_empty() {
@@ -93,14 +93,15 @@ impl DpdkPort {
         if let Some(memif) = memif {
             memif.remove_stale_socket();
         }
-        // Of zero copy, what was under way when the server left is not given back by the driver.
+        // With zero copy, the driver never returns buffers that were in flight when the server
+        // left.
         let revives = memif.is_some_and(|memif| !memif.is_server && !memif.is_zero_copy);
         let device = CString::new(device).map_err(|_| "its name has a zero byte".to_owned())?;
         wanted.device = device.as_ptr();
         let _one_at_a_time = environment::lock();
         let mut port = ShimPort::default();
         let mut queues = vec![std::ptr::null_mut(); usize::from(wanted.queues)];
-        // SAFETY: there is room for so many queues; the name lives until the end of this.
+        // SAFETY: there is room for so many queues; the name lives until the end of this function.
         or_message(|error, bytes| unsafe {
             micanite_dpdk_open(
                 &raw const wanted,
@@ -129,8 +130,8 @@ impl DpdkPort {
         })
     }
 
-    /// Asks the device for flow rules: each of our UDP ports to the queue of its number. Returns
-    /// what came of it, in words.
+    /// Requests flow rules that direct each UDP port to the queue of its number. Returns a
+    /// description of the result.
     fn steer(&self, options: &BypassOptions) -> String {
         if self.queues.len() < 2 {
             return "one queue".to_owned();
@@ -170,7 +171,7 @@ impl DpdkPort {
                 "computed by the device",
                 "computed here",
             ),
-            either(port.link_up != 0, "link up", "link down so far"),
+            either(port.link_up != 0, "link up", "link still down"),
             either(
                 port.unguarded == 0,
                 "",
@@ -182,30 +183,30 @@ impl DpdkPort {
         .to_owned()
     }
 
-    /// What is known of checksums that the device has not found right.
+    /// Returns what is known about checksums that the device did not verify.
     pub(super) const fn unverified(&self) -> ReceiveChecksums {
         self.unverified
     }
 
-    /// Whether the device verifies checksums.
+    /// Returns whether the device verifies checksums.
     #[inline]
     pub(super) const fn verifies_checksums(&self) -> bool {
         self.port.receive_checksums != 0
     }
 
-    /// Whether the device computes them.
+    /// Returns whether the device computes checksums.
     #[inline]
     pub(super) const fn computes_checksums(&self) -> bool {
         self.port.transmit_checksums != 0
     }
 
-    /// The longest frame, without the Ethernet checksum.
+    /// Returns the longest frame, without the Ethernet checksum.
     pub(super) const fn frame_bytes_max(&self) -> usize {
         self.port.mtu as usize + ETHERNET_BYTES
     }
 
-    /// The share of a queue in the frames that the port has lost: the device counts them together.
-    /// The shares of all queues add up to the whole.
+    /// Returns a queue's share in the port's lost frames, because the device counts only the total.
+    /// The shares of all queues add up to the total.
     pub(super) fn lost(&self, queue: u16) -> u32 {
         self.look();
         share(
@@ -215,8 +216,8 @@ impl DpdkPort {
         )
     }
 
-    /// Looks, if it is time, at what the device counts, and after the other end. Queues that receive
-    /// nothing have to call it, too: an end that is away sends nothing.
+    /// Updates the device's counters and checks for the other end, at most at intervals. A queue
+    /// that receives nothing has to call it, too: an absent end sends nothing.
     #[inline]
     pub(super) fn look(&self) {
         if self
@@ -232,8 +233,8 @@ impl DpdkPort {
         }
     }
 
-    /// Starts the port anew if its other end has left. It may take longer than until another thread
-    /// tries.
+    /// Restarts the port if its other end has left. This may take longer than the interval after
+    /// which another thread tries.
     #[cold]
     fn revive(&self) {
         if self.is_reviving.swap(true, Ordering::Acquire) {
@@ -244,23 +245,23 @@ impl DpdkPort {
         self.is_reviving.store(false, Ordering::Release);
     }
 
-    /// What the device counts; zeros where it does not.
+    /// Returns the device's counters; zeros if it has none.
     pub(super) fn statistics(&self) -> ShimPortStatistics {
         let mut statistics = ShimPortStatistics::default();
-        // SAFETY: it fills the statistics, or leaves them.
+        // SAFETY: it fills the statistics, or leaves them unchanged.
         let _ = unsafe { micanite_dpdk_statistics(self.port.port, &raw mut statistics) };
         statistics
     }
 }
 
-/// When something was done last, by whichever thread.
+/// Time of the last action, by any thread.
 #[derive(Debug, Default)]
 struct LastTime {
     ticks: AtomicU64,
 }
 
 impl LastTime {
-    /// Whether that is so long ago; then it is this thread's to do.
+    /// Returns whether the action is due. Then the calling thread has to perform it.
     fn is_due(&self, ticks: u64) -> bool {
         let (now, last) = (micanite_dpdk_ticks(), self.ticks.load(Ordering::Relaxed));
         now.wrapping_sub(last) >= ticks
@@ -275,12 +276,12 @@ impl Drop for DpdkPort {
     fn drop(&mut self) {
         let _one_at_a_time = environment::lock();
         let count = self.queues.len() as u16;
-        // SAFETY: nobody has the queues any more: they would keep this.
+        // SAFETY: no queue exists any more: each would keep this alive.
         unsafe { micanite_dpdk_close(&raw const self.port, self.queues.as_mut_ptr(), count) };
     }
 }
 
-/// What fits an MTU; drivers that do not tell theirs say 0.
+/// Returns the longest payload for an MTU. Drivers that do not report theirs say 0.
 fn payload_bytes_max(mtu: u16) -> Result<usize, String> {
     usize::from(mtu)
         .checked_sub(HEADERS_IN_MTU_BYTES + 1)
@@ -288,18 +289,18 @@ fn payload_bytes_max(mtu: u16) -> Result<usize, String> {
         .ok_or_else(|| format!("its MTU of {mtu} is too small"))
 }
 
-/// One of so many parts of a whole that add up to it.
+/// Returns one of `parts` shares, which add up to the whole.
 const fn share(whole: u64, part: u64, parts: u64) -> u32 {
     ((whole + part) / parts) as u32
 }
 
-/// Sizes for what is asked for.
+/// Chooses sizes for the options.
 fn wanted(options: &BypassOptions, queues: u16, device: &str) -> ShimPortOptions {
     let frame_bytes_max = options.payload_bytes_max + FRAME_HEADER_BYTES_MAX;
     let buffer_bytes = if device.starts_with("net_af_xdp") {
         DPDK_AF_XDP_BUFFER_BYTES
     } else {
-        // A reply as long as its request fits behind it.
+        // A reply of the request's length fits behind the request.
         let both = 2 * frame_bytes_max.next_multiple_of(64);
         both.clamp(DPDK_BUFFER_BYTES_MIN, usize::from(u16::MAX) - 1024)
     };
@@ -314,7 +315,7 @@ fn wanted(options: &BypassOptions, queues: u16, device: &str) -> ShimPortOptions
         buffers_per_queue: (2 * ring + DPDK_SPARE_BUFFERS).next_power_of_two() - 1,
         buffer_bytes: buffer_bytes as u32,
         mtu_wanted: (options.payload_bytes_max + HEADERS_IN_MTU_BYTES) as u32,
-        // The other end of a virtual device may come at any time, that of a memif client is there.
+        // The other end of a virtual device may appear at any time. That of a memif client exists.
         link_wait_ms: match Memif::of(device) {
             Some(memif) if !memif.is_server => DPDK_LINK_WAIT_MS,
             None if environment::is_pci(device) => DPDK_LINK_WAIT_MS,
@@ -334,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_of_queues_add_up_to_what_the_port_has_lost() {
+    fn queue_shares_add_up_to_the_ports_losses() {
         for parts in 1..9 {
             for whole in 0..100 {
                 let sum: u32 = (0..parts).map(|part| share(whole, part, parts)).sum();
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_too_small_an_mtu_is_refused() {
+    fn devices_with_a_small_mtu_are_refused() {
         assert_eq!(payload_bytes_max(1500), Ok(1452));
         assert_eq!(payload_bytes_max(49), Ok(1));
         for mtu in [0, 47, 48] {

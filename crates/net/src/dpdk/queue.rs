@@ -15,8 +15,8 @@ use super::shim::{
 use crate::frames::{Frame, FrameBurst, FrameQueue, ReceiveChecksums};
 use crate::limits::FRAME_BURST_MAX;
 
-/// A thread that DPDK knows: it takes buffers from a cache of its own. More threads than it can
-/// know work without one, more slowly.
+/// A thread that is registered with DPDK, which gives it a cache of buffers. Threads beyond DPDK's
+/// maximum work without one, more slowly.
 struct KnownThread {
     known: bool,
 }
@@ -40,17 +40,17 @@ thread_local! {
 pub struct DpdkQueue {
     queue: NonNull<ShimQueue>,
     number: u16,
-    /// What is known of checksums of the last burst.
+    /// State of the checksums of the last burst.
     checksums: ReceiveChecksums,
-    /// Keeps the queue and its buffers.
+    /// Keeps the queue and its buffers alive.
     port: Arc<DpdkPort>,
 }
 
-// SAFETY: a queue may be used by any thread, one at a time: by the one that has this.
+// SAFETY: any thread may use a queue, one at a time: the one that has this.
 unsafe impl Send for DpdkQueue {}
 
 impl DpdkQueue {
-    /// Queue `number` of a port, which has it to give once.
+    /// Takes over queue `number` of a port, which hands out each queue once.
     pub(super) fn new(queue: NonNull<ShimQueue>, number: u16, port: Arc<DpdkPort>) -> Self {
         let checksums = port.unverified();
         Self {
@@ -61,18 +61,19 @@ impl DpdkQueue {
         }
     }
 
-    /// Frames that arrived in more than one buffer, and were dropped.
+    /// Returns how many frames were dropped because they arrived in several buffers.
     pub fn chained(&self) -> u64 {
         self.counters().chained
     }
 
-    /// Buffers that neither the driver has nor anybody else; those in caches of threads count. Slow.
+    /// Returns how many buffers are free, including those in caches of threads. This is slow.
     pub fn buffers_free(&self) -> u32 {
         // SAFETY: the queue lives as long as its port.
         unsafe { micanite_dpdk_buffers_free(self.queue.as_ptr()) }
     }
 
-    /// How often bursts were kept out because a driver changed a port's memory, of all ports.
+    /// Returns how often bursts were stopped because a driver changed a port's memory; of all
+    /// ports.
     pub fn gate_closed(&self) -> u64 {
         self.port.statistics().gate_closed
     }
@@ -84,7 +85,7 @@ impl DpdkQueue {
         counters
     }
 
-    /// What the shim has handed over.
+    /// Converts a frame from the shim.
     #[inline]
     fn frame(shim: &ShimFrame) -> Frame {
         // SAFETY: a buffer of an mbuf is not null.
@@ -117,7 +118,7 @@ unsafe impl FrameQueue for DpdkQueue {
             verified &= frame.verified != 0;
             burst.push(Self::frame(frame));
         }
-        // What the hardware has not found right (it does not look at everything) is looked at here.
+        // The hardware does not check everything. Unverified checksums are verified here.
         self.checksums = match verified {
             true => ReceiveChecksums::Verified,
             false => self.port.unverified(),

@@ -1,4 +1,4 @@
-//! The functions of `shims/dpdk.h`: its twin, change both.
+//! Declarations of `shims/dpdk.h`. Change both together.
 
 use std::ffi::{c_char, c_int};
 
@@ -17,13 +17,13 @@ pub(super) struct ShimFrame {
     pub unused: u8,
 }
 
-/// Only ever seen behind a pointer.
+/// An opaque queue, only used behind a pointer.
 #[repr(C)]
 pub(super) struct ShimQueue {
     _opaque: [u8; 0],
 }
 
-/// What a port is opened with.
+/// Options to open a port.
 #[repr(C)]
 pub(super) struct ShimPortOptions {
     pub device: *const c_char,
@@ -36,7 +36,7 @@ pub(super) struct ShimPortOptions {
     pub link_wait_ms: u32,
 }
 
-/// What was got.
+/// Properties of an open port.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShimPort {
@@ -53,7 +53,7 @@ pub(super) struct ShimPort {
     pub driver: [u8; 32],
 }
 
-/// Of all queues of a port.
+/// Counters of all queues of a port.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShimPortStatistics {
@@ -63,7 +63,7 @@ pub(super) struct ShimPortStatistics {
     pub gate_closed: u64,
 }
 
-/// Of one queue.
+/// Counters of one queue.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShimQueueCounters {
@@ -128,7 +128,7 @@ unsafe extern "C" {
     pub(super) fn micanite_dpdk_buffers_free(queue: *const ShimQueue) -> u32;
 }
 
-/// Calls what says its error in words.
+/// Calls a function that returns its error as text.
 pub(super) fn or_message(call: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), String> {
     let mut message = [0u8; 512];
     if call(message.as_mut_ptr().cast(), message.len()) == 0 {

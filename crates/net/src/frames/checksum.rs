@@ -2,15 +2,15 @@
 
 use std::net::IpAddr;
 
-/// The ones' complement sum of bytes as big-endian 16-bit words, folded to 16 bits. An odd byte at
-/// the end counts as if a zero followed.
+/// Returns the ones' complement sum of bytes as big-endian 16-bit words, folded to 16 bits. An odd
+/// last byte counts as if a zero followed.
 #[inline]
 pub fn ones_complement_sum(bytes: &[u8]) -> u16 {
     folded(unfolded_sum(bytes))
 }
 
-/// A sum that is to be added to others and then [`folded`]. It is of words in this machine's order,
-/// which sum up to the same (RFC 1071, 2 B).
+/// Returns a sum to be added to others and then [`folded`]. It sums words in this machine's order,
+/// which gives the same result (RFC 1071, 2 B).
 #[inline]
 pub(super) fn unfolded_sum(bytes: &[u8]) -> u64 {
     let (mut sum, mut high) = (0, 0);
@@ -32,20 +32,20 @@ pub(super) fn unfolded_sum(bytes: &[u8]) -> u64 {
     sum + high
 }
 
-/// What a number adds to an [`unfolded_sum`]: of two bytes in the order of the network.
+/// Converts a number to its contribution to an [`unfolded_sum`]: two bytes in network order.
 #[inline]
 pub(super) const fn unfolded_word(word: u16) -> u64 {
     word.to_be() as u64
 }
 
-/// The sum as it is written and compared.
+/// Folds a sum to the form that is written and compared.
 #[inline]
 pub(super) fn folded(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     u16::from_be(fold((sum & 0xffff_ffff) + (sum >> 32)))
 }
 
-/// The sum of the pseudo header of UDP and others: addresses, protocol and length.
+/// Returns the sum of the pseudo header of UDP and other protocols: addresses, protocol and length.
 #[inline]
 pub fn pseudo_header_sum(
     (source, destination): (IpAddr, IpAddr),
@@ -59,13 +59,13 @@ pub fn pseudo_header_sum(
     folded(of(source) + of(destination) + unfolded_pseudo(protocol, bytes))
 }
 
-/// What a pseudo header adds besides the addresses.
+/// Returns the contribution of a pseudo header without the addresses.
 #[inline]
 pub(super) const fn unfolded_pseudo(protocol: u8, bytes: usize) -> u64 {
     unfolded_word(protocol as u16) + unfolded_word(bytes as u16)
 }
 
-/// The checksum of a UDP header (whose own field counts as zero here: leave it zero) and payload.
+/// Computes the checksum of a UDP header and payload. The checksum field has to be zero.
 #[inline]
 pub fn udp_checksum(pseudo_header_sum: u16, datagram: &[u8]) -> u16 {
     nonzero(!folded(
@@ -73,7 +73,7 @@ pub fn udp_checksum(pseudo_header_sum: u16, datagram: &[u8]) -> u16 {
     ))
 }
 
-/// A UDP checksum as it is sent: zero would mean that there is none (RFC 768).
+/// Returns a UDP checksum in the form to send: zero would mean that there is none (RFC 768).
 #[inline]
 pub(super) const fn nonzero(checksum: u16) -> u16 {
     match checksum {
@@ -82,8 +82,8 @@ pub(super) const fn nonzero(checksum: u16) -> u16 {
     }
 }
 
-/// The checksum after 16-bit words have changed from the first to the second of each pair (RFC 1624,
-/// equation 3).
+/// Updates a checksum after 16-bit words changed from the first to the second of each pair (RFC
+/// 1624, equation 3).
 #[inline]
 pub fn updated(checksum: u16, changes: &[(u16, u16)]) -> u16 {
     let mut sum = u64::from(!checksum);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As RFC 1071 writes it.
+    /// Sums as in RFC 1071.
     fn naive(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -126,16 +126,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_is_that_of_the_naive_one(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        fn sums_match_the_naive_version(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
             prop_assert_eq!(ones_complement_sum(&bytes), naive(&bytes));
         }
 
         #[test]
-        fn an_update_is_what_computing_it_anew_gives(
+        fn updated_checksums_match_recomputed_ones(
             mut words in proptest::collection::vec(any::<u16>(), 3..20),
             changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u16>()), 0..5),
         ) {
-            // A checksum over all zeros does not occur in headers, and is the one ambiguous case.
+            // No header has a checksum over all zeros, and it is the one ambiguous case.
             words[0] = 0x4500;
             let sum = |words: &[u16]| {
                 let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();

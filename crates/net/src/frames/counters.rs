@@ -1,15 +1,13 @@
-//! What has happened to the frames of a port.
-
 use super::NotTaken;
 
-/// What has happened to the frames of a port.
+/// Counters of a port's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameCounters {
-    /// Bursts that were not empty.
+    /// Bursts with at least one frame.
     pub bursts: u64,
-    /// Frames that arrived.
+    /// Received frames.
     pub frames: u64,
-    /// Those of them that were datagrams for us.
+    /// Received frames with a datagram for this port.
     pub datagrams: u64,
     /// Frames of other protocols, for other addresses or ports.
     pub not_ours: u64,
@@ -17,21 +15,21 @@ pub struct FrameCounters {
     pub fragments: u64,
     /// Frames with IPv4 options or IPv6 extension headers; dropped.
     pub options: u64,
-    /// Frames whose lengths are wrong; dropped.
+    /// Frames with wrong lengths; dropped.
     pub bad_lengths: u64,
-    /// Frames whose checksums are wrong; dropped.
+    /// Frames with wrong checksums; dropped.
     pub bad_checksums: u64,
-    /// Frames from addresses that nobody has; dropped.
+    /// Frames from addresses that no station can have; dropped.
     pub bad_sources: u64,
     /// Replies that left in the frame of their request.
     pub reused: u64,
-    /// Datagrams that left in a frame of their own: there was no room behind the request, or it
-    /// came from elsewhere.
+    /// Datagrams that left in a frame of their own: the request's buffer had no room, or the
+    /// datagram answers no request of the burst.
     pub copied: u64,
-    /// Datagrams for which there was no frame.
+    /// Datagrams without a free frame; dropped.
     pub no_frame: u64,
-    /// Questions for our addresses, and echo requests, that were answered; they count in
-    /// [`Self::not_ours`] as well.
+    /// Answered neighbour requests for own addresses, and answered echo requests. They count in
+    /// [`Self::not_ours`], too.
     pub neighbour_answers: u64,
 }
 

@@ -3,18 +3,18 @@
 use std::ptr::NonNull;
 use std::slice;
 
-/// One buffer of a queue with the frame that lies in it. Whoever has it has the buffer to himself,
-/// until it is given back to its queue.
+/// One buffer of a queue with the frame in it. Its holder has exclusive access to the buffer, until
+/// it is given back to its queue.
 #[derive(Debug)]
 pub struct Frame {
     memory: NonNull<u8>,
     room_bytes: u32,
     start: u32,
     bytes: u32,
-    /// What the queue knows the buffer by: its offset in a UMEM, the address of an mbuf.
+    /// Identifies the buffer for the queue: its offset in a UMEM, the address of an mbuf.
     pub(crate) handle: u64,
-    /// Bytes of the headers up to the network layer, and of those of the network layer, of a frame
-    /// that leaves; for queues that have checksums computed by hardware.
+    /// Bytes of the link headers and of the network header of a frame to send, for queues whose
+    /// hardware computes checksums.
     pub header_bytes: (u8, u8),
 }
 
@@ -22,14 +22,14 @@ pub struct Frame {
 unsafe impl Send for Frame {}
 
 impl Frame {
-    /// The frame of `bytes` at `start` of a buffer.
+    /// Creates a frame of `bytes` at `start` of a buffer.
     ///
     /// # Safety
     /// The `room_bytes` at `memory` can be read and written, are initialised, and nobody else
     /// touches them before the frame is given back to the queue that it is from.
     ///
     /// # Panics
-    /// When the frame does not lie in the buffer.
+    /// If the frame does not lie in the buffer.
     #[inline]
     pub unsafe fn new(
         memory: NonNull<u8>,
@@ -48,30 +48,29 @@ impl Frame {
         }
     }
 
-    /// What its queue knows the buffer by: as it was made with.
+    /// Returns the handle that the frame was created with.
     #[inline]
     pub const fn handle(&self) -> u64 {
         self.handle
     }
 
-    /// Where in its buffer the frame begins.
+    /// Returns the offset of the frame in its buffer.
     #[inline]
     pub const fn start(&self) -> usize {
         self.start as usize
     }
 
-    /// The frame's length.
+    /// Returns the frame's length.
     #[inline]
     pub const fn len(&self) -> usize {
         self.bytes as usize
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the frame has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The bytes of the frame.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: it lies in the buffer (checked when it was made and moved), which is ours.
@@ -80,17 +79,18 @@ impl Frame {
         unsafe { slice::from_raw_parts(start.as_ptr(), self.bytes as usize) }
     }
 
-    /// The whole buffer.
+    /// Returns the whole buffer.
     #[inline]
     pub fn buffer_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the buffer is ours alone, and the reference lives no longer than that to the frame.
+        // SAFETY: the buffer is ours alone, and the reference lives no longer than that to the
+        // frame.
         unsafe { slice::from_raw_parts_mut(self.memory.as_ptr(), self.room_bytes as usize) }
     }
 
-    /// The frame now begins at `start` of the buffer and has `bytes`.
+    /// Moves the frame to `start` of the buffer, with `bytes`.
     ///
     /// # Panics
-    /// When it would not lie in the buffer.
+    /// If it would not lie in the buffer.
     #[inline]
     pub fn place(&mut self, start: usize, bytes: usize) {
         let room = self.room_bytes as usize;
@@ -98,7 +98,7 @@ impl Frame {
         (self.start, self.bytes) = (start as u32, bytes as u32);
     }
 
-    /// Asks for the headers, for they are read soon.
+    /// Prefetches the headers.
     #[inline]
     pub(super) fn prefetch(&self) {
         let start = self.memory.as_ptr().wrapping_add(self.start as usize);
@@ -112,20 +112,20 @@ impl Frame {
         let _ = start;
     }
 
-    /// Where the bytes behind the frame begin, at the next cache line.
+    /// Returns the offset of the first cache line after the frame.
     #[inline]
     pub(super) fn behind(&self) -> usize {
-        // A buffer begins at a cache line, or near enough to one.
+        // A buffer begins at a cache line, or close to one.
         (self.start as usize + self.bytes as usize).next_multiple_of(64)
     }
 
-    /// Whether the buffer has so many bytes from `at` on.
+    /// Returns whether the buffer has so many bytes from `at` on.
     #[inline]
     pub(super) const fn has_room(&self, at: usize, bytes: usize) -> bool {
         at + bytes <= self.room_bytes as usize
     }
 
-    /// The bytes of the frame, for longer than the reference to it.
+    /// Returns the bytes of the frame, for longer than the reference to it.
     ///
     /// # Safety
     /// While they are in use, nobody writes to them: the frame is not given back, and
@@ -138,10 +138,10 @@ impl Frame {
         unsafe { slice::from_raw_parts(start.as_ptr(), self.bytes as usize) }
     }
 
-    /// The rest of the buffer from `at` on, for writing while the frame itself is lent.
+    /// Returns the rest of the buffer from `at` on, for writing while the frame itself is lent.
     ///
     /// # Panics
-    /// When that is not behind the frame.
+    /// If `at` is not behind the frame.
     #[inline]
     pub(super) fn rest_mut(&mut self, at: usize) -> &mut [u8] {
         let room = self.room_bytes as usize;

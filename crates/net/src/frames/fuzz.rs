@@ -1,8 +1,8 @@
-//! The body of the fuzz target: takes any bytes and panics when an invariant is broken.
+//! Body of the fuzz target: takes any bytes and panics when an invariant is broken.
 
 use std::net::SocketAddr;
 
-use super::naive::{self, Mending};
+use super::naive::{self, Corrections};
 use super::testing::MemoryQueue;
 use super::{
     Found, FramePort, Header, Local, MacAddress, NoHeader, ReceiveChecksums, ReplyTo, parse,
@@ -19,14 +19,13 @@ const PEERS: [&str; 4] = [
     "[ff02::1]:9",
 ];
 
-/// Frames of any kind through a port that replies to what it takes for datagrams: those are
-/// what the slow parser takes for them, every reply can be read and goes back to where its request
-/// came from, nothing else leaves but answers to neighbours, no frame is lost, and the counters
-/// add up.
+/// Passes arbitrary frames through a port that replies to datagrams. Checks that the port finds the same
+/// datagrams as the slow parser, that every reply is valid and returns to its requester, that nothing
+/// else leaves but neighbour replies, that no frame is lost, and that the counters add up.
 ///
-/// `data` is a byte for the port ([`Station::new`]) and a sequence of frames. Each has a byte of how
-/// it arrives ([`How`]), two of its length, and so many bytes, or as many as there are. What is done
-/// with a datagram is in the first byte of its payload.
+/// `data` is a byte for the port ([`Station::new`]) and a sequence of frames. Each frame has a byte for
+/// the way it arrives ([`How`]), two for its length, and that many bytes, or the rest. The first byte of
+/// a payload selects the reply.
 pub fn frames(data: &[u8]) {
     if !data.is_empty() {
         run(data).check_end();
@@ -38,7 +37,7 @@ fn run(data: &[u8]) -> Station {
     let mut station = Station::new(setup);
     while let Some((how, bytes)) = next(&mut rest) {
         let mut frame = bytes[..bytes.len().min(FRAME_BYTES_MAX)].to_vec();
-        naive::mend(&mut frame, how.mending);
+        naive::correct(&mut frame, how.corrections);
         station.arrives(frame);
         if how.ends_round {
             station.rounds();
@@ -52,7 +51,7 @@ fn run(data: &[u8]) -> Station {
 }
 
 struct How {
-    mending: Mending,
+    corrections: Corrections,
     ends_round: bool,
     asks: bool,
     peer: usize,
@@ -63,14 +62,14 @@ fn next<'d>(rest: &mut &'d [u8]) -> Option<(How, &'d [u8])> {
     let bytes = usize::from(u16::from_le_bytes([low, high])).min(behind.len());
     let (bytes, behind) = behind.split_at(bytes);
     *rest = behind;
-    let mending = match how & 3 {
-        0 => Mending::Nothing,
-        1 => Mending::Sums,
-        2 => Mending::Lengths,
-        _ => Mending::PartialSum,
+    let corrections = match how & 3 {
+        0 => Corrections::Nothing,
+        1 => Corrections::Sums,
+        2 => Corrections::Lengths,
+        _ => Corrections::PartialSum,
     };
     let how = How {
-        mending,
+        corrections,
         ends_round: how & 4 != 0,
         asks: how & 8 != 0,
         peer: usize::from(how >> 4) % PEERS.len(),
@@ -85,9 +84,9 @@ struct Station {
     buffers: usize,
     arrived: u64,
     now_ms: u64,
-    /// Datagrams that are to be found, in order.
+    /// Expected datagrams, in order.
     founds: Vec<Found>,
-    /// Those that are to leave, in any order: from, to, payload.
+    /// Expected replies, in any order: from, to, payload.
     replies: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
     committed: u64,
     no_frame: u64,
@@ -140,7 +139,7 @@ impl Station {
         self.port.queue_mut().arriving.push_back(frame);
     }
 
-    /// Rounds until everything that has arrived was received.
+    /// Runs rounds until everything was received.
     fn rounds(&mut self) {
         while !self.port.queue().arriving.is_empty() {
             let received = self.port.recv().expect("the queue never fails");
@@ -175,7 +174,7 @@ impl Station {
                         self.replies.push(reply);
                     }
                 }
-                // What was read is still what it was.
+                // The request is still intact.
                 let again = parse(datagram.frame, self.checksums);
                 assert_eq!(again.ok(), Some(datagram.found));
             }
@@ -206,7 +205,7 @@ impl Station {
     fn check_sent(&mut self) {
         for frame in self.port.queue_mut().sent.drain(..) {
             let Ok(found) = parse(&frame, ReceiveChecksums::Unverified) else {
-                // It is about neighbours.
+                // A neighbour message.
                 assert_eq!(frame[6..12], MAC);
                 assert!(frame[0] & 1 == 0 || frame.len() <= 90);
                 self.others_sent += 1;
@@ -216,8 +215,7 @@ impl Station {
             assert_eq!(frame.len(), start + usize::from(found.payload_bytes));
             let reply = (found.source, found.destination, frame[start..].to_vec());
             let at = self.replies.iter().position(|expected| *expected == reply);
-            self.replies
-                .swap_remove(at.expect("a reply that nobody gave"));
+            self.replies.swap_remove(at.expect("an unexpected reply"));
         }
     }
 
@@ -257,7 +255,7 @@ fn is_ours(found: &Found) -> bool {
     is_own(found.destination) && !is_own(found.source) && (11300..=11303).contains(&port)
 }
 
-/// What a datagram is answered with: itself backwards, or much more.
+/// Returns the reply to a datagram: its reverse, or a much longer one.
 fn reply_to(bytes: &[u8]) -> Vec<u8> {
     if bytes.first().is_some_and(|byte| byte & 8 != 0) {
         return vec![7; PAYLOAD_BYTES_MAX];
@@ -326,9 +324,9 @@ mod tests {
         }
     }
 
-    /// That the target is about something: its seeds reach replies of both kinds, and answers.
+    /// The seeds reach replies of both kinds, and neighbour answers.
     #[test]
-    fn fuzz_frames_reaches_what_it_is_about() {
+    fn fuzz_frames_covers_replies_and_answers() {
         let mut counters = [0; 4];
         for seed in seeds() {
             let of = run(&seed).port.counters();

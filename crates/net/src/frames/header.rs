@@ -1,4 +1,4 @@
-//! The headers in front of a payload: those of a request, flipped, or made for a peer.
+//! Headers in front of a payload: a request's headers, flipped, or new ones for a peer.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,7 @@ pub type MacAddress = [u8; 6];
 const UDP_BYTES: usize = 8;
 const TIME_TO_LIVE: u8 = 64;
 
-/// Ethernet, VLAN, IP and UDP headers of a datagram, apart from its frame.
+/// Ethernet, VLAN, IP and UDP headers of a datagram, separate from its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     bytes: [u8; FRAME_HEADER_BYTES_MAX],
@@ -25,13 +25,13 @@ pub struct Header {
 }
 
 impl Header {
-    /// Those of a frame in which a datagram was found.
+    /// Copies the headers of a frame with a parsed datagram.
     #[inline]
     pub fn of(frame: &[u8], found: &Found) -> Self {
         Self::at(frame, found.link_bytes, found.payload_start)
     }
 
-    /// Those of a frame with a datagram at that place.
+    /// Copies the headers of a frame with a datagram at `place`.
     #[inline]
     pub(super) fn of_place(frame: &[u8], place: Place) -> Self {
         Self::at(frame, place.link_bytes, place.payload_start)
@@ -48,10 +48,10 @@ impl Header {
         }
     }
 
-    /// Those of datagrams from one address to another, of the same family, over a link.
+    /// Creates headers for datagrams between two addresses of the same family, over a link.
     ///
     /// # Panics
-    /// When the addresses are of different families.
+    /// If the addresses are of different families.
     pub fn new(
         (from_mac, from): (MacAddress, SocketAddr),
         (to_mac, to): (MacAddress, SocketAddr),
@@ -72,7 +72,7 @@ impl Header {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 header.push(&0x0800u16.to_be_bytes());
                 header.link_bytes = header.len;
-                // Do not fragment; lengths and checksum follow with the payload.
+                // Sets "do not fragment". Lengths and checksum follow with the payload.
                 header.push(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, TIME_TO_LIVE, 17, 0, 0]);
                 header.push(&from.octets());
                 header.push(&to.octets());
@@ -101,24 +101,24 @@ impl Header {
         self.len += bytes.len() as u8;
     }
 
-    /// Their length.
+    /// Returns the length of the headers.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Never.
+    /// Returns `false`: headers are never empty.
     pub const fn is_empty(&self) -> bool {
         false
     }
 
-    /// The headers, to be carried elsewhere: by [`Self::from_bytes`] they are the same again.
+    /// Returns the headers as bytes, which [`Self::from_bytes`] converts back.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len()]
     }
 
-    /// Headers that [`Self::as_bytes`] gave; of other bytes, `None` where they have another form.
+    /// Converts bytes from [`Self::as_bytes`] back; `None` if the length is impossible.
     #[inline]
     pub fn from_bytes(headers: &[u8]) -> Option<Self> {
         let link_bytes = match headers.len() {
@@ -135,7 +135,7 @@ impl Header {
         })
     }
 
-    /// Those of the reply.
+    /// Returns the headers of a reply.
     #[inline]
     #[must_use]
     pub fn flipped(&self) -> Self {
@@ -144,7 +144,7 @@ impl Header {
         flipped
     }
 
-    /// The length of the link's part, and of the network layer's.
+    /// Returns the lengths of the link's and of the network layer's headers.
     #[inline]
     pub const fn layers(&self) -> (u8, u8) {
         (
@@ -154,11 +154,11 @@ impl Header {
     }
 }
 
-/// Writes the headers of the reply to a request in front of its payload, which lies in `reply`
-/// already, with lengths and sums. `hardware` as in [`complete`].
+/// Writes the headers of a reply, with lengths and checksums. Its payload is already in `reply`.
+/// `hardware` as in [`complete`].
 #[inline]
 pub(super) fn write_reply(request: &[u8], place: Place, reply: &mut [u8], hardware: bool) {
-    // For each form code of its own: copies and sums of known lengths are a few instructions.
+    // Separate code for each form turns copies and sums of known lengths into a few instructions.
     match (place.link_bytes, place.network_bytes()) {
         (14, 20) => write_reply_of::<14, 20, 42>(request, reply, hardware),
         (14, 40) => write_reply_of::<14, 40, 62>(request, reply, hardware),
@@ -167,8 +167,8 @@ pub(super) fn write_reply(request: &[u8], place: Place, reply: &mut [u8], hardwa
     }
 }
 
-/// Every byte is read from the request and written once: what was just written in pieces and is
-/// read again as a whole has to reach the cache first.
+/// Reads and writes every byte once. A read of a whole word that was just written in pieces would
+/// have to wait for the cache.
 #[inline]
 fn write_reply_of<const LINK: usize, const NETWORK: usize, const HEADERS: usize>(
     request: &[u8],
@@ -224,7 +224,7 @@ fn write_reply_of<const LINK: usize, const NETWORK: usize, const HEADERS: usize>
     udp_out[6..8].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Exchanges addresses and ports. No sum changes by that.
+/// Exchanges addresses and ports. This changes no checksum.
 #[inline]
 fn flip(headers: &mut [u8], link_bytes: u8, len: u8) {
     let (link, udp) = (usize::from(link_bytes), usize::from(len) - UDP_BYTES);
@@ -242,8 +242,8 @@ fn swap(bytes: &mut [u8], first: usize, second: usize, len: usize) {
     front[first..first + len].swap_with_slice(&mut back[..len]);
 }
 
-/// Enters lengths and checksums for a payload that lies behind the headers in `frame`. The UDP
-/// checksum is only that of the pseudo header if hardware computes the rest.
+/// Writes lengths and checksums for a payload behind the headers in `frame`. If hardware computes
+/// the UDP checksum, only the sum of the pseudo header is written.
 pub(super) fn complete(frame: &mut [u8], (link, network): (u8, u8), hardware: bool) {
     let (link, udp) = (usize::from(link), usize::from(link) + usize::from(network));
     let udp_bytes = frame.len() - udp;

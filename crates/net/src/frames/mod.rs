@@ -1,23 +1,23 @@
-//! UDP datagrams in raw Ethernet frames, for ports that go around the kernel's network stack.
+//! UDP datagrams in raw Ethernet frames, for ports that bypass the kernel's network stack.
 //!
 //! ```text
 //!  FrameQueue   frames of one queue of a backend (AF_XDP, DPDK): bursts in, bursts out
-//!    FramePort    parses a burst, drops and counts what is not a datagram for us, lends the
-//!                 payloads, and turns each request's frame into the frame of its reply
+//!    FramePort    parses a burst, drops and counts everything but datagrams for this port, lends
+//!                 the payloads, and turns each request's frame into the frame of its reply
 //! ```
 //!
-//! **A reply leaves in the frame of its request.** It is written behind the request, in the rest
-//! of the same buffer, because replies are written while later requests of the same datagram have
-//! not been read yet; headers are copied with addresses and ports flipped (MICA 4.2.1). Only a reply
-//! that finds no room there, or that answers what another worker has handed over, takes a frame of
-//! its own; both are counted ([`FrameCounters`]).
+//! **A reply leaves in the frame of its request.** It is written behind the request, in the rest of the
+//! same buffer, because later requests of the same datagram are still unread. Its headers are a copy
+//! with flipped addresses and ports (MICA 4.2.1). A reply takes a frame of its own only if there is no
+//! room behind the request, or if it answers a request that another worker forwarded. Both are counted
+//! ([`FrameCounters`]).
 //!
-//! **Neighbours.** A server needs none: a reply goes to the station that its request came from. A
-//! client on a port without a kernel beside it (DPDK) gives the port [`Neighbours`]
-//! ([`FramePort::with_neighbours`]) and has its headers made by [`FramePort::header_to`]: the first call
-//! asks for the peer's Ethernet address, the answer arrives within [`FramePort::recv`], and a later
-//! call has it. So does a server there, for somebody has to answer when it is asked for. Under AF_XDP
-//! the kernel does all this.
+//! **Neighbours.** A server does not need them: a reply goes to the station that sent the request. A
+//! client on a port without a kernel (DPDK) gives the port [`Neighbours`]
+//! ([`FramePort::with_neighbours`]) and gets its headers from [`FramePort::header_to`]. The first call
+//! requests the peer's Ethernet address, the answer arrives within [`FramePort::recv`], and a later
+//! call returns it. A server on such a port needs neighbours, too, to answer requests for its own
+//! address. Under AF_XDP the kernel does all this.
 
 mod checksum;
 mod counters;

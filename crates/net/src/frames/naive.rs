@@ -1,23 +1,25 @@
-//! The parser again, slow and clear, and frames made byte by byte, for tests and fuzz targets.
+//! A slow and clear version of the parser, and frames built byte by byte, for tests and fuzz
+//! targets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Found, ReceiveChecksums};
 
-/// What is made right in a frame that was put together or edited.
+/// Fields to correct in a frame that was built or edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mending {
+pub(super) enum Corrections {
     Nothing,
     /// The checksums of IPv4 and UDP.
     Sums,
-    /// Lengths as the frame's, then the sums.
+    /// The lengths, then the checksums.
     Lengths,
-    /// Of UDP's sum only that of the pseudo header.
+    /// Only the pseudo header's sum in UDP's checksum.
     PartialSum,
 }
 
 #[cfg(test)]
-/// A datagram from one address to another, with what is between the stations and the kind.
+/// Builds a datagram between two addresses. `tags` stand between the Ethernet addresses and the
+/// EtherType.
 pub(super) fn datagram(from: &str, to: &str, tags: &[u8], payload: &[u8]) -> Vec<u8> {
     let (from, to): (SocketAddr, SocketAddr) = (from.parse().unwrap(), to.parse().unwrap());
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
@@ -37,20 +39,20 @@ pub(super) fn datagram(from: &str, to: &str, tags: &[u8], payload: &[u8]) -> Vec
     frame.extend(to.port().to_be_bytes());
     frame.extend([0; 4]);
     frame.extend(payload);
-    // Behind tags, the parser under test need not see an IP packet: find it by hand.
+    // The parser under test need not find an IP packet behind tags, so compute its offset here.
     let link = 14 + tags.len();
-    mend_packet(&mut frame[link..], Mending::Lengths);
+    correct_packet(&mut frame[link..], Corrections::Lengths);
     frame
 }
 
-/// Makes a frame right, as far as it has the form of a datagram.
-pub(super) fn mend(frame: &mut [u8], mending: Mending) {
+/// Corrects a frame, as far as it has the form of a datagram.
+pub(super) fn correct(frame: &mut [u8], corrections: Corrections) {
     let mut link = 14;
     while frame.len() >= link && is_tag(&frame[link - 2..link]) {
         link += 4;
     }
     if frame.len() > link {
-        mend_packet(&mut frame[link..], mending);
+        correct_packet(&mut frame[link..], corrections);
     }
 }
 
@@ -58,16 +60,16 @@ fn is_tag(kind: &[u8]) -> bool {
     kind == [0x81, 0] || kind == [0x88, 0xa8]
 }
 
-fn mend_packet(packet: &mut [u8], mending: Mending) {
+fn correct_packet(packet: &mut [u8], corrections: Corrections) {
     let (is_v6, header_bytes) = match packet[0] >> 4 {
         6 => (true, 40),
         _ => (false, 20),
     };
-    if mending == Mending::Nothing || packet.len() < header_bytes + 8 {
+    if corrections == Corrections::Nothing || packet.len() < header_bytes + 8 {
         return;
     }
     let (header, datagram) = packet.split_at_mut(header_bytes);
-    if mending == Mending::Lengths {
+    if corrections == Corrections::Lengths {
         let udp_bytes = (datagram.len() as u16).to_be_bytes();
         let total = (20 + datagram.len() as u16).to_be_bytes();
         match is_v6 {
@@ -81,14 +83,14 @@ fn mend_packet(packet: &mut [u8], mending: Mending) {
         let sum = !sum(&[header]);
         header[10..12].copy_from_slice(&sum.to_be_bytes());
     }
-    // What is behind the datagram is padding, unless the length says otherwise.
+    // Bytes after the datagram are padding, unless the length includes them.
     let bytes = usize::from(u16::from_be_bytes([datagram[4], datagram[5]]));
     let bytes = bytes.clamp(8, datagram.len());
     let datagram = &mut datagram[..bytes];
     datagram[6..8].fill(0);
     let pseudo = pseudo_header(header, bytes);
-    let sum = match mending {
-        Mending::PartialSum => sum(&[&pseudo]),
+    let sum = match corrections {
+        Corrections::PartialSum => sum(&[&pseudo]),
         _ => match !sum(&[&pseudo, datagram]) {
             0 => 0xffff,
             sum => sum,
@@ -105,7 +107,7 @@ fn pseudo_header(ip_header: &[u8], bytes: usize) -> Vec<u8> {
     [addresses, &[0, 17], &(bytes as u32).to_be_bytes()].concat()
 }
 
-/// RFC 1071 of the parts in a row; each but the last is of even length.
+/// Computes the sum of RFC 1071 over consecutive parts. Each but the last has an even length.
 fn sum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0u32;
     for pair in parts.concat().chunks(2) {
@@ -117,7 +119,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     sum as u16
 }
 
-/// Reads from the front of what is left.
+/// Reads from the front of the remaining bytes.
 struct Reader<'f> {
     rest: &'f [u8],
 }
@@ -139,7 +141,7 @@ impl<'f> Reader<'f> {
     }
 }
 
-/// What [`super::parse`] should find.
+/// Returns the expected result of [`super::parse`].
 pub(super) fn parse(frame: &[u8], checksums: ReceiveChecksums) -> Option<Found> {
     let mut reader = Reader { rest: frame };
     let (to_station, from_station) = (reader.take(6)?, reader.take(6)?);
@@ -164,8 +166,9 @@ pub(super) fn parse(frame: &[u8], checksums: ReceiveChecksums) -> Option<Found> 
             if sum(&[&packet[..20]]) != 0xffff {
                 return None;
             }
-            let nobody = from[0] == 0 || from[0] == 127 || from[0] >> 4 == 14 || from == [255; 4];
-            if nobody {
+            let impossible =
+                from[0] == 0 || from[0] == 127 || from[0] >> 4 == 14 || from == [255; 4];
+            if impossible {
                 return None;
             }
             let body = reader.take(total.checked_sub(20)?)?;

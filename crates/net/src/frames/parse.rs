@@ -1,4 +1,4 @@
-//! Finding the datagram in a frame; everything else is refused, never parsed past.
+//! Finds the datagram in a frame, and refuses everything else.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -15,24 +15,22 @@ const UDP: u8 = 17;
 /// A datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Who sent it.
     pub source: SocketAddr,
-    /// Whom it is for.
     pub destination: SocketAddr,
-    /// Bytes of Ethernet and VLAN headers: where the IP header begins.
+    /// Bytes of Ethernet and VLAN headers: offset of the IP header.
     pub link_bytes: u8,
-    /// Where the payload begins in the frame.
+    /// Offset of the payload in the frame.
     pub payload_start: u8,
-    /// Its length.
+    /// Length of the payload.
     pub payload_bytes: u16,
 }
 
-/// Why there is no datagram for us in a frame.
+/// Reasons why a frame holds no datagram for this port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
-    /// Neither IPv4 nor IPv6, not UDP, or not for one station: none of our business.
+    /// Neither IPv4 nor IPv6, not UDP, or not for a single station.
     OtherProtocol,
-    /// A part of a longer packet.
+    /// Part of a longer packet.
     Fragment,
     /// IPv4 options or IPv6 extension headers.
     Options,
@@ -40,12 +38,12 @@ pub enum NotTaken {
     Length,
     /// A wrong checksum, or none over IPv6.
     Checksum,
-    /// Nobody can be answered at the source address: multicast, broadcast, unspecified, loopback,
-    /// port 0; or it is our own ([`super::Local`]).
+    /// The source address cannot be answered: multicast, broadcast, unspecified, loopback, port 0;
+    /// or it is an own one ([`super::Local`]).
     Source,
 }
 
-/// Where a datagram lies in a frame.
+/// Location of a datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub link_bytes: u8,
@@ -54,7 +52,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Bytes of the IP header, which say the version.
+    /// Returns the length of the IP header, which tells the version.
     #[inline]
     pub const fn network_bytes(self) -> u8 {
         self.payload_start - self.link_bytes - UDP_BYTES as u8
@@ -66,7 +64,7 @@ impl Place {
         &frame[start..start + usize::from(self.payload_bytes)]
     }
 
-    /// The ends of the datagram, which are in the frame.
+    /// Returns source and destination, which lie in the frame.
     #[inline]
     pub fn addresses(self, frame: &[u8]) -> Addresses<'_> {
         let ip = &frame[usize::from(self.link_bytes)..usize::from(self.payload_start)];
@@ -80,14 +78,14 @@ impl Place {
         addresses
     }
 
-    /// The port that it is for.
+    /// Returns the destination port.
     #[inline]
     pub fn port(self, frame: &[u8]) -> u16 {
         let at = usize::from(self.payload_start) - UDP_BYTES + 2;
         u16::from_be_bytes([frame[at], frame[at + 1]])
     }
 
-    /// With the addresses. Inlined, so that what is not used of it is not made.
+    /// Adds the addresses. Inlined, so that unused fields are never computed.
     #[inline(always)]
     pub fn found(self, frame: &[u8]) -> Found {
         let [source, destination] = match self.addresses(frame) {
@@ -115,17 +113,17 @@ pub(super) enum Addresses<'f> {
 /// Finds the datagram of a frame (RFC 894, IEEE 802.1Q with one tag, RFC 791, RFC 8200, RFC 768).
 ///
 /// # Errors
-/// Why there is none.
+/// Returns the reason why there is none.
 #[inline]
 pub fn parse(frame: &[u8], checksums: ReceiveChecksums) -> Result<Found, NotTaken> {
     locate(frame, checksums).map(|place| place.found(frame))
 }
 
-/// Finds the place of the datagram of a frame.
+/// Finds the location of a frame's datagram.
 #[inline]
 pub(super) fn locate(frame: &[u8], checksums: ReceiveChecksums) -> Result<Place, NotTaken> {
     let (link_bytes, kind) = link(frame)?;
-    // What a group hears is not for a server, and what a group sent cannot be answered.
+    // A server accepts no multicast frames, and cannot answer a multicast sender.
     if frame[0] & 1 != 0 {
         return Err(NotTaken::OtherProtocol);
     }
@@ -152,7 +150,7 @@ pub(super) fn locate(frame: &[u8], checksums: ReceiveChecksums) -> Result<Place,
     })
 }
 
-/// The length of the link's headers, and what is behind them (an EtherType).
+/// Returns the length of the link's headers, and the EtherType of the rest.
 #[inline]
 pub(super) fn link(frame: &[u8]) -> Result<(usize, u16), NotTaken> {
     let u16_at = |at: usize| match frame.get(at..at + 2) {
@@ -170,14 +168,14 @@ pub(super) fn link(frame: &[u8]) -> Result<(usize, u16), NotTaken> {
 
 /// An IP packet without options or extension headers.
 pub(super) struct Packet<'p> {
-    /// Of 20 bytes or of 40, by which the version is known.
+    /// Header of 20 or 40 bytes; the length tells the version.
     pub header: &'p [u8],
-    /// What the header says is in it: frames may be padded behind that.
+    /// The packet's body by its header. Padding may follow in the frame.
     pub body: &'p [u8],
 }
 
 impl Packet<'_> {
-    /// Source and destination.
+    /// Returns source and destination.
     #[inline]
     pub fn addresses(&self) -> (IpAddr, IpAddr) {
         match self.header.len() {
@@ -186,7 +184,7 @@ impl Packet<'_> {
         }
     }
 
-    /// What its body is.
+    /// Returns the protocol of the body.
     #[inline]
     pub fn protocol(&self) -> u8 {
         match self.header.len() {
@@ -195,7 +193,7 @@ impl Packet<'_> {
         }
     }
 
-    /// Time to live, hop limit.
+    /// Returns the time to live, or hop limit.
     #[inline]
     pub fn hops(&self) -> u8 {
         match self.header.len() {
@@ -204,20 +202,20 @@ impl Packet<'_> {
         }
     }
 
-    /// Whether somebody on a wire can have the source address: not a group, not "this host", not
-    /// loopback, not an IPv4 address in the clothes of IPv6.
+    /// Returns whether a station on a wire can have the source address: no group, not "this host",
+    /// not loopback, no IPv4 address in the form of IPv6.
     #[inline]
     pub fn is_answerable(&self) -> bool {
         match *self.header {
             [_, _, _, _, _, _, _, _, _, _, _, _, a, b, c, d, _, _, _, _] => {
                 !matches!(a, 0 | 127 | 224..=239) && [a, b, c, d] != [0xff; 4]
             }
-            // Of ::/64 only addresses like these were ever given out (RFC 4291).
+            // All addresses of ::/64 that were ever assigned are of these kinds (RFC 4291).
             _ => self.header[8] != 0xff && self.header[8..16] != [0; 8],
         }
     }
 
-    /// What the addresses add to checksums.
+    /// Returns the addresses' contribution to checksums.
     #[inline]
     fn unfolded_addresses(&self) -> u64 {
         match self.header.len() {
@@ -272,7 +270,8 @@ fn ipv4(packet: &[u8]) -> Result<Packet<'_>, NotTaken> {
     if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
         return Err(NotTaken::Fragment);
     }
-    // Hardware that verified UDP's has verified this one, but it costs next to nothing.
+    // Hardware that verified UDP's checksum has verified this one, too, but it costs next to
+    // nothing.
     if ones_complement_sum(header) != 0xffff {
         return Err(NotTaken::Checksum);
     }
@@ -305,7 +304,7 @@ fn verify(
 ) -> Result<(), NotTaken> {
     let checksum = u16::from_be_bytes([header[6], header[7]]);
     if checksum == 0 {
-        // None was computed: permitted over IPv4 only (RFC 8200, 8.1).
+        // No checksum: permitted only over IPv4 (RFC 8200, 8.1).
         return match packet.header.len() {
             IPV4_BYTES => Ok(()),
             _ => Err(NotTaken::Checksum),
@@ -320,7 +319,7 @@ fn verify(
     }
 }
 
-/// Whether somebody on a wire can have an address, as [`Packet::is_answerable`] has it.
+/// Returns whether a station on a wire can have an address, like [`Packet::is_answerable`].
 pub(super) fn is_answerable(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

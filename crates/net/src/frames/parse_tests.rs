@@ -1,15 +1,15 @@
-//! What is refused, and a slow twin of the parser.
+//! Refused frames, and comparison with the slow parser.
 
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
 
-use super::naive::{self, Mending};
+use super::naive::{self, Corrections};
 use super::*;
 
 const PAYLOAD: &[u8] = b"sixteen bytes...and 3";
 
-/// A datagram over IPv4 from 10.0.0.1:4000 to 10.0.0.2:11300, with right sums.
+/// Builds an IPv4 datagram from 10.0.0.1:4000 to 10.0.0.2:11300, with valid checksums.
 fn v4() -> Vec<u8> {
     naive::datagram("10.0.0.1:4000", "10.0.0.2:11300", &[], PAYLOAD)
 }
@@ -18,10 +18,10 @@ fn v6() -> Vec<u8> {
     naive::datagram("[fd00::1]:4000", "[fd00::2]:11300", &[], PAYLOAD)
 }
 
-/// With a byte changed and then the sums made right.
+/// Replaces bytes, then corrects the checksums.
 fn with(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     frame[at..at + bytes.len()].copy_from_slice(bytes);
-    naive::mend(&mut frame, Mending::Sums);
+    naive::correct(&mut frame, Corrections::Sums);
     frame
 }
 
@@ -57,7 +57,7 @@ fn datagrams_are_found_with_and_without_a_tag() {
                     payload_bytes: payload.len() as u16,
                 };
                 assert_eq!(verdict(&frame), Ok(expected));
-                // Short frames are padded, and the padding means nothing.
+                // Short frames are padded; the padding is ignored.
                 frame.extend([0xee; 30]);
                 assert_eq!(verdict(&frame), Ok(expected));
             }
@@ -66,7 +66,7 @@ fn datagrams_are_found_with_and_without_a_tag() {
 }
 
 #[test]
-fn a_frame_that_is_cut_off_is_refused_wherever_it_ends() {
+fn frames_cut_off_anywhere_are_refused() {
     for whole in [
         v4(),
         v6(),
@@ -79,7 +79,7 @@ fn a_frame_that_is_cut_off_is_refused_wherever_it_ends() {
 }
 
 #[test]
-fn what_is_not_udp_over_ip_is_none_of_our_business() {
+fn frames_other_than_udp_over_ip_are_refused() {
     for kind in [0x0806u16, 0x88cc, 0x0000, 0x05dc, 0x8847, 0xffff] {
         refused(
             &with(v4(), 12, &kind.to_be_bytes()),
@@ -96,7 +96,7 @@ fn what_is_not_udp_over_ip_is_none_of_our_business() {
 }
 
 #[test]
-fn two_tags_are_none_of_our_business() {
+fn two_tags_are_refused() {
     let tags = [0x88, 0xa8, 0, 1, 0x81, 0, 0, 7];
     let frame = naive::datagram("10.0.0.1:4000", "10.0.0.2:11300", &tags, PAYLOAD);
     refused(&frame, NotTaken::OtherProtocol);
@@ -107,11 +107,11 @@ fn fragments_are_refused_the_first_the_middle_and_the_last() {
     for flags in [0x2000u16, 0x2001, 0x20b9, 0x00b9, 0x1fff, 0x0001, 0x6000] {
         refused(&with(v4(), 20, &flags.to_be_bytes()), NotTaken::Fragment);
     }
-    // May be fragmented, or not, or the reserved bit: whole all the same.
+    // All values of "do not fragment" and the reserved bit are accepted.
     for flags in [0x0000u16, 0x4000, 0x8000] {
         assert!(verdict(&with(v4(), 20, &flags.to_be_bytes())).is_ok());
     }
-    // An "atomic" fragment is one too.
+    // An "atomic" fragment is refused, too.
     refused(&with(v6(), 20, &[44]), NotTaken::Fragment);
 }
 
@@ -141,7 +141,7 @@ fn lengths_that_contradict_each_other_are_refused() {
     for wrong in [0, 1, 7, 8, udp_bytes - 1, udp_bytes + 1, 0xffff] {
         refused(&with(v4(), 38, &wrong.to_be_bytes()), NotTaken::Length);
         refused(&with(v6(), 58, &wrong.to_be_bytes()), NotTaken::Length);
-        // Whether the frame is long enough for it or not.
+        // The result does not depend on the frame's length.
         let mut padded = with(v4(), 38, &wrong.to_be_bytes());
         padded.extend([0; 100]);
         refused(&padded, NotTaken::Length);
@@ -149,19 +149,19 @@ fn lengths_that_contradict_each_other_are_refused() {
     for wrong in [0, 19, 20, 27, udp_bytes + 19, udp_bytes + 21, 0xffff] {
         refused(&with(v4(), 16, &wrong.to_be_bytes()), NotTaken::Length);
     }
-    // A jumbogram says 0.
+    // 0 marks a jumbogram.
     for wrong in [0, 7, udp_bytes - 1, udp_bytes + 1, 0xffff] {
         refused(&with(v6(), 18, &wrong.to_be_bytes()), NotTaken::Length);
     }
 }
 
 #[test]
-fn a_wrong_sum_is_refused_whichever_byte_is_wrong() {
+fn wrong_checksums_are_refused_for_any_byte() {
     for (frame, udp) in [(v4(), 34), (v6(), 54)] {
         for at in udp..frame.len() {
             let mut broken = frame.clone();
             broken[at] ^= 0x40;
-            // Lengths say more than the sum.
+            // The length is checked before the checksum.
             let is_length = (udp + 4..udp + 6).contains(&at);
             let why = if is_length {
                 NotTaken::Length
@@ -170,7 +170,7 @@ fn a_wrong_sum_is_refused_whichever_byte_is_wrong() {
             };
             assert_eq!(verdict(&broken), Err(why), "{at}");
         }
-        // Addresses count in it, too.
+        // The checksum covers the addresses, too.
         let mut broken = frame.clone();
         broken[udp - 1] ^= 1;
         assert_eq!(verdict(&broken), Err(NotTaken::Checksum));
@@ -183,7 +183,7 @@ fn a_wrong_sum_is_refused_whichever_byte_is_wrong() {
 }
 
 #[test]
-fn hardware_that_verified_the_sum_is_believed_and_nobody_else() {
+fn only_verified_checksums_are_skipped() {
     for (mut frame, udp) in [(v4(), 34), (v6(), 54)] {
         frame[udp + 6] ^= 1;
         assert!(parse(&frame, ReceiveChecksums::Verified).is_ok());
@@ -207,7 +207,7 @@ fn no_sum_is_permitted_over_ipv4_only() {
 
 #[test]
 fn a_sum_of_zero_is_sent_as_all_ones() {
-    // The payload is what makes it so.
+    // Chooses a payload that leads to a checksum of zero.
     for (from, to, udp) in [
         ("10.0.0.1:4000", "10.0.0.2:11300", 34),
         ("[fd00::1]:4000", "[fd00::2]:11300", 54),
@@ -221,9 +221,9 @@ fn a_sum_of_zero_is_sent_as_all_ones() {
 }
 
 #[test]
-fn half_a_sum_passes_only_where_the_sender_is_on_this_machine() {
+fn partial_checksums_pass_only_from_local_senders() {
     for (mut frame, udp) in [(v4(), 34), (v6(), 54)] {
-        naive::mend(&mut frame, Mending::PartialSum);
+        naive::correct(&mut frame, Corrections::PartialSum);
         let partial = parse(&frame, ReceiveChecksums::UnverifiedOrPartial);
         assert!(partial.is_ok());
         assert_eq!(verdict(&frame), Err(NotTaken::Checksum));
@@ -234,7 +234,7 @@ fn half_a_sum_passes_only_where_the_sender_is_on_this_machine() {
 }
 
 #[test]
-fn sources_that_nobody_has_are_refused() {
+fn impossible_sources_are_refused() {
     for source in [
         [224, 0, 0, 1],
         [239, 255, 255, 255],
@@ -252,12 +252,12 @@ fn sources_that_nobody_has_are_refused() {
     }
     refused(&with(v4(), 34, &[0, 0]), NotTaken::Source);
     refused(&with(v6(), 54, &[0, 0]), NotTaken::Source);
-    // A station that is a group.
+    // The sending station is a group.
     refused(&with(v4(), 6, &[1]), NotTaken::Source);
 }
 
 #[test]
-fn what_a_group_hears_is_none_of_our_business() {
+fn multicast_frames_are_refused() {
     refused(&with(v4(), 0, &[0xff; 6]), NotTaken::OtherProtocol);
     refused(
         &with(v6(), 0, &[0x33, 0x33, 0, 0, 0, 1]),
@@ -266,7 +266,7 @@ fn what_a_group_hears_is_none_of_our_business() {
 }
 
 #[test]
-fn our_own_address_as_source_is_refused_and_other_destinations_are_not_ours() {
+fn own_sources_and_other_destinations_are_refused() {
     let local = Local {
         addresses: vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
         ports: 11300..=11301,
@@ -286,7 +286,7 @@ fn our_own_address_as_source_is_refused_and_other_destinations_are_not_ours() {
     assert_eq!((counters.bad_sources, counters.not_ours), (2, 3));
 }
 
-/// A datagram, edits of it, and what is made good afterwards: mutations rarely find a right sum.
+/// Edits a datagram and then corrects parts of it, because mutations rarely have a valid checksum.
 fn edited() -> impl Strategy<Value = Vec<u8>> {
     let base = (
         any::<bool>(),
@@ -300,16 +300,16 @@ fn edited() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![any::<u8>(), interesting],
     );
     let edits = prop::collection::vec(edit, 0..4);
-    let mending = prop::sample::select(
+    let corrections = prop::sample::select(
         &[
-            Mending::Nothing,
-            Mending::Sums,
-            Mending::Lengths,
-            Mending::PartialSum,
+            Corrections::Nothing,
+            Corrections::Sums,
+            Corrections::Lengths,
+            Corrections::PartialSum,
         ][..],
     );
-    (base, edits, mending, -4isize..8).prop_map(
-        |((is_v6, tags, payload), edits, mending, padding)| {
+    (base, edits, corrections, -4isize..8).prop_map(
+        |((is_v6, tags, payload), edits, corrections, padding)| {
             let tags = &[0x81, 0, 0, 7, 0x81, 0, 0, 8][..4 * tags];
             let mut frame = match is_v6 {
                 true => naive::datagram("[fd00::1]:4000", "[fd00::2]:11300", tags, &payload),
@@ -321,7 +321,7 @@ fn edited() -> impl Strategy<Value = Vec<u8>> {
                 frame[at] = byte;
             }
             frame.resize(frame.len().saturating_add_signed(padding), 0xee);
-            naive::mend(&mut frame, mending);
+            naive::correct(&mut frame, corrections);
             frame
         },
     )
@@ -351,17 +351,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn edited_datagrams_are_what_the_twin_says(frame in edited()) {
+    fn edited_datagrams_match_the_naive_parser(frame in edited()) {
         check(&frame);
     }
 
     #[test]
-    fn any_bytes_are_what_the_twin_says(frame in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_match_the_naive_parser(frame in prop::collection::vec(any::<u8>(), 0..200)) {
         check(&frame);
     }
 }
 
-/// That the property above is about something: edits reach both verdicts, and every reason.
+/// Edits in the property above reach both verdicts, and every reason.
 #[test]
 fn edits_of_datagrams_reach_every_verdict() {
     use proptest::strategy::ValueTree;

@@ -12,19 +12,17 @@ use super::replies::{Outgoing, Replies};
 use super::{Found, FrameCounters, FrameQueue, Header, Neighbours, NotTaken, Resolution};
 use crate::limits::{FRAME_BURST_MAX, NEIGHBOUR_ANSWERS_MAX};
 
-/// So many frames ahead of the one that is parsed the memory is asked for.
+/// Distance between the parsed frame and the prefetched one.
 const PREFETCH_FRAMES: usize = 4;
 
-/// Which datagrams are ours.
+/// Addresses and ports of a port's datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Local {
-    /// For one of these addresses.
     pub addresses: Vec<IpAddr>,
-    /// To one of these ports.
     pub ports: RangeInclusive<u16>,
 }
 
-/// [`Local`] as frames have it.
+/// [`Local`] in the byte order of frames.
 #[derive(Debug)]
 struct Own {
     v4: Vec<[u8; 4]>,
@@ -48,7 +46,8 @@ impl Own {
         own
     }
 
-    /// Whether a datagram is for us, and not from us: we would answer ourselves, and again.
+    /// Checks that a datagram is for this port, and not from its own addresses: the port would
+    /// answer itself for ever.
     #[inline]
     fn check(&self, frame: &[u8], place: Place) -> Result<Place, NotTaken> {
         let (from_us, for_us) = match place.addresses(frame) {
@@ -66,27 +65,25 @@ impl Own {
 /// A datagram of the last burst.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameDatagram<'a> {
-    /// Which of the burst, for [`super::ReplyTo::Datagram`].
+    /// Number in the burst, for [`super::ReplyTo::Datagram`].
     pub number: usize,
-    /// Its payload.
     pub bytes: &'a [u8],
-    /// Its addresses.
+    /// Parsed headers.
     pub found: Found,
     /// The whole frame, for [`Header::of`].
     pub frame: &'a [u8],
 }
 
-/// Why there is no header for a destination.
+/// Reasons why there is no header for a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoHeader {
-    /// The station was asked for: try again when frames have been received.
+    /// The station was requested: try again after frames were received.
     Asked,
     /// There is no way to it ([`Resolution::Unknown`]), or the port has no neighbours.
     NoWay,
 }
 
-/// A queue of frames and what it is made of datagrams. It allocates when it is made, and never
-/// again.
+/// A queue of frames with the datagrams in them. Allocates only at creation.
 #[derive(Debug)]
 pub struct FramePort<Q> {
     queue: Q,
@@ -94,7 +91,7 @@ pub struct FramePort<Q> {
     payload_bytes_max: usize,
     /// The last burst, until replies to it are sent.
     received: FrameBurst,
-    /// Those of them that are datagrams for us: which frame, and where in it.
+    /// Datagrams of the burst for this port: number of the frame, and place in it.
     found: ArrayVec<(u8, Place), FRAME_BURST_MAX>,
     outgoing: Outgoing,
     counters: FrameCounters,
@@ -102,7 +99,7 @@ pub struct FramePort<Q> {
 }
 
 impl<Q: FrameQueue> FramePort<Q> {
-    /// Datagrams for `local`, of at most `payload_bytes_max`.
+    /// Creates a port for datagrams to `local`, of at most `payload_bytes_max`.
     pub fn new(queue: Q, local: Local, payload_bytes_max: usize) -> Self {
         Self {
             queue,
@@ -116,19 +113,20 @@ impl<Q: FrameQueue> FramePort<Q> {
         }
     }
 
-    /// Answers for our addresses on a link where no kernel does, and asks for those of others.
+    /// Answers neighbour requests for own addresses and requests those of others, on a link without
+    /// a kernel.
     #[must_use]
     pub fn with_neighbours(mut self, neighbours: Neighbours) -> Self {
         self.neighbours = Some(Box::new(neighbours));
         self
     }
 
-    /// Headers of datagrams from a port of ours to an address. To be kept for a second or so, not
-    /// for ever: the station behind an address can change. `now_ms` never goes back.
+    /// Returns headers for datagrams from an own port to an address. Keep them for about a second, not
+    /// longer: the station behind an address can change. `now_ms` never decreases.
     ///
     /// # Errors
-    /// Nothing can be sent there, or not yet: then the question has left. It is asked again by
-    /// calls from a second later on.
+    /// The address is unreachable, or not known yet: then a request was sent. Calls after a second
+    /// repeat the request.
     pub fn header_to(
         &mut self,
         from_port: u16,
@@ -152,7 +150,7 @@ impl<Q: FrameQueue> FramePort<Q> {
         }
     }
 
-    /// Sends a frame as it is, if there is one to put it in.
+    /// Sends a complete frame, if the queue has a free one.
     fn send_frame(&mut self, bytes: &[u8]) {
         let Some(mut frame) = self.queue.alloc() else {
             return;
@@ -164,30 +162,28 @@ impl<Q: FrameQueue> FramePort<Q> {
         frame.buffer_mut()[start..start + bytes.len()].copy_from_slice(bytes);
         frame.place(start, bytes.len());
         self.outgoing.push_own(&mut self.queue, frame);
-        // An error shows at the next receive or the end of the round.
+        // An error shows at the next receive, or at the end of the round.
         let _ = self.queue.send(&mut self.outgoing.own);
     }
 
-    /// The queue.
     pub const fn queue(&self) -> &Q {
         &self.queue
     }
 
-    /// The queue, for what only it can do.
+    /// Returns the queue, for backend-specific calls.
     pub const fn queue_mut(&mut self) -> &mut Q {
         &mut self.queue
     }
 
-    /// What has happened so far.
     pub const fn counters(&self) -> FrameCounters {
         self.counters
     }
 
-    /// Receives a burst in place of the last one; never waits. Returns the number of datagrams for
-    /// us. What was committed and not sent leaves first.
+    /// Receives a burst, which replaces the last one. Never waits. Returns the number of datagrams
+    /// for this port. Sends committed datagrams first.
     ///
     /// # Errors
-    /// The queue is of no use any more.
+    /// The queue has become unusable.
     pub fn recv(&mut self) -> io::Result<usize> {
         self.send()?;
         self.release();
@@ -222,7 +218,7 @@ impl<Q: FrameQueue> FramePort<Q> {
         Ok(self.found.len())
     }
 
-    /// Gives the frames of the last burst back.
+    /// Frees the frames of the last burst.
     fn release(&mut self) {
         self.found.clear();
         for frame in self.received.drain(..) {
@@ -230,8 +226,8 @@ impl<Q: FrameQueue> FramePort<Q> {
         }
     }
 
-    /// Counts a frame of the burst that is not for us. If it is answered here it leaves, the last
-    /// one of the burst is in its place, and this is true.
+    /// Counts a frame of the burst that is not for this port. If it is answered here, it leaves,
+    /// the last frame of the burst takes its place, and this returns true.
     #[cold]
     fn refuse(&mut self, number: usize, why: NotTaken) -> bool {
         self.counters.count(why);
@@ -253,14 +249,15 @@ impl<Q: FrameQueue> FramePort<Q> {
         true
     }
 
-    /// The datagrams of the last burst, and where replies go meanwhile.
+    /// Splits the port into the datagrams of the last burst and the sink for replies.
     #[inline]
     pub fn split(&mut self) -> (impl Iterator<Item = FrameDatagram<'_>>, Replies<'_, Q>) {
         let frames: ArrayVec<&[u8], FRAME_BURST_MAX> = self
             .found
             .iter()
-            // SAFETY: `Replies` writes only behind the frame, and what was answered in place leaves
-            // its hands by `Self::send`, `Self::recv` or the end of the port: after `'_`.
+            // SAFETY: `Replies` writes only behind the frame, and a frame that was answered in
+            // place leaves its hands by `Self::send`, `Self::recv` or the end of the port: after
+            // `'_`.
             .map(|(frame, _)| unsafe { self.received[usize::from(*frame)].lend() })
             .collect();
         let answered = self.outgoing.answered;
@@ -283,7 +280,8 @@ impl<Q: FrameQueue> FramePort<Q> {
         (datagrams, replies)
     }
 
-    /// Where datagrams go that answer none of the last burst, or some of it that were read before.
+    /// Returns the sink for datagrams that answer no request of the last burst, or requests that
+    /// were read before.
     #[inline]
     pub fn replies(&mut self) -> Replies<'_, Q> {
         Replies {
@@ -296,11 +294,11 @@ impl<Q: FrameQueue> FramePort<Q> {
         }
     }
 
-    /// Sends what was committed. If there are replies to the last burst among it, that ends the
-    /// burst: datagrams of it that were not answered are not answered any more.
+    /// Sends committed datagrams. If they include replies to the last burst, this ends the burst:
+    /// its other datagrams can no longer be answered.
     ///
     /// # Errors
-    /// The queue is of no use any more.
+    /// The queue has become unusable.
     pub fn send(&mut self) -> io::Result<()> {
         self.outgoing.abandon(&mut self.queue);
         if self.outgoing.answered != 0 {

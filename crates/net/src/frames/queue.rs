@@ -1,4 +1,4 @@
-//! What a backend has to offer: one receive and one transmit queue of frames.
+//! Interface of a backend: one receive and one transmit queue of frames.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,18 +8,17 @@ use arrayvec::ArrayVec;
 use super::Frame;
 use crate::limits::FRAME_BURST_MAX;
 
-/// A burst of frames.
 pub type FrameBurst = ArrayVec<Frame, FRAME_BURST_MAX>;
 
-/// What is known of the checksums of frames that arrive.
+/// State of the checksums of received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveChecksums {
-    /// Nothing: they are verified here.
+    /// Unknown: they are verified here.
     Unverified,
     /// A sender on this machine may have left the UDP checksum to hardware that its frames never
-    /// reach (veth, virtio): what it left, the sum of the pseudo header, passes, too.
+    /// reach (veth, virtio). The sum of the pseudo header alone is accepted, too.
     UnverifiedOrPartial,
-    /// The hardware has dropped or marked those that are wrong.
+    /// The hardware dropped or marked frames with wrong ones.
     Verified,
 }
 
@@ -29,42 +28,44 @@ pub enum ReceiveChecksums {
 /// Every frame that [`Self::recv`] and [`Self::alloc`] hand out is alone in its buffer, which stays
 /// mapped as long as the queue lives, until it comes back by [`Self::send`] or [`Self::free`].
 pub unsafe trait FrameQueue {
-    /// Receives frames into an empty burst, as many as there are and fit; never waits.
+    /// Receives available frames into an empty burst, as many as fit. Never waits.
     ///
     /// # Errors
-    /// The queue is of no use any more.
+    /// The queue has become unusable.
     fn recv(&mut self, burst: &mut FrameBurst) -> io::Result<()>;
 
-    /// A frame of no bytes, to be filled and sent; none when all are in use.
+    /// Returns an empty frame to fill and send; `None` when all are in use.
     fn alloc(&mut self) -> Option<Frame>;
 
-    /// Sends all frames of a burst, which is empty then. What the queue has no room for is lost
-    /// and counted ([`Self::unsent`]). Never waits for the receiver.
+    /// Sends and removes all frames of a burst. Frames without room in the queue are lost and counted
+    /// ([`Self::unsent`]). Never waits for the receiver.
     ///
     /// # Errors
-    /// The queue is of no use any more.
+    /// The queue has become unusable.
     fn send(&mut self, burst: &mut FrameBurst) -> io::Result<()>;
 
-    /// Takes a frame back that is not sent.
+    /// Frees a frame without sending it.
     fn free(&mut self, frame: Frame);
 
-    /// What is known of checksums of frames that arrive.
+    /// Returns the state of the checksums of received frames.
     fn receive_checksums(&self) -> ReceiveChecksums;
 
-    /// Whether the hardware computes the UDP checksum of frames that leave, from
+    /// Returns whether the hardware computes the UDP checksum of sent frames, from
     /// [`Frame::header_bytes`] and the sum of the pseudo header in its place.
     fn computes_checksums(&self) -> bool;
 
-    /// Frames for this queue that were lost for want of room, since it was opened, wrapping. Looks
-    /// at most every millisecond or so where asking costs a system call.
+    /// Returns how many frames for this queue were lost because of a lack of room, since it was
+    /// opened, wrapping. If this costs a system call, the number is updated at most about every
+    /// millisecond.
     fn lost(&mut self) -> u32;
 
-    /// Frames that could not be sent, since it was opened.
+    /// Returns how many frames could not be sent, since the queue was opened.
     fn unsent(&self) -> u64;
 
-    /// What becomes readable when frames arrive; none where only looking tells.
+    /// Returns a descriptor that becomes readable when frames arrive; `None` for queues that have
+    /// to be polled.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// The longest frame that may leave, without the Ethernet checksum.
+    /// Returns the longest frame that may be sent, without the Ethernet checksum.
     fn frame_bytes_max(&self) -> usize;
 }

@@ -1,30 +1,30 @@
-//! Datagrams that leave: replies in the frames of their requests, others in frames of their own.
+//! Datagrams to send: replies in the frames of their requests, others in frames of their own.
 
 use super::header::{complete, write_reply};
 use super::parse::Place;
 use super::queue::FrameBurst;
 use super::{Frame, FrameCounters, FrameQueue, Header};
 
-/// What is answered, or to whom something is sent.
+/// Destination of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub enum ReplyTo<'h> {
-    /// A datagram of the last burst, in its frame if there is room, once.
+    /// Answers a datagram of the last burst, in its frame if there is room, and only once.
     Datagram(usize),
-    /// With these headers.
+    /// Uses these headers.
     Header(&'h Header),
 }
 
-/// Frames that are about to leave.
+/// Frames to send.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// In frames of their own.
+    /// Datagrams in frames of their own.
     pub own: FrameBurst,
-    /// Frames of the burst whose replies lie in them, a bit for each: they leave at the end of the
-    /// round, for the requests may be in use.
+    /// Frames of the burst that hold their replies, one bit each. They are sent at the end of the
+    /// round, because their requests may be in use.
     pub answered: u32,
     pub open: Open,
-    /// Where a datagram is written for which there is no frame.
-    pub nowhere: Box<[u8]>,
+    /// Buffer for a datagram that gets no frame.
+    pub scratch: Box<[u8]>,
 }
 
 impl Outgoing {
@@ -33,11 +33,11 @@ impl Outgoing {
             own: FrameBurst::new(),
             answered: 0,
             open: Open::Nothing,
-            nowhere: vec![0; payload_bytes_max].into(),
+            scratch: vec![0; payload_bytes_max].into(),
         }
     }
 
-    /// Gives up what was begun.
+    /// Abandons the begun datagram.
     #[inline]
     pub fn abandon<Q: FrameQueue>(&mut self, queue: &mut Q) {
         if matches!(self.open, Open::Own { .. })
@@ -48,10 +48,10 @@ impl Outgoing {
         self.open = Open::Nothing;
     }
 
-    /// A frame that leaves with the next ones, for which room is made if the queue allows it.
+    /// Adds a frame to those that are sent next. Sends them first if there is no room.
     pub fn push_own<Q: FrameQueue>(&mut self, queue: &mut Q, frame: Frame) -> bool {
         if self.own.is_full() {
-            // An error shows at the next receive or the end of the round.
+            // An error shows at the next receive, or at the end of the round.
             let _ = queue.send(&mut self.own);
         }
         match self.own.try_push(frame) {
@@ -64,12 +64,12 @@ impl Outgoing {
     }
 }
 
-/// Where the datagram lies that is being written.
+/// Location of the begun datagram.
 #[derive(Debug)]
 pub(super) enum Open {
     Nothing,
-    /// Behind the request, which is that frame of the burst; the reply's begin, and where its
-    /// payload begins in it.
+    /// Behind its request in frame `frame` of the burst: offset of the reply, and place of the
+    /// request.
     Behind {
         frame: u8,
         at: u32,
@@ -80,10 +80,10 @@ pub(super) enum Open {
         layers: (u8, u8),
         header_bytes: u8,
     },
-    Nowhere,
+    Dropped,
 }
 
-/// Takes datagrams that leave; see [`super::FramePort::split`].
+/// Sink for datagrams to send, from [`super::FramePort::split`].
 #[derive(Debug)]
 pub struct Replies<'a, Q> {
     pub(super) queue: &'a mut Q,
@@ -95,8 +95,8 @@ pub struct Replies<'a, Q> {
 }
 
 impl<Q: FrameQueue> Replies<'_, Q> {
-    /// Begins a datagram; returns whether there is a frame for it. What was begun before and not
-    /// committed is given up.
+    /// Begins a datagram; returns whether there is a frame for it. Abandons a begun and uncommitted
+    /// one.
     #[inline]
     pub fn open(&mut self, to: ReplyTo<'_>) -> bool {
         self.abandon();
@@ -105,8 +105,8 @@ impl<Q: FrameQueue> Replies<'_, Q> {
                 let request = self.found.get(number);
                 let Some(&(frame, place)) = request.filter(|(frame, _)| !self.is_answered(*frame))
                 else {
-                    // It was answered already, or the round has ended.
-                    self.outgoing.open = Open::Nowhere;
+                    // It was answered before, or the round has ended.
+                    self.outgoing.open = Open::Dropped;
                     return false;
                 };
                 let request = &self.received[usize::from(frame)];
@@ -122,7 +122,7 @@ impl<Q: FrameQueue> Replies<'_, Q> {
             ReplyTo::Header(header) => *header,
         };
         self.open_own(&header);
-        !matches!(self.outgoing.open, Open::Nowhere)
+        !matches!(self.outgoing.open, Open::Dropped)
     }
 
     #[inline]
@@ -147,14 +147,14 @@ impl<Q: FrameQueue> Replies<'_, Q> {
             }
             Some(frame) => {
                 self.queue.free(frame);
-                Open::Nowhere
+                Open::Dropped
             }
-            None => Open::Nowhere,
+            None => Open::Dropped,
         };
     }
 
-    /// The room of the datagram that was begun: as many bytes as the longest one has. What it
-    /// contains is undefined.
+    /// Returns the room of the begun datagram: as many bytes as the longest one has, with arbitrary
+    /// contents.
     #[inline]
     pub fn slot(&mut self) -> &mut [u8] {
         let payload_bytes_max = self.payload_bytes_max;
@@ -172,14 +172,14 @@ impl<Q: FrameQueue> Replies<'_, Q> {
                 let start = frame.start() + usize::from(*header_bytes);
                 &mut frame.buffer_mut()[start..start + payload_bytes_max]
             }
-            Open::Nowhere | Open::Nothing => &mut self.outgoing.nowhere,
+            Open::Dropped | Open::Nothing => &mut self.outgoing.scratch,
         }
     }
 
-    /// The datagram that was begun is complete with this length.
+    /// Completes the begun datagram with this length.
     ///
     /// # Panics
-    /// When it is longer than its room.
+    /// If it is longer than its room.
     #[inline]
     pub fn commit(&mut self, bytes: usize) {
         assert!(bytes <= self.payload_bytes_max, "longer than the room");
@@ -223,12 +223,12 @@ impl<Q: FrameQueue> Replies<'_, Q> {
                     false => self.counters.no_frame += 1,
                 }
             }
-            Open::Nowhere => self.counters.no_frame += 1,
+            Open::Dropped => self.counters.no_frame += 1,
             Open::Nothing | Open::Behind { .. } => {}
         }
     }
 
-    /// Gives up what was begun.
+    /// Abandons the begun datagram.
     #[inline]
     pub fn abandon(&mut self) {
         self.outgoing.abandon(self.queue);

@@ -8,19 +8,19 @@ use std::ptr::NonNull;
 use super::queue::FrameBurst;
 use super::{Frame, FrameQueue, ReceiveChecksums};
 
-/// Frames that a test has put in, and those that were sent.
+/// Frames added by a test, and frames that were sent.
 #[derive(Debug)]
 pub struct MemoryQueue {
-    /// Each buffer, zeroed; those in `free` are nobody's.
+    /// All buffers, zeroed. Those in `free` are unused.
     buffers: Vec<NonNull<[u8]>>,
     free: Vec<usize>,
-    /// Frames that [`FrameQueue::recv`] will find.
+    /// Frames for [`FrameQueue::recv`].
     pub arriving: VecDeque<Vec<u8>>,
     /// Frames that were sent.
     pub sent: Vec<Vec<u8>>,
-    /// What is said of checksums.
+    /// Reported state of checksums.
     pub checksums: ReceiveChecksums,
-    /// What [`FrameQueue::lost`] says.
+    /// Result of [`FrameQueue::lost`].
     pub lost: u32,
     headroom: usize,
 }
@@ -29,7 +29,7 @@ pub struct MemoryQueue {
 unsafe impl Send for MemoryQueue {}
 
 impl MemoryQueue {
-    /// A queue of so many buffers, of so many bytes, in which frames begin at `headroom`.
+    /// Creates a queue of `buffers` with `room_bytes`, in which frames begin at `headroom`.
     pub fn new(buffers: usize, room_bytes: usize, headroom: usize) -> Self {
         let buffer = |_| NonNull::from(Box::leak(vec![0; room_bytes].into_boxed_slice()));
         Self {
@@ -43,7 +43,7 @@ impl MemoryQueue {
         }
     }
 
-    /// Buffers that nobody has.
+    /// Returns how many buffers are unused.
     pub fn free_buffers(&self) -> usize {
         self.free.len()
     }

@@ -21,7 +21,7 @@ fn local() -> Local {
     }
 }
 
-/// A frame with a datagram, as another port would send it.
+/// Builds a frame with a datagram, as another port would send it.
 fn frame((from, to, vlan): (&str, &str, Option<u16>), payload: &[u8]) -> Vec<u8> {
     let mut port = FramePort::new(MemoryQueue::new(1, 4096, 64), local(), 1472);
     let header = Header::new(
@@ -38,7 +38,7 @@ fn frame((from, to, vlan): (&str, &str, Option<u16>), payload: &[u8]) -> Vec<u8>
 }
 
 #[test]
-fn a_reply_leaves_in_the_frame_of_its_request_with_addresses_flipped() {
+fn replies_leave_in_the_flipped_frame_of_the_request() {
     for pair in PAIRS {
         let mut port = FramePort::new(MemoryQueue::new(4, 4096, 64), local(), 1472);
         let payload: Vec<u8> = (0..1472).map(|byte| byte as u8).collect();
@@ -50,7 +50,7 @@ fn a_reply_leaves_in_the_frame_of_its_request_with_addresses_flipped() {
             replies.open(ReplyTo::Datagram(datagram.number));
             replies.slot()[..5].copy_from_slice(b"reply");
             replies.commit(5);
-            // What was read is still there.
+            // The request is still intact.
             assert_eq!(datagram.bytes, payload);
         }
         port.send().unwrap();
@@ -67,7 +67,7 @@ fn a_reply_leaves_in_the_frame_of_its_request_with_addresses_flipped() {
 }
 
 #[test]
-fn a_reply_without_room_behind_its_request_has_a_frame_of_its_own() {
+fn replies_without_room_get_their_own_frame() {
     let mut port = FramePort::new(MemoryQueue::new(2, 2048, 64), local(), 1472);
     port.queue_mut()
         .arriving
@@ -89,7 +89,7 @@ fn a_reply_without_room_behind_its_request_has_a_frame_of_its_own() {
 }
 
 #[test]
-fn what_was_begun_and_not_committed_is_given_back() {
+fn abandoned_frames_are_freed() {
     let mut port = FramePort::new(MemoryQueue::new(2, 4096, 64), local(), 1472);
     let header = Header::new(
         (SERVER, PAIRS[0].1.parse().unwrap()),
@@ -104,7 +104,7 @@ fn what_was_begun_and_not_committed_is_given_back() {
 }
 
 #[test]
-fn replies_that_nobody_sends_leave_at_the_next_receive() {
+fn unsent_replies_leave_at_the_next_receive() {
     let mut port = FramePort::new(MemoryQueue::new(80, 4096, 64), local(), 1472);
     for _ in 0..3 {
         let request = frame(PAIRS[0], b"request");

@@ -1,4 +1,4 @@
-//! From certificate files to a configuration.
+//! Loads certificate files into a configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,39 +10,38 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
-/// What is asked of clients.
+/// Policy for certificates of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// No certificate.
+    /// Clients need none.
     #[default]
     None,
-    /// Whoever shows one has to show a good one.
+    /// A client that sends a certificate has to send a valid one.
     Request,
-    /// Nobody gets in without.
+    /// Every client has to send a valid one.
     Require,
 }
 
-/// What a configuration is made of.
+/// Files and settings of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// PEM: the server's certificate, then those that lead to its authority.
+    /// PEM: the server's certificate, followed by the intermediate ones.
     pub chain: PathBuf,
-    /// PEM: its private key. Without, it stands in `chain`.
+    /// PEM: its private key; by default in `chain`.
     pub key: Option<PathBuf>,
-    /// PEM: the authorities of clients' certificates.
+    /// PEM: authorities of clients' certificates.
     pub client_authorities: Option<PathBuf>,
-    /// What is asked of clients.
     pub clients: ClientCertificates,
-    /// TLS 1.3 and nothing else.
+    /// Accepts only TLS 1.3.
     pub only_1_3: bool,
-    /// OpenSSL's names of the cipher suites of TLS 1.2 that are allowed; empty: all.
+    /// OpenSSL's names of the allowed cipher suites of TLS 1.2; empty: all.
     pub ciphers: Vec<String>,
 }
 
-/// Reads the files.
+/// Loads the files.
 ///
 /// # Errors
-/// A sentence, as memcached begins it, that names the file and says what is wrong with it.
+/// Returns a sentence that names the file and the problem, and begins like memcached's.
 pub fn load(options: &TlsOptions) -> Result<Arc<ServerConfig>, String> {
     let provider = Arc::new(provider(&options.ciphers)?);
     let chain = chain(&options.chain)?;
@@ -75,8 +74,8 @@ pub fn load(options: &TlsOptions) -> Result<Arc<ServerConfig>, String> {
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
 
-/// Cipher suites of TLS 1.2 by OpenSSL's names; those of 1.3 are not chosen by these, as with
-/// OpenSSL.
+/// Selects cipher suites of TLS 1.2 by OpenSSL's names. As with OpenSSL, this does not affect those
+/// of 1.3.
 fn provider(names: &[String]) -> Result<CryptoProvider, String> {
     use ring::cipher_suite as suite;
     let all = [
@@ -117,7 +116,7 @@ fn provider(names: &[String]) -> Result<CryptoProvider, String> {
     if chosen.is_empty() {
         let known: Vec<_> = all.iter().map(|(name, _)| *name).collect();
         return Err(format!(
-            "Error setting the provided cipher(s): {} : none of them is served, which are {}",
+            "Error setting the provided cipher(s): {} : none of them is served; served are {}",
             names.join(":"),
             known.join(":")
         ));
@@ -146,9 +145,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// The keys that are accepted.
-const KEY_KINDS: &str = "RSA (2,048 to 8,192 bits), ECDSA (P-256, P-384) or Ed25519, as PEM (PKCS#8, PKCS#1 or SEC1) \
-                         without a password";
+/// Kinds of keys that are accepted.
+const KEY_KINDS: &str = "RSA (2,048 to 8,192 bits), ECDSA (P-256, P-384) or Ed25519, \
+                         as PEM (PKCS#8, PKCS#1 or SEC1) without a password";
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let key = PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
@@ -161,10 +160,11 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     Ok(by_content(key))
 }
 
-/// The key as what it is, whatever its label says: OpenSSL takes PKCS#8 under the label of RSA keys, and such
-/// files are about.
+/// Classifies the key by its contents rather than by its label: OpenSSL accepts PKCS#8 under the
+/// label of RSA keys, and such files exist.
 fn by_content(key: PrivateKeyDer<'static>) -> PrivateKeyDer<'static> {
-    // PKCS#8 names the algorithm behind its version, in a sequence; PKCS#1 and SEC1 go on with other types.
+    // PKCS#8 has a sequence with the algorithm after its version. PKCS#1 and SEC1 continue with
+    // other types.
     const SEQUENCE: u8 = 0x30;
     const INTEGER: u8 = 0x02;
     let der = key.secret_der();
@@ -176,13 +176,14 @@ fn by_content(key: PrivateKeyDer<'static>) -> PrivateKeyDer<'static> {
     }
 }
 
-/// The value of a DER element with this tag at the start of `der`, and what follows it.
+/// Splits `der` after its first element, which has to have this tag. Returns the element's value
+/// and the rest.
 fn value(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, rest) = der.split_first()?;
     let (length, rest) = rest.split_first()?;
     let (length, rest) = match length {
         0..0x80 => (usize::from(*length), rest),
-        // So many bytes of length follow.
+        // The length itself takes this many bytes.
         _ => {
             let (bytes, rest) = rest.split_at_checked(usize::from(*length & 0x7f))?;
             let length = bytes.iter().try_fold(0usize, |length, byte| {
@@ -194,11 +195,11 @@ fn value(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length).filter(|_| *first == tag)
 }
 
-/// Why there is no key in a file that can be read.
+/// Explains why a readable file holds no key.
 fn no_key(path: &Path) -> &'static str {
     match std::fs::read_to_string(path) {
         Ok(text) if text.contains("BEGIN ENCRYPTED PRIVATE KEY") => {
-            "the key is encrypted; write it without a password"
+            "the key is encrypted; store it without a password"
         }
         _ => "there is no private key in it",
     }
@@ -219,7 +220,7 @@ fn verifier(
         return Ok(None);
     }
     let Some(path) = &options.client_authorities else {
-        return Err("Error loading the CA certificate: none is named, to verify clients by".into());
+        return Err("Error loading the CA certificate: none is given to verify clients".into());
     };
     let wrong = |why: String| {
         format!(

@@ -1,9 +1,8 @@
-//! TLS 1.2 and 1.3 for streams: files to a configuration, a configuration and a stream to a
-//! [`Tls`] stream.
+//! TLS 1.2 and 1.3 for streams: loads files into a configuration, and wraps a stream as [`Tls`].
 //!
-//! The library is rustls over ring. There is no renegotiation, no compression, no protocol
-//! negotiation (ALPN), no early data. Sessions are taken up again by tickets, whose keys rotate
-//! and are forgotten when the files are read anew.
+//! The implementation is rustls over ring. There is no renegotiation, no compression, no protocol
+//! negotiation (ALPN), no early data. Sessions are resumed by tickets. Ticket keys rotate, and are
+//! dropped when the files are loaded again.
 
 mod load;
 mod stream;

@@ -1,4 +1,4 @@
-//! One connection's TLS: between the bytes of the wire and those of the conversation.
+//! TLS of one connection, between its stream and its plain bytes.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
@@ -8,52 +8,52 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use crate::ByteStream;
 use crate::limits::{TLS_OUTPUT_BYTES_MAX, TLS_READS_MAX};
 
-/// Pieces of output shorter than this leave together: a handshake's flight is many of them.
+/// Shorter pieces of output leave together: a handshake's flight has many.
 const GATHER_BYTES: usize = 4096;
 
-/// TLS over a stream, the server's side.
+/// The server's side of TLS over a stream.
 ///
-/// What the peer has sent may wait in here, decrypted, where no poller sees it
-/// ([`ByteStream::holds_input`]); so may what is encrypted and the peer does not take
-/// ([`ByteStream::holds_output`]). Both are bounded: see [`crate::limits`].
+/// Decrypted input may wait inside, where no poller sees it ([`ByteStream::holds_input`]), and so may
+/// encrypted output that the peer does not read ([`ByteStream::holds_output`]). Both are bounded:
+/// [`crate::limits`].
 #[derive(Debug)]
 pub struct Tls<S: ByteStream> {
     stream: S,
     connection: ServerConnection,
     input: Input,
-    /// Decrypted, and not taken yet.
+    /// Decrypted bytes that were not read yet.
     plaintext_bytes: usize,
 }
 
-/// What is to be expected of the peer.
+/// State of the peer's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
     Open,
-    /// It sends no more.
+    /// The peer sends no more.
     Ended,
-    /// It does not speak TLS as it should, or the stream is broken.
+    /// The peer violated the protocol, or the stream is broken.
     Failed(ErrorKind),
 }
 
-/// How far a TLS connection has come.
+/// State of a TLS connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPhase {
-    /// The handshake goes on.
+    /// The handshake is in progress.
     Handshake,
     /// Bytes flow.
     Open {
-        /// The session is an earlier one that was taken up again.
+        /// The session is a resumed one.
         resumed: bool,
     },
-    /// It broke the protocol after the handshake.
+    /// The peer violated the protocol after the handshake.
     Failed,
 }
 
 impl<S: ByteStream> Tls<S> {
-    /// Begins on a stream whose peer is about to send its hello.
+    /// Starts TLS on a stream, before the peer's hello.
     ///
     /// # Errors
-    /// The configuration cannot be used; one that [`load()`](super::load()) has made can.
+    /// The configuration is unusable. One from [`load()`](super::load()) is usable.
     pub fn new(stream: S, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(TLS_OUTPUT_BYTES_MAX));
@@ -65,13 +65,13 @@ impl<S: ByteStream> Tls<S> {
         })
     }
 
-    /// The stream below.
+    /// Returns the stream below.
     #[inline]
     pub fn inner(&self) -> &S {
         &self.stream
     }
 
-    /// How far it has come.
+    /// Returns the state of the connection.
     #[inline]
     pub fn phase(&self) -> TlsPhase {
         if self.connection.is_handshaking() {
@@ -85,13 +85,13 @@ impl<S: ByteStream> Tls<S> {
         }
     }
 
-    /// Takes what is decrypted; returns how much of it there was.
+    /// Reads decrypted bytes; returns how many.
     fn take(&mut self, into: &mut [u8]) -> usize {
         let mut filled = 0;
         while filled < into.len() {
             match self.connection.reader().read(&mut into[filled..]) {
                 Ok(bytes @ 1..) => filled += bytes,
-                // The end, or nothing yet: `input` knows.
+                // The end, or nothing yet: `input` tells which.
                 Ok(0) | Err(_) => break,
             }
         }
@@ -99,7 +99,7 @@ impl<S: ByteStream> Tls<S> {
         filled
     }
 
-    /// Receives once and decrypts. Returns whether more may be there.
+    /// Receives once and decrypts. Returns whether more may be available.
     fn receive(&mut self) -> bool {
         let mut wire = Wire {
             stream: &mut self.stream,
@@ -126,8 +126,7 @@ impl<S: ByteStream> Tls<S> {
             }
             Err(_) => self.input = Input::Failed(ErrorKind::InvalidData),
         }
-        // Steps of the handshake, or the alert that says what is wrong. What does not leave now
-        // is held.
+        // Sends steps of the handshake, or the alert that names the error. The rest is held.
         if self.connection.wants_write()
             && let Err(error) = self.flush()
             && error.kind() != ErrorKind::WouldBlock
@@ -139,11 +138,11 @@ impl<S: ByteStream> Tls<S> {
 }
 
 impl<S: ByteStream> ByteStream for Tls<S> {
-    /// Fills `into` as far as the peer has sent something: a short read has taken all there was.
+    /// Fills `into` with available input. A short read means that all was read.
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut filled = self.take(into);
         let mut more = self.input == Input::Open;
-        // Records may be empty: whoever sends many of them gets other turns.
+        // Records may be empty. A peer that sends many of them has to wait for further turns.
         for _ in 0..TLS_READS_MAX {
             if !more || filled == into.len() {
                 break;
@@ -159,12 +158,13 @@ impl<S: ByteStream> ByteStream for Tls<S> {
         }
     }
 
-    /// Encrypts, and sends as much as the peer takes. What is returned as sent may be held yet.
+    /// Encrypts, and sends as much as the peer accepts. Some bytes that count as sent may still be
+    /// held.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Input::Failed(kind) = self.input {
             return Err(kind.into());
         }
-        // Nothing waits for the end of a handshake: the peer speaks first.
+        // The peer speaks first, so nothing is sent before the end of the handshake.
         if self.connection.is_handshaking() {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -182,7 +182,7 @@ impl<S: ByteStream> ByteStream for Tls<S> {
     }
 
     fn holds_input(&self) -> bool {
-        // The end is seen only by whoever reads on, and a failure too.
+        // The end, and a failure, show only when the caller reads on.
         self.input != Input::Open || self.plaintext_bytes > 0 || self.stream.holds_input()
     }
 
@@ -203,7 +203,7 @@ impl<S: ByteStream> ByteStream for Tls<S> {
 }
 
 impl<S: ByteStream> Drop for Tls<S> {
-    /// Says goodbye, if the peer takes it.
+    /// Sends the closing alert, if the peer accepts it.
     fn drop(&mut self) {
         if !self.connection.is_handshaking() && !matches!(self.input, Input::Failed(_)) {
             self.connection.send_close_notify();
@@ -212,10 +212,10 @@ impl<S: ByteStream> Drop for Tls<S> {
     }
 }
 
-/// The stream as the TLS library wants to see it.
+/// Adapts the stream to the TLS library.
 struct Wire<'s, S> {
     stream: &'s mut S,
-    /// The last read has taken all there was.
+    /// The last read returned all available bytes.
     short: bool,
 }
 

@@ -1,4 +1,4 @@
-//! TLS for tests of handshakes that do not end.
+//! TLS for tests of failing handshakes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{DEFAULT_VERSIONS, ServerConfig};
 
-/// A server that has nothing to show: every handshake fails when the client has said hello.
+/// Resolves no certificate: every handshake fails after the client's hello.
 #[derive(Debug)]
 struct Nothing;
 
@@ -17,10 +17,10 @@ impl ResolvesServerCert for Nothing {
     }
 }
 
-/// The configuration of a server without a certificate.
+/// Creates the configuration of a server without a certificate.
 ///
 /// # Panics
-/// When the cryptographic provider has no default version, which it has.
+/// If the cryptographic provider has no default version, which it has.
 pub fn without_certificate() -> Arc<ServerConfig> {
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_protocol_versions(DEFAULT_VERSIONS);

@@ -1,4 +1,4 @@
-//! TLS over a stream that splits and stalls as it likes.
+//! TLS over a stream that splits and stalls arbitrarily.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,14 +14,14 @@ use super::{ServerConfig, Tls, TlsPhase};
 use crate::ByteStream;
 use crate::limits::TLS_OUTPUT_BYTES_MAX;
 
-/// The wire to a client, which is read and written in pieces of these sizes.
+/// Wire to a client. It is read and written in pieces of these sizes.
 #[derive(Debug, Default)]
 struct Wire {
     to_server: VecDeque<u8>,
     to_client: VecDeque<u8>,
     sizes: Vec<usize>,
     step: usize,
-    /// Bytes that the client has room for.
+    /// Number of bytes that the client accepts.
     room: usize,
     ended: bool,
 }
@@ -89,7 +89,7 @@ fn configs() -> Configs {
     (Arc::new(server), Arc::new(client))
 }
 
-/// A server's stream and its client.
+/// Stream of a server, and its client.
 struct Pair {
     script: Script,
     server: Tls<Script>,
@@ -115,7 +115,7 @@ impl Pair {
         }
     }
 
-    /// Moves what is on the wire to and from the client; returns what it has decrypted.
+    /// Moves bytes of the wire to and from the client; returns the client's decrypted bytes.
     fn client_turn(&mut self, room: usize) -> Vec<u8> {
         let mut wire = self.script.0.borrow_mut();
         while self.client.wants_write() {
@@ -127,13 +127,13 @@ impl Pair {
         while !arrived.is_empty() {
             self.client.read_tls(&mut arrived).unwrap();
             self.client.process_new_packets().unwrap();
-            // What is there now; that it does not end is no error.
+            // Reads the available bytes. A missing end is no error.
             let _ = self.client.reader().read_to_end(&mut plain);
         }
         plain
     }
 
-    /// As an event loop does: it reads when the wire has something or the stream holds something.
+    /// Reads like an event loop: when the wire or the stream holds input.
     fn server_reads(&mut self, into: &mut [u8]) -> usize {
         let visible = !self.script.0.borrow().to_server.is_empty();
         if !visible && !self.server.holds_input() {
@@ -153,12 +153,12 @@ impl Pair {
             self.client_turn(usize::MAX);
             assert_eq!(self.server_reads(&mut [0; 1]), 0);
         }
-        // Tickets.
+        // Session tickets.
         self.client_turn(usize::MAX);
     }
 }
 
-/// Echoes messages; what comes back is what was sent, whatever the wire does.
+/// Echoes messages over the given wire. They have to return unchanged.
 fn echo(sizes: &[usize], room: usize, reads: usize, messages: &[Vec<u8>]) {
     let mut pair = Pair::new(sizes);
     let expected: Vec<u8> = messages.concat();
@@ -192,7 +192,7 @@ fn echo(sizes: &[usize], room: usize, reads: usize, messages: &[Vec<u8>]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn bytes_come_through_however_they_are_split(
+    fn bytes_arrive_for_any_split(
         sizes in prop::collection::vec(0..5000_usize, 1..8),
         last in 1..20_000_usize,
         room in 1..40_000_usize,
@@ -206,14 +206,14 @@ proptest! {
     }
 
     #[test]
-    fn garbage_ends_the_connection_and_nothing_else(
+    fn garbage_only_ends_the_connection(
         bytes in prop::collection::vec(any::<u8>(), 1..3000),
         at in 0..600_usize,
         during in any::<bool>(),
     ) {
         let mut pair = Pair::new(&[usize::MAX]);
         if during {
-            // Into the middle of what the client would have said.
+            // Replaces part of the client's next bytes.
             pair.client_turn(usize::MAX);
             let mut wire = pair.script.0.borrow_mut();
             let at = at.min(wire.to_server.len());
@@ -231,14 +231,14 @@ proptest! {
             }
             outcome = pair.server.recv(&mut into);
         }
-        // Nothing was decrypted from it: an error, or the end behind half a record.
+        // None of it was decrypted: the result is an error, or the end after half a record.
         prop_assert!(!matches!(outcome, Ok(1..)), "{outcome:?}");
         prop_assert!(pair.server.holds_input() || matches!(outcome, Ok(0)));
     }
 }
 
 #[test]
-fn what_is_decrypted_and_not_taken_is_held() {
+fn unread_plaintext_is_held() {
     let mut pair = Pair::new(&[usize::MAX]);
     pair.shake_hands();
     pair.client.writer().write_all(&[7; 5000]).unwrap();
@@ -254,7 +254,7 @@ fn what_is_decrypted_and_not_taken_is_held() {
 }
 
 #[test]
-fn what_the_peer_does_not_take_is_held_and_bounded() {
+fn unsent_output_is_held_and_bounded() {
     let mut pair = Pair::new(&[usize::MAX]);
     pair.shake_hands();
     pair.client_turn(0);
@@ -271,7 +271,7 @@ fn what_the_peer_does_not_take_is_held_and_bounded() {
 }
 
 #[test]
-fn the_peers_goodbye_is_the_end() {
+fn the_peers_closing_alert_is_the_end() {
     let mut pair = Pair::new(&[usize::MAX]);
     pair.shake_hands();
     pair.client.writer().write_all(b"last").unwrap();
@@ -284,19 +284,19 @@ fn the_peers_goodbye_is_the_end() {
 }
 
 #[test]
-fn a_second_connection_takes_its_session_up_again() {
+fn second_connections_resume_the_session() {
     let configs = configs();
     let mut first = Pair::with(&[usize::MAX], &configs);
     first.shake_hands();
     assert_eq!(first.server.phase(), TlsPhase::Open { resumed: false });
     let mut second = Pair::with(&[usize::MAX], &configs);
     second.shake_hands();
-    // Without tickets in this configuration there is a cache of sessions.
+    // Without tickets in this configuration, the server caches sessions.
     assert_eq!(second.server.phase(), TlsPhase::Open { resumed: true });
 }
 
 #[test]
-fn a_stream_that_is_dropped_says_goodbye() {
+fn dropped_streams_send_the_closing_alert() {
     let mut pair = Pair::new(&[usize::MAX]);
     pair.shake_hands();
     let Pair {

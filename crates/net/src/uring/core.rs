@@ -1,4 +1,4 @@
-//! What the streams of a set wait for, and what the ring tells of them.
+//! State of a set's streams, and completions of the ring.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -13,30 +13,30 @@ use super::ring::Ring;
 use super::table::{End, Receive, Table};
 use crate::{Event, Interest, Poller, Stream};
 
-/// What a completion is of: the upper half of its user data. The lower half is a stream.
+/// Kind of a completion: the upper half of its user data. The lower half is the stream.
 const RECEIVE: u64 = 0;
 const CANCEL: u64 = 1;
 const POLL: u64 = 2;
-/// Tokens of the epoll set: a stream, or this and the number of another descriptor.
+/// Tokens of the epoll set: a stream's number, or this plus the number of another descriptor.
 const WATCHED: u64 = 1 << 32;
 
-/// See the module.
+/// State of a set.
 #[derive(Debug)]
 pub(super) struct Core {
     /// Dropped before the buffers that it receives into.
     ring: Ring,
     pool: Pool,
     table: Table,
-    /// Streams that something has happened to: reported at the next wait, settled at the one
-    /// after it.
+    /// Streams with new events. They are reported at the next wait, and settled at the one after
+    /// it.
     touched: Vec<u32>,
-    /// Everything but receiving.
+    /// Watches everything but receiving.
     poller: Poller,
-    /// Whether the ring watches `poller`.
+    /// The ring watches `poller`.
     poller_armed: bool,
     /// Tokens of descriptors that are no streams.
     watched: Vec<u64>,
-    /// The last enter has brought nothing: nothing is left over from it either.
+    /// The last enter returned nothing, so nothing is left over from it either.
     quiet: bool,
 }
 
@@ -44,9 +44,9 @@ impl Core {
     pub fn new() -> io::Result<Self> {
         let ring = Ring::new()?;
         let mut pool = Pool::new();
-        // SAFETY: both become fields of one `Core`, and its fields are dropped in their order:
-        // the ring first. Nothing is received after that, for receiving is done only by an enter
-        // of this thread (`DEFER_TASKRUN`).
+        // SAFETY: both become fields of one `Core`, and its fields are dropped in their order: the
+        // ring first. Nothing is received after that, because only an enter of this thread receives
+        // (`DEFER_TASKRUN`).
         unsafe { pool.register(&ring.submitter())? };
         Ok(Self {
             ring,
@@ -89,19 +89,19 @@ impl Core {
         self.table.look(index).has_received()
     }
 
-    /// Whether the kernel has a buffer left.
+    /// Returns whether the kernel has a buffer left.
     #[cfg(test)]
     pub fn can_receive(&self) -> bool {
         self.pool.can_receive()
     }
 
-    /// Places of streams and buffers that are not free.
+    /// Returns how many places of streams, and how many buffers, are in use.
     #[cfg(test)]
     pub fn in_use(&self) -> (usize, usize) {
         (self.table.used(), self.pool.ours())
     }
 
-    /// Reads what was received; `None` if nothing was.
+    /// Reads received bytes; `None` if there are none.
     #[inline]
     pub fn read(&mut self, index: u32, into: &mut [u8]) -> Option<io::Result<usize>> {
         let entry = self.table.get(index);
@@ -114,33 +114,34 @@ impl Core {
         })
     }
 
-    /// The stream ends. Its socket is closed by the caller, and by the kernel as soon as the
-    /// cancelled receive has let go of it: at the next enter.
+    /// Closes a stream. The caller closes its socket. The kernel closes it at the next enter, when
+    /// the cancelled receive releases it.
     pub fn close(&mut self, index: u32, socket: &Stream) {
         let entry = self.table.get(index);
         entry.open = false;
         self.pool.discard(&mut entry.inbox);
         if entry.polled.take().is_some() {
-            // A socket that is not there has left already.
+            // The socket has left already if it is missing.
             let _ = self.poller.remove(socket);
         }
         if entry.receive == Receive::Armed {
             entry.receive = Receive::Cancelled;
-            // A receive that is still queued must find this socket: its number may be another
-            // connection's as soon as it is closed.
+            // A queued receive has to find this socket: after it is closed, another connection may
+            // get its number.
             if self
                 .push(&cancel(index))
                 .and_then(|()| self.submit())
                 .is_err()
             {
-                // No room to say it: the end of the connection ends the receive as well.
+                // The cancellation could not be queued. Shutting the connection down ends the
+                // receive, too.
                 let _ = shutdown(socket.as_fd().as_raw_fd(), Shutdown::Both);
             }
         }
         self.table.free_if_unused(index);
     }
 
-    /// Tells the kernel what a stream waits for now.
+    /// Updates the kernel's view of a stream's interest.
     fn settle(&mut self, index: u32) -> io::Result<()> {
         let entry = self.table.look(index);
         let (receive, descriptor) = (entry.receive, entry.descriptor);
@@ -192,8 +193,8 @@ impl Core {
         Ok(())
     }
 
-    /// Submits between two waits. What that has received is put into inboxes at once, so that
-    /// nobody who reads then passes it over.
+    /// Submits between two waits. Completions that this brings are put into inboxes at once, so
+    /// that no later read skips them.
     fn submit(&mut self) -> io::Result<()> {
         let submitted = self.ring.submit();
         self.take_completions();
@@ -209,7 +210,7 @@ impl Core {
         }
     }
 
-    /// Waits, and appends what has happened.
+    /// Waits, and appends events.
     pub fn wait(&mut self, timeout_ms: u16, events: &mut Vec<Event>) -> io::Result<()> {
         self.settle_touched()?;
         let timeout_ms = if self.touched.is_empty() {
@@ -245,11 +246,11 @@ impl Core {
         self.take_polled(events)
     }
 
-    /// After their turns: streams with something left are reported again, receives that have
-    /// ended begin again.
+    /// Settles streams after their turns: those with remaining input are reported again, and
+    /// receives that ended are started again.
     fn settle_touched(&mut self) -> io::Result<()> {
         let (mut kept, mut at) = (0, 0);
-        // Settling can touch others.
+        // Settling can touch other streams.
         while let Some(index) = self.touched.get(at).copied() {
             at += 1;
             let entry = self.table.look(index);
@@ -270,7 +271,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes all completions; returns whether there were any.
+    /// Processes all completions; returns whether there were any.
     #[inline]
     fn take_completions(&mut self) -> bool {
         let Self {
@@ -303,7 +304,7 @@ impl Core {
         any
     }
 
-    /// Reports what the epoll set has seen.
+    /// Reports the events of the epoll set.
     fn take_polled(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         let count = self.poller.wait(0)?;
         for number in 0..count {
@@ -322,7 +323,7 @@ impl Core {
     }
 }
 
-/// A completion of a stream's receive.
+/// Processes a completion of a stream's receive.
 #[inline]
 fn received(completion: &cqueue::Entry, index: u32, table: &mut Table, pool: &mut Pool) {
     let entry = table.get(index);
@@ -342,7 +343,8 @@ fn received(completion: &cqueue::Entry, index: u32, table: &mut Table, pool: &mu
         0 => entry.end = Some(End::Closed),
         1.. => {}
         _ => match Errno::from_raw(-result) {
-            // No end of the stream: it is read in another way, or begins again.
+            // These do not end the stream: it is read in another way, or the receive is started
+            // again.
             Errno::ECANCELED | Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR => {}
             errno => entry.end = Some(End::Broken(errno as i32)),
         },

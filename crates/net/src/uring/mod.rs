@@ -9,19 +9,19 @@
 //!  reading while all provided buffers are in inboxes): an epoll set that the ring watches
 //! ```
 //!
-//! **One enter per round.** [`Streams::wait`] submits what has changed, waits, and takes all
-//! completions: reading costs no system call of its own. Sends are not queued as well. A queued
-//! send was measured to cost more than the call that it replaces (`docs/benchmarks/streams.md`),
-//! its bytes would have to outlive the turn, and a slow reader would own them twice.
+//! **One enter per round.** [`Streams::wait`] submits all changes, waits, and processes all completions:
+//! reading costs no further system call. Sends are not queued. A queued send was measured to cost more
+//! than the call that it replaces (`docs/benchmarks/streams.md`), its bytes would have to outlive the
+//! turn, and a slow reader would occupy them twice.
 //!
 //! **Order.** The ring defers the kernel's work to the enter of its only thread
-//! (`IORING_SETUP_DEFER_TASKRUN`), and every enter is followed by taking all completions. So between
-//! two waits nothing is received behind the caller's back, and what was received before is in the
-//! inbox. That is why an empty inbox may be passed over to the `recv` system call: for long
-//! bodies, for the first request of a connection, and when buffers have run out.
+//! (`IORING_SETUP_DEFER_TASKRUN`), and after every enter all completions are processed. So between two
+//! waits the kernel receives nothing on its own, and everything received before is in the inbox. An
+//! empty inbox therefore allows the `recv` system call: for long bodies, for the first request of a
+//! connection, and when no buffers are left.
 //!
-//! **Bounds.** The buffers are allocated once, [`Uring::BYTES`] for each set. Streams that do not
-//! read can keep buffers; when none is left the others receive as with epoll, by readiness.
+//! **Bounds.** The buffers are allocated once, [`Uring::BYTES`] for each set. Streams that are not read
+//! can hold buffers. When none is left, the other streams receive by readiness, like with epoll.
 
 mod core;
 mod pool;
@@ -42,11 +42,11 @@ use crate::{ByteStream, Event, Interest, Stream, Streams};
 use core::Core;
 pub use stream::UringStream;
 
-/// See the module. It belongs to the thread that has made it.
+/// A set of streams. It belongs to the thread that created it.
 #[derive(Debug)]
 pub struct Uring {
     core: Rc<RefCell<Core>>,
-    /// Of the last wait.
+    /// Events of the last wait.
     events: Vec<Event>,
 }
 
@@ -56,11 +56,11 @@ impl Uring {
     /// Bytes that a set keeps for each stream.
     pub const STREAM_BYTES: usize = table::ENTRY_BYTES + 2 * size_of::<u32>() + size_of::<Event>();
 
-    /// An empty set, for this thread alone.
+    /// Creates an empty set, for this thread alone.
     ///
     /// # Errors
-    /// What the kernel says: `PermissionDenied` where io_uring is forbidden (a seccomp filter,
-    /// `kernel.io_uring_disabled`), `Unsupported` or `InvalidInput` where it is too old (before Linux 6.1).
+    /// Returns the kernel's error: `PermissionDenied` if io_uring is forbidden (a seccomp filter,
+    /// `kernel.io_uring_disabled`), `Unsupported` or `InvalidInput` if it is too old (before Linux 6.1).
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             core: Rc::new(RefCell::new(Core::new()?)),
@@ -68,11 +68,11 @@ impl Uring {
         })
     }
 
-    /// Tries whether everything that a set needs works here: a ring, provided buffers, a
-    /// multishot receive that delivers.
+    /// Checks that everything works here that a set needs: a ring, provided buffers, a multishot
+    /// receive that delivers.
     ///
     /// # Errors
-    /// What does not work.
+    /// Names what does not work.
     pub fn probe() -> io::Result<()> {
         const TOKEN: u64 = 1;
         let mut set = Self::new()?;

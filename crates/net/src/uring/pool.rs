@@ -1,4 +1,4 @@
-//! The buffers that the kernel receives into, and what of them waits in inboxes.
+//! Buffers that the kernel receives into, and their unread contents in inboxes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -9,12 +9,12 @@ use io_uring::{Submitter, types::BufRingEntry};
 
 use crate::limits::{URING_BUFFER_BYTES, URING_BUFFERS};
 
-/// The kernel's number of the group; a ring has one.
+/// The kernel's number of the buffer group. A ring has one.
 pub(super) const GROUP: u16 = 0;
 const NONE: u16 = u16::MAX;
 const PAGE_BYTES: usize = 4096;
 
-/// What a stream has received: a chain of buffers, the first come first.
+/// Received input of a stream: a chain of buffers in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inbox {
     first: u16,
@@ -37,7 +37,7 @@ impl Inbox {
     }
 }
 
-/// What of a buffer is unread, and the buffer behind it in the inbox.
+/// Unread part of a buffer, and the next buffer of the inbox.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     from: u32,
@@ -45,15 +45,15 @@ struct Piece {
     next: u16,
 }
 
-/// See the module. A buffer is either the kernel's (it stands in the shared ring, or a receive
-/// has taken it from there) or ours (it was named by a completion and not given back yet).
+/// A pool of buffers. A buffer is either the kernel's (in the shared ring, or taken from there by a
+/// receive) or ours (named by a completion and not given back yet).
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// The ring of buffers that the kernel may take: shared with it.
+    /// Ring of buffers that the kernel may take, shared with the kernel.
     ring: Pages<BufRingEntry>,
     memory: Pages<u8>,
     tail: u16,
-    /// Buffers that are ours.
+    /// Number of buffers that are ours.
     ours: usize,
     pieces: Box<[Piece; URING_BUFFERS]>,
 }
@@ -94,7 +94,7 @@ impl<T> Drop for Pages<T> {
 }
 
 impl Pool {
-    /// All buffers are ours and stand in no inbox; [`Self::register`] is next.
+    /// Creates a pool whose buffers are all ours and in no inbox. [`Self::register`] has to follow.
     pub fn new() -> Self {
         let empty = Piece {
             from: 0,
@@ -116,11 +116,11 @@ impl Pool {
     /// The pool must outlive the ring of the submitter, and be registered once.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Returns the kernel's error.
     pub unsafe fn register(&mut self, submitter: &Submitter<'_>) -> io::Result<()> {
         let start = self.ring.start.as_ptr() as u64;
-        // SAFETY: the memory holds as many entries as are said, zeroed, at a page boundary, and
-        // the caller lets it live as long as the ring.
+        // SAFETY: the memory holds as many entries as are said, zeroed, at a page boundary, and the
+        // caller lets it live as long as the ring.
         unsafe { submitter.register_buf_ring_with_flags(start, URING_BUFFERS as u16, GROUP, 0)? };
         for buffer in 0..URING_BUFFERS {
             self.give_back(buffer as u16);
@@ -128,19 +128,19 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether the kernel has a buffer to receive into.
+    /// Returns whether the kernel has a buffer to receive into.
     #[inline]
     pub fn can_receive(&self) -> bool {
         self.ours < URING_BUFFERS
     }
 
-    /// Buffers that stand in inboxes.
+    /// Returns how many buffers are in inboxes.
     #[cfg(test)]
     pub fn ours(&self) -> usize {
         self.ours
     }
 
-    /// A completion has named this buffer: it is ours, with so many bytes.
+    /// Takes a buffer that a completion named, with so many bytes.
     #[inline]
     pub fn take(&mut self, buffer: u16, bytes: usize) {
         self.ours += 1;
@@ -151,7 +151,7 @@ impl Pool {
         };
     }
 
-    /// The kernel may receive into this buffer again.
+    /// Gives a buffer back to the kernel.
     #[inline]
     pub fn give_back(&mut self, buffer: u16) {
         let slot = usize::from(self.tail) % URING_BUFFERS;
@@ -175,7 +175,7 @@ impl Pool {
         tail.store(self.tail, Ordering::Release);
     }
 
-    /// Appends a buffer that is ours to an inbox.
+    /// Appends one of our buffers to an inbox.
     #[inline]
     pub fn push(&mut self, inbox: &mut Inbox, buffer: u16) {
         if inbox.is_empty() {
@@ -186,7 +186,7 @@ impl Pool {
         inbox.last = buffer;
     }
 
-    /// Copies from an inbox; what was read to its end goes back to the kernel.
+    /// Copies from an inbox. Gives completely read buffers back to the kernel.
     #[inline]
     pub fn read(&mut self, inbox: &mut Inbox, into: &mut [u8]) -> usize {
         let mut filled = 0;
@@ -212,7 +212,7 @@ impl Pool {
         filled
     }
 
-    /// Gives all of an inbox back unread.
+    /// Gives all buffers of an inbox back unread.
     pub fn discard(&mut self, inbox: &mut Inbox) {
         while !inbox.is_empty() {
             let buffer = inbox.first;

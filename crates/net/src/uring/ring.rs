@@ -1,4 +1,4 @@
-//! The kernel's ring: what it is told waits for the next enter.
+//! The kernel's ring. Entries wait for the next enter.
 
 use std::io;
 
@@ -11,10 +11,10 @@ use crate::limits::{URING_COMPLETIONS, URING_SUBMISSIONS};
 /// Flags of `io_uring_enter`.
 const ENTER_GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
-/// Linux 6.15: a thread that waits for requests does not count as waiting for disks.
+/// Linux 6.15: a waiting thread does not count as waiting for disks.
 const ENTER_NO_IOWAIT: u32 = 1 << 7;
 
-/// The kernel's ring.
+/// An io_uring of one thread.
 pub(super) struct Ring {
     ring: IoUring,
     wait_flags: u32,
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// A ring of this thread.
+    /// Creates a ring for this thread.
     pub fn new() -> io::Result<Self> {
         let ring = IoUring::builder()
             .dontfork()
@@ -45,29 +45,28 @@ impl Ring {
         if params.is_feature_no_iowait() {
             wait_flags |= ENTER_NO_IOWAIT;
         }
-        // Faster, but not everywhere to be had.
+        // Faster, but not available everywhere.
         let _ = ring.submitter().register_ring_fd();
         Ok(Self { ring, wait_flags })
     }
 
-    /// Registers with the ring.
+    /// Returns the submitter, to register with the ring.
     pub fn submitter(&self) -> Submitter<'_> {
         self.ring.submitter()
     }
 
-    /// What has been completed.
     #[inline]
     pub fn completions(&mut self) -> CompletionQueue<'_> {
         self.ring.completion()
     }
 
-    /// Whether the kernel keeps completions back that had no room.
+    /// Returns whether the kernel holds completions that had no room in the queue.
     #[inline]
     pub fn has_overflown(&mut self) -> bool {
         self.ring.submission().cq_overflow()
     }
 
-    /// Queues what the next enter submits; `false` when the queue is full.
+    /// Queues an entry for the next enter; `false` when the queue is full.
     pub fn push(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: none of our entries points to memory. Their descriptors are open until they are
         // submitted; a receive keeps its socket, and the buffers it fills are the pool's, which
@@ -75,7 +74,7 @@ impl Ring {
         unsafe { self.ring.submission().push(entry) }.is_ok()
     }
 
-    /// Submits what is queued, and nothing else.
+    /// Submits queued entries, without waiting.
     pub fn submit(&mut self) -> io::Result<()> {
         let submit = self.ring.submission().len() as u32;
         if submit == 0 {
@@ -86,7 +85,7 @@ impl Ring {
         unsafe { submitter.enter::<libc::sigset_t>(submit, 0, 0, None) }.map(drop)
     }
 
-    /// Whether an enter without waiting would do anything.
+    /// Returns whether an enter without waiting would do anything.
     pub fn has_something(&mut self) -> bool {
         let queue = self.ring.submission();
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
@@ -106,7 +105,7 @@ impl Ring {
         let entered = unsafe { submitter.enter(submit, least, flags, Some(&arguments)) };
         match entered.map_err(|error| error.raw_os_error().map(Errno::from_raw)) {
             Ok(_) => Ok(()),
-            // Time has passed, a signal has come, or completions have to be taken first.
+            // The time is over, a signal arrived, or completions have to be processed first.
             Err(Some(Errno::ETIME | Errno::EINTR | Errno::EBUSY | Errno::EAGAIN)) => Ok(()),
             Err(errno) => Err(errno.unwrap_or(Errno::EIO).into()),
         }

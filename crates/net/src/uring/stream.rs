@@ -12,7 +12,7 @@ use crate::{ByteStream, Stream};
 pub struct UringStream {
     core: Rc<RefCell<Core>>,
     index: u32,
-    /// Closed when this is dropped, after [`Drop::drop`] has taken it from the set.
+    /// Closed when this is dropped, after [`Drop::drop`] has removed it from the set.
     socket: Stream,
 }
 
@@ -29,7 +29,6 @@ impl UringStream {
         self.index
     }
 
-    /// The connection's socket.
     pub fn socket(&self) -> &Stream {
         &self.socket
     }
@@ -40,7 +39,8 @@ impl ByteStream for UringStream {
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self.core.borrow_mut().read(self.index, into) {
             Some(received) => received,
-            // Nothing was received before, and nothing is while this thread is here.
+            // Nothing was received before, and the kernel receives nothing while this thread is
+            // here.
             None => self.socket.recv(into),
         }
     }

@@ -1,61 +1,60 @@
-//! The streams of a set, by number.
+//! Streams of a set, by number.
 
 use std::os::fd::RawFd;
 
 use super::pool::Inbox;
 use crate::Interest;
 
-/// Bytes of an entry.
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// The multishot receive of a stream.
+/// State of a stream's multishot receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receive {
     /// There is none.
     Idle,
-    /// It is with the kernel, or will be at the next enter.
+    /// The kernel has it, or gets it at the next enter.
     Armed,
-    /// So is its cancellation; its last completion is to come.
+    /// It is being cancelled. Its last completion is still to come.
     Cancelled,
 }
 
-/// How a stream ended.
+/// End of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The peer sends no more.
     Closed,
-    /// It is broken: the number of the error.
+    /// The stream is broken: the error number.
     Broken(i32),
 }
 
-/// A stream and what the kernel was told of it.
+/// A stream, and its state in the kernel.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub token: u64,
     /// Valid while the entry is open.
     pub descriptor: RawFd,
     pub inbox: Inbox,
-    /// What comes after the inbox.
+    /// The stream's end, which follows the inbox.
     pub end: Option<End>,
     pub interest: Interest,
     pub receive: Receive,
-    /// What the epoll set watches it for, if it is in there.
+    /// Interest in the epoll set, if the stream is in there.
     pub polled: Option<Interest>,
-    /// It stands in the list of streams that something happened to.
+    /// The entry is in the list of streams with new events.
     pub touched: bool,
     /// Its [`super::UringStream`] lives.
     pub open: bool,
-    /// It stands in the list of free places.
+    /// The entry is in the list of free places.
     free: bool,
 }
 
 impl Entry {
-    /// Whether reading brings something without the kernel.
+    /// Returns whether a read succeeds without the kernel.
     pub fn has_received(&self) -> bool {
         !self.inbox.is_empty() || self.end.is_some()
     }
 
-    /// Whether the place may be another stream's: nothing refers to it any more.
+    /// Returns whether nothing refers to the place any more, so that another stream may use it.
     fn is_unused(&self) -> bool {
         !self.open && self.receive == Receive::Idle && !self.touched
     }
@@ -69,7 +68,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A stream that waits for nothing yet.
+    /// Adds a stream without interest.
     pub fn insert(&mut self, descriptor: RawFd) -> u32 {
         let entry = Entry {
             token: 0,
@@ -101,13 +100,13 @@ impl Table {
         &self.entries[index as usize]
     }
 
-    /// Places that are not free.
+    /// Returns how many places are in use.
     #[cfg(test)]
     pub fn used(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    /// Lets the place be used again, if nothing refers to it any more.
+    /// Frees the place if nothing refers to it any more.
     pub fn free_if_unused(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         if entry.is_unused() && !entry.free {

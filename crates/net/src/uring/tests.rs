@@ -1,4 +1,4 @@
-//! Sets of streams on the real kernel. Where it refuses io_uring there is nothing to test.
+//! Sets of streams on the real kernel. They are skipped where it refuses io_uring.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use super::*;
 use crate::{Poller, Waker};
 
-/// How long a test waits for what has to come.
-const PATIENCE_MS: u16 = 60_000;
+/// Longest wait for an expected event.
+const TIMEOUT_MS: u16 = 60_000;
 
 fn set() -> Option<Uring> {
     match Uring::probe() {
@@ -45,37 +45,37 @@ fn nothing(stream: &mut impl ByteStream) {
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
 }
 
-/// What the worker relies on, of whatever set.
+/// Behaviour of a set that the worker relies on.
 fn a_set_reports_until_it_is_taken<S: Streams>(mut set: S) {
     let (mut near, mut far) = pair(&mut set, 7);
     assert_eq!(tokens(&mut set, 0), []);
     nothing(&mut near);
 
     far.write_all(b"hello").unwrap();
-    assert_eq!(tokens(&mut set, PATIENCE_MS), [(7, false)]);
+    assert_eq!(tokens(&mut set, TIMEOUT_MS), [(7, false)]);
     assert_eq!(recv(&mut near, 2), b"he");
-    assert_eq!(tokens(&mut set, PATIENCE_MS), [(7, false)]);
+    assert_eq!(tokens(&mut set, TIMEOUT_MS), [(7, false)]);
     assert_eq!(recv(&mut near, 16), b"llo");
     nothing(&mut near);
     assert_eq!(tokens(&mut set, 0), []);
 
-    // Nobody is told of input while nobody wants it, and nothing of it is lost.
+    // Input without interest is not reported, and not lost.
     set.change(&near, 7, Interest::Write).unwrap();
-    assert_eq!(tokens(&mut set, PATIENCE_MS), [(7, false)]);
+    assert_eq!(tokens(&mut set, TIMEOUT_MS), [(7, false)]);
     set.change(&near, 7, Interest::Nothing).unwrap();
     far.write_all(b"later").unwrap();
     assert_eq!(tokens(&mut set, 0), []);
     assert_eq!(tokens(&mut set, 1), []);
     set.change(&near, 8, Interest::Read).unwrap();
-    assert_eq!(tokens(&mut set, PATIENCE_MS), [(8, false)]);
+    assert_eq!(tokens(&mut set, TIMEOUT_MS), [(8, false)]);
     assert_eq!(recv(&mut near, 16), b"later");
 
-    // The end comes behind the bytes before it.
+    // The end follows the bytes before it.
     far.write_all(b"bye").unwrap();
     drop(far);
-    assert_eq!(tokens(&mut set, PATIENCE_MS)[0].0, 8);
+    assert_eq!(tokens(&mut set, TIMEOUT_MS)[0].0, 8);
     assert_eq!(recv(&mut near, 16), b"bye");
-    assert_eq!(tokens(&mut set, PATIENCE_MS)[0].0, 8);
+    assert_eq!(tokens(&mut set, TIMEOUT_MS)[0].0, 8);
     assert_eq!(recv(&mut near, 16), b"");
     assert_eq!(recv(&mut near, 16), b"");
     drop(near);
@@ -92,14 +92,14 @@ fn both_sets_report_until_it_is_taken() {
 }
 
 #[test]
-fn a_peer_that_has_gone_is_seen_by_whoever_waits_for_nothing() {
+fn closed_peers_are_reported_without_interest() {
     let Some(mut set) = set() else { return };
     let (near, far) = pair(&mut set, 1);
     assert_eq!(tokens(&mut set, 0), []);
     set.change(&near, 1, Interest::Nothing).unwrap();
     assert_eq!(tokens(&mut set, 0), []);
     drop(far);
-    assert_eq!(tokens(&mut set, PATIENCE_MS), [(1, true)]);
+    assert_eq!(tokens(&mut set, TIMEOUT_MS), [(1, true)]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_closed_stream_ends_at_its_peer_at_the_next_wait() {
 }
 
 #[test]
-fn wakers_are_heard_until_they_are_taken() {
+fn wakes_are_reported_until_they_are_taken() {
     let Some(mut set) = set() else { return };
     let waker = Waker::new().unwrap();
     set.watch(waker.as_fd(), u64::MAX).unwrap();
@@ -121,12 +121,12 @@ fn wakers_are_heard_until_they_are_taken() {
     for _ in 0..3 {
         assert_eq!(tokens(&mut set, 0), []);
         waker.wake();
-        assert_eq!(tokens(&mut set, PATIENCE_MS), [(u64::MAX, false)]);
-        assert_eq!(tokens(&mut set, PATIENCE_MS), [(u64::MAX, false)]);
+        assert_eq!(tokens(&mut set, TIMEOUT_MS), [(u64::MAX, false)]);
+        assert_eq!(tokens(&mut set, TIMEOUT_MS), [(u64::MAX, false)]);
         far.write_all(b"x").unwrap();
         let mut both = HashMap::new();
         while both.len() < 2 {
-            both.extend(tokens(&mut set, PATIENCE_MS));
+            both.extend(tokens(&mut set, TIMEOUT_MS));
         }
         waker.take();
         assert_eq!(recv(&mut near, 2), b"x");
@@ -136,17 +136,17 @@ fn wakers_are_heard_until_they_are_taken() {
 #[test]
 fn more_than_all_buffers_arrive_in_order() {
     let Some(mut set) = set() else { return };
-    // Streams that are not read hold every buffer; the others go on.
-    let mut hoarders: Vec<_> = (0..8).map(|token| pair(&mut set, 1000 + token)).collect();
+    // Streams that are not read hold every buffer. The others continue.
+    let mut unread: Vec<_> = (0..8).map(|token| pair(&mut set, 1000 + token)).collect();
     let (mut near, mut far) = pair(&mut set, 1);
     let much = vec![7; 4 * Uring::BYTES];
-    for (_, far) in &mut hoarders {
+    for (_, far) in &mut unread {
         far.set_nonblocking(true).unwrap();
     }
     let mut idle_rounds = 0;
     while idle_rounds < 3 {
         idle_rounds += 1;
-        for (_, far) in &mut hoarders {
+        for (_, far) in &mut unread {
             if far.write(&much).is_ok() {
                 idle_rounds = 0;
             }
@@ -160,8 +160,8 @@ fn more_than_all_buffers_arrive_in_order() {
     };
     let mut got = Vec::new();
     while got.len() < sent.len() {
-        // It is reported as broken once the writer has gone.
-        if tokens(&mut set, PATIENCE_MS)
+        // It is reported as broken once the writer has closed.
+        if tokens(&mut set, TIMEOUT_MS)
             .iter()
             .any(|(token, _)| *token == 1)
         {
@@ -170,8 +170,8 @@ fn more_than_all_buffers_arrive_in_order() {
     }
     writer.join().unwrap().unwrap();
     assert!(got == sent);
-    // The buffers of those that leave are there for those that stay.
-    drop(hoarders);
+    // Buffers of closed streams are available to the others.
+    drop(unread);
     set.wait(0).unwrap();
     assert!(set.core.borrow().can_receive());
 }
@@ -210,7 +210,7 @@ fn streams_come_and_go_with_bytes_on_their_way() {
             _ if !live.is_empty() => {
                 let at = next(live.len() as u64) as usize;
                 let (near, far, byte) = &mut live[at];
-                // A full socket takes nothing; that is a case as well.
+                // A full socket accepts nothing; this case is intended.
                 let _ = far.write(&vec![*byte; next(9000) as usize]);
                 let mut buffer = vec![0; 1 + next(9000) as usize];
                 if let Ok(count) = near.recv(&mut buffer) {
@@ -230,11 +230,11 @@ fn streams_come_and_go_with_bytes_on_their_way() {
 }
 
 #[test]
-fn a_receive_that_was_never_submitted_takes_nothing_from_the_next_socket() {
+fn unsubmitted_receives_do_not_read_the_next_socket() {
     let Some(mut set) = set() else { return };
     for round in 0..200u64 {
-        // The number of the first socket is the second one's as soon as it is closed, before the
-        // set has told the kernel of either.
+        // The second socket gets the number of the first one when that is closed, before the set
+        // has submitted anything for either.
         let (gone, _far) = pair(&mut set, 1);
         drop(gone);
         let (mut near, mut far) = pair(&mut set, 2);
@@ -246,7 +246,7 @@ fn a_receive_that_was_never_submitted_takes_nothing_from_the_next_socket() {
         while got.len() < 4 {
             match near.recv(&mut [0; 4][..]) {
                 Ok(count) => got.extend(vec![0; count]),
-                Err(_) => drop(set.wait(PATIENCE_MS.min(1000)).unwrap()),
+                Err(_) => drop(set.wait(TIMEOUT_MS.min(1000)).unwrap()),
             }
         }
     }

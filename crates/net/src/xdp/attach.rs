@@ -1,5 +1,5 @@
-//! Attaching a program to an interface: in the driver where it can, never in place of another, and
-//! what the kernel's refusals mean.
+//! Attaches a program to an interface: in the driver if possible, and never in place of another
+//! program. Explains the kernel's refusals.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,15 +8,15 @@ use super::interface::Interface;
 use crate::netlink;
 use micanite_bpf::{MODE_GENERIC, MODE_NATIVE, program_name};
 
-/// Where a program is to run.
+/// Place where a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// In the driver, or where that has no room for it, before the stack.
+    /// In the driver if it supports that, otherwise before the stack.
     #[default]
     Auto,
     /// In the driver.
     Native,
-    /// Before the stack, on the frames that the driver has made: any driver.
+    /// Before the stack, on frames from any driver.
     Generic,
 }
 
@@ -24,17 +24,18 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct Attached {
     link: OwnedFd,
-    /// How, in words; with the reason, if it is not in the driver as it might be.
+    /// Describes the mode, with the reason if it is not the driver's.
     pub mode: String,
-    /// Whether it runs in the driver.
+    /// The program runs in the driver.
     pub is_native: bool,
 }
 
 impl Attached {
-    /// Whether it is still there: interfaces come and go, and programs can be detached by others.
+    /// Returns whether the program is still attached: interfaces disappear, and others can detach
+    /// programs.
     ///
     /// # Errors
-    /// The kernel does not tell, see [`micanite_bpf::interface_of`].
+    /// The kernel does not tell, as [`micanite_bpf::interface_of`] explains.
     pub fn is_attached(&self) -> io::Result<bool> {
         micanite_bpf::interface_of(self.link.as_fd()).map(|interface| interface != 0)
     }
@@ -43,7 +44,7 @@ impl Attached {
 /// Attaches a program to an interface.
 ///
 /// # Errors
-/// Another program is there, or the kernel says no; in words for the user.
+/// Describes the problem for users: another program is attached, or the kernel refuses.
 pub fn attach(
     program: BorrowedFd<'_>,
     interface: &Interface,
@@ -78,7 +79,7 @@ pub fn attach(
     })
 }
 
-/// Whether something is attached already.
+/// Returns whether another program is attached.
 fn is_taken(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
@@ -89,24 +90,25 @@ fn taken(interface: &Interface) -> String {
     let who = match attached.map(|it| it.program) {
         Some(id) => match program_name(id) {
             Ok(program) => format!("'{program}' (id {id})"),
-            Err(_) => format!("of id {id}"),
+            Err(_) => format!("with id {id}"),
         },
-        None => "of somebody else".to_owned(),
+        None => "of another owner".to_owned(),
     };
     format!(
-        "an XDP program {who} is attached already, and is not ours to replace. `ip link show dev {name}` shows it; stop \
-         what has attached it, or `ip link set dev {name} xdp off`"
+        "an XDP program {who} is attached already, and is not ours to replace. \
+         `ip link show dev {name}` shows it; stop its owner, or `ip link set dev {name} xdp off`"
     )
 }
 
-/// What the errors mean, as far as drivers agree.
+/// Explains errors, as far as drivers agree.
 fn native_refused(error: &io::Error, interface: &Interface) -> String {
     let Interface { name, mtu, .. } = interface;
     match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP) => format!("the driver {} has none", interface.driver),
-        // veth; what others say to an MTU is EINVAL or EOPNOTSUPP.
+        Some(libc::EOPNOTSUPP) => format!("the driver {} does not support it", interface.driver),
+        // veth. Other drivers report a wrong MTU as EINVAL or EOPNOTSUPP.
         Some(libc::ERANGE) => format!(
-            "the MTU {mtu}, or that of the peer, is too large; at most about 3,500: `ip link set dev {name} mtu 1500`"
+            "the MTU {mtu}, or that of the peer, is too large; at most about 3,500: \
+             `ip link set dev {name} mtu 1500`"
         ),
         Some(libc::EINVAL) if *mtu > 3000 => {
             format!("the MTU {mtu} may be too large: `ip link set dev {name} mtu 1500`")

@@ -1,4 +1,4 @@
-//! What the kernel tells of an interface.
+//! Properties of an interface, from the kernel.
 
 use std::ffi::CStr;
 use std::fs;
@@ -14,35 +14,32 @@ use crate::frames::{MacAddress, ReceiveChecksums};
 
 const ETHTOOL_DRIVER: u32 = 0x3;
 const ETHTOOL_CHANNELS: u32 = 0x3c;
-/// Drivers whose frames come from senders of the same machine, without a whole checksum.
+/// Drivers whose frames come from senders on the same machine, without a complete checksum.
 const VIRTUAL_DRIVERS: [&str; 6] = ["veth", "virtio_net", "tun", "netkit", "vif", "bridge"];
 
 /// An interface of this network namespace.
 #[derive(Debug)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
-    /// Its number.
+    /// Number of the interface.
     pub index: u32,
-    /// Its address.
     pub mac: MacAddress,
-    /// Bytes of its largest packet.
     pub mtu: usize,
-    /// The name of its driver.
+    /// Name of its driver.
     pub driver: String,
-    /// Receive queues in use.
+    /// Number of receive queues in use.
     pub queues: usize,
-    /// The word that `ethtool -L` wants for them.
+    /// Name of the queues for `ethtool -L`.
     pub(crate) queues_word: &'static str,
-    /// The addresses that others can reach it by, with the lengths of their networks.
+    /// Addresses that are reachable from other machines, with prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
 }
 
 impl Interface {
-    /// Looks an interface up.
+    /// Finds an interface.
     ///
     /// # Errors
-    /// There is none of this name; in words for the user.
+    /// Describes the problem for users: there is none of this name.
     pub fn find(name: &str) -> Result<Self, String> {
         let index = if_nametoindex(name)
             .map_err(|_| format!("there is no interface {name}; `ip link` lists them"))?;
@@ -65,15 +62,16 @@ impl Interface {
                 addresses: addresses(name)?,
             })
         };
-        inner().map_err(|error| format!("the interface {name} tells nothing of itself: {error}"))
+        inner().map_err(|error| format!("the interface {name} cannot be queried: {error}"))
     }
 
-    /// Whether its frames may come from senders of the same machine, without a whole checksum.
+    /// Returns whether its frames may come from senders on the same machine, without a complete
+    /// checksum.
     pub fn has_partial_checksums(&self) -> bool {
         VIRTUAL_DRIVERS.contains(&self.driver.as_str())
     }
 
-    /// What is known of checksums of its frames: XDP passes on nothing of what the hardware knows.
+    /// Returns the state of its frames' checksums. XDP does not pass on the hardware's results.
     pub(super) fn checksums(&self) -> ReceiveChecksums {
         match self.has_partial_checksums() {
             true => ReceiveChecksums::UnverifiedOrPartial,
@@ -82,7 +80,7 @@ impl Interface {
     }
 }
 
-/// Those that others can reach it by.
+/// Lists the addresses that are reachable from other machines.
 fn addresses(name: &str) -> io::Result<Vec<(IpAddr, u8)>> {
     let ip = |address: Option<SockaddrStorage>| {
         let address = address?;
@@ -120,7 +118,7 @@ fn mac(socket: &OwnedFd, name: &str) -> io::Result<MacAddress> {
     let request = ioctl(socket, libc::SIOCGIFHWADDR, request(name)?)?;
     // SAFETY: the kernel has filled in this field.
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-    // Loopback's frames begin as Ethernet's do, with zeros for addresses.
+    // Loopback's frames have Ethernet headers, with zeros for addresses.
     if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&address.sa_family) {
         let text = "it is not an Ethernet interface";
         return Err(io::Error::new(io::ErrorKind::Unsupported, text));
@@ -141,7 +139,7 @@ fn driver(socket: &OwnedFd, name: &str) -> io::Result<String> {
     Ok(text.to_string_lossy().into_owned())
 }
 
-/// Receive queues in use, and what `ethtool -L` calls them.
+/// Returns the number of receive queues in use, and their name for `ethtool -L`.
 fn queues(socket: &OwnedFd, name: &str) -> (usize, &'static str) {
     // struct ethtool_channels: the command; most rx, tx, other, combined; rx, tx, other, combined.
     let mut channels = [0u32; 9];
@@ -166,7 +164,7 @@ fn queues(socket: &OwnedFd, name: &str) -> (usize, &'static str) {
 fn ethtool(socket: &OwnedFd, name: &str, structure: &mut [u32]) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = structure.as_mut_ptr().cast();
-    // The structure is as long as the command in its first word says.
+    // The structure is as long as the command in its first word requires.
     ioctl(socket, libc::SIOCETHTOOL, request).map(drop)
 }
 
@@ -189,7 +187,8 @@ fn ioctl(
     command: libc::c_ulong,
     mut request: libc::ifreq,
 ) -> io::Result<libc::ifreq> {
-    // SAFETY: these commands take such a structure; a pointer in it is to what the command fills in.
+    // SAFETY: these commands take such a structure; a pointer in it is to what the command fills
+    // in.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), command as _, &raw mut request) };
     match result {
         0.. => Ok(request),

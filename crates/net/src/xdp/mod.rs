@@ -1,19 +1,19 @@
 //! AF_XDP: frames of an interface that the kernel keeps, without its network stack.
 //!
 //! ```text
-//!  interface --> port.c (XDP) --> everything else: the kernel as ever
-//!                  | ours, by address and port
+//!  interface --> port.c (XDP) --> everything else: the kernel's stack
+//!                  | datagrams for the port's addresses and UDP ports
 //!                socket of the queue  [fill, receive, transmit, completion rings]   socket.rs, rings.rs
 //!                  |
-//!                XdpQueue: chunks of 4 KiB in one UMEM per queue                     queue.rs, umem.rs
+//!                XdpQueue: chunks of 4 KiB in one UMEM per queue                    queue.rs, umem.rs
 //! ```
 //!
-//! The program is attached by a link that is pinned nowhere: when the process ends, however it
-//! ends, the kernel has all frames again. Neighbours (ARP, NDP), ICMP and everything that is not a
-//! plain datagram for us are the kernel's. Capabilities: `CAP_NET_RAW` for the sockets,
-//! `CAP_NET_ADMIN` and `CAP_BPF` for the program (`CAP_SYS_ADMIN` before Linux 5.8), and for the
-//! frames `RLIMIT_MEMLOCK` or `CAP_IPC_LOCK`: 16 MiB per queue, or what the limit allows, 2 MiB at
-//! least. `CAP_PERFMON` is not needed.
+//! The program is attached by an unpinned link. So when the process ends, however it ends, the kernel
+//! gets all frames again. The kernel handles neighbours (ARP, NDP), ICMP and everything but plain
+//! datagrams for the port. Capabilities: `CAP_NET_RAW` for the sockets, `CAP_NET_ADMIN` and `CAP_BPF`
+//! for the program (`CAP_SYS_ADMIN` before Linux 5.8), and for the frames `RLIMIT_MEMLOCK` or
+//! `CAP_IPC_LOCK`: 16 MiB per queue, or as much as the limit allows, and at least 2 MiB. `CAP_PERFMON`
+//! is not needed.
 
 mod attach;
 mod interface;
@@ -39,18 +39,20 @@ use queue::{CHUNKS_MAX, CHUNKS_MIN};
 use socket::{Binding, RING_ENTRIES, Refused};
 use umem::CHUNK_BYTES;
 
-/// Bytes of the frames of a queue.
+/// Bytes of a queue's frames.
 pub const FRAMES_BYTES: usize = CHUNKS_MAX * CHUNK_BYTES;
-/// The same where no more memory may be locked: bursts of the kernel's are lost sooner.
+/// Bytes of a queue's frames if no more memory may be locked. The kernel's bursts are lost sooner
+/// then.
 pub const FRAMES_BYTES_MIN: usize = CHUNKS_MIN * CHUNK_BYTES;
-/// What the kernel leaves free in front of a frame that it receives.
+/// Bytes that the kernel leaves free in front of a received frame.
 const HEADROOM_BYTES: usize = 256;
 const ETHERNET_VLAN_BYTES: usize = 18;
 const IPV6_UDP_BYTES: usize = 48;
-/// The rings of a queue: 8 bytes for each entry of two, 16 of the others.
+/// Bytes of a queue's rings: two have entries of 8 bytes, two of 16.
 const RINGS_BYTES: usize = RING_ENTRIES as usize * (8 + 8 + 16 + 16);
 
-/// Opens the queues of an interface, and has the program send them what is ours.
+/// Opens the queues of an interface, and attaches the program that directs the port's frames to
+/// them.
 pub(crate) fn open(
     name: &str,
     options: &BypassOptions,
@@ -109,7 +111,7 @@ pub(crate) fn open(
     Ok((port, queues.into_iter().map(BypassQueue::Xdp).collect()))
 }
 
-/// What can be seen to be wrong before anything is touched.
+/// Checks everything that can be checked without side effects.
 fn check(
     interface: &Interface,
     addresses: &[(IpAddr, u8)],
@@ -121,7 +123,8 @@ fn check(
     }
     if addresses.is_empty() {
         return Err(format!(
-            "it has no address; give one with --port-ip, or to the interface: `ip address add ADDRESS/PREFIX dev {name}`"
+            "it has no address; set one with --port-ip, or on the interface: \
+             `ip address add ADDRESS/PREFIX dev {name}`"
         ));
     }
     if addresses.len() > program::ADDRESSES_MAX {
@@ -129,7 +132,8 @@ fn check(
     }
     if interface.queues < wanted {
         return Err(format!(
-            "{wanted} threads need as many receive queues, it has {}; `ethtool -L {name} {} {wanted}`, or -t {}",
+            "{wanted} threads need as many receive queues, but it has {}; \
+             `ethtool -L {name} {} {wanted}`, or -t {}",
             interface.queues, interface.queues_word, interface.queues,
         ));
     }
@@ -139,14 +143,14 @@ fn check(
     Ok(())
 }
 
-/// Capabilities, by their numbers.
+/// Numbers of capabilities.
 const NET_ADMIN: u32 = 12;
 const NET_RAW: u32 = 13;
 const IPC_LOCK: u32 = 14;
 const SYS_ADMIN: u32 = 21;
 const BPF: u32 = 39;
 
-/// Whether this process has a capability, as far as can be told.
+/// Returns whether this process has a capability; `None` if unknown.
 fn has_capability(capability: u32) -> Option<bool> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let effective = status
@@ -156,9 +160,9 @@ fn has_capability(capability: u32) -> Option<bool> {
     Some((effective >> capability) & 1 != 0)
 }
 
-/// Names what is missing, which the kernel's errors do not.
+/// Names missing capabilities, which the kernel's errors do not.
 fn require_capabilities() -> Result<(), String> {
-    // What cannot be told here, the kernel will tell.
+    // An unknown capability counts as present: the kernel will refuse if it is missing.
     let has = |capability| has_capability(capability).unwrap_or(true);
     let missing: Vec<_> = [
         (has(NET_RAW), "CAP_NET_RAW"),
@@ -171,14 +175,14 @@ fn require_capabilities() -> Result<(), String> {
     match missing.is_empty() {
         true => Ok(()),
         false => Err(format!(
-            "{} missing; docs/bypass.md tells how to give it",
+            "{} missing; docs/bypass.md explains how to grant it",
             missing.join(", ")
         )),
     }
 }
 
-/// The frames count as locked memory: as much as may be had is asked for, and the queues have as
-/// many chunks as fit that.
+/// Chooses the number of chunks per queue. Frames count as locked memory, so this raises the limit
+/// as far as possible, and takes as many chunks as fit it.
 fn chunks_per_queue(queues: usize) -> usize {
     let all = libc::RLIM_INFINITY;
     if has_capability(IPC_LOCK) == Some(true)
@@ -196,7 +200,7 @@ fn chunks_per_queue(queues: usize) -> usize {
     chunks_within(limit, queues)
 }
 
-/// A power of two.
+/// Returns a power of two.
 fn chunks_within(limit_bytes: u64, queues: usize) -> usize {
     let mut chunks = CHUNKS_MAX;
     while chunks > CHUNKS_MIN && (queues * chunks * CHUNK_BYTES) as u64 > limit_bytes {
@@ -205,7 +209,7 @@ fn chunks_within(limit_bytes: u64, queues: usize) -> usize {
     chunks
 }
 
-/// What the refusal of a socket means.
+/// Explains the refusal of a socket.
 fn explain((what, error): Refused, queue: u32, queues: usize) -> String {
     match (what, error.raw_os_error()) {
         ("socket(AF_XDP)", Some(libc::EAFNOSUPPORT)) => {
@@ -216,8 +220,9 @@ fn explain((what, error): Refused, queue: u32, queues: usize) -> String {
             let kib = |chunks: usize| (queues * chunks * CHUNK_BYTES) >> 10;
             let (least, best) = (kib(CHUNKS_MIN), kib(CHUNKS_MAX));
             format!(
-                "the limit of locked memory (RLIMIT_MEMLOCK, of all processes of this user together) is too small: {least} \
-                 KiB are needed, {best} KiB are best: `ulimit -l {best}`, LimitMEMLOCK= of systemd, or CAP_IPC_LOCK"
+                "the limit of locked memory (RLIMIT_MEMLOCK, for all processes of this user together) \
+                 is too small: {least} KiB are needed, {best} KiB are best: `ulimit -l {best}`, \
+                 LimitMEMLOCK= of systemd, or CAP_IPC_LOCK"
             )
         }
         ("bind", Some(libc::EBUSY)) => {
@@ -234,7 +239,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn what_is_missing_is_named_with_what_helps() {
+    fn refusals_name_the_remedy() {
         let refused = |what, errno| (what, io::Error::from_raw_os_error(errno));
         let text = explain(refused("XDP_UMEM_REG", libc::ENOBUFS), 0, 2);
         assert!(
@@ -246,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_share_what_memory_may_be_locked() {
+    fn queues_share_the_locked_memory_limit() {
         assert_eq!(chunks_within(u64::MAX, 64), CHUNKS_MAX);
         assert_eq!(chunks_within(8 << 20, 1), 2048);
         assert_eq!(chunks_within(8 << 20, 2), 1024);

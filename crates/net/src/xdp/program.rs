@@ -1,4 +1,4 @@
-//! The program that picks the port's datagrams out (`bpf/port.c`): its maps, and how it is attached.
+//! The program that selects the port's datagrams (`bpf/port.c`): its maps, and its attachment.
 
 use std::io;
 use std::net::IpAddr;
@@ -18,26 +18,26 @@ mod compiled {
     pub static OBJECT: micanite_bpf::Object = micanite_bpf::Object::NONE;
 }
 
-/// Whether the program was compiled when this was built.
+/// Tells whether the program was compiled into this build.
 pub const IS_BUILT: bool = !compiled::OBJECT.instructions.is_empty();
-/// The name that tools show.
+/// Name of the program in the kernel's lists.
 const NAME: &str = "micanite_port";
-/// Addresses of a port, at most.
+/// Maximum number of addresses of a port.
 pub(super) const ADDRESSES_MAX: usize = 256;
 const COUNTERS: usize = 8;
 
-/// What the program has done with the frames of the interface, since it was attached.
+/// Counters of the program since it was attached, in frames of the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilterCounters {
-    /// Ours, on the way to the socket of their queue.
+    /// For the port, redirected to the socket of their queue.
     pub redirected: u64,
-    /// Ours, on a queue that has no socket; left to the kernel like all that follow.
+    /// For the port, on a queue without a socket. These and all others stay with the kernel.
     pub no_socket: u64,
     /// Neither IPv4 nor IPv6, or not UDP.
     pub other_protocol: u64,
     /// For other ports.
     pub other_port: u64,
-    /// For other addresses, or for many.
+    /// For other addresses, or multicast.
     pub other_address: u64,
     /// Parts of longer packets.
     pub fragments: u64,
@@ -47,10 +47,10 @@ pub struct FilterCounters {
     pub short: u64,
 }
 
-/// The program, attached to an interface until this is dropped or the process ends.
+/// The program, attached to an interface until it is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// `None` in tests of the program alone.
+    /// `None` in tests without an interface.
     attached: Option<Attached>,
     program: OwnedFd,
     maps: Maps,
@@ -130,33 +130,32 @@ impl Program {
         })
     }
 
-    /// Attaches it: in the driver, else in generic mode. Never in place of another program.
+    /// Attaches it in the driver, else in generic mode. Never replaces another program.
     pub(super) fn attach(&mut self, interface: &Interface) -> Result<(), String> {
         self.attached = Some(attach(self.program.as_fd(), interface, Mode::Auto)?);
         Ok(())
     }
 
-    /// How it is attached.
     pub(super) fn mode(&self) -> &str {
         self.attached.as_ref().map_or("", |attached| &attached.mode)
     }
 
-    /// Whether it runs in the driver.
+    /// Returns whether it runs in the driver.
     pub(super) fn is_native(&self) -> bool {
         self.attached
             .as_ref()
             .is_some_and(|attached| attached.is_native)
     }
 
-    /// Frames of a queue that are ours go to this socket from now on.
+    /// Redirects the port's frames of a queue to this socket.
     pub(super) fn set_socket(&self, queue: u32, socket: RawFd) -> io::Result<()> {
         let (queue, socket) = (queue.to_ne_bytes(), socket.to_ne_bytes());
         self.maps.sockets.set(&queue, &socket)
     }
 
-    /// What it has done so far.
     pub(crate) fn counters(&self) -> FilterCounters {
-        // The order of `enum counter`. A map of ours can be read; else it shows as zeros.
+        // In the order of `enum counter`. A read of this process's own map should succeed; a
+        // failure shows as zeros.
         let of = |counter| self.maps.counters.sum(counter, self.cpus).unwrap_or(0);
         FilterCounters {
             redirected: of(0),
@@ -194,10 +193,10 @@ mod tests {
         frame
     }
 
-    /// Each verdict of the program, and what it counts. No queue has a socket here, so what is ours
-    /// shows as `no_socket`; that it reaches a socket is for tests with interfaces.
+    /// Checks each verdict of the program, and its counter. No queue has a socket here, so frames
+    /// for the port count as `no_socket`. Tests with interfaces check that they reach a socket.
     #[test]
-    fn the_program_tells_our_datagrams_from_everything_else() {
+    fn the_program_selects_only_own_datagrams() {
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: loading a BPF program needs root");
             return;

@@ -9,27 +9,27 @@ use super::umem::{CHUNK_BYTES, Umem, prefetch};
 use crate::frames::{Frame, FrameBurst, FrameQueue, ReceiveChecksums};
 use crate::limits::FRAME_BURST_MAX;
 
-/// Chunks of a queue, 16 MiB: where memory may not be locked as one likes, it has fewer.
+/// Chunks of a queue: 16 MiB. It has fewer if not enough memory may be locked.
 pub(super) const CHUNKS_MAX: usize = RING_ENTRIES as usize;
 /// 2 MiB.
 pub(super) const CHUNKS_MIN: usize = 512;
-/// Chunks that wait for frames, in copy mode: those that come back are used again soon, while the
-/// cache has them.
+/// Chunks that wait for frames, in copy mode. The number is small so that chunks are reused while
+/// they are in the cache.
 const RECEIVE_CHUNKS_COPY: u32 = 1024;
-/// The same in zero-copy mode, where the ring of the NIC is filled from them, too.
+/// Chunks that wait for frames, in zero-copy mode, where they also fill the NIC's ring.
 const RECEIVE_CHUNKS_ZERO_COPY: u32 = 3072;
 /// Chunks that are given to the kernel, or taken back, at once.
 const TURN: u32 = FRAME_BURST_MAX as u32;
-/// Calls that have the kernel send what a burst has left in the ring.
+/// Maximum number of calls to make the kernel send a burst.
 const KICKS_MAX: u32 = 4;
-/// How often the kernel is asked what was lost, at most.
+/// Interval between reads of the kernel's statistics.
 const STATISTICS_PERIOD: Duration = Duration::from_millis(1);
 /// Calls between two looks at the clock.
 const CALLS_PER_LOOK: u32 = 32;
-/// How often it is asked whether the interface is still there, at most, and only when nothing comes:
-/// a poll does not tell.
+/// Interval between checks that the interface still exists. They happen only when no frames arrive,
+/// because a poll does not show it.
 const GONE_PERIOD: Duration = Duration::from_millis(100);
-/// Receives that find nothing between two looks at the clock for that.
+/// Empty receives between two looks at the clock for that check.
 const IDLE_PER_LOOK: u32 = 4;
 
 /// A queue of an interface.
@@ -38,27 +38,28 @@ pub struct XdpQueue {
     socket: Socket,
     umem: Umem,
     chunks: usize,
-    /// Chunks that nobody has; the last is the warmest.
+    /// Unused chunks. The last one is the most likely to be in the cache.
     free: Vec<u32>,
-    /// Chunks that wait for frames, or have one that was not received yet.
+    /// Chunks that wait for frames, or hold one that was not received yet.
     receiving: u32,
     receiving_max: u32,
-    /// Chunks whose frame leaves.
+    /// Chunks with frames to send.
     sending: u32,
-    /// More wait in vain, while those that receive are missing: they are dropped.
+    /// Limit for chunks with frames to send, which keeps enough for receiving. Frames beyond it are
+    /// dropped.
     sending_max: u32,
     checksums: ReceiveChecksums,
     frame_bytes_max: usize,
     unsent: u64,
     lost: Lost,
-    /// Receives that found nothing, wrapping.
+    /// Empty receives, wrapping.
     idle: u32,
-    /// When it was last asked whether the interface is still there.
+    /// Time of the last check that the interface still exists.
     looked: Instant,
     is_gone: bool,
 }
 
-/// What was lost when the kernel was last asked.
+/// Lost frames at the last read of the kernel's statistics.
 #[derive(Debug)]
 struct Lost {
     frames: u64,
@@ -79,7 +80,7 @@ impl XdpQueue {
             true => RECEIVE_CHUNKS_ZERO_COPY,
             false => RECEIVE_CHUNKS_COPY,
         };
-        // A quarter is always left for what is sent.
+        // A quarter is always left for sending.
         let receiving_max = receiving_max.min(chunks as u32 * 3 / 4);
         let mut queue = Self {
             socket,
@@ -106,12 +107,12 @@ impl XdpQueue {
         Ok(queue)
     }
 
-    /// The socket, for the map of the program.
+    /// Returns the socket, for the map of the program.
     pub(super) fn as_raw_fd(&self) -> RawFd {
         self.socket.descriptor().as_raw_fd()
     }
 
-    /// How frames come and go, in words.
+    /// Describes the mode of the queue.
     pub(super) fn description(&self) -> String {
         let copy = match self.socket.is_zero_copy() {
             true => "zero copy",
@@ -127,8 +128,8 @@ impl XdpQueue {
         format!("{copy}{busy}{refused}, {mib} MiB of frames per queue in {pages}")
     }
 
-    /// Chunks by where they are: free, with the kernel to receive, with it to send, with whoever
-    /// has received or allocated their frames.
+    /// Returns numbers of chunks: unused, with the kernel to receive, with the kernel to send, with
+    /// the holders of received or allocated frames.
     pub fn chunks(&mut self) -> [usize; 4] {
         self.reap(u32::MAX);
         let (free, receiving) = (self.free.len(), self.receiving as usize);
@@ -141,7 +142,7 @@ impl XdpQueue {
         ]
     }
 
-    /// Gives the kernel free chunks to receive into, when at least `least` are missing.
+    /// Gives unused chunks to the kernel to receive into, if it lacks at least `least`.
     #[inline]
     fn fill(&mut self, least: u32) {
         let missing = self.receiving_max - self.receiving;
@@ -190,7 +191,7 @@ impl XdpQueue {
         }
     }
 
-    /// The number of a frame's chunk.
+    /// Returns the number of a frame's chunk.
     #[inline]
     fn chunk_of(&self, frame: &Frame) -> u32 {
         let chunk = (frame.handle / CHUNK_BYTES as u64) as u32;
@@ -198,8 +199,8 @@ impl XdpQueue {
         chunk
     }
 
-    /// Has the kernel send what is in the ring. It takes 32 frames per call in copy mode, and none
-    /// while the interface is down or its queue is full: they are sent later then.
+    /// Makes the kernel send the frames in the ring. In copy mode it sends 32 frames per call, and
+    /// none while the interface is down or its queue is full: they are sent later.
     fn kick(&mut self) -> io::Result<()> {
         for _ in 0..KICKS_MAX {
             let before = self.socket.transmit.unconsumed();
@@ -212,7 +213,7 @@ impl XdpQueue {
                 match errno {
                     libc::ENXIO => return Err(self.gone()),
                     libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR => {}
-                    // ENETDOWN, and whatever a driver says: it may pass.
+                    // ENETDOWN, and other errors of drivers, which may be temporary.
                     _ => break,
                 }
             }
@@ -223,7 +224,7 @@ impl XdpQueue {
         Ok(())
     }
 
-    /// What there is to do when no frame was there.
+    /// Does the upkeep of an empty receive.
     #[cold]
     fn nothing_received(&mut self) -> io::Result<()> {
         self.idle = self.idle.wrapping_add(1);
@@ -237,7 +238,7 @@ impl XdpQueue {
         }
         if self.idle.is_multiple_of(IDLE_PER_LOOK) && self.looked.elapsed() >= GONE_PERIOD {
             self.looked = Instant::now();
-            // The kernel tells it once.
+            // The kernel reports the error only once.
             self.is_gone |= self.socket.error().is_err();
         }
         match self.is_gone {
@@ -248,13 +249,14 @@ impl XdpQueue {
 
     fn gone(&mut self) -> io::Error {
         self.is_gone = true;
-        let text = "the interface is gone: make it anew and start again";
+        let text = "the interface is gone: create it again and restart";
         io::Error::new(io::ErrorKind::NotConnected, text)
     }
 }
 
-// SAFETY: a chunk is in one place at a time: among the free ones, with the kernel from the fill ring to the receive ring or
-// from the transmit ring to the completion ring, or in the one frame that was made when it left these.
+// SAFETY: a chunk is in one place at a time: among the free ones, with the kernel from the fill
+// ring to the receive ring or from the transmit ring to the completion ring, or in the one frame
+// that was made when it left these.
 unsafe impl FrameQueue for XdpQueue {
     #[inline]
     fn recv(&mut self, burst: &mut FrameBurst) -> io::Result<()> {

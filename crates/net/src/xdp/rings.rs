@@ -1,15 +1,15 @@
-//! The four rings of an AF_XDP socket: power-of-two arrays in memory that is shared with the kernel, each with one
-//! producer and one consumer, whose positions only grow, wrapping at 2^32.
+//! The four rings of an AF_XDP socket: power-of-two arrays in memory that is shared with the
+//! kernel. Each has one producer and one consumer, whose positions only grow, wrapping at 2^32.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a ring lies.
+/// Memory of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingMemory<T> {
-    /// The producer's position.
+    /// Position of the producer.
     pub(super) producer: NonNull<AtomicU32>,
-    /// The consumer's.
+    /// Position of the consumer.
     pub(super) consumer: NonNull<AtomicU32>,
     pub(super) flags: NonNull<AtomicU32>,
     pub(super) entries: NonNull<T>,
@@ -43,9 +43,9 @@ impl<T: Copy> RingMemory<T> {
 #[derive(Debug)]
 pub(super) struct Producer<T> {
     ring: RingMemory<T>,
-    /// Written up to here; the kernel sees it after [`Self::publish`].
+    /// Position after the last written entry. The kernel sees it after [`Self::publish`].
     written: u32,
-    /// The consumer's position when it was last looked at.
+    /// Position of the consumer at the last look.
     consumed: u32,
 }
 
@@ -61,7 +61,8 @@ impl<T: Copy> Producer<T> {
         }
     }
 
-    /// Entries that can be pushed; looks at the consumer only when there are fewer than `wanted`.
+    /// Returns how many entries can be pushed. Looks at the consumer only if fewer than `wanted`
+    /// are known to be free.
     #[inline]
     pub(super) fn free(&mut self, wanted: u32) -> u32 {
         let free = self.ring.size - self.written.wrapping_sub(self.consumed);
@@ -71,7 +72,7 @@ impl<T: Copy> Producer<T> {
         self.ring.size - self.unconsumed()
     }
 
-    /// Entries that the kernel has not taken yet.
+    /// Returns how many entries the kernel has not taken yet.
     #[inline]
     pub(super) fn unconsumed(&mut self) -> u32 {
         self.consumed = self.ring.consumer().load(Ordering::Acquire);
@@ -90,13 +91,13 @@ impl<T: Copy> Producer<T> {
         true
     }
 
-    /// Shows the kernel what was pushed.
+    /// Publishes the pushed entries to the kernel.
     #[inline]
     pub(super) fn publish(&mut self) {
         self.ring.producer().store(self.written, Ordering::Release);
     }
 
-    /// Whether the kernel has to be told (need-wakeup).
+    /// Returns whether the kernel has to be woken (need-wakeup).
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.ring.flags() & libc::XDP_RING_NEED_WAKEUP != 0
@@ -108,7 +109,7 @@ impl<T: Copy> Producer<T> {
 pub(super) struct Consumer<T> {
     ring: RingMemory<T>,
     read: u32,
-    /// The producer's position when it was last looked at.
+    /// Position of the producer at the last look.
     produced: u32,
 }
 
@@ -123,7 +124,8 @@ impl<T: Copy> Consumer<T> {
         }
     }
 
-    /// Entries that are there, `most` at most; looks at the producer only when fewer are known.
+    /// Returns how many entries are available, at most `most`. Looks at the producer only if fewer
+    /// are known.
     #[inline]
     pub(super) fn available(&mut self, most: u32) -> u32 {
         if self.produced.wrapping_sub(self.read) < most {
@@ -132,7 +134,7 @@ impl<T: Copy> Consumer<T> {
         self.produced.wrapping_sub(self.read).min(most)
     }
 
-    /// The next entry. There is one: [`Self::available`] has said so.
+    /// Returns the next entry. [`Self::available`] has confirmed that there is one.
     #[inline]
     pub(super) fn pop(&mut self) -> T {
         debug_assert!(self.read != self.produced);
@@ -142,7 +144,7 @@ impl<T: Copy> Consumer<T> {
         entry
     }
 
-    /// Gives the kernel the room of what was popped.
+    /// Releases the popped entries to the kernel.
     #[inline]
     pub(super) fn release(&mut self) {
         self.ring.consumer().store(self.read, Ordering::Release);
@@ -155,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    /// A ring in our own memory, whose positions begin anywhere.
+    /// A ring in own memory, whose positions begin anywhere.
     struct Memory {
         words: Box<[AtomicU32; 3]>,
         entries: Box<[u64]>,
@@ -186,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_published_comes_out_in_order_and_no_more_than_fits(
+        fn published_entries_arrive_in_order_within_capacity(
             start in prop_oneof![Just(0), Just(u32::MAX - 3), any::<u32>()],
             steps in proptest::collection::vec((0u32..12, any::<bool>(), 0u32..12), 1..60),
         ) {
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_pass_everything_on_in_order() {
+    fn two_threads_transfer_entries_in_order() {
         let mut memory = Memory::new(u32::MAX - 100, 16);
         let (mut producer, mut consumer) = memory.ends();
         std::thread::scope(|scope| {

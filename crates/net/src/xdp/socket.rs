@@ -1,4 +1,4 @@
-//! An AF_XDP socket of one queue of an interface, with its rings mapped.
+//! An AF_XDP socket of one queue of an interface, with its mapped rings.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,32 +12,33 @@ use libc::{c_int, c_void, socklen_t};
 use super::rings::{Consumer, Producer, RingMemory};
 use super::umem::{CHUNK_BYTES, Umem};
 
-/// Entries of each of the four rings, which also bounds the frames under way in each direction.
+/// Entries of each of the four rings. This also bounds the frames in flight in each direction.
 pub(super) const RING_ENTRIES: u32 = 4096;
-/// What sent frames may take in buffers of the kernel (copy mode), so that a whole ring fits.
+/// Kernel memory for sent frames (copy mode), so that a whole ring fits.
 const SEND_BUFFER_BYTES: c_int = 16 << 20;
 /// Frames of one turn of busy polling.
 const BUSY_POLL_FRAMES: c_int = 64;
 
-/// How long a queue may be taken: the kernel gives that of a closed socket free a little later.
-const BIND_PATIENCE: Duration = Duration::from_secs(2);
+/// Longest wait for a queue that is taken: the kernel frees the queue of a closed socket a little
+/// later.
+const BIND_TIMEOUT: Duration = Duration::from_secs(2);
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
-/// How a socket is bound.
+/// Binding of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Binding {
     pub(super) interface: u32,
     pub(super) queue: u32,
-    /// Zero copy is not even asked for: the program runs in generic mode.
+    /// Requests no zero copy, because the program runs in generic mode.
     pub(super) copy_only: bool,
-    /// 0 for none.
+    /// 0 = none.
     pub(super) busy_poll_us: u32,
 }
 
-/// The socket; its rings are used through it alone.
+/// A socket. Only it uses its rings.
 #[derive(Debug)]
 pub(super) struct Socket {
-    // In this order: the ends of the rings before the memory they lie in.
+    // Drop order: the ends of the rings before their memory.
     pub(super) fill: Producer<u64>,
     pub(super) completion: Consumer<u64>,
     pub(super) receive: Consumer<libc::xdp_desc>,
@@ -46,15 +47,15 @@ pub(super) struct Socket {
     descriptor: OwnedFd,
     zero_copy: bool,
     busy_polls: bool,
-    /// What was asked for and refused.
+    /// Describes a refused option.
     refused: Option<String>,
 }
 
-/// Which call was refused.
+/// The refused call, and its error.
 pub(super) type Refused = (&'static str, io::Error);
 
 impl Socket {
-    /// A socket over a UMEM, bound to a queue.
+    /// Opens a socket over a UMEM, bound to a queue.
     pub(super) fn open(umem: &Umem, binding: Binding) -> Result<Self, Refused> {
         let descriptor = socket().map_err(|error| ("socket(AF_XDP)", error))?;
         let register = libc::xdp_umem_reg {
@@ -133,7 +134,7 @@ impl Socket {
         std::os::fd::AsFd::as_fd(&self.descriptor)
     }
 
-    /// Has the kernel send what lies in the transmit ring.
+    /// Makes the kernel send the frames in the transmit ring.
     pub(super) fn kick(&self) -> io::Result<()> {
         let descriptor = self.descriptor.as_raw_fd();
         let flags = libc::MSG_DONTWAIT;
@@ -142,12 +143,12 @@ impl Socket {
         checked(result as c_int).map(drop)
     }
 
-    /// Has the driver look for frames (need-wakeup, busy polling).
+    /// Makes the driver look for frames (need-wakeup, busy polling).
     pub(super) fn poll_driver(&self) {
         let (descriptor, flags) = (self.descriptor.as_raw_fd(), libc::MSG_DONTWAIT);
         let nothing = ptr::null_mut();
-        // SAFETY: nothing is passed but the descriptor. What the call says does not matter: frames
-        // are in the ring, or not; a dead socket is seen by `error`.
+        // SAFETY: nothing is passed but the descriptor. The result of the call does not matter:
+        // frames are in the ring, or not; a dead socket is seen by `error`.
         unsafe {
             libc::recvfrom(
                 descriptor,
@@ -160,17 +161,17 @@ impl Socket {
         };
     }
 
-    /// Frames that were lost for want of room.
+    /// Returns how many frames were lost because of a lack of room.
     pub(super) fn lost(&self) -> u64 {
-        // In copy mode `rx_dropped` has those, too, for which no chunk was there. In zero-copy mode
-        // the driver drops them itself, and counts them.
+        // In copy mode, `rx_dropped` includes frames without a chunk. In zero-copy mode the driver
+        // drops and counts those itself.
         get::<libc::xdp_statistics>(&self.descriptor, libc::XDP_STATISTICS)
             .map_or(0, |statistics| {
                 statistics.rx_dropped + statistics.rx_ring_full
             })
     }
 
-    /// An error that lasts: the interface has gone.
+    /// Returns a lasting error: the interface is gone.
     pub(super) fn error(&self) -> io::Result<()> {
         match get_of::<c_int>(&self.descriptor, libc::SOL_SOCKET, libc::SO_ERROR)? {
             0 => Ok(()),
@@ -180,7 +181,8 @@ impl Socket {
 }
 
 fn socket() -> io::Result<OwnedFd> {
-    // No call of ours waits; tokio refuses what might.
+    // All calls here return at once. The flag is for tokio, which refuses descriptors that may
+    // block.
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no memory is passed.
     let socket = unsafe { libc::socket(libc::AF_XDP, kind, 0) };
@@ -188,11 +190,11 @@ fn socket() -> io::Result<OwnedFd> {
     checked(socket).map(|socket| unsafe { OwnedFd::from_raw_fd(socket) })
 }
 
-/// Sets what may be refused without harm; says what was.
+/// Sets options that may be refused without harm; describes refused ones.
 fn set_buffers(descriptor: &OwnedFd, binding: Binding) -> Option<String> {
     let socket = |name, value: c_int| set_of(descriptor, libc::SOL_SOCKET, name, &value);
     if socket(libc::SO_SNDBUFFORCE, SEND_BUFFER_BYTES).is_err() {
-        // As much as is permitted; what does not fit is sent a little later.
+        // As much as is permitted. Frames that do not fit are sent a little later.
         let _ = socket(libc::SO_SNDBUF, SEND_BUFFER_BYTES);
     }
     if binding.busy_poll_us == 0 {
@@ -208,7 +210,7 @@ fn set_buffers(descriptor: &OwnedFd, binding: Binding) -> Option<String> {
 fn bind(descriptor: &OwnedFd, binding: Binding) -> io::Result<()> {
     let copy = match binding.copy_only {
         true => libc::XDP_COPY,
-        // The kernel itself takes copy mode where the driver has no zero copy.
+        // The kernel selects copy mode if the driver has no zero copy.
         false => 0,
     };
     let address = libc::sockaddr_xdp {
@@ -225,7 +227,7 @@ fn bind(descriptor: &OwnedFd, binding: Binding) -> io::Result<()> {
         // SAFETY: the address is of that length.
         let bound = checked(unsafe { libc::bind(socket, address, bytes) });
         match bound {
-            Err(error) if is_busy(&error) && begin.elapsed() < BIND_PATIENCE => {
+            Err(error) if is_busy(&error) && begin.elapsed() < BIND_TIMEOUT => {
                 thread::sleep(BIND_PAUSE);
             }
             bound => return bound.map(drop),
@@ -237,7 +239,7 @@ fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBUSY)
 }
 
-/// A ring's memory, unmapped on drop.
+/// Memory of a ring, unmapped on drop.
 #[derive(Debug)]
 struct Mapping {
     start: NonNull<c_void>,
@@ -295,9 +297,9 @@ fn get<T: Copy>(descriptor: &OwnedFd, name: c_int) -> io::Result<T> {
     get_of(descriptor, libc::SOL_XDP, name)
 }
 
-/// `T` is of integers.
+/// Reads an option. `T` consists of integers.
 fn get_of<T: Copy>(descriptor: &OwnedFd, level: c_int, name: c_int) -> io::Result<T> {
-    // What an older kernel does not fill in stays zero.
+    // Fields that an older kernel does not fill in stay zero.
     let mut value = MaybeUninit::<T>::zeroed();
     let mut bytes = size_of::<T>() as socklen_t;
     let (descriptor, at) = (descriptor.as_raw_fd(), value.as_mut_ptr().cast());
@@ -319,8 +321,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokio_may_wait_for_a_socket() {
-        // Without CAP_NET_RAW there is none.
+    fn tokio_accepts_the_socket() {
+        // Creating the socket requires CAP_NET_RAW.
         let Ok(socket) = socket() else { return };
         // SAFETY: it only asks for the flags.
         let flags = unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_GETFL) };

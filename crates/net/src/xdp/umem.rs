@@ -1,12 +1,14 @@
-//! The memory that frames of a queue lie in (UMEM): chunks of 4 KiB, in huge pages where they can be had.
+//! Memory of a queue's frames (UMEM): chunks of 4 KiB, in huge pages if possible.
 
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// Bytes of a chunk: a frame of an MTU of 1,500 with its reply behind it, or one of 3,800.
+/// Bytes of a chunk: a frame of an MTU of 1,500 with its reply behind it, or one frame of 3,800
+/// bytes.
 pub(super) const CHUNK_BYTES: usize = 4096;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// Of that size, whatever the machine's usual one is: of 1 GiB, each queue would take a whole one.
+/// 2 MiB pages, whatever the machine's default size is. With 1 GiB pages each queue would take a
+/// whole one.
 const HUGE_PAGES: i32 = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
 
 /// The chunks of one queue, zeroed at first, unmapped on drop.
@@ -14,13 +16,13 @@ const HUGE_PAGES: i32 = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
 pub(super) struct Umem {
     base: NonNull<u8>,
     bytes: usize,
-    /// What was mapped: more, for the alignment to huge pages.
+    /// The whole mapping, which is larger because of the alignment to huge pages.
     mapping: (*mut libc::c_void, usize),
     pages: &'static str,
 }
 
 impl Umem {
-    /// So many chunks.
+    /// Allocates `chunks`.
     pub(super) fn new(chunks: usize) -> io::Result<Self> {
         let bytes = (chunks * CHUNK_BYTES).next_multiple_of(HUGE_PAGE_BYTES);
         if let Ok(mapped) = map(bytes, HUGE_PAGES | libc::MAP_POPULATE) {
@@ -56,15 +58,15 @@ impl Umem {
         self.base
     }
 
-    /// What it lies in, in words.
+    /// Describes the pages.
     pub(super) const fn pages(&self) -> &'static str {
         self.pages
     }
 
-    /// The chunk that begins at an offset.
+    /// Returns the chunk at an offset.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     #[inline]
     pub(super) fn chunk(&self, offset: usize) -> NonNull<u8> {
         assert!(offset.is_multiple_of(CHUNK_BYTES) && offset < self.bytes);
@@ -92,7 +94,7 @@ fn map(bytes: usize, flags: i32) -> io::Result<*mut libc::c_void> {
     }
 }
 
-/// Starts loading a cache line; a hint, any address is fine.
+/// Starts loading a cache line. This is a hint: any address is fine.
 #[inline]
 pub(super) fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]

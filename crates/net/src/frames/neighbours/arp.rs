@@ -9,10 +9,10 @@ const FORM: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
 const PACKET_BYTES: usize = 28;
-/// The shortest frame, without its checksum.
+/// Shortest frame, without its checksum.
 const FRAME_BYTES_MIN: usize = 60;
 
-/// Asks everybody for the station that has an address.
+/// Builds a broadcast request for the station of an address.
 pub(super) fn question(mac: MacAddress, source: Ipv4Addr, hop: Ipv4Addr) -> Question {
     let mut frame = Question::new();
     let source = source.octets();
@@ -32,7 +32,8 @@ pub(super) fn question(mac: MacAddress, source: Ipv4Addr, hop: Ipv4Addr) -> Ques
     frame
 }
 
-/// See [`Neighbours::receive`]; `link` is the length of the link's headers.
+/// Handles an ARP packet, as in [`Neighbours::receive`]. `link` is the length of the link's
+/// headers.
 pub(super) fn receive(
     neighbours: &mut Neighbours,
     buffer: &mut [u8],
@@ -50,7 +51,7 @@ pub(super) fn receive(
         return None;
     }
     let kind = [packet[6], packet[7]];
-    // What was asked on the link itself is not answered from a VLAN of it.
+    // A reply from a VLAN does not answer a request on the link itself.
     if link == 14 && (kind == REPLY || kind == REQUEST) {
         neighbours.learn(sender, mac);
     }
@@ -60,7 +61,7 @@ pub(super) fn receive(
     frame.copy_within(6..12, 0);
     frame[6..12].copy_from_slice(&neighbours.mac);
     let packet = &mut frame[link..];
-    // Its sender is whom the answer is for, and the other way round.
+    // The reply's target is the request's sender, and vice versa.
     packet.copy_within(8..18, 18);
     packet[6..8].copy_from_slice(&REPLY);
     packet[8..14].copy_from_slice(&neighbours.mac);

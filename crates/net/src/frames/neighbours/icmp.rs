@@ -7,7 +7,7 @@ use super::super::parse::{Packet, is_answerable, packet};
 use super::{ICMPV6, MacAddress, Neighbours, Question};
 
 const TIME_TO_LIVE: u8 = 64;
-/// What has crossed no router.
+/// Hop limit of a packet that has crossed no router.
 const HOPS_ON_LINK: u8 = 255;
 const IPV6_BYTES: usize = 40;
 
@@ -19,16 +19,16 @@ const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
-/// Without options: type, code, checksum, flags, the address that it is about.
+/// Length without options: type, code, checksum, flags, target address.
 const NEIGHBOUR_BYTES: usize = 24;
-/// Options: the link address of the sender, of the one who was asked for.
+/// Options: link address of the sender, link address of the target.
 const SOURCE_LINK: u8 = 1;
 const TARGET_LINK: u8 = 2;
 const LINK_OPTION_BYTES: usize = 8;
 
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Asks the group of an address for the station that has it.
+/// Builds a request for the station of an address, to the group of that address.
 pub(super) fn question(mac: MacAddress, source: Ipv6Addr, hop: Ipv6Addr) -> Question {
     let mut frame: Question = [0; 86].into();
     let group = solicited_node(hop);
@@ -42,7 +42,7 @@ pub(super) fn question(mac: MacAddress, source: Ipv6Addr, hop: Ipv6Addr) -> Ques
     frame
 }
 
-/// The group that whoever has an address listens to.
+/// Returns the group that the owner of an address listens to.
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     let (high, low) = (0xff00 | u16::from(a), u16::from_be_bytes([b, c]));
@@ -54,8 +54,8 @@ fn group_station(group: Ipv6Addr) -> MacAddress {
     [0x33, 0x33, a, b, c, d]
 }
 
-/// Fills a frame with a message of neighbour discovery with one option, behind any VLAN tag that is
-/// there; the frame ends with it.
+/// Fills a frame with a neighbour discovery message with one option, after any VLAN tag in it. The
+/// frame ends with the message.
 pub(super) fn write_message(
     frame: &mut [u8],
     (source, destination, station): (Ipv6Addr, Ipv6Addr, MacAddress),
@@ -78,14 +78,14 @@ pub(super) fn write_message(
     message[2..4].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// What is all ones if the checksum of a message is right.
+/// Sums a message: all ones if its checksum is valid.
 pub(super) fn message_sum(addresses: (IpAddr, IpAddr), message: &[u8]) -> u16 {
     let pseudo = pseudo_header_sum(addresses, ICMPV6, message.len());
     let sum = u32::from(pseudo) + u32::from(ones_complement_sum(message));
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// See [`Neighbours::receive`].
+/// Answers an IPv4 echo request, as in [`Neighbours::receive`].
 pub(super) fn echo_v4(
     neighbours: &Neighbours,
     buffer: &mut [u8],
@@ -112,7 +112,7 @@ pub(super) fn echo_v4(
     Some(to_sender(neighbours, buffer, end))
 }
 
-/// See [`Neighbours::receive`].
+/// Handles an ICMPv6 packet, as in [`Neighbours::receive`].
 pub(super) fn receive_v6(
     neighbours: &mut Neighbours,
     buffer: &mut [u8],
@@ -163,8 +163,8 @@ fn is_for_us(neighbours: &Neighbours, packet: &Packet<'_>) -> bool {
     neighbours.is_own(destination) && is_answerable(source) && !neighbours.is_own(source)
 }
 
-/// Whose address is asked for, if it is one of ours, and who asks; none while he makes sure that
-/// nobody has it.
+/// Returns the requested address, if it is an own one, and the requester; `None` for the latter
+/// during its duplicate address detection.
 fn solicited(
     neighbours: &mut Neighbours,
     packet: &Packet<'_>,
@@ -191,7 +191,7 @@ fn solicited(
     Some((own, Some(source)))
 }
 
-/// The answer in the place of the question: that we have the address.
+/// Replaces a solicitation by the advertisement of an own address.
 fn advertise(
     neighbours: &Neighbours,
     buffer: &mut [u8],
@@ -233,7 +233,8 @@ fn about(message: &[u8]) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(octets))
 }
 
-/// The link address of one kind among the options of a message. The outer `None`: they are broken.
+/// Finds the link address of one kind among the options of a message. The outer `None` means that
+/// the options are malformed.
 fn link_option(message: &[u8], kind: u8) -> Option<Option<MacAddress>> {
     let (mut options, mut found) = (&message[NEIGHBOUR_BYTES..], None);
     while !options.is_empty() {
@@ -257,7 +258,8 @@ fn to_sender(neighbours: &Neighbours, buffer: &mut [u8], bytes: usize) -> usize 
     bytes
 }
 
-/// Enters the checksum of a part at `at` in it; `besides` is the sum of what else it is about.
+/// Writes the checksum of a part into it, at `at`. `besides` is the sum of further data that the
+/// checksum covers.
 pub(super) fn write_checksum(part: &mut [u8], at: usize, besides: u16) {
     part[at..at + 2].fill(0);
     let sum = u32::from(ones_complement_sum(part)) + u32::from(besides);

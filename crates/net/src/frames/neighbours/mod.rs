@@ -1,15 +1,15 @@
-//! Which Ethernet address has an IP address, for ports without a kernel beside them: ARP (RFC 826)
-//! and neighbour discovery (RFC 4861), as little of them as it takes. No I/O, no clock.
+//! Maps IP addresses to Ethernet addresses, for ports without a kernel: the necessary parts of ARP
+//! (RFC 826) and neighbour discovery (RFC 4861). No I/O, no clock.
 //!
-//! **Asking.** [`Neighbours::resolve`] names the Ethernet address for a destination, or the question
-//! that is to be sent. Answers are believed only while a question is open, so nobody can fill the
-//! table or change it unasked; a question is asked again after a second, and an answer is asked for
-//! anew after five ([`REFRESH_MS`]), while the old one is used.
+//! **Requests.** [`Neighbours::resolve`] returns the Ethernet address for a destination, or a request to
+//! send. An answer is accepted only while a request is open, so others can neither fill the table nor
+//! change it unasked. A request is repeated after a second. An entry is refreshed after five
+//! ([`REFRESH_MS`]), while the old one stays in use.
 //!
-//! **Answering.** [`Neighbours::receive`] takes a frame that is no datagram, and leaves the answer in
-//! its place: to questions for an address of ours, and to echo requests. An answer goes to the
-//! station that asked, and is as long as what it answers; only a neighbour solicitation without its
-//! sender's link address is answered with 8 bytes more, and those come from the same link.
+//! **Replies.** [`Neighbours::receive`] takes a frame without a datagram, and replaces it by its answer:
+//! to requests for an own address, and to echo requests. An answer goes to the requesting station, and
+//! is as long as the request. Only the answer to a neighbour solicitation without its sender's link
+//! address is 8 bytes longer, and such solicitations come from the same link.
 
 mod arp;
 mod icmp;
@@ -24,31 +24,31 @@ use super::MacAddress;
 use super::parse::{is_answerable, link, packet};
 use crate::limits::NEIGHBOURS_MAX;
 
-/// After so long without an answer a question is asked again.
+/// Interval between repeated requests.
 const ASK_AGAIN_MS: u64 = 1000;
-/// After so long an answer is asked for anew.
+/// Age at which an entry is refreshed.
 const REFRESH_MS: u64 = 5000;
 
 const ARP: u16 = 0x0806;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
-/// A question for a neighbour: a frame to be sent as it is.
+/// A request for a neighbour: a complete frame to send.
 pub type Question = ArrayVec<u8, 86>;
 
-/// What is known of the way to an address.
+/// State of the way to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// Frames for it go to this station.
+    /// Frames for the address go to this station.
     Known(MacAddress),
-    /// The station was asked for and has not answered yet.
+    /// The station was requested and has not answered yet.
     Asked,
-    /// There is no way: it is outside of every prefix and there is no gateway, it is of a family of
-    /// which we have no address, or nobody can have it.
+    /// No way exists: the address is outside of every prefix and there is no gateway, no own
+    /// address has its family, or no station can have it.
     Unknown,
 }
 
-/// The stations of a link, as far as they were asked for, and our own addresses there.
+/// Requested stations of a link, and the own addresses there.
 #[derive(Debug)]
 pub struct Neighbours {
     mac: MacAddress,
@@ -61,14 +61,14 @@ pub struct Neighbours {
 struct Neighbour {
     address: IpAddr,
     mac: Option<MacAddress>,
-    /// A question is open.
+    /// A request is open.
     is_asked: bool,
     asked_ms: u64,
 }
 
 impl Neighbours {
-    /// For a station with that Ethernet address and those addresses, each with the length of its
-    /// prefix. What is outside of the prefixes goes to the gateway. It allocates here and never again.
+    /// Creates the table of a station with that Ethernet address and those addresses, each with its
+    /// prefix length. Everything outside of the prefixes goes to the gateway. Allocates only here.
     pub fn new(mac: MacAddress, addresses: &[(IpAddr, u8)], gateway: Option<IpAddr>) -> Self {
         Self {
             mac,
@@ -78,12 +78,12 @@ impl Neighbours {
         }
     }
 
-    /// Our Ethernet address.
+    /// Returns the own Ethernet address.
     pub const fn mac(&self) -> MacAddress {
         self.mac
     }
 
-    /// The address that we send from to another one: that on the same prefix, if there is one.
+    /// Returns the own address to use as source: one with the destination's prefix, if possible.
     pub fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
         let of_family = |(own, _): &&(IpAddr, u8)| own.is_ipv4() == to.is_ipv4();
         let on_link = self.addresses.iter().find(|own| is_within(to, **own));
@@ -91,7 +91,7 @@ impl Neighbours {
         own.map(|(address, _)| *address)
     }
 
-    /// Where frames for an address go; and the question to be sent, if one is due.
+    /// Returns the station for an address, and a request to send, if one is due.
     pub fn resolve(&mut self, to: IpAddr, now_ms: u64) -> (Resolution, Option<Question>) {
         let (Some(hop), Some(source)) = (self.next_hop(to), self.source_for(to)) else {
             return (Resolution::Unknown, None);
@@ -117,8 +117,8 @@ impl Neighbours {
         (resolution, question)
     }
 
-    /// Takes a frame that lies at the begin of a buffer and is no datagram. Returns the length of
-    /// the answer that is to leave in its place, if it has one.
+    /// Handles a frame without a datagram at the start of a buffer. Returns the length of the
+    /// answer that replaces it, if there is one.
     pub fn receive(&mut self, buffer: &mut [u8], bytes: usize) -> Option<usize> {
         let frame = &buffer[..bytes];
         let (link_bytes, kind) = link(frame).ok()?;
@@ -137,7 +137,7 @@ impl Neighbours {
         }
     }
 
-    /// Whom a frame for an address is sent to.
+    /// Returns the address of the next hop.
     fn next_hop(&self, to: IpAddr) -> Option<IpAddr> {
         if !is_answerable(to) || self.is_own(to) {
             return None;
@@ -154,7 +154,7 @@ impl Neighbours {
         self.addresses.iter().any(|(own, _)| *own == address)
     }
 
-    /// A new entry, in the place of the one that was asked for longest ago if there is no other.
+    /// Adds an entry. If the table is full, it replaces the least recently requested one.
     fn add(&mut self, address: IpAddr) -> usize {
         let entry = Neighbour {
             address,
@@ -173,7 +173,7 @@ impl Neighbours {
         at
     }
 
-    /// A station says that it has an address. It is believed if that was asked for.
+    /// Stores the address that a station claims, if it was requested.
     fn learn(&mut self, address: IpAddr, mac: MacAddress) {
         if mac[0] & 1 != 0 || mac == [0; 6] || mac == self.mac {
             return;
@@ -187,7 +187,7 @@ impl Neighbours {
     }
 }
 
-/// Whether an address is in the prefix of another one.
+/// Returns whether an address is within another's prefix.
 fn is_within(address: IpAddr, (other, prefix): (IpAddr, u8)) -> bool {
     let differing = match (address, other) {
         (IpAddr::V4(a), IpAddr::V4(b)) => u128::from(a.to_bits() ^ b.to_bits()) << 96,

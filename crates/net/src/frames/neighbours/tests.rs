@@ -1,4 +1,4 @@
-//! Questions and answers between two stations.
+//! Neighbour requests and replies between two stations.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ fn bob() -> Neighbours {
     Neighbours::new(BOB, &[(ip("10.0.0.2"), 24), (ip("fd00::2"), 64)], None)
 }
 
-/// What a station answers to a frame.
+/// Returns a station's answer to a frame.
 fn receive(station: &mut Neighbours, frame: &[u8]) -> Option<Vec<u8>> {
     let mut buffer = [frame, &[0xee; 64]].concat();
     let bytes = station.receive(&mut buffer, frame.len())?;
@@ -36,7 +36,7 @@ fn with_tag(frame: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_neighbour_is_asked_for_and_answers() {
+fn neighbours_answer_requests() {
     for (address, question_bytes) in [("10.0.0.2", 60), ("fd00::2", 86)] {
         let (mut ann, mut bob) = (ann(), bob());
         let (resolution, question) = ann.resolve(ip(address), 0);
@@ -49,13 +49,13 @@ fn a_neighbour_is_asked_for_and_answers() {
         assert!(answer.len() <= question.len());
         assert_eq!(receive(&mut ann, &answer), None);
         assert_eq!(ann.resolve(ip(address), 10), (Resolution::Known(BOB), None));
-        // Bob has learnt nothing: he has not asked.
+        // Bob learns nothing, because he sent no request.
         assert!(bob.table.is_empty());
     }
 }
 
 #[test]
-fn a_question_is_asked_again_after_a_second_and_an_answer_anew_after_five() {
+fn requests_repeat_and_answers_are_refreshed() {
     let (mut ann, mut bob) = (ann(), bob());
     let asks = |ann: &mut Neighbours, now_ms| ann.resolve(ip("10.0.0.2"), now_ms).1.is_some();
     let times = [5, 6, 1004, 1005, 1006, 2005];
@@ -72,7 +72,7 @@ fn a_question_is_asked_again_after_a_second_and_an_answer_anew_after_five() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_changes_nothing() {
+fn unsolicited_answers_are_ignored() {
     for address in ["10.0.0.2", "fd00::2"] {
         let (mut ann, mut bob) = (ann(), bob());
         let (_, question) = ann.resolve(ip(address), 0);
@@ -86,7 +86,7 @@ fn an_answer_that_nobody_asked_for_changes_nothing() {
         receive(&mut ann, &answer);
         receive(&mut ann, &forged);
         assert_eq!(ann.resolve(ip(address), 1), (Resolution::Known(BOB), None));
-        // From a VLAN of the link it is not believed either.
+        // A reply from a VLAN of the link is not accepted either.
         ann.resolve(ip(address), REFRESH_MS);
         receive(&mut ann, &with_tag(&forged));
         assert_eq!(
@@ -97,7 +97,7 @@ fn an_answer_that_nobody_asked_for_changes_nothing() {
 }
 
 #[test]
-fn the_question_of_a_neighbour_that_is_asked_for_answers_too() {
+fn requests_from_a_requested_neighbour_count_as_answers() {
     for (own, address) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
         let (mut ann, mut bob) = (ann(), bob());
         ann.resolve(ip(address), 0);
@@ -108,7 +108,7 @@ fn the_question_of_a_neighbour_that_is_asked_for_answers_too() {
 }
 
 #[test]
-fn a_question_on_a_vlan_is_answered_there() {
+fn requests_on_a_vlan_are_answered_there() {
     for address in ["10.0.0.2", "fd00::2"] {
         let (_, question) = ann().resolve(ip(address), 0);
         let question = question.unwrap();
@@ -119,18 +119,18 @@ fn a_question_on_a_vlan_is_answered_there() {
 }
 
 #[test]
-fn questions_for_others_and_broken_ones_have_no_answer() {
+fn foreign_and_broken_requests_are_ignored() {
     for address in ["10.0.0.2", "fd00::2"] {
         let (_, question) = ann().resolve(ip(address), 0);
         let mut question = question.unwrap().to_vec();
         for bytes in 0..question.len() {
             let answer = receive(&mut bob(), &question[..bytes]);
-            // ARP packets are shorter than the frames they travel in.
+            // ARP packets are shorter than their frames.
             assert!(answer.is_none() || (address == "10.0.0.2" && bytes >= 42));
         }
         let other = Neighbours::new(BOB, &[(ip("10.0.0.3"), 24), (ip("fd00::3"), 64)], None);
         assert_eq!(receive(&mut { other }, &question), None);
-        // Whoever asks is a group, or has our own address.
+        // The requester is a group, or has the station's own address.
         question[6] |= 1;
         assert_eq!(receive(&mut bob(), &question), None);
         question[6..12].copy_from_slice(&BOB);
@@ -139,7 +139,7 @@ fn questions_for_others_and_broken_ones_have_no_answer() {
     let (_, question) = ann().resolve(ip("fd00::2"), 0);
     let question = question.unwrap();
     for at in 14..question.len() {
-        // The class of traffic and the flow are not covered by any checksum.
+        // No checksum covers the traffic class and the flow.
         if (15..18).contains(&at) {
             continue;
         }
@@ -150,17 +150,17 @@ fn questions_for_others_and_broken_ones_have_no_answer() {
 }
 
 #[test]
-fn who_makes_sure_that_nobody_has_our_address_hears_that_we_do() {
+fn duplicate_address_detection_is_answered() {
     let mut question = [0; 86];
     let own = "fd00::2".parse().unwrap();
-    let nobody = std::net::Ipv6Addr::UNSPECIFIED;
+    let unspecified = std::net::Ipv6Addr::UNSPECIFIED;
     question[6..12].copy_from_slice(&ANN);
     let IpAddr::V6(group) = ip("ff02::1:ff00:2") else {
         unreachable!()
     };
     icmp::write_message(
         &mut question,
-        (nobody, group, [0x33, 0x33, 0xff, 0, 0, 2]),
+        (unspecified, group, [0x33, 0x33, 0xff, 0, 0, 2]),
         (135, 0, own),
         (14, [1, 2, 3, 4, 5, 6]),
     );
@@ -170,12 +170,12 @@ fn who_makes_sure_that_nobody_has_our_address_hears_that_we_do() {
         ip("ff02::1"),
         IpAddr::from(<[u8; 16]>::try_from(&answer[38..54]).unwrap())
     );
-    // Not solicited.
+    // The answer is not marked as solicited.
     assert_eq!(answer[58] & 0x40, 0);
-    // With a link address for an address that it does not have, it is no such question.
+    // Duplicate address detection never carries a link address.
     icmp::write_message(
         &mut question,
-        (nobody, group, [0x33, 0x33, 0xff, 0, 0, 2]),
+        (unspecified, group, [0x33, 0x33, 0xff, 0, 0, 2]),
         (135, 0, own),
         (1, ANN),
     );
@@ -183,15 +183,15 @@ fn who_makes_sure_that_nobody_has_our_address_hears_that_we_do() {
 }
 
 #[test]
-fn what_is_outside_of_the_prefixes_goes_to_the_gateway() {
+fn addresses_outside_of_the_prefixes_use_the_gateway() {
     let mut ann = ann();
     let (resolution, question) = ann.resolve(ip("192.0.2.1"), 0);
     assert_eq!(resolution, Resolution::Asked);
     assert_eq!(question.unwrap()[38..42], [10, 0, 0, 254]);
-    // The same question serves for others there.
+    // The same request serves other destinations there.
     let others = ann.resolve(ip("192.0.2.77"), 1);
     assert_eq!(others, (Resolution::Asked, None));
-    for nowhere in [
+    for unreachable in [
         "fd01::1",
         "224.0.0.1",
         "255.255.255.255",
@@ -199,16 +199,16 @@ fn what_is_outside_of_the_prefixes_goes_to_the_gateway() {
         "ff02::1",
         "::1",
     ] {
-        assert_eq!(ann.resolve(ip(nowhere), 0), (Resolution::Unknown, None));
+        assert_eq!(ann.resolve(ip(unreachable), 0), (Resolution::Unknown, None));
     }
-    // Our own addresses are not on the wire.
+    // Own addresses are never resolved.
     assert_eq!(ann.resolve(ip("10.0.0.1"), 0).0, Resolution::Unknown);
     assert_eq!(bob().resolve(ip("192.0.2.1"), 0).0, Resolution::Unknown);
     assert_eq!(ann.resolve(ip("fe80::7"), 0).0, Resolution::Asked);
 }
 
 #[test]
-fn the_table_is_bounded_and_forgets_whom_it_asked_for_longest_ago() {
+fn the_table_is_bounded_and_replaces_the_oldest_request() {
     let mut station = Neighbours::new(ANN, &[(ip("10.0.0.1"), 8)], None);
     let room = station.table.capacity();
     let peer = |number: usize| IpAddr::from([10, 1, (number >> 8) as u8, number as u8]);
@@ -244,7 +244,7 @@ fn prefixes_of_every_length() {
     }
 }
 
-/// An echo request as a station sends it.
+/// Builds a station's echo request.
 fn ping(from: &str, to: &str, payload: &[u8]) -> Vec<u8> {
     let (ether, mut ip_header, kind) = match (ip(from), ip(to)) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -282,7 +282,7 @@ fn echo_requests_are_answered() {
         for payload in [&b""[..], b"odd", &[7; 1400]] {
             let request = ping(own, to, payload);
             let answer = receive(&mut bob(), &request).unwrap();
-            // But for the kind, the time to live and the sums it is what Bob would ask Ann.
+            // Except for type, time to live and checksums, it equals Bob's own request to Ann.
             let mut expected = ping(to, own, payload);
             expected[..12].copy_from_slice(&[ANN, BOB].concat());
             let (kind, hops, sums) = match wire {
@@ -299,7 +299,7 @@ fn echo_requests_are_answered() {
     }
 }
 
-/// What is all ones if the checksums of an echo are right.
+/// Sums an echo: all ones if its checksums are valid.
 fn message_sum(frame: &[u8], wire: usize) -> u16 {
     match wire {
         34 => {
@@ -314,7 +314,7 @@ fn message_sum(frame: &[u8], wire: usize) -> u16 {
 }
 
 #[test]
-fn echo_requests_to_others_from_groups_and_broken_ones_have_no_answer() {
+fn foreign_multicast_and_broken_echo_requests_are_ignored() {
     for (from, to) in [
         ("10.0.0.1", "10.0.0.3"),
         ("10.0.0.1", "10.0.0.255"),
@@ -350,7 +350,7 @@ fn port(neighbours: Neighbours) -> FramePort<MemoryQueue> {
 }
 
 #[test]
-fn a_port_asks_answers_and_then_has_a_header() {
+fn ports_resolve_neighbours_for_headers() {
     for address in ["10.0.0.2:11300", "[fd00::2]:11300"] {
         let to: SocketAddr = address.parse().unwrap();
         let (mut client, mut server) = (port(ann()), port(bob()));
@@ -377,7 +377,7 @@ fn a_port_asks_answers_and_then_has_a_header() {
 }
 
 #[test]
-fn of_a_burst_of_questions_a_few_are_answered() {
+fn answers_per_burst_are_limited() {
     let (_, question) = ann().resolve(ip("10.0.0.2"), 0);
     let question = question.unwrap().to_vec();
     let mut server = port(bob());
@@ -392,7 +392,7 @@ fn of_a_burst_of_questions_a_few_are_answered() {
 }
 
 #[test]
-fn without_neighbours_a_port_answers_nothing_and_has_no_header() {
+fn ports_without_neighbours_answer_nothing() {
     let (_, question) = ann().resolve(ip("10.0.0.2"), 0);
     let local = Local {
         addresses: vec![ip("10.0.0.2")],

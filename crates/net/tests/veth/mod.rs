@@ -15,7 +15,7 @@ use micanite_net::xdp::XdpQueue;
 use micanite_net::{Interest, Poller};
 use nix::sched::{CloneFlags, setns};
 
-/// The interface of the echo, and its addresses.
+/// Interface of the echo, and its addresses.
 pub const INTERFACE: &str = "v1";
 pub const IPV4: &str = "10.9.0.2:11300";
 pub const IPV6: &str = "[fd09::2]:11300";
@@ -24,13 +24,14 @@ const SETTLE: Duration = Duration::from_secs(20);
 static BEDS: AtomicU32 = AtomicU32::new(0);
 
 /// The namespaces, removed on drop.
-pub struct Bed {
+pub struct VethPair {
     pub client: String,
     pub server: String,
 }
 
-impl Bed {
-    /// With so many queues on both ends; `None`, said so, where that is not permitted.
+impl VethPair {
+    /// Creates the pair with so many queues on both ends; `None`, with a message, without
+    /// permission.
     pub fn new(queues: usize) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: network namespaces need root");
@@ -38,11 +39,11 @@ impl Bed {
         }
         let number = BEDS.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("mc-net-{}-{number}", std::process::id());
-        let bed = Self {
+        let veth = Self {
             client: format!("{prefix}-a"),
             server: format!("{prefix}-b"),
         };
-        for namespace in [&bed.client, &bed.server] {
+        for namespace in [&veth.client, &veth.server] {
             let added = Command::new("ip")
                 .args(["netns", "add", namespace])
                 .output();
@@ -62,9 +63,9 @@ impl Bed {
         let ends = format!("numrxqueues {queues} numtxqueues {queues}");
         run(&format!(
             "ip link add v0 {ends} netns {} type veth peer name v1 {ends} netns {}",
-            bed.client, bed.server
+            veth.client, veth.server
         ));
-        for (namespace, device, host) in [(&bed.client, "v0", 1), (&bed.server, "v1", 2)] {
+        for (namespace, device, host) in [(&veth.client, "v0", 1), (&veth.server, "v1", 2)] {
             run(&format!(
                 "ip -n {namespace} address add 10.9.0.{host}/24 dev {device}"
             ));
@@ -73,10 +74,10 @@ impl Bed {
             ));
             run(&format!("ip -n {namespace} link set {device} up"));
         }
-        Some(bed)
+        Some(veth)
     }
 
-    /// A socket of the client's side, connected.
+    /// Returns a connected socket in the client's namespace.
     pub fn socket(&self, to: &str) -> UdpSocket {
         inside(&self.client, || {
             let from = if to.starts_with('[') {
@@ -94,7 +95,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for VethPair {
     fn drop(&mut self) {
         for namespace in [&self.client, &self.server] {
             let _ = Command::new("ip")
@@ -116,7 +117,7 @@ pub fn run(command: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What a function returns when its thread is in a network namespace.
+/// Runs a function in a thread that is in a network namespace.
 pub fn inside<T: Send>(namespace: &str, function: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -128,7 +129,7 @@ pub fn inside<T: Send>(namespace: &str, function: impl FnOnce() -> T + Send) -> 
     })
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -137,8 +138,8 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends a payload until it comes back: neighbours have to be found first, and whatever is
-/// checksummed by hand may be lost.
+/// Sends a payload until it returns. The first ones may be lost, because neighbours have to be
+/// resolved, or checksums are computed in software.
 pub fn comes_back(socket: &UdpSocket, payload: &[u8]) {
     let mut buffer = vec![0; 4096];
     until("an echo", || {
@@ -160,25 +161,25 @@ pub fn options(queues: usize) -> BypassOptions {
     }
 }
 
-/// What a queue's thread has seen.
-pub struct Seen {
+/// Results of a queue's thread.
+pub struct QueueResult {
     pub counters: FrameCounters,
-    /// Those that are free, with the kernel to receive, with it to send, elsewhere.
+    /// Chunks by place: unused, with the kernel to receive, with it to send, elsewhere.
     pub chunks: [usize; 4],
     pub unsent: u64,
     pub error: Option<io::Error>,
 }
 
-/// An echo, one thread per queue.
+/// An echo with one thread per queue.
 pub struct Echo {
     pub port: Bypass,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Seen>>,
+    threads: Vec<JoinHandle<QueueResult>>,
 }
 
 impl Echo {
-    pub fn open(bed: &Bed, options: &BypassOptions) -> Result<Self, String> {
-        let (port, queues) = inside(&bed.server, || Bypass::open(options))?;
+    pub fn open(veth: &VethPair, options: &BypassOptions) -> Result<Self, String> {
+        let (port, queues) = inside(&veth.server, || Bypass::open(options))?;
         let local = Local {
             addresses: port.addresses.iter().map(|(address, _)| *address).collect(),
             ports: options.ports.clone(),
@@ -201,19 +202,19 @@ impl Echo {
         })
     }
 
-    /// Whether a thread has ended by itself.
+    /// Returns whether a thread has ended by itself.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    pub fn finish(self) -> Vec<Seen> {
+    pub fn finish(self) -> Vec<QueueResult> {
         self.stop.store(true, Ordering::Relaxed);
         let threads = self.threads.into_iter();
         threads.map(|thread| thread.join().unwrap()).collect()
     }
 }
 
-fn echo(mut port: FramePort<XdpQueue>, stop: &AtomicBool) -> Seen {
+fn echo(mut port: FramePort<XdpQueue>, stop: &AtomicBool) -> QueueResult {
     let mut poller = Poller::new().unwrap();
     poller
         .add(port.queue().descriptor().unwrap(), 0, Interest::Read)
@@ -226,11 +227,11 @@ fn echo(mut port: FramePort<XdpQueue>, stop: &AtomicBool) -> Seen {
             Err(why) => error = Some(why),
         }
     }
-    // What leaves is back when the receiver has it.
+    // Sent frames come back once the receiver has taken them.
     if error.is_none() {
         until("the end of what was sent", || match port.recv() {
             Ok(0) => port.queue_mut().chunks()[2] == 0,
-            // Sent before the client was at its end.
+            // These were sent before the client stopped.
             Ok(_) => {
                 error = answer(&mut port).err();
                 error.is_some()
@@ -238,7 +239,7 @@ fn echo(mut port: FramePort<XdpQueue>, stop: &AtomicBool) -> Seen {
             Err(_) => true,
         });
     }
-    Seen {
+    QueueResult {
         counters: port.counters(),
         chunks: port.queue_mut().chunks(),
         unsent: port.queue().unsent(),
