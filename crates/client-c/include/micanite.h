@@ -1,7 +1,7 @@
 /* The native client of Micanite, for C. Link with -lmicanite (or libmicanite.a and -lpthread -ldl -lm).
  *
- * A client belongs to one thread at a time. Keys and values are bytes with a length; they may hold
- * zeros. Values that a call returns are freed by micanite_value_free. */
+ * One thread at a time may use a client. Keys and values are bytes with a length, and may contain
+ * zeros. micanite_value_free frees values that a call returned. */
 #ifndef MICANITE_H
 #define MICANITE_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* How a call ended. Negative: it failed, and micanite_error says why. */
+/* Status of a call. Negative: it failed, and micanite_error explains why. */
 typedef enum micanite_status {
     MICANITE_OK = 0,
     /* There is no such item. */
@@ -21,55 +21,54 @@ typedef enum micanite_status {
     MICANITE_EXISTS = 2,
     /* The condition of add or replace does not hold. */
     MICANITE_NOT_STORED = 3,
-    /* Anything that has no name of its own. */
+    /* Any error without a code of its own. */
     MICANITE_ERROR = -1,
     /* The server does not reply. */
     MICANITE_UNREACHABLE = -2,
-    /* No reply in time, or the server has forgotten: whether a write was executed is not known. */
+    /* No reply in time, or the server no longer remembers: it is unknown whether a write was executed. */
     MICANITE_OUTCOME_UNKNOWN = -3,
-    /* The key is empty, longer than 250 bytes, or not text where that is needed. */
+    /* The key is empty, longer than 250 bytes, or not text where that is required. */
     MICANITE_BAD_KEY = -4,
-    /* The value is longer than the server takes. */
+    /* The value exceeds the server's limit. */
     MICANITE_TOO_LARGE = -5,
-    /* A store has no space. */
+    /* The store has no space. */
     MICANITE_OUT_OF_SPACE = -6,
     /* The value is not a number. */
     MICANITE_NOT_A_NUMBER = -7,
-    /* A pointer is null that must not be. */
+    /* A required pointer is null. */
     MICANITE_BAD_ARGUMENT = -8
 } micanite_status;
 
-/* A client. */
 typedef struct micanite micanite;
 
-/* A value, what is stored with it, and whether there is one. */
+/* Result of a get: the status, and the value with its metadata. */
 typedef struct micanite_value {
-    /* MICANITE_OK, MICANITE_NOT_FOUND, or why the get failed. */
+    /* MICANITE_OK, MICANITE_NOT_FOUND, or the error of the get. */
     micanite_status status;
     uint32_t flags;
-    /* Of micanite_gets, else 0. */
+    /* CAS value of micanite_gets, otherwise 0. */
     uint64_t cas;
     uint8_t *bytes;
     size_t length;
 } micanite_value;
 
-/* A client of one server or of several: "host:port" of base ports, separated by commas. *client is
- * set in any case but MICANITE_BAD_ARGUMENT: after a failure it only tells micanite_error why. */
+/* Connects to one or several servers: "host:port" of base ports, separated by commas. *client is set
+ * except for MICANITE_BAD_ARGUMENT. After a failure it only serves micanite_error. */
 micanite_status micanite_connect(const char *servers, micanite **client);
 
-/* Gives a client up; null is none. */
+/* Closes a client; null is allowed. */
 void micanite_close(micanite *client);
 
-/* Why the last call on the client failed, until the next call. Never null. */
+/* Returns the error of the client's last call, until the next call. Never null. */
 const char *micanite_error(const micanite *client);
 
 micanite_status micanite_get(micanite *client, const void *key, size_t key_length, micanite_value *value);
-/* With the CAS value. */
+/* Gets a value with its CAS value. */
 micanite_status micanite_gets(micanite *client, const void *key, size_t key_length, micanite_value *value);
-/* So many keys at once; values has room for as many, and each of them has its own status. */
+/* Gets count keys at once. values has room for as many, each with its own status. */
 micanite_status micanite_multi_get(micanite *client, const void *const *keys, const size_t *key_lengths,
                                    size_t count, micanite_value *values);
-/* Frees what a get has returned; harmless on one that has nothing. */
+/* Frees the value of a get; harmless on an empty one. */
 void micanite_value_free(micanite_value *value);
 
 /* expiry: seconds from now, 0 = never. */
@@ -79,12 +78,12 @@ micanite_status micanite_add(micanite *client, const void *key, size_t key_lengt
                              size_t value_length, uint32_t flags, uint32_t expiry);
 micanite_status micanite_replace(micanite *client, const void *key, size_t key_length, const void *value,
                                  size_t value_length, uint32_t flags, uint32_t expiry);
-/* If the item has this CAS value still. */
+/* Stores if the item still has this CAS value. */
 micanite_status micanite_cas(micanite *client, const void *key, size_t key_length, const void *value,
                              size_t value_length, uint32_t flags, uint32_t expiry, uint64_t cas);
 micanite_status micanite_delete(micanite *client, const void *key, size_t key_length);
 micanite_status micanite_touch(micanite *client, const void *key, size_t key_length, uint32_t expiry);
-/* The sum, or the difference, which is not below 0, goes to *number, which may be null. */
+/* Writes the sum, or the difference, which is not below 0, to *number, which may be null. */
 micanite_status micanite_increment(micanite *client, const void *key, size_t key_length, uint64_t delta,
                                    uint64_t *number);
 micanite_status micanite_decrement(micanite *client, const void *key, size_t key_length, uint64_t delta,

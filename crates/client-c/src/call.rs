@@ -1,11 +1,11 @@
-//! Pointers of C as Rust has them, and errors as C has them.
+//! Conversion of C's pointers to Rust, and of errors to C.
 
 use crate::{Micanite, Status};
 use micanite_client::{Client, Error};
 use std::ffi::{CString, c_void};
 use std::slice;
 
-/// Bytes of C; none if they are null and not empty.
+/// Converts bytes from C; `None` if the pointer is null and the length is not 0.
 ///
 /// # Safety
 /// `start` is null, or as many bytes as that can be read for `'a`.
@@ -17,7 +17,7 @@ pub(crate) unsafe fn bytes<'a>(start: *const c_void, length: usize) -> Option<&'
     Some(unsafe { slice::from_raw_parts(start.cast(), length) })
 }
 
-/// Does something with a connected client and a key.
+/// Calls a function with the connected client and a key.
 ///
 /// # Safety
 /// `client` is null or one that nobody else uses; the key's bytes can be read, or it is null.

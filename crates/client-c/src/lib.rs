@@ -1,4 +1,4 @@
-//! The native client for C: what `include/micanite.h` declares, and says.
+//! The native client for C. `include/micanite.h` declares and documents it.
 
 #![deny(missing_docs)]
 #![expect(
@@ -18,14 +18,14 @@ use std::ptr;
 pub use status::Status;
 pub use value::{MicaniteValue, micanite_value_free};
 
-/// A client, and why its last call failed.
+/// A client, and the error of its last call.
 #[derive(Debug)]
 pub struct Micanite {
     client: Option<Client>,
     error: CString,
 }
 
-/// A client of the servers in a list, separated by commas.
+/// Connects to the servers of a list, separated by commas.
 ///
 /// # Safety
 /// `servers` is null or a C string; `client` is null or can be written.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn micanite_connect(
     status
 }
 
-/// Gives a client up.
+/// Closes a client.
 ///
 /// # Safety
 /// `client` is null or came from [`micanite_connect`] and was not closed.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn micanite_close(client: *mut Micanite) {
     }
 }
 
-/// Why the last call failed.
+/// Returns the error of the last call.
 ///
 /// # Safety
 /// `client` is null or came from [`micanite_connect`] and was not closed.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn micanite_error(client: *const Micanite) -> *const c_cha
     }
 }
 
-/// The value of a key.
+/// Gets the value of a key.
 ///
 /// # Safety
 /// As the header says: pointers are null or good for their lengths.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn micanite_get(
     unsafe { value::fetch(client, (key, key_length), value, Client::get) }
 }
 
-/// The value of a key with its CAS value.
+/// Gets the value of a key with its CAS value.
 ///
 /// # Safety
 /// As the header says: pointers are null or good for their lengths.
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn micanite_gets(
     unsafe { value::fetch(client, (key, key_length), value, Client::gets) }
 }
 
-/// The values of many keys.
+/// Gets the values of many keys.
 ///
 /// # Safety
 /// As the header says: the arrays have `count` entries, pointers are null or good for their lengths.
@@ -129,7 +129,11 @@ pub unsafe extern "C" fn micanite_multi_get(
 }
 
 macro_rules! store {
-    ($name:ident, $words:literal, |$client:ident, $key:ident, $value:ident, $flags:ident, $expiry:ident| $does:expr) => {
+    (
+        $name:ident,
+        $words:literal,
+        |$client:ident, $key:ident, $value:ident, $flags:ident, $expiry:ident| $does:expr
+    ) => {
         #[doc = $words]
         ///
         /// # Safety
@@ -157,7 +161,7 @@ macro_rules! store {
 
 store!(
     micanite_set,
-    "Stores.",
+    "Stores a value.",
     |client, key, value, flags, expiry| {
         client.set(key, value, flags, expiry).map(|()| Status::Ok)
     }
@@ -171,7 +175,7 @@ store!(
 );
 store!(
     micanite_replace,
-    "Stores if there is one.",
+    "Stores if there is such an item.",
     |client, key, value, flags, expiry| {
         client
             .replace(key, value, flags, expiry)
@@ -179,7 +183,7 @@ store!(
     }
 );
 
-/// Stores if the item has this CAS value still.
+/// Stores if the item still has this CAS value.
 ///
 /// # Safety
 /// As the header says: pointers are null or good for their lengths.
@@ -289,7 +293,7 @@ pub unsafe extern "C" fn micanite_decrement(
     status
 }
 
-/// Writes a number, if there is one and somewhere to write it.
+/// Writes a number, if there is one and `to` is not null.
 ///
 /// # Safety
 /// `to` is null or can be written.

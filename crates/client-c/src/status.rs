@@ -1,12 +1,12 @@
-//! How calls end.
+//! Status of a call.
 
 use micanite_client::Error;
 
-/// The header's `micanite_status`.
+/// `micanite_status` of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Status {
-    /// Done.
+    /// The call succeeded.
     Ok = 0,
     /// There is no such item.
     NotFound = 1,
@@ -14,21 +14,21 @@ pub enum Status {
     Exists = 2,
     /// The condition of add or replace does not hold.
     NotStored = 3,
-    /// Anything that has no name of its own.
+    /// Any error without a code of its own.
     Error = -1,
     /// The server does not reply.
     Unreachable = -2,
-    /// Whether a write was executed is not known.
+    /// It is unknown whether a write was executed.
     OutcomeUnknown = -3,
-    /// The key cannot be one.
+    /// The key is empty, too long, or not text where the text protocol requires it.
     BadKey = -4,
-    /// The value is longer than the server takes.
+    /// The value exceeds the server's limit.
     TooLarge = -5,
-    /// A store has no space.
+    /// The store has no space.
     OutOfSpace = -6,
     /// The value is not a number.
     NotANumber = -7,
-    /// A pointer is null that must not be.
+    /// A pointer that is required is null.
     BadArgument = -8,
 }
 

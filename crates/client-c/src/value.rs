@@ -1,4 +1,4 @@
-//! Values that go to C, and come back to be freed.
+//! Values for C, and their release.
 
 use crate::call::{bytes, call};
 use crate::{Micanite, Status};
@@ -6,7 +6,7 @@ use micanite_client::{Client, Error, Value};
 use std::ffi::c_void;
 use std::{ptr, slice};
 
-/// The header's `micanite_value`.
+/// `micanite_value` of the header.
 #[derive(Debug)]
 #[repr(C)]
 pub struct MicaniteValue {
@@ -44,7 +44,7 @@ impl MicaniteValue {
     }
 }
 
-/// Frees what a get has returned.
+/// Frees the value of a get.
 ///
 /// # Safety
 /// `value` is null, or a get has written it and nobody has changed its pointer and length.
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn micanite_value_free(value: *mut MicaniteValue) {
     *value = MicaniteValue::none(value.status);
 }
 
-/// A get of one key.
+/// Gets one key.
 ///
 /// # Safety
 /// Pointers are null or good for their lengths.
@@ -92,7 +92,7 @@ pub(crate) unsafe fn fetch(
     status
 }
 
-/// A get of many keys.
+/// Gets many keys.
 ///
 /// # Safety
 /// The arrays have `count` entries; pointers are null or good for their lengths.

@@ -1,4 +1,4 @@
-//! The example in C, compiled, linked both ways, and run against a real server.
+//! Compiles the C example, links it both ways, and runs it against a real server.
 
 #[path = "../../client/tests/common/mod.rs"]
 mod common;
@@ -28,7 +28,7 @@ fn server_process() {
     common::serve_if_child();
 }
 
-/// Where cargo has put the libraries: beside the test, or above it.
+/// Finds cargo's library: beside the test, or above it.
 fn library(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folders = test.ancestors().skip(1).take(2);
@@ -67,7 +67,7 @@ fn hello(program: &Path, servers: &str) -> (bool, String, String) {
 }
 
 #[test]
-fn the_example_says_what_it_should() {
+fn the_example_prints_the_expected_lines() {
     if Command::new("cc").arg("--version").output().is_err() {
         println!("skipped: there is no C compiler (cc)");
         return;
@@ -104,7 +104,7 @@ fn the_example_says_what_it_should() {
 }
 
 #[test]
-fn the_header_is_good_cxx_too() {
+fn the_header_compiles_as_cxx() {
     if Command::new("c++").arg("--version").output().is_err() {
         println!("skipped: there is no C++ compiler (c++)");
         return;

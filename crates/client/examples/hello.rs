@@ -1,4 +1,4 @@
-//! Stores and fetches: `cargo run -p micanite-client --example hello -- 127.0.0.1:11300`
+//! Stores and gets values: `cargo run -p micanite-client --example hello -- 127.0.0.1:11300`
 
 use micanite_client::{CasOutcome, Client, Error};
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Error> {
         CasOutcome::Exists
     );
 
-    // Longer than a datagram: over TCP, by itself.
+    // Longer than a datagram, so it automatically uses TCP.
     let long = vec![b'x'; 100_000];
     client.set(b"long", &long, 0, 0)?;
     assert_eq!(client.get(b"long")?.unwrap_or_default().bytes, long);

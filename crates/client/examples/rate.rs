@@ -1,6 +1,6 @@
-//! How many gets per second one thread of the client does, with so many per datagram:
+//! Measures the gets per second of one client thread, with a given number of requests per datagram:
 //! `cargo run --release -p micanite-client --example rate -- 127.0.0.1:11300 16`
-//! (`0` as the batch: the client chooses).
+//! (`0`: the client chooses the number).
 
 use micanite_client::{Batch, Error, Link, Operation, Options, Outcome, ServerAddress, UdpOptions};
 use std::time::{Duration, Instant};

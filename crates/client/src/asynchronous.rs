@@ -1,4 +1,4 @@
-//! A client for tokio: a task owns the link, handles send it operations.
+//! A client for tokio. A task owns the link, and handles send it operations.
 
 use crate::client::{Answer, Builder, CasOutcome, Streams, Value, answer};
 use crate::driver::SubmitError;
@@ -13,21 +13,21 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
-/// Operations that wait for the task; more wait at their callers.
+/// Capacity of the task's queue. Further callers wait.
 const WAITING_MAX: usize = 1024;
 
-/// A handle on a client that runs as a task of the runtime in which it was connected. Clones share
-/// it, its batches and its pace; the task ends with the last of them.
+/// Handle of a client that runs as a task of the runtime in which it was connected. Clones share
+/// the client, its batches and its pace. The task ends with the last handle.
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
     calls: mpsc::Sender<Call>,
     streams: Arc<Mutex<Streams>>,
 }
 
-/// How the task answers.
+/// Answer of the task.
 enum Done {
     Answer(Result<Answer, Error>),
-    /// It is one for this server's stream.
+    /// The operation has to use this server's stream.
     Stream(usize, Result<std::net::SocketAddr, Error>),
 }
 
@@ -67,10 +67,10 @@ impl Owned {
 }
 
 impl Builder {
-    /// Finds the servers, fetches their directories, and starts the task of the client.
+    /// Resolves the servers, fetches their directories, and starts the task of the client.
     ///
     /// # Errors
-    /// A name has no address; no server replies.
+    /// A name has no address, or no server replies.
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time.
@@ -79,7 +79,7 @@ impl Builder {
         let client = connected.map_err(|error| Error::Io(io::Error::other(error)))??;
         let (link, streams) = client.into_parts();
         let register = |socket: std::os::fd::BorrowedFd<'_>| {
-            // Only to wait with: the link reads and writes.
+            // For waiting only: the link reads and writes.
             UdpSocket::from_std(socket.try_clone_to_owned()?.into())
         };
         let sockets = link
@@ -89,7 +89,7 @@ impl Builder {
         if let (true, Some(name)) = (sockets.is_empty(), link.port_name()) {
             return Err(Error::Port {
                 reason: format!(
-                    "{name}: nothing tells when something arrives, so tokio cannot wait for it: use Link"
+                    "{name}: tokio cannot wait for this port, because it has to be polled: use Link"
                 ),
             });
         }
@@ -98,7 +98,7 @@ impl Builder {
             link,
             sockets,
             waiting,
-            in_the_air: HashMap::new(),
+            in_flight: HashMap::new(),
             next: 0,
             held: None,
         };
@@ -111,18 +111,18 @@ impl Builder {
 }
 
 impl AsyncClient {
-    /// A client of one server, by the `host:port` of its base port.
+    /// Connects to one server, by the `host:port` of its base port.
     ///
     /// # Errors
-    /// The name has no address; the server does not reply.
+    /// The name has no address, or the server does not reply.
     pub async fn connect(name: &str) -> Result<Self, Error> {
         Builder::default().server(name).connect_async().await
     }
 
-    /// Does an operation. Many at a time share datagrams.
+    /// Executes an operation. Concurrent operations share datagrams.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub async fn call(&self, operation: &Operation<'_>) -> Result<Answer, Error> {
         let operation = Owned::of(operation);
         let (done, answered) = oneshot::channel();
@@ -146,18 +146,18 @@ impl AsyncClient {
         }
     }
 
-    /// The value of a key.
+    /// Gets the value of a key; `None` if there is no such item.
     ///
     /// # Errors
-    /// See [`Error`]; that there is no such item is none.
+    /// Any [`Error`].
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.value(&Operation::get(key)).await
     }
 
-    /// The value of a key with its CAS value.
+    /// Gets the value of a key with its CAS value; `None` if there is no such item.
     ///
     /// # Errors
-    /// See [`Error`]; that there is no such item is none.
+    /// Any [`Error`].
     pub async fn gets(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.value(&Operation::gets(key)).await
     }
@@ -167,10 +167,10 @@ impl AsyncClient {
         Ok((answer.outcome == Outcome::Ok).then_some(answer.value))
     }
 
-    /// Stores.
+    /// Stores a value.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub async fn set(
         &self,
         key: &[u8],
@@ -183,42 +183,42 @@ impl AsyncClient {
         answer.map(drop)
     }
 
-    /// Stores if the item has this CAS value still.
+    /// Stores if the item still has this CAS value.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub async fn cas(&self, key: &[u8], value: &[u8], unique: u64) -> Result<CasOutcome, Error> {
         let answer = self.call(&Operation::cas(key, value, unique)).await?;
         Ok(CasOutcome::of(answer.outcome))
     }
 
-    /// Removes an item; returns whether there was one.
+    /// Removes an item; returns whether it existed.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         let answer = self.call(&Operation::delete(key)).await?;
         Ok(answer.outcome == Outcome::Ok)
     }
 
-    /// Adds to a number, and returns the sum; none if there is no such item.
+    /// Adds to a number; returns the sum, or `None` if there is no such item.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub async fn increment(&self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
         let answer = self.call(&Operation::increment(key, delta)).await?;
         Ok((answer.outcome == Outcome::Ok).then_some(answer.number))
     }
 }
 
-/// What owns the link.
+/// Owner of the link.
 struct Task {
     link: Link,
     sockets: Vec<UdpSocket>,
     waiting: mpsc::Receiver<Call>,
-    in_the_air: HashMap<u64, Call>,
+    in_flight: HashMap<u64, Call>,
     next: u64,
-    /// There was no room for it.
+    /// Call that had no room.
     held: Option<Call>,
 }
 
@@ -231,7 +231,7 @@ impl Task {
             tokio::select! {
                 call = self.waiting.recv(), if !is_full => match call {
                     Some(call) => self.submit(call),
-                    None if self.in_the_air.is_empty() => return,
+                    None if self.in_flight.is_empty() => return,
                     None => readable(&self.sockets, wait_ns).await,
                 },
                 () = readable(&self.sockets, wait_ns) => {}
@@ -239,9 +239,9 @@ impl Task {
         }
     }
 
-    /// Takes what waits, sends, receives; returns whether the sockets are of use still. A call that
-    /// there was no room for is tried again as long as answers make room: when all of them have come
-    /// there is nothing that would wake the task.
+    /// Takes waiting calls, sends, receives; returns whether the sockets are still usable. A call
+    /// without room is retried as long as answers make room. Once all answers have arrived, nothing
+    /// else would wake the task.
     fn turn(&mut self) -> bool {
         loop {
             while let Some(call) = self.held.take().or_else(|| self.waiting.try_recv().ok()) {
@@ -253,28 +253,28 @@ impl Task {
             self.link.flush();
             match self.receive() {
                 // Deadlines make room, too.
-                Ok(any) if self.held.is_some() && (any || self.in_the_air.is_empty()) => {}
+                Ok(any) if self.held.is_some() && (any || self.in_flight.is_empty()) => {}
                 received => return received.is_ok(),
             }
         }
     }
 
-    /// Takes what has arrived; returns whether anything has.
+    /// Receives available datagrams; returns whether there were any.
     fn receive(&mut self) -> io::Result<bool> {
         let mut any = false;
         loop {
             let now_ns = self.link.now_ns();
             let mut for_streams = Vec::new();
             let mut failed = Vec::new();
-            let in_the_air = &mut self.in_the_air;
+            let in_flight = &mut self.in_flight;
             let received = self.link.poll(now_ns, |ended| {
-                let Some(call) = in_the_air.remove(&ended.token) else {
+                let Some(call) = in_flight.remove(&ended.token) else {
                     return;
                 };
                 match answer(&ended) {
                     _ if ended.outcome == Outcome::UseStream => for_streams.push(call),
                     Err(error) => failed.push((call, error)),
-                    // A caller that has gone does not care.
+                    // The caller may be gone.
                     good => drop(call.done.send(Done::Answer(good))),
                 }
             });
@@ -295,10 +295,10 @@ impl Task {
     fn submit(&mut self, call: Call) {
         let now_ns = self.link.now_ns();
         let operation = call.operation.borrow();
-        let is_alone = self.in_the_air.is_empty();
+        let is_alone = self.in_flight.is_empty();
         let error = match self.link.submit(now_ns, &operation, self.next) {
             Ok(()) => {
-                self.in_the_air.insert(self.next, call);
+                self.in_flight.insert(self.next, call);
                 self.next += 1;
                 return;
             }
@@ -324,7 +324,7 @@ impl Task {
     }
 }
 
-/// Until a socket has something to read, or a time is over.
+/// Waits until a socket is readable, or a time is over.
 async fn readable(sockets: &[UdpSocket], at_most_ns: u64) {
     let first = async {
         match sockets.first() {
@@ -351,7 +351,7 @@ async fn readable(sockets: &[UdpSocket], at_most_ns: u64) {
     }
 }
 
-/// All that has arrived is read after this: readiness that is cleared shows again with what comes.
+/// All available input is read after this. New input sets the cleared readiness again.
 async fn ready(socket: &UdpSocket) {
     if socket.readable().await.is_ok() {
         let clear = || Err::<(), _>(io::ErrorKind::WouldBlock.into());

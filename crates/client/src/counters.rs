@@ -1,32 +1,32 @@
-//! What a client counts.
+//! Counters of a client.
 
-/// The last of [`Counters::batch_sizes`] counts datagrams of so many requests and more.
+/// Number of requests from which on [`Counters::batch_sizes`] counts datagrams in its last entry.
 pub const BATCH_SIZES_MAX: usize = 64;
 
-/// Counts since the start of a client.
+/// Counters since the start of a client.
 #[derive(Clone, Debug)]
 pub struct Counters {
-    /// Operations taken.
+    /// Accepted operations.
     pub submitted: u64,
-    /// Operations that have ended, however.
+    /// Ended operations, with any result.
     pub completed: u64,
     /// Operations refused because windows and buffers were full.
     pub pushed_back: u64,
-    /// Datagrams of requests sent, the resent ones too.
+    /// Sent datagrams of requests, including resent ones.
     pub sent: u64,
-    /// Datagrams sent again because no reply had come.
+    /// Datagrams sent again after no reply had arrived.
     pub resent: u64,
-    /// Datagrams received that ended something.
+    /// Received datagrams that ended something.
     pub received: u64,
-    /// Replies to what had been answered already, or given up.
+    /// Replies to requests that were answered or had ended before.
     pub late: u64,
-    /// Datagrams received that answer nothing that was asked: dropped.
+    /// Received datagrams that answer no request: dropped.
     pub bogus: u64,
     /// Operations that ended without a reply in time.
     pub timed_out: u64,
-    /// Replies that said "slow down", of a datagram or a request.
+    /// Replies with "slow down", for a datagram or a request.
     pub slow_downs: u64,
-    /// Times that a window was made smaller.
+    /// Reductions of a window.
     pub window_cuts: u64,
     /// Requests answered with "moved".
     pub moved: u64,
@@ -34,11 +34,11 @@ pub struct Counters {
     pub no_room: u64,
     /// Requests answered with "unproven".
     pub unproven: u64,
-    /// Directories read completely.
+    /// Directories that were read completely.
     pub directories: u64,
-    /// Times that a server was given up for a while.
+    /// Times that a server was declared dead.
     pub servers_lost: u64,
-    /// Datagrams by their number of requests, when sent first.
+    /// Datagrams by their number of requests, when first sent.
     pub batch_sizes: [u64; BATCH_SIZES_MAX + 1],
 }
 

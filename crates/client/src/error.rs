@@ -1,71 +1,71 @@
-//! What can go wrong, in words that say what to do.
+//! Errors. Their texts say what to do.
 
 use std::fmt;
 use std::io;
 
-/// Why a call failed.
+/// The error of a call.
 #[derive(Debug)]
 pub enum Error {
-    /// A `host:port` that makes no sense or has no address.
+    /// The `host:port` is malformed or has no address.
     Address {
-        /// As it was given.
+        /// The `host:port` as given.
         name: String,
-        /// What the resolver said.
+        /// Message of the resolver.
         reason: String,
     },
-    /// A server has not replied: at the start, or for long.
+    /// A server does not reply: at the start, or for a long time.
     Unreachable {
-        /// Its `host:port`.
+        /// `host:port` of the server.
         server: String,
     },
     /// A server speaks another version of the native protocol.
     Version {
-        /// Its `host:port`.
+        /// `host:port` of the server.
         server: String,
-        /// The version that it speaks.
+        /// Version of the server.
         version: u8,
     },
-    /// No reply within the deadline. Whether a write was executed is not known.
+    /// No reply arrived within the deadline. It is unknown whether a write was executed.
     TimedOut {
-        /// The server's `host:port`.
+        /// `host:port` of the server.
         server: String,
     },
-    /// The server no longer remembers the request: whether it was executed is not known.
+    /// The server no longer remembers the request: it is unknown whether it was executed.
     OutcomeUnknown,
     /// The key is empty or longer than 250 bytes.
     BadKey,
-    /// The value is so long that it travels over the memcached text protocol, which does not allow
+    /// The value needs the memcached text protocol because of its length, and that does not allow
     /// some byte of this key.
     KeyNotText,
-    /// The value is longer than the server takes.
+    /// The value exceeds the server's limit.
     TooLarge {
-        /// The longest that it takes, if it said so.
+        /// The limit, if the server told it.
         limit_bytes: Option<u32>,
     },
     /// The value does not fit a datagram, and the server has no TCP port.
     NoStream {
-        /// The server's `host:port`.
+        /// `host:port` of the server.
         server: String,
     },
-    /// A store has no space for the item; nothing has changed.
+    /// The store has no space for the item; nothing has changed.
     OutOfSpace,
     /// The value cannot be incremented or decremented.
     NotANumber,
-    /// The server calls the request wrong: a fault of this library or of the server.
+    /// The server rejects the request: a bug of this library or of the server.
     Refused,
-    /// What the server said over the stream, or how the stream failed.
+    /// The stream failed, or the server returned an error over it.
     Stream {
-        /// The address of the server's TCP port.
+        /// Address of the server's TCP port.
         server: String,
-        /// What was the matter.
+        /// Description of the error.
         reason: String,
     },
-    /// A port around the kernel cannot be had, or does not lead there.
+    /// A port that bypasses the kernel cannot be opened, or does not reach the server.
     Port {
-        /// What is missing, with the port's name.
+        /// Describes the problem, with the port's name.
         reason: String,
     },
-    /// The operating system.
+    /// The operating system returned an error.
     Io(io::Error),
 }
 
@@ -73,48 +73,49 @@ impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address { name, reason } => {
-                write!(out, "{name} is no server's host:port: {reason}")
+                write!(out, "{name} is not a server's host:port: {reason}")
             }
             Self::Unreachable { server } => write!(
                 out,
-                "no reply from {server}: is it running with --native, is this its base port, and does no firewall drop UDP?"
+                "no reply from {server}: is it running with --native, is this its base port, \
+                 and does no firewall drop UDP?"
             ),
             Self::Version { server, version } => write!(
                 out,
-                "{server} speaks version {version} of the native protocol and this client version {}: update the older one",
+                "{server} speaks version {version} of the native protocol and this client version {}: \
+                 update the older one",
                 micanite_wire::native::VERSION
             ),
             Self::TimedOut { server } => write!(
                 out,
-                "no reply from {server} within the deadline; whether it was executed is not known"
+                "no reply from {server} within the deadline; it is unknown whether it was executed"
             ),
             Self::OutcomeUnknown => write!(
                 out,
-                "the server does not remember the request any more: whether it was executed is not known"
+                "the server no longer remembers the request: it is unknown whether it was executed"
             ),
             Self::BadKey => write!(out, "keys have 1 to 250 bytes"),
             Self::KeyNotText => write!(
                 out,
-                "a value that does not fit a datagram travels over the memcached text protocol, which allows no spaces and control characters in keys"
+                "a value that does not fit a datagram uses the memcached text protocol, \
+                 which allows no spaces and control characters in keys"
             ),
             Self::TooLarge {
                 limit_bytes: Some(limit),
             } => {
-                write!(
-                    out,
-                    "the value is longer than the server takes: {limit} bytes"
-                )
+                write!(out, "the value exceeds the server's limit of {limit} bytes")
             }
             Self::TooLarge { limit_bytes: None } => {
-                write!(out, "the value is longer than the server takes")
+                write!(out, "the value exceeds the server's limit")
             }
             Self::NoStream { server } => write!(
                 out,
-                "the value does not fit a datagram, and {server} has no TCP port for such values (serve with -p)"
+                "the value does not fit a datagram, \
+                 and {server} has no TCP port for such values (serve with -p)"
             ),
             Self::OutOfSpace => write!(out, "the store has no space for the item"),
             Self::NotANumber => write!(out, "the value is not a decimal number below 2^64"),
-            Self::Refused => write!(out, "the server calls the request wrong"),
+            Self::Refused => write!(out, "the server rejects the request as invalid"),
             Self::Stream { server, reason } => write!(out, "TCP to {server}: {reason}"),
             Self::Port { reason } => write!(out, "{reason}"),
             Self::Io(error) => write!(out, "{error}"),

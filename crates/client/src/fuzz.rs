@@ -1,4 +1,4 @@
-//! The body of a fuzz target: a client against a server that answers with anything.
+//! Body of the fuzz target: a client against a server that answers with anything.
 
 use crate::{Completion, Counters, Driver, OnDead, Operation, Options, ServerAddress};
 use micanite_wire::native::{
@@ -9,10 +9,10 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 const MS: u64 = 1_000_000;
-/// Datagrams that were sent and can be answered still.
+/// Number of sent datagrams that can still be answered.
 const SENT_MAX: usize = 64;
 
-/// What remains of the input.
+/// The remaining input.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -22,7 +22,7 @@ impl Input<'_> {
         Some(*first)
     }
 
-    /// Up to so many bytes.
+    /// Takes at most so many bytes.
     fn take(&mut self, bytes: usize) -> &[u8] {
         let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;
@@ -33,15 +33,15 @@ impl Input<'_> {
 struct Case {
     driver: Driver,
     now_ns: u64,
-    /// Tokens in the air.
+    /// Tokens in flight.
     tokens: HashSet<u64>,
     next: u64,
     sent: Vec<(SocketAddr, Vec<u8>)>,
 }
 
-/// Whatever a server answers, each request that was taken ends once, and no other one does.
+/// Checks that each accepted request ends exactly once, and no other one, whatever a server answers.
 ///
-/// The input is a script: a byte that chooses what happens, and what that needs.
+/// The input is a script: a byte that selects an event, and its parameters.
 pub fn client(data: &[u8]) {
     run(data);
 }
@@ -148,7 +148,8 @@ impl Case {
         assert!(self.driver.pending() >= self.tokens.len() as u64);
     }
 
-    /// Answers a datagram that was sent, well but for the edits: place, place, bits to flip.
+    /// Answers a sent datagram correctly, except for the edits: two bytes of position, bits to
+    /// flip.
     fn answer(&mut self, what: u8, input: &mut Input<'_>, edits: &[u8]) {
         let Some(number) = self.sent.len().checked_sub(1 + usize::from(what / 8) % 8) else {
             return;
@@ -169,7 +170,7 @@ impl Case {
         self.show(&reply, to);
     }
 
-    /// Everything ends when nobody answers any more.
+    /// Checks that everything ends when no server answers any more.
     fn finish(&mut self) {
         self.driver.flush();
         for _ in 0..20_000 {
@@ -286,7 +287,7 @@ mod tests {
     const KNOWN: [u8; 4] = [4, 0x22, 12, 0x22];
 
     #[test]
-    fn fuzz_client_goes_everywhere() {
+    fn fuzz_client_covers_all_counters() {
         let mut random = Random::new(1);
         let (mut ended, mut bogus, mut late, mut again) = (0, 0, 0, 0);
         for _ in 0..2000 {
@@ -311,7 +312,7 @@ mod tests {
         }
 
         #[test]
-        fn fuzz_client_of_servers_that_are_known(script in prop::collection::vec(any::<u8>(), 0..600)) {
+        fn fuzz_client_with_known_servers(script in prop::collection::vec(any::<u8>(), 0..600)) {
             client(&[&KNOWN[..], &script].concat());
         }
     }

@@ -1,23 +1,23 @@
-//! The consistent hash of libketama and of libmemcached's weighted ketama, exactly: clients that use
-//! those find a key at the same server.
+//! The exact consistent hash of libketama and of libmemcached's weighted ketama, so that their
+//! clients find a key at the same server.
 
 use md5::{Digest, Md5};
 
-/// MD5 digests per server of mean weight, each of which gives four points.
+/// Number of MD5 digests per server of mean weight. Each digest gives four points.
 const DIGESTS: f32 = 40.0;
 
-/// What libmemcached leaves out of a server's name, in front of it a colon: memcached's usual port.
+/// Suffix that libmemcached drops from a server's name: memcached's default port.
 const USUAL_PORT: &str = ":11211";
 
 /// Points on a circle, each of which belongs to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Continuum {
-    /// Point and server, in the order of points.
+    /// Points with their servers, in the order of points.
     points: Vec<(u32, u16)>,
 }
 
 impl Continuum {
-    /// Of servers by their names, usually `host:port`, and weights.
+    /// Creates the circle of servers by their names, usually `host:port`, and weights.
     pub(crate) fn new<'a>(servers: impl ExactSizeIterator<Item = (&'a str, u32)> + Clone) -> Self {
         let count = servers.len() as f32;
         let weight_of = |weight: u32| weight.max(1);
@@ -27,7 +27,7 @@ impl Continuum {
             .sum();
         let mut points = Vec::new();
         for (server, (name, weight)) in servers.enumerate() {
-            // In single precision, with the summand that libmemcached adds: rounding decides.
+            // In single precision, with libmemcached's summand, because rounding matters.
             let share = weight_of(weight) as f32 / total as f32;
             let digests = (f64::from(share * DIGESTS * count) + 0.000_000_000_1) as f32;
             let name = name.strip_suffix(USUAL_PORT).unwrap_or(name);
@@ -44,17 +44,17 @@ impl Continuum {
         Self { points }
     }
 
-    /// The server of a key.
+    /// Returns the server of a key.
     pub(crate) fn find(&self, key: &[u8]) -> usize {
         self.from(key).next().unwrap_or(0)
     }
 
-    /// The first server from the key's place on that will do.
+    /// Returns the first suitable server from the key's place on.
     pub(crate) fn find_where(&self, key: &[u8], will_do: impl Fn(usize) -> bool) -> Option<usize> {
         self.from(key).find(|server| will_do(*server))
     }
 
-    /// The servers of all points, from the key's place on.
+    /// Iterates over the servers of all points, from the key's place on.
     fn from(&self, key: &[u8]) -> impl Iterator<Item = usize> + '_ {
         let hash = point(&Md5::digest(key));
         let first = self.points.partition_point(|(point, _)| *point < hash);
@@ -63,7 +63,7 @@ impl Continuum {
     }
 }
 
-/// Four bytes of a digest, the last of which counts most.
+/// Converts four bytes of a digest, the last of which is the most significant.
 fn point(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
@@ -77,7 +77,7 @@ mod tests {
     type Servers = Vec<(String, u32)>;
     type Places = Vec<(String, usize)>;
 
-    /// A list of the file: servers, the digest of 10,000 places, further keys with theirs.
+    /// A list of the file: servers, digest of 10,000 placements, further keys with their servers.
     struct List {
         servers: Servers,
         digest: String,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_where_libmemcached_looks_for_them() {
+    fn keys_are_placed_like_by_libmemcached() {
         let lists = lists();
         assert_eq!(lists.len(), 6);
         for list in lists {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn rounding_takes_a_digest_from_25_equal_servers() {
-        // As in libmemcached, whose list of 25 is in the file.
+        // As in libmemcached, whose list of 25 servers is in the file.
         let points = |count: usize| {
             let servers: Vec<_> = (0..count)
                 .map(|number| (format!("host-{number}:1"), 3))

@@ -1,11 +1,11 @@
-//! The client of Micanite's native protocol: it hashes keys, finds the cores that own them, and says so in
-//! its datagrams (MICA 4.2.2: client-assisted request direction).
+//! The client of Micanite's native protocol. It hashes keys, finds the cores that own them, and addresses
+//! its datagrams to these cores (MICA 4.2.2: client-assisted request direction).
 //!
-//! | module | what |
+//! | module | purpose |
 //! |---|---|
-//! | [`Client`] | blocks; values of any length |
+//! | [`Client`] | blocking; values of any length |
 //! | `AsyncClient` | for tokio, behind the feature `async` |
-//! | [`Link`] | never blocks: many operations in the air, submitted and completed in batches |
+//! | [`Link`] | non-blocking: many operations in flight, submitted and completed in batches |
 //! | [`BypassPort`] | AF_XDP or DPDK instead of the kernel's sockets, for a [`Link`] or a [`Client`] |
 //! | [`Driver`] | everything but sockets and clocks: direction, batches, resending, pace |
 

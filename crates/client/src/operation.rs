@@ -1,4 +1,4 @@
-//! What a caller asks for, and how it ended.
+//! Operations and their results.
 
 pub use micanite_wire::native::Opcode;
 use micanite_wire::native::Status;
@@ -6,17 +6,17 @@ use micanite_wire::native::Status;
 /// One operation on one key. Build it with the constructors, change it with the `with_` methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation<'a> {
-    /// What to do.
+    /// Kind of the operation.
     pub opcode: Opcode,
-    /// 1 to 250 bytes; none for no-op.
+    /// 1 to 250 bytes; empty for no-op.
     pub key: &'a [u8],
-    /// The value, of operations that store one.
+    /// Value to store.
     pub value: &'a [u8],
-    /// Stored with the value.
+    /// Flags to store with the value.
     pub flags: u32,
-    /// Seconds from now until the item ends; 0 = never.
+    /// Seconds from now until the item expires; 0 = never.
     pub expiry_s: u32,
-    /// What increment adds and decrement subtracts, or the CAS value of cas.
+    /// Amount of increment and decrement, or the CAS value of cas.
     pub argument: u64,
     /// Get and get-and-touch: the completion carries the CAS value.
     pub wants_cas: bool,
@@ -35,24 +35,24 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Nothing: one round trip to the first server.
+    /// Creates a no-op: one round trip to the first server.
     pub const fn noop() -> Self {
         Self::new(Opcode::Noop, &[], &[])
     }
 
-    /// The value of a key.
+    /// Gets the value of a key.
     pub const fn get(key: &'a [u8]) -> Self {
         Self::new(Opcode::Get, key, &[])
     }
 
-    /// The value of a key, with its CAS value.
+    /// Gets the value of a key with its CAS value.
     pub const fn gets(key: &'a [u8]) -> Self {
         let mut operation = Self::get(key);
         operation.wants_cas = true;
         operation
     }
 
-    /// Stores.
+    /// Stores a value.
     pub const fn set(key: &'a [u8], value: &'a [u8]) -> Self {
         Self::new(Opcode::Set, key, value)
     }
@@ -62,29 +62,29 @@ impl<'a> Operation<'a> {
         Self::new(Opcode::Add, key, value)
     }
 
-    /// Stores if there is one.
+    /// Stores if there is such an item.
     pub const fn replace(key: &'a [u8], value: &'a [u8]) -> Self {
         Self::new(Opcode::Replace, key, value)
     }
 
-    /// Stores if the item has this CAS value still.
+    /// Stores if the item still has this CAS value.
     pub const fn cas(key: &'a [u8], value: &'a [u8], unique: u64) -> Self {
         let mut operation = Self::new(Opcode::Cas, key, value);
         operation.argument = unique;
         operation
     }
 
-    /// Adds bytes behind the value.
+    /// Appends bytes to the value.
     pub const fn append(key: &'a [u8], value: &'a [u8]) -> Self {
         Self::new(Opcode::Append, key, value)
     }
 
-    /// Adds bytes before the value.
+    /// Prepends bytes to the value.
     pub const fn prepend(key: &'a [u8], value: &'a [u8]) -> Self {
         Self::new(Opcode::Prepend, key, value)
     }
 
-    /// Removes.
+    /// Removes an item.
     pub const fn delete(key: &'a [u8]) -> Self {
         Self::new(Opcode::Delete, key, &[])
     }
@@ -94,7 +94,7 @@ impl<'a> Operation<'a> {
         Self::new(Opcode::Touch, key, &[]).with_expiry(expiry_s)
     }
 
-    /// The value of a key, whose expiry is replaced.
+    /// Gets the value of a key and replaces its expiry.
     pub const fn get_and_touch(key: &'a [u8], expiry_s: u32) -> Self {
         Self::new(Opcode::GetAndTouch, key, &[]).with_expiry(expiry_s)
     }
@@ -113,23 +113,23 @@ impl<'a> Operation<'a> {
         operation
     }
 
-    /// With flags that are stored beside the value.
+    /// Sets the flags to store with the value.
     pub const fn with_flags(mut self, flags: u32) -> Self {
         self.flags = flags;
         self
     }
 
-    /// Ending so many seconds from now.
+    /// Sets the expiry in seconds from now.
     pub const fn with_expiry(mut self, expiry_s: u32) -> Self {
         self.expiry_s = expiry_s;
         self
     }
 }
 
-/// How an operation ended.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// The operation succeeded.
     Ok,
     /// There is no such item.
     NotFound,
@@ -137,32 +137,32 @@ pub enum Outcome {
     Exists,
     /// The condition of add, replace, append or prepend does not hold.
     NotStored,
-    /// A store has no space for the item.
+    /// The store has no space for the item.
     OutOfSpace,
-    /// The value is longer than the server takes.
+    /// The value exceeds the server's limit.
     TooLarge {
-        /// The longest that it takes.
+        /// The server's limit.
         limit_bytes: u32,
     },
     /// The value cannot be incremented.
     NotANumber,
-    /// The value is there and does not fit a datagram: ask over the stream. [`crate::Client`] does
-    /// that by itself in its blocking calls.
+    /// The value exists and does not fit a datagram: request it over the stream. The blocking calls
+    /// of [`crate::Client`] do so.
     UseStream,
-    /// The server calls the request wrong.
+    /// The server rejects the request.
     BadRequest,
-    /// The server speaks this version of the protocol and not ours.
+    /// The server speaks this other version of the protocol.
     Version(u8),
-    /// No reply within the deadline. Whether it was executed is not known.
+    /// No reply arrived within the deadline. It is unknown whether the operation was executed.
     TimedOut,
-    /// The server no longer remembers the request: whether it was executed is not known.
+    /// The server no longer remembers the request: it is unknown whether it was executed.
     Unknown,
-    /// The server has not replied to anything for long; see [`crate::Options::dead_after_deadlines`].
+    /// The server has not replied to anything for [`crate::Options::dead_after_deadlines`].
     ServerDown,
 }
 
 impl Outcome {
-    /// The final outcome that a reply's status tells; none if the request is to be sent again.
+    /// Converts the status of a reply to an outcome; `None` if the request has to be sent again.
     pub(crate) fn of(status: Status, limit_bytes: u32) -> Option<Self> {
         Some(match status {
             Status::Ok => Self::Ok,
@@ -183,27 +183,27 @@ impl Outcome {
 /// An operation that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// What the caller gave with the operation.
+    /// The token given at the submission.
     pub token: u64,
-    /// The operation.
+    /// Kind of the operation.
     pub opcode: Opcode,
-    /// How it ended.
+    /// Result of the operation.
     pub outcome: Outcome,
-    /// It was sent more than once: a delete or replace that says "not found" may have found the item
-    /// the first time.
+    /// The operation was sent more than once: a delete or replace that returned "not found" may
+    /// have found the item the first time.
     pub resent: bool,
-    /// Stored with the value.
+    /// Flags stored with the value.
     pub flags: u32,
-    /// The CAS value, if it was wanted and the item was found.
+    /// CAS value, if it was requested and the item was found.
     pub cas: Option<u64>,
-    /// The number, of increment and decrement.
+    /// Result of increment and decrement.
     pub number: u64,
-    /// The value, of get and get-and-touch.
+    /// Value of get and get-and-touch.
     pub value: &'a [u8],
 }
 
 impl Completion<'_> {
-    /// An ending that no reply tells.
+    /// Creates a completion without a reply.
     pub(crate) fn without_reply(token: u64, opcode: Opcode, outcome: Outcome) -> Self {
         Self {
             token,

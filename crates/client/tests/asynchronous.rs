@@ -46,8 +46,8 @@ async fn many_tasks_share_a_client() -> Result<(), Error> {
     Ok(())
 }
 
-/// Found by `many_tasks_share_a_client` on a busy machine: when all that was in the air was answered
-/// before the task looked, the call that there had been no room for waited for ever.
+/// Found by `many_tasks_share_a_client` on a busy machine: if everything in flight was answered
+/// before the task looked, a call that had been refused for lack of room waited for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_for_room_are_not_forgotten() -> Result<(), Error> {
     let server = Server::start("-t 2");

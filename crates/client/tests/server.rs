@@ -14,7 +14,7 @@ fn server_process() {
 }
 
 #[test]
-fn every_call_does_what_it_says() -> Result<(), Error> {
+fn every_call_works() -> Result<(), Error> {
     let server = Server::start("-t 2");
     let mut client = Client::connect(&server.native)?;
     client.noop()?;
@@ -122,7 +122,7 @@ fn many_at_once() -> Result<(), Error> {
 
 #[test]
 fn nobody_there() {
-    // Bound and silent, so that nobody else can answer.
+    // Bound and silent, so that no other program can answer.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let name = silent.local_addr().unwrap().to_string();
     let error = Client::connect(&name).unwrap_err();
@@ -142,7 +142,7 @@ fn nobody_there() {
 fn a_list_survives_a_dead_server() -> Result<(), Error> {
     let servers: Vec<_> = (0..3).map(|_| Server::start("-t 1")).collect();
     let options = Options {
-        // The dead one costs it now and then, and a living one may stand still for a while.
+        // The dead server costs some time, and a live one may stall for a while.
         deadline_ns: 3_000_000_000,
         ..Options::default()
     };
@@ -162,7 +162,7 @@ fn a_list_survives_a_dead_server() -> Result<(), Error> {
     for key in &keys {
         match client.get(key) {
             Ok(Some(value)) => kept += u32::from(value.bytes == *key),
-            Ok(None) => panic!("a key of a living server is gone"),
+            Ok(None) => panic!("a key of a server_or_substitute server is gone"),
             Err(Error::TimedOut { server } | Error::Unreachable { server }) => {
                 assert_eq!(server, dead);
                 lost += 1;

@@ -1,11 +1,11 @@
-//! What has happened at a port.
+//! Counters of a port.
 
 use micanite_net::frames::FrameCounters;
 use std::ops::{AddAssign, Sub};
 
 macro_rules! port_counters {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// What has happened at one queue of a port, since it was opened.
+        /// Counters of one queue of a port, since it was opened.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct PortCounters {
             $($(#[$doc])+ pub $name: u64,)+
@@ -28,34 +28,34 @@ macro_rules! port_counters {
 }
 
 port_counters! {
-    /// Frames that arrived.
+    /// Received frames.
     received_frames,
-    /// Those of them that were datagrams for this port.
+    /// Received frames that held datagrams for this port.
     received_datagrams,
-    /// Those that were dropped: wrong lengths, checksums or sources, fragments, options.
+    /// Dropped frames: wrong lengths, checksums or sources, fragments, options.
     dropped_frames,
-    /// Datagrams that were sent in a frame of their own.
+    /// Datagrams sent in a frame of their own.
     copied_frames,
-    /// Datagrams that were sent in the frame that they answered; a client has none.
+    /// Datagrams sent in the frame that they answered; always 0 for a client.
     reused_frames,
-    /// Datagrams that had to wait because there was no frame for them.
+    /// Datagrams that had to wait for a frame.
     no_frame,
-    /// Frames that were lost on arrival for want of room.
+    /// Frames lost at reception because of a lack of room.
     lost_frames,
     /// Frames that could not be sent.
     unsent_frames,
-    /// Datagrams that were sent by the kernel, to make a next hop known.
+    /// Datagrams sent by the kernel, to resolve a next hop.
     sent_by_kernel,
-    /// Datagrams that the kernel got in place of the port.
+    /// Datagrams received by the kernel instead of the port.
     received_by_kernel,
-    /// Datagrams for another thread's queue, passed on to it.
+    /// Datagrams forwarded to another thread's queue.
     passed_on,
-    /// Those of them for which there was no room; they are sent again.
+    /// Datagrams for another thread's queue that had no room there. They are sent again.
     passed_lost,
 }
 
 impl PortCounters {
-    /// With the counters of the frames.
+    /// Adds the counters of the frames.
     pub(super) const fn with_frames(mut self, frames: &FrameCounters) -> Self {
         self.received_frames = frames.frames;
         self.received_datagrams = frames.datagrams;

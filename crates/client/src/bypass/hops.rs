@@ -1,4 +1,4 @@
-//! The next hop on the way to a server: under AF_XDP by the kernel's tables.
+//! Next hops to servers. AF_XDP uses the kernel's tables.
 
 use super::source::{Bound, is_in, is_of_link, with_port};
 use micanite_net::frames::{FramePort, Header, MacAddress};
@@ -7,47 +7,48 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// The kernel's sockets are looked at so often for what the port did not get.
+/// Interval between reads of the kernel's sockets, for datagrams that the port did not get.
 const LOOK_EVERY_NS: u64 = 200_000;
-/// Datagrams of one such look.
+/// Maximum number of datagrams per read.
 const LOOK_MAX: usize = 32;
 
-/// Who knows the next hops.
+/// Source of next hops.
 pub(super) trait Hops<Q> {
-    /// The headers of datagrams to a server, if its next hop is known; asks for it if it is not.
+    /// Returns the headers of datagrams to a server, if its next hop is known. Otherwise requests
+    /// it.
     fn header(&mut self, port: &mut FramePort<Q>, to: SocketAddr, now_ns: u64) -> Option<Header>;
 
-    /// Sends a datagram for which there are no headers, if that is possible, but slowly; by this the
-    /// next hop becomes known. Returns whether it has left; if not, it is lost.
+    /// Sends a datagram without headers over a slow path, if there is one, which makes the next hop
+    /// known. Returns whether it was sent; otherwise it is lost.
     fn send_slowly(&mut self, to: SocketAddr, bytes: &[u8]) -> bool;
 
-    /// A server is silent: perhaps it is not where it was. Returns whether datagrams should go
-    /// slowly until it is heard again.
-    fn doubt(&mut self, port: &mut FramePort<Q>, to: SocketAddr) -> bool;
+    /// Handles a silent server, which may have moved. Returns whether datagrams should take the
+    /// slow path until it is heard again.
+    fn suspect_move(&mut self, port: &mut FramePort<Q>, to: SocketAddr) -> bool;
 
-    /// Shows what has come for this port by another way; returns how many.
+    /// Passes on datagrams for this port that arrived in another way; returns their number.
     fn strays(&mut self, now_ns: u64, take: impl FnMut(&[u8], SocketAddr)) -> usize;
 
-    /// The sockets by which it comes.
+    /// Returns the sockets of that other way.
     fn bound(&self) -> &[Bound];
 }
 
-/// The tables of the kernel, and its sockets. What is sent by a socket makes the kernel ask for the
-/// neighbour; replies come to the port in any case.
+/// Tables and sockets of the kernel. A datagram sent by a socket makes the kernel resolve the
+/// neighbour. The reply always comes to the port.
 #[derive(Debug)]
 pub(super) struct KernelHops {
     netlink: Netlink,
     interface: u32,
     mac: MacAddress,
     addresses: Vec<(IpAddr, u8)>,
-    /// Our UDP port.
+    /// Own UDP port.
     port: u16,
     bound: Vec<Bound>,
     look_at_ns: u64,
     buffer: Box<[u8]>,
 }
 
-/// How a server is reached.
+/// Route to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     pub from: IpAddr,
@@ -72,14 +73,15 @@ impl KernelHops {
         })
     }
 
-    /// The way to a server.
+    /// Returns the route to a server.
     ///
     /// # Errors
-    /// Why there is none out of this interface.
+    /// Explains why none leads out of this interface.
     pub fn hop(&mut self, to: IpAddr) -> Result<Hop, String> {
         if self.addresses.iter().any(|(address, _)| *address == to) {
             return Err(format!(
-                "{to} is this interface's own address: the server has to be on another machine, or in another network namespace"
+                "{to} is this interface's own address: \
+                 the server has to be on another machine, or in another network namespace"
             ));
         }
         let has_socket =
@@ -94,10 +96,10 @@ impl KernelHops {
         let route = self
             .netlink
             .route(to)
-            .map_err(|error| format!("no way to {to}: {error} (ip route get {to})"))?;
+            .map_err(|error| format!("no route to {to}: {error} (ip route get {to})"))?;
         if route.interface != self.interface {
             return Err(format!(
-                "the way to {to} does not lead out of this interface (ip route get {to})"
+                "the route to {to} does not use this interface (ip route get {to})"
             ));
         }
         let like = |address: &IpAddr| match (address, to) {
@@ -138,7 +140,7 @@ impl<Q> Hops<Q> for KernelHops {
         bound.is_some_and(|bound| bound.socket.send_to(bytes, to).is_ok())
     }
 
-    fn doubt(&mut self, _: &mut FramePort<Q>, _: SocketAddr) -> bool {
+    fn suspect_move(&mut self, _: &mut FramePort<Q>, _: SocketAddr) -> bool {
         true
     }
 
@@ -155,7 +157,7 @@ impl<Q> Hops<Q> for KernelHops {
                 count += 1;
             }
         }
-        // Where some come this way others follow.
+        // Others may follow at once.
         self.look_at_ns = match count {
             0 => now_ns + LOOK_EVERY_NS,
             _ => 0,
@@ -168,5 +170,5 @@ impl<Q> Hops<Q> for KernelHops {
     }
 }
 
-/// How long a wait may be where only looking tells whether something has come.
+/// Longest sleep of a wait on a queue that has to be polled.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(50);

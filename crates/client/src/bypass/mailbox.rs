@@ -1,5 +1,5 @@
-//! What has come to the queue of one thread and is for another one. Where the network puts each
-//! port on its queue nothing does.
+//! Datagrams that arrived at one thread's queue and belong to another. It stays empty if the
+//! network directs each port to its queue.
 
 use micanite_net::Waker;
 use std::io;
@@ -7,18 +7,18 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes that wait for a thread, at most; what comes beyond is lost and sent again.
+/// Maximum number of waiting bytes per thread. Further datagrams are lost, and sent again.
 const WAITING_BYTES_MAX: usize = 256 << 10;
 
-/// Datagrams that were passed on.
+/// Forwarded datagrams.
 #[derive(Debug, Default)]
-pub(super) struct Letters {
+pub(super) struct Forwarded {
     bytes: Vec<u8>,
-    /// Who sent each, and its length.
+    /// Sender and length of each datagram.
     heads: Vec<(SocketAddr, usize)>,
 }
 
-impl Letters {
+impl Forwarded {
     fn new() -> Self {
         Self {
             bytes: Vec::with_capacity(WAITING_BYTES_MAX),
@@ -36,7 +36,7 @@ impl Letters {
         has_room
     }
 
-    /// Shows all, and has none afterwards.
+    /// Passes on all datagrams, and clears them.
     pub fn read(&mut self, mut take: impl FnMut(&[u8], SocketAddr)) -> usize {
         let mut rest = self.bytes.as_slice();
         for (from, len) in &self.heads {
@@ -51,33 +51,37 @@ impl Letters {
     }
 }
 
-/// Where datagrams wait for the thread that they are for.
+/// Datagrams that wait for their thread.
 #[derive(Debug)]
 pub(super) struct Mailbox {
     has_some: AtomicBool,
     sleeps: AtomicBool,
     waker: Waker,
-    letters: Mutex<Letters>,
+    forwarded: Mutex<Forwarded>,
 }
 
 impl Mailbox {
-    /// Two of them: an empty one to be exchanged for the one that has something.
-    pub fn new() -> io::Result<(Self, Letters)> {
+    /// Creates a mailbox, and an empty buffer to exchange for its contents.
+    pub fn new() -> io::Result<(Self, Forwarded)> {
         let mailbox = Self {
             has_some: AtomicBool::new(false),
             sleeps: AtomicBool::new(false),
             waker: Waker::new()?,
-            letters: Mutex::new(Letters::new()),
+            forwarded: Mutex::new(Forwarded::new()),
         };
-        Ok((mailbox, Letters::new()))
+        Ok((mailbox, Forwarded::new()))
     }
 
-    /// Puts a datagram in; returns whether there was room.
+    /// Adds a datagram; returns whether there was room.
     pub fn put(&self, from: SocketAddr, bytes: &[u8]) -> bool {
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_put = letters.push(from, bytes);
-        drop(letters);
-        // Either the sleeper sees the letter before it sleeps, or this sees that it sleeps.
+        let mut forwarded = self
+            .forwarded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_put = forwarded.push(from, bytes);
+        drop(forwarded);
+        // Either the sleeper sees the datagram before it sleeps, or this thread sees that it
+        // sleeps.
         self.has_some.store(true, Ordering::SeqCst);
         if self.sleeps.load(Ordering::SeqCst) {
             self.waker.wake();
@@ -85,17 +89,20 @@ impl Mailbox {
         is_put
     }
 
-    /// Exchanges what has come for an empty one, if anything has.
+    /// Exchanges the contents for an empty buffer, if there are any.
     #[inline]
-    pub fn take(&self, empty: &mut Letters) {
+    pub fn take(&self, empty: &mut Forwarded) {
         if self.has_some.load(Ordering::Relaxed) {
             self.has_some.store(false, Ordering::SeqCst);
-            let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::swap(&mut *letters, empty);
+            let mut forwarded = self
+                .forwarded
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut *forwarded, empty);
         }
     }
 
-    /// Sleeps by the closure, unless something has come; whoever puts something in wakes it.
+    /// Calls `wait`, unless there is a datagram. A new datagram wakes it.
     pub fn sleep<'w>(&'w self, wait: impl FnOnce(&'w Waker)) {
         self.sleeps.store(true, Ordering::SeqCst);
         if !self.has_some.load(Ordering::SeqCst) {
@@ -111,8 +118,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused_and_the_rest_is_read_in_order() {
-        let (mailbox, mut letters) = Mailbox::new().unwrap();
+    fn full_mailboxes_refuse_and_keep_order() {
+        let (mailbox, mut forwarded) = Mailbox::new().unwrap();
         let from: SocketAddr = "10.0.0.1:7".parse().unwrap();
         let datagram = [7; 1000];
         let mut put = 0;
@@ -120,21 +127,21 @@ mod tests {
             put += 1;
         }
         assert!(put >= WAITING_BYTES_MAX / 1000);
-        mailbox.take(&mut letters);
+        mailbox.take(&mut forwarded);
         let mut read = 0;
-        let count = letters.read(|bytes, sender| {
+        let count = forwarded.read(|bytes, sender| {
             assert_eq!((bytes.len(), sender), (1000 - read % 5, from));
             read += 1;
         });
         assert_eq!((count, read), (put, put));
-        mailbox.take(&mut letters);
-        assert_eq!(letters.read(|_, _| {}), 0);
+        mailbox.take(&mut forwarded);
+        assert_eq!(forwarded.read(|_, _| {}), 0);
         assert!(mailbox.put(from, b"again"));
     }
 
     #[test]
-    fn a_sleeper_is_woken_by_what_comes() {
-        let (mailbox, mut letters) = Mailbox::new().unwrap();
+    fn sleepers_are_woken_by_new_datagrams() {
+        let (mailbox, mut forwarded) = Mailbox::new().unwrap();
         let mut poller = micanite_net::Poller::new().unwrap();
         poller
             .add(&mailbox.waker, 1, micanite_net::Interest::Read)
@@ -142,9 +149,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| mailbox.put("10.0.0.1:7".parse().unwrap(), b"letter"));
             mailbox.sleep(|_| assert_eq!(poller.wait(60_000).unwrap(), 1));
-            // It may have come before the sleep.
-            while letters.read(|bytes, _| assert_eq!(bytes, b"letter")) == 0 {
-                mailbox.take(&mut letters);
+            // It may have arrived before the sleep.
+            while forwarded.read(|bytes, _| assert_eq!(bytes, b"letter")) == 0 {
+                mailbox.take(&mut forwarded);
             }
         });
     }

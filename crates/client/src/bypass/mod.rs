@@ -1,18 +1,18 @@
-//! Ports around the kernel's network stack, for clients: AF_XDP and DPDK.
+//! Ports of clients that bypass the kernel's network stack: AF_XDP and DPDK.
 //!
 //! ```text
 //!  BypassPort       a device, opened once per process
-//!    PortQueue      one of its queues, with a UDP port of its own, lent to a Link
+//!    PortQueue      one of its queues, with its own UDP port, lent to a Link
 //!      FrameSocket  frames in, datagrams to the driver, and back
-//!        Peers      the headers of datagrams to each server
-//!        Hops       the next hop: the kernel's tables (AF_XDP), or ARP and NDP of our own (DPDK)
-//!        Mailbox    what came to the queue of another thread
+//!        Peers      headers of datagrams to each server
+//!        Hops       next hops: from the kernel's tables (AF_XDP), or by own ARP and NDP (DPDK)
+//!        Mailbox    datagrams that arrived at another thread's queue
 //! ```
 //!
-//! **The first datagrams to a server travel by the kernel** under AF_XDP: by a socket that has bound
-//! the same UDP port, so that the kernel asks for the neighbour, and nobody else gets the port. The
-//! reply comes to the port already, and what follows leaves by it. So it is again when a server
-//! has been silent for a quarter of a second: it may have moved.
+//! **The kernel sends the first datagrams to a server** under AF_XDP, by a socket that is bound to the
+//! same UDP port. So the kernel resolves the neighbour, and no other program gets the port. The reply
+//! already arrives at the port, and later datagrams leave by it. The same happens when a server was
+//! silent for a quarter of a second, because it may have moved.
 
 mod counters;
 mod hops;
@@ -32,7 +32,7 @@ use mailbox::Mailbox;
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
 use micanite_net::frames::{FramePort, Local, Neighbours};
 use micanite_wire::native::PAYLOAD_BYTES;
-use own_hops::{Learnt, OwnHops};
+use own_hops::{OwnHops, SharedNeighbours};
 use queue::Queue;
 use socket::FrameSocket;
 use std::net::IpAddr;
@@ -41,33 +41,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use counters::PortCounters;
 pub use queue::PortQueue;
 
-/// IPv6 has longer headers than IPv4.
+/// Difference between the lengths of IPv6's and IPv4's headers.
 const IPV4_MORE_BYTES: usize = 20;
 
-/// What a client opens a port with.
+/// Options of a client's port.
 #[derive(Clone, Debug)]
 pub struct PortOptions {
-    /// Which.
+    /// Name of the port.
     pub name: PortName,
-    /// Its addresses with the lengths of their prefixes. Empty: those of the interface (AF_XDP); a
-    /// DPDK port has to be given some.
+    /// Addresses of the port with prefix lengths. Empty: those of the interface (AF_XDP). A DPDK
+    /// port requires at least one.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Where what is outside of the prefixes is sent (DPDK; AF_XDP goes by the kernel's routes).
+    /// Gateway for addresses outside of the prefixes (DPDK). AF_XDP uses the kernel's routes.
     pub gateway: Option<IpAddr>,
-    /// The UDP port of the first queue; the others follow. Without it: some that are free.
+    /// UDP port of the first queue; the others follow. `None`: free ports.
     pub first_port: Option<u16>,
-    /// One for each thread.
+    /// Number of queues: one for each thread.
     pub queues: usize,
-    /// The longest datagram.
+    /// Longest datagram.
     pub payload_bytes: usize,
-    /// Microseconds of busy polling in the kernel; 0 for none (AF_XDP).
+    /// Microseconds of busy polling in the kernel; 0 = none (AF_XDP).
     pub busy_poll_us: u32,
     /// Further arguments of DPDK's environment (EAL).
     pub dpdk_arguments: Vec<String>,
 }
 
 impl PortOptions {
-    /// One queue of a port.
+    /// Creates options for one queue of a port.
     pub const fn new(name: PortName) -> Self {
         Self {
             name,
@@ -82,17 +82,17 @@ impl PortOptions {
     }
 }
 
-/// A port, open as long as this, a clone of it or one of its queues is there. DPDK opens a device once
-/// per process.
+/// A port. It is open as long as this, a clone or one of its queues exists. DPDK opens a device
+/// only once per process.
 #[derive(Clone, Debug)]
 pub struct BypassPort {
-    home: Arc<Home>,
+    shared: Arc<SharedPort>,
 }
 
-/// What all queues of a port share. The queues go before the port.
+/// Shared state of a port's queues. The queues are dropped before the port.
 #[derive(Debug)]
 #[expect(clippy::vec_box, reason = "each is lent by itself, and is large")]
-struct Home {
+struct SharedPort {
     queues: Mutex<Vec<Box<Queue>>>,
     name: PortName,
     description: String,
@@ -105,7 +105,7 @@ impl BypassPort {
     /// Opens a port.
     ///
     /// # Errors
-    /// What is missing, and how to get it.
+    /// Names what is missing, and how to get it.
     pub fn open(options: &PortOptions) -> Result<Self, Error> {
         let named = |reason: String| Error::Port {
             reason: match reason.starts_with(&options.name.to_string()) {
@@ -113,47 +113,46 @@ impl BypassPort {
                 false => format!("{}: {reason}", options.name),
             },
         };
-        let home = open(options).map_err(named)?;
+        let shared = open(options).map_err(named)?;
         Ok(Self {
-            home: Arc::new(home),
+            shared: Arc::new(shared),
         })
     }
 
-    /// A queue that nobody has; it comes back when it is dropped, or the [`crate::Link`] that it was
-    /// given to.
+    /// Returns an unused queue. Dropping it, or the [`crate::Link`] that uses it, returns it.
     ///
     /// # Errors
-    /// There are no more of them.
+    /// All queues are in use.
     pub fn queue(&self) -> Result<PortQueue, Error> {
-        let mut queues = self.home.queues();
+        let mut queues = self.shared.queues();
         match queues.pop() {
-            Some(queue) => Ok(PortQueue::new(queue, Arc::clone(&self.home))),
+            Some(queue) => Ok(PortQueue::new(queue, Arc::clone(&self.shared))),
             None => Err(Error::Port {
                 reason: format!(
-                    "{}: all of its queues are in use: one for each Link, open it with more",
-                    self.home.name
+                    "{}: all of its queues are in use: each Link needs one, so open it with more",
+                    self.shared.name
                 ),
             }),
         }
     }
 
-    /// Which port it is.
+    /// Returns the name of the port.
     pub fn name(&self) -> &PortName {
-        &self.home.name
+        &self.shared.name
     }
 
-    /// What was got, in words.
+    /// Describes what was granted.
     pub fn description(&self) -> &str {
-        &self.home.description
+        &self.shared.description
     }
 
-    /// The UDP port of the first queue; the others follow.
+    /// Returns the UDP port of the first queue; the others follow.
     pub fn first_port(&self) -> u16 {
-        self.home.first_port
+        self.shared.first_port
     }
 }
 
-impl Home {
+impl SharedPort {
     #[expect(clippy::vec_box, reason = "each is lent by itself, and is large")]
     fn queues(&self) -> std::sync::MutexGuard<'_, Vec<Box<Queue>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
@@ -163,12 +162,12 @@ impl Home {
     fn put(&self, queue: Box<Queue>) {
         let mut queues = self.queues();
         queues.push(queue);
-        // The first is lent first.
+        // The first queue is lent first.
         queues.sort_by_key(|queue| std::cmp::Reverse(queue.number()));
     }
 }
 
-fn open(options: &PortOptions) -> Result<Home, String> {
+fn open(options: &PortOptions) -> Result<SharedPort, String> {
     if options.queues == 0 || options.queues > 1024 {
         return Err(format!("1 to 1024 queues, not {}", options.queues));
     }
@@ -212,7 +211,7 @@ fn open(options: &PortOptions) -> Result<Home, String> {
         ports: first..=last,
     };
     let mut mailboxes = Mailboxes::new(queues.len())?;
-    let learnt = Learnt::default();
+    let shared = SharedNeighbours::default();
     bound.reverse();
     let mut ready = Vec::new();
     for (number, queue) in queues.into_iter().enumerate() {
@@ -224,13 +223,14 @@ fn open(options: &PortOptions) -> Result<Home, String> {
                 let link = (interface, bypass.mac);
                 let sockets = (port, bound.pop().unwrap_or_default());
                 let hops = KernelHops::new(link, bypass.addresses.clone(), sockets);
-                let hops = hops.map_err(|error| format!("no netlink socket: {error}"))?;
+                let hops =
+                    hops.map_err(|error| format!("cannot open a netlink socket: {error}"))?;
                 let frames = FramePort::new(queue, local.clone(), longest.ipv4);
                 Queue::Xdp(number, FrameSocket::new(frames, hops, ports, boxes))
             }
             BypassQueue::Dpdk(queue) => {
                 let neighbours = || Neighbours::new(bypass.mac, &bypass.addresses, options.gateway);
-                let hops = OwnHops::new(neighbours(), port, learnt.clone());
+                let hops = OwnHops::new(neighbours(), port, shared.clone());
                 let frames = FramePort::new(queue, local.clone(), longest.ipv4)
                     .with_neighbours(neighbours());
                 Queue::Dpdk(number, FrameSocket::new(frames, hops, ports, boxes))
@@ -238,7 +238,7 @@ fn open(options: &PortOptions) -> Result<Home, String> {
         }));
     }
     ready.reverse();
-    Ok(Home {
+    Ok(SharedPort {
         queues: Mutex::new(ready),
         name: options.name,
         description: bypass.description.clone(),
@@ -248,7 +248,7 @@ fn open(options: &PortOptions) -> Result<Home, String> {
     })
 }
 
-/// The longest datagrams that fit the frames of a port: those of IPv6 have longer headers.
+/// Longest datagrams that fit the frames of a port. They differ because IPv6 has longer headers.
 #[derive(Clone, Copy, Debug)]
 struct Longest {
     ipv4: usize,
@@ -256,7 +256,7 @@ struct Longest {
 }
 
 impl Longest {
-    /// As many bytes as are wanted, if they fit.
+    /// Limits the wanted length to what fits.
     fn new(wanted: usize, ipv6_max: usize) -> Self {
         Self {
             ipv4: wanted.min(ipv6_max + IPV4_MORE_BYTES),
@@ -264,7 +264,7 @@ impl Longest {
         }
     }
 
-    /// What fits on the way to each of these servers.
+    /// Returns the longest datagram for all of these servers.
     fn to(self, servers: &[ServerAddress]) -> usize {
         match servers.iter().any(|server| server.address.is_ipv6()) {
             true => self.ipv6,
@@ -273,10 +273,10 @@ impl Longest {
     }
 }
 
-/// A mailbox for each queue; none if there is but one.
+/// A mailbox for each queue; none for a single queue.
 struct Mailboxes {
     all: Arc<[Mailbox]>,
-    empty: Vec<mailbox::Letters>,
+    empty: Vec<mailbox::Forwarded>,
 }
 
 impl Mailboxes {
@@ -284,10 +284,10 @@ impl Mailboxes {
         let (mut all, mut empty) = (Vec::new(), Vec::new());
         for _ in 0..queues {
             if queues > 1 {
-                let (mailbox, letters) =
-                    Mailbox::new().map_err(|error| format!("no event descriptor: {error}"))?;
+                let (mailbox, forwarded) = Mailbox::new()
+                    .map_err(|error| format!("cannot create an event descriptor: {error}"))?;
                 all.push(mailbox);
-                empty.push(letters);
+                empty.push(forwarded);
             }
         }
         Ok(Self {
@@ -296,7 +296,7 @@ impl Mailboxes {
         })
     }
 
-    fn next(&mut self) -> (Arc<[Mailbox]>, mailbox::Letters) {
+    fn next(&mut self) -> (Arc<[Mailbox]>, mailbox::Forwarded) {
         (Arc::clone(&self.all), self.empty.pop().unwrap_or_default())
     }
 }

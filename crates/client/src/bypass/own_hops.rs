@@ -1,4 +1,4 @@
-//! The next hop where there is no kernel (DPDK): by the port's own ARP and neighbour discovery.
+//! Next hops without a kernel (DPDK), by the port's own ARP and neighbour discovery.
 
 use super::hops::Hops;
 use super::source::Bound;
@@ -6,17 +6,17 @@ use micanite_net::frames::{FramePort, FrameQueue, Header, MacAddress, Neighbours
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Stations that the threads have told each other of.
+/// Maximum number of shared stations.
 const LEARNT_MAX: usize = 1024;
 
-/// The stations that the queues of a port have found: an answer comes to one of them, which may be
-/// another one than that which has asked.
+/// Stations found by the queues of a port, because an answer may arrive at another queue than that
+/// of the request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Learnt {
+pub(super) struct SharedNeighbours {
     stations: Arc<Mutex<Vec<(IpAddr, MacAddress)>>>,
 }
 
-impl Learnt {
+impl SharedNeighbours {
     fn tell(&self, address: IpAddr, mac: MacAddress) {
         let stations = self.stations.lock();
         let mut stations = stations.unwrap_or_else(PoisonError::into_inner);
@@ -36,18 +36,18 @@ impl Learnt {
     }
 }
 
-/// What a port finds out by itself.
+/// Next hops that a port resolves itself.
 #[derive(Debug)]
 pub(super) struct OwnHops {
-    /// For our own addresses only; what is learnt is with the port.
+    /// Only for own addresses. The port has the table of others.
     own: Neighbours,
     port: u16,
-    learnt: Learnt,
+    shared: SharedNeighbours,
 }
 
 impl OwnHops {
-    pub const fn new(own: Neighbours, port: u16, learnt: Learnt) -> Self {
-        Self { own, port, learnt }
+    pub const fn new(own: Neighbours, port: u16, shared: SharedNeighbours) -> Self {
+        Self { own, port, shared }
     }
 }
 
@@ -55,11 +55,11 @@ impl<Q: FrameQueue> Hops<Q> for OwnHops {
     fn header(&mut self, port: &mut FramePort<Q>, to: SocketAddr, now_ns: u64) -> Option<Header> {
         if let Ok(header) = port.header_to(self.port, to, now_ns / 1_000_000) {
             if let Some(mac) = header.as_bytes().first_chunk() {
-                self.learnt.tell(to.ip(), *mac);
+                self.shared.tell(to.ip(), *mac);
             }
             return Some(header);
         }
-        let mac = self.learnt.find(to.ip())?;
+        let mac = self.shared.find(to.ip())?;
         let from = SocketAddr::new(self.own.source_for(to.ip())?, self.port);
         Some(Header::new((self.own.mac(), from), (mac, to), None))
     }
@@ -68,8 +68,8 @@ impl<Q: FrameQueue> Hops<Q> for OwnHops {
         false
     }
 
-    /// The port asks again by itself.
-    fn doubt(&mut self, _: &mut FramePort<Q>, _: SocketAddr) -> bool {
+    /// The port itself repeats requests.
+    fn suspect_move(&mut self, _: &mut FramePort<Q>, _: SocketAddr) -> bool {
         false
     }
 

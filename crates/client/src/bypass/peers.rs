@@ -1,24 +1,24 @@
-//! The headers of datagrams to each server, and whether they are good still.
+//! Headers of datagrams to each server, and checks that they are still valid.
 
 use super::hops::Hops;
 use micanite_net::frames::{FramePort, Header};
 use std::net::{IpAddr, SocketAddr};
 
-/// Headers are looked up anew so often, and it is noticed so soon that a server is silent.
+/// Interval between checks of headers, and time after which a server counts as silent.
 const CHECK_EVERY_NS: u64 = 250_000_000;
-/// The same for a server whose next hop is not known.
+/// Interval between checks of a server whose next hop is unknown.
 const CHECK_SLOW_EVERY_NS: u64 = 5_000_000;
-/// Addresses that headers are kept for; more than the cores of all servers of a list.
+/// Maximum number of addresses with headers, which is more than the cores of all servers of a list.
 const HEADERS_MAX: usize = 16_384;
 
-/// How a datagram to an address leaves.
+/// Path of a datagram.
 #[derive(Debug)]
 pub(super) enum Way<'p> {
     /// In a frame with these headers.
     Frame(&'p Header),
-    /// By whatever makes the next hop known.
+    /// Over the slow path, which makes the next hop known.
     Slowly,
-    /// Nobody has looked yet.
+    /// Not looked up yet.
     Unknown,
 }
 
@@ -28,10 +28,10 @@ struct Peer {
     ip: IpAddr,
     pace: Pace,
     check_at_ns: u64,
-    /// Since the last check.
+    /// State since the last check.
     sent: bool,
     heard: bool,
-    /// For each of its ports that was used, in their order.
+    /// Headers for each port that was used, in order.
     headers: Vec<(SocketAddr, Header)>,
     /// One of its ports.
     probe: SocketAddr,
@@ -42,22 +42,22 @@ enum Pace {
     Fast,
     /// Until its next hop is known.
     Unknown,
-    /// Until it is heard.
+    /// Until it replies.
     Silent,
 }
 
-/// All servers that datagrams were sent to.
+/// All servers that were sent datagrams.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     peers: Vec<Peer>,
-    /// The one of the last datagram.
+    /// Peer of the last datagram.
     last: usize,
     check_at_ns: u64,
     headers: usize,
 }
 
 impl Peers {
-    /// How a datagram leaves.
+    /// Returns the path of a datagram.
     #[inline]
     pub fn way(&mut self, to: SocketAddr) -> Way<'_> {
         let Some(peer) = self.find(to.ip()) else {
@@ -82,7 +82,7 @@ impl Peers {
         Some(self.last)
     }
 
-    /// Something has come from an address.
+    /// Records a datagram from an address.
     #[inline]
     pub fn hear(&mut self, from: SocketAddr) {
         if let Some(peer) = self.find(from.ip()) {
@@ -94,7 +94,7 @@ impl Peers {
         }
     }
 
-    /// Looks for the headers of an address of which the way is not known.
+    /// Looks up the headers for an unknown address.
     pub fn look_up<Q>(
         &mut self,
         port: &mut FramePort<Q>,
@@ -133,13 +133,13 @@ impl Peers {
         self.check_at_ns = self.check_at_ns.min(peer.check_at_ns);
     }
 
-    /// Whether it is time for [`Self::check`].
+    /// Returns whether [`Self::check`] is due.
     #[inline]
     pub const fn is_due(&self, now_ns: u64) -> bool {
         now_ns >= self.check_at_ns
     }
 
-    /// Looks whether servers are silent, and whether they are where they were.
+    /// Checks for silent servers, and whether headers are still valid.
     pub fn check<Q>(&mut self, port: &mut FramePort<Q>, hops: &mut impl Hops<Q>, now_ns: u64) {
         self.check_at_ns = u64::MAX;
         for peer in &mut self.peers {
@@ -158,7 +158,7 @@ impl Peer {
         let header = hops.header(port, self.probe, now_ns);
         let pace = match (self.pace, &header) {
             (_, None) => Pace::Unknown,
-            (Pace::Fast, _) if is_silent && hops.doubt(port, self.probe) => Pace::Silent,
+            (Pace::Fast, _) if is_silent && hops.suspect_move(port, self.probe) => Pace::Silent,
             (Pace::Silent, _) if !self.heard => Pace::Silent,
             _ => Pace::Fast,
         };

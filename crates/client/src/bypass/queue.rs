@@ -1,6 +1,6 @@
-//! A queue of a port, lent.
+//! A lent queue of a port.
 
-use super::Home;
+use super::SharedPort;
 use super::counters::PortCounters;
 use super::hops::KernelHops;
 use super::own_hops::OwnHops;
@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A queue of any kind, with its number. Matched once per burst.
+/// A queue of any kind, with its number. Match it once per burst.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one per thread, boxed")]
 pub(super) enum Queue {
@@ -33,12 +33,12 @@ impl Queue {
     }
 }
 
-/// One queue of a [`super::BypassPort`], to be given to a [`crate::Link`].
+/// One queue of a [`super::BypassPort`], for a [`crate::Link`].
 #[derive(Debug)]
 pub struct PortQueue {
-    /// There until it is dropped.
+    /// `None` only during the drop.
     queue: Option<Box<Queue>>,
-    home: Arc<Home>,
+    shared: Arc<SharedPort>,
 }
 
 macro_rules! each {
@@ -59,32 +59,32 @@ macro_rules! each {
 }
 
 impl PortQueue {
-    pub(super) const fn new(queue: Box<Queue>, home: Arc<Home>) -> Self {
+    pub(super) const fn new(queue: Box<Queue>, shared: Arc<SharedPort>) -> Self {
         Self {
             queue: Some(queue),
-            home,
+            shared,
         }
     }
 
-    /// Which port it belongs to.
+    /// Returns the name of its port.
     pub fn name(&self) -> &PortName {
-        &self.home.name
+        &self.shared.name
     }
 
-    /// What has happened so far, since the port was opened.
+    /// Returns the counters since the port was opened.
     pub fn counters(&mut self) -> PortCounters {
         each!(mut self, socket => socket.counters(), PortCounters::default())
     }
 
-    /// The longest datagram that reaches each of these servers.
+    /// Returns the longest datagram that reaches each of these servers.
     pub(crate) fn payload_bytes(&self, servers: &[ServerAddress]) -> usize {
-        self.home.longest.to(servers)
+        self.shared.longest.to(servers)
     }
 
-    /// Makes it ready for somebody new.
+    /// Prepares the queue for a new user.
     ///
     /// # Errors
-    /// A server cannot be reached by it.
+    /// A server is unreachable from it.
     pub(crate) fn begin(&mut self, servers: &[ServerAddress]) -> Result<(), Error> {
         let begun = each!(mut self, socket => socket.begin(), Ok(()));
         begun?;
@@ -92,14 +92,14 @@ impl PortQueue {
             for server in servers {
                 let hop = socket.hops.hop(server.address.ip());
                 hop.map_err(|reason| Error::Port {
-                    reason: format!("{}: {reason}", self.home.name),
+                    reason: format!("{}: {reason}", self.shared.name),
                 })?;
             }
         }
         Ok(())
     }
 
-    /// Receives what has come; see [`crate::Link::poll`].
+    /// Receives available datagrams, as in [`crate::Link::poll`].
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -110,7 +110,7 @@ impl PortQueue {
         each!(mut self, socket => socket.receive(now_ns, driver, sink), Ok(0))
     }
 
-    /// Sends what the driver has to send.
+    /// Sends the driver's datagrams.
     #[inline]
     pub(crate) fn transmit(&mut self, now_ns: u64, driver: &mut Driver) -> io::Result<()> {
         each!(mut self, socket => socket.transmit(now_ns, driver), Ok(()))
@@ -124,7 +124,7 @@ impl PortQueue {
         each!(self, socket => socket.is_blocked(), false)
     }
 
-    /// What becomes readable when something comes; none of DPDK.
+    /// Returns a descriptor that becomes readable when datagrams arrive; `None` for DPDK.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         each!(self, socket => socket.descriptor(), None)
     }
@@ -133,7 +133,7 @@ impl PortQueue {
 impl Drop for PortQueue {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
-            self.home.put(queue);
+            self.shared.put(queue);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What a UDP socket is, over a queue of frames.
+//! The equivalent of a UDP socket over a queue of frames.
 
 use super::counters::PortCounters;
 use super::hops::{Hops, LOOK_AGAIN};
-use super::mailbox::{Letters, Mailbox};
+use super::mailbox::{Forwarded, Mailbox};
 use super::peers::{Peers, Way};
 use crate::driver::Driver;
 use crate::operation::Completion;
@@ -17,34 +17,35 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bursts that one call receives at most: sending must not wait for long.
+/// Maximum number of bursts per call, so that sending is not delayed.
 const BURSTS_MAX: usize = 8;
-/// Descriptors of a wait: the queue's, the mailbox's, those of the kernel's sockets.
+/// Maximum number of descriptors of a wait: the queue's, the mailbox's, those of the kernel's
+/// sockets.
 const DESCRIPTORS_MAX: usize = 16;
-/// The longest wait for a frame to send in.
+/// Longest wait for a free frame.
 const BLOCKED_WAIT: Duration = Duration::from_millis(1);
-/// Waits in vain after which a queue without a descriptor is looked at less often.
+/// Number of unsuccessful waits after which a queue without a descriptor is polled less often.
 const YIELDS: u32 = 1000;
 
-/// Where one thread's datagrams arrive and leave.
+/// Receives and sends one thread's datagrams.
 #[derive(Debug)]
 pub(super) struct FrameSocket<Q, H> {
     pub port: FramePort<Q>,
     pub hops: H,
-    /// The UDP ports of all queues; this one's is that with its number.
+    /// First UDP port of all queues, and number of this one.
     ports: (u16, usize),
     peers: Peers,
     mailboxes: Arc<[Mailbox]>,
-    letters: Letters,
-    /// There was no frame for the last datagram.
+    forwarded: Forwarded,
+    /// The last datagram had no frame.
     is_blocked: bool,
-    /// Waits in a row after which there was nothing.
+    /// Consecutive unsuccessful waits.
     in_vain: u32,
     clock: PortClock,
     counters: PortCounters,
 }
 
-/// Time as the port knows it: that of a [`crate::Link`] begins at 0, and the port outlives links.
+/// Clock of the port. A [`crate::Link`]'s time begins at 0, and a port outlives links.
 #[derive(Clone, Copy, Debug, Default)]
 struct PortClock {
     began_ns: u64,
@@ -52,26 +53,27 @@ struct PortClock {
 }
 
 impl PortClock {
-    /// The time that is `now_ns` for the link.
+    /// Converts the link's time to the port's.
     #[inline]
     fn at(&mut self, now_ns: u64) -> u64 {
         self.latest_ns = self.latest_ns.max(self.began_ns + now_ns);
         self.latest_ns
     }
 
-    /// Another link has the port from now on.
+    /// Starts the time of another link.
     const fn begin(&mut self) {
         self.began_ns = self.latest_ns;
     }
 }
 
 impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
-    /// For UDP port `first + number`; `mailboxes` are those of all queues, none if there is but one.
+    /// Creates a socket for UDP port `first + number`. `mailboxes` are those of all queues, empty
+    /// for a single queue.
     pub fn new(
         port: FramePort<Q>,
         hops: H,
         ports: (u16, usize),
-        (mailboxes, letters): (Arc<[Mailbox]>, Letters),
+        (mailboxes, forwarded): (Arc<[Mailbox]>, Forwarded),
     ) -> Self {
         Self {
             port,
@@ -79,7 +81,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             ports,
             peers: Peers::default(),
             mailboxes,
-            letters,
+            forwarded,
             is_blocked: false,
             in_vain: 0,
             clock: PortClock::default(),
@@ -87,8 +89,8 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
         }
     }
 
-    /// Receives what has come and shows it to the driver; never waits. Returns the number of
-    /// datagrams.
+    /// Receives available datagrams and passes them to the driver. Never waits. Returns their
+    /// number.
     pub fn receive(
         &mut self,
         now_ns: u64,
@@ -130,8 +132,8 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             driver.on_datagram(now_ns, bytes, from, sink);
         };
         if let Some(mailbox) = self.mailboxes.get(self.ports.1) {
-            mailbox.take(&mut self.letters);
-            received += self.letters.read(&mut take);
+            mailbox.take(&mut self.forwarded);
+            received += self.forwarded.read(&mut take);
         }
         let strays = self.hops.strays(port_ns, take);
         counters.received_by_kernel += strays as u64;
@@ -139,7 +141,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
         Ok(received + strays)
     }
 
-    /// Sends what the driver has to send, as far as there are frames.
+    /// Sends the driver's datagrams, as long as there are frames.
     pub fn transmit(&mut self, now_ns: u64, driver: &mut Driver) -> io::Result<()> {
         let port_ns = self.clock.at(now_ns);
         if self.peers.is_due(port_ns) {
@@ -182,8 +184,8 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
         }
     }
 
-    /// Waits until something has come, or there is room again, or the time is over; perhaps for
-    /// less.
+    /// Waits until a datagram arrives, or there is room again, or the time is over. May return
+    /// earlier.
     pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<()> {
         let Some(queue) = self.port.queue().descriptor() else {
             self.look_again(at_most);
@@ -218,7 +220,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
         }
     }
 
-    /// Lets a little time pass, where only looking tells whether something has come.
+    /// Waits a short time for a queue that has to be polled.
     fn look_again(&mut self, at_most: Option<Duration>) {
         self.in_vain = self.in_vain.saturating_add(1);
         if self.in_vain < YIELDS {
@@ -228,7 +230,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
         }
     }
 
-    /// Forgets what has come for whoever had the queue before.
+    /// Drops datagrams for the queue's previous user.
     pub fn begin(&mut self) -> io::Result<()> {
         for _ in 0..1024 {
             if self.port.recv()? == 0 {
@@ -236,15 +238,15 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             }
         }
         if let Some(mailbox) = self.mailboxes.get(self.ports.1) {
-            mailbox.take(&mut self.letters);
-            self.letters.read(|_, _| {});
+            mailbox.take(&mut self.forwarded);
+            self.forwarded.read(|_, _| {});
         }
         self.is_blocked = false;
         self.clock.begin();
         Ok(())
     }
 
-    /// What has happened so far.
+    /// Returns the counters.
     pub fn counters(&mut self) -> PortCounters {
         let mut counters = self.counters.with_frames(&self.port.counters());
         counters.lost_frames = u64::from(self.port.queue_mut().lost());
@@ -256,7 +258,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
         self.is_blocked
     }
 
-    /// What becomes readable when something comes, if there is such a thing.
+    /// Returns a descriptor that becomes readable when datagrams arrive, if the queue has one.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.port.queue().descriptor()
     }

@@ -1,5 +1,5 @@
-//! Addresses and UDP ports that datagrams leave from. Under AF_XDP the kernel has them, too: each
-//! port is bound by a socket there, so that nobody else gets it.
+//! Source addresses and UDP ports. Under AF_XDP a socket of the kernel is bound to each port, so
+//! that no other program gets it.
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
@@ -9,22 +9,22 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::ops::RangeInclusive;
 
-/// Free blocks of ports are looked for so often.
+/// Maximum number of attempts to find free consecutive ports.
 const ATTEMPTS_MAX: usize = 64;
-/// Ports for use without asking (RFC 6335).
+/// Ports for dynamic use (RFC 6335).
 const DYNAMIC: RangeInclusive<u16> = 49_152..=65_535;
 
-/// A socket of the kernel for one address and port of ours.
+/// A socket of the kernel for one own address and port.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub address: IpAddr,
     pub socket: UdpSocket,
 }
 
-/// The number of an interface and its addresses, with the lengths of their prefixes.
+/// Returns the number of an interface and its addresses with prefix lengths.
 pub(super) fn interface(name: &str) -> Result<(u32, Vec<(IpAddr, u8)>), String> {
     let Ok(index) = if_nametoindex(name) else {
-        return Err("no such interface; ip -brief link shows those that there are".to_owned());
+        return Err("no such interface; ip -brief link lists them".to_owned());
     };
     let all = getifaddrs().map_err(|error| error.to_string())?;
     let mut addresses = Vec::new();
@@ -50,7 +50,7 @@ fn prefix_bits(mask: IpAddr) -> u8 {
     }
 }
 
-/// Whether an address has the prefix of another one.
+/// Returns whether an address has the prefix of another.
 pub(super) fn is_in(address: IpAddr, (network, bits): (IpAddr, u8)) -> bool {
     let bits = u32::from(bits);
     match (address, network) {
@@ -60,8 +60,8 @@ pub(super) fn is_in(address: IpAddr, (network, bits): (IpAddr, u8)) -> bool {
     }
 }
 
-/// Ports in a row, as many as there are queues, and for each its sockets: `first` if that is given,
-/// else whatever is free.
+/// Binds consecutive ports, one for each queue, each with its sockets: from `first` on if it is
+/// given, otherwise free ones.
 pub(super) fn bind(
     (interface, addresses): (u32, &[(IpAddr, u8)]),
     queues: usize,
@@ -72,8 +72,8 @@ pub(super) fn bind(
         return match sockets {
             Ok(sockets) => Ok((first, sockets)),
             Err(error) => Err(format!(
-                "UDP port {first} and those that follow cannot be had: {error}; \
-                 ss -ulpn shows who has them, without a first port free ones are found"
+                "UDP port {first} and those that follow are not available: {error}; \
+                 ss -ulpn shows who uses them; without a first port, free ones are chosen"
             )),
         };
     }
@@ -82,7 +82,7 @@ pub(super) fn bind(
         let first = random_first(queues);
         match block((interface, addresses), queues, first) {
             Ok(sockets) if !sockets.iter().all(Vec::is_empty) => return Ok((first, sockets)),
-            Ok(_) => return Err("it has no address; ip address add gives it one".to_owned()),
+            Ok(_) => return Err("it has no address; ip address add assigns one".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
                 return Err(error.to_string());
             }
@@ -90,18 +90,18 @@ pub(super) fn bind(
         }
     }
     Err(format!(
-        "no {queues} UDP ports in a row are to be had: {last}"
+        "no {queues} consecutive UDP ports are free: {last}"
     ))
 }
 
-/// The first of as many ports at random as there are queues.
+/// Returns a random first port for as many ports as there are queues.
 pub(super) fn random_first(queues: usize) -> u16 {
     let random = RandomState::new().hash_one(0_u8);
     let choices = DYNAMIC.len().saturating_sub(queues).max(1) as u64;
     DYNAMIC.start() + (random % choices) as u16
 }
 
-/// The sockets of ports from `first` on.
+/// Binds the sockets of ports from `first` on.
 fn block(
     (interface, addresses): (u32, &[(IpAddr, u8)]),
     queues: usize,
@@ -120,7 +120,7 @@ fn block(
                     let address = *address;
                     bound.push(Bound { address, socket });
                 }
-                // One that is so new that the kernel still looks for others who have it.
+                // A new address may be unavailable while the kernel checks for duplicates.
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
                     refused = Some(error);
                 }
@@ -130,7 +130,7 @@ fn block(
         if let (true, Some(error)) = (bound.is_empty(), refused) {
             return Err(io::Error::new(
                 error.kind(),
-                "none of its addresses is one of this interface (ip -brief address)",
+                "none of its addresses belongs to this interface (ip -brief address)",
             ));
         }
         block.push(bound);
@@ -138,7 +138,7 @@ fn block(
     Ok(block)
 }
 
-/// An address and a port as sockets want them: addresses of a link with the link.
+/// Combines address and port for a socket. A link-local address includes its interface.
 pub(super) fn with_port(address: IpAddr, port: u16, interface: u32) -> SocketAddr {
     match address {
         IpAddr::V6(address) if is_of_link(address) => {
@@ -148,7 +148,7 @@ pub(super) fn with_port(address: IpAddr, port: u16, interface: u32) -> SocketAdd
     }
 }
 
-/// Whether an address means something on its link only.
+/// Returns whether an address is valid only on its link.
 pub(super) fn is_of_link(address: Ipv6Addr) -> bool {
     address.is_unicast_link_local()
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_in_a_row_are_nobody_elses() {
+    fn consecutive_ports_are_exclusive() {
         let (first, sockets) = bind((1, &LOOPBACK), 3, None).unwrap();
         assert_eq!(sockets.len(), 3);
         for (port, bound) in (first..).zip(&sockets) {

@@ -1,9 +1,9 @@
-//! Queues in memory, next hops that change, and a server that answers.
+//! Queues in memory, changing next hops, and a server that answers.
 
 use super::Longest;
 use super::hops::Hops;
-use super::mailbox::{Letters, Mailbox};
-use super::own_hops::{Learnt, OwnHops};
+use super::mailbox::{Forwarded, Mailbox};
+use super::own_hops::{OwnHops, SharedNeighbours};
 use super::socket::FrameSocket;
 use super::source::Bound;
 use crate::driver::Driver;
@@ -28,11 +28,11 @@ fn address() -> IpAddr {
     "10.0.0.9".parse().unwrap()
 }
 
-/// Next hops that a test sets.
+/// Next hops set by a test.
 #[derive(Default)]
 struct TestHops {
     mac: Option<MacAddress>,
-    /// Datagrams that went slowly, with their destinations.
+    /// Datagrams that took the slow path, with their destinations.
     slow: Vec<(SocketAddr, Vec<u8>)>,
     strays: Vec<(Vec<u8>, SocketAddr)>,
 }
@@ -49,7 +49,7 @@ impl Hops<MemoryQueue> for TestHops {
         true
     }
 
-    fn doubt(&mut self, _: &mut FramePort<MemoryQueue>, _: SocketAddr) -> bool {
+    fn suspect_move(&mut self, _: &mut FramePort<MemoryQueue>, _: SocketAddr) -> bool {
         true
     }
 
@@ -84,14 +84,14 @@ struct Client<H> {
 impl<H: Hops<MemoryQueue>> Client<H> {
     fn new(port: FramePort<MemoryQueue>, hops: H) -> Self {
         let none: Arc<[Mailbox]> = Vec::new().into();
-        Self::with_mailboxes(port, hops, 0, (none, Letters::default()))
+        Self::with_mailboxes(port, hops, 0, (none, Forwarded::default()))
     }
 
     fn with_mailboxes(
         port: FramePort<MemoryQueue>,
         hops: H,
         number: usize,
-        boxes: (Arc<[Mailbox]>, Letters),
+        boxes: (Arc<[Mailbox]>, Forwarded),
     ) -> Self {
         let server = ServerAddress {
             address: server().base,
@@ -120,7 +120,7 @@ impl<H: Hops<MemoryQueue>> Client<H> {
         std::mem::take(&mut self.socket.port.queue_mut().sent)
     }
 
-    /// The server answers every frame that is sent to this station; returns how many there were.
+    /// Lets the server answer every frame that was sent to this station; returns their number.
     fn answer(&mut self, fake: &mut Fake, station: MacAddress) -> usize {
         let frames = self.sent();
         for frame in &frames {
@@ -137,7 +137,7 @@ impl<H: Hops<MemoryQueue>> Client<H> {
         self.driver.submit(self.now_ns, operation, 1).unwrap();
     }
 
-    /// One operation, from its begin to its end.
+    /// Executes one operation.
     fn call(&mut self, fake: &mut Fake, station: MacAddress, operation: &Operation<'_>) -> Outcome {
         self.submit(operation);
         for _ in 0..100 {
@@ -150,7 +150,7 @@ impl<H: Hops<MemoryQueue>> Client<H> {
         panic!("no reply");
     }
 
-    /// Until the server's directory is known.
+    /// Waits until the server's directory is known.
     fn introduce(&mut self, fake: &mut Fake) {
         for _ in 0..100 {
             self.poll();
@@ -174,7 +174,7 @@ fn payload(frame: &[u8]) -> (SocketAddr, SocketAddr, &[u8]) {
     (found.source, found.destination, payload)
 }
 
-/// The frame of the reply to that of a request.
+/// Builds the frame of the reply to a request's frame.
 fn answer_frame(fake: &mut Fake, frame: &[u8]) -> Option<Vec<u8>> {
     let found = parse(frame, ReceiveChecksums::Unverified).unwrap();
     let (_, to, request) = payload(frame);
@@ -197,7 +197,7 @@ fn known() -> TestHops {
 }
 
 #[test]
-fn operations_travel_in_frames_and_every_buffer_comes_back() {
+fn operations_use_frames_and_return_all_buffers() {
     let (mut client, mut fake) = (Client::new(frames(64, 1), known()), server());
     client.introduce(&mut fake);
     for number in 0..200 {
@@ -224,13 +224,13 @@ fn operations_travel_in_frames_and_every_buffer_comes_back() {
 }
 
 #[test]
-fn until_the_next_hop_is_known_datagrams_take_the_slow_way() {
+fn datagrams_use_the_slow_path_until_the_next_hop_is_known() {
     let (mut client, mut fake) = (Client::new(frames(64, 1), TestHops::default()), server());
     client.poll();
     assert_eq!(client.sent().len(), 0);
     let (to, bytes) = client.socket.hops.slow.pop().unwrap();
     assert_eq!(to, fake.base);
-    // The kernel has asked for the neighbour, and its reply comes to the port.
+    // The kernel has resolved the neighbour, and its reply arrives at the port.
     client.socket.hops.mac = Some(SERVER);
     let header = Header::new(
         (SERVER, fake.base),
@@ -255,12 +255,12 @@ fn until_the_next_hop_is_known_datagrams_take_the_slow_way() {
 }
 
 #[test]
-fn a_server_that_moves_to_another_station_is_followed() {
+fn moved_servers_are_followed() {
     let (mut client, mut fake) = (Client::new(frames(64, 1), known()), server());
     client.introduce(&mut fake);
     let set = Operation::set(b"key", b"value");
     assert_eq!(client.call(&mut fake, SERVER, &set), Outcome::Ok);
-    // The kernel has heard of it, and the server is not silent.
+    // The kernel knows the new station, and the server is not silent.
     client.socket.hops.mac = Some(OTHER);
     client.now_ns += 300 * MS;
     let get = Operation::get(b"key");
@@ -270,7 +270,7 @@ fn a_server_that_moves_to_another_station_is_followed() {
 }
 
 #[test]
-fn whoever_has_a_queue_next_follows_servers_by_a_clock_that_begins_anew() {
+fn reused_queues_restart_their_clock() {
     let (mut client, mut fake) = (Client::new(frames(64, 1), known()), server());
     client.now_ns = 3_600_000 * MS;
     client.introduce(&mut fake);
@@ -286,17 +286,18 @@ fn whoever_has_a_queue_next_follows_servers_by_a_clock_that_begins_anew() {
 }
 
 #[test]
-fn a_silent_server_is_asked_for_by_way_of_the_kernel_until_it_is_heard() {
+fn silent_servers_use_the_slow_path_until_they_reply() {
     let (mut client, mut fake) = (Client::new(frames(64, 1), known()), server());
     client.introduce(&mut fake);
-    // Nobody is at that station any more, which the kernel does not know yet.
+    // The station is gone, which the kernel does not know yet.
     client.submit(&Operation::set(b"key", b"value"));
     for _ in 0..1500 {
         client.poll();
     }
     let slow = std::mem::take(&mut client.socket.hops.slow);
     assert!(!slow.is_empty());
-    // What the kernel sends is what makes it ask; then it knows better.
+    // A datagram from the kernel makes it resolve the neighbour again, and then it knows the new
+    // station.
     client.sent();
     client.socket.hops.mac = Some(OTHER);
     let (to, bytes) = slow.last().unwrap();
@@ -329,20 +330,20 @@ fn without_frames_datagrams_wait_and_none_is_lost() {
 }
 
 #[test]
-fn what_comes_to_another_threads_queue_is_passed_on() {
+fn datagrams_of_other_threads_are_forwarded() {
     let boxes = [Mailbox::new().unwrap(), Mailbox::new().unwrap()];
-    let (mailboxes, letters): (Vec<_>, Vec<_>) = boxes.into_iter().unzip();
+    let (mailboxes, forwarded): (Vec<_>, Vec<_>) = boxes.into_iter().unzip();
     let mailboxes: Arc<[Mailbox]> = mailboxes.into();
-    let mut clients: Vec<_> = letters
+    let mut clients: Vec<_> = forwarded
         .into_iter()
         .enumerate()
-        .map(|(number, letters)| {
-            let boxes = (Arc::clone(&mailboxes), letters);
+        .map(|(number, forwarded)| {
+            let boxes = (Arc::clone(&mailboxes), forwarded);
             Client::with_mailboxes(frames(64, 2), known(), number, boxes)
         })
         .collect();
     let mut fake = server();
-    // The test's hops send from the first port: all that is for the second is rewritten below.
+    // The test's hops send from the first port. Everything for the second one is rewritten below.
     for _ in 0..10 {
         for client in &mut clients {
             client.poll();
@@ -393,12 +394,12 @@ fn frame_of(header: &Header, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_port_without_a_kernel_asks_for_its_neighbours_and_queues_tell_each_other() {
+fn own_neighbours_are_resolved_and_shared_between_queues() {
     let addresses = [(address(), 24)];
     let neighbours = || Neighbours::new(CLIENT, &addresses, None);
-    let learnt = Learnt::default();
+    let shared = SharedNeighbours::default();
     let client = || {
-        let hops = OwnHops::new(neighbours(), FIRST, learnt.clone());
+        let hops = OwnHops::new(neighbours(), FIRST, shared.clone());
         Client::new(frames(64, 1).with_neighbours(neighbours()), hops)
     };
     let (mut first, mut second, mut fake) = (client(), client(), server());
@@ -409,7 +410,7 @@ fn a_port_without_a_kernel_asks_for_its_neighbours_and_queues_tell_each_other() 
         assert_eq!(question.len(), 1, "one question, and no datagram");
         assert_eq!(question[0][12..14], [0x08, 0x06], "ARP");
     }
-    // The server's station answers; both answers come to the first queue.
+    // The server's station answers. Both answers arrive at the first queue.
     let station = [("10.0.0.1".parse().unwrap(), 24)];
     let mut station = Neighbours::new(SERVER, &station, None);
     for mut frame in questions.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Operations in the air together, until all of them have ended.
+//! Concurrent operations, until all have ended.
 
 use super::{Answer, Client, Value};
 use crate::driver::SubmitError;
@@ -6,17 +6,17 @@ use crate::error::Error;
 use crate::operation::{Completion, Operation, Outcome};
 
 impl Client {
-    /// Does one operation.
+    /// Executes one operation.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         let mut answers = self.batch(std::slice::from_ref(operation));
         answers.pop().unwrap_or(Err(Error::Refused))
     }
 
-    /// Does many operations together and returns how each of them ended, in their order. They may
-    /// take effect in any order.
+    /// Executes many operations concurrently and returns their results in the order of
+    /// `operations`. They may take effect in any order.
     pub fn batch(&mut self, operations: &[Operation<'_>]) -> Vec<Result<Answer, Error>> {
         let mut answers: Vec<Option<Result<Answer, Error>>> = Vec::new();
         answers.resize_with(operations.len(), || None);
@@ -43,7 +43,7 @@ impl Client {
             .collect()
     }
 
-    /// What datagrams can do of a batch; `large` are those that are left to streams.
+    /// Executes a batch by datagrams. Numbers of operations that need a stream go to `large`.
     fn exchange(
         &mut self,
         operations: &[Operation<'_>],
@@ -51,14 +51,14 @@ impl Client {
         large: &mut Vec<usize>,
     ) -> std::io::Result<()> {
         let mut next = 0;
-        let mut in_the_air = 0;
+        let mut in_flight = 0;
         self.link.cork();
-        while next < operations.len() || in_the_air > 0 {
+        while next < operations.len() || in_flight > 0 {
             let now_ns = self.link.now_ns();
             while let Some(operation) = operations.get(next) {
                 match self.link.submit(now_ns, operation, next as u64) {
-                    Ok(()) => in_the_air += 1,
-                    Err(SubmitError::Full) if in_the_air > 0 => break,
+                    Ok(()) => in_flight += 1,
+                    Err(SubmitError::Full) if in_flight > 0 => break,
                     Err(SubmitError::TooLong) => large.push(next),
                     Err(error) => answers[next] = Some(Err(self.refused(error))),
                 }
@@ -68,7 +68,7 @@ impl Client {
             let driver = &self.link;
             let ended = driver.driver().counters().completed;
             let mut take = |completion: Completion<'_>| {
-                in_the_air -= 1;
+                in_flight -= 1;
                 let number = completion.token as usize;
                 match completion.outcome {
                     Outcome::UseStream => large.push(number),
@@ -76,7 +76,7 @@ impl Client {
                 }
             };
             self.link.poll(now_ns, &mut take)?;
-            if in_the_air > 0 && self.link.driver().counters().completed == ended {
+            if in_flight > 0 && self.link.driver().counters().completed == ended {
                 self.link.wait(u64::MAX)?;
             }
         }
@@ -104,7 +104,7 @@ impl Client {
     }
 }
 
-/// A completion as the blocking calls return it. Servers are named later.
+/// Converts a completion to the result of a blocking call. Servers are named later.
 pub(crate) fn answer(completion: &Completion<'_>) -> Result<Answer, Error> {
     let server = String::new();
     match completion.outcome {

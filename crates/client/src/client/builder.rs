@@ -8,7 +8,7 @@ use crate::options::{Options, ServerAddress};
 use micanite_net::datagram::UdpOptions;
 use std::time::Duration;
 
-/// Chooses servers and settings of a [`Client`].
+/// Builds a [`Client`] from servers and settings.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     servers: Vec<(String, u32)>,
@@ -17,7 +17,7 @@ pub struct Builder {
     port: Option<Port>,
 }
 
-/// A port around the kernel, as it was given.
+/// A port that bypasses the kernel, as given.
 #[derive(Clone, Debug)]
 enum Port {
     Name(String),
@@ -25,45 +25,46 @@ enum Port {
 }
 
 impl Builder {
-    /// One more server, by its `host:port`.
+    /// Adds a server, by its `host:port`.
     pub fn server(self, name: &str) -> Self {
         self.weighted_server(name, 1)
     }
 
-    /// One more server, with a share of the keys relative to the other servers'.
+    /// Adds a server with a share of the keys, relative to the other servers.
     pub fn weighted_server(mut self, name: &str, weight: u32) -> Self {
         self.servers.push((name.to_owned(), weight));
         self
     }
 
-    /// Settings of the protocol.
+    /// Sets options of the protocol.
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// Settings of the sockets.
+    /// Sets options of the sockets.
     pub fn udp(mut self, udp: UdpOptions) -> Self {
         self.udp = udp;
         self
     }
 
-    /// Goes around the kernel's network stack, by a port `xdp:INTERFACE`.
+    /// Bypasses the kernel's network stack by a port `xdp:INTERFACE`.
     pub fn port(mut self, name: &str) -> Self {
         self.port = Some(Port::Name(name.to_owned()));
         self
     }
 
-    /// The same with settings, which a DPDK port needs. One queue is used.
+    /// Bypasses the kernel's network stack by a port with options, which a DPDK port requires. One
+    /// queue is used.
     pub fn port_options(mut self, options: PortOptions) -> Self {
         self.port = Some(Port::Options(options));
         self
     }
 
-    /// Finds the servers and fetches their directories.
+    /// Resolves the servers and fetches their directories.
     ///
     /// # Errors
-    /// A name has no address; no server replies; the port cannot be had.
+    /// A name has no address, no server replies, or the port cannot be opened.
     pub fn connect(self) -> Result<Client, Error> {
         let resolve = |(name, weight): &(String, u32)| {
             ServerAddress::resolve(name).map(|server| server.with_weight(*weight))

@@ -13,23 +13,23 @@ pub(crate) use batch::answer;
 pub use builder::Builder;
 pub(crate) use stream::Streams;
 
-/// A value and what is stored with it.
+/// A value with its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Value {
-    /// The bytes.
+    /// Bytes of the value.
     pub bytes: Vec<u8>,
-    /// Stored with them.
+    /// Flags stored with the value.
     pub flags: u32,
-    /// The CAS value, if it was asked for.
+    /// CAS value, if it was requested.
     pub cas: Option<u64>,
 }
 
-/// How a cas ended.
+/// Result of a cas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CasOutcome {
     /// The value is stored.
     Stored,
-    /// Somebody has changed the item since.
+    /// The item was changed meanwhile.
     Exists,
     /// The item is gone.
     NotFound,
@@ -45,22 +45,22 @@ impl CasOutcome {
     }
 }
 
-/// An operation that was answered.
+/// Answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Ok, not found, exists or not stored.
     pub outcome: Outcome,
-    /// The number, of increment and decrement.
+    /// Result of increment and decrement.
     pub number: u64,
-    /// The value, of get and get-and-touch.
+    /// Value of get and get-and-touch.
     pub value: Value,
-    /// It was sent more than once: a delete or replace that says "not found" may have found the item
-    /// the first time.
+    /// The operation was sent more than once: a delete or replace that returned "not found" may
+    /// have found the item the first time.
     pub resent: bool,
 }
 
 /// A client that blocks until its operations have ended: one at a time, or many together by
-/// [`Client::batch`]. Values that do not fit a datagram travel over TCP by themselves.
+/// [`Client::batch`]. Values that do not fit a datagram automatically use TCP.
 #[derive(Debug)]
 pub struct Client {
     link: Link,
@@ -68,15 +68,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of one server, by the `host:port` of its base port.
+    /// Connects to one server, by the `host:port` of its base port.
     ///
     /// # Errors
-    /// The name has no address; the server does not reply.
+    /// The name has no address, or the server does not reply.
     pub fn connect(name: &str) -> Result<Self, Error> {
         Self::builder().server(name).connect()
     }
 
-    /// A client of several servers, or with other settings than the default ones.
+    /// Starts a client with several servers, or with other settings than the default ones.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -86,39 +86,39 @@ impl Client {
         (self.link, self.streams)
     }
 
-    /// The sockets and the driver, for their facts and counters.
+    /// Returns the link, for its state and counters.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// The value of a key.
+    /// Gets the value of a key; `None` if there is no such item.
     ///
     /// # Errors
-    /// See [`Error`]; that there is no such item is none.
+    /// Any [`Error`].
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.value(&Operation::get(key))
     }
 
-    /// The value of a key with its CAS value.
+    /// Gets the value of a key with its CAS value; `None` if there is no such item.
     ///
     /// # Errors
-    /// See [`Error`]; that there is no such item is none.
+    /// Any [`Error`].
     pub fn gets(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.value(&Operation::gets(key))
     }
 
-    /// The value of a key, whose expiry is replaced.
+    /// Gets the value of a key and replaces its expiry; `None` if there is no such item.
     ///
     /// # Errors
-    /// See [`Error`]; that there is no such item is none.
+    /// Any [`Error`].
     pub fn get_and_touch(&mut self, key: &[u8], expiry_s: u32) -> Result<Option<Value>, Error> {
         self.value(&Operation::get_and_touch(key, expiry_s))
     }
 
-    /// The values of many keys at once, in the keys' order.
+    /// Gets the values of many keys at once, in the keys' order.
     ///
     /// # Errors
-    /// The first that any of the gets has.
+    /// The first error of any get.
     pub fn multi_get(&mut self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, Error> {
         let operations: Vec<_> = keys.iter().map(|key| Operation::get(key)).collect();
         let found = |answer: Answer| (answer.outcome == Outcome::Ok).then_some(answer.value);
@@ -126,10 +126,10 @@ impl Client {
         answers.map(|answer| answer.map(found)).collect()
     }
 
-    /// Stores.
+    /// Stores a value.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn set(
         &mut self,
         key: &[u8],
@@ -146,7 +146,7 @@ impl Client {
     /// Stores if there is no such item; returns whether it did.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn add(
         &mut self,
         key: &[u8],
@@ -163,7 +163,7 @@ impl Client {
     /// Stores if there is such an item; returns whether it did.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn replace(
         &mut self,
         key: &[u8],
@@ -177,10 +177,10 @@ impl Client {
         self.done(&operation)
     }
 
-    /// Stores if the item has this CAS value still.
+    /// Stores if the item still has this CAS value.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn cas(
         &mut self,
         key: &[u8],
@@ -194,59 +194,58 @@ impl Client {
         Ok(CasOutcome::of(self.call(&operation)?.outcome))
     }
 
-    /// Adds bytes behind a value; returns whether there was one.
+    /// Appends bytes to a value; returns whether there was one.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn append(&mut self, key: &[u8], bytes: &[u8]) -> Result<bool, Error> {
         self.done(&Operation::append(key, bytes))
     }
 
-    /// Adds bytes before a value; returns whether there was one.
+    /// Prepends bytes to a value; returns whether there was one.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn prepend(&mut self, key: &[u8], bytes: &[u8]) -> Result<bool, Error> {
         self.done(&Operation::prepend(key, bytes))
     }
 
-    /// Removes an item; returns whether there was one.
+    /// Removes an item; returns whether it existed.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.done(&Operation::delete(key))
     }
 
-    /// Replaces the expiry of an item; returns whether there was one.
+    /// Replaces the expiry of an item; returns whether it existed.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn touch(&mut self, key: &[u8], expiry_s: u32) -> Result<bool, Error> {
         self.done(&Operation::touch(key, expiry_s))
     }
 
-    /// Adds to a number, and returns the sum; none if there is no such item.
+    /// Adds to a number; returns the sum, or `None` if there is no such item.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn increment(&mut self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
         self.number(&Operation::increment(key, delta))
     }
 
-    /// Subtracts from a number, not below 0, and returns the difference; none if there is no such
-    /// item.
+    /// Subtracts from a number, not below 0; returns the difference, or `None` if there is no such item.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn decrement(&mut self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
         self.number(&Operation::decrement(key, delta))
     }
 
-    /// One round trip to the first server.
+    /// Makes one round trip to the first server.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// Any [`Error`].
     pub fn noop(&mut self) -> Result<(), Error> {
         self.call(&Operation::noop()).map(drop)
     }

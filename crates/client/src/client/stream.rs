@@ -7,19 +7,18 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest line that a server may answer with.
+/// Longest reply line.
 const LINE_BYTES_MAX: u64 = 2048;
-/// From here on memcached takes an expiry for a date.
+/// Largest relative expiry. memcached takes a larger one for a date.
 const RELATIVE_EXPIRY_S_MAX: u32 = 30 * 24 * 60 * 60;
 
-/// A connection.
 #[derive(Debug)]
 struct Stream {
     server: SocketAddr,
     reader: BufReader<TcpStream>,
 }
 
-/// The connections of a client, one for each server of which it was needed.
+/// Connections of a client, one for each server that needed one.
 #[derive(Debug)]
 pub(crate) struct Streams {
     streams: Vec<Option<Stream>>,
@@ -34,7 +33,7 @@ impl Streams {
         }
     }
 
-    /// Does an operation at a server, whose TCP port is at the address.
+    /// Executes an operation at a server, whose TCP port is at `address`.
     pub(crate) fn call(
         &mut self,
         server: usize,
@@ -51,13 +50,13 @@ impl Streams {
         };
         let answer = stream.call(operation);
         if !matches!(answer, Err(Error::Stream { .. } | Error::Io(_))) {
-            *place = Some(stream); // else whatever is left in it belongs to nobody
+            *place = Some(stream); // otherwise its remaining input has no request
         }
         answer
     }
 }
 
-/// Whether the text protocol can carry a key.
+/// Returns whether the text protocol can carry a key.
 fn is_text_key(key: &[u8]) -> bool {
     !key.is_empty() && !key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f)
 }
@@ -67,7 +66,7 @@ impl Stream {
         let deadline = deadline.max(Duration::from_millis(1));
         let failed = |error: std::io::Error| Error::Stream {
             server: server.to_string(),
-            reason: format!("no connection: {error}"),
+            reason: format!("cannot connect: {error}"),
         };
         let stream = TcpStream::connect_timeout(&server, deadline).map_err(failed)?;
         stream.set_nodelay(true)?;
@@ -79,8 +78,8 @@ impl Stream {
         })
     }
 
-    /// Does an operation whose key the text protocol allows. After an error of the stream itself it
-    /// is of no use any more.
+    /// Executes an operation whose key the text protocol allows. After an error of the stream
+    /// itself, the stream is unusable.
     fn call(&mut self, operation: &Operation<'_>) -> Result<Answer, Error> {
         let opcode = operation.opcode;
         let expiry = expiry(operation.expiry_s);
@@ -120,7 +119,7 @@ impl Stream {
 
     fn store(&mut self, head: &[u8], value: &[u8]) -> Result<Answer, Error> {
         let written = self.write(&[head, value, b"\r\n"]);
-        // A server that refuses the length may close: what it said comes first.
+        // A server that refuses the length may close the connection. Its reply takes precedence.
         let line = match (self.line(), written) {
             (Ok(line), _) => line,
             (Err(error), Ok(())) | (Err(_), Err(error)) => return Err(error),
@@ -162,12 +161,12 @@ impl Stream {
             return Err(self.failed(line));
         };
         let mut bytes = Vec::new();
-        // What is announced is not believed: memory is taken as bytes come.
+        // Allocates as bytes arrive instead of trusting the announced length.
         let announced = u64::from(length) + 2;
         let read = self.reader.by_ref().take(announced).read_to_end(&mut bytes);
         read.map_err(|error| self.failed(error.to_string()))?;
         if bytes.len() as u64 != announced || !bytes.ends_with(b"\r\n") {
-            return Err(self.failed("the value is not as long as announced".to_owned()));
+            return Err(self.failed("the value has another length than announced".to_owned()));
         }
         bytes.truncate(length as usize);
         let end = self.line()?;
@@ -191,7 +190,7 @@ impl Stream {
         Ok(())
     }
 
-    /// A line without its end.
+    /// Reads a line, without its end.
     fn line(&mut self) -> Result<String, Error> {
         let mut line = Vec::new();
         let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX);
@@ -211,7 +210,7 @@ impl Stream {
     }
 }
 
-/// Seconds from now as memcached has them.
+/// Converts an expiry in seconds from now to memcached's form.
 fn expiry(expiry_s: u32) -> u64 {
     if expiry_s <= RELATIVE_EXPIRY_S_MAX {
         return u64::from(expiry_s);

@@ -1,19 +1,19 @@
-//! How many requests to gather for a datagram: equation 1 of Li et al. (TOCS 2016), evaluated live.
+//! Number of requests to gather for a datagram: equation 1 of Li et al. (TOCS 2016), evaluated live.
 //!
-//! A client that makes `rate` requests per second for `destinations` server cores makes one for the
-//! same core every `destinations / rate` seconds. In a datagram of `b` requests the first waits for
+//! A client with `rate` requests per second for `destinations` server cores makes one for the same
+//! core every `destinations / rate` seconds. In a datagram of `b` requests the first waits for
 //! `b - 1` others and the last for none: `(b - 1) / 2` such intervals on average.
 
 use crate::options::Batch;
 
-/// The wait that gathering may add, as a share of the round trip.
+/// Delay that gathering may add, as a share of the round trip.
 const DELAY_SHARE: f64 = 0.1;
-/// The rate is measured over so long at least.
+/// Shortest interval of a rate measurement.
 const INTERVAL_NS: u64 = 1_000_000;
-/// A rate measured over longer than this says nothing about what was before.
+/// Longest interval of a measurement that is averaged with earlier ones.
 const FRESH_NS: u64 = 20_000_000;
 
-/// Measures how often requests are made, and for how many destinations.
+/// Measures the rate of requests and the number of their destinations.
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     batch: Batch,
@@ -21,9 +21,9 @@ pub(super) struct Gathering {
     since_ns: u64,
     submitted: u32,
     destinations: u32,
-    /// Which interval this is: destinations are counted once in each.
+    /// Number of the current interval. Each destination counts once per interval.
     interval: u32,
-    /// Mean time between two requests for the same destination; infinite when nothing is known.
+    /// Mean time between two requests for the same destination; infinite if unknown.
     spacing_ns: f64,
 }
 
@@ -40,7 +40,8 @@ impl Gathering {
         }
     }
 
-    /// A request for a destination, which keeps the number of the interval in which it had one last.
+    /// Counts a request for a destination. `seen` holds the interval of that destination's last
+    /// request.
     pub(super) fn count(&mut self, now_ns: u64, seen: &mut u32) {
         if *seen != self.interval {
             *seen = self.interval;
@@ -64,7 +65,8 @@ impl Gathering {
         self.interval = self.interval.wrapping_add(1);
     }
 
-    /// How many requests a datagram should have, and how long to wait for them, given the round trip.
+    /// Returns how many requests a datagram should have, and how long to wait for them, for a given
+    /// round trip.
     pub(super) fn size(&self, rtt_ns: u64) -> (u16, u64) {
         match self.batch {
             Batch::Fixed(requests) => (requests.max(1), self.linger_ns_max),
@@ -84,7 +86,7 @@ impl Gathering {
         }
     }
 
-    /// Whether a datagram may not have more requests than that, even while it cannot leave anyway.
+    /// Returns whether the number is a limit even for a datagram that cannot leave yet.
     pub(super) fn is_fixed(&self) -> bool {
         matches!(self.batch, Batch::Fixed(_))
     }
@@ -94,7 +96,7 @@ impl Gathering {
 mod tests {
     use super::*;
 
-    /// What is gathered by a client of a rate with a number of destinations and a round trip.
+    /// Returns the result for a client with this rate, number of destinations and round trip.
     fn size(rate_per_s: u64, destinations: usize, rtt_ns: u64) -> (u16, u64) {
         let mut gathering = Gathering::new(Batch::Adaptive, u64::MAX);
         let mut seen = vec![0; destinations];
@@ -105,7 +107,7 @@ mod tests {
         gathering.size(rtt_ns)
     }
 
-    /// Equation 1 as it stands in the paper.
+    /// Computes equation 1 as in the paper.
     fn delay_ns(batch: u16, destinations: usize, rate_per_s: u64) -> f64 {
         let interval_ns = destinations as f64 * 1e9 / rate_per_s as f64;
         let sum: f64 = (1..=batch)

@@ -1,4 +1,4 @@
-//! Fetching directories: a page at a time, again when another generation shows.
+//! Fetches directories page by page, and again when the generation changes.
 
 use super::map::Map;
 use super::rtt::Rtt;
@@ -7,12 +7,12 @@ use super::{Driver, Place};
 use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES_MIN, Status};
 use std::net::SocketAddr;
 
-/// A server that was never reached is given up after so many attempts.
+/// Attempts after which a server that never replied counts as dead.
 const ATTEMPTS_UNTIL_DEAD: u8 = 6;
 
 impl Driver {
-    /// Asks for a server's directory at a time, or as soon after as it may be asked for again,
-    /// unless that has begun already.
+    /// Schedules a fetch of a server's directory, not before `at` nor before the minimum interval
+    /// has passed. Does nothing during a fetch.
     pub(super) fn fetch_directory(&mut self, server: u16, at: u64) {
         let state = &mut self.servers[usize::from(server)];
         if state.fetch.is_some() {
@@ -36,7 +36,7 @@ impl Driver {
         self.directories_due_at = self.directories_due_at.min(due_at);
     }
 
-    /// Sends the directory requests that are due; returns whether the closure took all of them.
+    /// Sends the directory requests that are due; returns whether the closure accepted all of them.
     pub(super) fn transmit_directories(
         &mut self,
         now_ns: u64,
@@ -63,7 +63,7 @@ impl Driver {
         number: usize,
         send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
-        // What this server takes is not known yet: longer ones it may drop.
+        // The server's limit is not known yet, and it may drop longer datagrams.
         let payload_bytes = self.options.payload_bytes.min(PAYLOAD_BYTES_MIN);
         let server = &mut self.servers[number];
         let asked = server.port_to_ask();
@@ -104,7 +104,7 @@ impl Driver {
         true
     }
 
-    /// The fetch that a directory reply belongs to, if everything about it is right.
+    /// Finds the fetch of a directory reply, if all its fields match.
     fn fetching(&mut self, header: &Header, from: SocketAddr) -> Option<usize> {
         let number = usize::from(header.sequence as u16);
         let server = self.servers.get(number);
@@ -126,7 +126,7 @@ impl Driver {
         found.then_some(number)
     }
 
-    /// Reads a page.
+    /// Processes a page.
     pub(super) fn on_directory(
         &mut self,
         now_ns: u64,
@@ -165,10 +165,10 @@ impl Driver {
         let mut pages = match (begun, first) {
             (Some(pages), _) => pages,
             (None, 0) => Map::begin(header.generation, facts),
-            (None, _) => return, // another generation: from the first entry again
+            (None, _) => return, // another generation: start at the first entry
         };
         if entries.is_empty() || !pages.extend(first, entries) {
-            // Nonsense: from the first entry again, after a while.
+            // Invalid page: start at the first entry after a while.
             self.counters.bogus += 1;
             fetch.due_at = now_ns.saturating_add(self.options.resend_ns_first);
             return;
@@ -182,8 +182,8 @@ impl Driver {
         self.adopt(now_ns, number, pages, rtt_ns);
     }
 
-    /// The server tells its directory to proved addresses only: asks again with the cookie that it gave. A
-    /// second challenge for the same page waits as long as a lost reply would.
+    /// Requests the page again with the cookie that the server gave, because it requires a proved
+    /// address. A second challenge for the same page waits as long as after a lost reply.
     fn on_challenge(&mut self, now_ns: u64, number: usize, header: &Header) {
         self.counters.received += 1;
         self.counters.unproven += 1;
@@ -215,7 +215,7 @@ impl Driver {
         server.adopt(pages, rtt, &self.options);
         let lanes = server.lanes.len();
         self.share_datagrams();
-        // What waits at cores that are no more still has to leave: their lanes stay.
+        // Datagrams for removed cores still have to leave, so their lanes stay.
         for core in 0..lanes as u16 {
             self.wake(Place {
                 server: number as u16,
@@ -224,7 +224,7 @@ impl Driver {
         }
     }
 
-    /// A server answers in another version of the protocol.
+    /// Handles a server that replies in another version of the protocol.
     pub(super) fn on_other_version(
         &mut self,
         now_ns: u64,
@@ -245,7 +245,8 @@ impl Driver {
 }
 
 impl Server {
-    /// The base port at first, then the ports of the cores in turn: one may be overwhelmed.
+    /// Returns the base port first, then the ports of the cores in turn, because one of them may be
+    /// overloaded.
     fn port_to_ask(&self) -> SocketAddr {
         let attempts = self.fetch.as_ref().map_or(0, |fetch| fetch.attempts);
         let core = usize::from(attempts / 2) % self.lanes.len().max(1);

@@ -3,14 +3,14 @@
 const WORDS: usize = (u16::MAX as usize + 1) / 64;
 const BITS: u64 = WORDS as u64 * 64;
 
-/// The ids of one server: those in the air lie within a window that begins with the oldest.
+/// Ids for one server. Those in flight lie within a window that begins with the oldest.
 #[derive(Debug)]
 pub(super) struct Ids {
     next: u64,
-    /// The oldest that is in the air, or the next.
+    /// Oldest id in flight, or the next one.
     oldest: u64,
     window: u64,
-    /// Which of those from the oldest on have ended, by their low bits.
+    /// Marks ended ids from the oldest on, by their low bits.
     ended: Vec<u64>,
 }
 
@@ -24,18 +24,18 @@ impl Ids {
         }
     }
 
-    /// The server remembers so many.
+    /// Sets how many ids the server remembers.
     pub(super) fn set_window(&mut self, ids_window: u16) {
         self.window = u64::from(ids_window.max(1));
     }
 
-    /// The next id, unless the window is full but for one.
+    /// Returns the next id, unless at most one place is left in the window.
     pub(super) fn take(&mut self) -> Option<u64> {
         self.take_within((self.window - 1).max(1))
     }
 
-    /// The next id, unless the window is full: for the request that makes a server remember the
-    /// others.
+    /// Returns the next id, unless the window is full. It is for the request that introduces the
+    /// client, so that the server remembers the others.
     pub(super) fn take_last(&mut self) -> Option<u64> {
         self.take_within(self.window)
     }
@@ -49,14 +49,14 @@ impl Ids {
         Some(id)
     }
 
-    /// Gives back an id that was taken last and never sent; 0 is none.
+    /// Gives back the last taken id, which was never sent; 0 = none.
     pub(super) fn untake(&mut self, id: u64) {
         if id != 0 && id + 1 == self.next {
             self.next = id;
         }
     }
 
-    /// An id is not in the air any more.
+    /// Ends an id, which is no longer in flight.
     pub(super) fn end(&mut self, id: u64) {
         if !(self.oldest..self.next).contains(&id) {
             return;

@@ -1,6 +1,7 @@
-//! A server answers *forgotten* to a resent request of a client that it does not know. When the
-//! very first request with an id was lost, resending it would end like that. So another one, of
-//! which it does not matter how often it is executed, goes ahead of it until it is answered.
+//! Introduces the client to a server. A server answers *forgotten* to a resent request of an
+//! unknown client. If the very first request with an id were lost, its resending would end like
+//! this. So another request, which may be executed any number of times, is sent ahead until it is
+//! answered.
 
 use super::slots::State;
 use super::submit::request;
@@ -9,8 +10,8 @@ use crate::operation::Operation;
 use micanite_wire::hash::KeyHash;
 
 impl Driver {
-    /// Whether a datagram, which is in no list, has to wait because it has been sent and the server
-    /// may not know this client yet. If so it is in the wheel afterwards.
+    /// Returns whether a datagram, which is in no list, has to wait because it was sent before and
+    /// the server may not know this client yet. Then it is in the wheel.
     pub(super) fn waits_for_introduction(&mut self, now_ns: u64, index: u16) -> bool {
         let slot = self.slots.get(index);
         let server = slot.server;
@@ -20,7 +21,7 @@ impl Driver {
             return false;
         }
         if self.slots.entries(index)[0].token == OWN_TOKEN {
-            // The introduction itself: as if it were sent for the first time.
+            // The introduction itself counts as never sent.
             self.slots.get_mut(index).attempts = 0;
             return false;
         }
@@ -35,7 +36,7 @@ impl Driver {
         true
     }
 
-    /// Adds nothing to a number that does not exist, in a datagram of its own.
+    /// Sends an increment by 0 of a missing number, in its own datagram.
     fn introduce(&mut self, now_ns: u64, number: u16) {
         let server = &mut self.servers[usize::from(number)];
         let Some(map) = &server.map else {

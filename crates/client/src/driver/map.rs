@@ -1,4 +1,4 @@
-//! A server's directory as the client uses it: hash seed, cores, owners.
+//! Directory of a server: hash seed, cores, owners.
 
 use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{CoreEntry, Directory, Entry, PartitionAccess, PartitionEntry};
@@ -11,15 +11,15 @@ pub(super) struct Map {
     partition_bits: u32,
     pub(super) cores: Vec<CoreEntry>,
     partitions: Vec<PartitionEntry>,
-    /// For each core, the next one of its NUMA node.
+    /// Next core of the same NUMA node, for each core.
     next_in_node: Vec<u16>,
-    /// For each core, which one of its node reads next: the entry of the node's first core counts.
+    /// Next reader of a node, in the entry of the node's first core.
     reader: Vec<u16>,
     first_in_node: Vec<u16>,
 }
 
 impl Map {
-    /// Begins a directory: entries follow.
+    /// Starts a directory without entries.
     pub(super) fn begin(generation: u32, facts: Directory) -> Self {
         Self {
             generation,
@@ -33,12 +33,12 @@ impl Map {
         }
     }
 
-    /// The number of the next entry that is missing.
+    /// Returns the number of the next missing entry.
     pub(super) fn next(&self) -> u32 {
         (self.cores.len() + self.partitions.len()) as u32
     }
 
-    /// Takes entries from a number on; returns whether they make sense and carry on from what is here.
+    /// Adds entries from `first` on; returns whether they are valid and continue the existing ones.
     pub(super) fn extend(&mut self, first: u32, entries: &[u8]) -> bool {
         if first != self.next() {
             return false;
@@ -57,7 +57,7 @@ impl Map {
         self.next() == self.facts.entries()
     }
 
-    /// Says who reads with whom, once all entries are here.
+    /// Completes the directory once all entries are present.
     pub(super) fn finish(&mut self) {
         let cores = self.cores.len();
         self.next_in_node = (0..cores as u16).collect();
@@ -72,7 +72,7 @@ impl Map {
         self.reader = self.first_in_node.clone();
     }
 
-    /// Partition of a key, who owns it, and who may read it.
+    /// Returns the partition of a key, with its owner and access mode.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> (u16, PartitionEntry) {
         let partition = KeyHash(hash).partition(self.partition_bits);
@@ -80,7 +80,7 @@ impl Map {
         (partition as u16, entry)
     }
 
-    /// The core that answers the next plain get under CREW.
+    /// Returns the core for the next plain get under CREW.
     #[inline]
     pub(super) fn reader(&self, owner: u16, node: Option<u16>) -> u16 {
         let member = node.and_then(|node| self.cores.iter().position(|core| core.node == node));
@@ -88,7 +88,7 @@ impl Map {
         self.reader[usize::from(self.first_in_node[member])]
     }
 
-    /// Another core of the node reads next.
+    /// Advances the reader of a core's node.
     pub(super) fn turn(&mut self, core: u16) {
         let Some(first) = self.first_in_node.get(usize::from(core)) else {
             return;
@@ -97,7 +97,7 @@ impl Map {
         self.reader[first] = self.next_in_node[usize::from(core)];
     }
 
-    /// Whether a plain get of the partition may go to any core of a node.
+    /// Returns whether any core of a node may answer plain gets of the partition.
     #[inline]
     pub(super) fn is_shared(entry: PartitionEntry) -> bool {
         entry.access == PartitionAccess::Crew

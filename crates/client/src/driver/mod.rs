@@ -1,19 +1,18 @@
-//! The client without sockets and clocks: requests go in, datagrams come out, and the other way round.
+//! The client without sockets and clocks: requests go in and datagrams come out, and vice versa.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `submit.rs` | a request finds its server, its core and its datagram |
-//! | `transmit.rs` | datagrams leave as far as windows allow |
-//! | `receive.rs` | replies end requests |
-//! | `timers.rs` | resending, deadlines, servers that do not reply |
-//! | `again.rs` | requests of a datagram that have to be sent otherwise than they were |
-//! | `introduction.rs` | a server gets to know this client |
-//! | `directory.rs` | fetching directories |
+//! | `submit.rs` | selects server, core and datagram of a request |
+//! | `transmit.rs` | sends datagrams as far as windows allow |
+//! | `receive.rs` | ends requests by their replies |
+//! | `timers.rs` | resending, deadlines, silent servers |
+//! | `retry.rs` | requests that have to be sent in another way |
+//! | `introduction.rs` | introduces the client to a server |
+//! | `directory.rs` | fetches directories |
 //! | `slots.rs`, `wheel.rs` | the datagrams and their timers |
-//! | `server.rs`, `map.rs` | what is known of a server: cores, owners |
+//! | `server.rs`, `map.rs` | state of a server: cores, owners |
 //! | `window.rs`, `rtt.rs`, `batch.rs`, `ids.rs` | pace, waits, gathering, requests that must happen once |
 
-mod again;
 mod batch;
 mod directory;
 mod ids;
@@ -21,6 +20,7 @@ mod introduction;
 mod map;
 pub(crate) mod random;
 mod receive;
+mod retry;
 mod rtt;
 mod server;
 mod slots;
@@ -46,10 +46,10 @@ use wheel::Wheel;
 
 pub use submit::SubmitError;
 
-/// The token of requests that the driver makes for itself.
+/// Token of the driver's own requests.
 const OWN_TOKEN: u64 = u64::MAX;
 
-/// Where datagrams wait: a server and one of its cores.
+/// A server and one of its cores, where datagrams wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     server: u16,
@@ -58,10 +58,10 @@ struct Place {
 
 /// A client of a list of servers, sans I/O: one thread owns it and passes in the time.
 ///
-/// Its caller, in turn, [submits](Driver::submit) operations, lets it [transmit](Driver::transmit),
-/// [shows](Driver::on_datagram) it what arrives, and calls [`Driver::on_time`] when the time that
-/// [`Driver::next_time`] says has come. Operations in the air at the same time may take effect in
-/// any order. Nothing is allocated while requests flow.
+/// Its caller [submits](Driver::submit) operations, lets it [transmit](Driver::transmit), passes
+/// [received datagrams](Driver::on_datagram), and calls [`Driver::on_time`] at the time of
+/// [`Driver::next_time`]. Operations in flight at the same time may take effect in any order. Nothing is
+/// allocated while requests flow.
 #[derive(Debug)]
 pub struct Driver {
     options: Options,
@@ -74,30 +74,30 @@ pub struct Driver {
     gathering: Gathering,
     /// Lanes that may have something to send.
     ready: VecDeque<Place>,
-    /// Datagrams that take requests.
+    /// Datagrams that accept requests.
     filling: List,
-    /// When the first of them has waited enough; or sooner.
+    /// Earliest time at which one of them has waited enough, or sooner.
     filling_due_at: u64,
     /// Datagrams whose deadline was over before they could leave.
     expired: List,
-    /// When the next directory is to be asked for, or dead server to be asked again; or sooner.
+    /// Time of the next directory request, or of the next request to a dead server, or sooner.
     directories_due_at: u64,
-    /// Datagrams leave when they are full, and not before [`Driver::flush`].
+    /// Set while datagrams leave only when they are full, until [`Driver::flush`].
     corked: bool,
-    /// Datagrams that one lane may hold.
+    /// Maximum number of datagrams per lane.
     lane_datagrams_max: u32,
-    /// For taking a datagram apart.
+    /// Buffers for splitting a datagram.
     scratch_bytes: Vec<u8>,
     scratch_entries: Vec<Entry>,
     counters: Counters,
 }
 
 impl Driver {
-    /// A client of these servers, of which there is one at least. `seed` makes its numbers hard to
-    /// guess, so it should be.
+    /// Creates a client of these servers. `seed` makes its nonces hard to guess, so it has to be
+    /// random itself.
     ///
     /// # Panics
-    /// When there are no servers, or more than 65,535.
+    /// If there are no servers, or more than 65,535.
     pub fn new(mut options: Options, servers: &[ServerAddress], seed: u64) -> Self {
         assert!(!servers.is_empty() && servers.len() <= usize::from(u16::MAX));
         let payload_bytes = options
@@ -138,58 +138,58 @@ impl Driver {
         driver
     }
 
-    /// What has been counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     pub fn servers(&self) -> usize {
         self.servers.len()
     }
 
-    /// Whether a server's directory is known and the server replies.
+    /// Returns whether a server's directory is known and the server replies.
     pub fn is_alive(&self, server: usize) -> bool {
         self.servers[server].health == Health::Alive
     }
 
-    /// Whether a server has been given up for now, without or after having replied.
+    /// Returns whether a server counts as dead, whether or not it ever replied.
     pub fn is_dead(&self, server: usize) -> bool {
         self.servers[server].health == Health::Dead
     }
 
-    /// The version that a server speaks, if it has refused ours.
+    /// Returns the version of a server that has refused this client's.
     pub fn other_version(&self, server: usize) -> Option<u8> {
         self.servers[server].version
     }
 
-    /// The address of a server's base port.
+    /// Returns the address of a server's base port.
     pub fn address(&self, server: usize) -> SocketAddr {
         self.servers[server].base
     }
 
-    /// The directory of a server, if it is known.
+    /// Returns the directory of a server, if it is known.
     pub fn directory(&self, server: usize) -> Option<&Directory> {
         self.servers[server].map.as_ref().map(|map| &map.facts)
     }
 
-    /// The server of a key.
+    /// Returns the server of a key.
     pub fn server_of(&self, key: &[u8]) -> usize {
         self.continuum.find(key)
     }
 
-    /// Operations that have neither ended nor been refused.
+    /// Returns the number of operations that have not ended.
     pub fn pending(&self) -> u64 {
         self.counters.submitted - self.counters.completed
     }
 
-    /// How long the smoothed round trip to a server core takes; zero if nothing was measured.
+    /// Returns the smoothed round trip to a server core; 0 before the first measurement.
     pub fn rtt_ns(&self, server: usize, core: usize) -> u64 {
         let lane = self.servers[server].lanes.get(core);
         lane.map_or(0, |lane| lane.rtt.smoothed_ns())
     }
 
-    /// A lane may have something to send.
+    /// Marks a lane that may have something to send.
     fn wake(&mut self, place: Place) {
         let lane = &mut self.servers[usize::from(place.server)].lanes[usize::from(place.core)];
         if !lane.ready {
@@ -198,7 +198,7 @@ impl Driver {
         }
     }
 
-    /// The longest datagram, the lanes, and what each may hold, after a directory has been read.
+    /// Distributes the datagrams over the lanes after a directory was read.
     fn share_datagrams(&mut self) {
         let lanes: usize = self.servers.iter().map(|server| server.lanes.len()).sum();
         self.ready.reserve(lanes.saturating_sub(self.ready.len()));

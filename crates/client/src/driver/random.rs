@@ -1,4 +1,4 @@
-//! Numbers that nobody outside can guess easily: nonces and jitter.
+//! Random numbers for nonces and jitter, which others cannot guess easily.
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From the span, up to a quarter longer.
+    /// Returns the span, plus up to a quarter.
     pub(crate) fn jittered(&mut self, span: u64) -> u64 {
         span + self.next() % (span / 4 + 1)
     }

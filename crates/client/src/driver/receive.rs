@@ -1,4 +1,5 @@
-//! Replies end requests. Whatever does not answer exactly what was asked is counted and dropped.
+//! Ends requests by their replies. A datagram that answers no request exactly is counted and
+//! dropped.
 
 use super::slots::{Slot, State};
 use super::transmit::ATTEMPTS_MAX;
@@ -8,8 +9,7 @@ use micanite_wire::native::{Header, HeaderError, Kind, Replies, Reply, Status};
 use std::net::SocketAddr;
 
 impl Driver {
-    /// Reads a datagram that has arrived from an address; what it ends goes to the sink, in no
-    /// particular order.
+    /// Processes a datagram from an address. Completions go to the sink, in no particular order.
     #[inline]
     pub fn on_datagram(
         &mut self,
@@ -36,7 +36,7 @@ impl Driver {
         }
     }
 
-    /// The datagram that a header answers, if everything about it is right.
+    /// Finds the datagram that a header answers, if all its fields match.
     fn answered(&mut self, header: &Header, from: SocketAddr) -> Option<u16> {
         if header.client != self.client || header.echo & u64::from(u8::MAX) == 0 {
             self.counters.bogus += 1;
@@ -88,7 +88,7 @@ impl Driver {
         self.end_answered(now_ns, index, bytes, sink);
     }
 
-    /// A header that this version cannot read: perhaps the server speaks another one.
+    /// Handles a header that this version cannot read: the server may speak another version.
     fn on_refused(
         &mut self,
         now_ns: u64,
@@ -112,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// Whether the replies are those to the requests of the datagram, one by one.
+    /// Returns whether the replies match the requests of the datagram, one by one.
     fn replies_match(&self, index: u16, bytes: &[u8]) -> bool {
         let entries = self.slots.entries(index);
         let Ok(mut replies) = Replies::new(bytes, entries.len() as u16) else {
@@ -124,7 +124,7 @@ impl Driver {
         })
     }
 
-    /// What the header of a good reply says of the server and the way to it.
+    /// Updates the server's and the lane's state from the header of a valid reply.
     fn hear(&mut self, now_ns: u64, index: u16, header: &Header) {
         let slot = self.slots.get(index);
         let server = &mut self.servers[usize::from(slot.server)];
@@ -153,7 +153,7 @@ impl Driver {
         }
     }
 
-    /// Takes a datagram out of the list that it is in, and out of the air.
+    /// Removes a datagram from its list.
     pub(super) fn take_out(&mut self, index: u16) {
         let slot = self.slots.get(index);
         let place = Place {
@@ -179,7 +179,7 @@ impl Driver {
         }
     }
 
-    /// Ends the requests whose replies are final; the others are sent again.
+    /// Ends requests with final replies, and sends the others again.
     fn end_answered(
         &mut self,
         now_ns: u64,
@@ -192,13 +192,13 @@ impl Driver {
             return;
         };
         let resent = self.slots.get(index).attempts > 1 || self.slots.get(index).resent;
-        let mut again = Again::default();
+        let mut retry = Retry::default();
         self.scratch_entries.clear();
         let (mut values, mut values_bytes) = (0_u32, 0_usize);
         for (number, reply) in replies.flatten().enumerate() {
             let entry = self.slots.entries(index)[number];
             let Some(outcome) = Outcome::of(reply.status, reply.limit_bytes) else {
-                again.note(reply.status);
+                retry.note(reply.status);
                 self.scratch_entries.push(entry);
                 continue;
             };
@@ -214,9 +214,9 @@ impl Driver {
         if values > 0 {
             self.learn_value_bytes(index, values_bytes as f32 / values as f32);
         }
-        if again.any() {
-            self.count_again(now_ns, index, &again);
-            self.send_again(now_ns, index, &again);
+        if retry.any() {
+            self.count_retry(now_ns, index, &retry);
+            self.send_again(now_ns, index, &retry);
         } else {
             self.give_back(index);
         }
@@ -247,7 +247,7 @@ impl Driver {
         });
     }
 
-    /// The id of a request of a datagram is not in the air any more.
+    /// Ends the id of a datagram's request, which is no longer in flight.
     pub(super) fn end_id(&mut self, index: u16, number: usize, answered: bool) {
         let slot: &Slot = self.slots.get(index);
         let server = usize::from(slot.server);
@@ -264,7 +264,7 @@ impl Driver {
         }
     }
 
-    /// Ends all requests of a datagram, which is in no list, in the same way.
+    /// Ends all requests of a datagram, which is in no list, with the same outcome.
     pub(super) fn end_all(
         &mut self,
         index: u16,
@@ -296,7 +296,7 @@ impl Driver {
         self.slots.give_back(index);
     }
 
-    /// Replies are expected to be as long as they have been lately.
+    /// Updates the expected length of replies.
     fn learn_value_bytes(&mut self, index: u16, mean: f32) {
         let server = &mut self.servers[usize::from(self.slots.get(index).server)];
         let share = if mean > server.value_bytes { 4.0 } else { 16.0 };
@@ -304,16 +304,16 @@ impl Driver {
     }
 }
 
-/// Why requests of a datagram have to be sent again.
+/// Reasons to send requests of a datagram again, with their numbers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Again {
+pub(super) struct Retry {
     pub(super) moved: u32,
     pub(super) slow_down: u32,
     pub(super) unproven: u32,
     pub(super) no_room: u32,
 }
 
-impl Again {
+impl Retry {
     fn note(&mut self, status: Status) {
         match status {
             Status::Moved => self.moved += 1,

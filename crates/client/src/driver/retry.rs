@@ -1,8 +1,8 @@
-//! Requests of a datagram that were not executed, or have to go elsewhere: they leave in datagrams of
-//! other sequence numbers, so that late replies to the old one do not match.
+//! Requests that were not executed, or have to go elsewhere. They leave in datagrams with other
+//! sequence numbers, so that late replies do not match.
 
 use super::map::Map;
-use super::receive::Again;
+use super::receive::Retry;
 use super::slots::State;
 use super::{Driver, Place};
 use crate::operation::Opcode;
@@ -10,33 +10,35 @@ use micanite_wire::hash::KeyHash;
 use micanite_wire::native::Request;
 
 impl Driver {
-    /// Counts, slows down where the server asks for it, and looks for the new owners.
-    pub(super) fn count_again(&mut self, now_ns: u64, index: u16, again: &Again) {
-        self.counters.moved += u64::from(again.moved);
-        self.counters.no_room += u64::from(again.no_room);
-        self.counters.unproven += u64::from(again.unproven);
-        self.counters.slow_downs += u64::from(again.slow_down);
+    /// Counts retries, slows down if the server requests it, and fetches the directory of new
+    /// owners.
+    pub(super) fn count_retry(&mut self, now_ns: u64, index: u16, retry: &Retry) {
+        self.counters.moved += u64::from(retry.moved);
+        self.counters.no_room += u64::from(retry.no_room);
+        self.counters.unproven += u64::from(retry.unproven);
+        self.counters.slow_downs += u64::from(retry.slow_down);
         let slot = self.slots.get(index);
         let number = slot.server;
         let server = &mut self.servers[usize::from(number)];
         let lane = &mut server.lanes[usize::from(slot.core)];
-        if again.slow_down > 0 {
+        if retry.slow_down > 0 {
             let cut = lane.window.slow_down(now_ns, lane.rtt.smoothed_ns(), 0);
             self.counters.window_cuts += u64::from(cut);
         }
-        if again.no_room > 0 {
+        if retry.no_room > 0 {
             let server = &mut self.servers[usize::from(number)];
             server.value_bytes = server.value_bytes * 1.25 + 8.0;
         }
     }
 
-    /// Sends the requests of `scratch_entries`, all of one datagram that is in no list, once more.
-    pub(super) fn send_again(&mut self, now_ns: u64, index: u16, again: &Again) {
+    /// Sends the requests of `scratch_entries` again. They belong to one datagram, which is in no
+    /// list.
+    pub(super) fn send_again(&mut self, now_ns: u64, index: u16, retry: &Retry) {
         let slot = self.slots.get_mut(index);
-        // An earlier sending of the same may be executed still.
+        // An earlier sending may still be executed.
         slot.resent |= slot.attempts > 1;
-        let patient = again.moved + again.slow_down > 0 || again.unproven > 0 && slot.backoff > 0;
-        if again.no_room == 0 || patient {
+        let patient = retry.moved + retry.slow_down > 0 || retry.unproven > 0 && slot.backoff > 0;
+        if retry.no_room == 0 || patient {
             slot.backoff = slot.backoff.saturating_add(1);
         }
         let (server, core, backoff) = (slot.server, slot.core, slot.backoff);
@@ -50,14 +52,14 @@ impl Driver {
             }
             false => 0,
         };
-        // One that may have been executed stays at its core, unless that has said that it was not.
+        // A request that may have been executed stays at its core, unless that core has refused it.
         let slot = self.slots.get_mut(index);
-        slot.stays = slot.has_ids && slot.resent && again.moved == 0;
-        self.take_apart(now_ns, index, again.no_room > 0);
-        self.put_again(index, now_ns.saturating_add(wait_ns), wait_ns == 0);
+        slot.stays = slot.has_ids && slot.resent && retry.moved == 0;
+        self.split_datagram(now_ns, index, retry.no_room > 0);
+        self.schedule_retry(index, now_ns.saturating_add(wait_ns), wait_ns == 0);
     }
 
-    /// Sends all requests of a datagram, which is in no list, where the directory of now says.
+    /// Sends all requests of a datagram, which is in no list, where the current directory says.
     pub(super) fn redirect(&mut self, now_ns: u64, index: u16) {
         self.scratch_entries.clear();
         self.scratch_entries
@@ -67,14 +69,14 @@ impl Driver {
             slot.resent = true;
             slot.stays = slot.has_ids;
         }
-        self.take_apart(now_ns, index, false);
-        self.put_again(index, now_ns, true);
+        self.split_datagram(now_ns, index, false);
+        self.schedule_retry(index, now_ns, true);
     }
 
-    /// Fills the datagram anew with those of its requests that `scratch_entries` has, as far as
-    /// they go the same way; for each of the others finds another datagram, or leaves it with the
-    /// first if there is none: a server sends it on. `alone`: each in a datagram of its own.
-    fn take_apart(&mut self, now_ns: u64, index: u16, alone: bool) {
+    /// Refills the datagram with the requests of `scratch_entries` that share its path. Each other
+    /// request goes to another datagram, or stays in the first if none is free: the server forwards
+    /// it. With `separate`, every request gets its own datagram.
+    fn split_datagram(&mut self, now_ns: u64, index: u16, separate: bool) {
         let bytes = std::mem::take(&mut self.scratch_bytes);
         let entries = std::mem::take(&mut self.scratch_entries);
         let mut bytes = bytes;
@@ -85,7 +87,7 @@ impl Driver {
         let mut first = true;
         for entry in &entries {
             let Some((mut request, _)) = Request::read(&bytes[usize::from(entry.offset)..]) else {
-                continue; // cannot be: this client wrote it
+                continue; // impossible: this client wrote it
             };
             let (place, shared, partition) =
                 self.direct(old.server, old.core, &mut request, old.stays);
@@ -94,13 +96,14 @@ impl Driver {
                 self.move_to(now_ns, index, place, (shared, partition));
             }
             let own = self.slots.get(index);
-            let stays = own.count == 0 || !alone && own.core == place.core;
+            let stays = own.count == 0 || !separate && own.core == place.core;
             let target = match stays {
                 true => None,
                 false => self.another(now_ns, index, place, (shared, partition)),
             };
             let to = target.unwrap_or(index);
-            // It fitted with all the others; values are not estimated, for that would split it.
+            // All requests fitted before. Value lengths are not estimated, because that would split
+            // the datagram.
             let token = (entry.token, self.options.payload_bytes, 0.0);
             let fitted = self.slots.append(to, &request, token);
             debug_assert!(fitted.is_ok());
@@ -113,7 +116,7 @@ impl Driver {
         self.scratch_entries = entries;
     }
 
-    /// Where a request goes by the directory of now.
+    /// Returns the path of a request by the current directory.
     fn direct(
         &self,
         server: u16,
@@ -140,7 +143,7 @@ impl Driver {
         (Place { server, core }, shared, partition)
     }
 
-    /// Another datagram for a request that goes another way than the rest of its own.
+    /// Takes another datagram for a request with a different path.
     fn another(
         &mut self,
         now_ns: u64,
@@ -165,7 +168,7 @@ impl Driver {
         Some(target)
     }
 
-    /// Gives an empty datagram to another lane.
+    /// Moves an empty datagram to another lane.
     fn move_to(&mut self, now_ns: u64, index: u16, place: Place, (shared, partition): (bool, u16)) {
         let server = &mut self.servers[usize::from(place.server)];
         let slot = self.slots.get_mut(index);
@@ -177,8 +180,8 @@ impl Driver {
         slot.generation = server.map.as_ref().map_or(0, |map| map.generation);
     }
 
-    /// A datagram that was filled anew leaves at a time, or as soon as it may.
-    fn put_again(&mut self, index: u16, due_at: u64, at_once: bool) {
+    /// Schedules a refilled datagram for a time, or as soon as possible.
+    fn schedule_retry(&mut self, index: u16, due_at: u64, at_once: bool) {
         if at_once {
             self.queue_first(index, due_at);
             return;
@@ -189,7 +192,7 @@ impl Driver {
         self.wheel.insert(&mut self.slots, index);
     }
 
-    /// A datagram, which is in no list, is the next of its lane.
+    /// Makes a datagram, which is in no list, the next of its lane.
     pub(super) fn queue_first(&mut self, index: u16, due_at: u64) {
         let slot = self.slots.get_mut(index);
         slot.state = State::Queued;

@@ -1,17 +1,17 @@
-//! The measured round trip, and how long to wait for a reply (RFC 6298).
+//! Measures the round trip, and derives timeouts (RFC 6298).
 
 use crate::options::Options;
 
-/// Of one server core.
+/// Round trip to one server core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rtt {
-    /// Zero until one was measured.
+    /// Zero before the first measurement.
     smoothed_ns: u64,
     variation_ns: u64,
 }
 
 impl Rtt {
-    /// A datagram that was sent once has been answered.
+    /// Records the round trip of a datagram that was sent once.
     pub(super) fn measure(&mut self, rtt_ns: u64) {
         if self.smoothed_ns == 0 {
             self.smoothed_ns = rtt_ns.max(1);
@@ -23,13 +23,13 @@ impl Rtt {
         self.smoothed_ns = ((7 * self.smoothed_ns + rtt_ns) / 8).max(1);
     }
 
-    /// The smoothed round trip; zero before the first.
+    /// Returns the smoothed round trip; 0 before the first measurement.
     pub(super) fn smoothed_ns(&self) -> u64 {
         self.smoothed_ns
     }
 
-    /// How long to wait for a reply that failed to come so many times: twice as long for every two of
-    /// them. (With each, one datagram that has bad luck would hold up the window of ids behind it.)
+    /// Returns the timeout after so many failures. It doubles with every second one. (If it doubled
+    /// with every failure, one unlucky datagram would hold up the window of ids behind it.)
     pub(super) fn resend_after_ns(&self, failures: u8, options: &Options) -> u64 {
         let once = match self.smoothed_ns {
             0 => options.resend_ns_first,

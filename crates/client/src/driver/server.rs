@@ -1,4 +1,4 @@
-//! What is known of one server, and of each of its cores.
+//! State of one server, and of each of its cores.
 
 use super::batch::Gathering;
 use super::ids::Ids;
@@ -9,27 +9,27 @@ use super::window::Window;
 use crate::options::Options;
 use std::net::SocketAddr;
 
-/// A core of a server: where datagrams wait for their turn.
+/// A core of a server, with its waiting datagrams.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) address: SocketAddr,
-    /// Datagrams that are complete.
+    /// Complete datagrams.
     pub(super) queue: List,
-    /// The one that takes requests for the owner, and the one that takes shared gets.
+    /// Datagrams that accept requests: for the owner, and for shared gets.
     pub(super) filling: [u16; 2],
-    /// In the list of lanes to look at.
+    /// The lane is in the list of lanes to look at.
     pub(super) ready: bool,
     pub(super) in_flight: u32,
-    /// Datagrams of this lane, in whatever state.
+    /// Datagrams of this lane, in any state.
     pub(super) held: u32,
-    /// Something waited only because the window was full.
+    /// A datagram waited only because the window was full.
     pub(super) blocked: bool,
     pub(super) window: Window,
     pub(super) rtt: Rtt,
-    /// Times in a row that replies failed to come, and when that was noticed last.
+    /// Consecutive missed replies, and the time of the last miss.
     failures: u8,
     failed_at: u64,
-    /// See [`Gathering::count`].
+    /// Interval of the last request, for [`Gathering::count`].
     pub(super) seen: u32,
 }
 
@@ -55,12 +55,12 @@ impl Lane {
         self.window.allows(self.in_flight)
     }
 
-    /// A reply has come: what did not come got lost by itself.
+    /// Records a reply: earlier losses were not caused by a silent core.
     pub(super) fn hear(&mut self) {
         self.failures = 0;
     }
 
-    /// The reply to what was sent at a time did not come. What was in the air together fails once.
+    /// Records a missed reply. Datagrams that were in flight together count as one failure.
     pub(super) fn miss(&mut self, now_ns: u64, sent_at: u64) {
         if sent_at >= self.failed_at {
             self.failures = self.failures.saturating_add(1);
@@ -68,43 +68,43 @@ impl Lane {
         }
     }
 
-    /// How long to wait for the reply to a datagram that has failed so often. The wait doubles as long
-    /// as the core is silent; while it answers others, patience would only hold these up.
+    /// Returns the timeout of a datagram that has failed `backoff` times. The timeout doubles only
+    /// while the core is silent. If the core answers others, a longer wait would only delay these.
     pub(super) fn resend_after_ns(&self, backoff: u8, options: &Options) -> u64 {
         let failures = backoff.min(self.failures);
         self.rtt.resend_after_ns(failures, options)
     }
 
-    /// How many requests a datagram should have here, and how long to wait for them.
+    /// Returns how many requests a datagram should have, and how long to wait for them.
     pub(super) fn gather(&self, gathering: &Gathering) -> (u16, u64) {
         gathering.size(self.rtt.smoothed_ns())
     }
 }
 
-/// A directory that is being fetched.
+/// A fetch of a directory.
 #[derive(Debug)]
 pub(super) struct Fetch {
-    /// Not to be sent, or sent again, before.
+    /// Time of the next attempt.
     pub(super) due_at: u64,
     pub(super) sent_at: u64,
     pub(super) attempts: u8,
     pub(super) sequence: u32,
     pub(super) nonce: u64,
-    /// Where it was asked last.
+    /// Address of the last request.
     pub(super) asked: SocketAddr,
-    /// The server has asked for the cookie since the last page.
+    /// The server has challenged the client since the last page.
     pub(super) challenged: bool,
-    /// The pages so far.
+    /// Entries that have arrived.
     pub(super) pages: Option<Map>,
 }
 
-/// Whether a server replies.
+/// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     /// The directory is not known yet.
     Unknown,
     Alive,
-    /// Until it is asked again.
+    /// Until the next attempt.
     Dead,
 }
 
@@ -113,23 +113,23 @@ pub(super) enum Health {
 pub(super) struct Server {
     pub(super) base: SocketAddr,
     pub(super) health: Health,
-    /// Its version, when it is not ours.
+    /// Version of the server, if it differs.
     pub(super) version: Option<u8>,
     pub(super) map: Option<Map>,
     pub(super) lanes: Vec<Lane>,
     pub(super) ids: Ids,
     pub(super) cookie: u64,
-    /// A request with an id has been answered: the server knows this client.
+    /// A request with an id was answered, so the server knows this client.
     pub(super) introduced: bool,
-    /// One is on its way for just that.
+    /// An introduction is in flight.
     pub(super) introducing: bool,
     pub(super) fetch: Option<Fetch>,
     pub(super) fetched_at: u64,
-    /// Datagrams of all its lanes.
+    /// Datagrams of all lanes.
     held: u32,
-    /// When it was heard last, or began to owe a reply.
+    /// Time of the last reply, or of the first request after idle time.
     pub(super) heard_at: u64,
-    /// Mean length of the values that gets have returned.
+    /// Mean length of returned values.
     pub(super) value_bytes: f32,
 }
 
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// Goes by a directory from now on.
+    /// Applies a new directory.
     pub(super) fn adopt(&mut self, map: Map, rtt: Rtt, options: &Options) {
         for (core, entry) in map.cores.iter().enumerate() {
             let address = SocketAddr::new(self.base.ip(), entry.port);
@@ -166,7 +166,7 @@ impl Server {
         self.map = Some(map);
     }
 
-    /// A lane has one datagram more.
+    /// Counts another datagram of a lane.
     pub(super) fn hold(&mut self, now_ns: u64, core: u16) {
         if self.held == 0 {
             self.heard_at = self.heard_at.max(now_ns);
@@ -175,13 +175,13 @@ impl Server {
         self.lanes[usize::from(core)].held += 1;
     }
 
-    /// A lane has one datagram less.
+    /// Counts one datagram of a lane less.
     pub(super) fn let_go(&mut self, core: u16) {
         self.held -= 1;
         self.lanes[usize::from(core)].held -= 1;
     }
 
-    /// The longest datagram that both sides take.
+    /// Returns the longest datagram that both sides accept.
     pub(super) fn payload_bytes(&self, options: &Options) -> usize {
         let theirs = self
             .map

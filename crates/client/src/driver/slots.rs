@@ -1,29 +1,30 @@
-//! The datagrams that are filled, wait, or are in the air. Their number is fixed at the start; a
-//! sequence number says which one it is.
+//! Datagrams that are filled, wait, or are in flight. Their number is fixed at the start. A
+//! sequence number identifies one.
 
 use super::random::Random;
 use micanite_wire::native::{Full, Header, Opcode, Request};
 
 /// No datagram.
 pub(super) const NONE: u16 = u16::MAX;
-/// The most requests in a datagram, however long it is.
+/// Maximum number of requests in a datagram of any length.
 const REQUESTS_MAX: usize = 512;
 const REQUEST_BYTES_MIN: usize = 24;
 const REPLY_BYTES: f32 = 24.0;
 
-/// Where a datagram is in its life.
+/// State of a datagram, and the list that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
-    /// Takes requests; in the list of those that do.
+    /// Accepts requests; in the list of such datagrams.
     Filling,
     /// Waits for the window; in its lane's queue.
     Queued,
     /// Sent; in the wheel until it is sent again.
     InFlight,
-    /// Not to be sent yet; in the wheel.
+    /// Must not be sent yet; in the wheel.
     Delayed,
-    /// Given up; in the list of those whose requests end at the next look at the timers.
+    /// Its deadline is over; in the list of datagrams whose requests end at the next look at the
+    /// timers.
     Expired,
 }
 
@@ -31,17 +32,17 @@ pub(super) enum State {
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) state: State,
-    /// Plain gets that any core of a node may answer.
+    /// Holds plain gets that any core of a node may answer.
     pub(super) shared: bool,
     pub(super) writes: bool,
     pub(super) has_ids: bool,
-    /// Requests in it may have been received before.
+    /// The server may have received some of its requests before.
     pub(super) resent: bool,
-    /// It goes to its core, if there is one still, whatever the directory says.
+    /// It goes to its core, if that still exists, whatever the directory says.
     pub(super) stays: bool,
-    /// Times that it was sent under its sequence number.
+    /// Number of times that it was sent under its sequence number.
     pub(super) attempts: u8,
-    /// Times that it came to nothing: doubles the wait.
+    /// Number of failures, each of which doubles the wait.
     pub(super) backoff: u8,
     pub(super) server: u16,
     pub(super) core: u16,
@@ -54,7 +55,7 @@ pub(super) struct Slot {
     pub(super) sequence: u32,
     pub(super) nonce: u64,
     pub(super) sent_at: u64,
-    /// When the wheel, or the wait for more requests, is over.
+    /// End of its time in the wheel, or of its wait for more requests.
     pub(super) due_at: u64,
     pub(super) deadline_at: u64,
     next: u16,
@@ -70,7 +71,7 @@ pub(super) struct Entry {
     pub(super) opcode: Opcode,
 }
 
-/// A list of datagrams, linked through themselves: each is in one list at most.
+/// A linked list of datagrams. Each datagram is in at most one list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     head: u16,
@@ -164,20 +165,20 @@ impl Slots {
         &mut self.slots[usize::from(index)]
     }
 
-    /// The datagram of a sequence number, if it is that one still.
+    /// Returns the datagram of a sequence number, if it still has that number.
     pub(super) fn find(&self, sequence: u32) -> Option<u16> {
         let index = sequence as u16;
         let slot = self.slots.get(usize::from(index))?;
         (slot.state != State::Free && slot.sequence == sequence).then_some(index)
     }
 
-    /// The requests of a datagram.
+    /// Returns the requests of a datagram.
     pub(super) fn entries(&self, index: u16) -> &[Entry] {
         let from = usize::from(index) * self.entries_each;
         &self.entries[from..from + usize::from(self.get(index).count)]
     }
 
-    /// The bytes of a datagram; its header is written when it is sent.
+    /// Returns the bytes of a datagram. Sending it writes its header.
     pub(super) fn bytes(&self, index: u16) -> &[u8] {
         let from = usize::from(index) * self.bytes_each;
         &self.bytes[from..from + self.get(index).filled]
@@ -189,13 +190,13 @@ impl Slots {
         &mut self.bytes[from..from + filled]
     }
 
-    /// A request of a datagram.
+    /// Parses a request of a datagram.
     pub(super) fn request(&self, index: u16, entry: &Entry) -> Option<Request<'_>> {
         let bytes = self.bytes(index).get(usize::from(entry.offset)..)?;
         Request::read(bytes).map(|(request, _)| request)
     }
 
-    /// Takes a datagram without requests.
+    /// Takes a free datagram.
     pub(super) fn take(&mut self, random: &mut Random) -> Option<u16> {
         let index = self.free.pop()?;
         self.renew(index, random);
@@ -207,7 +208,7 @@ impl Slots {
         Some(index)
     }
 
-    /// Empties a datagram and gives it another sequence number: late replies will not match.
+    /// Empties a datagram and gives it another sequence number, so that late replies do not match.
     pub(super) fn renew(&mut self, index: u16, random: &mut Random) {
         let slot = self.get_mut(index);
         slot.sequence = slot.sequence.wrapping_add(1 << 16);
@@ -220,7 +221,7 @@ impl Slots {
         slot.has_ids = false;
     }
 
-    /// Gives a datagram back. It is in no list.
+    /// Frees a datagram that is in no list.
     pub(super) fn give_back(&mut self, index: u16) {
         let slot = self.get_mut(index);
         slot.state = State::Free;
@@ -228,7 +229,7 @@ impl Slots {
         self.free.push(index);
     }
 
-    /// Adds a request to a datagram that shall be no longer than the limit, nor its reply.
+    /// Adds a request, unless the datagram or its expected reply would exceed the limit.
     pub(super) fn append(
         &mut self,
         index: u16,
@@ -306,7 +307,7 @@ impl Slots {
         Some(index)
     }
 
-    /// What follows in the list.
+    /// Returns the next datagram of the list.
     pub(super) fn after(&self, index: u16) -> Option<u16> {
         let next = self.get(index).next;
         (next != NONE).then_some(next)

@@ -1,4 +1,4 @@
-//! A request finds its server, its core and its datagram.
+//! Selects server, core and datagram of a request.
 
 use super::map::Map;
 use super::server::Health;
@@ -9,31 +9,31 @@ use crate::options::OnDead;
 use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{Header, KEY_BYTES_MAX, Request, request_bytes};
 
-/// Datagrams that only what has to be sent again may take: one in so many.
+/// Share of the datagrams that is reserved for resending: 1/RESERVE_SHARE.
 const RESERVE_SHARE: usize = 16;
 
-/// Why an operation was not taken.
+/// Reasons to refuse an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitError {
-    /// Windows and buffers are full: come again when something has ended.
+    /// Windows and buffers are full: try again after another operation has ended.
     Full,
-    /// The server is dead or was never reached.
+    /// The server is dead, or has never replied.
     ServerDown {
         /// Its place in the list.
         server: usize,
     },
     /// The key is empty, or longer than 250 bytes.
     BadKey,
-    /// The operation does not fit a datagram: it is one for the stream.
+    /// The operation does not fit a datagram and has to use the stream.
     TooLong,
 }
 
 impl Driver {
-    /// Takes an operation, which ends with a [`crate::Completion`] that has this token (any number
-    /// but the greatest).
+    /// Accepts an operation, which ends with a [`crate::Completion`] with this token (any number but
+    /// the greatest).
     ///
     /// # Errors
-    /// It was not taken; there will be no completion.
+    /// The operation was refused; there will be no completion.
     #[inline]
     pub fn submit(
         &mut self,
@@ -51,7 +51,7 @@ impl Driver {
             _ if is_noop => 0,
             _ => self.continuum.find(key),
         };
-        let server = self.living(server, key)?;
+        let server = self.server_or_substitute(server, key)?;
         let taken = self.place(now_ns, server, operation, token);
         match taken {
             Ok(()) => self.counters.submitted += 1,
@@ -61,8 +61,8 @@ impl Driver {
         taken
     }
 
-    /// The server itself, or the one that stands in for it.
-    fn living(&self, server: usize, key: &[u8]) -> Result<u16, SubmitError> {
+    /// Returns the server, or the one that stands in for it.
+    fn server_or_substitute(&self, server: usize, key: &[u8]) -> Result<u16, SubmitError> {
         let is_up = |server: usize| self.servers[server].health == Health::Alive;
         if is_up(server) {
             return Ok(server as u16);
@@ -126,7 +126,7 @@ impl Driver {
         put
     }
 
-    /// Puts a request into the datagram that is being filled for a place.
+    /// Adds a request to the open datagram of a place.
     fn put(
         &mut self,
         now_ns: u64,
@@ -153,7 +153,7 @@ impl Driver {
         if index == NONE {
             index = self.open(now_ns, place, (shared, partition), wait_ns)?;
             if self.slots.append(index, request, entry).is_err() {
-                // Cannot be: an empty datagram takes what its length allows.
+                // Impossible: an empty datagram accepts any request within its limit.
                 return Err(SubmitError::TooLong);
             }
         }
@@ -167,7 +167,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes another datagram for a place, to be filled.
+    /// Opens another datagram for a place.
     fn open(
         &mut self,
         now_ns: u64,
@@ -202,7 +202,7 @@ impl Driver {
         Ok(index)
     }
 
-    /// A datagram takes no more requests and waits for its turn.
+    /// Closes a datagram to further requests, and queues it.
     pub(super) fn close(&mut self, index: u16) {
         self.slots.unlink(&mut self.filling, index);
         let slot = self.slots.get_mut(index);
@@ -222,13 +222,13 @@ impl Driver {
         self.wake(place);
     }
 
-    /// From now on datagrams are filled to the brim before they leave, until [`Driver::flush`]: for
-    /// a caller that has many operations at once.
+    /// Fills datagrams completely before they leave, until [`Driver::flush`]: for a caller with
+    /// many operations at once.
     pub fn cork(&mut self) {
         self.corked = true;
     }
 
-    /// Everything may leave that has been submitted.
+    /// Lets all submitted operations leave.
     pub fn flush(&mut self) {
         self.corked = false;
         let mut next = self.filling.first();
@@ -246,7 +246,7 @@ impl Driver {
     }
 }
 
-/// An operation as the protocol has it.
+/// Converts an operation to a request of the protocol.
 pub(super) fn request<'a>(operation: &Operation<'a>, hash: u64, id: u64) -> Request<'a> {
     let opcode = operation.opcode;
     let field = |has: bool, value: u32| if has { value } else { 0 };

@@ -1,4 +1,4 @@
-//! Resending, deadlines, servers that do not reply.
+//! Resending, deadlines, silent servers.
 
 use super::server::Health;
 use super::slots::{NONE, State};
@@ -6,8 +6,8 @@ use super::{Driver, Place};
 use crate::operation::{Completion, Outcome};
 
 impl Driver {
-    /// Does what is due by now: prepares what has to be sent again for the next
-    /// [`Driver::transmit`], and ends what has waited for its whole deadline.
+    /// Does what is due: prepares datagrams to resend for the next [`Driver::transmit`], and ends
+    /// requests after their deadline.
     #[inline]
     pub fn on_time(&mut self, now_ns: u64, sink: &mut impl FnMut(Completion<'_>)) {
         while let Some(index) = self.wheel.pop(&mut self.slots, now_ns) {
@@ -23,8 +23,8 @@ impl Driver {
         }
     }
 
-    /// When [`Driver::on_time`] and [`Driver::transmit`] have something to do next, if nothing
-    /// arrives before; none if there is nothing to wait for.
+    /// Returns when [`Driver::on_time`] and [`Driver::transmit`] have to be called next, if nothing
+    /// arrives before; `None` if nothing is pending.
     pub fn next_time(&self) -> Option<u64> {
         if self.expired.first().is_some() {
             return Some(0);
@@ -34,7 +34,7 @@ impl Driver {
         (next != u64::MAX).then_some(next)
     }
 
-    /// No reply to a datagram, which is out of the wheel, has come in time.
+    /// Handles a missing reply to a datagram, which is out of the wheel.
     fn on_missed(&mut self, now_ns: u64, index: u16, sink: &mut impl FnMut(Completion<'_>)) {
         let slot = self.slots.get(index);
         let place = Place {
@@ -65,7 +65,7 @@ impl Driver {
         }
     }
 
-    /// A datagram, which is in no list, was not to be sent before now.
+    /// Queues a delayed datagram, which is in no list.
     fn after_delay(&mut self, now_ns: u64, index: u16) {
         let slot = self.slots.get(index);
         let map = self.servers[usize::from(slot.server)].map.as_ref();
@@ -95,7 +95,7 @@ impl Driver {
         }
     }
 
-    /// Gives a server up for a while: everything that waits for it ends.
+    /// Declares a server dead for a while: all its requests end.
     pub(super) fn lose(&mut self, now_ns: u64, server: u16, sink: &mut impl FnMut(Completion<'_>)) {
         self.counters.servers_lost += 1;
         self.servers[usize::from(server)].health = Health::Dead;

@@ -1,4 +1,4 @@
-//! Datagrams leave as far as windows allow.
+//! Sends datagrams as far as windows allow.
 
 use super::slots::{NONE, State};
 use super::{Driver, Place};
@@ -6,12 +6,13 @@ use crate::counters::BATCH_SIZES_MAX;
 use micanite_wire::native::Header;
 use std::net::SocketAddr;
 
-/// How often a datagram is sent under one sequence number: the echo counts in 8 bits.
+/// Maximum number of sendings under one sequence number: the echo counts in 8 bits.
 pub(super) const ATTEMPTS_MAX: u8 = u8::MAX;
 
 impl Driver {
-    /// Hands out what is to be sent now, each datagram once; the closure returns whether it has
-    /// taken it, and is not called again when it has not. Datagrams to one address come in a row.
+    /// Passes each datagram that may leave to `send`. The closure returns whether it accepted the
+    /// datagram, and is not called again after it has not. Datagrams to one address are
+    /// consecutive.
     #[inline]
     pub fn transmit(&mut self, now_ns: u64, mut send: impl FnMut(SocketAddr, &[u8]) -> bool) {
         if now_ns >= self.directories_due_at && !self.transmit_directories(now_ns, &mut send) {
@@ -31,12 +32,12 @@ impl Driver {
         }
     }
 
-    /// Whether the last [`Driver::transmit`] had more than its closure took.
+    /// Returns whether the last [`Driver::transmit`] had more datagrams than its closure accepted.
     pub fn has_more(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Lanes whose datagrams have waited long enough for more requests have something to send.
+    /// Wakes the lanes of datagrams that have waited long enough for more requests.
     fn wake_filled(&mut self, now_ns: u64) {
         self.filling_due_at = u64::MAX;
         let mut next = self.filling.first();
@@ -55,7 +56,8 @@ impl Driver {
         }
     }
 
-    /// Sends what a lane has and its window allows; returns whether the closure took all of it.
+    /// Sends the datagrams of a lane that its window allows; returns whether the closure accepted
+    /// all of them.
     fn transmit_lane(
         &mut self,
         now_ns: u64,

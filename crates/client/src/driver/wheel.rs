@@ -2,18 +2,18 @@
 
 use super::slots::{List, Slots};
 
-/// A tick is 65 us: resending does not need to be more exact.
+/// A tick is 65 us. Resending needs no more precision.
 const TICK_SHIFT: u32 = 16;
-/// 67 ms; what is due later lies in the last bucket and is put in again.
+/// The ring spans 67 ms. Later timers are in the last bucket, and are inserted again.
 const BUCKETS: u64 = 1024;
 
-/// The datagrams that wait for a time, which is their `due_at`.
+/// Datagrams that wait until their `due_at`.
 #[derive(Debug)]
 pub(super) struct Wheel {
     buckets: Vec<List>,
-    /// Which buckets have something.
+    /// Marks buckets that are not empty.
     filled: [u64; (BUCKETS / 64) as usize],
-    /// Everything up to this tick has been looked at.
+    /// All earlier ticks are done.
     tick: u64,
 }
 
@@ -26,14 +26,15 @@ impl Wheel {
         }
     }
 
-    /// Where a time lies as seen from now: an entry does not move when time does.
+    /// Returns the bucket of a time. It does not depend on the current time, so an entry never
+    /// moves.
     fn bucket(due_at: u64) -> usize {
-        // Rounded up: not before it is due.
+        // Rounded up: never before it is due.
         (((due_at >> TICK_SHIFT) + 1) % BUCKETS) as usize
     }
 
-    /// Puts a datagram in. It fires within a tick of its `due_at`; one that is due after the
-    /// wheel's span is found each time its bucket comes by, and put in again.
+    /// Inserts a datagram. It fires within a tick of its `due_at`. One beyond the wheel's span is
+    /// found at each round, and inserted again.
     pub(super) fn insert(&mut self, slots: &mut Slots, index: u16) {
         let earliest = self.tick << TICK_SHIFT;
         let slot = slots.get_mut(index);
@@ -43,7 +44,7 @@ impl Wheel {
         self.filled[bucket / 64] |= 1 << (bucket % 64);
     }
 
-    /// Takes a datagram out.
+    /// Removes a datagram.
     pub(super) fn remove(&mut self, slots: &mut Slots, index: u16) {
         let bucket = Self::bucket(slots.get(index).due_at);
         slots.unlink(&mut self.buckets[bucket], index);
@@ -52,11 +53,11 @@ impl Wheel {
         }
     }
 
-    /// Takes out one datagram that is due; none when all of them have been.
+    /// Removes one due datagram; `None` if there is none.
     pub(super) fn pop(&mut self, slots: &mut Slots, now_ns: u64) -> Option<u16> {
         let now_tick = now_ns >> TICK_SHIFT;
         if now_tick >= self.tick + BUCKETS {
-            // Later than a whole round: each bucket is looked at once.
+            // More than a whole round later: each bucket is looked at once.
             self.tick = now_tick - BUCKETS + 1;
         }
         while self.tick <= now_tick {
@@ -77,11 +78,11 @@ impl Wheel {
         None
     }
 
-    /// When to look again; none if nothing waits.
+    /// Returns the time of the next look; `None` if the wheel is empty.
     pub(super) fn next_ns(&self) -> Option<u64> {
         let words = self.filled.len();
         let from = (self.tick % BUCKETS) as usize;
-        // The first word twice: its high bits first, its low bits after a round.
+        // Visits the first word twice: its high bits first, its low bits after a round.
         for step in 0..=words {
             let word = (from / 64 + step) % words;
             let mut bits = self.filled[word];

@@ -1,15 +1,16 @@
-//! How many datagrams may be in the air to one server core (`docs/protocol.md`, "Pace").
+//! Number of datagrams that may be in flight to one server core (`docs/protocol.md`, "Pace").
 
-/// A server core says "slow down" for 100 ms after a loss. Cutting once per round trip for all of that
-/// time would close any window, so that a loss is answered a few times and not hundreds of times.
+/// Minimum time between two cuts. A server core sends "slow down" for 100 ms after a loss. One cut
+/// per round trip for all this time would close any window.
 const CUT_INTERVAL_NS: u64 = 25_000_000;
 const CUT_MIN: f32 = 1.0 / 16.0;
 const CUT_MAX: f32 = 0.5;
-/// The least window after missed replies alone: a network that loses by chance is not relieved by
-/// less, and a server that has too much to do says so.
+/// Smallest window after missed replies alone. On a network that loses by chance, a smaller one
+/// does not help, and an overloaded server sends "slow down".
 const MISSED_MIN: f32 = 4.0;
 
-/// Additive growth, multiplicative cuts; it doubles per round trip until the first cut.
+/// A window with additive growth and multiplicative cuts. It doubles per round trip until the first
+/// cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     datagrams: f32,
@@ -33,7 +34,7 @@ impl Window {
         (in_flight as f32) < self.datagrams
     }
 
-    /// A reply has come, and the window was what held the client back.
+    /// Grows after a reply, if the window was the limit.
     pub(super) fn grow(&mut self) {
         let by = if self.doubling {
             1.0
@@ -43,16 +44,16 @@ impl Window {
         self.datagrams = (self.datagrams + by).min(self.max);
     }
 
-    /// A reply said "slow down", and which share of the datagrams is lost; returns whether that
-    /// made the window smaller.
+    /// Cuts the window after a "slow down" with a share of lost datagrams; returns whether it
+    /// became smaller.
     pub(super) fn slow_down(&mut self, now_ns: u64, rtt_ns: u64, pressure: u16) -> bool {
         let share = f32::from(pressure) / f32::from(u16::MAX);
         let share = share.clamp(CUT_MIN, CUT_MAX);
         self.cut(now_ns, rtt_ns.max(CUT_INTERVAL_NS), share, 1.0)
     }
 
-    /// The reply to what was sent at a time did not come. All that was in the air together counts
-    /// as one loss.
+    /// Cuts the window after a missed reply. All losses of datagrams in flight at the same time
+    /// count as one.
     pub(super) fn missed(&mut self, now_ns: u64, sent_at: u64, rtt_ns: u64) -> bool {
         sent_at >= self.cut_at && self.cut(now_ns, rtt_ns, CUT_MAX, MISSED_MIN)
     }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn slows_down_as_much_as_is_lost() {
+    fn windows_shrink_by_the_share_of_losses() {
         let after = |pressure| {
             let mut window = Window::new(100, 512);
             assert!(window.slow_down(CUT_INTERVAL_NS, RTT_NS, pressure));

@@ -1,4 +1,4 @@
-//! Sockets of the kernel, and what they have in common with a queue of a port.
+//! Sockets of the kernel, with the interface of a port's queue.
 
 use crate::driver::Driver;
 use crate::operation::Completion;
@@ -11,9 +11,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Bursts that one call receives at most: sending must not wait for long.
+/// Maximum number of bursts per call, so that sending is not delayed.
 const BURSTS_MAX: usize = 4;
-/// After a burst of less than this nothing more is expected: the system call is saved.
+/// A smaller burst ends the receiving, which saves a system call.
 const BURST_SMALL: usize = 8;
 
 /// A socket for the servers of one address family.
@@ -41,7 +41,7 @@ impl Socket {
         })
     }
 
-    /// Takes a datagram to be sent; returns whether there was room.
+    /// Queues a datagram; returns whether there was room.
     #[inline]
     fn push(&mut self, to: SocketAddr, bytes: &[u8]) -> bool {
         if self.sender.is_full() && self.sender.send(&self.socket).is_err() {
@@ -55,13 +55,13 @@ impl Socket {
         true
     }
 
-    /// What becomes readable when something comes.
+    /// Returns a descriptor that becomes readable when datagrams arrive.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Receives what has come and shows it to the driver; returns the number of datagrams.
+/// Receives available datagrams and passes them to the driver; returns their number.
 #[inline]
 pub(super) fn receive(
     sockets: &mut [Socket],
@@ -89,7 +89,7 @@ pub(super) fn receive(
     Ok(received)
 }
 
-/// Sends what the driver has to send, as far as the kernel takes it.
+/// Sends the driver's datagrams, as far as the kernel accepts them.
 #[inline]
 pub(super) fn transmit(sockets: &mut [Socket], now_ns: u64, driver: &mut Driver) -> io::Result<()> {
     loop {
@@ -108,7 +108,7 @@ pub(super) fn transmit(sockets: &mut [Socket], now_ns: u64, driver: &mut Driver)
     }
 }
 
-/// Waits until something has come, or can be sent again, or the time is over.
+/// Waits until a datagram arrives, or sending is possible again, or the time is over.
 pub(super) fn wait(sockets: &[Socket], at_most: Option<Duration>) -> io::Result<()> {
     let interest = |socket: &Socket| match socket.sender.pending() {
         0 => PollFlags::POLLIN,
@@ -130,7 +130,7 @@ pub(super) fn wait(sockets: &[Socket], at_most: Option<Duration>) -> io::Result<
     }
 }
 
-/// Whether something could not be sent because a socket's memory is full.
+/// Returns whether a datagram could not be sent because a socket's buffer is full.
 pub(super) fn is_blocked(sockets: &[Socket]) -> bool {
     sockets.iter().any(|socket| socket.sender.pending() > 0)
 }

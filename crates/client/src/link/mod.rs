@@ -1,4 +1,5 @@
-//! A driver with its sockets, or a queue of a port, and a clock: never blocks unless it is told to wait.
+//! A driver with a clock, and with sockets or a queue of a port. It blocks only in an explicit
+//! wait.
 
 mod kernel;
 
@@ -17,16 +18,16 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Where datagrams arrive and leave. Matched once per burst.
+/// Sockets or a queue of a port. Match it once per burst.
 #[derive(Debug)]
 enum Ports {
-    /// For each address family of the servers.
+    /// One socket for each address family of the servers.
     Kernel(Vec<Socket>),
     Bypass(PortQueue),
 }
 
-/// The non-blocking client, for callers with many operations in the air: submit, poll, and wait
-/// when there is nothing to do. [`crate::Client`] is the one that blocks.
+/// The non-blocking client, for callers with many operations in flight: submit, poll, and wait when
+/// there is nothing to do. [`crate::Client`] is the blocking one.
 ///
 /// ```no_run
 /// use micanite_client::{Link, Operation, Options, ServerAddress, UdpOptions};
@@ -37,9 +38,9 @@ enum Ports {
 /// while ended < 1000 {
 ///     let now_ns = link.now_ns();
 ///     let token = 7; // comes back with the completion
-///     let taken = link.submit(now_ns, &Operation::get(b"key"), token);
+///     let submitted = link.submit(now_ns, &Operation::get(b"key"), token);
 ///     link.poll(now_ns, |_completion| ended += 1)?;
-///     if taken.is_err() {
+///     if submitted.is_err() {
 ///         link.wait(u64::MAX)?; // windows are full
 ///     }
 /// }
@@ -55,10 +56,10 @@ pub struct Link {
 }
 
 impl ServerAddress {
-    /// A server by its `host:port`, which is its name on the continuum too, with weight 1.
+    /// Resolves a server by its `host:port`, which is also its name on the continuum, with weight 1.
     ///
     /// # Errors
-    /// The host has no address, or it is no `host:port`.
+    /// The name is no `host:port`, or the host has no address.
     pub fn resolve(name: &str) -> Result<Self, Error> {
         let failed = |reason: String| Error::Address {
             name: name.to_owned(),
@@ -77,7 +78,7 @@ impl ServerAddress {
         })
     }
 
-    /// With a share of the keys, relative to the other servers'.
+    /// Sets the server's share of the keys, relative to the other servers.
     pub fn with_weight(mut self, weight: u32) -> Self {
         self.weight = weight;
         self
@@ -85,12 +86,11 @@ impl ServerAddress {
 }
 
 impl Link {
-    /// Opens sockets and fetches the directories of all servers. Those that do not reply are dead
-    /// for now.
+    /// Opens sockets and fetches the directories of all servers. Silent servers count as dead for now.
     ///
     /// # Errors
-    /// No server replies, or all that do speak another version, or the list is empty, or there are
-    /// no sockets to be had.
+    /// No server replies, or all replying servers speak another version, or the list is empty, or
+    /// sockets are not available.
     pub fn connect(
         servers: &[ServerAddress],
         options: Options,
@@ -99,10 +99,10 @@ impl Link {
         Self::open(servers, options, udp)?.introduced()
     }
 
-    /// The same over a queue of a port, not by sockets of the kernel.
+    /// Connects over a queue of a port instead of the kernel's sockets.
     ///
     /// # Errors
-    /// As [`Self::connect`], and a server that cannot be reached by that port.
+    /// As for [`Self::connect`], and a server is unreachable from that port.
     pub fn connect_on(
         servers: &[ServerAddress],
         options: Options,
@@ -128,10 +128,10 @@ impl Link {
         Err(self.down(0))
     }
 
-    /// Opens sockets; the directories are fetched by the calls of [`Link::poll`] that follow.
+    /// Opens sockets. Later calls of [`Link::poll`] fetch the directories.
     ///
     /// # Errors
-    /// The list is empty, or there are no sockets to be had.
+    /// The list is empty, or sockets are not available.
     pub fn open(
         servers: &[ServerAddress],
         options: Options,
@@ -151,11 +151,11 @@ impl Link {
         Ok(Self::new(servers, options, Ports::Kernel(sockets)))
     }
 
-    /// The same over a queue of a port, not by sockets of the kernel. Datagrams are no longer than the
-    /// port takes.
+    /// Opens a link over a queue of a port instead of the kernel's sockets. The port limits the length of
+    /// datagrams.
     ///
     /// # Errors
-    /// The list is empty, or a server cannot be reached by that port.
+    /// The list is empty, or a server is unreachable from that port.
     pub fn open_on(
         servers: &[ServerAddress],
         mut options: Options,
@@ -168,7 +168,7 @@ impl Link {
     }
 
     fn new(servers: &[ServerAddress], options: Options, ports: Ports) -> Self {
-        // Drawn by the standard library from the system's randomness.
+        // The standard library draws this from the system's randomness.
         let seed = RandomState::new().hash_one(0_u8);
         Self {
             driver: Driver::new(options, servers, seed),
@@ -178,17 +178,17 @@ impl Link {
         }
     }
 
-    /// The time that the other calls want: nanoseconds since the link was opened.
+    /// Returns the time for the other calls: nanoseconds since the link was opened.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// Takes an operation, which ends with a completion that has this token (any number but the
-    /// greatest). It leaves with the next [`Link::poll`], or a little later in company.
+    /// Accepts an operation, which ends with a completion with this token (any number but the
+    /// greatest). It leaves with the next [`Link::poll`], or slightly later together with others.
     ///
     /// # Errors
-    /// It was not taken; there will be no completion.
+    /// The operation was refused; there will be no completion.
     #[inline]
     pub fn submit(
         &mut self,
@@ -199,21 +199,21 @@ impl Link {
         self.driver.submit(now_ns, operation, token)
     }
 
-    /// Everything that was submitted leaves with the next [`Link::poll`].
+    /// Lets all submitted operations leave with the next [`Link::poll`].
     pub fn flush(&mut self) {
         self.driver.flush();
     }
 
-    /// See [`Driver::cork`].
+    /// Fills datagrams completely before they leave, as in [`Driver::cork`].
     pub fn cork(&mut self) {
         self.driver.cork();
     }
 
-    /// Receives what has arrived and sends what may leave; never waits. What has ended goes to the
-    /// sink. Returns the number of datagrams received.
+    /// Receives available datagrams and sends those that may leave. Never waits. Completions go to
+    /// the sink. Returns the number of received datagrams.
     ///
     /// # Errors
-    /// The sockets are of no use any more.
+    /// The sockets have become unusable.
     #[inline]
     pub fn poll(&mut self, now_ns: u64, mut sink: impl FnMut(Completion<'_>)) -> io::Result<usize> {
         let driver = &mut self.driver;
@@ -229,11 +229,11 @@ impl Link {
         Ok(received)
     }
 
-    /// Blocks until something has arrived, or something is due, or the time is over. Over a DPDK port,
-    /// which can only be looked at, it returns much earlier.
+    /// Blocks until a datagram arrives, or something is due, or the time is over. With a DPDK port, which
+    /// can only be polled, it returns much earlier.
     ///
     /// # Errors
-    /// The sockets are of no use any more.
+    /// The sockets have become unusable.
     pub fn wait(&mut self, at_most_ns: u64) -> io::Result<()> {
         let due_ns = self.driver.next_time().unwrap_or(u64::MAX);
         let until_due = due_ns.saturating_sub(self.now_ns());
@@ -247,22 +247,22 @@ impl Link {
         }
     }
 
-    /// The driver, for its facts.
+    /// Returns the driver, for its state.
     pub fn driver(&self) -> &Driver {
         &self.driver
     }
 
-    /// What has been counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         self.driver.counters()
     }
 
-    /// The name of a server.
+    /// Returns the name of a server.
     pub fn name(&self, server: usize) -> &str {
         self.names.get(server).map_or("", String::as_str)
     }
 
-    /// Why a server is down.
+    /// Returns the error of a server that is down.
     pub(crate) fn down(&self, server: usize) -> Error {
         let name = self.name(server).to_owned();
         match self.driver.other_version(server) {
@@ -274,7 +274,7 @@ impl Link {
         }
     }
 
-    /// An error of an operation on a key, with its server's name.
+    /// Adds the server's name to the error of an operation on a key.
     pub(crate) fn named(&self, key: &[u8], error: Error) -> Error {
         let number = self.driver.server_of(key);
         let server = self.name(number).to_owned();
@@ -286,12 +286,13 @@ impl Link {
         }
     }
 
-    /// The TCP port of a server for values that do not fit a datagram.
+    /// Returns the TCP address of a server for values that do not fit a datagram.
     pub(crate) fn stream_address(&self, server: usize) -> Result<SocketAddr, Error> {
         if let Some(name @ PortName::Dpdk { .. }) = self.port_name() {
             return Err(Error::Port {
                 reason: format!(
-                    "the value does not fit a datagram, and {name} has no TCP for such values: use xdp: or the kernel's sockets for them"
+                    "the value does not fit a datagram, and {name} has no TCP for such values: \
+                     use xdp: or the kernel's sockets for them"
                 ),
             });
         }
@@ -308,7 +309,7 @@ impl Link {
         Ok(SocketAddr::new(ip, directory.stream_port))
     }
 
-    /// The port that it goes by, if not by sockets of the kernel.
+    /// Returns the name of the port, if the link does not use the kernel's sockets.
     pub fn port_name(&self) -> Option<&PortName> {
         match &self.ports {
             Ports::Kernel(_) => None,
@@ -316,7 +317,7 @@ impl Link {
         }
     }
 
-    /// What has happened at its queue of a port, since that was opened.
+    /// Returns the counters of its queue of a port, since the port was opened.
     pub fn port_counters(&mut self) -> Option<PortCounters> {
         match &mut self.ports {
             Ports::Kernel(_) => None,
@@ -324,7 +325,8 @@ impl Link {
         }
     }
 
-    /// The sockets, for a caller that waits for more than these; none of a DPDK port.
+    /// Returns the sockets, for a caller that waits for other descriptors, too; none for a DPDK
+    /// port.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (sockets, queue) = match &self.ports {
             Ports::Kernel(sockets) => (sockets.as_slice(), None),
@@ -333,8 +335,8 @@ impl Link {
         sockets.iter().map(Socket::descriptor).chain(queue)
     }
 
-    /// Whether something could not be sent because a socket's memory is full: wait until it is
-    /// writable again.
+    /// Returns whether a datagram could not be sent because a socket's buffer is full. Then wait
+    /// until it is writable.
     pub fn is_sending_blocked(&self) -> bool {
         match &self.ports {
             Ports::Kernel(sockets) => kernel::is_blocked(sockets),

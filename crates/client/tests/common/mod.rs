@@ -1,4 +1,4 @@
-//! A real server in a process of its own.
+//! A real server in its own process.
 
 use clap::Parser;
 use std::io::{BufRead, BufReader};
@@ -12,14 +12,15 @@ struct CommandLine {
 
 const CHILD: &str = "MICANITE_CLIENT_TEST_SERVER";
 
-/// A server, killed when it is dropped.
+/// A server, killed on drop.
 pub struct Server {
     child: Child,
-    /// Of the base port.
+    /// Address of the base port.
     pub native: String,
 }
 
-/// To be called by a test named `server_process`, which does nothing unless it is the child.
+/// Runs the server in the child process. A test named `server_process` calls it, and does nothing
+/// else.
 pub fn serve_if_child() {
     let Ok(options) = std::env::var(CHILD) else {
         return;
@@ -30,7 +31,7 @@ pub fn serve_if_child() {
 }
 
 impl Server {
-    /// Starts one on free ports, with options beside the defaults.
+    /// Starts a server on free ports, with additional options.
     pub fn start(options: &str) -> Self {
         let options = format!("-l 127.0.0.1 -p -1 --native -1 -m 64 {options}");
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -56,7 +57,7 @@ impl Server {
                 break;
             }
         }
-        // The pipe is read on, so that the server never waits for it.
+        // Drains the pipe, so that the server never blocks on it.
         std::thread::spawn(move || lines.for_each(drop));
         let native = native.unwrap_or_else(|| panic!("no native port: {said:?}"));
         Self { child, native }

@@ -9,7 +9,7 @@ use crate::{SubmitError, driver::Driver};
 use micanite_wire::native::{PartitionAccess, Status};
 
 #[test]
-fn operations_end_as_the_server_says() {
+fn operations_end_with_the_servers_status() {
     let mut world = World::connected(options(), vec![erew()]);
     assert_eq!(world.call(&Operation::get(b"a")).outcome, Outcome::NotFound);
     assert_eq!(world.call(&Operation::set(b"a", b"5")).outcome, Outcome::Ok);
@@ -51,7 +51,7 @@ fn operations_end_as_the_server_says() {
 }
 
 #[test]
-fn what_cannot_be_a_request_is_refused() {
+fn invalid_operations_are_refused() {
     let mut world = World::connected(options(), vec![erew()]);
     let mut submit = |operation: &Operation<'_>| world.driver.submit(1, operation, 1);
     assert_eq!(submit(&Operation::get(b"")), Err(SubmitError::BadKey));
@@ -68,7 +68,7 @@ fn what_cannot_be_a_request_is_refused() {
 }
 
 #[test]
-fn directories_of_many_pages_are_read_and_read_again_when_they_change() {
+fn long_directories_are_read_and_reread_after_changes() {
     let mut fake = Fake::new("10.0.0.1:1000", 16, 1024, PartitionAccess::Erew);
     fake.changes_while_read = 3;
     let mut world = World::connected(options(), vec![fake]);
@@ -82,13 +82,13 @@ fn directories_of_many_pages_are_read_and_read_again_when_they_change() {
 }
 
 #[test]
-fn a_server_that_takes_only_short_datagrams_is_found() {
+fn servers_with_short_datagrams_are_reached() {
     let mut fake = erew();
     fake.facts.payload_bytes_max = 1232;
     let mut world = World::connected(options(), vec![fake]);
     let long = Operation::set(b"a", &[7; 1100]);
     assert_eq!(world.call(&long).outcome, Outcome::Ok);
-    // It starts anew and takes still less than it did.
+    // It restarts with a still lower limit.
     let mut world = World::connected(options(), vec![erew()]);
     world.fakes[0].facts.payload_bytes_max = 1232;
     world.fakes[0].generation += 1;
@@ -99,7 +99,7 @@ fn a_server_that_takes_only_short_datagrams_is_found() {
 }
 
 #[test]
-fn a_new_generation_is_fetched_while_the_old_one_is_used() {
+fn new_generations_are_fetched_while_the_old_one_is_used() {
     let mut world = World::connected(options(), vec![erew()]);
     for moved in [true, false] {
         let fake = &mut world.fakes[0];
@@ -132,7 +132,7 @@ fn a_new_generation_is_fetched_while_the_old_one_is_used() {
 }
 
 #[test]
-fn keys_are_hashed_anew_after_a_restart_with_another_seed() {
+fn keys_are_rehashed_after_a_seed_change() {
     let mut world = World::connected(options(), vec![erew()]);
     let fake = &mut world.fakes[0];
     (fake.facts.hash_seed, fake.generation) = (99, 77);
@@ -179,7 +179,7 @@ fn plain_gets_under_crew_go_round_the_cores_of_a_node() {
     }
 }
 
-/// Sizes of the datagrams that carry so many gets of one core, submitted at once.
+/// Returns the sizes of the datagrams for so many gets of one core, submitted at once.
 fn batches(batch: Batch, requests: u64, corked: bool) -> Vec<u16> {
     let fake = Fake::new("10.0.0.1:1000", 1, 1, PartitionAccess::Erew);
     let mut world = World::connected(Options { batch, ..options() }, vec![fake]);
@@ -199,7 +199,7 @@ fn batches(batch: Batch, requests: u64, corked: bool) -> Vec<u16> {
 }
 
 #[test]
-fn datagrams_have_as_many_requests_as_they_should() {
+fn datagrams_have_the_chosen_number_of_requests() {
     assert_eq!(batches(Batch::Fixed(1), 8, true), [1; 8]);
     assert_eq!(batches(Batch::Fixed(4), 10, true), [4, 4, 2]);
     assert_eq!(batches(Batch::Full, 60, true), [44, 16]);
@@ -208,7 +208,7 @@ fn datagrams_have_as_many_requests_as_they_should() {
 }
 
 #[test]
-fn a_partly_filled_datagram_leaves_in_time() {
+fn partly_filled_datagrams_leave_in_time() {
     let batch = Batch::Fixed(16);
     let options = Options {
         batch,
@@ -258,7 +258,7 @@ fn values_without_room_come_in_other_datagrams() {
     for ended in &world.ended {
         assert_eq!((ended.outcome, ended.value.len()), (Outcome::Ok, 700));
     }
-    // Learned: replies are expected to be that long.
+    // The driver has shared to expect replies of that length.
     let no_room = world.driver.counters().no_room;
     for keys in keys.chunks(8).cycle().take(50) {
         for key in keys {
@@ -271,7 +271,7 @@ fn values_without_room_come_in_other_datagrams() {
 }
 
 #[test]
-fn values_beyond_datagrams_are_for_the_stream() {
+fn long_values_need_the_stream() {
     let mut world = World::connected(options(), vec![erew()]);
     world.call(&Operation::set(b"long", &[b'v'; 1392]));
     assert_eq!(world.call(&Operation::get(b"long")).value.len(), 1392);
@@ -323,7 +323,7 @@ fn addresses_are_proved_again_when_the_cookie_changes() {
 }
 
 #[test]
-fn a_client_proves_its_address_before_it_is_told_the_directory() {
+fn clients_prove_their_address_for_the_directory() {
     let mut fake = Fake::new("10.0.0.1:1000", 4, 1024, PartitionAccess::Erew);
     fake.cookie = 5;
     let mut world = World::connected(options(), vec![fake]);
@@ -336,7 +336,7 @@ fn a_client_proves_its_address_before_it_is_told_the_directory() {
         "{}",
         world.now_ns
     );
-    // After a restart of the server the old cookie proves nothing.
+    // After a restart of the server the old cookie is invalid.
     world.fakes[0].cookie = 6;
     world.fakes[0].generation += 1;
     world.call(&Operation::get(b"a"));
@@ -346,7 +346,7 @@ fn a_client_proves_its_address_before_it_is_told_the_directory() {
 }
 
 #[test]
-fn a_server_that_challenges_for_ever_is_not_asked_in_a_loop() {
+fn endless_challenges_do_not_loop() {
     let mut fake = erew();
     fake.cookie = 5;
     fake.changes_cookies = true;

@@ -15,10 +15,10 @@ pub(crate) struct Item {
     cas: u64,
 }
 
-/// Of so many datagrams the number of requests is remembered.
+/// Number of datagrams whose number of requests is recorded.
 const BATCHES_KEPT: usize = 1000;
 
-/// What an executed request with an id was answered with.
+/// Results of executed requests with an id.
 type Remembered = HashMap<u64, (Status, u64)>;
 
 pub(crate) struct Fake {
@@ -32,24 +32,24 @@ pub(crate) struct Fake {
     cas: u64,
     /// 0 = no address has to be proved.
     pub(crate) cookie: u64,
-    /// It gives another cookie with every challenge, and takes none.
+    /// Each challenge has another cookie, and none is accepted.
     pub(crate) changes_cookies: bool,
-    /// Replies say that so much is lost, if it is not 0.
+    /// Replies report this share of losses, if it is not 0.
     pub(crate) pressure: u16,
     pub(crate) is_down: bool,
-    /// Requests in the next datagrams that are answered like this instead of being executed.
+    /// Statuses for requests in the next datagrams, instead of executing them.
     pub(crate) refuse: Vec<Status>,
-    /// Owner changes that were not followed are answered with "moved".
+    /// A request at a former owner is answered with "moved" instead of being forwarded.
     pub(crate) says_moved: bool,
     /// Requests per core.
     pub(crate) seen: Vec<u64>,
-    /// Requests that came to a core that does not own their keys.
+    /// Requests at a core that does not own their keys.
     pub(crate) misdirected: u64,
     pub(crate) directory_requests: u64,
-    /// Directory requests without the cookie, which were answered with it.
+    /// Directory requests without the cookie, which were challenged.
     pub(crate) challenges: u64,
     pub(crate) batches: VecDeque<u16>,
-    /// The generation changes before the next page of the directory.
+    /// Number of pages of the directory before which the generation changes.
     pub(crate) changes_while_read: u32,
 }
 
@@ -97,7 +97,7 @@ impl Fake {
         (to.ip() == self.base.ip() && core < usize::from(self.facts.cores)).then_some(core)
     }
 
-    /// What the server answers.
+    /// Returns the server's answer.
     pub(crate) fn answer(&mut self, to: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
         let core = self.core_of(to)?;
         if self.is_down || datagram.len() > self.facts.payload_bytes_max as usize {
@@ -263,7 +263,7 @@ impl Fake {
         }
     }
 
-    /// Executes a write, unless it was.
+    /// Executes a write, unless it was executed before.
     fn once(&mut self, header: &Header, request: &Request<'_>) -> (Status, u64) {
         if request.id == 0 {
             return self.write(request);
@@ -332,7 +332,7 @@ impl Fake {
         (status, 0)
     }
 
-    /// All keys that are there.
+    /// Returns all keys.
     pub(crate) fn keys(&self) -> HashSet<Vec<u8>> {
         self.items.keys().cloned().collect()
     }

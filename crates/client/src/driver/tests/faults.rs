@@ -1,4 +1,4 @@
-//! Networks that lose, double and reorder; replies that answer nothing.
+//! Networks that lose, duplicate and reorder; replies that answer no request.
 
 use super::fake::Fake;
 use super::world::World;
@@ -73,10 +73,10 @@ fn every_first_request_with_an_id_may_get_lost() {
 }
 
 #[test]
-fn everything_else_survives_losses_too() {
+fn other_operations_survive_losses() {
     let mut fake = erew();
     fake.cookie = 3;
-    // A set that arrives again, late, would change the CAS value.
+    // A late duplicate of a set would change the CAS value.
     let mut world = World::new(patient(), vec![fake]);
     world.loss = 30;
     world.settle();
@@ -124,7 +124,7 @@ fn owners_change_on_a_bad_network() {
 }
 
 #[test]
-fn nothing_is_ended_by_replies_to_something_else() {
+fn replies_to_other_requests_end_nothing() {
     let mut world = World::connected(options(), vec![erew()]);
     world.submit(&Operation::get(b"a"), 7);
     let sent = world.intercept();
@@ -148,7 +148,7 @@ fn nothing_is_ended_by_replies_to_something_else() {
     for length in 0..good.len() {
         world.show(&good[..length], *to);
     }
-    // Another status of a reply may be a good one; nothing else was taken.
+    // Another status may be a valid one. Nothing else was accepted.
     let wrong: Vec<_> = world
         .ended
         .iter()
@@ -173,7 +173,7 @@ fn duplicates_of_replies_are_late() {
 }
 
 #[test]
-fn another_version_is_named() {
+fn other_versions_are_reported() {
     let mut world = World::connected(options(), vec![erew()]);
     world.submit(&Operation::get(b"a"), 7);
     let sent = world.intercept();
@@ -189,7 +189,7 @@ fn another_version_is_named() {
 }
 
 #[test]
-fn another_version_of_the_directory_is_named() {
+fn other_versions_of_the_directory_are_reported() {
     let mut world = World::new(options(), vec![erew()]);
     let sent = world.intercept();
     let (to, request) = &sent[0];

@@ -1,4 +1,4 @@
-//! The driver against servers and networks of the tests' own.
+//! The driver against simulated servers and networks.
 
 mod basics;
 mod faults;
@@ -12,7 +12,7 @@ use crate::options::Options;
 use fake::Fake;
 use micanite_wire::native::PartitionAccess;
 
-/// One server of two cores and four partitions.
+/// Creates one server with two cores and four partitions.
 fn erew() -> Fake {
     Fake::new("10.0.0.1:1000", 2, 4, PartitionAccess::Erew)
 }

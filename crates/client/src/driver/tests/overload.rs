@@ -1,4 +1,4 @@
-//! More is asked than a server can do: goodput, loss and shares, in simulated time.
+//! Overloads a server: goodput, loss and shares, in simulated time.
 
 use super::fake::Fake;
 use super::options;
@@ -9,14 +9,14 @@ use micanite_wire::native::PartitionAccess;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// The server takes a datagram every tick.
+/// The server processes a datagram every tick.
 const TICK_NS: u64 = 4_000;
 const TICKS_PER_S: u64 = 1_000_000_000 / TICK_NS;
-/// Datagrams that the kernel keeps in front of it.
+/// Length of the kernel's queue in front of the server.
 const QUEUE: usize = 300;
-/// One way.
+/// Delay in one direction.
 const DELAY_TICKS: u64 = 10;
-/// As the server does it: the share is of so long, and replies tell it for so long.
+/// As in the server: interval of the share, and duration for which replies report it.
 const SHARE_TICKS: u64 = 10_000_000 / TICK_NS;
 const TOLD_TICKS: u64 = 100_000_000 / TICK_NS;
 
@@ -65,7 +65,8 @@ impl Overload {
         }
     }
 
-    /// A second in which each client makes so many requests a tick, if it is allowed to.
+    /// Simulates a second in which each client submits so many requests per tick, if they are
+    /// accepted.
     fn second(&mut self, each: f64) -> Count {
         self.count = Count::default();
         let mut due = 0.0;
@@ -152,9 +153,9 @@ impl Overload {
     }
 }
 
-/// Each of two clients asks for as much as the server can do.
+/// Each of two clients requests as much as the server can do.
 #[test]
-fn offered_twice_the_peak_the_server_still_works_at_its_peak() {
+fn goodput_stays_at_the_peak_under_double_load() {
     let mut overload = Overload::new(&Options {
         batch: Batch::Fixed(1),
         ..options()
@@ -183,7 +184,7 @@ fn offered_twice_the_peak_the_server_still_works_at_its_peak() {
     assert!(pushed_back > 2 * TICKS_PER_S, "callers are told");
 }
 
-/// The same when datagrams carry as much as fits: a request more costs the server nothing here.
+/// The same with full datagrams: additional requests in a datagram cost this server nothing.
 #[test]
 fn overloaded_clients_gather_more_requests_per_datagram() {
     let mut overload = Overload::new(&options());

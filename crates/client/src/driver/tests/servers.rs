@@ -41,7 +41,7 @@ fn keys_are_spread_over_the_list() {
 }
 
 #[test]
-fn a_dead_server_keeps_nobody_from_the_others_and_is_asked_again() {
+fn dead_servers_do_not_block_others_and_are_retried() {
     let mut world = World::connected(options(), three());
     world.fakes[1].is_down = true;
     let lost = key_of(&world.driver, 1, 0);
@@ -71,7 +71,7 @@ fn a_dead_server_keeps_nobody_from_the_others_and_is_asked_again() {
 }
 
 #[test]
-fn everything_that_waits_for_a_dead_server_ends() {
+fn requests_to_a_dead_server_end() {
     let mut world = World::connected(options(), three());
     world.fakes[0].is_down = true;
     let mut token = 0;
@@ -96,7 +96,7 @@ fn everything_that_waits_for_a_dead_server_ends() {
 }
 
 #[test]
-fn another_server_stands_in_if_that_is_wanted() {
+fn another_server_stands_in_if_configured() {
     let on_dead = OnDead::MoveOn;
     let mut world = World::connected(
         Options {
@@ -119,7 +119,7 @@ fn another_server_stands_in_if_that_is_wanted() {
 }
 
 #[test]
-fn servers_that_were_never_there_are_found_later() {
+fn unreachable_servers_are_found_later() {
     let mut fakes = three();
     fakes[2].is_down = true;
     let mut world = World::connected(options(), fakes);

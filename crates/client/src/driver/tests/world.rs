@@ -1,4 +1,4 @@
-//! Drivers, servers, and a network between them that loses, doubles and delays by a seed. Time is
+//! Drivers, servers, and a seeded network between them that loses, duplicates and delays. Time is
 //! simulated.
 
 use super::fake::Fake;
@@ -23,7 +23,7 @@ pub(crate) struct Ended {
 
 struct Packet {
     to_server: bool,
-    /// Of the server.
+    /// Address of the server.
     address: SocketAddr,
     bytes: Vec<u8>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) fakes: Vec<Fake>,
     pub(crate) now_ns: u64,
     pub(crate) ended: Vec<Ended>,
-    /// In percent, of each direction.
+    /// In percent, for each direction.
     pub(crate) loss: u64,
     pub(crate) duplication: u64,
     pub(crate) reordering: u64,
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// With the directories read.
+    /// Creates a world and waits for the directories.
     pub(crate) fn connected(options: Options, fakes: Vec<Fake>) -> Self {
         let mut world = Self::new(options, fakes);
         world.settle();
@@ -74,7 +74,7 @@ impl World {
         world
     }
 
-    /// Another network of the same kind.
+    /// Reseeds the network.
     pub(crate) fn seed(&mut self, seed: u64) {
         self.random = Random::new(seed);
     }
@@ -112,14 +112,14 @@ impl World {
         }
     }
 
-    /// Shows the driver a datagram.
+    /// Passes a datagram to the driver.
     pub(crate) fn show(&mut self, bytes: &[u8], from: SocketAddr) {
         let (now_ns, ended) = (self.now_ns, &mut self.ended);
         let mut sink = |completion: crate::Completion<'_>| ended.push(own(&completion, now_ns));
         self.driver.on_datagram(now_ns, bytes, from, &mut sink);
     }
 
-    /// What the driver sends now, kept from the network.
+    /// Returns the driver's datagrams instead of sending them.
     pub(crate) fn intercept(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut sent = Vec::new();
         self.driver.transmit(self.now_ns, |to, bytes| {
@@ -129,12 +129,12 @@ impl World {
         sent
     }
 
-    /// Lets the next thing happen; returns false if there is none.
+    /// Processes the next event; returns false if there is none.
     pub(crate) fn step(&mut self) -> bool {
         self.step_until(u64::MAX)
     }
 
-    /// Lets the next thing happen unless that is later.
+    /// Processes the next event unless it is later.
     fn step_until(&mut self, latest_ns: u64) -> bool {
         self.transmit();
         let arrival = self.packets.first_key_value().map(|(key, _)| key.0);
@@ -145,7 +145,7 @@ impl World {
         if next >= latest_ns {
             return false;
         }
-        // Something is always due a little later, so that time goes on.
+        // Advances a little further, so that time never stops.
         self.now_ns = self.now_ns.max(next) + 1;
         while let Some(entry) = self.packets.first_entry() {
             if entry.key().0 > self.now_ns {
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// Until nothing is in the air and all servers have been heard or given up.
+    /// Runs until nothing is in flight, and every server has replied or is dead.
     pub(crate) fn settle(&mut self) {
         let until = |world: &Self| {
             let driver = &world.driver;
@@ -185,14 +185,14 @@ impl World {
         }
     }
 
-    /// For a span of time.
+    /// Runs for a span of time.
     pub(crate) fn pass(&mut self, span_ns: u64) {
         let until = self.now_ns + span_ns;
         while self.now_ns < until && self.step_until(until) {}
         self.now_ns = self.now_ns.max(until);
     }
 
-    /// Submits, and lets things happen while there is no room.
+    /// Submits an operation, and runs while there is no room.
     pub(crate) fn submit(&mut self, operation: &Operation<'_>, token: u64) {
         loop {
             match self.driver.submit(self.now_ns, operation, token) {
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// Does one operation.
+    /// Executes one operation.
     pub(crate) fn call(&mut self, operation: &Operation<'_>) -> Ended {
         self.ended.clear();
         self.submit(operation, 1);
