@@ -176,7 +176,8 @@ def test_the_large_values_of_innercache(server):
     url = f"memcached://127.0.0.1:{server.port}"
     report = run(url, *PATIENT, "--items", 20, "--fill", "--workload", "innercache-zipf-50-512k", least=2)
     assert report["wrong_values"] == report["refused"] == 0, report
-    assert report["hit_ratio"] == 1.0
+    # A cache evicts what nobody has asked for since its log went round, here after 250 stores.
+    assert report["hit_ratio"] > 0.9
 
 
 def test_laws_may_be_changed_one_by_one(server):
