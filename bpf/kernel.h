@@ -156,7 +156,7 @@ struct report {
 // An item, as read. It is valid once `is_still` has confirmed it.
 struct item {
   u64 header, offset, log;
-  // Its offset in bytes.
+  // Offset of the item in bytes.
   u64 at;
   u32 flags, value_at, value_bytes;
 };

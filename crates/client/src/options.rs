@@ -88,9 +88,9 @@ impl Default for Options {
 pub struct ServerAddress {
     /// Address of its base port.
     pub address: SocketAddr,
-    /// Its name on the continuum, `host:port` as all clients of the list write it. (libmemcached
-    /// drops the port if it is 11211.)
+    /// Name on the continuum, `host:port` as all clients of the list write it. (libmemcached drops
+    /// the port if it is 11211.)
     pub name: String,
-    /// Its share of the keys, relative to the other servers.
+    /// Share of the keys, relative to the other servers.
     pub weight: u32,
 }

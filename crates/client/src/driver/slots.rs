@@ -23,7 +23,7 @@ pub(super) enum State {
     InFlight,
     /// Must not be sent yet; in the wheel.
     Delayed,
-    /// Its deadline is over; in the list of datagrams whose requests end at the next look at the
+    /// The deadline is over; in the list of datagrams whose requests end at the next look at the
     /// timers.
     Expired,
 }
@@ -38,7 +38,7 @@ pub(super) struct Slot {
     pub(super) has_ids: bool,
     /// The server may have received some of its requests before.
     pub(super) resent: bool,
-    /// It goes to its core, if that still exists, whatever the directory says.
+    /// The datagram goes to its core, if that still exists, whatever the directory says.
     pub(super) stays: bool,
     /// Number of times that it was sent under its sequence number.
     pub(super) attempts: u8,

@@ -19,7 +19,7 @@ pub enum SubmitError {
     Full,
     /// The server is dead, or has never replied.
     ServerDown {
-        /// Its place in the list.
+        /// Place of the server in the list.
         server: usize,
     },
     /// The key is empty, or longer than 250 bytes.

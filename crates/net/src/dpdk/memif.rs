@@ -11,7 +11,7 @@ use std::path::Path;
 pub(super) struct Memif<'a> {
     /// The end that listens for the other one.
     pub is_server: bool,
-    /// Its buffers are those that the other end writes to.
+    /// The other end writes directly to the buffers of this one.
     pub is_zero_copy: bool,
     /// Slots of each of its rings.
     pub ring_slots: u32,

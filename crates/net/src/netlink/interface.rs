@@ -1,4 +1,4 @@
-//! Questions about an interface: its addresses, its XDP features, the XDP program on it.
+//! Queries about an interface: its addresses, its XDP features, the XDP program on it.
 
 use std::net::IpAddr;
 
@@ -38,20 +38,20 @@ const DEVICE_FEATURES: u16 = 3;
 pub enum XdpMode {
     /// The driver runs the program.
     Native,
-    /// The kernel runs it behind the driver, on a copy of each packet.
+    /// The kernel runs the program after the driver, on a copy of each packet.
     Generic,
 }
 
 /// An XDP program on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// Mode.
     pub mode: XdpMode,
-    /// The program's number, as bpftool lists it; 0: the kernel does not tell.
+    /// Number of the program, as bpftool lists it; 0 if the kernel does not tell.
     pub program: u32,
 }
 
-/// The XDP features that the driver declares (`NETDEV_XDP_ACT_...`); `None`: the kernel does not tell (before 6.3).
+/// Returns the XDP features that the driver declares (`NETDEV_XDP_ACT_...`); `None` if the kernel
+/// does not tell (before 6.3).
 pub fn features(index: u32) -> Option<u64> {
     let mut netlink = Netlink::of(SockProtocol::NetlinkGeneric).ok()?;
     let mut name = generic(GET_FAMILY);
@@ -64,7 +64,7 @@ pub fn features(index: u32) -> Option<u64> {
     find(answer.get(GENERIC_BYTES..)?, DEVICE_FEATURES).map(number)
 }
 
-/// The XDP program on an interface, if there is one.
+/// Returns the XDP program on an interface, if there is one.
 pub fn attached(index: u32) -> Option<Attached> {
     let mut link = [0; LINK_BYTES];
     link[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -82,14 +82,14 @@ pub fn attached(index: u32) -> Option<Attached> {
     })
 }
 
-/// The addresses of an interface, with the lengths of their prefixes.
+/// Returns the addresses of an interface, with prefix lengths.
 pub fn addresses(index: u32) -> Vec<(IpAddr, u8)> {
     let answers = Netlink::open().and_then(|mut it| it.list(GET_ADDRESS, &[0; ADDRESS_BYTES]));
     let answers = answers.unwrap_or_default();
     answers.iter().filter_map(|it| prefix(it, index)).collect()
 }
 
-/// The address in an answer, if it is that interface's.
+/// Returns the address in an answer, if it belongs to that interface.
 fn prefix(answer: &[u8], index: u32) -> Option<(IpAddr, u8)> {
     let (head, attributes) = answer.split_at_checked(ADDRESS_BYTES)?;
     if head[4..8] != index.to_ne_bytes() {
@@ -99,7 +99,7 @@ fn prefix(answer: &[u8], index: u32) -> Option<(IpAddr, u8)> {
     Some((address(octets)?, head[1]))
 }
 
-/// The beginning of a request of a generic family.
+/// Returns the beginning of a request of a generic family.
 fn generic(command: u8) -> Vec<u8> {
     vec![command, 1, 0, 0]
 }
@@ -114,7 +114,7 @@ mod tests {
         text.trim().parse().unwrap()
     }
 
-    /// The kernel tells of the loopback, and nothing of an interface that is not there.
+    /// The kernel answers for the loopback, and not for a missing interface.
     #[test]
     fn the_kernel_answers_for_the_loopback() {
         let index = index_of("lo");
@@ -130,9 +130,9 @@ mod tests {
         );
     }
 
-    /// An address counts for its own interface only.
+    /// An address counts only for its own interface.
     #[test]
-    fn an_address_is_its_own_interfaces() {
+    fn addresses_belong_to_one_interface() {
         let mut answer = vec![2, 24, 0, 0];
         answer.extend_from_slice(&5u32.to_ne_bytes());
         attribute(&mut answer, ADDRESS, &[192, 0, 2, 9]);

@@ -1,4 +1,4 @@
-//! Messages of netlink, and the attributes in them.
+//! Messages of netlink, and their attributes.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ pub const DUMP: u16 = 0x300;
 /// `NLMSG_ERROR`, `NLMSG_DONE`
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// The other bits mark attributes that hold others, and numbers in network order.
+/// The other bits mark nested attributes, and numbers in network order.
 const TYPE_MASK: u16 = 0x3fff;
 
-/// A request of a kind, with flags.
+/// Builds a request of a kind, with flags.
 pub fn request((kind, flags): (u16, u16), sequence: u32, body: &[u8]) -> Vec<u8> {
     let len = HEADER_BYTES + body.len();
     let mut message = Vec::with_capacity(len);
@@ -27,7 +27,8 @@ pub fn request((kind, flags): (u16, u16), sequence: u32, body: &[u8]) -> Vec<u8>
     message
 }
 
-/// Takes the bodies of the answers to a request out of a datagram. Returns true if the last answer was among them.
+/// Collects the bodies of the answers to a request from a datagram. Returns true if the last answer
+/// was among them.
 ///
 /// # Errors
 /// The kernel refuses the request, or the datagram is malformed.
@@ -60,7 +61,7 @@ pub fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.resize(message.len().next_multiple_of(4), 0);
 }
 
-/// Kinds and values of attributes. A malformed attribute ends them.
+/// Iterates over kinds and values of attributes. A malformed attribute ends the iteration.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let header = bytes.get(..4)?;
@@ -102,7 +103,7 @@ pub fn address(octets: &[u8]) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// Attributes are found by their kind; cut or malformed ones end the search.
+    /// Attributes are found by their kind; truncated or malformed ones end the search.
     #[test]
     fn malformed_attributes_end_the_search() {
         let mut message = Vec::new();
@@ -114,13 +115,13 @@ mod tests {
             let found = find(&message[..cut], 9);
             assert_eq!(found, None, "{cut}");
         }
-        // A length of nothing must not be read for ever.
+        // An attribute of length 0 must not loop for ever.
         assert_eq!(find(&[0; 16], 9), None);
     }
 
-    /// Answers to other questions are passed over; refusals and malformed datagrams are errors.
+    /// Answers to other requests are skipped; refusals and malformed datagrams are errors.
     #[test]
-    fn answers_are_those_to_the_question() {
+    fn only_answers_to_the_request_count() {
         let mut datagram = request((24, 0), 6, &[6; 4]);
         datagram.extend(request((24, 0), 7, &[7; 6]));
         // Messages begin at multiples of four bytes.

@@ -1,10 +1,10 @@
-//! Questions to the kernel over netlink (RFC 3549). Anybody may ask them.
+//! Queries to the kernel over netlink (RFC 3549). They require no privileges.
 //!
-//! | file | |
+//! | file | contents |
 //! |---|---|
 //! | `message.rs` | messages and their attributes |
-//! | `interface.rs` | questions about an interface: its addresses, its XDP features, its XDP program |
-//! | `route.rs` | questions about an address: its route, its Ethernet address |
+//! | `interface.rs` | queries about an interface: its addresses, its XDP features, its XDP program |
+//! | `route.rs` | queries about an address: its route, its Ethernet address |
 
 mod interface;
 mod message;
@@ -23,14 +23,14 @@ use nix::sys::time::{TimeVal, TimeValLike};
 pub use interface::{Attached, XdpMode, addresses, attached, features};
 pub use route::Route;
 
-/// The kernel answers within the call; this bounds the wait for one that does not.
+/// The kernel answers within the call. This limits the wait for one that does not.
 const TIMEOUT_MS: i64 = 500;
-/// Bytes of a datagram, at most; the kernel sends no longer ones.
+/// Maximum length of a datagram. The kernel sends no longer ones.
 const DATAGRAM_BYTES_MAX: usize = 32 << 10;
-/// Datagrams without an answer that are read before the question is given up: answers to earlier questions.
+/// Maximum number of datagrams to read for an answer. Others answer earlier queries.
 const STRAY_DATAGRAMS_MAX: usize = 16;
 
-/// A socket for questions.
+/// A socket for queries.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
@@ -39,7 +39,7 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens a socket for questions about routes and neighbours.
+    /// Opens a socket for queries about routes and neighbours.
     ///
     /// # Errors
     /// The kernel has no more descriptors, or forbids it.
@@ -58,7 +58,7 @@ impl Netlink {
         })
     }
 
-    /// Asks for one thing. Returns the body of the answer.
+    /// Sends a query with one answer; returns the body of the answer.
     fn ask(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
         self.send(kind, message::REQUEST, body)?;
         let mut answers = Vec::new();
@@ -71,7 +71,7 @@ impl Netlink {
         Err(io::ErrorKind::InvalidData.into())
     }
 
-    /// Asks for all there are. Returns the bodies of the answers.
+    /// Sends a query for a list; returns the bodies of the answers.
     fn list(&mut self, kind: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
         self.send(kind, message::REQUEST | message::DUMP, body)?;
         let mut answers = Vec::new();
@@ -92,7 +92,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// Receives a datagram. Returns true if it ends the answers to the present question.
+    /// Receives a datagram. Returns true if it ends the answers to the current query.
     fn receive(&mut self, answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         let bytes = recv(
             self.socket.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Questions about an address: its route, and the Ethernet address of a neighbour.
+//! Queries about an address: its route, and the Ethernet address of a neighbour.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,25 +20,25 @@ const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const RTN_UNICAST: u8 = 1;
 const RTN_LOCAL: u8 = 2;
-/// Reachable, stale, delay, probe, no ARP, permanent: states in which the address can be used.
+/// Reachable, stale, delay, probe, no ARP, permanent: states in which the address is usable.
 const NUD_VALID: u64 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 
-/// The route to an address.
+/// Route to an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The number of the interface.
+    /// Number of the interface.
     pub interface: u32,
-    /// The next hop, if it is not the address itself.
+    /// Next hop, if it is not the address itself.
     pub gateway: Option<IpAddr>,
-    /// The address of ours that the kernel would send from.
+    /// Own address that the kernel would send from.
     pub source: Option<IpAddr>,
 }
 
 impl Netlink {
-    /// Asks for the route to an address.
+    /// Returns the route to an address.
     ///
     /// # Errors
-    /// There is none, or it is an address of this machine.
+    /// There is no route, or it is an address of this machine.
     pub fn route(&mut self, to: IpAddr) -> io::Result<Route> {
         let (mut body, bits) = about(to);
         body[1] = bits;
@@ -50,7 +50,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for the Ethernet address of a neighbour; `None`: the kernel does not know it.
+    /// Returns the Ethernet address of a neighbour; `None` if the kernel does not know it.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -66,7 +66,7 @@ impl Netlink {
     }
 }
 
-/// The beginning of a question about an address, and the bits of such addresses.
+/// Returns the beginning of a query about an address, and the length of such addresses in bits.
 fn about(address: IpAddr) -> (Vec<u8>, u8) {
     let (family, bits) = match address {
         IpAddr::V4(_) => (libc::AF_INET, 32),
@@ -84,7 +84,7 @@ fn attribute_of(body: &mut Vec<u8>, kind: u16, address: IpAddr) {
     }
 }
 
-/// The route in an answer; none if it leads to no unicast address.
+/// Parses a route; `None` if it leads to no unicast address.
 fn route(answer: &[u8]) -> Option<Route> {
     if *answer.get(7)? != RTN_UNICAST {
         return None;
@@ -102,7 +102,7 @@ fn route(answer: &[u8]) -> Option<Route> {
     Some(route)
 }
 
-/// The Ethernet address in an answer, if it can be used.
+/// Parses the Ethernet address of a neighbour, if it is usable.
 fn neighbour(answer: &[u8]) -> Option<MacAddress> {
     if number(answer.get(8..10)?) & NUD_VALID == 0 {
         return None;
@@ -115,9 +115,9 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// Routes and neighbours are read from answers as the kernel writes them.
+    /// Routes and neighbours are parsed from the kernel's answers.
     #[test]
-    fn routes_and_neighbours_are_read() {
+    fn routes_and_neighbours_are_parsed() {
         let mut message = vec![0; BODY_BYTES];
         message[7] = RTN_UNICAST;
         attribute(&mut message, RTA_OIF, &7_u32.to_ne_bytes());
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(found.interface, 7);
         assert_eq!(found.gateway, Some(Ipv4Addr::new(10, 0, 0, 1).into()));
         assert_eq!(found.source, Some(Ipv4Addr::new(10, 0, 0, 9).into()));
-        // IPv4 by a gateway that has an IPv6 address.
+        // An IPv4 route by a gateway with an IPv6 address.
         let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
         let via = [&[10, 0][..], &gateway.octets()].concat();
         attribute(&mut message, RTA_VIA, &via);
@@ -142,9 +142,9 @@ mod tests {
         assert_eq!(neighbour(&message), Some([2, 0, 0, 0, 0, 9]));
     }
 
-    /// An answer that is cut short is no answer.
+    /// A truncated answer is no answer.
     #[test]
-    fn a_cut_answer_is_none() {
+    fn truncated_answers_parse_to_nothing() {
         let mut message = vec![0; BODY_BYTES];
         (message[7], message[8]) = (RTN_UNICAST, 2);
         attribute(&mut message, RTA_OIF, &7_u32.to_ne_bytes());
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn the_kernel_answers() {
         let mut netlink = Netlink::open().unwrap();
-        // Loopback is a local route, not one out of an interface.
+        // The route to loopback is a local one and leads out of no interface.
         let local = netlink.route(Ipv4Addr::LOCALHOST.into()).unwrap_err();
         assert!(local.to_string().contains("this machine"), "{local}");
         let nobody = netlink.neighbour(1, Ipv4Addr::new(192, 0, 2, 77).into());

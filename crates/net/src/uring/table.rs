@@ -10,11 +10,11 @@ pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
 /// State of a stream's multishot receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receive {
-    /// There is none.
+    /// No receive exists.
     Idle,
     /// The kernel has it, or gets it at the next enter.
     Armed,
-    /// It is being cancelled. Its last completion is still to come.
+    /// The receive is being cancelled. One last completion is still to come.
     Cancelled,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Entry {
     pub polled: Option<Interest>,
     /// The entry is in the list of streams with new events.
     pub touched: bool,
-    /// Its [`super::UringStream`] lives.
+    /// The stream's [`super::UringStream`] lives.
     pub open: bool,
     /// The entry is in the list of free places.
     free: bool,
