@@ -32,7 +32,7 @@ PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-replay bench-tables bench-net bench-attacks bench-streams bench-bypass bench-kernel bench-kernel-spread report report-full report-measure fuzz package deb deps clean
+.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-replay bench-tables bench-net bench-attacks bench-bypass bench-kernel bench-kernel-spread report report-full report-measure fuzz package deb deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -139,12 +139,16 @@ bench-replay: build ## what live servers miss on a trace: ours beside Debian's m
 bench-tables: build ## our port over our engine, beside the same port over other tables
 	$(LAB) tables $(LAB_FLAGS)
 
-bench-server: build ## the server beside Debian's memcached, stable and current, interleaved in one run
+# What the report has not: its cases come by ARGS="--case TEXT".
+SERVER_CASES := --case streams --case idle --case overhead --case prefetch --case record
+
+bench-server: build ## the server beside memcached and Redis: streams by epoll and io_uring, memory, prefetching, recording (ARGS="--case streams")
 	@scripts/peer-memcached >/dev/null
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
-	$(LAB) server $(LAB_FLAGS) $(ARGS)
+	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
+	$(LAB) evaluation $(LAB_FLAGS) $(or $(ARGS),$(SERVER_CASES))
 
-bench-net: build ## the native protocol beside memcached over UDP and TCP, and a bare echo; latency, skew, direction
+bench-net: build ## the native protocol beside memcached over UDP, and a bare echo; skew, direction, overload
 	@scripts/peer-memcached >/dev/null
 	$(LAB) net $(LAB_FLAGS)
 
@@ -157,12 +161,6 @@ package: deb ## what packages are made of: manual pages and completions in targe
 deb: build ## the Debian package, in target/package
 	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
 	@scripts/package-deb $(MICANITE_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
-
-bench-streams: build ## streams by epoll and io_uring beside memcached and Redis, TCP and Unix sockets; latency at half load, idle connections
-	@scripts/peer-memcached >/dev/null
-	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
-	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
-	$(LAB) streams $(LAB_FLAGS)
 
 # A build of its own, since the server that is measured has DPDK in it where that is installed.
 BYPASS_DIR := $(TARGET_DIR)/bypass

@@ -1,12 +1,13 @@
 //! Tables of documents, written anew between their marks.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::Result;
-use crate::measurement::{Record, number};
+use crate::measurement::{Measurement, Record, number};
 
 /// The text with something else between a mark and its end.
-pub(crate) fn replaced(text: &str, mark: &str, table: &str) -> Result<String> {
+fn replaced(text: &str, mark: &str, table: &str) -> Result<String> {
     let (begin, end) = (
         format!("<!-- {mark} -->\n"),
         format!("<!-- end of {mark} -->"),
@@ -15,6 +16,31 @@ pub(crate) fn replaced(text: &str, mark: &str, table: &str) -> Result<String> {
     let (before, rest) = text.split_once(&begin).ok_or_else(missing)?;
     let (_, after) = rest.split_once(&end).ok_or_else(missing)?;
     Ok(format!("{before}{begin}{table}{end}{after}"))
+}
+
+/// Enters the tables of a run into a document, each at its mark, and puts its figures beside it.
+pub(crate) fn write(
+    path: &Path,
+    tables: &[(&str, String)],
+    figures: &[(&str, String)],
+) -> Result<()> {
+    let mut text = std::fs::read_to_string(path)?;
+    for (mark, table) in tables {
+        text = replaced(&text, mark, table)?;
+    }
+    std::fs::write(path, text)?;
+    let stem = path.with_extension("");
+    for (name, svg) in figures {
+        std::fs::write(format!("{}-{name}.svg", stem.display()), svg)?;
+    }
+    println!("written: {}", path.display());
+    Ok(())
+}
+
+/// The notes of a run as a list.
+pub(crate) fn notes(report: &Measurement) -> String {
+    let notes = report.notes().iter();
+    notes.fold(String::new(), |all, note| all + "- " + note + "\n")
 }
 
 /// A row for each figure, with what it stands beside.
@@ -75,7 +101,6 @@ pub(crate) fn by_case(records: &[&Record]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::Measurement;
 
     #[test]
     fn tables_go_between_their_marks() {

@@ -1,36 +1,33 @@
 //! Benchmarks of Micanite, each beside a named peer or limit, interleaved in one run.
 //!
-//! `micanite-lab engine` measures the engine alone, `micanite-lab server` the server beside
-//! memcached. Each prints a table and writes `target/bench/<target>.json` and `.svg`; what is
+//! `micanite-lab engine` measures the engine alone, `micanite-lab evaluation` whole servers,
+//! `micanite-lab report` makes one page of most. Each prints a table and writes `target/bench/<target>.json` and `.svg`; what is
 //! inside the loops and what the fields mean is in `docs/benchmarks/README.md`.
 
 mod allocator;
-mod bed;
 mod bypass;
-mod client;
+mod charts;
 mod document;
 mod engine;
 mod evaluation;
-mod figures;
-mod frames;
+mod generator;
+mod harness;
 mod huge_pages;
 mod kernel;
-mod launch;
 mod limits;
 mod measurement;
 mod network;
-mod packets;
 mod parts;
 mod popularity;
 mod report;
-mod server;
 mod statistics;
-mod streams;
 mod system;
 mod tables;
 mod traces;
 
 use clap::{Args, Parser, Subcommand};
+
+use measurement::Measurement;
 
 /// What a benchmark can fail with: a sentence for the person who runs it.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -52,8 +49,6 @@ enum Target {
     Engine(engine::Options),
     /// The engine against the number of tiny items, beside hashbrown
     Items(engine::items::Options),
-    /// The server beside memcached: one worker on one core, the client on the other
-    Server(server::Options),
     /// What the memory allows one core, and prototypes of the lookup beside that
     Limits(limits::Options),
     /// The native protocol beside memcached and a bare echo of the same packets
@@ -66,9 +61,7 @@ enum Target {
     Tables(tables::Options),
     /// Misses of real requests: simulated, and of live servers beside memcached
     Traces(traces::Options),
-    /// Streams, by epoll and by io_uring, beside memcached and Redis
-    Streams(streams::Options),
-    /// What the report needs of servers: throughput, latency, batches, cores, connections, parts
+    /// Whole servers beside memcached and Redis, loaded by `micanite load`
     Evaluation(evaluation::Options),
     /// Runs the evaluation and writes one page with figures and the raw data
     Report(report::Options),
@@ -86,10 +79,10 @@ enum Target {
     Table(tables::ServerOptions),
     /// Starts a server in a network of its own
     #[command(hide = true)]
-    Inside(bed::InsideOptions),
+    Inside(harness::namespace::InsideOptions),
     /// Starts a server pinned and bound to the life of the benchmark
     #[command(hide = true)]
-    Launch(launch::Options),
+    Launch(harness::launch::Options),
 }
 
 /// What every target understands.
@@ -118,14 +111,29 @@ impl Common {
         self.case.is_empty() || self.case.iter().any(|text| case.contains(text.as_str()))
     }
 
-    /// Gives this process a real-time priority, which servers started later inherit, or notes
-    /// why not.
-    pub fn take_priority(&self, report: &mut measurement::Measurement) {
+    /// Begins the measurement of a target, with the CPUs that it may use: this thread is pinned to the
+    /// last of them, at a real-time priority if that is permitted. Servers that are started later inherit
+    /// the priority.
+    pub fn begin(&self, target: &'static str) -> Result<(Measurement, Vec<usize>)> {
+        let mut report = Measurement::new(target);
+        report.note(system::cpu_model());
         if self.no_real_time {
             report.note("no real-time priority: not asked for; figures vary more");
         } else if !system::make_real_time() {
             report.note("no real-time priority: not permitted; figures vary more");
         }
+        let cpus = system::allowed_cpus();
+        system::pin(cpus[cpus.len() - 1])?;
+        Ok((report, cpus))
+    }
+
+    /// The same for a target with servers: their CPU, which is the first, and the client's.
+    pub fn begin_servers(&self, target: &'static str) -> Result<(Measurement, [usize; 2])> {
+        let (mut report, cpus) = self.begin(target)?;
+        if cpus.len() == 1 {
+            report.note("one CPU only: server and client share it");
+        }
+        Ok((report, [cpus[0], cpus[cpus.len() - 1]]))
     }
 }
 
@@ -133,12 +141,10 @@ fn main() {
     let result = match CommandLine::parse().target {
         Target::Engine(options) => engine::run(&options),
         Target::Items(options) => engine::items::run(&options),
-        Target::Server(options) => server::run(&options),
         Target::Limits(options) => limits::run(&options),
         Target::Net(options) => network::run(&options),
         Target::Kernel(options) => kernel::run(&options),
         Target::Reflect(options) => kernel::run_reflect(&options),
-        Target::Streams(options) => streams::run(&options),
         Target::Traces(options) => traces::run(&options),
         Target::Tables(options) => tables::run(&options),
         Target::Table(options) => tables::run_server(&options),
@@ -147,8 +153,8 @@ fn main() {
         Target::Echo(options) => network::echo::run(&options),
         Target::Bypass(options) => bypass::run(&options),
         Target::Stage(options) => bypass::run_stage(&options),
-        Target::Inside(options) => bed::run_inside(&options),
-        Target::Launch(options) => launch::run(&options),
+        Target::Inside(options) => harness::namespace::run_inside(&options),
+        Target::Launch(options) => harness::launch::run(&options),
     };
     if let Err(error) = result {
         eprintln!("micanite-lab: {error}");

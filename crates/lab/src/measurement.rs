@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use micanite_workload::figure::Bar;
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::statistics::{Spread, median, ratios, spread};
+use crate::{Result, charts};
 
 /// One measured figure; the fields are documented in `docs/benchmarks/README.md`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -79,6 +79,13 @@ impl Measurement {
         let note = note.into();
         eprintln!("note: {note}");
         self.notes.push(note);
+    }
+
+    /// The same, unless it was noted before.
+    pub fn note_once(&mut self, note: &str) {
+        if self.notes.iter().all(|known| known != note) {
+            self.note(note);
+        }
     }
 
     /// What was measured of a part, or nothing and a note why not: the other parts stay.
@@ -204,63 +211,18 @@ impl Measurement {
 
     /// A bar for every ratio, with a line at 1.
     fn figure(&self) -> String {
-        let bars: Vec<_> = self
-            .records
-            .iter()
-            .filter_map(|record| Some((record, record.ratio?)))
-            .collect();
-        let most = bars
-            .iter()
-            .map(|(record, _)| record.spread.max)
-            .fold(1.0, f64::max);
-        let (left, width, row) = (430.0, 400.0, 22.0);
-        let scale = width / most;
-        let height = 50.0 + row * bars.len() as f64;
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"920\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"920\" height=\"{height}\" fill=\"white\"/>\n\
-             <text x=\"10\" y=\"20\" font-size=\"14\">{}: ratio to the peer, median and spread of interleaved rounds</text>\n",
-            self.target
-        );
-        for (index, (record, ratio)) in bars.iter().enumerate() {
-            let y = 34.0 + row * index as f64;
-            let label = escape(&format!(
-                "{}, {} / {}",
-                record.case,
-                record.metric,
-                record.peer.as_deref().unwrap_or("")
-            ));
-            let (low, high) = (
-                left + record.spread.min * scale,
-                left + record.spread.max * scale,
-            );
-            let middle = y + 8.0;
-            let _ = writeln!(
-                svg,
-                "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" textLength=\"{}\" lengthAdjust=\"spacingAndGlyphs\">{label}</text>\
-                 <rect x=\"{left}\" y=\"{y}\" width=\"{:.1}\" height=\"16\" fill=\"#4a78b5\"/>\
-                 <line x1=\"{low:.1}\" x2=\"{high:.1}\" y1=\"{middle}\" y2=\"{middle}\" stroke=\"black\"/>\
-                 <text x=\"{:.1}\" y=\"{}\">{ratio:.2}</text>",
-                left - 8.0,
-                y + 12.0,
-                (label.len() as f64 * 6.2).min(left - 20.0),
-                ratio * scale,
-                high.max(left + ratio * scale) + 6.0,
-                y + 12.0,
-            );
-        }
-        let one = left + scale;
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{one:.1}\" x2=\"{one:.1}\" y1=\"28\" y2=\"{}\" stroke=\"#b03030\" stroke-dasharray=\"4 3\"/>\n</svg>",
-            height - 10.0
-        );
-        svg
+        let title = format!("{}: ratio to the peer", self.target);
+        let named = |record: &Record| Record {
+            case: format!("{}, {}", record.case, record.metric),
+            ..record.clone()
+        };
+        let records: Vec<_> = self.records.iter().map(named).collect();
+        let title = (title.as_str(), "median and spread of interleaved rounds");
+        charts::ratios(title, &records, |record| {
+            Some((record.case.as_str(), record.peer.as_deref()?))
+        })
+        .svg()
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 /// Where results go: `target/bench`, or where the report wants them.
@@ -311,6 +273,6 @@ mod tests {
         assert_eq!((record.value, record.ratio), (20.0, Some(2.0)));
         assert_eq!((record.spread.min, record.spread.max), (1.0, 3.0));
         assert!(report.table().contains("1 234 567"));
-        assert!(report.figure().contains("2.00"));
+        assert!(report.figure().contains("case, metric"));
     }
 }

@@ -12,7 +12,7 @@ use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
 use micanite_workload::{Keys, Values};
 
 use crate::Result;
-use crate::packets::{KEY_BYTES, VALUE_BYTES};
+use crate::generator::packets::{KEY_BYTES, VALUE_BYTES};
 
 /// The time that it always is.
 pub(crate) const NOW_S: u32 = 1_000_000;

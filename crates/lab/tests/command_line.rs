@@ -72,7 +72,7 @@ fn a_case_that_does_not_exist_fails() {
 fn a_server_that_cannot_start_fails() {
     for server in ["/does/not/exist", "/bin/false"] {
         let case = ["--case", "prefetch", "--server", server];
-        let arguments = [&["server", "--quick", "--no-real-time"][..], &case].concat();
+        let arguments = [&["evaluation", "--quick", "--no-real-time"][..], &case].concat();
         let output = lab(&folder("no-server"), &arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -82,8 +82,8 @@ fn a_server_that_cannot_start_fails() {
 
 #[test]
 fn a_memcached_that_does_not_exist_fails() {
-    let case = ["--case", "50 connections", "--memcached", "/does/not/exist"];
-    let arguments = [&["server", "--quick", "--no-real-time"][..], &case].concat();
+    let case = ["--case", "streams", "--memcached", "/does/not/exist"];
+    let arguments = [&["evaluation", "--quick", "--no-real-time"][..], &case].concat();
     let output = lab(&folder("no-memcached"), &arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");

@@ -84,7 +84,7 @@ fn a_section_is_run_kept_and_drawn() {
     let output = bench.run(&["--only", SECTION]);
     assert!(output.status.success(), "{}", said(&output));
     assert!(
-        said(&output).contains("micanite-lab server --case prefetch"),
+        said(&output).contains("micanite-lab evaluation --case prefetch"),
         "{}",
         said(&output)
     );

@@ -16,7 +16,7 @@ use micanite_wire::native::{self as wire, Header, Kind, Opcode, Requests};
 
 use super::stage::send_back;
 use crate::Result;
-use crate::packets::VALUE_BYTES;
+use crate::generator::packets::VALUE_BYTES;
 use crate::parts::{self, NOW_S};
 
 /// A worker with all the items.

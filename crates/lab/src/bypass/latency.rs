@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-use super::figures::{Curve, Point, QUANTILES};
 use super::servers::Server;
 use super::sides::Side;
 use super::throughput::{shape, side};
 use super::{Options, Servers};
 use crate::measurement::Measurement;
-use crate::statistics::median;
 use crate::{Result, system};
 
+pub(super) const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 /// Parts of each server's own peak.
 const PARTS: [f64; 7] = [0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95];
 const QUICK_PARTS: [f64; 3] = [0.25, 0.5, 0.8];
@@ -20,7 +19,7 @@ pub(super) fn run(
     options: &Options,
     servers: &mut Servers,
     report: &mut Measurement,
-) -> Result<Vec<Curve>> {
+) -> Result<()> {
     let places = [
         ("memif", servers.memif),
         ("xdp", servers.xdp),
@@ -32,21 +31,20 @@ pub(super) fn run(
         .filter_map(|(port, pair)| Some((port, pair?[0])))
         .collect();
     if places.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     // Tasks of real-time priority that never wait are stopped for 50 ms of each second, which is
     // all that a high quantile would show.
     system::make_normal();
-    let mut curves = Vec::new();
     for (port, at) in places {
         let mut side = side(options, servers, at, &shape(95, 1))?;
         let server = &mut servers.all[at];
-        system::make_other_normal(server.child.id());
-        server.go_on();
-        curves.push(curve(options, port, server, &mut side, report)?);
-        server.stop();
+        system::make_other_normal(server.process.id());
+        server.process.resume();
+        curve(options, port, server, &mut side, report)?;
+        server.process.pause();
     }
-    Ok(curves)
+    Ok(())
 }
 
 fn curve(
@@ -55,16 +53,12 @@ fn curve(
     server: &mut Server,
     side: &mut Side,
     report: &mut Measurement,
-) -> Result<Curve> {
+) -> Result<()> {
     let quick = options.common.quick;
     let duration = Duration::from_millis(if quick { 300 } else { 1000 });
     let rounds = if quick { 1 } else { 3 };
     side.warm_up(server, duration)?;
     let peak = side.closed(server, duration)?.per_second();
-    let mut curve = Curve {
-        name: port.into(),
-        points: Vec::new(),
-    };
     let parts: &[f64] = if quick { &QUICK_PARTS } else { &PARTS };
     for part in parts {
         eprint!("\rlatency/{port}, {:.0} % of the peak   ", part * 100.0);
@@ -91,11 +85,7 @@ fn curve(
             report.value(&case, name, "us", values);
         }
         report.value(&case, "lost", "%", &lost);
-        curve.points.push(Point {
-            rate: median(&rates),
-            latencies_us: at.map(|values| median(&values)),
-        });
     }
     eprintln!();
-    Ok(curve)
+    Ok(())
 }

@@ -1,12 +1,8 @@
 //! Ports around the kernel's network stack, beside a bare echo on the same port, the kernel's UDP
 //! and memcached: one server core, one client core, the same client, in turns.
 
-mod bars;
 mod document;
 mod execution;
-mod figures;
-mod frames;
-mod generator;
 mod latency;
 mod parts;
 mod servers;
@@ -18,10 +14,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bed;
-use crate::measurement::Measurement;
-use crate::server::peers;
-use crate::{Common, Result, system};
+use crate::harness::namespace;
+use crate::harness::peers;
+use crate::measurement::folder;
+use crate::{Common, Result};
 use servers::{Medium, Program, Server};
 use stage::Stage;
 
@@ -34,7 +30,7 @@ pub(crate) struct Options {
     /// Micanite's binary
     #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
-    /// memcached's binary (default: what `make bench-bypass` unpacked, else the search path's)
+    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]
     pub memcached: Vec<PathBuf>,
     /// Items
@@ -46,16 +42,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Measurement::new("bench-bypass");
-    report.note(system::cpu_model());
-    let cpus = system::allowed_cpus();
-    let cpus = [cpus[0], cpus[cpus.len() - 1]];
-    if cpus[0] == cpus[1] {
-        report.note("one CPU only: server and client share it");
-    }
-    options.common.take_priority(&mut report);
-    system::pin(cpus[1])?;
-    let has_network = match bed::leave_network() {
+    let (mut report, cpus) = options.common.begin_servers("bench-bypass")?;
+    let has_network = match namespace::leave_network() {
         Ok(()) => true,
         Err(error) => {
             report.note(format!("skipped: xdp and kernel UDP: {error}"));
@@ -68,29 +56,22 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let mut servers = Servers::start(options, cpus[0], has_network, has_dpdk)?;
     throughput::run(options, &mut servers, &cpus, &mut report);
-    let curves = latency::run(options, &mut servers, &mut report);
-    let curves = report.part(curves);
+    let done = latency::run(options, &mut servers, &mut report);
+    report.part(done);
     // A port of ours that was closed is not opened again: those that follow come besides.
-    let bars = match has_dpdk {
-        true => {
-            let bars = parts::run(options, cpus[0], &mut report);
-            report.part(bars)
-        }
-        false => Vec::new(),
-    };
+    if has_dpdk {
+        let done = parts::run(options, cpus[0], &mut report);
+        report.part(done);
+    }
     drop(servers);
     report.finish()?;
-    let figures = [
-        ("latency", figures::latencies(&curves)),
-        ("parts", bars::breakdown(&bars)),
-    ];
-    for (name, svg) in &figures {
-        let path = format!("target/bench/bench-bypass-{name}.svg");
+    for (name, svg) in document::figures(report.records()) {
+        let path = folder().join(format!("bench-bypass-{name}.svg"));
         std::fs::write(&path, svg)?;
-        println!("written: {path}");
+        println!("written: {}", path.display());
     }
     if let Some(path) = &options.document {
-        document::write(path, &report, &figures)?;
+        document::write(path, &report)?;
     }
     report.complete()
 }
@@ -129,7 +110,7 @@ impl Servers {
                 let number = servers.all.len() as u8 + 1;
                 let mut server = Server::start(number, medium, program, cpu)?;
                 server.fill(options.items)?;
-                server.stop();
+                server.process.pause();
                 servers.all.push(server);
             }
             Ok(Some(pair))

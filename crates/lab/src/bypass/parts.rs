@@ -6,7 +6,6 @@ use std::process::{ChildStdin, ChildStdout};
 use std::time::Duration;
 
 use super::Options;
-use super::bars::Bar;
 use super::servers::{Medium, Program, Server};
 use super::sides::Side;
 use super::stage::Stage;
@@ -27,7 +26,7 @@ const MIXES: [u64; 2] = [95, 50];
 /// Servers that run besides have the numbers below.
 const NUMBER: u8 = 100;
 
-pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<Vec<Bar>> {
+pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<()> {
     let case = |get_percent: u64| format!("memif/tiny/{get_percent}/parts");
     let wants = |common: &Common, mix| common.wants(&case(mix));
     let mixes: Vec<_> = MIXES
@@ -35,7 +34,7 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Re
         .filter(|mix| wants(&options.common, *mix))
         .collect();
     if mixes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     // Of each mix, of each step, of each round.
     let mut all_ns = vec![Vec::new(); mixes.len()];
@@ -64,33 +63,26 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Re
             }
             all_ns[place].push(rounds_ns);
         }
-        server.stop();
+        server.process.pause();
         done.push(server);
     }
     eprintln!();
-    let mut bars = Vec::new();
     for (mix, steps_ns) in mixes.into_iter().zip(&all_ns) {
-        bars.push(bar(&case(mix), mix, steps_ns, report));
+        record(&case(mix), steps_ns, report);
     }
-    Ok(bars)
+    Ok(())
 }
 
 /// What each step adds to the one before.
-fn bar(case: &str, mix: u64, steps_ns: &[Vec<f64>], report: &mut Measurement) -> Bar {
-    let mut parts_ns = Vec::new();
+fn record(case: &str, steps_ns: &[Vec<f64>], report: &mut Measurement) {
     let mut before_ns = 0.0;
     for ((_, part), rounds_ns) in STEPS.into_iter().zip(steps_ns) {
         let added_ns: Vec<_> = rounds_ns.iter().map(|ns| ns - before_ns).collect();
         report.value(case, part, "ns", &added_ns);
-        parts_ns.push((part, median(&added_ns)));
         before_ns = median(rounds_ns);
     }
     if let Some(all_ns) = steps_ns.last() {
         report.value(case, "all", "ns", all_ns);
-    }
-    Bar {
-        name: format!("{mix} % GET"),
-        parts_ns,
     }
 }
 
@@ -102,8 +94,7 @@ struct Clock {
 
 impl Clock {
     fn of(server: &mut Server) -> Result<Self> {
-        let questions = server.child.stdin.take().ok_or("no input")?;
-        let answers = server.child.stdout.take().ok_or("no output")?;
+        let (questions, answers) = server.process.pipes()?;
         Ok(Self {
             questions,
             answers: BufReader::new(answers),

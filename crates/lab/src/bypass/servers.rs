@@ -2,26 +2,22 @@
 //! while it is not its turn, for those that poll would take the core from the others.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
 
 use micanite_net::bypass::{Bypass, BypassQueue};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
-use super::frames::Prepared;
-use super::generator::{Generator, Load};
 use super::stage::{self, Stage};
-use crate::bed::{self, SERVER_INTERFACE, SERVER_PORT, TCP_PORT};
-use crate::frames::Way;
-use crate::network::directory;
-use crate::network::servers::fill;
-use crate::packets::{Packets, Protocol, Shape, Terms};
-use crate::server::peers::{end, version};
-use crate::{Result, launch};
+use crate::Result;
+use crate::generator::directory;
+use crate::generator::frames::{Frames, Way};
+use crate::generator::load::{Generator, Load};
+use crate::generator::packets::{Packets, Protocol, Shape, Terms};
+use crate::harness::filler;
+use crate::harness::namespace::{self, SERVER_INTERFACE, SERVER_PORT, TCP_PORT};
+use crate::harness::process::Process;
+use crate::harness::servers::version_at;
 
 /// A server has so long to begin.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -63,95 +59,64 @@ pub(super) struct Server {
     executes: bool,
     protocol: Protocol,
     way: Way,
-    pub child: Child,
-    log: PathBuf,
+    pub process: Process,
     /// Before the port that it uses.
     pub load: Box<dyn Load>,
     _port: Bypass,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.go_on();
-        end(&mut self.child);
-    }
-}
-
 impl Server {
     /// Starts the server with this number, and waits until it answers.
     pub fn start(number: u8, medium: Medium, program: Program<'_>, cpu: usize) -> Result<Self> {
-        let way = bed::way(number);
+        let way = namespace::way(number);
         let command = command(&way, medium, program)?;
-        let log = Path::new("target/bench").join(format!("bypass-{number}.log"));
-        std::fs::create_dir_all("target/bench")?;
-        let mut child = match medium {
-            Medium::Veth => bed::start_inside(number, cpu, &command, &log, false)?,
-            Medium::Memif => start(program, cpu, &command, &log)?,
-        };
-        let opened = match medium {
-            Medium::Veth => Ok(()),
-            Medium::Memif => wait_for_socket(&way, &mut child),
-        };
-        let opened = opened.and_then(|()| open(&way, medium, number));
-        let (port, load) = opened.inspect_err(|_| end(&mut child))?;
         let (name, protocol) = match program {
             Program::Bypass(_) | Program::Kernel(_) => ("micanite", Protocol::Native),
             Program::Stage { .. } => ("echo", Protocol::Native),
             Program::Memcached(_) => ("memcached", Protocol::Memcached),
         };
-        let mut server = Self {
-            name: name.into(),
+        let mut process = match medium {
+            Medium::Veth => namespace::start_inside((number, name), cpu, &command, false)?,
+            Medium::Memif => {
+                let asks = matches!(program, Program::Stage { .. });
+                let mut process = Process::start(name, &command, cpu, asks)?;
+                process.wait_until(PATIENCE, || has_socket(&way))?;
+                process
+            }
+        };
+        let (port, mut load) = open(&way, medium, number)?;
+        let executes = !matches!(program, Program::Stage { stage, .. } if !stage.executes());
+        let mut name = name.to_owned();
+        if protocol == Protocol::Memcached {
+            let tcp = (way.server.1.ip(), TCP_PORT).into();
+            let version = process.wait_until(PATIENCE, || version_at(tcp))?;
+            name = format!("{name} {version}");
+        } else {
+            let patience = Duration::from_millis(100);
+            process.wait_until(PATIENCE, || terms(&mut *load, executes, patience))?;
+        }
+        Ok(Self {
+            name,
             echoes: matches!(program, Program::Stage { stage, .. } if stage != Stage::All),
-            executes: !matches!(program, Program::Stage { stage, .. } if !stage.executes()),
+            executes,
             protocol,
             way,
-            child,
-            log,
+            process,
             load,
             _port: port,
-        };
-        server.wait_until_ready()?;
-        Ok(server)
-    }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait()? {
-                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-                let (name, said) = (&self.name, said.trim_end());
-                return Err(format!("{name} ended at its start ({status}): {said}").into());
-            }
-            if self.protocol == Protocol::Memcached {
-                let stream = TcpStream::connect(self.tcp());
-                if let Ok(version) = stream.map_err(Into::into).and_then(version) {
-                    self.name = format!("{} {version}", self.name);
-                    return Ok(());
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            } else if self.terms(Duration::from_millis(100)).is_ok() {
-                return Ok(());
-            }
-        }
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-        Err(format!("{} does not answer: {}", self.name, said.trim_end()).into())
+        })
     }
 
     fn tcp(&self) -> SocketAddr {
         (self.way.server.1.ip(), TCP_PORT).into()
     }
 
-    /// What the server's directory says; of an echo, that it lives.
-    fn terms(&mut self, patience: Duration) -> Result<Terms> {
-        if self.protocol == Protocol::Memcached {
-            return Ok(Terms::default());
+    /// What requests have to say to be believed.
+    fn terms(&mut self) -> Result<Terms> {
+        match self.protocol {
+            Protocol::Memcached => Ok(Terms::default()),
+            Protocol::Native => terms(&mut *self.load, self.executes, PATIENCE),
         }
-        let load = &mut self.load;
-        if self.executes {
-            return directory::learn(|request, satisfies| load.ask(request, patience, satisfies));
-        }
-        load.ask(&directory::request(0), patience, &mut |_| true)?;
-        Ok(Terms::default())
     }
 
     /// Stores the items 0 to `items - 1`.
@@ -160,16 +125,16 @@ impl Server {
             return Ok(());
         }
         if self.protocol == Protocol::Memcached {
-            return fill(&self.name, self.tcp(), items);
+            return filler::fill(&self.name, self.tcp(), items);
         }
-        let terms = self.terms(PATIENCE)?;
+        let terms = self.terms()?;
         let one = Packets::storing(0..1, terms).batch() as u64;
         let (step, mut stored) = (FILLING * one, 0);
         for first in (0..items).step_by(step as usize) {
             let packets = Packets::storing(first..(first + step).min(items), terms);
             stored += self
                 .load
-                .deliver(&mut Prepared::new(packets, &self.way))
+                .deliver(&mut packets.framed(&self.way))
                 .map_err(|error| format!("filling {}: {error}", self.name))?;
         }
         match stored == items {
@@ -185,30 +150,24 @@ impl Server {
         items: u64,
         count: usize,
         seed: u64,
-    ) -> Result<Prepared> {
+    ) -> Result<Packets> {
         let shape = Shape {
             protocol: self.protocol,
             ..*shape
         };
-        let terms = self.terms(PATIENCE)?;
+        let terms = self.terms()?;
         let packets = Packets::new(&shape, items, terms, count, seed);
-        Ok(Prepared::new(packets, &self.way))
+        Ok(packets.framed(&self.way))
     }
+}
 
-    /// Its turn is over: it does not run.
-    pub fn stop(&self) {
-        self.signal(Signal::SIGSTOP);
+/// What the directory of a server says; of one that has none, that it answers.
+fn terms(load: &mut dyn Load, executes: bool, patience: Duration) -> Result<Terms> {
+    if executes {
+        return load.terms(patience);
     }
-
-    /// Its turn.
-    pub fn go_on(&self) {
-        self.signal(Signal::SIGCONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        // One that has ended shows by not answering.
-        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
-    }
+    load.ask(&directory::request(0, 0), patience, &mut |_| true)?;
+    Ok(Terms::default())
 }
 
 /// The command of a server.
@@ -222,42 +181,20 @@ fn command(way: &Way, medium: Medium, program: Program<'_>) -> Result<Vec<OsStri
         SERVER_PORT.to_string(),
         TCP_PORT.to_string(),
     );
-    let ip = bed::with_prefix(own);
+    let ip = namespace::with_prefix(own);
     let own = own.to_string();
     let count;
+    let serve = ["serve", "-t", "1", "-m", "2048", "--control-socket", "none"];
     let bypass = ["--port", &port, "--port-ip", &ip, "--native", &native];
     let (binary, arguments): (OsString, Vec<&str>) = match program {
         Program::Bypass(binary) => {
-            let always = [
-                "serve",
-                "-t",
-                "1",
-                "-l",
-                "127.0.0.1",
-                "-m",
-                "2048",
-                "--control-socket",
-                "none",
-            ];
-            let all = [&always[..], &["-p", &tcp], &bypass].concat();
-            (binary.into(), all)
+            let at = ["-l", "127.0.0.1", "-p", &tcp];
+            (binary.into(), [&serve[..], &at, &bypass].concat())
         }
         Program::Kernel(binary) => {
-            let always = [
-                "serve",
-                "-t",
-                "1",
-                "-l",
-                &own,
-                "-m",
-                "2048",
-                "-p",
-                &tcp,
-                "--control-socket",
-                "none",
-            ];
+            let at = ["-l", &own, "-p", &tcp];
             let kernel = ["--native", &native, "--native-gro", "off"];
-            (binary.into(), [&always[..], &kernel].concat())
+            (binary.into(), [&serve[..], &at, &kernel].concat())
         }
         Program::Stage {
             stage,
@@ -289,7 +226,7 @@ fn memif(way: &Way, server: bool) -> String {
         false => ("client", way.client.0),
     };
     let socket = socket(way);
-    let mac = bed::mac_text(mac);
+    let mac = namespace::mac_text(mac);
     format!("dpdk:net_memif{number},role={role},socket={socket},mac={mac}")
 }
 
@@ -298,42 +235,27 @@ fn socket(way: &Way) -> String {
     format!("micanite-bench-{}", way.server.0[4])
 }
 
-/// Waits until a server has made its socket, or has ended.
-fn wait_for_socket(way: &Way, child: &mut Child) -> Result<()> {
-    let (name, began) = (format!("@{}", socket(way)), Instant::now());
-    while began.elapsed() < PATIENCE && child.try_wait()?.is_none() {
-        let sockets = std::fs::read_to_string("/proc/net/unix")?;
-        if sockets.lines().any(|line| line.ends_with(&name)) {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Err("a server with memif does not begin: target/bench/bypass-*.log says why".into())
-}
-
-/// Starts a server that needs no cable. The standard input and output of a stage are for questions.
-fn start(program: Program<'_>, cpu: usize, command: &[OsString], log: &Path) -> Result<Child> {
-    let log = File::create(log)?;
-    let mut launcher: Command = launch::command(cpu, command)?;
-    launcher.stderr(log.try_clone()?);
-    match program {
-        Program::Stage { .. } => launcher.stdin(Stdio::piped()).stdout(Stdio::piped()),
-        _ => launcher.stdin(Stdio::null()).stdout(log),
-    };
-    Ok(launcher.spawn()?)
+/// An error until the server has made its socket.
+fn has_socket(way: &Way) -> Result<()> {
+    let name = format!("@{}", socket(way));
+    let sockets = std::fs::read_to_string("/proc/net/unix")?;
+    let is_there = sockets.lines().any(|line| line.ends_with(&name));
+    is_there
+        .then_some(())
+        .ok_or_else(|| "no socket of memif".into())
 }
 
 /// Our end of a way.
 fn open(way: &Way, medium: Medium, number: u8) -> Result<(Bypass, Box<dyn Load>)> {
     let name = match medium {
-        Medium::Veth => format!("xdp:{}", bed::client_interface(number)),
+        Medium::Veth => format!("xdp:{}", namespace::client_interface(number)),
         Medium::Memif => memif(way, false),
     };
     let (own, port) = (way.client.1.ip(), way.client.1.port());
     let (bypass, queue) = stage::open(&name.parse()?, (own, 24), port)?;
     let load: Box<dyn Load> = match queue {
-        BypassQueue::Xdp(queue) => Box::new(Generator::new(queue, *way)?),
-        BypassQueue::Dpdk(queue) => Box::new(Generator::new(queue, *way)?),
+        BypassQueue::Xdp(queue) => Box::new(Generator::new(Frames::new(queue, *way)?)),
+        BypassQueue::Dpdk(queue) => Box::new(Generator::new(Frames::new(queue, *way)?)),
     };
     Ok((bypass, load))
 }

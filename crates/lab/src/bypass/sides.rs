@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::frames::Prepared;
 use super::servers::Server;
-use crate::network::blaster::Tally;
+use crate::generator::load::Tally;
+use crate::generator::packets::Packets;
 use crate::{Result, system};
 
 /// Datagrams in the air: what the rings of either medium hold without losses.
@@ -14,14 +14,14 @@ pub(super) const WINDOW: usize = 256;
 pub(super) struct Side {
     /// Which of the servers.
     pub server: usize,
-    pub requests: Prepared,
+    pub requests: Packets,
     /// Of each round: requests per second, and per second that one of the CPUs was busy.
     pub per_second: Vec<f64>,
     pub per_cpu_second: Vec<f64>,
 }
 
 impl Side {
-    pub fn new(server: usize, requests: Prepared) -> Self {
+    pub fn new(server: usize, requests: Packets) -> Self {
         Self {
             server,
             requests,
@@ -34,7 +34,7 @@ impl Side {
     pub fn closed(&mut self, server: &mut Server, duration: Duration) -> Result<Tally> {
         let (requests, echoes) = (&mut self.requests, server.echoes);
         let tally = server.load.closed(requests, echoes, WINDOW, duration)?;
-        tally.check(&server.name, self.requests.batch)?;
+        tally.check(&server.name, self.requests.batch())?;
         Ok(tally)
     }
 
@@ -51,9 +51,9 @@ impl Side {
     }
 
     fn slice(&mut self, server: &mut Server, duration: Duration, cpus: &[usize]) -> Result<()> {
-        server.go_on();
+        server.process.resume();
         let measured = self.measure(server, duration, cpus);
-        server.stop();
+        server.process.pause();
         measured
     }
 

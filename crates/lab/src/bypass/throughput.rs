@@ -8,8 +8,8 @@ use super::servers::Server;
 use super::sides::{Side, measure};
 use super::{Options, Servers};
 use crate::Result;
+use crate::generator::packets::{Protocol, Shape};
 use crate::measurement::Measurement;
-use crate::packets::{Protocol, Shape};
 
 pub(super) const SEED: u64 = 61;
 const METRIC: &str = "throughput_ops";
@@ -63,9 +63,9 @@ pub(super) fn side(
         batch => requests / batch,
     };
     let server: &mut Server = &mut servers.all[at];
-    server.go_on();
+    server.process.resume();
     let prepared = server.prepare(shape, options.items, count, SEED)?;
-    server.stop();
+    server.process.pause();
     Ok(Side::new(at, prepared))
 }
 
@@ -145,7 +145,7 @@ fn batches(
         return Err("there are five".into());
     };
     let mut record = |side: &Side, peer: &str, beside: &Side| {
-        let name = format!("{case}/{}", side.requests.batch);
+        let name = format!("{case}/{}", side.requests.batch());
         let metric = (name.as_str(), METRIC, "requests/s");
         report.beside(metric, &side.per_second, peer, &beside.per_second);
     };

@@ -10,7 +10,7 @@ use super::peers::Hashbrown;
 use super::throughput::{slice, store};
 use crate::measurement::Measurement;
 use crate::popularity::{Popularity, Random};
-use crate::{Common, Result, system};
+use crate::{Common, Result};
 
 /// Bytes of tiny keys and values.
 const BYTES: usize = 8;
@@ -38,10 +38,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Measurement::new("items");
-    report.note(system::cpu_model());
-    options.common.take_priority(&mut report);
-    system::pin(*system::allowed_cpus().last().unwrap_or(&0))?;
+    let (mut report, _) = options.common.begin("items")?;
     let default = if options.common.quick {
         16 << 20
     } else {

@@ -29,7 +29,7 @@ use clap::Args;
 use micanite_engine::Eviction;
 
 use crate::measurement::Measurement;
-use crate::{Common, Result, system};
+use crate::{Common, Result};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -57,11 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.items.is_power_of_two() || options.items > 1 << 28 {
         return Err("--items must be a power of two, at most 2^28".into());
     }
-    let mut report = Measurement::new("engine");
-    report.note(system::cpu_model());
-    let cpus = system::allowed_cpus();
-    options.common.take_priority(&mut report);
-    system::pin(*cpus.last().unwrap_or(&0))?;
+    let (mut report, cpus) = options.common.begin("engine")?;
     throughput::run(options, &mut report)?;
     parts::run(options, &mut report)?;
     overhead::run(options, &mut report)?;

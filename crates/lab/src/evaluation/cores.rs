@@ -7,8 +7,8 @@ use super::load::{Client, Data};
 use super::rounds::{RATES, Rounds};
 use super::sides::Side;
 use crate::Result;
+use crate::harness::peers;
 use crate::measurement::Measurement;
-use crate::server::peers;
 
 const ITEM_BYTES: usize = 16;
 

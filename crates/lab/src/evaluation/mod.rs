@@ -1,17 +1,24 @@
-//! The measurements of the report that need servers: every one loaded by `micanite load`, one worker
-//! on one core, the client on another, in turns.
+//! Whole servers: every one loaded by `micanite load`, one worker on one core, the client on another, in
+//! turns. A server-core-second is CPU time of the server's process, user and system.
 //!
-//! Each case is a figure of the papers: throughput by data set, skew and mix; latency against
+//! Most cases are figures of the papers: throughput by data set, skew and mix; latency against
 //! throughput; published workloads; requests of one datagram; cores; connections; parts of a request's time.
+//! Others are of ours alone: streams by epoll and io_uring, idle connections, memory of an item, prefetching,
+//! recording.
 
 mod batches;
 mod connections;
 mod cores;
 mod curves;
+mod idle;
 mod load;
+mod overhead;
 mod parts;
+mod prefetch;
+mod recording;
 mod rounds;
 mod sides;
+mod streams;
 mod throughput;
 mod workloads;
 
@@ -30,7 +37,7 @@ pub(crate) struct Options {
     /// Micanite's binary: the server, and the client of all servers
     #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
-    /// memcached's binary (default: what `make bench-server` unpacked, else the search path's)
+    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]
     pub memcached: Vec<PathBuf>,
     /// Redis's binary
@@ -94,6 +101,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     cores::run_shared(options, &cpus, &mut report)?;
     curves::run(options, &cpus, &mut report)?;
     batches::run(options, &cpus, &mut report)?;
+    streams::run(options, &cpus, &mut report)?;
+    idle::run(options, &cpus, &mut report)?;
+    overhead::run(options, &cpus, &mut report)?;
+    prefetch::run(options, &cpus, &mut report)?;
+    recording::run(options, &cpus, &mut report)?;
     report.finish()
 }
 

@@ -82,6 +82,7 @@ mod tests {
             p95_us: 1.0,
             p99_us: 1.0,
             loss: 0.0,
+            hit_ratio: 1.0,
         };
         let mut rounds = Rounds::new(["micanite TCP", "elsewhere"].into_iter());
         rounds.add(0, figures(20.0, 40.0));

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use super::Options;
 use crate::Result;
-use crate::launch::Cpus;
+use crate::harness::launch::Cpus;
+use crate::harness::peers;
+use crate::harness::servers::{Program, Server, Transport};
 use crate::measurement::Measurement;
-use crate::network::servers::Server as Datagrams;
-use crate::server::peers::{self, Peer};
-use crate::streams::servers::{Flags, Kind, Server as Stream, Transport};
 
 /// A server, by one of the protocols that it speaks.
 pub(super) struct Side {
@@ -17,16 +16,8 @@ pub(super) struct Side {
     pub url: String,
     /// Options of `micanite load` by which it is as busy as it can be.
     pub busy: &'static [&'static str],
-    process: Process,
-}
-
-/// Kept as long as the server is to run.
-enum Process {
-    Peer(Peer),
-    Datagrams(Datagrams),
-    Stream(Stream),
-    /// Not started by us.
-    Elsewhere,
+    /// None of a server that runs elsewhere.
+    pub server: Option<Server>,
 }
 
 /// Pipelines of 32 on four connections: what all servers with streams are asked by.
@@ -35,6 +26,7 @@ const STREAMS_BUSY: &[&str] = &["--connections", "4", "--batch", "32"];
 const NATIVE_BUSY: &[&str] = &["--batch", "16", "--pipeline", "256"];
 /// A request in each datagram: there is no other way.
 const UDP_BUSY: &[&str] = &["--pipeline", "64"];
+pub(super) const NO_REDIS: &str = "not beside Redis: scripts/peer-redis unpacks it";
 
 /// Which servers take part.
 #[derive(Clone, Copy, Debug)]
@@ -48,86 +40,54 @@ pub(super) struct Wanted {
 }
 
 impl Side {
-    /// Its process, if that runs here.
-    pub fn pid(&self) -> Option<u32> {
-        match &self.process {
-            Process::Peer(peer) => Some(peer.pid()),
-            Process::Datagrams(server) => Some(server.pid()),
-            Process::Stream(server) => Some(server.pid()),
-            Process::Elsewhere => None,
-        }
-    }
-
-    /// Ours by its own protocol.
-    pub fn native(options: &Options, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
-        let server = Datagrams::micanite(&options.server, flags, cpus)?;
-        Ok(Self {
-            name: "micanite native".to_owned(),
-            url: format!("native://{}", server.udp),
-            busy: NATIVE_BUSY,
-            process: Process::Datagrams(server),
-        })
-    }
-
-    /// Ours by memcached's protocol over TCP.
-    pub fn tcp(options: &Options, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
-        let peer = Peer::micanite(&options.server, flags, cpus)?;
-        Ok(Self {
-            name: "micanite TCP".to_owned(),
-            url: format!("memcached://{}", peer.address),
-            busy: STREAMS_BUSY,
-            process: Process::Peer(peer),
-        })
-    }
-
-    /// memcached over TCP.
-    pub fn memcached(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
-        let peer = Peer::memcached(binary, flags, cpus)?;
-        Ok(Self {
-            name: peer.version.clone(),
-            url: format!("memcached://{}", peer.address),
-            busy: STREAMS_BUSY,
-            process: Process::Peer(peer),
-        })
-    }
-
-    fn memcached_udp(binary: &Path, memory: &str, cpu: usize) -> Result<Self> {
-        let server = Datagrams::memcached(binary, &["-m", memory], cpu)?;
-        Ok(Self {
-            name: format!("{} UDP", server.name),
-            url: format!("memcached+udp://{}", server.udp),
-            busy: UDP_BUSY,
-            process: Process::Datagrams(server),
-        })
-    }
-
-    fn redis(options: &Options, cpu: usize) -> Result<Self> {
-        let flags = Flags {
-            connections_max: 4096,
-            memory_mib: 0,
-        };
-        let kind = Kind::Redis(options.redis.clone());
-        let server = Stream::start(&kind, &options.server, Transport::Tcp, &flags, cpu)?;
-        Ok(Self {
-            name: server.name.clone(),
-            url: server.url.clone(),
-            busy: STREAMS_BUSY,
-            process: Process::Stream(server),
-        })
-    }
-
-    fn elsewhere((name, url): &(String, String)) -> Self {
+    fn new(name: &str, url: &str, server: Option<Server>) -> Self {
         let busy = match url.split_once("://").map_or("", |(scheme, _)| scheme) {
             "native" => NATIVE_BUSY,
             "memcached+udp" => UDP_BUSY,
             _ => STREAMS_BUSY,
         };
         Self {
-            name: name.clone(),
-            url: url.clone(),
+            name: name.to_owned(),
+            url: url.to_owned(),
             busy,
-            process: Process::Elsewhere,
+            server,
         }
+    }
+
+    /// A server over some transport, by another name than its own if there is one.
+    pub fn stream(
+        (program, transport): (Program<'_>, Transport),
+        name: Option<&str>,
+        flags: &[&str],
+        cpus: impl Cpus,
+    ) -> Result<Self> {
+        let server = Server::start(program, transport, flags, cpus)?;
+        let (own, url) = (server.name.clone(), server.url.clone());
+        Ok(Self::new(name.unwrap_or(&own), &url, Some(server)))
+    }
+
+    /// Its process, if that runs here.
+    pub fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(Server::pid)
+    }
+
+    /// Ours by its own protocol.
+    pub fn native(options: &Options, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
+        let program = Program::Micanite(&options.server);
+        let way = (program, Transport::Udp);
+        Self::stream(way, Some("micanite native"), flags, cpus)
+    }
+
+    /// Ours by memcached's protocol over TCP.
+    pub fn tcp(options: &Options, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
+        let program = Program::Micanite(&options.server);
+        Self::stream((program, Transport::Tcp), Some("micanite TCP"), flags, cpus)
+    }
+
+    /// memcached over TCP.
+    pub fn memcached(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
+        let way = (Program::Memcached(binary), Transport::Tcp);
+        Self::stream(way, None, flags, cpus)
     }
 }
 
@@ -159,19 +119,20 @@ pub(super) fn start(
         sides.push(Side::memcached(binary, &theirs, cpu)?);
     }
     if let Some(binary) = binaries.first().filter(|_| wanted.memcached_udp) {
-        sides.push(Side::memcached_udp(binary, MEMORY, cpu)?);
+        let way = (Program::Memcached(binary), Transport::Udp);
+        let mut side = Side::stream(way, None, &["-m", MEMORY], cpu)?;
+        side.name += " UDP";
+        sides.push(side);
     }
     if wanted.redis && options.redis.exists() {
-        sides.push(Side::redis(options, cpu)?);
+        let way = (Program::Redis(&options.redis), Transport::Tcp);
+        sides.push(Side::stream(way, None, &["--maxclients", "4096"], cpu)?);
     } else if wanted.redis {
-        // Once, however many data sets there are.
-        const NOTE: &str = "not beside Redis: scripts/peer-redis unpacks it";
-        if report.notes().iter().all(|note| note != NOTE) {
-            report.note(NOTE);
-        }
+        report.note_once(NO_REDIS);
     }
     if wanted.elsewhere {
-        sides.extend(options.peer.iter().map(Side::elsewhere));
+        let peers = options.peer.iter();
+        sides.extend(peers.map(|(name, url)| Side::new(name, url, None)));
     }
     Ok(sides)
 }

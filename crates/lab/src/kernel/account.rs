@@ -1,18 +1,15 @@
 //! How far the account of the core's time can be trusted: idle time of /proc/stat, CPU time of threads, and
 //! what a loop of the lowest priority leaves, beside each other at the same rate.
 
-use std::process::{Child, Stdio};
 use std::time::Duration;
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use super::latency::slice;
 use super::servers::{Kind, Server};
 use super::sides::Side;
 use super::{Bench, Options, tiny};
+use crate::harness::process::Process;
 use crate::measurement::Measurement;
-use crate::{Result, launch, system};
+use crate::{Result, system};
 
 const CASE: &str = "kernel/account";
 const ITEMS: u64 = 1 << 16;
@@ -35,7 +32,7 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement
         let mut side = Side::new(at, server.kind.name(), ring);
         let [mut stat, mut threads, mut left] = [const { Vec::new() }; 3];
         for _ in 0..rounds {
-            spinner.stop();
+            spinner.0.pause();
             let round = slice(server, &mut side, RATE, duration)?;
             stat.push(round.usage.utilisation() * 100.0);
             threads.push(round.usage.threads_s / round.usage.elapsed_s * 100.0);
@@ -51,42 +48,26 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement
 }
 
 /// A loop that gets what nobody else wants of a core.
-struct Spinner(Child);
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+struct Spinner(Process);
 
 impl Spinner {
     fn start(cpu: usize) -> Result<Self> {
         let spin = ["chrt", "--idle", "0", "sh", "-c", "while :; do :; done"];
-        let mut command = launch::command(cpu, &spin.map(Into::into))?;
-        let spinner = Self(command.stdin(Stdio::null()).spawn()?);
-        spinner.stop();
-        Ok(spinner)
-    }
-
-    fn stop(&self) {
-        self.signal(Signal::SIGSTOP);
-    }
-
-    fn signal(&self, signal: Signal) {
-        // If it has ended, its time stands still, which shows.
-        let _ = kill(Pid::from_raw(self.0.id() as i32), signal);
+        let process = Process::start("spinner", &spin.map(Into::into), cpu, false)?;
+        process.pause();
+        Ok(Self(process))
     }
 
     /// The share of the core that a load does not leave to the loop.
     fn beside(&self, server: &mut Server, side: &mut Side, duration: Duration) -> Result<f64> {
-        self.signal(Signal::SIGCONT);
+        // If it has ended, its time stands still, which shows.
+        self.0.resume();
         let before_ns = system::cpu_time_ns(self.0.id())?;
         let began = std::time::Instant::now();
         let round = slice(server, side, RATE, duration);
         let elapsed_ns = began.elapsed().as_nanos() as f64;
         let got_ns = (system::cpu_time_ns(self.0.id())? - before_ns) as f64;
-        self.stop();
+        self.0.pause();
         round.map(|_| 1.0 - got_ns / elapsed_ns)
     }
 }

@@ -4,23 +4,20 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use micanite_net::frames::{FrameBurst, FrameQueue, parse};
+use micanite_net::frames::{FrameBurst, FrameQueue};
 use micanite_net::xdp::XdpQueue;
 
-use super::replies::{Reply, payload};
+use super::replies::Reply;
 use super::requests::{Kind, NUMBERS, Ring};
 use super::tally::Tally;
 use super::writers::{Writers, Written};
 use crate::Result;
-use crate::frames::{FrameMaker, Way};
+use crate::generator::frames::{self, FrameMaker, Way, payload, put};
 
 /// Without any reply for so long, the GETs in the air are lost.
 const SILENCE_NS: u64 = 20_000_000;
 /// A GET that so many later requests have left behind is lost.
 const LATE: u16 = 8192;
-/// The first of one burst in so many is verified to the last checksum; the value of the first of
-/// each burst to the last byte.
-const VERIFIED: u32 = 64;
 
 /// When requests leave.
 #[derive(Clone, Copy, Debug)]
@@ -89,22 +86,11 @@ impl<Q: FrameQueue> Client<Q> {
         first..first + self.flows
     }
 
+    /// The value of the first of each burst is verified to the last byte.
     fn receive(&mut self) -> Result<()> {
-        self.receives.recv(&mut self.burst)?;
-        let ports = self.ports();
-        let Some(frame) = self.burst.first() else {
-            return Ok(());
-        };
-        self.bursts = self.bursts.wrapping_add(1);
-        if self.bursts.is_multiple_of(VERIFIED) && payload(frame.bytes(), ports.clone()).is_some() {
-            let found = parse(frame.bytes(), self.receives.receive_checksums());
-            let found = found.map_err(|why| format!("a reply is wrong: {why:?}"))?;
-            let is_ours = ports.contains(&found.destination.port());
-            if found.source != self.way.server.1 || !is_ours {
-                return Err(format!("a reply of somebody else: {found:?}").into());
-            }
-        }
-        Ok(())
+        let way = (&self.way, self.ports());
+        let queue = &mut self.receives;
+        frames::receive(queue, &mut self.burst, &mut self.bursts, way)
     }
 
     /// Runs a load, and waits until nothing of it is in the air.
@@ -289,9 +275,7 @@ impl<Q: FrameQueue> Client<Q> {
         let bytes = FrameMaker::new(&self.way).frame(payload_sent);
         while began.elapsed() < patience {
             if let Some(mut frame) = self.sends.alloc() {
-                let start = frame.start();
-                frame.place(start, bytes.len());
-                frame.buffer_mut()[start..start + bytes.len()].copy_from_slice(&bytes);
+                put(&mut frame, &bytes);
                 self.held.push(frame);
             }
             self.flush()?;

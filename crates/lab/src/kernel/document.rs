@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::sides::METRIC;
 use crate::Result;
-use crate::document::{by_case, replaced, throughput};
+use crate::document::{self, by_case, notes, throughput};
 use crate::measurement::{Measurement, Record, number};
 
 /// How many times memcached's rate is wanted.
@@ -21,9 +21,8 @@ const TARGETS: [(&str, f64); 7] = [
 /// Of USR's hits, in percent.
 const HITS_IN_KERNEL_TARGET: f64 = 90.0;
 
-/// Enters the tables of a run into a document, and puts its figure beside it.
-pub(super) fn write(path: &Path, report: &Measurement, mixes: &str) -> Result<()> {
-    let mut text = std::fs::read_to_string(path)?;
+/// Enters the tables of a run into the document.
+pub(super) fn write(path: &Path, report: &Measurement) -> Result<()> {
     let records = report.records();
     let of = |wanted: &dyn Fn(&Record) -> bool| -> Vec<&Record> {
         records.iter().filter(|record| wanted(record)).collect()
@@ -34,12 +33,8 @@ pub(super) fn write(path: &Path, report: &Measurement, mixes: &str) -> Result<()
         let is_other = others.iter().any(|other| is(record, other));
         !is_other && record.peer.is_none() && record.metric != "hits_in_kernel"
     });
-    let notes = report.notes().iter();
     let tables = [
-        (
-            "notes",
-            notes.fold(String::new(), |all, note| all + "- " + note + "\n"),
-        ),
+        ("notes", notes(report)),
         ("targets", targets(records)),
         (
             "ratios",
@@ -53,16 +48,7 @@ pub(super) fn write(path: &Path, report: &Measurement, mixes: &str) -> Result<()
         ("account", by_case(&of(&|record| is(record, "/account/")))),
         ("backing", throughput(&of(&|record| is(record, "backing")))),
     ];
-    for (mark, table) in tables {
-        text = replaced(&text, mark, &table)?;
-    }
-    std::fs::write(path, text)?;
-    std::fs::write(
-        format!("{}-mixes.svg", path.with_extension("").display()),
-        mixes,
-    )?;
-    println!("written: {}", path.display());
-    Ok(())
+    document::write(path, &tables, &[])
 }
 
 /// What was wanted, and what came of it.

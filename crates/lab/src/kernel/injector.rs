@@ -11,7 +11,8 @@ use micanite_bpf::{
 };
 use micanite_net::bypass::Bypass;
 
-use crate::{Result, bed};
+use crate::Result;
+use crate::harness::namespace;
 
 #[cfg(inject_program)]
 mod compiled {
@@ -37,11 +38,11 @@ impl Injector {
         let one_queue = ["numrxqueues", "1", "numtxqueues", "1"];
         let add = ["link", "add", &entrance];
         let peer = ["type", "veth", "peer", "name", &exit];
-        bed::call("ip", &[&add[..], &one_queue, &peer, &one_queue].concat())?;
+        namespace::call("ip", &[&add[..], &one_queue, &peer, &one_queue].concat())?;
         for interface in [&entrance, &exit] {
-            bed::call("ip", &["link", "set", interface, "up"])?;
+            namespace::call("ip", &["link", "set", interface, "up"])?;
         }
-        bed::poll_by_thread(&exit)?;
+        namespace::poll_by_thread(&exit)?;
         Ok(Self {
             _link: redirect(&exit, to)?,
             entrance,
@@ -60,7 +61,7 @@ impl Injector {
 impl Drop for Injector {
     fn drop(&mut self) {
         // It would end with the network.
-        let _ = bed::call("ip", &["link", "delete", &self.entrance]);
+        let _ = namespace::call("ip", &["link", "delete", &self.entrance]);
     }
 }
 

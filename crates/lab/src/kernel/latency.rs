@@ -67,7 +67,7 @@ pub(super) fn slice(
     duration: Duration,
 ) -> Result<Round> {
     rest();
-    server.go_on();
+    server.process.resume();
     let pace = Pace::Open(rate);
     let mut measure = || -> Result<Round> {
         server.client.run(&mut side.ring, pace, duration / 8)?;
@@ -77,7 +77,7 @@ pub(super) fn slice(
         Ok(Round { tally, usage })
     };
     let measured = measure();
-    server.stop();
+    server.process.pause();
     measured
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use micanite_workload::{Keys, Random};
 
-use super::curves::{Curve, Panel, Point};
 use super::latency::slice;
 use super::pools::CONNECTIONS;
 use super::requests::{Drawn, Kind as RequestKind, NUMBERS, Ring};
@@ -28,43 +27,29 @@ const RATES: [f64; 8] = [25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3, 500e3];
 const QUICK_RATES: [f64; 3] = [50e3, 100e3, 200e3];
 const KINDS: [Kind; 3] = [Kind::Memcached, Kind::Udp, Kind::KernelGet];
 
-pub(super) fn run(
-    options: &Options,
-    bench: &mut Bench,
-    report: &mut Measurement,
-) -> Result<Vec<Panel>> {
+pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement) -> Result<()> {
     let case = |get_percent: u64| format!("kernel/mix/{get_percent}");
     let wanted = |get_percent: &u64| options.common.wants(&case(*get_percent));
     let mixes: Vec<_> = GET_PERCENT.into_iter().filter(wanted).collect();
     if mixes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let mut servers = bench.start(&KINDS, MEMORY_MIB, report)?;
     for server in &mut servers {
         fill(server)?;
-        server.stop();
+        server.process.pause();
     }
-    let mut panels = Vec::new();
     for get_percent in mixes {
-        let mut curves = Vec::new();
         for (at, server) in servers.iter_mut().enumerate() {
             eprint!("\r{} {}   ", case(get_percent), server.kind.name());
             let ring = requests(server, get_percent)?;
             let mut side = Side::new(at, server.kind.name(), ring);
             let case = format!("{}/{}", case(get_percent), side.name);
-            let points = curve(&case, options, server, &mut side, report)?;
-            curves.push(Curve {
-                name: side.name,
-                points,
-            });
+            curve(&case, options, server, &mut side, report)?;
         }
-        panels.push(Panel {
-            name: format!("{get_percent} % GET"),
-            curves,
-        });
     }
     eprintln!();
-    Ok(panels)
+    Ok(())
 }
 
 fn curve(
@@ -73,11 +58,10 @@ fn curve(
     server: &mut Server,
     side: &mut Side,
     report: &mut Measurement,
-) -> Result<Vec<Point>> {
+) -> Result<()> {
     let quick = options.common.quick;
     let rates: &[f64] = if quick { &QUICK_RATES } else { &RATES };
     let duration = Duration::from_millis(if quick { 100 } else { 200 });
-    let mut points = Vec::new();
     for rate in rates {
         let mut latencies_us = Vec::new();
         for _ in 0..3 {
@@ -86,16 +70,11 @@ fn curve(
         }
         let rate_name = format!("at {:.0} k/s", rate / 1000.0);
         report.value(case, &rate_name, "us", &latencies_us);
-        let latency_us = median(&latencies_us);
-        points.push(Point {
-            rate: *rate,
-            latency_us,
-        });
-        if latency_us > 1000.0 {
+        if median(&latencies_us) > 1000.0 {
             break;
         }
     }
-    Ok(points)
+    Ok(())
 }
 
 fn fill(server: &mut Server) -> Result<()> {
@@ -103,7 +82,7 @@ fn fill(server: &mut Server) -> Result<()> {
     let (keys, mut key) = (Keys::new(KEY_BYTES), [0; KEY_BYTES]);
     for item in 0..ITEMS {
         keys.write(item, &mut key);
-        filler.push(&drawn(item, RequestKind::Update, &key))?;
+        filler.push(&key, item, VALUE_BYTES)?;
     }
     filler.finish()?;
     server.client.writers = Some(Writers::connect(server.tcp(), CONNECTIONS)?);

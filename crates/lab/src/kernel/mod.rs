@@ -3,9 +3,7 @@
 
 mod account;
 mod client;
-mod curves;
 mod document;
-mod filler;
 mod injector;
 mod latency;
 mod mixes;
@@ -25,9 +23,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::harness::namespace;
+use crate::harness::peers;
 use crate::measurement::Measurement;
-use crate::server::peers;
-use crate::{Common, Result, bed, engine, system};
+use crate::{Common, Result, engine, system};
 use servers::{Binaries, Kind, Server};
 use sides::Side;
 
@@ -40,7 +39,7 @@ pub(crate) struct Options {
     /// Micanite's binary
     #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
-    /// memcached's binary (default: what `make bench-kernel` unpacked, else the search path's)
+    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]
     pub memcached: Vec<PathBuf>,
     /// Items of kernel/tiny-16m (default 16 Mi, quick 4 Mi)
@@ -49,7 +48,7 @@ pub(crate) struct Options {
     /// Resident items of Facebook's pools (default 2^20, quick 2^18)
     #[arg(long)]
     pub keys: Option<u64>,
-    /// Write the tables and the figure of the run into this document, too
+    /// Write the tables of the run into this document, too
     #[arg(long)]
     pub document: Option<PathBuf>,
 }
@@ -68,19 +67,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !reflector::IS_BUILT {
         return Err("built without clang (apt-get install clang, then build again)".into());
     }
-    let mut report = Measurement::new("bench-kernel");
-    report.note(system::cpu_model());
-    let cpus = system::allowed_cpus();
-    let cpus = [cpus[0], cpus[cpus.len() - 1]];
-    if cpus[0] == cpus[1] {
-        report.note("one CPU only: server and client share it");
-    }
+    let (mut report, cpus) = options.common.begin_servers("bench-kernel")?;
     if usage::energy_counters().is_empty() {
         report.note("no energy: this machine shows no RAPL (/sys/class/powercap)");
     }
-    options.common.take_priority(&mut report);
-    system::pin(cpus[1])?;
-    bed::leave_network()?;
+    namespace::leave_network()?;
     let mut bench = Bench {
         binaries: Binaries {
             micanite: options.server.clone(),
@@ -93,8 +84,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     tiny::run(options, &mut bench, &mut report);
     pools::run(options, &mut bench, &mut report);
-    let panels = mixes::run(options, &mut bench, &mut report);
-    let panels = report.part(panels);
+    let done = mixes::run(options, &mut bench, &mut report);
+    report.part(done);
     let account = account::run(options, &mut bench, &mut report);
     report.part(account);
     let items = if options.common.quick {
@@ -105,14 +96,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let backing = engine::backing(&options.common, items, &mut report);
     report.part(backing);
     report.finish()?;
-    let figure = curves::figure(&panels);
-    if !panels.is_empty() {
-        let path = crate::measurement::folder().join("bench-kernel-mixes.svg");
-        std::fs::write(&path, &figure)?;
-        println!("written: {}", path.display());
-    }
     if let Some(path) = &options.document {
-        document::write(path, &report, &figure)?;
+        document::write(path, &report)?;
     }
     report.complete()
 }
@@ -203,9 +188,9 @@ fn kernel_share(case: &str, servers: &[Server], report: &mut Measurement) -> Res
         if !matches!(server.kind, Kind::KernelGet | Kind::KernelNative) {
             continue;
         }
-        server.go_on();
+        server.process.resume();
         let counts = server.stats(PREFIX);
-        server.stop();
+        server.process.pause();
         let counts = counts?;
         let is_hits = |(name, _): &&(String, u64)| name.strip_prefix(PREFIX) == Some("hits");
         let hits = counts.iter().find(is_hits);

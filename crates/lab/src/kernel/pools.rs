@@ -43,7 +43,7 @@ fn one(
     let mut sides = Vec::new();
     for (at, server) in servers.iter_mut().enumerate() {
         let (ring, before) = prepare(server, pool, options.keys())?;
-        server.stop();
+        server.process.pause();
         let mut side = Side::new(at, server.kind.name(), ring);
         side.before = before;
         sides.push(side);
@@ -64,7 +64,7 @@ fn prepare(server: &mut Server, pool: Pool, keys: u64) -> Result<(Ring, Vec<u8>)
     for item in pool.prefill(keys).filter(is_measured) {
         key.clear();
         item.push_key(&mut key);
-        filler.push(&drawn(item, RequestKind::Update, &key))?;
+        filler.push(&key, item.number, item.value_bytes())?;
         prefilled.insert(item.number);
     }
     filler.finish()?;

@@ -44,7 +44,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 #[cfg(all(test, reflect_program))]
 mod tests {
     use super::*;
-    use crate::{bed, frames::FrameMaker};
+    use crate::generator::frames::FrameMaker;
+    use crate::harness::namespace;
     use micanite_net::frames::{ReceiveChecksums, parse};
 
     #[test]
@@ -56,7 +57,7 @@ mod tests {
         let unbound = |name: &str| panic!("no map {name}");
         let kind = (ProgramType::Xdp, "reflect");
         let program = load_program(kind, &compiled::OBJECT, unbound).unwrap();
-        let way = bed::way(1);
+        let way = namespace::way(1);
         let frame = FrameMaker::new(&way).frame(b"payload");
         let (verdict, back, _) = micanite_bpf::run(program.as_fd(), &frame, 1).unwrap();
         assert_eq!(verdict, 3, "XDP_TX");

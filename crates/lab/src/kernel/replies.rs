@@ -4,10 +4,8 @@ use micanite_wire::native::{Header, Kind as NativeKind, Replies, Status};
 use micanite_workload::Values;
 
 use super::requests::{Entry, FRAME_BYTES, Ring};
-use crate::packets::Protocol;
-
-/// Ethernet, IPv4 without options, UDP.
-const HEADER_BYTES: usize = 42;
+use crate::generator::frames::HEADER_BYTES;
+use crate::generator::packets::Protocol;
 
 /// A datagram for us, before it is known which request it answers.
 #[derive(Clone, Copy, Debug)]
@@ -104,16 +102,4 @@ impl<'a> Reply<'a> {
             _ => None,
         }
     }
-}
-
-/// The payload of a datagram to one of our ports, by what is cheap to look at.
-#[inline]
-pub(super) fn payload(frame: &[u8], ports: std::ops::Range<u16>) -> Option<&[u8]> {
-    let header = frame.first_chunk::<HEADER_BYTES>()?;
-    let is_udp = header[12..14] == [8, 0] && header[23] == 17;
-    let udp_bytes = usize::from(u16::from_be_bytes([header[38], header[39]]));
-    let port = u16::from_be_bytes([header[36], header[37]]);
-    (is_udp && ports.contains(&port))
-        .then(|| frame.get(HEADER_BYTES..HEADER_BYTES - 8 + udp_bytes))
-        .flatten()
 }

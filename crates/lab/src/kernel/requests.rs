@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use micanite_net::frames::Frame;
 use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{Header, Opcode, PAYLOAD_BYTES, Request, RequestWriter};
-use micanite_workload::Values;
 
 use crate::Result;
-use crate::frames::{FrameMaker, Way};
-use crate::packets::{Protocol, Terms};
+use crate::generator::frames::{FrameMaker, Way};
+use crate::generator::packets::{Protocol, Terms};
+use crate::harness::filler::push_set;
 
 /// Bytes of memcached's UDP frame header.
 pub(super) const FRAME_BYTES: usize = 8;
@@ -187,7 +187,8 @@ impl Ring {
                 start + key_start
             }
             Kind::Update => {
-                push_set(&mut self.bytes, drawn, self.entries.len() as u32, "");
+                let stored = (drawn.key, drawn.item, drawn.value_bytes);
+                push_set(&mut self.bytes, stored, self.entries.len() as u32, "");
                 start + "set ".len()
             }
             Kind::Delete => {
@@ -300,15 +301,6 @@ fn changed_sum(checksum: [u8; 2], old: &[u8], new: &[u8]) -> [u8; 2] {
         0 => [0xff; 2],
         checksum => checksum.to_be_bytes(),
     }
-}
-
-/// Appends a `set`; `suffix` follows the length on its line.
-pub(super) fn push_set(bytes: &mut Vec<u8>, drawn: &Drawn<'_>, version: u32, suffix: &str) {
-    bytes.extend(b"set ");
-    bytes.extend(drawn.key);
-    bytes.extend(format!(" 0 0 {}{suffix}\r\n", drawn.value_bytes).as_bytes());
-    Values::new(drawn.value_bytes).push(drawn.item, version, bytes);
-    bytes.extend(b"\r\n");
 }
 
 #[cfg(test)]

@@ -5,27 +5,26 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue};
 use micanite_net::xdp::XdpQueue;
 use micanite_wire::native::PAYLOAD_BYTES;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use super::client::Client;
-use super::filler::Filler;
 use super::injector::Injector;
 use super::napi;
 use super::requests::Maker;
 use super::usage::Meter;
 use crate::Result;
-use crate::bed::{self, SERVER_INTERFACE, SERVER_PORT, TCP_PORT};
-use crate::frames::Way;
-use crate::network::directory;
-use crate::packets::{Protocol, Terms};
-use crate::server::peers::{end, version};
+use crate::generator::directory;
+use crate::generator::frames::Way;
+use crate::generator::packets::{Protocol, Terms};
+use crate::harness::filler::Filler;
+use crate::harness::namespace::{self, SERVER_INTERFACE, SERVER_PORT, TCP_PORT};
+use crate::harness::process::Process;
+use crate::harness::servers::version_at;
 
 /// A server has so long to begin: maps of several GiB take seconds each.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -98,8 +97,7 @@ pub(super) struct Server {
     /// With its version.
     pub name: String,
     way: Way,
-    pub child: Child,
-    log: PathBuf,
+    pub process: Process,
     pub client: Client,
     pub meter: Meter,
     /// The kernel's threads that poll both ends of the cable.
@@ -108,74 +106,46 @@ pub(super) struct Server {
     injector: Injector,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.go_on();
-        end(&mut self.child);
-    }
-}
-
 impl Server {
     /// Starts the server with this number, and waits until it answers. `cpus`: the server's and ours.
     pub fn start(number: u8, kind: Kind, binaries: &Binaries, cpus: [usize; 2]) -> Result<Self> {
-        let way = bed::way(number);
-        let log = Path::new("target/bench").join(format!("kernel-{}.log", kind.name()));
-        std::fs::create_dir_all("target/bench")?;
+        let way = namespace::way(number);
         let before = napi::threads(SERVER_INTERFACE)?;
         let command = command(&way, kind, binaries)?;
-        let mut child = bed::start_inside(number, cpus[0], &command, &log, true)?;
-        let opened = open(&way, number, kind);
-        let (port, injector, client) = opened.inspect_err(|_| end(&mut child))?;
+        let mut process = namespace::start_inside((number, kind.name()), cpus[0], &command, true)?;
+        let (port, injector, mut client) = open(&way, number, kind)?;
+        client.echoed = kind == Kind::Reflect;
+        let mut name = kind.name().to_owned();
+        if kind == Kind::Reflect {
+            let patience = Duration::from_millis(100);
+            let ask = || client.ask(&[0; 32], patience, &mut |_| true);
+            process.wait_until(PATIENCE, ask)?;
+        } else {
+            let tcp = (way.server.1.ip(), TCP_PORT).into();
+            let version = process.wait_until(PATIENCE, || version_at(tcp))?;
+            if kind == Kind::Memcached {
+                name = format!("{name} {version}");
+            }
+        }
         let mut server = Self {
             kind,
-            name: kind.name().to_owned(),
+            name,
             way,
-            child,
-            log,
+            process,
             client,
             meter: Meter::new(cpus[0], Vec::new()),
             polling: Vec::new(),
             _port: port,
             injector,
         };
-        server.client.echoed = kind == Kind::Reflect;
-        server.wait_until_ready()?;
-        server.polling = napi::pin(&bed::client_interface(number), &[], cpus[1])?;
+        server.polling = napi::pin(&namespace::client_interface(number), &[], cpus[1])?;
         let exit = server.injector.exit.clone();
         server.polling.extend(napi::pin(&exit, &[], cpus[1])?);
         let mut processes = napi::pin(SERVER_INTERFACE, &before, cpus[0])?;
         server.polling.extend(&processes);
-        processes.push(server.child.id());
+        processes.push(server.process.id());
         server.meter = Meter::new(cpus[0], processes);
         Ok(server)
-    }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait()? {
-                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-                let (name, said) = (&self.name, said.trim_end());
-                return Err(format!("{name} ended at its start ({status}): {said}").into());
-            }
-            if self.kind == Kind::Reflect {
-                let patience = Duration::from_millis(100);
-                if self.client.ask(&[0; 32], patience, &mut |_| true).is_ok() {
-                    return Ok(());
-                }
-                continue;
-            }
-            let stream = TcpStream::connect(self.tcp());
-            if let Ok(version) = stream.map_err(Into::into).and_then(version) {
-                if self.kind == Kind::Memcached {
-                    self.name = format!("{} {version}", self.name);
-                }
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-        Err(format!("{} does not answer: {}", self.name, said.trim_end()).into())
     }
 
     /// Where it takes writes.
@@ -248,21 +218,6 @@ impl Server {
         }
         Ok(counts)
     }
-
-    /// Its turn is over: it does not run.
-    pub fn stop(&self) {
-        self.signal(Signal::SIGSTOP);
-    }
-
-    /// Its turn.
-    pub fn go_on(&self) {
-        self.signal(Signal::SIGCONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        // One that has ended shows by not answering.
-        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
-    }
 }
 
 const fn flows(kind: Kind) -> u16 {
@@ -279,7 +234,7 @@ fn command(way: &Way, kind: Kind, binaries: &Binaries) -> Result<Vec<OsString>> 
         SERVER_PORT.to_string(),
         TCP_PORT.to_string(),
     );
-    let (memory, own_prefix) = (binaries.memory_mib.to_string(), bed::with_prefix(own));
+    let (memory, own_prefix) = (binaries.memory_mib.to_string(), namespace::with_prefix(own));
     let (own, port) = (own.to_string(), format!("xdp:{SERVER_INTERFACE}"));
     let clients = format!("{}/32", way.client.1.ip());
     let both = ["-t", "1", "-l", &own, "-m", &memory, "-p", &tcp];
@@ -328,7 +283,7 @@ fn command(way: &Way, kind: Kind, binaries: &Binaries) -> Result<Vec<OsString>> 
 /// Our end of a cable, and the way to it.
 fn open(way: &Way, number: u8, kind: Kind) -> Result<(Bypass, Injector, Client)> {
     let flows = flows(kind);
-    let own = bed::client_interface(number);
+    let own = namespace::client_interface(number);
     let injector = Injector::new(number, &own)?;
     let (port, receives) = open_port(way, &own, flows)?;
     let (sending_port, sends) = open_port(way, &injector.entrance, flows)?;

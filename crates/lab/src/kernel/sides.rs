@@ -70,9 +70,9 @@ impl Side {
     /// A slice of the highest rate that this latency allows.
     pub fn slice(&mut self, server: &mut Server, duration: Duration) -> Result<()> {
         rest();
-        server.go_on();
+        server.process.resume();
         let measured = self.measure(server, duration);
-        server.stop();
+        server.process.pause();
         self.rounds.push(measured?);
         Ok(())
     }

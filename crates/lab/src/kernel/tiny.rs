@@ -9,8 +9,8 @@ use super::servers::{Kind, Server};
 use super::sides::{METRIC, Side, UNIT, measure};
 use super::{Bench, Options};
 use crate::Result;
+use crate::generator::packets::{KEY_BYTES, VALUE_BYTES};
 use crate::measurement::Measurement;
-use crate::packets::{KEY_BYTES, VALUE_BYTES};
 
 const SEED: u64 = 71;
 /// 40 bytes each with their index: some 5 MiB.
@@ -57,7 +57,7 @@ fn one(
     for (at, server) in servers.iter_mut().enumerate() {
         fill(server, items)?;
         let ring = gets(server, items, requests)?;
-        server.stop();
+        server.process.pause();
         sides.push(Side::new(at, server.kind.name(), ring));
     }
     measure(case, &mut servers, &mut sides, rounds(options))?;
@@ -77,12 +77,7 @@ pub(super) fn fill(server: &mut Server, items: u64) -> Result<()> {
     let (keys, mut key) = (Keys::new(KEY_BYTES), [0; KEY_BYTES]);
     for item in 0..items {
         keys.write(item, &mut key);
-        filler.push(&Drawn {
-            kind: RequestKind::Update,
-            item,
-            key: &key,
-            value_bytes: VALUE_BYTES,
-        })?;
+        filler.push(&key, item, VALUE_BYTES)?;
     }
     filler.finish()
 }

@@ -17,8 +17,7 @@ mod two_lines;
 
 use clap::Args;
 
-use crate::measurement::Measurement;
-use crate::{Common, Result, system};
+use crate::{Common, Result};
 
 pub(crate) use two_lines::TwoLines;
 
@@ -49,10 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     {
         return Err("--items must be a power of two from 2^10 to 2^28".into());
     }
-    let mut report = Measurement::new("limits");
-    report.note(system::cpu_model());
-    options.common.take_priority(&mut report);
-    system::pin(*system::allowed_cpus().last().unwrap_or(&0))?;
+    let (mut report, _) = options.common.begin("limits")?;
     for items in sizes {
         cases::run(items, options, &mut report)?;
     }

@@ -19,8 +19,8 @@ use micanite_wire::native::PAYLOAD_BYTES;
 use micanite_workload::Popularity;
 
 use super::Options;
+use crate::generator::packets::{Packets, Protocol, Shape, Terms};
 use crate::measurement::Measurement;
-use crate::packets::{Packets, Protocol, Shape, Terms};
 use crate::parts::{self, NOW_S};
 use crate::{Result, system};
 
@@ -225,7 +225,7 @@ impl Feeder {
             let mut ends = [0; BURST];
             let mut at = 0;
             for end in &mut ends {
-                let packet = self.packets.next(0);
+                let packet = self.packets.take().1;
                 burst[at..at + packet.len()].copy_from_slice(packet);
                 at += packet.len();
                 *end = at;

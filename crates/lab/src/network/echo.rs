@@ -1,8 +1,11 @@
 //! The limit that the kernel sets: a server that sends every datagram back.
 
+use std::net::Ipv4Addr;
+
 use clap::Args;
 use micanite_net::datagram::{Receiver, Sender, UdpOptions, UdpSocket};
 use micanite_net::{Idle, IdleRounds, Interest, Poller, Step};
+use micanite_wire::native::PAYLOAD_BYTES;
 
 use crate::Result;
 
@@ -16,36 +19,12 @@ pub(crate) struct Options {
     offload: bool,
 }
 
-/// Serves until it is ended. It waits as the server's workers do.
+/// Serves until it is ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    const PAYLOAD_BYTES: usize = 1472;
-    let asked = UdpOptions {
-        gro: options.offload,
-        gso: options.offload,
-        receive_buffer_bytes: 8 << 20,
-        send_buffer_bytes: 8 << 20,
-        ..UdpOptions::default()
-    };
-    let socket = UdpSocket::bind(([127, 0, 0, 1], options.port).into(), &asked)?;
-    let granted = socket.granted();
-    let mut receiver = Receiver::new(granted.gro, PAYLOAD_BYTES);
-    let mut sender = Sender::new(granted.gso, PAYLOAD_BYTES);
-    let mut poller = Poller::new()?;
-    poller.add(&socket, 0, Interest::Read)?;
-    let mut idle = Idle::new(IdleRounds::default());
-    loop {
-        if receiver.recv(&socket)? == 0 {
-            match idle.step() {
-                Step::Spin => std::hint::spin_loop(),
-                Step::Yield => std::thread::yield_now(),
-                Step::Block => drop(poller.wait(100)?),
-            }
-            continue;
-        }
-        idle.busy();
+    serve(options.port, options.offload, |socket, receiver, sender| {
         for datagram in receiver.datagrams().filter(|datagram| !datagram.truncated) {
             if sender.is_full() {
-                sender.send(&socket)?;
+                sender.send(socket)?;
             }
             let bytes = datagram.bytes.len();
             if let Some(room) = sender.begin(datagram.peer) {
@@ -53,6 +32,41 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 sender.commit(bytes);
             }
         }
-        sender.send(&socket)?;
+        sender.send(socket)?;
+        Ok(())
+    })
+}
+
+/// Takes bursts of datagrams until the process ends, and waits as the server's workers do.
+pub(crate) fn serve(
+    port: u16,
+    offload: bool,
+    mut answer: impl FnMut(&UdpSocket, &Receiver, &mut Sender) -> Result<()>,
+) -> Result<()> {
+    let asked = UdpOptions {
+        gro: offload,
+        gso: offload,
+        receive_buffer_bytes: 8 << 20,
+        send_buffer_bytes: 8 << 20,
+        ..UdpOptions::default()
+    };
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port).into(), &asked)?;
+    let granted = socket.granted();
+    let mut receiver = Receiver::new(granted.gro, PAYLOAD_BYTES);
+    let mut sender = Sender::new(granted.gso, PAYLOAD_BYTES);
+    let mut poller = Poller::new()?;
+    poller.add(&socket, 0, Interest::Read)?;
+    let mut idle = Idle::new(IdleRounds::default());
+    loop {
+        if receiver.recv(&socket)? > 0 {
+            idle.busy();
+            answer(&socket, &receiver, &mut sender)?;
+            continue;
+        }
+        match idle.step() {
+            Step::Spin => std::hint::spin_loop(),
+            Step::Yield => std::thread::yield_now(),
+            Step::Block => drop(poller.wait(100)?),
+        }
     }
 }

@@ -1,26 +1,20 @@
 //! The native protocol beside memcached and beside a bare echo: one server core, one client core,
 //! the same client, in turns.
 
-pub(crate) mod blaster;
 mod cookies;
 pub(crate) mod direction;
-pub(crate) mod directory;
 pub(crate) mod echo;
-mod latency;
 mod overload;
-pub(crate) mod servers;
 mod skew;
-mod streams;
 mod throughput;
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::measurement::Measurement;
-use crate::server::peers;
+use crate::harness::peers;
+use crate::harness::servers::{Program, Server, Transport};
 use crate::{Common, Result, system};
-use servers::Server;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -29,7 +23,7 @@ pub(crate) struct Options {
     /// Micanite's binary
     #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
-    /// memcached's binary (default: what `make bench-net` unpacked, else the search path's)
+    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]
     pub memcached: Vec<PathBuf>,
     /// Items
@@ -50,15 +44,8 @@ fn only(common: &Common, name: &str) -> bool {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Measurement::new("net");
-    report.note(system::cpu_model());
     let cpus = system::allowed_cpus();
-    let (server_cpu, client_cpu) = (cpus[0], cpus[cpus.len() - 1]);
-    if server_cpu == client_cpu {
-        report.note("one CPU only: server and client share it");
-    }
-    options.common.take_priority(&mut report);
-    system::pin(client_cpu)?;
+    let (mut report, [server_cpu, _]) = options.common.begin_servers("net")?;
     // Neither client nor servers take part.
     if only(&options.common, direction::NAME) {
         direction::run(options, &cpus, &mut report)?;
@@ -66,8 +53,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let memory = ["-m", "2048"];
     let without = [&memory[..], &["--native-gro", "off"]].concat();
-    let plain = Server::micanite(&options.server, &without, server_cpu)?;
-    let offloaded = Server::micanite(&options.server, &memory, server_cpu)?;
+    let plain = Server::native(&options.server, &without, server_cpu)?;
+    let offloaded = Server::native(&options.server, &memory, server_cpu)?;
     for server in [&plain, &offloaded] {
         server.fill(options.items())?;
     }
@@ -77,7 +64,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return report.finish();
     }
     let binary = &peers::memcacheds(&options.memcached)?[0];
-    let memcached = Server::memcached(binary, &memory, server_cpu)?;
+    let program = Program::Memcached(binary);
+    let memcached = Server::start(program, Transport::Udp, &memory, server_cpu)?;
     memcached.fill(options.items())?;
     let servers = throughput::Servers {
         plain: &plain,
@@ -88,14 +76,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     cookies::run(options, &mut report);
     direction::run(options, &cpus, &mut report)?;
     let small_queue = [&memory[..], &["--native-queue", "208k"]].concat();
-    let queueing = Server::micanite(&options.server, &small_queue, server_cpu)?;
+    let queueing = Server::native(&options.server, &small_queue, server_cpu)?;
     queueing.fill(options.items())?;
     overload::run(options, &queueing, &mut report)?;
     skew::run(options, skewed, &mut report)?;
-    drop((plain, offloaded, memcached, queueing));
-    // Tasks of real-time priority that never wait are stopped for 50 ms of each second, which is
-    // all that a high quantile would show.
-    system::make_normal();
-    latency::run(options, (binary, server_cpu), &mut report)?;
     report.finish()
 }

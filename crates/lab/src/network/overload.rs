@@ -8,10 +8,10 @@ use micanite_net::datagram::UdpOptions;
 use micanite_workload::{Keys, Popularity, Random, Sampler};
 
 use super::Options;
-use super::servers::Server;
 use crate::Result;
+use crate::generator::packets::KEY_BYTES;
+use crate::harness::servers::Server;
 use crate::measurement::Measurement;
-use crate::packets::KEY_BYTES;
 
 const CLIENTS: usize = 2;
 /// Operations that a client tries to hand over at a time.
@@ -89,7 +89,7 @@ struct Clients {
 
 impl Clients {
     fn connect(server: &Server, batch: Batch, items: u64) -> Result<Self> {
-        let address = [ServerAddress::resolve(&server.udp.to_string())?];
+        let address = [ServerAddress::resolve(&server.udp().to_string())?];
         let options = ClientOptions {
             batch,
             ..ClientOptions::default()

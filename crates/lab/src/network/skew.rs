@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use micanite_workload::Popularity;
 
-use super::blaster::Blaster;
-use super::servers::Server;
-use super::{Options, directory};
+use super::Options;
+use super::throughput::ANSWER_TIME_MAX;
 use crate::Result;
+use crate::generator::load::{Generator, Load};
+use crate::generator::packets::{KEY_BYTES, Packets, Protocol, Shape, Terms};
+use crate::generator::sockets::Datagrams;
+use crate::harness::servers::Server;
 use crate::measurement::Measurement;
-use crate::packets::{Packets, Protocol, Shape};
 
 /// What its cases begin with.
 pub(super) const NAME: &str = "skew over 16 partitions";
@@ -151,12 +153,12 @@ fn shares(options: &Options, server: &Server, popularity: Popularity) -> Result<
     use micanite_wire::hash::KeyHash;
     use micanite_workload::{Keys, Random, Sampler};
     const DRAWS: usize = 4_000_000;
-    let probe = Blaster::new(false)?;
-    let terms = directory::fetch(server.udp, probe.socket())?;
+    let mut probe = Generator::new(Datagrams::new(server.udp(), false)?);
+    let terms = probe.terms(ANSWER_TIME_MAX)?;
     let sampler = Sampler::new(popularity, options.items());
-    let (keys, mut random) = (Keys::new(crate::packets::KEY_BYTES), Random::new(SEED));
+    let (keys, mut random) = (Keys::new(KEY_BYTES), Random::new(SEED));
     let mut counts = vec![0.0; PARTITIONS];
-    let mut key = [0; crate::packets::KEY_BYTES];
+    let mut key = [0; KEY_BYTES];
     for _ in 0..DRAWS {
         keys.write(sampler.item(&mut random), &mut key);
         let hash = KeyHash::of(&key, terms.hash_seed);
@@ -168,20 +170,20 @@ fn shares(options: &Options, server: &Server, popularity: Popularity) -> Result<
 struct Bench<'a> {
     options: &'a Options,
     server: &'a Server,
-    blaster: Blaster,
-    terms: crate::packets::Terms,
+    client: Generator<Datagrams>,
+    terms: Terms,
     duration: Duration,
 }
 
 impl<'a> Bench<'a> {
     fn new(options: &'a Options, server: &'a Server, offload: bool) -> Result<Self> {
-        let blaster = Blaster::new(offload)?;
-        let terms = directory::fetch(server.udp, blaster.socket())?;
+        let mut client = Generator::new(Datagrams::new(server.udp(), offload)?);
+        let terms = client.terms(ANSWER_TIME_MAX)?;
         let duration = Duration::from_millis(if options.common.quick { 100 } else { 300 });
         Ok(Self {
             options,
             server,
-            blaster,
+            client,
             terms,
             duration,
         })
@@ -200,12 +202,9 @@ impl<'a> Bench<'a> {
 
     fn peak(&mut self, popularity: Popularity, partition: usize) -> Result<f64> {
         let mut packets = self.packets(popularity, partition);
-        let target = (self.server.udp, false);
-        self.blaster
-            .closed(&mut packets, target, WINDOW, self.duration / 4)?;
-        let tally = self
-            .blaster
-            .closed(&mut packets, target, WINDOW, self.duration)?;
+        let mut run = |duration| self.client.closed(&mut packets, false, WINDOW, duration);
+        run(self.duration / 4)?;
+        let tally = run(self.duration)?;
         tally.check(&self.server.name, 1)?;
         Ok(tally.per_second())
     }
@@ -214,9 +213,9 @@ impl<'a> Bench<'a> {
     fn burst(&mut self, popularity: Popularity, partition: usize, rate: f64) -> Result<f64> {
         let mut packets = self.packets(popularity, partition);
         let before = self.server.bursts()?;
-        let target = (self.server.udp, false);
-        self.blaster
-            .open(&mut packets, target, rate, self.duration)?;
+        let mut latency_ns = Vec::new();
+        self.client
+            .open(&mut packets, false, rate, self.duration, &mut latency_ns)?;
         let after = self.server.bursts()?;
         Ok((after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64)
     }

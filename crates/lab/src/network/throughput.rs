@@ -5,15 +5,15 @@ use std::time::Duration;
 use micanite_workload::Popularity;
 
 use super::Options;
-use super::blaster::{Blaster, Tally};
-use super::directory;
-use super::servers::Server;
-use super::streams::Streams;
+use crate::generator::load::{Generator, Load, Tally};
+use crate::generator::packets::{Packets, Protocol, Shape, Terms};
+use crate::generator::sockets::Datagrams;
+use crate::harness::servers::Server;
 use crate::measurement::Measurement;
-use crate::packets::{Packets, Protocol, Shape, Terms};
 use crate::{Result, system};
 
 const SEED: u64 = 11;
+pub(super) const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A load, and how its packets travel.
 struct Case {
@@ -27,9 +27,7 @@ struct Case {
 struct Contender<'a> {
     server: &'a Server,
     packets: Packets,
-    blaster: Blaster,
-    /// Over TCP instead.
-    streams: Option<Streams>,
+    client: Generator<Datagrams>,
     window: usize,
     per_second: Vec<f64>,
     per_core_second: Vec<f64>,
@@ -81,7 +79,6 @@ pub(super) fn run(
             };
             let multi = Case { shape, ..single };
             contenders.push(Contender::new(&multi, memcached, options)?);
-            contenders.push(Contender::over_tcp(&multi, memcached, options)?);
         }
         measure(&case.name, &mut contenders, options)?;
         record(&case, &contenders, report);
@@ -130,9 +127,9 @@ fn cases(options: &Options) -> Vec<Case> {
 
 impl<'a> Contender<'a> {
     fn new(case: &Case, server: &'a Server, options: &Options) -> Result<Self> {
-        let blaster = Blaster::new(case.offload)?;
+        let mut client = Generator::new(Datagrams::new(server.udp(), case.offload)?);
         let terms = match case.shape.protocol {
-            Protocol::Native if !server.echoes => directory::fetch(server.udp, blaster.socket())?,
+            Protocol::Native if !server.echoes => client.terms(ANSWER_TIME_MAX)?,
             _ => Terms::default(),
         };
         let requests = if options.common.quick {
@@ -144,8 +141,7 @@ impl<'a> Contender<'a> {
         Ok(Self {
             server,
             packets: Packets::new(&case.shape, options.items(), terms, count, SEED),
-            blaster,
-            streams: None,
+            client,
             window: case.window,
             per_second: Vec::new(),
             per_core_second: Vec::new(),
@@ -154,22 +150,10 @@ impl<'a> Contender<'a> {
         })
     }
 
-    fn over_tcp(case: &Case, server: &'a Server, options: &Options) -> Result<Self> {
-        let peer = server.peer.as_ref().ok_or("no TCP")?;
-        Ok(Self {
-            streams: Some(Streams::connect(peer.address)?),
-            ..Self::new(case, server, options)?
-        })
-    }
-
     fn load(&mut self, duration: Duration) -> Result<Tally> {
-        let target = (self.server.udp, self.server.echoes);
-        match &mut self.streams {
-            Some(streams) => streams.closed(&mut self.packets, duration),
-            None => self
-                .blaster
-                .closed(&mut self.packets, target, self.window, duration),
-        }
+        let (echoed, window) = (self.server.echoes, self.window);
+        self.client
+            .closed(&mut self.packets, echoed, window, duration)
     }
 
     fn slice(&mut self, duration: Duration) -> Result<()> {
@@ -198,11 +182,7 @@ fn measure(name: &str, contenders: &mut [Contender<'_>], options: &Options) -> R
         );
         for contender in contenders.iter_mut() {
             if round == 0 {
-                let target = (contender.server.udp, contender.server.echoes);
-                let window = contender.window;
-                contender
-                    .blaster
-                    .closed(&mut contender.packets, target, window, duration / 4)?;
+                contender.load(duration / 4)?;
             }
             contender.slice(duration)?;
         }
@@ -216,9 +196,6 @@ fn record(case: &Case, contenders: &[Contender<'_>], report: &mut Measurement) {
     for peer in peers {
         let peer_name = match (peer.server.echoes, peer.packets.batch()) {
             (true, _) => peer.server.name.clone(),
-            (false, batch) if peer.streams.is_some() => {
-                format!("{} TCP, multi-gets of {batch}", peer.server.name)
-            }
             (false, 1) => format!("{} UDP, one GET", peer.server.name),
             (false, batch) => format!("{} UDP, multi-gets of {batch}", peer.server.name),
         };

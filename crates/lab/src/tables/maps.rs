@@ -14,7 +14,7 @@ use quick_cache::UnitWeighter;
 use super::answers::Answers;
 use super::table::HASH_SEED;
 use crate::engine::peers::OneShotXxh3;
-use crate::packets::{KEY_BYTES, VALUE_BYTES};
+use crate::generator::packets::{KEY_BYTES, VALUE_BYTES};
 
 pub(super) type Key = [u8; KEY_BYTES];
 pub(super) type Value = [u8; VALUE_BYTES];

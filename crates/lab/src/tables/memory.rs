@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::round::Round;
 use super::table::{Table, TableKind, Tables};
 use super::{Load, Options, SEED};
+use crate::generator::packets::{Packets, Protocol, Shape};
 use crate::measurement::Measurement;
 use crate::network::direction::Memory;
-use crate::packets::{Packets, Protocol, Shape};
 use crate::{Result, system};
 
 /// Datagrams of a burst.
@@ -164,7 +164,7 @@ fn feed(
         }
         let (mut ends, mut at) = ([0; BURST], 0);
         for end in &mut ends {
-            let packet = packets.next(0);
+            let packet = packets.take().1;
             burst[at..at + packet.len()].copy_from_slice(packet);
             at += packet.len();
             *end = at;

@@ -26,8 +26,7 @@ use std::path::PathBuf;
 use clap::Args;
 use micanite_workload::Popularity;
 
-use crate::measurement::Measurement;
-use crate::{Common, Result, system};
+use crate::{Common, Result};
 
 pub(crate) use server::{Options as ServerOptions, run as run_server};
 
@@ -88,10 +87,7 @@ impl Load {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut report = Measurement::new("tables");
-    report.note(system::cpu_model());
-    let cpus = system::allowed_cpus();
-    options.common.take_priority(&mut report);
+    let (mut report, cpus) = options.common.begin("tables")?;
     memory::run(options, &cpus, &mut report)?;
     udp::run(options, &cpus, &mut report)?;
     report.finish()

@@ -1,16 +1,15 @@
 //! A server of one thread whose port is ours and whose table is any.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use clap::Args;
-use micanite_net::datagram::{Receiver, Sender, UdpOptions, UdpSocket};
-use micanite_net::{Idle, IdleRounds, Interest, Poller, Step};
+use micanite_net::datagram::{Sender, UdpSocket};
 use micanite_server::native::{Outbox, Source};
-use micanite_wire::native::PAYLOAD_BYTES;
 
 use super::round::Round;
 use super::table::{TableKind, Tables};
 use crate::Result;
+use crate::network::echo::serve;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -25,37 +24,14 @@ pub(crate) struct Options {
     items: u64,
 }
 
-/// Fills the table, and serves until it is ended. It waits as the server's workers do.
+/// Fills the table, and serves until it is ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut tables = Tables::new(options.table, options.items, 1)?;
     let table = tables.of_worker.first_mut().ok_or("no worker")?;
-    let asked = UdpOptions {
-        gro: true,
-        gso: true,
-        receive_buffer_bytes: 8 << 20,
-        send_buffer_bytes: 8 << 20,
-        ..UdpOptions::default()
-    };
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, options.port).into(), &asked)?;
-    let granted = socket.granted();
-    let mut receiver = Receiver::new(granted.gro, PAYLOAD_BYTES);
-    let mut sender = Sender::new(granted.gso, PAYLOAD_BYTES);
-    let mut poller = Poller::new()?;
-    poller.add(&socket, 0, Interest::Read)?;
-    let mut idle = Idle::new(IdleRounds::default());
-    loop {
-        if receiver.recv(&socket)? == 0 {
-            match idle.step() {
-                Step::Spin => std::hint::spin_loop(),
-                Step::Yield => std::thread::yield_now(),
-                Step::Block => drop(poller.wait(100)?),
-            }
-            continue;
-        }
-        idle.busy();
+    serve(options.port, true, |socket, receiver, sender| {
         let mut outbox = SocketOutbox {
-            sender: &mut sender,
-            socket: &socket,
+            sender,
+            socket,
             peer: None,
         };
         let mut round = Round::new(table, &mut outbox);
@@ -64,9 +40,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         round.finish();
         // What the network does not take at once is lost, as on the way.
-        sender.send(&socket)?;
+        sender.send(socket)?;
         sender.discard();
-    }
+        Ok(())
+    })
 }
 
 /// The sender, as the server's own port has it.

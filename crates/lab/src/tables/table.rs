@@ -10,7 +10,7 @@ use micanite_workload::{Keys, Values};
 use super::answers::Answers;
 use super::maps::{Key, Map, Plain, Quick, Sharded, Value};
 use super::{engine, maps};
-use crate::packets::{KEY_BYTES, Terms, VALUE_BYTES};
+use crate::generator::packets::{KEY_BYTES, Terms, VALUE_BYTES};
 use crate::{Result, parts};
 
 /// Of the key hash, which clients make.

@@ -8,7 +8,7 @@ use micanite_workload::{Keys, Values};
 
 use super::round::Round;
 use super::table::{HASH_SEED, TableKind, Tables};
-use crate::packets::{KEY_BYTES, VALUE_BYTES};
+use crate::generator::packets::{KEY_BYTES, VALUE_BYTES};
 use micanite_engine::KeyHash;
 use micanite_wire::native::Opcode;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::table::{HASH_SEED, TableKind};
 use super::{Load, Options, SEED};
+use crate::generator::load::{Generator, Load as _};
+use crate::generator::packets::{Packets, Protocol, Shape, Terms};
+use crate::generator::sockets::Datagrams;
+use crate::harness::servers::Server;
 use crate::measurement::Measurement;
-use crate::network::blaster::Blaster;
-use crate::network::directory;
-use crate::network::servers::Server;
-use crate::packets::{Packets, Protocol, Shape, Terms};
 use crate::{Result, system};
 
 const WINDOW: usize = 256;
@@ -38,7 +38,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         let what = (kind.word(), kind.name());
         servers.push(Server::table(what, options.items(), server_cpu)?);
     }
-    let own = Server::micanite(&options.server, &["-m", "4096"], server_cpu)?;
+    let own = Server::native(&options.server, &["-m", "4096"], server_cpu)?;
     own.fill(options.items())?;
     servers.push(own);
     for (name, load, batch) in cases {
@@ -88,16 +88,16 @@ fn measure(
 struct Contender<'a> {
     server: &'a Server,
     packets: Packets,
-    blaster: Blaster,
+    client: Generator<Datagrams>,
     rates: Vec<f64>,
 }
 
 impl<'a> Contender<'a> {
     fn new(options: &Options, server: &'a Server, shape: &Shape) -> Result<Self> {
-        let blaster = Blaster::new(true)?;
-        let terms = match server.peer {
-            Some(_) => directory::fetch(server.udp, blaster.socket())?,
-            None => Terms {
+        let mut client = Generator::new(Datagrams::new(server.udp(), true)?);
+        let terms = match server.is_whole() {
+            true => client.terms(Duration::from_secs(1))?,
+            false => Terms {
                 hash_seed: HASH_SEED,
                 ..Terms::default()
             },
@@ -115,17 +115,16 @@ impl<'a> Contender<'a> {
         Ok(Self {
             server,
             packets: Packets::new(shape, options.items(), terms, count, SEED),
-            blaster,
+            client,
             rates: Vec::new(),
         })
     }
 
     fn slice(&mut self, options: &Options, counts: bool) -> Result<()> {
         let duration = Duration::from_millis(if options.common.quick { 150 } else { 400 });
-        let target = (self.server.udp, false);
         let tally = self
-            .blaster
-            .closed(&mut self.packets, target, WINDOW, duration)?;
+            .client
+            .closed(&mut self.packets, false, WINDOW, duration)?;
         tally.check(&self.server.name, self.packets.batch())?;
         if counts {
             self.rates.push(tally.per_second());

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::Value;
 
+use crate::harness::peers;
+use crate::harness::servers::Server;
 use crate::measurement::{Measurement, folder};
-use crate::server::peers::{self, Peer};
 use crate::{Common, Result, system};
 
 #[derive(Args, Debug)]
@@ -18,7 +19,7 @@ pub(crate) struct Options {
     /// Micanite's binary: the server, and what simulates and replays
     #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
     pub server: PathBuf,
-    /// memcached's binary (default: what `make bench-server` unpacked, else the search path's)
+    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]
     pub memcached: Vec<PathBuf>,
     /// The trace that is simulated
@@ -140,12 +141,12 @@ fn live(options: &Options, case: &str, mib: u64, report: &mut Measurement) -> Re
     let (mut ours, mut theirs, mut name) = (Vec::new(), Vec::new(), String::new());
     for round in 1..=rounds {
         eprintln!("{case}, round {round} of {rounds}");
-        let server = Peer::micanite(&options.server, &flags, cpus[0])?;
+        let server = Server::micanite(&options.server, &flags, cpus[0])?;
         ours.push(replay(options, &server)?);
         drop(server);
         if let Some(binary) = binaries.first() {
-            let server = Peer::memcached(binary, &flags, cpus[0])?;
-            name.clone_from(&server.version);
+            let server = Server::memcached(binary, &flags, cpus[0])?;
+            name.clone_from(&server.name);
             theirs.push(replay(options, &server)?);
         }
     }
@@ -160,15 +161,14 @@ fn live(options: &Options, case: &str, mib: u64, report: &mut Measurement) -> Re
 }
 
 /// What a server misses, in percent.
-fn replay(options: &Options, server: &Peer) -> Result<f64> {
+fn replay(options: &Options, server: &Server) -> Result<f64> {
     let trace = options.replayed.as_ref().unwrap_or(&options.trace);
-    let url = format!("memcached://{}", server.address);
     let requests = options.requests.unwrap_or(u64::MAX).to_string();
     let words = [
         "trace",
         "replay",
         text(trace)?,
-        &url,
+        &server.url,
         "--requests",
         &requests,
     ];

@@ -6,20 +6,25 @@ use micanite_wire::native::PAYLOAD_BYTES;
 use micanite_workload::Values;
 
 use super::*;
-use crate::bed;
+use crate::generator::packets::{Protocol, Terms};
+use crate::harness::namespace;
 use crate::kernel::requests::{Drawn, Maker};
-use crate::packets::{Protocol, Terms};
 
 const FLOWS: u16 = 4;
 const VALUE_BYTES: usize = 12;
 
 fn client() -> Client<MemoryQueue> {
     let queue = || MemoryQueue::new(128, 2048, 256);
-    Client::new([queue(), queue()], bed::way(1), FLOWS).unwrap()
+    Client::new([queue(), queue()], namespace::way(1), FLOWS).unwrap()
 }
 
 fn ring(kinds: &[Kind]) -> Ring {
-    let mut maker = Maker::new(Protocol::Memcached, Terms::default(), &bed::way(1), FLOWS);
+    let mut maker = Maker::new(
+        Protocol::Memcached,
+        Terms::default(),
+        &namespace::way(1),
+        FLOWS,
+    );
     let mut ring = Ring::new(Protocol::Memcached);
     for (item, kind) in kinds.iter().enumerate() {
         let key = format!("key{item:05}");
@@ -48,7 +53,7 @@ fn answer(
     client: &mut Client<MemoryQueue>,
     mut answer: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>,
 ) -> usize {
-    let way = bed::way(1);
+    let way = namespace::way(1);
     let port = way.server.1.port();
     let local = Local {
         addresses: vec![way.server.1.ip()],
@@ -156,7 +161,7 @@ fn the_value_of_another_item_ends_the_run() {
 fn replies_to_others_are_not_counted() {
     let (mut client, mut ring, mut tally) = (client(), ring(&[Kind::Get; 8]), Tally::default());
     issue(&mut client, &mut ring, Pace::Closed(1), &mut tally);
-    let mut other = bed::way(1);
+    let mut other = namespace::way(1);
     std::mem::swap(&mut other.client, &mut other.server);
     other.server.1.set_port(1);
     let frame = FrameMaker::new(&other).frame(&[0; 64]);
@@ -170,7 +175,7 @@ fn replies_to_others_are_not_counted() {
 fn an_answer_of_several_datagrams_is_one_answer() {
     let (mut client, mut ring, mut tally) = (client(), ring(&[Kind::Get; 8]), Tally::default());
     issue(&mut client, &mut ring, Pace::Closed(1), &mut tally);
-    let way = bed::way(1);
+    let way = namespace::way(1);
     let payload = |sequence: u8| {
         let frame = [0, 0, 0, sequence, 0, 2, 0, 0];
         let text: &[u8] = match sequence {
@@ -195,7 +200,12 @@ fn a_write_leaves_when_the_get_before_it_is_answered() {
     let mut client = client();
     let writers = Writers::connect(listener.local_addr().unwrap(), 1).unwrap();
     client.writers = Some(writers);
-    let mut maker = Maker::new(Protocol::Memcached, Terms::default(), &bed::way(1), FLOWS);
+    let mut maker = Maker::new(
+        Protocol::Memcached,
+        Terms::default(),
+        &namespace::way(1),
+        FLOWS,
+    );
     let (mut ring, mut tally) = (Ring::new(Protocol::Memcached), Tally::default());
     for kind in [Kind::Get, Kind::Update] {
         let drawn = Drawn {

@@ -1,12 +1,12 @@
 //! Requests as frames and lines.
 
 use super::*;
-use crate::bed;
+use crate::harness::namespace;
 use micanite_net::frames::{ReceiveChecksums, parse};
 
 #[test]
 fn gets_are_frames_with_right_checksums_from_many_ports() {
-    let way = bed::way(1);
+    let way = namespace::way(1);
     let mut maker = Maker::new(Protocol::Memcached, Terms::default(), &way, 4);
     let mut ring = Ring::new(Protocol::Memcached);
     for number in 0..8 {
@@ -45,7 +45,7 @@ fn native_requests_get_another_cookie() {
         partition_bits: 1,
     };
     let made = |terms| {
-        let mut maker = Maker::new(Protocol::Native, terms, &bed::way(1), 1);
+        let mut maker = Maker::new(Protocol::Native, terms, &namespace::way(1), 1);
         let mut ring = Ring::new(Protocol::Native);
         for item in 0..100 {
             let key = format!("key{item:05}");
@@ -68,7 +68,7 @@ fn native_requests_get_another_cookie() {
 
 #[test]
 fn a_write_waits_for_the_get_before_it_of_the_same_item() {
-    let mut maker = Maker::new(Protocol::Memcached, Terms::default(), &bed::way(1), 1);
+    let mut maker = Maker::new(Protocol::Memcached, Terms::default(), &namespace::way(1), 1);
     let mut ring = Ring::new(Protocol::Memcached);
     let requests = [
         (Kind::Get, 1),
@@ -90,7 +90,7 @@ fn a_write_waits_for_the_get_before_it_of_the_same_item() {
 
 #[test]
 fn writes_are_lines() {
-    let way = bed::way(1);
+    let way = namespace::way(1);
     let mut maker = Maker::new(Protocol::Memcached, Terms::default(), &way, 1);
     let mut ring = Ring::new(Protocol::Memcached);
     for kind in [Kind::Update, Kind::Delete] {

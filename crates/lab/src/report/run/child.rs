@@ -13,7 +13,7 @@ use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use crate::launch;
+use crate::harness::launch;
 use crate::report::clock::span;
 
 /// How long a command may take to end when it is asked to.

@@ -2,7 +2,8 @@
 
 use micanite_workload::figure::{Arrangement, Axis, BarChart, Kind, Series, short};
 
-use super::{bars, grid};
+use super::grid;
+use crate::charts;
 use crate::measurement::Record;
 use crate::report::section::{Command, Exhibit, Form, Headline, Results, Section, Table};
 
@@ -127,7 +128,7 @@ fn of(records: &[Record], case: &str, way: &str, shown: &mut Vec<Exhibit>) {
         "its share of the skewed load",
         "peak, skewed",
     ];
-    let chart = bars::values(
+    let chart = charts::values(
         (
             &format!(
                 "Requests per second of each of 16 partitions, one at a time on a core, {way} datagrams"

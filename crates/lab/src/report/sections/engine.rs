@@ -1,6 +1,7 @@
 //! The engine alone on one core.
 
-use super::{bars, grid};
+use super::grid;
+use crate::charts;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
 
 pub(super) const SECTION: Section = Section {
@@ -28,7 +29,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         "The engine beside others on one core",
         "ratio of operations per second",
     );
-    let beside_others = bars::ratios(title, &records, |record| {
+    let beside_others = charts::ratios(title, &records, |record| {
         let peer = record.peer.as_deref()?;
         let is_other = ["two dependent lines", "hashbrown", "quick_cache"]
             .iter()

@@ -4,7 +4,7 @@ use micanite_workload::figure::{
     Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series,
 };
 
-use super::bars;
+use crate::charts;
 use crate::measurement::Record;
 use crate::report::machine;
 use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};
@@ -43,7 +43,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = results.records("bench-kernel")?;
     let mut shown = vec![
         Exhibit::Bars(ratios(&records)),
-        Exhibit::Bars(bars::values(
+        Exhibit::Bars(charts::values(
             (
                 "Requests per second, mean latency within a millisecond",
                 "requests/s",

@@ -1,7 +1,6 @@
 //! The sections, one file each, in the order of the page.
 
 mod balance;
-mod bars;
 mod connections;
 mod direction;
 mod engine;

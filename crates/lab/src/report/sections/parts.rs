@@ -1,8 +1,9 @@
 //! Where the time of a request goes.
 
-use micanite_workload::figure::{Arrangement, Bar, BarChart};
+use micanite_workload::figure::{Arrangement, BarChart};
 
-use super::{bars, grid};
+use super::grid;
+use crate::charts;
 use crate::measurement::Record;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
 
@@ -65,18 +66,12 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
 
 /// Parts one behind the other.
 fn stacked(title: &str, records: &[Record], prefix: &str) -> Exhibit {
-    let mut chart = bars::values((title, "ns per request"), records, |record| {
+    let chart = charts::values((title, "ns per request"), records, |record| {
         let group = record.case.strip_prefix(prefix)?;
         (record.metric != "all").then_some((group, record.metric.as_str()))
     });
-    // What seems to take less than nothing has no place in a sum.
-    for series in &mut chart.series {
-        for bar in series.bars.iter_mut().flatten() {
-            *bar = Bar::new(bar.value.max(0.0));
-        }
-    }
     Exhibit::Bars(BarChart {
         arrangement: Arrangement::Stacked,
-        ..chart
+        ..charts::not_below_zero(chart)
     })
 }

@@ -1,6 +1,7 @@
 //! Prefetching on and off.
 
-use super::{bars, grid};
+use super::grid;
+use crate::charts;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
 
 pub(super) const SECTION: Section = Section {
@@ -16,8 +17,8 @@ pub(super) const SECTION: Section = Section {
 
 fn commands(form: Form) -> Vec<Command> {
     let words = form.pick(
-        "server --case prefetch --rounds 3 --quick",
-        "server --case prefetch",
+        "evaluation --case prefetch --rounds 3 --quick",
+        "evaluation --case prefetch",
     );
     vec![
         Command::lab("server", words),
@@ -33,7 +34,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         "Gets per second with prefetching, beside those without it",
         "ratio to prefetching off",
     );
-    let chart = bars::ratios(title, &records, |record| {
+    let chart = charts::ratios(title, &records, |record| {
         record.peer.as_ref()?;
         let group = match record.metric.starts_with("operations per core") {
             true => "the engine alone, GETs",

@@ -1,6 +1,6 @@
 //! Other tables behind the same port.
 
-use super::bars;
+use crate::charts;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
 
 pub(super) const SECTION: Section = Section {
@@ -39,7 +39,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             "over UDP, 1 per datagram, ",
         ),
     ] {
-        let chart = bars::values((title, "requests/s"), &records, |record| {
+        let chart = charts::values((title, "requests/s"), &records, |record| {
             let case = record.case.strip_prefix(prefix)?;
             let is_shown = record.peer.is_none();
             is_shown.then_some((case, record.metric.as_str()))
@@ -48,7 +48,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             shown.push(Exhibit::Bars(chart));
         }
     }
-    let ratios = bars::ratios(
+    let ratios = charts::ratios(
         (
             "Our engine beside other tables, datagrams from memory",
             "ratio to the other table",

@@ -4,13 +4,17 @@ use std::ops::Range;
 
 use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{
-    Header, Opcode, PAYLOAD_BYTES, Replies, Request, RequestWriter, Status, request_bytes,
+    Header, Kind, Opcode, PAYLOAD_BYTES, Replies, Request, RequestWriter, Status, request_bytes,
 };
 use micanite_workload::{Keys, Popularity, Random, Sampler, Values};
+
+use super::frames::{FrameMaker, Way};
 
 /// Key and value of the tiny data set.
 pub(crate) const KEY_BYTES: usize = 8;
 pub(crate) const VALUE_BYTES: usize = 8;
+/// Where a header of the native protocol has its kind (docs/protocol.md).
+pub(super) const KIND_AT: usize = 3;
 /// Bytes of memcached's UDP frame header.
 const FRAME_BYTES: usize = 8;
 
@@ -42,13 +46,13 @@ pub(crate) struct Terms {
     pub partition_bits: u32,
 }
 
-/// A ring of datagrams.
+/// A ring of datagrams. The number in each is its place in the ring, modulo 2^16.
 pub(crate) struct Packets {
     bytes: Vec<u8>,
     /// Where each begins; the last is the end.
     starts: Vec<u32>,
     next: usize,
-    reader: Reader,
+    pub reader: Reader,
 }
 
 /// Understands the replies to some packets.
@@ -71,15 +75,41 @@ pub(crate) struct Answer {
 }
 
 impl Packets {
-    /// `count` datagrams of a shape.
-    pub fn new(shape: &Shape, items: u64, terms: Terms, count: usize, seed: u64) -> Self {
-        let mut draw = Draw::new(shape, items, terms.hash_seed, seed);
-        let mut packets = Self {
+    fn empty(protocol: Protocol, batch: usize) -> Self {
+        Self {
             bytes: Vec::new(),
             starts: vec![0],
             next: 0,
-            reader: Reader::new(shape.protocol, shape.batch),
+            reader: Reader::new(protocol, batch),
+        }
+    }
+
+    /// The same requests as whole frames on their way.
+    pub fn framed(mut self, way: &Way) -> Self {
+        let mut maker = FrameMaker::new(way);
+        let mut framed = Self {
+            reader: self.reader,
+            ..Self::empty(Protocol::Native, 0)
         };
+        for _ in 0..self.len() {
+            framed.bytes.extend(maker.frame(self.take().1));
+            framed.starts.push(framed.bytes.len() as u32);
+        }
+        framed
+    }
+
+    /// Ends a datagram that was begun at the last start.
+    fn end(&mut self) {
+        let place = self.len();
+        let at = self.starts[place] as usize + self.reader.number_at;
+        self.bytes[at..at + 2].copy_from_slice(&(place as u16).to_le_bytes());
+        self.starts.push(self.bytes.len() as u32);
+    }
+
+    /// `count` datagrams of a shape.
+    pub fn new(shape: &Shape, items: u64, terms: Terms, count: usize, seed: u64) -> Self {
+        let mut draw = Draw::new(shape, items, terms.hash_seed, seed);
+        let mut packets = Self::empty(shape.protocol, shape.batch);
         let get_bytes = request_bytes(Opcode::Get, KEY_BYTES, 0);
         let set_bytes = request_bytes(Opcode::Set, KEY_BYTES, VALUE_BYTES);
         let longest = if shape.get_percent == 100 {
@@ -112,12 +142,7 @@ impl Packets {
         let wanted = owners.is_some();
         let mut draw = Draw::new(shape, items, terms.hash_seed, seed);
         draw.owners = owners.map(|(owners, owner)| (terms.partition_bits, owners, owner));
-        let mut packets = Self {
-            bytes: Vec::new(),
-            starts: vec![0],
-            next: 0,
-            reader: Reader::new(shape.protocol, shape.batch),
-        };
+        let mut packets = Self::empty(shape.protocol, shape.batch);
         for _ in 0..count {
             packets.push_native(&mut draw, terms);
         }
@@ -129,12 +154,7 @@ impl Packets {
     pub fn storing(items: Range<u64>, terms: Terms) -> Self {
         let set_bytes = request_bytes(Opcode::Set, KEY_BYTES, VALUE_BYTES);
         let batch = (PAYLOAD_BYTES - Header::BYTES) / set_bytes;
-        let mut packets = Self {
-            bytes: Vec::new(),
-            starts: vec![0],
-            next: 0,
-            reader: Reader::new(Protocol::Native, batch),
-        };
+        let mut packets = Self::empty(Protocol::Native, batch);
         let (keys, values) = (Keys::new(KEY_BYTES), Values::new(VALUE_BYTES));
         for first in items.clone().step_by(batch) {
             let drawn = (first..(first + batch as u64).min(items.end)).map(|item| {
@@ -194,7 +214,7 @@ impl Packets {
         };
         let bytes = writer.finish(&header);
         self.bytes.truncate(start + bytes);
-        self.starts.push(self.bytes.len() as u32);
+        self.end();
     }
 
     fn push_memcached(&mut self, draw: &mut Draw) {
@@ -220,23 +240,25 @@ impl Packets {
             self.bytes.extend(first.value);
             self.bytes.extend(b"\r\n");
         }
-        self.starts.push(self.bytes.len() as u32);
+        self.end();
     }
 
-    /// The next datagram, with this number in it.
+    /// The next datagram, and its number.
     #[inline]
-    pub fn next(&mut self, number: u16) -> &[u8] {
-        let (start, end) = (
-            self.starts[self.next] as usize,
-            self.starts[self.next + 1] as usize,
-        );
-        self.next += 1;
-        if self.next + 1 == self.starts.len() {
-            self.next = 0;
-        }
-        let at = start + self.reader.number_at;
-        self.bytes[at..at + 2].copy_from_slice(&number.to_le_bytes());
-        &self.bytes[start..end]
+    pub fn take(&mut self) -> (u16, &[u8]) {
+        let place = self.next;
+        self.next = if place + 1 == self.len() {
+            0
+        } else {
+            place + 1
+        };
+        let (start, end) = (self.starts[place] as usize, self.starts[place + 1] as usize);
+        (place as u16, &self.bytes[start..end])
+    }
+
+    /// Makes `place` the next one.
+    pub fn seek(&mut self, place: usize) {
+        self.next = place;
     }
 
     /// Requests of a datagram.
@@ -247,17 +269,6 @@ impl Packets {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
-    }
-
-    /// What understands the replies.
-    pub fn reader(&self) -> Reader {
-        self.reader
-    }
-
-    /// Reads a reply. `echoed`: it is the request itself, sent back.
-    #[inline]
-    pub fn answer(&self, reply: &[u8], echoed: bool) -> Answer {
-        self.reader.answer(reply, echoed)
     }
 }
 
@@ -286,6 +297,10 @@ impl Reader {
                 succeeded: self.batch as u64,
                 is_last: true,
             },
+            // A late page of the directory answers no request.
+            Protocol::Native if reply.get(KIND_AT) != Some(&(Kind::Replies as u8)) => {
+                Answer::default()
+            }
             Protocol::Native => {
                 let count = number(6);
                 let mut succeeded = 0;

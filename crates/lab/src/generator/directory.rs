@@ -1,24 +1,21 @@
 //! Asks a server for its directory, once, before the clock runs.
 
-use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use micanite_net::datagram::UdpSocket as Port;
 use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, Status};
 
+use super::packets::Terms;
 use crate::Result;
-use crate::packets::Terms;
 
-const PATIENCE: Duration = Duration::from_secs(1);
-const SILENCE: Duration = Duration::from_millis(10);
-
-/// Asks for a directory from its begin, in as many bytes as the answer may have.
-pub(crate) fn request(cookie: u64) -> [u8; 512] {
+/// Asks for a directory from its begin, in as many bytes as the answer may have. The answer has the same
+/// sequence number.
+pub(crate) fn request(cookie: u64, sequence: u32) -> [u8; 512] {
     let mut request = [0; 512];
     let header = Header {
         kind: Kind::DirectoryRequest,
         client: 1,
         cookie,
+        sequence,
         ..Header::REQUESTS
     };
     DirectoryRequest { first: 0 }.write(&header, &mut request);
@@ -31,10 +28,10 @@ enum Answer {
     Directory(Terms),
 }
 
-/// What an answer to a request with this cookie says, if it is one.
-fn read(reply: &[u8], cookie: u64) -> Option<Answer> {
+/// What an answer to a request with this cookie and number says, if it is one: not a late answer to another.
+fn read(reply: &[u8], cookie: u64, sequence: u32) -> Option<Answer> {
     let header = Header::read(reply).ok()?;
-    if header.kind != Kind::DirectoryReply {
+    if header.kind != Kind::DirectoryReply || header.sequence != sequence {
         return None;
     }
     if header.status == Status::Unproven {
@@ -58,12 +55,14 @@ pub(crate) fn learn(
     let mut cookie = 0;
     // A cookie may end between the challenge and the answer to it.
     for _ in 0..3 {
+        static SEQUENCE: AtomicU32 = AtomicU32::new(1);
+        let sequence = SEQUENCE.fetch_add(1, Ordering::Relaxed);
         let mut answer = None;
         let mut satisfies = |reply: &[u8]| {
-            answer = answer.take().or_else(|| read(reply, cookie));
+            answer = answer.take().or_else(|| read(reply, cookie, sequence));
             answer.is_some()
         };
-        ask(&request(cookie), &mut satisfies)?;
+        ask(&request(cookie, sequence), &mut satisfies)?;
         match answer {
             Some(Answer::Directory(terms)) => return Ok(terms),
             Some(Answer::Challenge(given)) => cookie = given,
@@ -71,27 +70,4 @@ pub(crate) fn learn(
         }
     }
     Err("the server does not take its own cookies".into())
-}
-
-/// The terms of a server at this address, for a client that sends through `socket`.
-pub(crate) fn fetch(server: SocketAddr, socket: &Port) -> Result<Terms> {
-    use std::os::fd::AsFd;
-    // The same socket, since the cookie is for its port.
-    let socket = UdpSocket::from(socket.as_fd().try_clone_to_owned()?);
-    learn(|request, satisfies| {
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE {
-            socket.send_to(request, server)?;
-            std::thread::sleep(SILENCE);
-            let mut reply = [0; 2048];
-            let mut satisfied = false;
-            while let Ok((bytes, from)) = socket.recv_from(&mut reply) {
-                satisfied |= from == server && satisfies(&reply[..bytes]);
-            }
-            if satisfied {
-                return Ok(());
-            }
-        }
-        Err(format!("{server} sends no directory").into())
-    })
 }

@@ -4,38 +4,40 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
-use super::peers::Peer;
-use super::rounds::{Rounds, slice_duration};
-use super::{Options, fill_long_keys};
+use super::Options;
+use super::load::{Client, Data};
+use super::sides::Side;
 use crate::Result;
-use crate::client::{Client, KEY_BYTES_MAX, Mix, Workload};
 use crate::measurement::Measurement;
-use crate::popularity::Popularity;
 
-const ITEMS: u64 = 1 << 20;
-const VALUE_BYTES: usize = 32;
-const GETS: Mix = Mix::Single { set_percent: 0 };
-/// Name, connections, pipeline, mix.
-const CASES: [(&str, usize, usize, Mix); 3] = [
-    ("record, 50 connections, 1 GET in flight", 50, 1, GETS),
-    ("record, 4 connections, pipelines of 32 GETs", 4, 32, GETS),
+const DATA: Data<'_> = Data {
+    set: "16/32",
+    items: 1 << 20,
+};
+/// Name, and options of `micanite load`.
+const CASES: [(&str, &[&str]); 3] = [
+    (
+        "record, 50 connections, 1 GET in flight",
+        &["--connections", "50"],
+    ),
+    (
+        "record, 4 connections, pipelines of 32 GETs",
+        &["--connections", "4", "--batch", "32"],
+    ),
     (
         "record, 4 connections, multi-get of 100",
-        4,
-        100,
-        Mix::MultiGet,
+        &["--connections", "4", "--multiget", "100"],
     ),
 ];
 /// Name and fraction; the first is what the others stand beside.
-const SIDES: [(&str, Option<&str>); 3] = [
+const WAYS: [(&str, Option<&str>); 3] = [
     ("nothing recorded", None),
     ("1 % recorded", Some("0.01")),
     ("all recorded", Some("1")),
 ];
 
-pub(crate) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<()> {
+pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let cases = CASES.iter().filter(|case| options.common.wants(case.0));
     let cases: Vec<_> = cases.collect();
     if cases.is_empty() {
@@ -47,69 +49,53 @@ pub(crate) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Re
     let socket = std::env::temp_dir().join(format!("micanite-lab-{}.ctl", std::process::id()));
     let text = socket.to_string_lossy();
     let flags = ["-m", "512", "--item-size", "48", "--control-socket", &text];
-    let peer = Peer::micanite(&options.server, &flags, cpu)?;
-    fill_long_keys(&peer, ITEMS, VALUE_BYTES)?;
+    let sides = [Side::tcp(options, &flags, cpus[0])?];
+    let client = Client::filled(options, cpus, DATA, &sides)?;
     let recorder = Recorder {
         server: &options.server,
         socket: &socket,
         file: directory.join("record.rec"),
     };
     for case in cases {
-        measure(case, &peer, &recorder, options, report)?;
+        measure(case, &client, &sides[0], &recorder, report)?;
     }
     Ok(())
 }
 
 fn measure(
-    (name, connections, pipeline, mix): &(&str, usize, usize, Mix),
-    peer: &Peer,
+    (name, load): &(&str, &[&str]),
+    client: &Client<'_>,
+    side: &Side,
     recorder: &Recorder<'_>,
-    options: &Options,
     report: &mut Measurement,
 ) -> Result<()> {
-    let workload = Workload {
-        mix: *mix,
-        pipeline: *pipeline,
-        key_bytes: KEY_BYTES_MAX,
-        value_bytes: VALUE_BYTES,
-        items: Arc::new(Popularity::Zipf.draw(ITEMS, 1 << 20, 3)),
-    };
-    let mut client = Client::connect(peer.address, *connections, &workload)?;
-    let duration = slice_duration(&options.common);
-    client.run(duration / 4)?;
-    let mut rounds = SIDES.map(|_| Rounds::default());
+    let load = [load, &["--get", "100", "--popularity", "zipf:0.99"][..]].concat();
+    let mut rates = WAYS.map(|_| Vec::new());
     let mut dropped = String::new();
-    for round in 0..options.common.rounds() {
-        for ((side, fraction), rounds) in SIDES.iter().zip(&mut rounds) {
+    for round in 0..client.options.common.rounds() {
+        eprint!("\r{name}, round {}   ", round + 1);
+        for ((way, fraction), rates) in WAYS.iter().zip(&mut rates) {
             if let Some(fraction) = fraction {
                 recorder.start(fraction)?;
             }
-            rounds.add(peer, &mut client, duration)?;
+            rates.push(client.slice(side, &load)?.per_core_second);
             if fraction.is_some() {
                 let told = recorder.stop()?;
                 if !told.contains("none dropped") {
-                    dropped = format!("{name}, {side}: {}", told.trim());
+                    dropped = format!("{name}, {way}: {}", told.trim());
                 }
             }
         }
-        let last = options.common.rounds();
-        eprint!("\r{name}, round {} of {last}   ", round + 1);
     }
     eprintln!();
     if !dropped.is_empty() {
         report.note(dropped);
     }
-    let [off, on @ ..] = &rounds;
-    off.found_percent(peer)?;
-    for ((side, _), rounds) in SIDES[1..].iter().zip(on) {
-        let case = format!("{name}, {side}");
+    let [off, on @ ..] = &rates;
+    for ((way, _), rates) in WAYS[1..].iter().zip(on) {
+        let case = format!("{name}, {way}");
         let what = (case.as_str(), "per server-core-second", "ops");
-        report.beside(
-            what,
-            &rounds.per_core_second,
-            SIDES[0].0,
-            &off.per_core_second,
-        );
+        report.beside(what, rates, WAYS[0].0, off);
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! Bars from the lab's records.
+//! Charts of records.
 
 use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
 use crate::measurement::Record;
 
 /// What names a bar's group and its series, of a record that is shown.
-pub(super) type Place<'a> = (&'a str, &'a str);
+pub(crate) type Place<'a> = (&'a str, &'a str);
 
 /// The values of records, with their spread: `place` says in which group and series one is, if it
 /// is shown. Groups and series are in the order in which they come first.
-pub(super) fn values<'r>(
+pub(crate) fn values<'r>(
     (title, axis): (&str, &str),
     records: &'r [Record],
     place: impl Fn(&'r Record) -> Option<Place<'r>>,
@@ -19,12 +19,22 @@ pub(super) fn values<'r>(
 }
 
 /// The same of the ratios to a peer, with a line where both do the same.
-pub(super) fn ratios<'r>(
+pub(crate) fn ratios<'r>(
     (title, axis): (&str, &str),
     records: &'r [Record],
     place: impl Fn(&'r Record) -> Option<Place<'r>>,
 ) -> BarChart {
     chart((title, axis), records, place, Record::ratio_bar, Some(1.0))
+}
+
+/// What seems to be less than nothing has no place in a sum of parts.
+pub(crate) fn not_below_zero(mut chart: BarChart) -> BarChart {
+    for series in &mut chart.series {
+        for bar in series.bars.iter_mut().flatten() {
+            *bar = Bar::new(bar.value.max(0.0));
+        }
+    }
+    chart
 }
 
 fn chart<'r>(

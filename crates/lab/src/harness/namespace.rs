@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use clap::Args;
 use micanite_net::frames::MacAddress;
@@ -14,8 +13,10 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
-use crate::frames::Way;
-use crate::{Result, launch};
+use super::launch;
+use super::process::{self, Process};
+use crate::Result;
+use crate::generator::frames::Way;
 
 /// UDP ports of both ends, and the TCP port of servers that have one.
 pub(crate) const SERVER_PORT: u16 = 21_300;
@@ -70,20 +71,20 @@ pub(crate) fn mac_text(mac: MacAddress) -> String {
 /// Starts a command pinned to a CPU, in a network of its own with a cable to ours. `threaded`: both
 /// ends of the cable are polled by threads of the kernel's, which are to be pinned.
 pub(crate) fn start_inside(
-    number: u8,
+    (number, name): (u8, &str),
     cpu: usize,
     command: &[OsString],
-    log: &Path,
     threaded: bool,
-) -> Result<Child> {
+) -> Result<Process> {
     let way = way(number);
+    let log = process::log(&format!("{name} {number}"))?;
     let mut launcher = Command::new(std::env::current_exe()?);
     launcher
         .args(["inside", "--number", &number.to_string()])
         .args(["--cpu", &cpu.to_string()])
         .args(["--parent", &std::process::id().to_string()])
         .arg("--log")
-        .arg(log);
+        .arg(&log);
     if threaded {
         launcher.arg("--threaded");
     }
@@ -109,7 +110,7 @@ pub(crate) fn start_inside(
         let _ = child.wait();
         return Err(error);
     }
-    Ok(child)
+    Ok(Process::new(name, child, log))
 }
 
 fn connect(number: u8, way: &Way, pid: u32, threaded: bool) -> Result<()> {

@@ -1,0 +1,17 @@
+//! What every benchmark starts, and how: servers, their processes, and networks of their own.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `launch.rs` | a program pinned to CPUs that ends with its parent |
+//! | `process.rs` | a started program: its log, waiting until it is ready, pausing, its end |
+//! | `namespace.rs` | network namespaces, and cables between them |
+//! | `servers.rs` | servers on the loopback interface |
+//! | `peers.rs` | where the binaries of other servers are |
+//! | `filler.rs` | storing items over TCP before the clock runs |
+
+pub(crate) mod filler;
+pub(crate) mod launch;
+pub(crate) mod namespace;
+pub(crate) mod peers;
+pub(crate) mod process;
+pub(crate) mod servers;

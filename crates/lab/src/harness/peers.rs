@@ -1,0 +1,45 @@
+//! Where the binaries of other servers are.
+
+use std::path::PathBuf;
+
+use crate::measurement::Measurement;
+use crate::{Result, system};
+
+/// Where `scripts/peer-memcached` and `scripts/peer-memcached-current` put Debian's memcached.
+const UNPACKED: [&str; 2] = ["peers/bin/memcached", "peers/bin/memcached-current"];
+
+/// The binaries of memcached where the rest is worth measuring without any; notes once that there is none.
+pub(crate) fn memcacheds_or_none(
+    asked_for: &[PathBuf],
+    report: &mut Measurement,
+) -> Result<Vec<PathBuf>> {
+    match memcacheds(asked_for) {
+        Err(_) if asked_for.is_empty() => {
+            report.note_once("not beside memcached: scripts/peer-memcached unpacks it");
+            Ok(Vec::new())
+        }
+        found => found,
+    }
+}
+
+/// The binaries of memcached to stand beside: those asked for, else those that were unpacked,
+/// else the one of the search path.
+pub(crate) fn memcacheds(asked_for: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if let Some(missing) = asked_for.iter().find(|binary| !binary.exists()) {
+        return Err(format!("there is no {}", missing.display()).into());
+    }
+    if !asked_for.is_empty() {
+        return Ok(asked_for.to_vec());
+    }
+    let mut found: Vec<_> = UNPACKED.map(system::target).into();
+    found.retain(|binary| binary.exists());
+    if found.is_empty() {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let mut binaries = std::env::split_paths(&folders).map(|folder| folder.join("memcached"));
+        found.extend(binaries.find(|binary| binary.is_file()));
+    }
+    if found.is_empty() {
+        return Err("no memcached to stand beside: scripts/peer-memcached unpacks it".into());
+    }
+    Ok(found)
+}
