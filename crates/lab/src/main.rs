@@ -4,30 +4,25 @@
 //! `micanite-lab report` makes one page of most. Each prints a table and writes `target/bench/<target>.json` and `.svg`; what is
 //! inside the loops and what the fields mean is in `docs/benchmarks/README.md`.
 
-mod allocator;
 mod bypass;
-mod charts;
-mod document;
 mod engine;
 mod evaluation;
 mod generator;
 mod harness;
-mod huge_pages;
 mod kernel;
 mod limits;
-mod measurement;
 mod network;
 mod parts;
 mod popularity;
 mod report;
-mod statistics;
-mod system;
+mod results;
 mod tables;
 mod traces;
 
 use clap::{Args, Parser, Subcommand};
 
-use measurement::Measurement;
+use harness::system;
+use results::measurement::Measurement;
 
 /// What a benchmark can fail with: a sentence for the person who runs it.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

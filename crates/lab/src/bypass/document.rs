@@ -5,9 +5,10 @@ use std::path::Path;
 use micanite_workload::figure::{Arrangement, Axis, BarChart, Kind, Line, LineChart, Point};
 
 use super::latency::QUANTILES;
-use crate::document::{self, by_case, notes, throughput};
-use crate::measurement::{Measurement, Record};
-use crate::{Result, charts};
+use crate::Result;
+use crate::results::charts;
+use crate::results::document::{self, by_case, notes, throughput};
+use crate::results::measurement::{Measurement, Record};
 
 /// Enters the tables of a run into the document, and puts its figures beside it.
 pub(super) fn write(path: &Path, report: &Measurement) -> Result<()> {

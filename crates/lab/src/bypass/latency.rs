@@ -7,8 +7,9 @@ use super::servers::Server;
 use super::sides::Side;
 use super::throughput::{shape, side};
 use super::{Options, Servers};
-use crate::measurement::Measurement;
-use crate::{Result, system};
+use crate::Result;
+use crate::harness::system;
+use crate::results::measurement::Measurement;
 
 pub(super) const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 /// Parts of each server's own peak.

@@ -16,7 +16,7 @@ use clap::Args;
 
 use crate::harness::namespace;
 use crate::harness::peers;
-use crate::measurement::folder;
+use crate::results::measurement::folder;
 use crate::{Common, Result};
 use servers::{Medium, Program, Server};
 use stage::Stage;
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary
-    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
+    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]

@@ -10,8 +10,8 @@ use super::servers::{Medium, Program, Server};
 use super::sides::Side;
 use super::stage::Stage;
 use super::throughput::{SEED, shape};
-use crate::measurement::Measurement;
-use crate::statistics::median;
+use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 use crate::{Common, Result};
 
 /// The loops, and what each adds to the one before.

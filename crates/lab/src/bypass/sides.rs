@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::servers::Server;
+use crate::Result;
 use crate::generator::load::Tally;
 use crate::generator::packets::Packets;
-use crate::{Result, system};
+use crate::harness::system;
 
 /// Datagrams in the air: what the rings of either medium hold without losses.
 pub(super) const WINDOW: usize = 256;

@@ -9,7 +9,7 @@ use super::sides::{Side, measure};
 use super::{Options, Servers};
 use crate::Result;
 use crate::generator::packets::{Protocol, Shape};
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 pub(super) const SEED: u64 = 61;
 const METRIC: &str = "throughput_ops";

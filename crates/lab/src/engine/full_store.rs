@@ -10,8 +10,8 @@ use super::contenders::bytes;
 use super::image_index::ImageIndex;
 use super::scratch::Scratch;
 use crate::Result;
-use crate::measurement::Measurement;
 use crate::popularity::Random;
+use crate::results::measurement::Measurement;
 
 const MEMORY_BYTES: usize = 256 << 20;
 const KEY_BYTES: usize = 16;

@@ -8,8 +8,8 @@ use clap::Args;
 use super::contenders::{Contender, Micanite, SET, config_of};
 use super::peers::Hashbrown;
 use super::throughput::{slice, store};
-use crate::measurement::Measurement;
 use crate::popularity::{Popularity, Random};
+use crate::results::measurement::Measurement;
 use crate::{Common, Result};
 
 /// Bytes of tiny keys and values.

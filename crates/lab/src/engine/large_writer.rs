@@ -9,9 +9,10 @@ use micanite_engine::{Access, Config, Expiry, Outcome, Worker};
 use super::Options;
 use super::contenders::{bytes, config_of};
 use super::threads::{Pair, meet};
-use crate::measurement::Measurement;
+use crate::Result;
+use crate::harness::system;
 use crate::popularity::Random;
-use crate::{Result, system};
+use crate::results::measurement::Measurement;
 
 const CASE: &str = "writer of 16/64 beside one of 64 KiB";
 const LARGE_BYTES: usize = 64 << 10;

@@ -28,7 +28,7 @@ mod write_path;
 use clap::Args;
 use micanite_engine::Eviction;
 
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 use crate::{Common, Result};
 
 #[derive(Args, Debug)]

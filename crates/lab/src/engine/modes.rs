@@ -8,8 +8,8 @@ use super::Options;
 use super::contenders::config_of;
 use super::threads::{Draw, Pair, Span, alone};
 use crate::Result;
-use crate::measurement::Measurement;
 use crate::popularity::Popularity;
+use crate::results::measurement::Measurement;
 
 const OPERATIONS: usize = 2 << 20;
 

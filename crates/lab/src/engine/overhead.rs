@@ -10,7 +10,7 @@ use micanite_engine::{
 
 use super::Options;
 use crate::Result;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 const MEMORY_BYTES: usize = 256 << 20;
 

@@ -10,9 +10,9 @@ use super::Options;
 use super::contenders::{Contender, Micanite, SEED, bytes, config_of};
 use super::throughput::fill;
 use crate::Result;
-use crate::measurement::Measurement;
 use crate::popularity::Popularity;
-use crate::statistics::median;
+use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 
 /// What each loop adds to the one before.
 const STEPS: [&str; 4] = ["key", "hash", "index", "item and copy"];

@@ -10,8 +10,8 @@ use super::Options;
 use super::contenders::{SET, config_of, run_worker};
 use super::scratch::Scratch;
 use crate::Result;
-use crate::measurement::Measurement;
 use crate::popularity::Random;
+use crate::results::measurement::Measurement;
 
 const MEMORY_BYTES: usize = 4 << 30;
 /// About nine tenths of the memory, with headers and index.

@@ -10,8 +10,8 @@ use super::contenders::config_of;
 use super::team::Team;
 use super::threads::{Draw, Span};
 use crate::Result;
-use crate::measurement::Measurement;
 use crate::popularity::Popularity;
+use crate::results::measurement::Measurement;
 
 /// Operations for each core.
 const OPERATIONS: usize = 1 << 20;

@@ -10,8 +10,8 @@ use super::contenders::config_of;
 use super::scratch::Scratch;
 use super::threads::{Draw, Pair, Span, alone};
 use crate::Result;
-use crate::measurement::Measurement;
 use crate::popularity::Popularity;
+use crate::results::measurement::Measurement;
 
 const MEMORY_BYTES: usize = 1 << 30;
 /// Nearly nine tenths of the memory, with headers and index.

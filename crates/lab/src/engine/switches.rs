@@ -11,9 +11,10 @@ use micanite_engine::{Access, Cache, Route};
 use super::Options;
 use super::contenders::config_of;
 use super::threads::{Draw, Pair, Span, alone};
-use crate::measurement::Measurement;
+use crate::Result;
+use crate::harness::system;
 use crate::popularity::Popularity;
-use crate::{Result, system};
+use crate::results::measurement::Measurement;
 
 const ITEMS: u64 = 1 << 20;
 

@@ -130,8 +130,8 @@ mod tests {
 
     use super::super::contenders::config_of;
     use super::*;
+    use crate::harness::system;
     use crate::popularity::Popularity;
-    use crate::system;
 
     const ITEMS: u64 = 1 << 12;
 

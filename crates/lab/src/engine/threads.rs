@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use micanite_engine::{Cache, Config, Route, Worker};
 
 use super::contenders::{Done, SET, bytes, run_worker};
+use crate::Result;
+use crate::harness::system;
 use crate::popularity::{Popularity, Random};
-use crate::{Result, system};
 
 /// Operations between two looks at the clock.
 const STEP: usize = 4096;

@@ -10,11 +10,11 @@ use super::Options;
 use super::contenders::{Contender, Done, Micanite, SET, config_of};
 use super::peers::{Hashbrown, QuickCache};
 use crate::Result;
-use crate::huge_pages::Resident;
+use crate::harness::huge_pages::Resident;
 use crate::limits::TwoLines;
-use crate::measurement::Measurement;
 use crate::popularity::{Popularity, Random};
-use crate::statistics::{median, ratios, spread};
+use crate::results::measurement::Measurement;
+use crate::results::statistics::{median, ratios, spread};
 
 const GET_PERCENTS: [u64; 4] = [100, 95, 50, 0];
 /// What the limit takes a tiny item for: header, key and value.

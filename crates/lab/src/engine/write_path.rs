@@ -17,9 +17,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::Options;
 use super::contenders::{Done, SET, config_of, run_worker};
-use crate::measurement::Measurement;
+use crate::Result;
+use crate::harness::system;
 use crate::popularity::{Popularity, Random};
-use crate::{Result, system};
+use crate::results::measurement::Measurement;
 
 const PIPELINE: usize = 32;
 const ITEMS: u64 = 1 << 20;

@@ -6,8 +6,8 @@ use super::load::{Client, Data, Figures};
 use super::rounds::{Metric, RATES, Rounds};
 use super::sides::{self, Side, Wanted};
 use crate::Result;
-use crate::measurement::Measurement;
-use crate::statistics::median;
+use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 const ITEM_BYTES: usize = 16;

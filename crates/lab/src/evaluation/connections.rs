@@ -4,8 +4,9 @@ use super::Options;
 use super::load::{Client, Data};
 use super::rounds::{RATES, Rounds};
 use super::sides::{self, Wanted};
-use crate::measurement::Measurement;
-use crate::{Result, system};
+use crate::Result;
+use crate::harness::system;
+use crate::results::measurement::Measurement;
 
 const NUMBERS: [&str; 6] = ["1", "4", "16", "64", "256", "1024"];
 const NUMBERS_QUICK: [&str; 4] = ["1", "16", "128", "1024"];

@@ -8,7 +8,7 @@ use super::rounds::{RATES, Rounds};
 use super::sides::Side;
 use crate::Result;
 use crate::harness::peers;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 const ITEM_BYTES: usize = 16;
 

@@ -6,8 +6,8 @@ use super::load::{Client, Data, Figures};
 use super::rounds::{Metric, Rounds};
 use super::sides::{self, Side, Wanted};
 use crate::Result;
-use crate::measurement::Measurement;
-use crate::statistics::median;
+use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 
 /// Parts of the peak, in hundredths.
 const PARTS: [u32; 9] = [5, 10, 20, 35, 50, 65, 80, 90, 95];

@@ -2,10 +2,11 @@
 //! each with one request answered. The kernel's own memory for sockets is not in it.
 
 use super::Options;
+use crate::Result;
 use crate::harness::peers;
 use crate::harness::servers::{Program, Server, Transport};
-use crate::measurement::Measurement;
-use crate::{Result, system};
+use crate::harness::system;
+use crate::results::measurement::Measurement;
 
 const CASE: &str = "idle connections";
 const COUNT: usize = 10_000;

@@ -27,21 +27,22 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::measurement::Measurement;
-use crate::{Common, Result, system};
+use crate::harness::system;
+use crate::results::measurement::Measurement;
+use crate::{Common, Result};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary: the server, and the client of all servers
-    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
+    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]
     pub memcached: Vec<PathBuf>,
     /// Redis's binary
-    #[arg(long, default_value_os_t = crate::system::target("peers/bin/redis-server"))]
+    #[arg(long, default_value_os_t = crate::harness::system::target("peers/bin/redis-server"))]
     pub redis: PathBuf,
     /// A server that runs elsewhere, to stand beside: NAME=URL, as `micanite load` takes it. Its items are
     /// stored there; it cannot be asked for its CPU time

@@ -6,7 +6,7 @@ use super::load::{Client, Data};
 use super::sides::Side;
 use crate::Result;
 use crate::harness::peers;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 const CASE: &str = "overhead 8/8, -m 64";
 const MEMORY_BYTES: u64 = 64 << 20;

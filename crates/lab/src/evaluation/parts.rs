@@ -4,8 +4,9 @@
 use super::Options;
 use super::load::{Client, Data};
 use super::sides::{self, Side, Wanted};
-use crate::measurement::Measurement;
-use crate::{Result, system};
+use crate::Result;
+use crate::harness::system;
+use crate::results::measurement::Measurement;
 
 const ITEM_BYTES: usize = 16;
 

@@ -5,8 +5,8 @@ use super::Options;
 use super::load::{Client, Data};
 use super::sides::Side;
 use crate::Result;
-use crate::measurement::Measurement;
-use crate::statistics::{median, ratios};
+use crate::results::measurement::Measurement;
+use crate::results::statistics::{median, ratios};
 
 const CASE: &str = "multi-get of 100 over 16 Mi items, prefetch";
 const DATA: Data<'_> = Data {

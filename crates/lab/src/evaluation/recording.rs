@@ -9,7 +9,7 @@ use super::Options;
 use super::load::{Client, Data};
 use super::sides::Side;
 use crate::Result;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 const DATA: Data<'_> = Data {
     set: "16/32",

@@ -1,7 +1,7 @@
 //! Figures of several contenders, round by round.
 
 use super::load::Figures;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 /// A figure of a slice: what it is called, its unit, and which it is.
 pub(super) type Metric = (&'static str, &'static str, fn(&Figures) -> f64);

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::harness::launch::Cpus;
 use crate::harness::peers;
 use crate::harness::servers::{Program, Server, Transport};
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 /// A server, by one of the protocols that it speaks.
 pub(super) struct Side {

@@ -10,8 +10,8 @@ use super::sides::{self, Side};
 use crate::Result;
 use crate::harness::peers;
 use crate::harness::servers::{Program, Transport};
-use crate::measurement::Measurement;
-use crate::statistics::median;
+use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 
 /// A shape of requests.
 struct Shape {

@@ -5,7 +5,7 @@ use super::load::{Client, Data};
 use super::rounds::{RATES, Rounds};
 use super::sides::{self, Wanted};
 use crate::Result;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 /// A data set, and how many bytes its items have.
 const DATA_SETS: [(&str, usize); 4] = [

@@ -5,7 +5,7 @@ use super::load::{Client, Data};
 use super::rounds::{Metric, RATES, Rounds};
 use super::sides::{self, Wanted};
 use crate::Result;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 /// Workloads with the same items, so that servers are filled once.
 struct Family {

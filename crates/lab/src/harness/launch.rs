@@ -10,7 +10,8 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getppid};
 
-use crate::{Result, system};
+use crate::Result;
+use crate::harness::system;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {

@@ -8,10 +8,15 @@
 //! | `servers.rs` | servers on the loopback interface |
 //! | `peers.rs` | where the binaries of other servers are |
 //! | `filler.rs` | storing items over TCP before the clock runs |
+//! | `system.rs` | CPUs, priorities, CPU time of processes |
+//! | `allocator.rs`, `huge_pages.rs` | huge pages for the peers, and whether they got them |
 
+mod allocator;
 pub(crate) mod filler;
+pub(crate) mod huge_pages;
 pub(crate) mod launch;
 pub(crate) mod namespace;
 pub(crate) mod peers;
 pub(crate) mod process;
 pub(crate) mod servers;
+pub(crate) mod system;

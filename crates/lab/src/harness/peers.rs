@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::measurement::Measurement;
-use crate::{Result, system};
+use crate::Result;
+use crate::harness::system;
+use crate::results::measurement::Measurement;
 
 /// Where `scripts/peer-memcached` and `scripts/peer-memcached-current` put Debian's memcached.
 const UNPACKED: [&str; 2] = ["peers/bin/memcached", "peers/bin/memcached-current"];

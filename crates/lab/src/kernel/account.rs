@@ -7,9 +7,10 @@ use super::latency::slice;
 use super::servers::{Kind, Server};
 use super::sides::Side;
 use super::{Bench, Options, tiny};
+use crate::Result;
 use crate::harness::process::Process;
-use crate::measurement::Measurement;
-use crate::{Result, system};
+use crate::harness::system;
+use crate::results::measurement::Measurement;
 
 const CASE: &str = "kernel/account";
 const ITEMS: u64 = 1 << 16;

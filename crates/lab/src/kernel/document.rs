@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::sides::METRIC;
 use crate::Result;
-use crate::document::{self, by_case, notes, throughput};
-use crate::measurement::{Measurement, Record, number};
+use crate::results::document::{self, by_case, notes, throughput};
+use crate::results::measurement::{Measurement, Record, number};
 
 /// How many times memcached's rate is wanted.
 const TARGETS: [(&str, f64); 7] = [

@@ -9,8 +9,8 @@ use super::servers::{Kind, Server};
 use super::sides::{Round, Side, rest};
 use super::tally::Tally;
 use crate::Result;
-use crate::measurement::Measurement;
-use crate::statistics::median;
+use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 
 /// Parts of memcached's peak: a low, a medium and a high load for it.
 const PARTS: [f64; 3] = [0.25, 0.5, 0.75];

@@ -12,8 +12,8 @@ use super::sides::Side;
 use super::writers::Writers;
 use super::{Bench, Options};
 use crate::Result;
-use crate::measurement::Measurement;
-use crate::statistics::median;
+use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 
 const SEED: u64 = 73;
 const ITEMS: u64 = 1 << 17;

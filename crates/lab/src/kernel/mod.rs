@@ -25,8 +25,9 @@ use clap::Args;
 
 use crate::harness::namespace;
 use crate::harness::peers;
-use crate::measurement::Measurement;
-use crate::{Common, Result, engine, system};
+use crate::harness::system;
+use crate::results::measurement::Measurement;
+use crate::{Common, Result, engine};
 use servers::{Binaries, Kind, Server};
 use sides::Side;
 
@@ -37,7 +38,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary
-    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
+    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]

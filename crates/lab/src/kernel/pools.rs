@@ -11,7 +11,7 @@ use super::tiny::rounds;
 use super::writers::Writers;
 use super::{Bench, Options, latency};
 use crate::Result;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 const SEED: u64 = 72;
 const REQUESTS: usize = 8 * NUMBERS;

@@ -8,8 +8,8 @@ use super::servers::Server;
 use super::tally::Tally;
 use super::usage::Usage;
 use crate::Result;
-use crate::measurement::Measurement;
-use crate::statistics::median;
+use crate::results::measurement::Measurement;
+use crate::results::statistics::median;
 
 pub(super) const METRIC: &str = "gets_per_server_core_second";
 pub(super) const UNIT: &str = "GETs/core-s";

@@ -10,7 +10,7 @@ use super::sides::{METRIC, Side, UNIT, measure};
 use super::{Bench, Options};
 use crate::Result;
 use crate::generator::packets::{KEY_BYTES, VALUE_BYTES};
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 const SEED: u64 = 71;
 /// 40 bytes each with their index: some 5 MiB.

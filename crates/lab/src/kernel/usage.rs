@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::{Result, system};
+use crate::Result;
+use crate::harness::system;
 
 /// The machine's counters at one moment.
 #[derive(Clone, Copy, Debug)]

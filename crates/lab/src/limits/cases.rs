@@ -10,9 +10,9 @@ use super::table::{Access, Table};
 use super::tag_match::{ArrayMinimum, BitMask, EarlyExit, Gathered, Minimum, TagMatch};
 use super::two_lines::TwoLines;
 use crate::Result;
-use crate::huge_pages::Resident;
-use crate::measurement::Measurement;
+use crate::harness::huge_pages::Resident;
 use crate::popularity::Popularity;
+use crate::results::measurement::Measurement;
 
 /// Bytes of an item of 8 bytes of key and 8 of value.
 const ITEM_BYTES: usize = 24;

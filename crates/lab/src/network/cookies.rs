@@ -7,7 +7,7 @@ use std::time::Instant;
 use micanite_server::native::{CookieKey, Cookies};
 
 use super::Options;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 const CHECKS: u32 = 1 << 20;
 const NOW_S: u32 = 1_000_000;

@@ -19,10 +19,11 @@ use micanite_wire::native::PAYLOAD_BYTES;
 use micanite_workload::Popularity;
 
 use super::Options;
+use crate::Result;
 use crate::generator::packets::{Packets, Protocol, Shape, Terms};
-use crate::measurement::Measurement;
+use crate::harness::system;
 use crate::parts::{self, NOW_S};
-use crate::{Result, system};
+use crate::results::measurement::Measurement;
 
 /// What its cases begin with.
 pub(super) const NAME: &str = "request direction on two cores, fed from memory";

@@ -14,14 +14,15 @@ use clap::Args;
 
 use crate::harness::peers;
 use crate::harness::servers::{Program, Server, Transport};
-use crate::{Common, Result, system};
+use crate::harness::system;
+use crate::{Common, Result};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary
-    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
+    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]

@@ -11,7 +11,7 @@ use super::Options;
 use crate::Result;
 use crate::generator::packets::KEY_BYTES;
 use crate::harness::servers::Server;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 const CLIENTS: usize = 2;
 /// Operations that a client tries to hand over at a time.

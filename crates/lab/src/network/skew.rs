@@ -12,7 +12,7 @@ use crate::generator::load::{Generator, Load};
 use crate::generator::packets::{KEY_BYTES, Packets, Protocol, Shape, Terms};
 use crate::generator::sockets::Datagrams;
 use crate::harness::servers::Server;
-use crate::measurement::Measurement;
+use crate::results::measurement::Measurement;
 
 /// What its cases begin with.
 pub(super) const NAME: &str = "skew over 16 partitions";

@@ -5,12 +5,13 @@ use std::time::Duration;
 use micanite_workload::Popularity;
 
 use super::Options;
+use crate::Result;
 use crate::generator::load::{Generator, Load, Tally};
 use crate::generator::packets::{Packets, Protocol, Shape, Terms};
 use crate::generator::sockets::Datagrams;
 use crate::harness::servers::Server;
-use crate::measurement::Measurement;
-use crate::{Result, system};
+use crate::harness::system;
+use crate::results::measurement::Measurement;
 
 const SEED: u64 = 11;
 pub(super) const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);

@@ -7,8 +7,9 @@ use std::process::Command;
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 
+use crate::harness::peers;
+use crate::harness::system;
 use crate::report::evidence::Commit;
-use crate::system;
 
 /// What there is to know about a machine: names and values, in the order of the page.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -181,11 +182,10 @@ pub(crate) fn lacks_root() -> Option<String> {
 
 /// Why what stands or falls with memcached is out of reach, if so.
 pub(crate) fn lacks_memcached() -> Option<String> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let mut installed = std::env::split_paths(&folders).map(|folder| folder.join("memcached"));
-    let is_here =
-        system::target("peers/bin/memcached").exists() || installed.any(|path| path.is_file());
-    (!is_here).then(|| "It stands beside memcached, which scripts/peer-memcached unpacks.".into())
+    let found = peers::memcacheds(&[]);
+    found
+        .err()
+        .map(|_| "It stands beside memcached, which scripts/peer-memcached unpacks.".into())
 }
 
 fn entries(folder: impl AsRef<Path>) -> Vec<PathBuf> {

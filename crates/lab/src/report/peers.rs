@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::system::target;
+use crate::harness::system::target;
 
 /// Another server.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]

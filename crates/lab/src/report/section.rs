@@ -7,7 +7,7 @@ use micanite_workload::figure::{BarChart, LineChart};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::measurement::Record;
+use crate::results::measurement::Record;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use super::round::Round;
 use super::table::{Table, TableKind, Tables};
 use super::{Load, Options, SEED};
+use crate::Result;
 use crate::generator::packets::{Packets, Protocol, Shape};
-use crate::measurement::Measurement;
+use crate::harness::system;
 use crate::network::direction::Memory;
-use crate::{Result, system};
+use crate::results::measurement::Measurement;
 
 /// Datagrams of a burst.
 const BURST: usize = 32;

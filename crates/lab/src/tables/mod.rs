@@ -38,7 +38,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary
-    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
+    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
     pub server: PathBuf,
     /// Tiny items (default 2^24, quick 2^22)
     #[arg(long)]

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::table::{HASH_SEED, TableKind};
 use super::{Load, Options, SEED};
+use crate::Result;
 use crate::generator::load::{Generator, Load as _};
 use crate::generator::packets::{Packets, Protocol, Shape, Terms};
 use crate::generator::sockets::Datagrams;
 use crate::harness::servers::Server;
-use crate::measurement::Measurement;
-use crate::{Result, system};
+use crate::harness::system;
+use crate::results::measurement::Measurement;
 
 const WINDOW: usize = 256;
 

@@ -9,21 +9,22 @@ use serde_json::Value;
 
 use crate::harness::peers;
 use crate::harness::servers::Server;
-use crate::measurement::{Measurement, folder};
-use crate::{Common, Result, system};
+use crate::harness::system;
+use crate::results::measurement::{Measurement, folder};
+use crate::{Common, Result};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
     /// Micanite's binary: the server, and what simulates and replays
-    #[arg(long, default_value_os_t = crate::system::target("release/micanite"))]
+    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
     pub server: PathBuf,
     /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
     #[arg(long)]
     pub memcached: Vec<PathBuf>,
     /// The trace that is simulated
-    #[arg(long, default_value_os_t = crate::system::target("traces/twitter_cluster52.csv"))]
+    #[arg(long, default_value_os_t = crate::harness::system::target("traces/twitter_cluster52.csv"))]
     pub trace: PathBuf,
     /// The trace that is replayed (default: the simulated one)
     #[arg(long)]

@@ -3,8 +3,8 @@
 use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
 use super::grid;
-use crate::measurement::Record;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::results::measurement::Record;
 
 pub(super) const SECTION: Section = Section {
     id: "direction",

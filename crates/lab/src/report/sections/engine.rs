@@ -1,8 +1,8 @@
 //! The engine alone on one core.
 
 use super::grid;
-use crate::charts;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::results::charts;
 
 pub(super) const SECTION: Section = Section {
     id: "engine",

@@ -4,10 +4,10 @@ use micanite_workload::figure::{
     Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series,
 };
 
-use crate::charts;
-use crate::measurement::Record;
 use crate::report::machine;
 use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};
+use crate::results::charts;
+use crate::results::measurement::Record;
 
 pub(super) const SECTION: Section = Section {
     id: "facebook",

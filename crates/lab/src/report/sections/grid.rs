@@ -5,8 +5,8 @@ use micanite_workload::figure::{
     Arrangement, Axis, BarChart, Kind, Line, LineChart, Point, Series, short,
 };
 
-use crate::measurement::Record;
 use crate::report::section::{Exhibit, Headline, Results, Table};
+use crate::results::measurement::Record;
 
 /// The records of two commands; none of one that was not measured.
 ///
@@ -289,7 +289,7 @@ pub(super) fn headline(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::Spread;
+    use crate::results::statistics::Spread;
 
     fn record(case: &str, metric: &str, value: f64) -> Record {
         Record {

@@ -3,8 +3,8 @@
 use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 
 use super::grid;
-use crate::measurement::Record;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::results::measurement::Record;
 
 pub(super) const SECTION: Section = Section {
     id: "items",

@@ -1,9 +1,9 @@
 //! Figures that need hardware which a machine may lack, and how to make them where it is.
 
-use crate::measurement::Record;
+use crate::harness::system;
 use crate::report::machine;
 use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};
-use crate::system;
+use crate::results::measurement::Record;
 
 pub(super) const SECTION: Section = Section {
     id: "lacking",

@@ -3,8 +3,8 @@
 use micanite_workload::figure::{Axis, short};
 
 use super::grid;
-use crate::measurement::Record;
 use crate::report::section::{Command, Exhibit, Form, Headline, Results, Section};
+use crate::results::measurement::Record;
 
 pub(super) const SECTION: Section = Section {
     id: "latency",

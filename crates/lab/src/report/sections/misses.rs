@@ -3,9 +3,9 @@
 use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 
 use super::grid;
-use crate::measurement::Record;
+use crate::harness::system::target;
 use crate::report::section::{Command, Exhibit, Form, Headline, Results, Section, Table};
-use crate::system::target;
+use crate::results::measurement::Record;
 
 pub(super) const SECTION: Section = Section {
     id: "misses",

@@ -3,9 +3,9 @@
 use micanite_workload::figure::{Arrangement, BarChart};
 
 use super::grid;
-use crate::charts;
-use crate::measurement::Record;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::results::charts;
+use crate::results::measurement::Record;
 
 pub(super) const SECTION: Section = Section {
     id: "parts",

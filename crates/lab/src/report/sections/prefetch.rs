@@ -1,8 +1,8 @@
 //! Prefetching on and off.
 
 use super::grid;
-use crate::charts;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::results::charts;
 
 pub(super) const SECTION: Section = Section {
     id: "prefetch",

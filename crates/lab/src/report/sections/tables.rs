@@ -1,7 +1,7 @@
 //! Other tables behind the same port.
 
-use crate::charts;
 use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::results::charts;
 
 pub(super) const SECTION: Section = Section {
     id: "tables",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::Result;
-use crate::measurement::{Measurement, Record, number};
+use crate::results::measurement::{Measurement, Record, number};
 
 /// The text with something else between a mark and its end.
 fn replaced(text: &str, mark: &str, table: &str) -> Result<String> {

@@ -2,7 +2,7 @@
 
 use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
-use crate::measurement::Record;
+use crate::results::measurement::Record;
 
 /// What names a bar's group and its series, of a record that is shown.
 pub(crate) type Place<'a> = (&'a str, &'a str);
@@ -87,7 +87,7 @@ fn position<'r>(names: &mut Vec<&'r str>, name: &'r str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::Spread;
+    use crate::results::statistics::Spread;
 
     #[test]
     fn records_come_by_group_and_series() {

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use micanite_workload::figure::Bar;
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::{Spread, median, ratios, spread};
-use crate::{Result, charts};
+use crate::Result;
+use crate::results::charts;
+use crate::results::statistics::{Spread, median, ratios, spread};
 
 /// One measured figure; the fields are documented in `docs/benchmarks/README.md`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
