@@ -34,7 +34,8 @@ LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
 .PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-replay bench-tables bench-net bench-attacks bench-bypass bench-kernel bench-kernel-spread report report-full report-measure fuzz package deb deps clean
 
-help: ## list the targets
+# List the targets.
+help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: build ## build and start the server on 127.0.0.1:11211 (ARGS="-m 1024 -t 2" adds options)
@@ -44,7 +45,8 @@ build: ## build the server in release mode
 	@scripts/deps build
 	@cargo build --release --package micanite
 
-build-dpdk: ## build the server with dpdk: ports, in target/dpdk, for test-full: less optimised (for use: cargo build --release --features dpdk)
+# Build the server with dpdk: ports, in target/dpdk, for test-full: less optimised (for use: cargo build --release --features dpdk).
+build-dpdk:
 	@scripts/deps dpdk
 	@if $(HAS_DPDK); then cargo build --release --package micanite --features dpdk --target-dir $(TARGET_DIR)/dpdk \
 	  --config 'profile.release.lto="off"' --config profile.release.codegen-units=16; fi
@@ -75,11 +77,13 @@ feature-deps:
 	@scripts/deps unit
 	@scripts/deps dpdk
 
-test-unit: feature-deps ## unit, property, model and brief fuzz tests (cargo)
+# Unit, property, model and brief fuzz tests (cargo).
+test-unit: feature-deps
 	@echo "### suite: unit"
 	scripts/part unit cargo test --workspace $(FEATURES) --no-fail-fast
 
-test-loom: feature-deps ## models of the concurrent parts, every interleaving within their bounds (loom)
+# Models of the concurrent parts, every interleaving within their bounds (loom).
+test-loom: feature-deps
 	@echo "### suite: loom"
 	@scripts/part loom scripts/test-loom $(LOOM_FEATURES)
 
@@ -87,7 +91,8 @@ PROGRAMS := $(TARGET_DIR)/debug
 BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_TEST_TOOLS_BIN=$(PROGRAMS)/micanite-test-tools MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
   scripts/part blackbox .venv/bin/python scripts/test-blackbox
 
-test-blackbox: test-deps test-programs ## the real binary under real clients and raw sockets (pytest)
+# The real binary under real clients and raw sockets (pytest).
+test-blackbox: test-deps test-programs
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(PROGRAMS)/micanite $(if $(shell $(HAS_DPDK) && echo yes),MICANITE_DPDK_BIN=$(PROGRAMS)/micanite) $(BLACKBOX) $(PYTEST_ARGS)
 
@@ -95,11 +100,13 @@ test-release: build build-dpdk test-deps test-programs
 	@echo "### suite: blackbox"
 	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 $(BLACKBOX) $(PYTEST_ARGS)
 
-test-sanitizers: ## address and thread sanitizer over engine and memory (nightly; says what it skips)
+# Address and thread sanitizer over engine and memory (nightly; says what it skips).
+test-sanitizers:
 	@scripts/deps build
 	@scripts/test-sanitizers
 
-soak: build ## the long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, kills at every store and between every two instructions, 10^7 replies of the kernel beside writers
+# The long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, kills at every store and between every two instructions, 10^7 replies of the kernel beside writers.
+soak: build
 	@scripts/deps test
 	MICANITE_MODEL_OPERATIONS=$(MODEL_OPERATIONS) cargo test --package micanite-engine --lib model::long -- --nocapture
 	MICANITE_STRESS_OPERATIONS=$(STRESS_OPERATIONS) cargo test --package micanite-engine --lib modes -- --nocapture
@@ -121,44 +128,49 @@ lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no
 	scripts/lint-dependencies
 	scripts/check-paths
 
-bench: bench-engine bench-server bench-net ## engine, server and native protocol; tables, and JSON in target/bench (QUICK=1: under three minutes each)
-
 bench-engine: ## the engine: beside the memory's limit and other tables, modes, memory, images
 	@scripts/deps build
 	$(LAB) engine $(LAB_FLAGS)
 
-bench-limits: ## what the memory allows one core, and prototypes of the lookup beside that
+# What the memory allows one core, and prototypes of the lookup beside that.
+bench-limits:
 	@scripts/deps build
 	$(LAB) limits $(LAB_FLAGS)
 
-bench-replay: build ## what live servers miss on a trace: ours beside Debian's memcached with the same -m
+# What live servers miss on a trace: ours beside Debian's memcached with the same -m.
+bench-replay: build
 	@scripts/deps test
 	@scripts/peer-memcached >/dev/null
 	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_replay.py $(ARGS)
 
-bench-tables: build ## our port over our engine, beside the same port over other tables
+# Our port over our engine, beside the same port over other tables.
+bench-tables: build
 	$(LAB) tables $(LAB_FLAGS)
 
 # What the report has not: its cases come by ARGS="--case TEXT".
 SERVER_CASES := --case streams --case idle --case overhead --case prefetch --case record
 
-bench-server: build ## the server beside memcached and Redis: streams by epoll and io_uring, memory, prefetching, recording (ARGS="--case streams")
+# The server beside memcached and Redis: streams by epoll and io_uring, memory, prefetching, recording (ARGS="--case streams").
+bench-server: build
 	@scripts/peer-memcached >/dev/null
 	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
 	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
 	$(LAB) evaluation $(LAB_FLAGS) $(or $(ARGS),$(SERVER_CASES))
 
-bench-net: build ## the native protocol beside memcached over UDP, and a bare echo; skew, direction, overload
+# The native protocol beside memcached over UDP, and a bare echo; skew, direction, overload.
+bench-net: build
 	@scripts/peer-memcached >/dev/null
 	$(LAB) net $(LAB_FLAGS)
 
-bench-attacks: build ## what other clients feel while some attack, attack by attack
+# What other clients feel while some attack, attack by attack.
+bench-attacks: build
 	@scripts/deps test
 	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_attacks.py $(ARGS)
 
 package: deb ## what packages are made of: manual pages and completions in target/package, and the Debian package
 
-deb: build ## the Debian package, in target/package
+# The Debian package, in target/package.
+deb: build
 	@cargo run --quiet --package micanite --example generate -- $(TARGET_DIR)/package/generated
 	@scripts/package-deb $(MICANITE_BIN) $(TARGET_DIR)/package/generated $(TARGET_DIR)/package
 
@@ -178,15 +190,18 @@ bench-kernel: build ## GETs answered in the kernel beside memcached over UDP, ou
 	@scripts/peer-memcached >/dev/null
 	$(LAB) kernel $(LAB_FLAGS) $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/kernel.md) $(ARGS)
 
-bench-kernel-spread: build ## what clients gain by --kernel-get-spread when the core that answers has other work (root)
+# What clients gain by --kernel-get-spread when the core that answers has other work (root).
+bench-kernel-spread: build
 	@scripts/deps test
 	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_kernel_spread.py
 
-report: build ## the evaluation on this machine as one page, target/report/index.html, in under ten minutes (ARGS="--only ID", --list, --reuse, --peer NAME=ADDRESS)
-	@$(MAKE) --no-print-directory report-measure REPORT="$(ARGS)" TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
+bench: build ## the quick report: the evaluation on this machine as one page, target/report/index.html, in under ten minutes (ARGS="--only ID", --list, --reuse, --peer NAME=ADDRESS)
+	@$(MAKE) --no-print-directory report-measure REPORT="$(ARGS)" TYPED="make bench$(if $(ARGS), ARGS='$(ARGS)')"
 
-report-full: build ## the same with more rounds, larger sets and more points, in about half an hour; rewrites docs/benchmarks.md
-	@$(MAKE) --no-print-directory report-measure REPORT="--full $(if $(ARGS),,--document docs/benchmarks.md) $(ARGS)" TYPED="make report-full$(if $(ARGS), ARGS='$(ARGS)')"
+report: build ## the full report: more rounds, larger sets and more points, in about half an hour; rewrites docs/benchmarks.md unless there are ARGS
+	@$(MAKE) --no-print-directory report-measure REPORT="$(if $(filter --reuse --data%,$(ARGS)),,--full) $(if $(ARGS),,--document docs/benchmarks.md) $(ARGS)" TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
+
+report-full: report
 
 report-measure:
 	@scripts/peer-memcached >/dev/null || echo "note: not beside memcached"
@@ -196,15 +211,18 @@ report-measure:
 	@cargo build --release --package micanite-lab
 	@$(TARGET_DIR)/release/micanite-lab report --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
 
-fuzz: ## fuzz every target for FUZZ_SECONDS (default 600)
+# Fuzz every target for FUZZ_SECONDS (default 600).
+fuzz:
 	@scripts/deps build
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-deps: ## install what building and testing need (run and test do it by themselves)
+# Install what building and testing need (run and test do it by themselves).
+deps:
 	@scripts/deps build
 	@scripts/deps dpdk
 	@scripts/deps test
 
-clean: ## remove what was built, the unpacked peers and the Python environment
+# Remove what was built, the unpacked peers and the Python environment.
+clean:
 	cargo clean
 	rm -rf .venv target .pytest_cache

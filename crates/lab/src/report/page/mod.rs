@@ -45,7 +45,7 @@ pub(crate) fn page(evidence: &Evidence, known: &[Section]) -> Result<String, Str
 fn head(evidence: &Evidence) -> String {
     let head = &evidence.head;
     let form = match head.form {
-        Form::Short => "short: few rounds; make report-full has more",
+        Form::Short => "short: few rounds; make report has more",
         Form::Full => "full",
     };
     let mut facts = vec![
@@ -174,7 +174,7 @@ fn troubles(evidence: &Evidence, shown: &[Shown<'_>], known: &[Section]) -> Stri
         .filter(|id| evidence.section(id).is_none())
         .collect();
     if !left_out.is_empty() {
-        let command = format!("make report ARGS='--again {}'", left_out.join(","));
+        let command = format!("make bench ARGS='--again {}'", left_out.join(","));
         items.push(format!(
             "Sections that were not asked for: <code>{}</code> measures them and keeps the rest.",
             escape(&command)
@@ -210,8 +210,8 @@ fn again(evidence: &Evidence) -> String {
     format!(
         "<section aria-labelledby=\"again\">\n<h2 id=\"again\">Once more, elsewhere</h2>\n\
          <p>This page was made by</p>\n<pre><code>{}</code></pre>\n\
-         <p>in the source tree. <code>make report</code> takes less than ten minutes, <code>make report-full</code> about half an hour on two cores, after building. \
-         <code>make report ARGS='--list'</code> names the sections, <code>--only ID</code> runs some of them, <code>--peer NAME=ADDRESS</code> adds a server that is already running. \
+         <p>in the source tree. <code>make bench</code> takes less than ten minutes, <code>make report</code> about half an hour on two cores, after building. \
+         <code>make bench ARGS='--list'</code> names the sections, <code>--only ID</code> runs some of them, <code>--peer NAME=ADDRESS</code> adds a server that is already running. \
          All raw data is in this page, in the element <code>raw-data</code>, and beside it in <a href=\"raw/report.json\">raw/report.json</a> with the commands' logs.</p>\n</section>\n",
         escape(&evidence.head.command)
     )

@@ -84,7 +84,7 @@ fn stopped(reason: &str, measured: usize) -> String {
     match measured {
         0 => reason.to_owned(),
         _ => format!(
-            "{reason}; sections measured before: {measured}, which make report ARGS=--reuse draws"
+            "{reason}; sections measured before: {measured}, which make bench ARGS=--reuse draws"
         ),
     }
 }
