@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::load::{Client, Data};
-use super::rounds::{RATES, Rounds};
+use super::rounds::{RATES, in_turns};
 use super::sides::{self, Wanted};
 use crate::Result;
 use crate::harness::system;
@@ -23,7 +23,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         for number in numbers {
             let name = format!("connections, {number}, {pipeline}");
             if options.common.wants(&name) {
-                cases.push((name, *number, batch));
+                cases.push((name, (*number, batch)));
             }
         }
     }
@@ -45,20 +45,9 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         items: options.items() / 4,
     };
     let client = Client::filled(options, cpus, data, &sides)?;
-    let names = || sides.iter().map(|side| side.name.as_str());
-    let mut all: Vec<_> = cases.iter().map(|_| Rounds::new(names())).collect();
-    for round in 0..options.common.rounds() {
-        for ((name, number, batch), rounds) in cases.iter().zip(&mut all) {
-            eprint!("\r{name}, round {}   ", round + 1);
-            for (at, side) in sides.iter().enumerate() {
-                let flags = ["--connections", number, "--batch", batch, "--get", "95"];
-                rounds.add(at, client.slice(side, &flags)?);
-            }
-        }
-    }
-    eprintln!();
-    for ((name, ..), rounds) in cases.iter().zip(&all) {
-        rounds.report(name, &RATES, report);
-    }
-    Ok(())
+    let turns = (&sides[..], options.common.rounds());
+    in_turns(turns, &cases, &RATES, report, |(number, batch), side| {
+        let flags = ["--connections", number, "--batch", batch, "--get", "95"];
+        client.slice(side, &flags)
+    })
 }

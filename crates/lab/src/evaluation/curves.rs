@@ -3,7 +3,7 @@
 
 use super::Options;
 use super::load::{Client, Data, Figures};
-use super::rounds::{Metric, Rounds};
+use super::rounds::{Metric, in_turns};
 use super::sides::{self, Side, Wanted};
 use crate::Result;
 use crate::results::measurement::Measurement;
@@ -37,9 +37,9 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         false => &PARTS,
     };
     let name_of = |part: u32| format!("latency at {part} % of the peak");
+    let parts = parts.iter().map(|part| (name_of(*part), *part));
     let parts: Vec<_> = parts
-        .iter()
-        .filter(|part| options.common.wants(&name_of(**part)))
+        .filter(|(name, _)| options.common.wants(name))
         .collect();
     if parts.is_empty() {
         return Ok(());
@@ -64,22 +64,12 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         }
     }
     let peaks: Vec<_> = peaks.iter().map(|peaks| median(peaks)).collect();
-    let names = || sides.iter().map(|side| side.name.as_str());
-    let mut all: Vec<_> = parts.iter().map(|_| Rounds::new(names())).collect();
-    for round in 0..options.common.rounds() {
-        for (part, rounds) in parts.iter().zip(&mut all) {
-            eprint!("\r{}, round {}   ", name_of(**part), round + 1);
-            for (at, side) in sides.iter().enumerate() {
-                let rate = peaks[at] * f64::from(**part) / 100.0;
-                rounds.add(at, at_rate(&client, side, rate)?);
-            }
-        }
-    }
-    eprintln!();
-    for (part, rounds) in parts.iter().zip(&all) {
-        rounds.report(&name_of(**part), &METRICS, report);
-    }
-    Ok(())
+    let turns = (&sides[..], options.common.rounds());
+    in_turns(turns, &parts, &METRICS, report, |part, side| {
+        let peak = sides.iter().zip(&peaks).find(|(of, _)| of.url == side.url);
+        let peak = peak.map_or(f64::NAN, |(_, peak)| *peak);
+        at_rate(&client, side, peak * f64::from(*part) / 100.0)
+    })
 }
 
 /// As fast as replies come, four requests in the air on each stream, 64 on a socket of datagrams.

@@ -1,4 +1,4 @@
-//! What connections cost that do nothing: Pss of the server's process before and after they came,
+//! Memory of connections that do nothing: Pss of the server's process before and after they came,
 //! each with one request answered. The kernel's own memory for sockets is not in it.
 
 use super::Options;

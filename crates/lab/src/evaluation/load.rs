@@ -11,7 +11,7 @@ use crate::Result;
 
 const HIT_RATIO_MIN: f64 = 0.98;
 
-/// What a slice gave.
+/// Figures of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
     pub per_second: f64,
@@ -26,7 +26,7 @@ pub(super) struct Figures {
     pub hit_ratio: f64,
 }
 
-/// Which items there are, and how long they are.
+/// Number and lengths of the items.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Data<'a> {
     /// As `micanite load --dataset` takes it, or `--workload`: those names have a hyphen.
@@ -129,7 +129,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What the report of `micanite load` says.
+/// Reads the report of `micanite load`.
 fn figures(report: &Value) -> Result<Figures> {
     let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64);
     let of = |pointer: &str| number(pointer).unwrap_or(f64::NAN);

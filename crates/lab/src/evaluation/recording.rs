@@ -1,4 +1,4 @@
-//! What `ctl record` costs: one of our servers under the same load in turns, recording nothing, a
+//! Cost of `ctl record`: one of our servers under the same load in turns, recording nothing, a
 //! hundredth of its keys, and all of them. The thread that writes the file counts, and runs on the
 //! worker's core.
 

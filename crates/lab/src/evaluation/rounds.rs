@@ -1,18 +1,45 @@
 //! Figures of several contenders, round by round.
 
 use super::load::Figures;
+use super::sides::Side;
+use crate::Result;
 use crate::results::measurement::Measurement;
 
 /// A figure of a slice: what it is called, its unit, and which it is.
 pub(super) type Metric = (&'static str, &'static str, fn(&Figures) -> f64);
 
-/// What the report says of throughput.
+/// Metrics of throughput.
 pub(super) const RATES: [Metric; 2] = [
     ("per server-core-second", "requests", |figures| {
         figures.per_core_second
     }),
     ("throughput", "requests/s", |figures| figures.per_second),
 ];
+
+/// Loads all sides with all cases in turns: a round is a slice of each. Enters the metrics of each case.
+pub(super) fn in_turns<C>(
+    (sides, rounds): (&[Side], usize),
+    cases: &[(String, C)],
+    metrics: &[Metric],
+    report: &mut Measurement,
+    slice: impl Fn(&C, &Side) -> Result<Figures>,
+) -> Result<()> {
+    let names = || sides.iter().map(|side| side.name.as_str());
+    let mut all: Vec<_> = cases.iter().map(|_| Rounds::new(names())).collect();
+    for round in 0..rounds {
+        for ((name, case), rounds) in cases.iter().zip(&mut all) {
+            eprint!("\r{name}, round {}   ", round + 1);
+            for (at, side) in sides.iter().enumerate() {
+                rounds.add(at, slice(case, side)?);
+            }
+        }
+    }
+    eprintln!();
+    for ((name, _), rounds) in cases.iter().zip(&all) {
+        rounds.report(name, metrics, report);
+    }
+    Ok(())
+}
 
 /// The rounds of each contender.
 #[derive(Debug)]

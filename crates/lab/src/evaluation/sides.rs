@@ -28,7 +28,7 @@ const NATIVE_BUSY: &[&str] = &["--batch", "16", "--pipeline", "256"];
 const UDP_BUSY: &[&str] = &["--pipeline", "64"];
 pub(super) const NO_REDIS: &str = "not beside Redis: scripts/peer-redis unpacks it";
 
-/// Which servers take part.
+/// Choice of the servers that take part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub native: bool,
@@ -66,7 +66,7 @@ impl Side {
         Ok(Self::new(name.unwrap_or(&own), &url, Some(server)))
     }
 
-    /// Its process, if that runs here.
+    /// The server's process, if it runs on this machine.
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Server::pid)
     }

@@ -18,7 +18,7 @@ struct Shape {
     name: &'static str,
     /// Options of `micanite load`.
     flags: &'static [&'static str],
-    /// Whether it makes sense at a rate: a batch at a rate waits for its last request.
+    /// Is false of batches: at a rate a batch waits for its last request.
     has_rate: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::load::{Client, Data};
-use super::rounds::{RATES, Rounds};
+use super::rounds::{RATES, in_turns};
 use super::sides::{self, Wanted};
 use crate::Result;
 use crate::results::measurement::Measurement;
@@ -39,7 +39,7 @@ fn data_set(
         for get_percent in GET_PERCENTS {
             let name = format!("throughput, {set}, {law}, {get_percent} % GET");
             if options.common.wants(&name) {
-                cases.push((name, popularity, get_percent));
+                cases.push((name, (popularity, get_percent)));
             }
         }
     }
@@ -61,21 +61,9 @@ fn data_set(
     };
     let client = Client::filled(options, cpus, data, &sides)?;
     report.note(format!("{set}: {} items", client.data.items));
-    let names = || sides.iter().map(|side| side.name.as_str());
-    let mut all: Vec<_> = cases.iter().map(|_| Rounds::new(names())).collect();
-    for round in 0..options.common.rounds() {
-        for ((name, popularity, get_percent), rounds) in cases.iter().zip(&mut all) {
-            eprint!("\r{name}, round {}   ", round + 1);
-            for (at, side) in sides.iter().enumerate() {
-                let load = ["--popularity", popularity, "--get", get_percent];
-                let flags = [&load[..], side.busy].concat();
-                rounds.add(at, client.slice(side, &flags)?);
-            }
-        }
-    }
-    eprintln!();
-    for ((name, ..), rounds) in cases.iter().zip(&all) {
-        rounds.report(name, &RATES, report);
-    }
-    Ok(())
+    let turns = (&sides[..], options.common.rounds());
+    in_turns(turns, &cases, &RATES, report, |(law, get_percent), side| {
+        let load = ["--popularity", law, "--get", get_percent];
+        client.slice(side, &[&load[..], side.busy].concat())
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::load::{Client, Data};
-use super::rounds::{Metric, RATES, Rounds};
+use super::rounds::{Metric, RATES, in_turns};
 use super::sides::{self, Wanted};
 use crate::Result;
 use crate::results::measurement::Measurement;
@@ -88,20 +88,10 @@ fn one(
     }
     let items = (family.items)(options);
     report.note(format!("{}: {items} items", family.workloads[0]));
-    let names = || sides.iter().map(|side| side.name.as_str());
-    let mut all: Vec<_> = cases.iter().map(|_| Rounds::new(names())).collect();
-    for round in 0..options.common.rounds() {
-        for ((name, workload), rounds) in cases.iter().zip(&mut all) {
-            eprint!("\r{name}, round {}   ", round + 1);
-            for (at, side) in sides.iter().enumerate() {
-                rounds.add(at, client(workload).slice(side, side.busy)?);
-            }
-        }
-    }
-    eprintln!();
+    let turns = (&sides[..], options.common.rounds());
     let [per_core, per_second] = RATES;
-    for ((name, _), rounds) in cases.iter().zip(&all) {
-        rounds.report(name, &[per_core, per_second, P99], report);
-    }
-    Ok(())
+    let metrics = [per_core, per_second, P99];
+    in_turns(turns, cases, &metrics, report, |workload, side| {
+        client(workload).slice(side, side.busy)
+    })
 }
