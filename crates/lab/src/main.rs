@@ -24,7 +24,7 @@ use clap::{Args, Parser, Subcommand};
 use harness::system;
 use results::measurement::Measurement;
 
-/// What a benchmark can fail with: a sentence for the person who runs it.
+/// The error is a sentence for the person who runs the benchmark.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 #[derive(Parser)]
@@ -44,7 +44,7 @@ enum Target {
     Engine(engine::Options),
     /// The engine against the number of tiny items, beside hashbrown
     Items(engine::items::Options),
-    /// What the memory allows one core, and prototypes of the lookup beside that
+    /// Limits of the memory for one core, and prototypes of the lookup beside that
     Limits(limits::Options),
     /// The native protocol beside memcached and a bare echo of the same packets
     Net(network::Options),
@@ -80,7 +80,7 @@ enum Target {
     Launch(harness::launch::Options),
 }
 
-/// What every target understands.
+/// Options of every target.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// Fewer cases, fewer and shorter rounds: under three minutes

@@ -18,7 +18,7 @@ use crate::generator::packets::{KEY_BYTES, VALUE_BYTES};
 pub(crate) const NOW_S: u32 = 1_000_000;
 const SEED: u64 = 14;
 
-/// What all workers share, of so many with so much memory.
+/// Shared state of this many workers with this much memory.
 pub(crate) fn shared(workers: usize, memory: &str) -> Result<Arc<Shared>> {
     let word = |text: &str| Some(Word(text.into()));
     let options = Options {

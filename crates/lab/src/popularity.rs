@@ -4,7 +4,7 @@ use micanite_workload::Sampler;
 
 pub(crate) use micanite_workload::Random;
 
-/// Which items are asked for.
+/// Distribution of the requests over the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Popularity {
     Uniform,

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     seed: u64,
 }
 
-/// What became of the increments of a client, or of all.
+/// Counts of a client's increments, or of all.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Report {
     done: u64,
@@ -49,7 +49,7 @@ struct Report {
     failed: u64,
     datagrams_sent: u64,
     datagrams_resent: u64,
-    /// What should be there, by key.
+    /// Expected numbers, by key.
     #[serde(skip)]
     sums: Vec<u64>,
     /// Keys whose number is another.

@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Re
     Ok(())
 }
 
-/// What each step adds to the one before.
+/// Enters the time that each step adds to the one before.
 fn record(case: &str, steps_ns: &[Vec<f64>], report: &mut Measurement) {
     let mut before_ns = 0.0;
     for ((_, part), rounds_ns) in STEPS.into_iter().zip(steps_ns) {

@@ -1,4 +1,4 @@
-//! What is measured: each server pinned to the same core, at the end of a way of its own, stopped
+//! The servers: each is pinned to the same core, at the end of a way of its own, stopped
 //! while it is not its turn, for those that poll would take the core from the others.
 
 use std::ffi::OsString;
@@ -33,14 +33,14 @@ pub(super) enum Medium {
     Memif,
 }
 
-/// Who answers.
+/// Kinds of servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Program<'a> {
     /// Micanite with a port of the medium's kind.
     Bypass(&'a Path),
     /// Micanite with a UDP socket of the kernel's.
     Kernel(&'a Path),
-    /// What goes only so far, perhaps with its clock on, and has so many items.
+    /// A server that does only the first stages, with a clock or without, and has this many items.
     Stage {
         stage: Stage,
         timed: bool,
@@ -111,7 +111,7 @@ impl Server {
         (self.way.server.1.ip(), TCP_PORT).into()
     }
 
-    /// What requests have to say to be believed.
+    /// Learns the values that every request carries.
     fn terms(&mut self) -> Result<Terms> {
         match self.protocol {
             Protocol::Memcached => Ok(Terms::default()),
@@ -161,7 +161,7 @@ impl Server {
     }
 }
 
-/// What the directory of a server says; of one that has none, that it answers.
+/// Learns the terms of a server; waits for an answer of one without a directory.
 fn terms(load: &mut dyn Load, executes: bool, patience: Duration) -> Result<Terms> {
     if executes {
         return load.terms(patience);
@@ -230,7 +230,7 @@ fn memif(way: &Way, server: bool) -> String {
     format!("dpdk:net_memif{number},role={role},socket={socket},mac={mac}")
 }
 
-/// Of this name there is none but ours: the socket is not a file, and belongs to the network.
+/// Name of the socket. It is unique: the socket is no file, and belongs to the network.
 fn socket(way: &Way) -> String {
     format!("micanite-bench-{}", way.server.0[4])
 }

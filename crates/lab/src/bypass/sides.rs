@@ -13,10 +13,10 @@ pub(super) const WINDOW: usize = 256;
 
 /// One load on one server.
 pub(super) struct Side {
-    /// Which of the servers.
+    /// Index among the servers.
     pub server: usize,
     pub requests: Packets,
-    /// Of each round: requests per second, and per second that one of the CPUs was busy.
+    /// Requests of each round per second, and per second that one of the CPUs was busy.
     pub per_second: Vec<f64>,
     pub per_cpu_second: Vec<f64>,
 }
@@ -39,7 +39,7 @@ impl Side {
         Ok(tally)
     }
 
-    /// What stood still has forgotten much, and may have to wait for its core.
+    /// Warms a server up that was paused: caches are cold, and it may wait for its core.
     pub fn warm_up(&mut self, server: &mut Server, duration: Duration) -> Result<()> {
         for _ in 0..20 {
             let (requests, echoes) = (&mut self.requests, server.echoes);

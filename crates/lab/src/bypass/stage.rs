@@ -34,7 +34,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    /// Whether requests reach the engine.
+    /// Tells whether requests reach the engine.
     pub const fn executes(self) -> bool {
         matches!(self, Self::Engine | Self::All)
     }
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     /// The port: xdp:INTERFACE or dpdk:DEVICE
     #[arg(long)]
     port: PortName,
-    /// Its address, with the length of the prefix
+    /// Address of the port, with the length of the prefix
     #[arg(long)]
     port_ip: String,
     /// UDP port
@@ -73,7 +73,7 @@ pub(crate) struct Options {
     items: u64,
 }
 
-/// What was done so far; lines of the standard input are answered with it.
+/// Counts so far: the answer to every line of the standard input.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub datagrams: AtomicU64,

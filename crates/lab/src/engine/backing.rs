@@ -1,4 +1,4 @@
-//! What the memory of `--kernel-get` costs the engine: BPF arrays, which are 4 KiB pages, beside
+//! Cost of the memory of `--kernel-get` for the engine: BPF arrays, which are 4 KiB pages, beside
 //! fresh memory on huge pages; and the time that it takes to make them.
 
 use std::io;

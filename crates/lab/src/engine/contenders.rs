@@ -10,10 +10,10 @@ use micanite_engine::{
 /// Set in an operation: a SET; clear: a GET. The other bits are the item's number.
 pub(crate) const SET: u32 = 1 << 31;
 
-/// Of the key hash, for all.
+/// Seed of the key hash, for all contenders.
 pub(super) const SEED: u64 = 1;
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
     pub hits: u64,
@@ -113,7 +113,7 @@ impl<const K: usize, const V: usize> ReplySink for Sink<'_, K, V> {
     }
 }
 
-/// Of a cache with room for all items: a full bucket may still cost some.
+/// Configuration of a cache with room for all items: a full bucket may still cost some.
 pub(crate) fn config_of<const K: usize, const V: usize>(items: u64, workers: usize) -> Config {
     let item_bytes = (8 + K + V).next_multiple_of(8);
     Config {

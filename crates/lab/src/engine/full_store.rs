@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
     Ok(())
 }
 
-/// What is in the store: the length of the value by number of the item.
+/// Content of the store: the length of the value by number of the item.
 struct Filling {
     worker: Worker,
     random: Random,

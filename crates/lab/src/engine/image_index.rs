@@ -12,7 +12,7 @@ const MAGIC: usize = 0;
 const SHAPE: usize = 7;
 const BUCKETS: usize = 8;
 
-/// What the index of an image looks like.
+/// Counts of the index of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ImageIndex {
     /// Items whose entry is in a main bucket.

@@ -25,7 +25,7 @@ const SIZES: [u64; 8] = [
     192 << 20,
 ];
 const GET_PERCENT: u64 = 95;
-/// What a bucket of the peer takes: key, value and a byte of its tags.
+/// Bytes of a bucket of the peer: key, value and a byte of its tags.
 const PEER_BYTES: u64 = 17;
 
 #[derive(Args, Debug)]
@@ -79,7 +79,7 @@ const fn buckets_of_peer(items: u64) -> u64 {
     (items * 8 / 7 + 1).next_power_of_two()
 }
 
-/// Of the machine's memory, or of what this process's control group may have.
+/// Memory that is available on the machine, or to this process's control group.
 fn available_bytes() -> Result<u64> {
     let info = std::fs::read_to_string("/proc/meminfo")?;
     let line = info
@@ -92,7 +92,7 @@ fn available_bytes() -> Result<u64> {
     Ok(of_machine.min(of_group))
 }
 
-/// What this process has in memory.
+/// Resident memory of this process.
 fn resident_bytes() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

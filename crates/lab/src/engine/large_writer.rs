@@ -19,7 +19,7 @@ const LARGE_BYTES: usize = 64 << 10;
 const SMALL_KEYS: usize = 64 << 10;
 const LARGE_KEYS: usize = 512;
 
-/// What the other writer does.
+/// Work of the other writer.
 #[derive(Clone, Copy)]
 struct Large {
     partition: usize,

@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     Ok(())
 }
 
-/// What each core can do, its share of the load, and what it serves when the core that is loaded most
+/// Peak of each core, its share of the load, and its rate when the core that is loaded most
 /// does what it can.
 fn each_core(
     (name, mode): (&str, &str),

@@ -14,7 +14,7 @@ use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;
 use crate::results::statistics::median;
 
-/// What each loop adds to the one before.
+/// Loops, by what each adds to the one before.
 const STEPS: [&str; 4] = ["key", "hash", "index", "item and copy"];
 const TINY: &str = "parts of a GET, tiny 8/8";
 const LARGE: &str = "parts of a GET, large 128/1024";

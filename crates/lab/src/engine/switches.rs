@@ -18,7 +18,7 @@ use crate::results::measurement::Measurement;
 
 const ITEMS: u64 = 1 << 20;
 
-/// What changes.
+/// Kinds of changes.
 #[derive(Clone, Copy)]
 enum Change {
     /// The owner of one partition after the other, which all share.

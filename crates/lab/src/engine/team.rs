@@ -105,7 +105,7 @@ impl Team {
     }
 }
 
-/// What all do together, of the rates of each: [`Team::run`].
+/// Rate of the whole load, from the rates of [`Team::run`]: the core with the most of it limits it.
 pub(crate) fn whole(rates: &[f64], lists: &[Vec<u32>]) -> f64 {
     let all: usize = lists.iter().map(Vec::len).sum();
     let whole = |(rate, list): (&f64, &Vec<u32>)| rate * all as f64 / list.len() as f64;

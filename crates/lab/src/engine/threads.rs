@@ -143,7 +143,7 @@ pub(crate) enum Span {
     WhileBeside,
 }
 
-/// What [`Pair::draw`] draws.
+/// Input of [`Pair::draw`].
 pub(crate) struct Draw {
     pub popularity: Popularity,
     pub items: u64,

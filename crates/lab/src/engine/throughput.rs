@@ -17,7 +17,7 @@ use crate::results::measurement::Measurement;
 use crate::results::statistics::{median, ratios, spread};
 
 const GET_PERCENTS: [u64; 4] = [100, 95, 50, 0];
-/// What the limit takes a tiny item for: header, key and value.
+/// Bytes of a tiny item for the limit: header, key and value.
 const TINY_ITEM_BYTES: usize = 24;
 
 pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {

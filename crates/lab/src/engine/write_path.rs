@@ -107,7 +107,7 @@ fn list(set_percent: u64, count: usize, seed: u64) -> Vec<u32> {
 /// One of the two threads.
 struct Thread {
     worker: Worker,
-    /// What the requests that were executed here did.
+    /// Counts of the requests that were executed here.
     done: Done,
     rings: Option<Rings>,
 }

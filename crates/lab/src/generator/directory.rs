@@ -28,7 +28,7 @@ enum Answer {
     Directory(Terms),
 }
 
-/// What an answer to a request with this cookie and number says, if it is one: not a late answer to another.
+/// Reads an answer to the request with this cookie and number; none of a late answer to another.
 fn read(reply: &[u8], cookie: u64, sequence: u32) -> Option<Answer> {
     let header = Header::read(reply).ok()?;
     if header.kind != Kind::DirectoryReply || header.sequence != sequence {

@@ -101,9 +101,9 @@ pub(crate) struct Frames<Q> {
     pub queue: Q,
     way: Way,
     maker: FrameMaker,
-    /// What arrived last.
+    /// Frames that arrived last.
     burst: FrameBurst,
-    /// What will be sent next.
+    /// Frames that leave next.
     held: FrameBurst,
     bursts: u32,
 }

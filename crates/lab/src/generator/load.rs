@@ -70,13 +70,13 @@ pub(crate) trait Load {
         satisfies: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<()>;
 
-    /// What requests have to say to be believed by a server of the native protocol.
+    /// Learns the values that every request carries for a server of the native protocol.
     fn terms(&mut self, patience: Duration) -> Result<Terms> {
         directory::learn(|request, satisfies| self.ask(request, patience, satisfies))
     }
 }
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     /// Requests that succeeded.
@@ -92,7 +92,7 @@ impl Tally {
         self.succeeded as f64 / self.elapsed_s
     }
 
-    /// Of the datagrams sent.
+    /// Share of the sent datagrams that were lost.
     pub fn lost_ratio(&self) -> f64 {
         self.lost_datagrams as f64 / self.sent_datagrams.max(1) as f64
     }

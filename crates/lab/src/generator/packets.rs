@@ -18,7 +18,7 @@ pub(super) const KIND_AT: usize = 3;
 /// Bytes of memcached's UDP frame header.
 const FRAME_BYTES: usize = 8;
 
-/// What is in the datagrams.
+/// Shape of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub protocol: Protocol,
@@ -37,7 +37,7 @@ pub(crate) enum Protocol {
     Memcached,
 }
 
-/// What the server has to be told of.
+/// Values that every request carries for its server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Terms {
     pub hash_seed: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Reader {
     number_at: usize,
 }
 
-/// What a reply said.
+/// Result of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub number: u16,

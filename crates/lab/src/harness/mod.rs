@@ -1,4 +1,4 @@
-//! What every benchmark starts, and how: servers, their processes, and networks of their own.
+//! Servers, their processes and their networks, for all benchmarks.
 //!
 //! | file | subject |
 //! |---|---|

@@ -159,7 +159,7 @@ pub(crate) struct InsideOptions {
     /// The process that must not be survived
     #[arg(long)]
     parent: i32,
-    /// What the command prints goes there
+    /// Log of the command
     #[arg(long)]
     log: std::path::PathBuf,
     /// The end of the cable is polled by a thread

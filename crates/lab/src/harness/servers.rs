@@ -26,7 +26,7 @@ pub(crate) enum Program<'a> {
     Redis(&'a Path),
 }
 
-/// What requests go over.
+/// Transport of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,
@@ -171,7 +171,7 @@ impl Server {
         self.udp.expect("it was started with datagrams")
     }
 
-    /// Whether it keeps a directory of the native protocol, and takes streams.
+    /// Tells whether this is a whole server, with streams and a directory of the native protocol.
     pub fn is_whole(&self) -> bool {
         self.streams.is_some()
     }

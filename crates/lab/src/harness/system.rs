@@ -53,7 +53,7 @@ pub(crate) fn make_normal() -> bool {
     schedule("--other", "0")
 }
 
-/// Whether the processes of this session come before those of others.
+/// Lets the processes of this session run before those of others, or not.
 pub(crate) fn favour_session(favour: bool) {
     let nice = if favour { "-20" } else { "0" };
     // Without the right to it figures vary more, as the report says of the priority.

@@ -14,7 +14,7 @@ use crate::results::measurement::Measurement;
 
 const CASE: &str = "kernel/account";
 const ITEMS: u64 = 1 << 16;
-/// What every server answers with half of its core.
+/// Rate that every server answers with half of its core.
 const RATE: f64 = 80e3;
 const KINDS: [Kind; 3] = [Kind::Memcached, Kind::KernelGet, Kind::Reflect];
 

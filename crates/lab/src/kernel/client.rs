@@ -38,14 +38,14 @@ struct Waiting {
     came: u16,
 }
 
-/// See the module.
+/// Sends the requests of a ring, and checks the replies.
 pub(super) struct Client<Q = XdpQueue> {
     receives: Q,
     sends: Q,
     way: Way,
     /// GETs leave from so many ports.
     flows: u16,
-    /// What comes back is what was sent.
+    /// Is true when the server sends requests back.
     pub echoed: bool,
     pub writers: Option<Writers>,
     burst: FrameBurst,
@@ -137,7 +137,7 @@ impl<Q: FrameQueue> Client<Q> {
         self.gets_in_air + self.deferred.len() + writes
     }
 
-    /// What is in the air is lost.
+    /// Counts all requests in the air as lost.
     fn give_up(&mut self) -> usize {
         self.waiting.fill(Waiting::default());
         std::mem::take(&mut self.gets_in_air)

@@ -18,7 +18,7 @@ const TARGETS: [(&str, f64); 7] = [
     ("kernel/fb-var", 2.0),
     ("kernel/fb-sys", 2.0),
 ];
-/// Of USR's hits, in percent.
+/// Wanted share of USR's hits, in percent.
 const HITS_IN_KERNEL_TARGET: f64 = 90.0;
 
 /// Enters the tables of a run into the document.
@@ -51,7 +51,7 @@ pub(super) fn write(path: &Path, report: &Measurement) -> Result<()> {
     document::write(path, &tables, &[])
 }
 
-/// What was wanted, and what came of it.
+/// Table of targets and results.
 fn targets(records: &[Record]) -> String {
     let mut table = String::from("| case | wanted | measured | |\n|---|---|---|---|\n");
     for (case, wanted) in TARGETS {

@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 
 use crate::Result;
 
-/// Those that poll interfaces of this name, in whatever network.
+/// Finds the threads that poll interfaces of this name, in all networks.
 pub(crate) fn threads(interface: &str) -> Result<Vec<u32>> {
     let prefix = format!("napi/{interface}-");
     let mut found = Vec::new();

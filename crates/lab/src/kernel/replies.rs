@@ -38,7 +38,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Whether it is the answer to a request: `Some(true)` with its value, `Some(false)` that there is
+    /// Checks the answer to a request: `Some(true)` with its value, `Some(false)` that there is
     /// none, `None` something else. `closely`: the value's bytes are compared, too.
     #[inline]
     pub fn check(&self, ring: &Ring, entry: &Entry, closely: bool) -> Option<bool> {
@@ -48,7 +48,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Whether it is the request itself, sent back.
+    /// Tells whether it is the request itself, sent back.
     #[inline]
     pub fn is_echo(&self, ring: &Ring, entry: &Entry) -> bool {
         ring.bytes(entry).get(HEADER_BYTES..) == Some(self.payload)

@@ -17,7 +17,7 @@ pub(super) const FRAME_BYTES: usize = 8;
 /// Requests of one set at most, so that the number in a datagram tells which it is.
 pub(super) const NUMBERS: usize = 1 << 16;
 
-/// What a request is, as Hippos counts them: whatever writes and does not delete is an update.
+/// Kinds of requests as Hippos counts them: every write that is no delete is an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Get,
@@ -41,10 +41,10 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drawn<'a> {
     pub kind: Kind,
-    /// What the value is made of.
+    /// Number that the value is made from.
     pub item: u64,
     pub key: &'a [u8],
-    /// Of what an update stores, and of what a GET finds unless the item is not there.
+    /// Length of the value that an update stores or a hit returns.
     pub value_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What is measured: each server pinned to the same core, in a network of its own at the end of a
+//! The servers: each is pinned to the same core, in a network of its own at the end of a
 //! cable whose ends are polled by threads of the kernel's, one on the server's core, one on ours.
 
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// GETs come from so many ports where the protocol knows no proof of addresses.
 const FLOWS: u16 = 64;
 
-/// Who answers.
+/// Kinds of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// memcached over UDP.
@@ -153,7 +153,7 @@ impl Server {
         (self.way.server.1.ip(), TCP_PORT).into()
     }
 
-    /// What makes requests that this server takes.
+    /// Makes the maker of this server's requests.
     pub fn maker(&mut self) -> Result<Maker> {
         let terms = self.terms()?;
         Ok(Maker::new(
@@ -164,7 +164,7 @@ impl Server {
         ))
     }
 
-    /// What requests have to say to be believed, now.
+    /// Learns the values that every request carries now.
     pub fn terms(&mut self) -> Result<Terms> {
         if self.kind.protocol() != Protocol::Native {
             return Ok(Terms::default());
@@ -177,7 +177,7 @@ impl Server {
         self.kind.protocol()
     }
 
-    /// What stores items over TCP; none for what has none.
+    /// Connects a filler; none for a server that stores nothing.
     pub fn filler(&self) -> Result<Option<Filler>> {
         if self.kind == Kind::Reflect {
             return Ok(None);

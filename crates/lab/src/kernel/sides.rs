@@ -28,7 +28,7 @@ pub(super) fn rest() {
 
 /// One load on one server.
 pub(super) struct Side {
-    /// Which of the servers.
+    /// Index among the servers.
     pub server: usize,
     pub name: String,
     pub ring: Ring,
@@ -38,7 +38,7 @@ pub(super) struct Side {
     pub rounds: Vec<Round>,
 }
 
-/// What came of a slice.
+/// Result of a slice.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub tally: Tally,

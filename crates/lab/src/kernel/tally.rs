@@ -1,11 +1,11 @@
-//! What a load has done.
+//! Counts of a load.
 
 use super::requests::Kind;
 
 /// A GET that was lost counts as having taken so long.
 const LOST_US: f64 = 100_000.0;
 
-/// Of one load.
+/// Counts of one load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     /// Requests sent, and GETs that were never answered.
@@ -67,7 +67,7 @@ impl Tally {
     }
 }
 
-/// What was lost has taken as long as a client waits that asks again.
+/// Mean latency; a lost request counts as long as a client waits before it tries again.
 fn mean_us(sum_ns: u64, answered: u64, lost: u64) -> f64 {
     (sum_ns as f64 / 1000.0 + lost as f64 * LOST_US) / (answered + lost) as f64
 }

@@ -1,4 +1,4 @@
-//! What a server's core has done: by the core's account, by that of its threads, and what it took of
+//! Usage of a server's core: by the core's account, by that of its threads, and in
 //! energy where the machine tells.
 
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub(super) struct Reading {
     energy_uj: Option<u64>,
 }
 
-/// What was used between two moments.
+/// Usage between two moments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     /// Time that the core did anything, interrupts included.
@@ -24,7 +24,7 @@ pub(super) struct Usage {
     /// CPU time of the server's threads, and of the kernel's thread that polls its end of the cable.
     pub threads_s: f64,
     pub elapsed_s: f64,
-    /// Of all packages.
+    /// Energy of all packages.
     pub joules: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ impl Meter {
     }
 }
 
-/// Those of whole packages; none where the machine has no RAPL or does not show it.
+/// Energy counters of whole packages; none where the machine has no RAPL or does not show it.
 pub(super) fn energy_counters() -> Vec<PathBuf> {
     let Ok(zones) = std::fs::read_dir("/sys/class/powercap") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What is measured: the limits themselves, then each question on tables of its own.
+//! The cases: the limits themselves, then each question on tables of its own.
 
 use super::Options;
 use super::inline::{InlineAccess, InlineTable};

@@ -117,7 +117,7 @@ impl Items {
         self.region.prefetch(word + ITEM_WORDS - 1);
     }
 
-    /// Whether the item at `word` has this key.
+    /// Tells whether the item at `word` has this key.
     #[inline]
     pub fn is(&self, word: usize, key: &[u8]) -> bool {
         let header = self.region.word(word).load(Relaxed) as usize;

@@ -12,7 +12,7 @@ use crate::Result;
 
 const LINE_WORDS: usize = 8;
 
-/// What is done with each random line.
+/// Operation on each random line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// One word is read: what a GET of an item inside its bucket needs.

@@ -1,4 +1,4 @@
-//! What the memory allows, and what ways of looking an item up make of it.
+//! The limits of the memory, and ways to look an item up beside them.
 //!
 //! One core reads random lines, and prototypes of the lookup run beside the limit of two
 //! dependent lines, interleaved. The prototypes do what a GET has to: key bytes, hash, tag match,

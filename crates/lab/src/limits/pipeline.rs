@@ -16,7 +16,7 @@
 
 /// A lookup in three stages.
 pub(super) trait Lookup {
-    /// What one lookup carries from stage to stage.
+    /// State that one lookup carries from stage to stage.
     type Slot: Copy + Default;
 
     /// Prefetches the first line of what `number` asks for.
@@ -25,7 +25,7 @@ pub(super) trait Lookup {
     /// Reads the first line, prefetches the second.
     fn middle(&self, slot: &mut Self::Slot);
 
-    /// Whether the middle stage asked for another first line, and must be passed again.
+    /// Is set when the middle stage asked for another first line, and must be passed again.
     fn is_pending(&self, _slot: &Self::Slot) -> bool {
         false
     }
@@ -34,7 +34,7 @@ pub(super) trait Lookup {
     fn finish(&self, slot: &Self::Slot, out: &mut [u8]) -> Option<u64>;
 }
 
-/// What a run found, to be compared with what it should have found.
+/// Result of a run, which is compared with the expected one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub hits: u64,

@@ -150,7 +150,7 @@ pub(super) struct Slot {
     bucket: usize,
     /// The item whose tag fits, or zero.
     item: usize,
-    /// Whether `bucket` is a spare bucket that is still to be looked at.
+    /// Tells whether `bucket` is a spare bucket that is still to be looked at.
     pending: bool,
 }
 

@@ -74,7 +74,7 @@ impl TwoLines {
         Ok(elapsed)
     }
 
-    /// What a run must find, computed without the memory.
+    /// Expected result of a run, computed without the memory.
     fn expected(&self, first: u64, operations: usize) -> Found {
         let numbers = first..first + operations as u64;
         Found {
@@ -120,7 +120,7 @@ impl Lookup for TwoLines {
     }
 }
 
-/// What is written to a line: neither zero nor the same anywhere near.
+/// Word that is written to a line: neither zero nor the same anywhere near.
 pub(super) fn content(line: u64) -> u64 {
     (line + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

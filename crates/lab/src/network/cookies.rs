@@ -1,4 +1,4 @@
-//! What the proof of an address costs per datagram.
+//! Cost of the proof of an address per datagram.
 
 use std::hint::black_box;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What request direction is worth (MICA 5.5): clients aim at the owner of a key, beside clients
+//! Gain of request direction (MICA 5.5): clients aim at the owner of a key, beside clients
 //! that aim at any core and cores that hand requests over through rings.
 //!
 //! Two workers on two cores, fed from memory: no client and no network take part, as with a
@@ -25,7 +25,7 @@ use crate::harness::system;
 use crate::parts::{self, NOW_S};
 use crate::results::measurement::Measurement;
 
-/// What its cases begin with.
+/// Begin of the cases' names.
 pub(super) const NAME: &str = "request direction on two cores, fed from memory";
 const WORKERS: usize = 2;
 const BURST: usize = 32;

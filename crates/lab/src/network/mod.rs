@@ -39,7 +39,7 @@ impl Options {
     }
 }
 
-/// Whether nothing is asked for but cases whose names begin so.
+/// Tells whether all wanted cases have names that begin so.
 fn only(common: &Common, name: &str) -> bool {
     !common.case.is_empty() && common.case.iter().all(|text| text.starts_with(name))
 }

@@ -20,7 +20,7 @@ const SEED: u64 = 15;
 const WINDOW: Duration = Duration::from_millis(250);
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// What a time window saw.
+/// Counts of a time window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     ended: [u64; CLIENTS],

@@ -14,7 +14,7 @@ use crate::generator::sockets::Datagrams;
 use crate::harness::servers::Server;
 use crate::results::measurement::Measurement;
 
-/// What its cases begin with.
+/// Begin of the cases' names.
 pub(super) const NAME: &str = "skew over 16 partitions";
 const PARTITION_BITS: u32 = 4;
 const PARTITIONS: usize = 1 << PARTITION_BITS;
@@ -122,7 +122,7 @@ fn run_one(
     Ok(())
 }
 
-/// What the core of a partition did, round by round, in requests per second.
+/// Rates of a partition's core, round by round, in requests per second.
 #[derive(Clone, Debug, Default)]
 struct Core {
     /// At most, under a uniform load.

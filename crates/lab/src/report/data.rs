@@ -91,7 +91,7 @@ pub(crate) fn shown(cell: &str) -> String {
     }
 }
 
-/// Whether a cell is aligned as a number: it begins like one, and is no sentence.
+/// Tells whether a cell is aligned as a number: it begins like one, and is no sentence.
 pub(crate) fn is_number(cell: &str) -> bool {
     let mut rest = cell.chars().skip_while(|c| "-+~<>\u{2212}".contains(*c));
     let is_sentence = cell.contains(" times ");

@@ -21,7 +21,7 @@ pub(crate) struct Evidence {
     pub sections: Vec<Measured>,
 }
 
-/// What holds for all of a run.
+/// Facts of a whole run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Head {
     pub form: Form,
@@ -39,7 +39,7 @@ pub(crate) struct Head {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Commit {
     pub id: String,
-    /// Whether there were changes that are not in it.
+    /// Is true when there were uncommitted changes.
     pub is_dirty: bool,
 }
 
@@ -54,7 +54,7 @@ impl Commit {
     }
 }
 
-/// What the commands of a section gave.
+/// Results of a section's commands.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Measured {
     pub id: String,
@@ -65,7 +65,7 @@ pub(crate) struct Measured {
     pub commands: Vec<Ran>,
 }
 
-/// What a command gave.
+/// Result of a command.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Ran {
     /// The name that its result goes by.
@@ -75,11 +75,11 @@ pub(crate) struct Ran {
     pub seconds: f64,
     /// Why it was not run.
     pub lacks: Option<String>,
-    /// What went wrong.
+    /// Failure, if there was one.
     pub failed: Option<String>,
-    /// What it said about its figures.
+    /// Notes on the figures.
     pub notes: Vec<String>,
-    /// What it wrote.
+    /// JSON that it wrote.
     pub json: Option<Value>,
 }
 
@@ -98,14 +98,14 @@ impl Evidence {
         write_file(path, &(text + "\n"))
     }
 
-    /// What a section gave, if it was run.
+    /// Results of a section, if it was run.
     pub fn section(&self, id: &str) -> Option<&Measured> {
         self.sections.iter().find(|measured| measured.id == id)
     }
 }
 
 impl Measured {
-    /// What is there to draw.
+    /// Results to draw.
     pub fn results(&self) -> Results {
         let json: BTreeMap<_, _> = self
             .commands
@@ -115,7 +115,7 @@ impl Measured {
         Results { json }
     }
 
-    /// What went wrong, command by command.
+    /// Failures, command by command.
     pub fn failures(&self) -> impl Iterator<Item = (&Ran, &str)> {
         self.commands
             .iter()

@@ -11,7 +11,7 @@ use crate::harness::peers;
 use crate::harness::system;
 use crate::report::evidence::Commit;
 
-/// What there is to know about a machine: names and values, in the order of the page.
+/// Facts of a machine: names and values, in the order of the page.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Machine {
     pub facts: Vec<(String, String)>,
@@ -149,7 +149,7 @@ fn load(text: &str) -> String {
     )
 }
 
-/// What the sources are at.
+/// Commit of the sources.
 pub(crate) fn commit() -> Commit {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok()?;
@@ -221,13 +221,13 @@ pub(crate) fn rdma_devices() -> Vec<String> {
         .collect()
 }
 
-/// Whether the CPU's performance counters can be used.
+/// Tells whether the CPU's performance counters can be used.
 pub(crate) fn has_cpu_counters() -> bool {
     let sources = entries("/sys/bus/event_source/devices");
     sources.iter().any(|source| name(source).starts_with("cpu"))
 }
 
-/// Whether the machine tells what its packages consume.
+/// Tells whether the machine shows the energy of its packages.
 pub(crate) fn has_energy_meters() -> bool {
     entries("/sys/class/powercap")
         .iter()

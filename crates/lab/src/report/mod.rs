@@ -23,7 +23,7 @@ use peers::Named;
 use run::{Plan, Signals};
 use section::{Form, Section};
 
-/// Of a run of the report.
+/// Options of a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// More rounds, larger data sets, more points
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     /// Where our programs are
     #[arg(long, value_name = "DIRECTORY", default_value = "target/release")]
     programs: PathBuf,
-    /// What the page says that one has to type
+    /// Command line that the page shows
     #[arg(long, value_name = "TEXT", hide = true)]
     typed: Option<String>,
 }

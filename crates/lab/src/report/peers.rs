@@ -13,7 +13,7 @@ use crate::harness::system::target;
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Peer {
     pub name: String,
-    /// What it says that it is, or where it is.
+    /// Version, or address.
     pub version: Option<String>,
     /// How to get it where it is not.
     pub install: String,
@@ -37,7 +37,7 @@ const UNPACKED: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Those that the measurements know, and those that were named.
+/// Lists the peers that the measurements know, and the named ones.
 pub(crate) fn all(named: &[Named]) -> Vec<Peer> {
     let unpacked = UNPACKED.iter().map(|(name, path, script)| Peer {
         name: (*name).to_owned(),
@@ -82,7 +82,7 @@ impl std::str::FromStr for Named {
 }
 
 impl Named {
-    /// Whether somebody is there, as far as a stream can tell: otherwise every section that stands beside
+    /// Checks that somebody listens, as far as a stream can tell: otherwise every section that stands beside
     /// it would fail.
     ///
     /// # Errors

@@ -32,21 +32,21 @@ impl Form {
 /// A section of the report.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// Its anchor in the page, and its folder among the raw data.
+    /// Anchor in the page, and folder among the raw data.
     pub id: &'static str,
-    /// Its heading.
+    /// Heading.
     pub title: &'static str,
-    /// What it answers, in one sentence.
+    /// Question in one sentence.
     pub question: &'static str,
     /// The published figure that it stands beside: `MICA (NSDI 2014), figure 10`.
     pub source: &'static str,
-    /// What was published, with its own numbers.
+    /// Published numbers.
     pub published: &'static str,
-    /// What differs here from how that was measured.
+    /// Differences from the published measurement.
     pub differs: &'static str,
-    /// What is run, in order.
+    /// Commands in order.
     pub commands: fn(Form) -> Vec<Command>,
-    /// What is shown of the results; a sentence says what is missing where a command failed or was
+    /// Draws the results; a sentence says what is missing where a command failed or was
     /// left out.
     pub draw: fn(&Results) -> Result<Vec<Exhibit>, String>,
 }
@@ -55,13 +55,13 @@ pub struct Section {
 /// folder that it is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Its arguments.
+    /// Arguments.
     pub arguments: Vec<String>,
     /// The name that the results go by.
     pub result: &'static str,
     /// Why it cannot be run on this machine, if so: a sentence that the page shows with the command.
     pub lacks: Option<String>,
-    /// Whether it understands `--peer NAME=ADDRESS`, which those of the report are then passed on by.
+    /// Is true if it understands `--peer NAME=ADDRESS`: it gets the peers of the report.
     pub takes_peers: bool,
 }
 
@@ -98,7 +98,7 @@ impl Command {
     }
 }
 
-/// What a section shows.
+/// A part of a section on the page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Exhibit {
     /// Values over an axis.
@@ -107,7 +107,7 @@ pub enum Exhibit {
     Bars(BarChart),
     /// Rows and columns.
     Table(Table),
-    /// What the figures say, or what is to be known when reading them.
+    /// A remark on the figures.
     Note(String),
     /// A row of the summary that the page begins with.
     Headline(Headline),
@@ -116,18 +116,18 @@ pub enum Exhibit {
 /// A row of the summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headline {
-    /// What was measured, in plain words: `GETs per second of one core, tiny items`.
+    /// Measurement in plain words: `GETs per second of one core, tiny items`.
     pub what: String,
-    /// What came out, with its unit or the peer and the spread: `3.9 (3.6 .. 4.1) times memcached 1.6.18`.
+    /// Result, with its unit or the peer and the spread: `3.9 (3.6 .. 4.1) times memcached 1.6.18`.
     pub ours: String,
-    /// What was published, or nothing.
+    /// Published figure, or nothing.
     pub published: String,
 }
 
 /// A table: cells are text, numbers among them aligned to the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows.
+    /// Title.
     pub title: String,
     /// With units.
     pub columns: Vec<String>,
@@ -138,7 +138,7 @@ pub struct Table {
 /// The results of a section's commands by their names.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// What each command wrote.
+    /// JSON by command.
     pub json: BTreeMap<String, Value>,
 }
 

@@ -1,4 +1,4 @@
-//! What of a section is shown: its exhibits, or why there are none.
+//! A section as it is shown: its exhibits, or why there are none.
 
 use crate::report::evidence::{Evidence, Measured};
 use crate::report::section::{Exhibit, Headline, Section};
@@ -36,7 +36,7 @@ fn shown<'a>(section: &'a Section, measured: &'a Measured) -> Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Its rows of the summary.
+    /// Rows of the summary.
     pub fn headlines(&self) -> impl Iterator<Item = &Headline> {
         self.exhibits.iter().filter_map(|exhibit| match exhibit {
             Exhibit::Headline(headline) => Some(headline),
@@ -44,13 +44,13 @@ impl Shown<'_> {
         })
     }
 
-    /// Whether something went wrong. What a machine lacks is not wrong.
+    /// Tells whether something went wrong. Missing hardware is not wrong.
     pub fn has_failed(&self) -> bool {
         let is_lacking = self.measured.commands.iter().any(|ran| ran.lacks.is_some());
         self.measured.failures().next().is_some() || (self.failed.is_some() && !is_lacking)
     }
 
-    /// What went wrong or is missing, each in a sentence.
+    /// Failures and missing things, each in a sentence.
     pub fn troubles(&self) -> Vec<String> {
         let commands =
             self.measured

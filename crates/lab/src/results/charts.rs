@@ -4,7 +4,7 @@ use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
 use crate::results::measurement::Record;
 
-/// What names a bar's group and its series, of a record that is shown.
+/// Names of a bar's group and series.
 pub(crate) type Place<'a> = (&'a str, &'a str);
 
 /// The values of records, with their spread: `place` says in which group and series one is, if it
@@ -27,7 +27,7 @@ pub(crate) fn ratios<'r>(
     chart((title, axis), records, place, Record::ratio_bar, Some(1.0))
 }
 
-/// What seems to be less than nothing has no place in a sum of parts.
+/// Raises negative values to zero, since a sum of parts has no place for them.
 pub(crate) fn not_below_zero(mut chart: BarChart) -> BarChart {
     for series in &mut chart.series {
         for bar in series.bars.iter_mut().flatten() {

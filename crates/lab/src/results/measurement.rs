@@ -65,12 +65,12 @@ impl Measurement {
         }
     }
 
-    /// What was measured so far.
+    /// Records so far.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// What is to be known.
+    /// Notes so far.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -89,7 +89,7 @@ impl Measurement {
         }
     }
 
-    /// What was measured of a part, or nothing and a note why not: the other parts stay.
+    /// Takes the result of a part, or notes its failure: the other parts stay.
     pub fn part<T: Default>(&mut self, measured: Result<T>) -> T {
         measured.unwrap_or_else(|error| {
             self.note(format!("{FAILED}{error}"));

@@ -1,4 +1,4 @@
-//! What a benchmark measures, and how that is shown.
+//! Results of a benchmark, and how they are shown.
 //!
 //! | file | subject |
 //! |---|---|

@@ -7,7 +7,7 @@ use micanite_wire::native::{Header, Kind, Opcode, ReplyWriter, Status};
 /// A datagram that is being answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    /// Its number in the round.
+    /// Number in the round.
     pub serial: u32,
     pub header: Header,
     pub source: Source,

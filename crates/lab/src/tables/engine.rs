@@ -37,7 +37,7 @@ impl<O: Outbox> ReplySink for Sink<'_, '_, O> {
         self.answers.room(index, meta.flags, meta.value_bytes)
     }
 
-    /// What was begun is begun again, or answered without a value.
+    /// Does nothing: the reply is begun again, or has no value.
     #[inline]
     fn rollback(&mut self, _: usize) {}
 

@@ -83,7 +83,7 @@ fn record(name: &str, tables: &[Tables], rates: &[Vec<f64>], report: &mut Measur
     }
 }
 
-/// What comes to each worker, with its share of all requests.
+/// Requests of each worker, with its share of all requests.
 struct Fed(Vec<(Packets, f64)>);
 
 impl Fed {

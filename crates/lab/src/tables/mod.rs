@@ -30,7 +30,7 @@ use crate::{Common, Result};
 
 pub(crate) use server::{Options as ServerOptions, run as run_server};
 
-/// Of the drawn requests.
+/// Seed of the drawn requests.
 const SEED: u64 = 21;
 
 #[derive(Args, Debug)]

@@ -8,7 +8,7 @@ use micanite_wire::native::{self as wire, Header, Kind, Opcode, PAYLOAD_BYTES, R
 use super::answers::{Answers, Head, Open};
 use super::table::{HASH_SEED, Table};
 
-/// See the module. `'d` is that of the datagrams.
+/// A round. `'d` is the lifetime of the datagrams.
 pub(super) struct Round<'a, 'd, O> {
     table: &'a mut Table,
     out: &'a mut O,

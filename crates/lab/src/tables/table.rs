@@ -13,12 +13,12 @@ use super::{engine, maps};
 use crate::generator::packets::{KEY_BYTES, Terms, VALUE_BYTES};
 use crate::{Result, parts};
 
-/// Of the key hash, which clients make.
+/// Seed of the key hash, which clients compute.
 pub(super) const HASH_SEED: u64 = 5;
-/// Of a map with a part for each worker.
+/// Bits of the number of a partition in a map with a part for each worker.
 const PARTITION_BITS: u32 = 4;
 
-/// Which table.
+/// A kind of table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum TableKind {
     /// Our engine: partitions that one worker owns each
@@ -55,7 +55,7 @@ impl TableKind {
     }
 }
 
-/// What a worker has of a table.
+/// A worker's part of a table.
 pub(super) enum Table {
     Micanite(Worker),
     Map(Plain),
@@ -83,9 +83,9 @@ impl Table {
 /// A table with its items, for some workers.
 pub(super) struct Tables {
     pub kind: TableKind,
-    /// What each worker has.
+    /// Parts by worker.
     pub of_worker: Vec<Table>,
-    /// Which worker may touch a partition; none if all may touch all.
+    /// Owner of each partition; none if all workers may touch all.
     pub owners: Option<Vec<usize>>,
     pub terms: Terms,
 }

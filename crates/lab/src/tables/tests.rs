@@ -73,7 +73,7 @@ fn datagram(sequence: u32, requests: &[(u64, Option<u32>)]) -> Vec<u8> {
 /// The sequence of a datagram, and status and value by request.
 type Replied = (u32, Vec<(Status, Vec<u8>)>);
 
-/// What a table with one worker replies to a burst.
+/// Replies of a table with one worker to a burst.
 fn replies(tables: &mut Tables, burst: &[Vec<u8>]) -> Vec<Replied> {
     let mut kept = Kept::default();
     let peer = SocketAddr::from(([127, 0, 0, 1], 9));

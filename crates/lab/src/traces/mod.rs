@@ -106,7 +106,7 @@ fn simulate(options: &Options, report: &mut Measurement) -> Result<()> {
 struct Simulated {
     policy: String,
     bytes: u64,
-    /// Of requests, and of bytes.
+    /// Miss ratios of requests and of bytes.
     misses: [f64; 2],
 }
 
@@ -161,7 +161,7 @@ fn live(options: &Options, case: &str, mib: u64, report: &mut Measurement) -> Re
     Ok(())
 }
 
-/// What a server misses, in percent.
+/// Replays the trace; returns the misses of the server in percent.
 fn replay(options: &Options, server: &Server) -> Result<f64> {
     let trace = options.replayed.as_ref().unwrap_or(&options.trace);
     let requests = options.requests.unwrap_or(u64::MAX).to_string();

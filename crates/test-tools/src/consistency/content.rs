@@ -1,4 +1,4 @@
-//! What an operation writes: all of it follows from the number of the key and that of the operation, so that whoever reads a
+//! Bytes of an operation: all of them follow from the number of the key and that of the operation, so that whoever reads a
 //! value knows what every byte of it should be.
 
 use crate::Result;
@@ -62,7 +62,7 @@ pub(super) fn operation(key: u32, sequence: u64) -> Operation {
     }
 }
 
-/// What the last operations up to `sequence` left there, touches aside.
+/// Content after the last operations up to `sequence` left there, touches aside.
 pub(super) fn last_write(key: u32, mut sequence: u64) -> u64 {
     while sequence > 0 && operation(key, sequence) == Operation::Touch {
         sequence -= 1;

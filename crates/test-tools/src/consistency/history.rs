@@ -1,4 +1,4 @@
-//! What is known of every key while it is written: between which operations a reply must lie.
+//! History of every key while it is written: between which operations a reply must lie.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ struct Key {
     flushed: AtomicU64,
 }
 
-/// See the module.
+/// History of all keys.
 #[derive(Debug)]
 pub(super) struct History {
     keys: Box<[Key]>,
@@ -37,7 +37,7 @@ pub(super) struct History {
     flushes_ended: AtomicU32,
 }
 
-/// What was known when a request was sent.
+/// State of a key's history when a request was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
     floor: u64,
@@ -59,18 +59,18 @@ pub(super) enum Absence {
     Evicted,
 }
 
-/// What a reply must not be.
+/// A wrong reply.
 #[derive(Debug)]
 pub(super) enum Wrong {
     /// Not the bytes of any operation.
     Torn(String),
-    /// Of an operation that nobody has asked for yet.
+    /// The value of an operation that has not begun.
     Early { sequence: u64, issued: u64 },
     /// Older than what was known to be there.
     Stale { sequence: u64, floor: u64 },
     /// From before a flush that had ended.
     Flushed { sequence: u64, flushed: u64 },
-    /// Its time was over when it was asked for.
+    /// The value had expired when the request was sent.
     Expired {
         sequence: u64,
         expiry_s: u32,
@@ -125,7 +125,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Of so many keys the last eighth belongs to all writers.
+/// Tells whether a key belongs to all writers: the last eighth of them does.
 pub(super) fn is_shared(key: u32, keys: u32) -> bool {
     key >= keys - keys / 8
 }
@@ -204,7 +204,7 @@ impl History {
         }
     }
 
-    /// Whether this value may have been the answer.
+    /// Checks a value that a reply had.
     pub fn judge_value(
         &self,
         key: u32,
@@ -247,7 +247,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether there may have been nothing, and why.
+    /// Checks a miss, and says why it may be.
     pub fn judge_absence(&self, key: u32, before: &Before) -> Result<Absence, Wrong> {
         let issued = self.keys[key as usize].issued.load(Ordering::SeqCst);
         let (acknowledged, epoch) = (

@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// The server's TCP port, for the writers
     #[arg(long)]
     tcp: SocketAddr,
-    /// Its UDP port, for the readers
+    /// The server's UDP port, for the readers
     #[arg(long)]
     udp: SocketAddr,
     /// Replies that are looked at
@@ -66,7 +66,7 @@ pub(crate) struct Options {
     seed: u64,
 }
 
-/// What became of it.
+/// Counts of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Report {
     replies: u64,

@@ -42,14 +42,14 @@ struct Slot {
     pieces: Vec<Vec<u8>>,
 }
 
-/// What they share.
+/// Shared state of the readers.
 pub(super) struct Reading<'a> {
     pub server: SocketAddr,
     pub names: &'a [Vec<u8>],
     pub history: &'a History,
     pub replies: &'a AtomicU64,
     pub replies_wanted: u64,
-    /// What the writers have done, and are to have done before the end.
+    /// Writes so far, and writes before the end.
     pub writes: &'a AtomicU64,
     pub writes_wanted: u64,
     /// Set when a writer has failed.
@@ -57,7 +57,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Whether there is something left to be looked at.
+    /// Tells whether there is something left to be looked at.
     fn goes_on(&self) -> bool {
         let is_short = |count: &AtomicU64, wanted| count.load(Ordering::Relaxed) < wanted;
         (is_short(self.replies, self.replies_wanted) || is_short(self.writes, self.writes_wanted))

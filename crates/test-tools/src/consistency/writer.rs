@@ -14,10 +14,10 @@ use crate::Result;
 /// Requests that are sent together.
 const PIPELINE: u64 = 16;
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Of a writer's keys so many take half of its operations.
+/// Keys of a writer that take half of its operations.
 const HOT: u64 = 8;
 
-/// What is written, and by how many others.
+/// Shared state of the writers.
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
     pub server: SocketAddr,

@@ -1,4 +1,4 @@
-//! What becomes of a datagram: decided by a seeded generator, not by time.
+//! The fate of a datagram: decided by a seeded generator, not by time.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Faults {
         })
     }
 
-    /// What becomes of the next datagram. Always draws as many numbers, so that one probability
+    /// Decides about the next datagram. Always draws as many numbers, so that one probability
     /// does not change what the others do.
     pub fn decide(&mut self) -> Decision {
         let [lost, duplicated, first, second] = [

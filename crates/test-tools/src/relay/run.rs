@@ -21,7 +21,7 @@ const BURST: usize = 64;
 const OF_CLIENT: u64 = 1 << 32;
 const OF_SIGNALS: u64 = u64::MAX;
 
-/// What has happened, in datagrams.
+/// Counts of datagrams.
 #[derive(Debug, Default, Serialize)]
 struct Counters {
     from_clients: u64,

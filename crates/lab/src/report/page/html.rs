@@ -61,7 +61,7 @@ fn number(text: &str) -> String {
     }
 }
 
-/// What is wider than a narrow window scrolls by itself, by keyboard, too.
+/// Lets wide content scroll by itself in a narrow window, by keyboard, too.
 pub(super) fn scrolling(label: &str, content: &str) -> String {
     format!(
         "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\n{content}</div>\n",

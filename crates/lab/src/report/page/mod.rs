@@ -41,7 +41,7 @@ pub(crate) fn page(evidence: &Evidence, known: &[Section]) -> Result<String, Str
     Ok(parts.concat())
 }
 
-/// What was run, on what.
+/// Facts of the run and of the machine.
 fn head(evidence: &Evidence) -> String {
     let head = &evidence.head;
     let form = match head.form {
@@ -155,7 +155,7 @@ fn published_numbers() -> String {
     )
 }
 
-/// What failed, what was not run, and peers that are not here.
+/// Lists failed commands, skipped commands, and missing peers.
 fn troubles(evidence: &Evidence, shown: &[Shown<'_>], known: &[Section]) -> String {
     let mut items: Vec<String> = Vec::new();
     for shown in shown {

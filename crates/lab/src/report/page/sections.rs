@@ -89,7 +89,7 @@ fn details(values: &Table) -> String {
     )
 }
 
-/// What was published, and what differs.
+/// Shows the published figure and the differences.
 fn beside(shown: &Shown<'_>) -> String {
     let section = shown.section;
     let mut rows = Vec::new();

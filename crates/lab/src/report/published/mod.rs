@@ -10,7 +10,7 @@ use crate::report::section::Table;
 /// A published number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Number {
-    /// Which system.
+    /// Name of the system.
     pub system: &'static str,
     /// Under what.
     pub setting: &'static str,
@@ -18,7 +18,7 @@ pub struct Number {
     pub low: f64,
     /// The greatest; the same where one is stated.
     pub high: f64,
-    /// Of both.
+    /// Unit of both.
     pub unit: &'static str,
     /// Where it says so.
     pub source: &'static str,

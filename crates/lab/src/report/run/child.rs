@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often a command that runs on says how far it is.
 const TELLING: Duration = Duration::from_secs(15);
 
-/// What is to be run.
+/// A command and its limits.
 pub(crate) struct Start<'a> {
     pub program: &'a Path,
     pub arguments: &'a [String],
@@ -136,7 +136,7 @@ pub(crate) fn run(start: &Start<'_>, signals: &Signals) -> Result<Ended, String>
     Ok(ended)
 }
 
-/// What a command said last; of a line that is written over, how it is now.
+/// Last line of a command's output; of a line that is written over, how it is now.
 fn last_line(said: &str) -> &str {
     let lines = said.rsplit(['\r', '\n']).map(str::trim);
     lines

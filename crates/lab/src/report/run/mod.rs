@@ -18,7 +18,7 @@ const COMMAND_SECONDS_MAX: Duration = Duration::from_secs(600);
 /// Lines of what a failed command said that are kept.
 const LINES_KEPT: usize = 6;
 
-/// What is run, and where.
+/// Settings of a run.
 pub(crate) struct Plan<'a> {
     pub form: Form,
     /// Where our programs are.
@@ -29,7 +29,7 @@ pub(crate) struct Plan<'a> {
     pub commit: Commit,
 }
 
-/// What there is before anything is measured.
+/// Data from before the run.
 pub(crate) struct Before {
     pub head: Head,
     /// An earlier run, of which sections are kept that are not measured now.
@@ -176,7 +176,7 @@ fn one(
     Ok(ran)
 }
 
-/// What a command wrote, and what went wrong: one that fails may have measured a part.
+/// JSON of a command and its failure: a failed one may have measured a part.
 fn outcome(
     ended: &Ended,
     said: &str,
@@ -203,7 +203,7 @@ fn rounded(seconds: f64) -> f64 {
     (seconds * 10.0).round() / 10.0
 }
 
-/// What a command wrote to its folder: the file of the result's name, or else the only one.
+/// Reads the JSON of a command from its folder: the file of the result's name, or else the only one.
 fn result(scratch: &Path, name: &str, kept: &Path) -> Result<serde_json::Value, String> {
     let wrote = |error: std::io::Error| format!("what it wrote cannot be read: {error}");
     let mut files: Vec<_> = std::fs::read_dir(scratch)
@@ -257,7 +257,7 @@ fn typed(program: &Path, arguments: &[String]) -> String {
     text
 }
 
-/// What is to be known about the figures: lines that begin with `note: `, each once.
+/// Notes on the figures: lines that begin with `note: `, each once.
 fn notes(said: &str) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for line in said.lines() {
@@ -270,7 +270,7 @@ fn notes(said: &str) -> Vec<String> {
     notes
 }
 
-/// What a command said last: of a line that was written over, how it was at the end.
+/// Last lines of a command's output: of a line that was written over, how it was at the end.
 fn last_lines(said: &str) -> String {
     let lines: Vec<_> = said
         .lines()

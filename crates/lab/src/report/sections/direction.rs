@@ -1,4 +1,4 @@
-//! Who brings a request to its core, and how many of them travel together.
+//! Direction of requests to their cores, and requests in a datagram.
 
 use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 

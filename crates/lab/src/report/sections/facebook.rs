@@ -124,7 +124,7 @@ fn ratios(records: &[Record]) -> BarChart {
     }
 }
 
-/// What the dissertation calls the pool of a case.
+/// Name of a case's pool in the dissertation.
 fn pool(case: &str) -> &str {
     let names = ["USR", "ETC", "APP", "VAR", "SYS"];
     let word = case.rsplit('-').next().unwrap_or_default();

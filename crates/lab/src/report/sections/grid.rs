@@ -19,12 +19,12 @@ pub(super) fn either(results: &Results, names: [&str; 2]) -> Result<[Vec<Record>
     }
 }
 
-/// What a contender is called, if this is that metric of one.
+/// Name of the contender, if the record is this metric of one.
 fn contender<'a>(record: &'a Record, metric: &str) -> Option<&'a str> {
     record.metric.strip_prefix(metric)?.strip_prefix(", ")
 }
 
-/// What is called so, each once, in the order of the records.
+/// Names without repetition, in the order of the records.
 fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut all = Vec::new();
     for name in names {
@@ -196,7 +196,7 @@ pub(super) fn by_number(
     }
 }
 
-/// What stands beside something: the value, what it stands beside, and the ratio with its spread.
+/// Records with a peer: the value, the peer, and the ratio with its spread.
 pub(super) fn ratios(records: &[Record], title: &str) -> Table {
     let row = |record: &Record| {
         let (peer, ratio) = (record.peer.as_ref()?, record.ratio?);
@@ -247,7 +247,7 @@ pub(super) fn beside(records: &[Record], title: &str, metric: &str, prefix: &str
     }
 }
 
-/// What stands alone: the value with its spread.
+/// Records without a peer: the value with its spread.
 pub(super) fn values(records: &[Record], title: &str) -> Table {
     let row = |record: &Record| {
         let (low, high) = (short(record.spread.min), short(record.spread.max));

@@ -114,7 +114,7 @@ fn needs() -> Table {
     }
 }
 
-/// What was measured where the hardware is there.
+/// Shows what was measured where the hardware is there.
 fn measured(records: &[Record]) -> Table {
     let row = |record: &Record| {
         vec![

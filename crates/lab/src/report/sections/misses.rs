@@ -18,10 +18,10 @@ pub(super) const SECTION: Section = Section {
     draw,
 };
 
-/// What scripts/fetch-traces fetches.
+/// Traces that scripts/fetch-traces fetches.
 const TRACE: &str = "traces/twitter_cluster52.csv";
 const LONG_TRACE: &str = "traces/twitter_cluster52_10m.csv.zst";
-/// What the server does unless told otherwise.
+/// Default policy of the server.
 const DEFAULT: &str = "s3-fifo";
 /// All keys and values of the trace.
 const FOOTPRINT_BYTES: f64 = 29_227_218.0;
@@ -61,7 +61,7 @@ fn commands(form: Form) -> Vec<Command> {
     vec![command]
 }
 
-/// What a policy misses with some memory.
+/// Misses of a policy with some memory.
 #[derive(Clone, Debug)]
 struct Ratio {
     policy: String,
@@ -70,7 +70,7 @@ struct Ratio {
     byte_miss_ratio: f64,
 }
 
-/// Of all that were simulated, by policy, then by memory.
+/// Simulated misses by policy, then by memory.
 fn ratios(records: &[Record]) -> Vec<Ratio> {
     let of_objects = records
         .iter()

@@ -79,7 +79,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     Ok(shown)
 }
 
-/// Its cases are numbers of workers.
+/// Cases are numbers of workers.
 fn by_workers(mut table: Table) -> Table {
     if let Some(name) = table.columns.first_mut() {
         "workers".clone_into(name);
