@@ -6,24 +6,17 @@
 
 mod backing;
 mod contenders;
+pub(crate) mod cores;
 mod full_store;
 mod image_index;
 pub(crate) mod items;
-mod large_writer;
-mod mode_grid;
-mod modes;
 mod overhead;
 mod parts;
 pub(crate) mod peers;
 mod restart;
-mod scaling;
 mod scratch;
 mod snapshot;
-mod switches;
-mod team;
-mod threads;
 mod throughput;
-mod write_path;
 
 use clap::Args;
 use micanite_engine::Eviction;
@@ -63,14 +56,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     overhead::run(options, &mut report)?;
     full_store::run(options, &mut report)?;
     backing::run(options, &mut report)?;
-    scaling::run(options, &cpus, &mut report)?;
+    cores::scaling::run(options, &cpus, &mut report)?;
     if let [first, .., last] = cpus[..] {
-        mode_grid::run(options, &cpus, &mut report)?;
+        cores::mode_grid::run(options, &cpus, &mut report)?;
         let cpus = [first, last];
-        write_path::run(options, &cpus, &mut report)?;
-        modes::run(options, cpus, &mut report)?;
-        large_writer::run(options, cpus, &mut report)?;
-        switches::run(options, cpus, &mut report)?;
+        cores::write_path::run(options, &cpus, &mut report)?;
+        cores::modes::run(options, cpus, &mut report)?;
+        cores::large_writer::run(options, cpus, &mut report)?;
+        cores::switches::run(options, cpus, &mut report)?;
         snapshot::run(options, cpus, &mut report)?;
     } else {
         report.note("what needs two threads was not measured: there is one CPU");

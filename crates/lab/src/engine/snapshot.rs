@@ -7,8 +7,8 @@ use micanite_engine::{Access, Config};
 
 use super::Options;
 use super::contenders::config_of;
+use super::cores::threads::{Draw, Pair, Span, alone};
 use super::scratch::Scratch;
-use super::threads::{Draw, Pair, Span, alone};
 use crate::Result;
 use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;

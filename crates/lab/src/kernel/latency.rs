@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::Options;
-use super::client::Pace;
-use super::requests::Kind as RequestKind;
+use super::load::client::Pace;
+use super::load::requests::Kind as RequestKind;
+use super::load::tally::Tally;
 use super::servers::{Kind, Server};
 use super::sides::{Round, Side, rest};
-use super::tally::Tally;
 use crate::Result;
 use crate::results::measurement::Measurement;
 use crate::results::statistics::median;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use micanite_workload::{Keys, Random};
 
 use super::latency::slice;
+use super::load::requests::{Drawn, Kind as RequestKind, NUMBERS, Ring};
+use super::load::writers::Writers;
 use super::pools::CONNECTIONS;
-use super::requests::{Drawn, Kind as RequestKind, NUMBERS, Ring};
 use super::servers::{Kind, Server};
 use super::sides::Side;
-use super::writers::Writers;
 use super::{Bench, Options};
 use crate::Result;
 use crate::results::measurement::Measurement;

@@ -2,22 +2,18 @@
 //! program that only reflects: one server core, one client core, the same client, in turns.
 
 mod account;
-mod client;
 mod document;
 mod injector;
 mod latency;
+pub(crate) mod load;
 mod mixes;
 pub(crate) mod napi;
 mod pools;
 mod reflector;
-mod replies;
-mod requests;
 mod servers;
 mod sides;
-mod tally;
 mod tiny;
 mod usage;
-mod writers;
 
 use std::path::PathBuf;
 

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use micanite_workload::{Pool, PoolItem, PoolOperation};
 
-use super::requests::{Drawn, Kind as RequestKind, NUMBERS, Ring};
+use super::load::requests::{Drawn, Kind as RequestKind, NUMBERS, Ring};
+use super::load::writers::Writers;
 use super::servers::{Kind, Server};
 use super::sides::{METRIC, Side, UNIT, measure};
 use super::tiny::rounds;
-use super::writers::Writers;
 use super::{Bench, Options, latency};
 use crate::Result;
 use crate::results::measurement::Measurement;

@@ -12,10 +12,10 @@ use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue};
 use micanite_net::xdp::XdpQueue;
 use micanite_wire::native::PAYLOAD_BYTES;
 
-use super::client::Client;
 use super::injector::Injector;
+use super::load::client::Client;
+use super::load::requests::Maker;
 use super::napi;
-use super::requests::Maker;
 use super::usage::Meter;
 use crate::Result;
 use crate::generator::directory;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::client::Pace;
-use super::requests::{Kind, Ring};
+use super::load::client::Pace;
+use super::load::requests::{Kind, Ring};
+use super::load::tally::Tally;
 use super::servers::Server;
-use super::tally::Tally;
 use super::usage::Usage;
 use crate::Result;
 use crate::results::measurement::Measurement;

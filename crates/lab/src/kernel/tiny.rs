@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use micanite_workload::{Keys, Popularity, Random, Sampler};
 
-use super::requests::{Drawn, Kind as RequestKind, NUMBERS, Ring};
+use super::load::requests::{Drawn, Kind as RequestKind, NUMBERS, Ring};
 use super::servers::{Kind, Server};
 use super::sides::{METRIC, Side, UNIT, measure};
 use super::{Bench, Options};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use micanite_engine::{Cache, Config, Route, Worker};
 
-use super::contenders::{Done, SET, bytes, run_worker};
 use crate::Result;
+use crate::engine::contenders::{Done, SET, bytes, run_worker};
 use crate::harness::system;
 use crate::popularity::{Popularity, Random};
 

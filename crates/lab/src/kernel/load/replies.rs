@@ -9,7 +9,7 @@ use crate::generator::packets::Protocol;
 
 /// A datagram for us, before it is known which request it answers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reply<'a> {
+pub(in crate::kernel) struct Reply<'a> {
     pub number: u16,
     /// Datagrams of this answer, of which this is one.
     pub datagrams: u16,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use micanite_engine::Access;
 
-use super::Options;
-use super::contenders::config_of;
 use super::team::{Team, whole};
 use super::threads::{Draw, Span};
 use crate::Result;
+use crate::engine::Options;
+use crate::engine::contenders::config_of;
 use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;
 

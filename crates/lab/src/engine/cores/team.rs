@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use micanite_engine::{Access, Cache, Config, Route, Worker};
 
-use super::contenders::{SET, bytes, run_worker};
 use super::threads::{Draw, Span, alone, run_members};
 use crate::Result;
+use crate::engine::contenders::{SET, bytes, run_worker};
 use crate::popularity::Random;
 
 /// A cache with a worker for each core.
@@ -128,8 +128,8 @@ fn shortest(lists: &[Vec<u32>]) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::super::contenders::config_of;
     use super::*;
+    use crate::engine::contenders::config_of;
     use crate::harness::system;
     use crate::popularity::Popularity;
 

@@ -8,7 +8,7 @@ use micanite_workload::Values;
 use super::*;
 use crate::generator::packets::{Protocol, Terms};
 use crate::harness::namespace;
-use crate::kernel::requests::{Drawn, Maker};
+use crate::kernel::load::requests::{Drawn, Maker};
 
 const FLOWS: u16 = 4;
 const VALUE_BYTES: usize = 12;

@@ -7,7 +7,7 @@ const LOST_US: f64 = 100_000.0;
 
 /// Counts of one load.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(in crate::kernel) struct Tally {
     /// Requests sent, and GETs that were never answered.
     pub sent: u64,
     pub lost: u64,

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use micanite_engine::{Access, Config, Expiry, Outcome, Worker};
 
-use super::Options;
-use super::contenders::{bytes, config_of};
 use super::threads::{Pair, meet};
 use crate::Result;
+use crate::engine::Options;
+use crate::engine::contenders::{bytes, config_of};
 use crate::harness::system;
 use crate::popularity::Random;
 use crate::results::measurement::Measurement;

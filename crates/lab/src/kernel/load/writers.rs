@@ -12,7 +12,7 @@ use crate::Result;
 
 /// One write that was answered: what it was, and when it was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(in crate::kernel) struct Written {
     pub kind: Kind,
     pub due_ns: u64,
 }
@@ -25,7 +25,7 @@ struct Connection {
 }
 
 /// The connections.
-pub(super) struct Writers {
+pub(in crate::kernel) struct Writers {
     epoll: Epoll,
     connections: Vec<Connection>,
     outstanding: usize,

@@ -21,7 +21,7 @@ const LATE: u16 = 8192;
 
 /// When requests leave.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Pace {
+pub(in crate::kernel) enum Pace {
     /// When there are less than so many in the air.
     Closed(usize),
     /// So many in a second, whatever the server does; latencies count from when one was due.
@@ -39,7 +39,7 @@ struct Waiting {
 }
 
 /// Sends the requests of a ring, and checks the replies.
-pub(super) struct Client<Q = XdpQueue> {
+pub(in crate::kernel) struct Client<Q = XdpQueue> {
     receives: Q,
     sends: Q,
     way: Way,

@@ -13,13 +13,13 @@ use crate::generator::packets::{Protocol, Terms};
 use crate::harness::filler::push_set;
 
 /// Bytes of memcached's UDP frame header.
-pub(super) const FRAME_BYTES: usize = 8;
+pub(in crate::kernel) const FRAME_BYTES: usize = 8;
 /// Requests of one set at most, so that the number in a datagram tells which it is.
-pub(super) const NUMBERS: usize = 1 << 16;
+pub(in crate::kernel) const NUMBERS: usize = 1 << 16;
 
 /// Kinds of requests as Hippos counts them: every write that is no delete is an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::kernel) enum Kind {
     Get,
     Update,
     Delete,
@@ -39,7 +39,7 @@ impl Kind {
 
 /// A request as a workload draws it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Drawn<'a> {
+pub(in crate::kernel) struct Drawn<'a> {
     pub kind: Kind,
     /// Number that the value is made from.
     pub item: u64,
@@ -50,7 +50,7 @@ pub(super) struct Drawn<'a> {
 
 /// One request of a ring.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(in crate::kernel) struct Entry {
     pub kind: Kind,
     start: u32,
     bytes: u32,
@@ -78,7 +78,7 @@ const NATIVE_COOKIE: usize = 32;
 const AFTER_MAX: usize = 1024;
 
 /// A ring of requests. The number in the datagram of each is its place modulo 2^16.
-pub(super) struct Ring {
+pub(in crate::kernel) struct Ring {
     pub protocol: Protocol,
     bytes: Vec<u8>,
     entries: Vec<Entry>,
@@ -88,7 +88,7 @@ pub(super) struct Ring {
 }
 
 /// How GETs are made.
-pub(super) struct Maker {
+pub(in crate::kernel) struct Maker {
     protocol: Protocol,
     terms: Terms,
     makers: Vec<FrameMaker>,

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use micanite_engine::{Access, Cache, Route};
 
-use super::Options;
-use super::contenders::config_of;
 use super::threads::{Draw, Pair, Span, alone};
 use crate::Result;
+use crate::engine::Options;
+use crate::engine::contenders::config_of;
 use crate::harness::system;
 use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;

@@ -15,9 +15,9 @@ use micanite_engine::{Cache, Worker};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::Options;
-use super::contenders::{Done, SET, config_of, run_worker};
 use crate::Result;
+use crate::engine::Options;
+use crate::engine::contenders::{Done, SET, config_of, run_worker};
 use crate::harness::system;
 use crate::popularity::{Popularity, Random};
 use crate::results::measurement::Measurement;
