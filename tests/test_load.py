@@ -170,7 +170,9 @@ def test_a_sweep_with_its_files(micanite, tmp_path):
     assert ended.returncode == 0, ended.stderr
     report = json.loads(document.read_text())
     assert [run["offered_ops"] for run in report["runs"]] == pytest.approx([1000, 2000, 3000], abs=10)
-    assert report["offered_ops"] == pytest.approx(3000, abs=10)
+    # The whole is the run with the highest throughput: on a busy machine it need not be the last.
+    best = max(report["runs"], key=lambda run: run["throughput_ops"])
+    assert report["offered_ops"] == best["offered_ops"]
     lines = xml.etree.ElementTree.parse(figure).getroot().findall("{http://www.w3.org/2000/svg}polyline")
     assert len(lines) == 4 and all(len(line.get("points").split()) == 3 for line in lines)
     text = histogram.read_text()
