@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::harness::namespace;
-use crate::harness::peers;
+use crate::harness::peers::{self, Binaries};
 use crate::results::measurement::folder;
 use crate::{Common, Result};
 use servers::{Medium, Program, Server};
@@ -27,12 +27,8 @@ pub(crate) use stage::{Options as StageOptions, run as run_stage};
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
-    /// Micanite's binary
-    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
-    pub server: PathBuf,
-    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
-    #[arg(long)]
-    pub memcached: Vec<PathBuf>,
+    #[command(flatten)]
+    pub binaries: Binaries,
     /// Items
     #[arg(long, default_value_t = 1 << 24)]
     pub items: u64,
@@ -96,7 +92,7 @@ impl Servers {
             kernel: None,
         };
         let (ours, echo) = (
-            Program::Bypass(&options.server),
+            Program::Bypass(&options.binaries.server),
             Program::Stage {
                 stage: Stage::Echo,
                 timed: false,
@@ -116,9 +112,9 @@ impl Servers {
             Ok(Some(pair))
         };
         if has_network {
-            let memcached = &peers::memcacheds(&options.memcached)?[0];
+            let memcached = &peers::memcacheds(&options.binaries.memcached)?[0];
             let kernel = [
-                Program::Kernel(&options.server),
+                Program::Kernel(&options.binaries.server),
                 Program::Memcached(memcached),
             ];
             servers.kernel = start(Medium::Veth, kernel)?;

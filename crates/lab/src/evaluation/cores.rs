@@ -116,7 +116,7 @@ fn start(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<
         Side::native(options, &ours, cpus)?,
         Side::tcp(options, &ours, cpus)?,
     ];
-    let binaries = peers::memcacheds_or_none(&options.memcached, report)?;
+    let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     if let Some(binary) = binaries.first() {
         sides.push(Side::memcached(binary, &theirs, cpus)?);
     }

@@ -28,8 +28,8 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         return Ok(());
     }
     let most = (count + 64).to_string();
-    let binaries = peers::memcacheds_or_none(&options.memcached, report)?;
-    let mut programs = vec![Program::Micanite(&options.server)];
+    let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
+    let mut programs = vec![Program::Micanite(&options.binaries.server)];
     programs.extend(binaries.iter().map(|binary| Program::Memcached(binary)));
     if options.redis.exists() {
         programs.push(Program::Redis(&options.redis));

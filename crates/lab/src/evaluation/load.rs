@@ -104,7 +104,7 @@ impl<'a> Client<'a> {
     fn run(&self, side: &Side, duration: Duration, flags: &[&str]) -> Result<Figures> {
         let milliseconds = |time: Duration| format!("{}ms", time.as_millis().max(1));
         let cpus: Vec<_> = self.cpus.iter().map(usize::to_string).collect();
-        let mut command = Command::new(&self.options.server);
+        let mut command = Command::new(&self.options.binaries.server);
         command
             .args(["load", &side.url, "--quiet", "--json", "-"])
             .args([self.data.option(), self.data.set])

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::harness::peers::Binaries;
 use crate::harness::system;
 use crate::results::measurement::Measurement;
 use crate::{Common, Result};
@@ -35,12 +36,8 @@ use crate::{Common, Result};
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
-    /// Micanite's binary: the server, and the client of all servers
-    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
-    pub server: PathBuf,
-    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
-    #[arg(long)]
-    pub memcached: Vec<PathBuf>,
+    #[command(flatten)]
+    pub binaries: Binaries,
     /// Redis's binary
     #[arg(long, default_value_os_t = crate::harness::system::target("peers/bin/redis-server"))]
     pub redis: PathBuf,

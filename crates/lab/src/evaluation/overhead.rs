@@ -30,7 +30,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     let own_flags = [&MEMORY[..], &["--item-size", "16"]].concat();
     let ours = overhead_bytes(&client, &Side::tcp(options, &own_flags, cpus[0])?)?;
     let metric = (CASE, "memory beyond key and value", "bytes/item");
-    for binary in &peers::memcacheds_or_none(&options.memcached, report)? {
+    for binary in &peers::memcacheds_or_none(&options.binaries.memcached, report)? {
         let side = Side::memcached(binary, &MEMORY, cpus[0])?;
         let theirs = overhead_bytes(&client, &side)?;
         report.beside(metric, &[ours], &side.name, &[theirs]);

@@ -52,7 +52,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     let sides = [Side::tcp(options, &flags, cpus[0])?];
     let client = Client::filled(options, cpus, DATA, &sides)?;
     let recorder = Recorder {
-        server: &options.server,
+        server: &options.binaries.server,
         socket: &socket,
         file: directory.join("record.rec"),
     };

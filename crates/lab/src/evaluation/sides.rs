@@ -73,14 +73,14 @@ impl Side {
 
     /// Ours by its own protocol.
     pub fn native(options: &Options, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
-        let program = Program::Micanite(&options.server);
+        let program = Program::Micanite(&options.binaries.server);
         let way = (program, Transport::Udp);
         Self::stream(way, Some("micanite native"), flags, cpus)
     }
 
     /// Ours by memcached's protocol over TCP.
     pub fn tcp(options: &Options, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
-        let program = Program::Micanite(&options.server);
+        let program = Program::Micanite(&options.binaries.server);
         Self::stream((program, Transport::Tcp), Some("micanite TCP"), flags, cpus)
     }
 
@@ -109,7 +109,7 @@ pub(super) fn start(
     sides.push(Side::tcp(options, &flags, cpu)?);
     // Pipelines as long as ours before it turns to the next connection.
     let theirs = ["-m", MEMORY, "-R", "64", "-c", "4096"];
-    let binaries = peers::memcacheds_or_none(&options.memcached, report)?;
+    let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     let many = if wanted.all_memcacheds {
         binaries.len()
     } else {

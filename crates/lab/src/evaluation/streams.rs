@@ -134,12 +134,12 @@ fn start(
     cpu: usize,
     report: &mut Measurement,
 ) -> Result<Vec<Side>> {
-    let binaries = peers::memcacheds_or_none(&options.memcached, report)?;
+    let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     let start = |program, name: Option<&str>, flags: &[&str]| {
         Side::stream((program, transport), name, flags, cpu)
     };
     let ours = |io| [&FLAGS[..], &["--io", io]].concat();
-    let micanite = Program::Micanite(&options.server);
+    let micanite = Program::Micanite(&options.binaries.server);
     let mut sides = vec![start(micanite, Some("micanite"), &ours("epoll"))?];
     match Uring::probe() {
         Ok(()) => sides.push(start(micanite, Some("io_uring"), &ours("io_uring"))?),

@@ -3,7 +3,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `packets.rs` | requests made beforehand, and what their replies say |
+//! | `packets.rs`, `replies.rs` | requests made beforehand, and what their replies say |
 //! | `load.rs` | closed and open loops over any port |
 //! | `sockets.rs` | a port of the kernel's UDP |
 //! | `frames.rs` | a port around the kernel: whole frames |
@@ -13,4 +13,5 @@ pub(crate) mod directory;
 pub(crate) mod frames;
 pub(crate) mod load;
 pub(crate) mod packets;
+mod replies;
 pub(crate) mod sockets;

@@ -3,21 +3,15 @@
 use std::ops::Range;
 
 use micanite_wire::hash::KeyHash;
-use micanite_wire::native::{
-    Header, Kind, Opcode, PAYLOAD_BYTES, Replies, Request, RequestWriter, Status, request_bytes,
-};
+use micanite_wire::native::{Header, Opcode, PAYLOAD_BYTES, Request, RequestWriter, request_bytes};
 use micanite_workload::{Keys, Popularity, Random, Sampler, Values};
 
 use super::frames::{FrameMaker, Way};
+use super::replies::Reader;
 
 /// Key and value of the tiny data set.
 pub(crate) const KEY_BYTES: usize = 8;
 pub(crate) const VALUE_BYTES: usize = 8;
-/// Where a header of the native protocol has its kind (docs/protocol.md).
-pub(super) const KIND_AT: usize = 3;
-/// Bytes of memcached's UDP frame header.
-const FRAME_BYTES: usize = 8;
-
 /// Shape of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
@@ -55,25 +49,6 @@ pub(crate) struct Packets {
     pub reader: Reader,
 }
 
-/// Understands the replies to some packets.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader {
-    protocol: Protocol,
-    batch: usize,
-    /// Where the number lies that the reply brings back.
-    number_at: usize,
-}
-
-/// Result of a reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub number: u16,
-    /// Requests that succeeded.
-    pub succeeded: u64,
-    /// No more replies belong to the datagram: memcached sends one for each key of a multi-get.
-    pub is_last: bool,
-}
-
 impl Packets {
     fn empty(protocol: Protocol, batch: usize) -> Self {
         Self {
@@ -108,25 +83,7 @@ impl Packets {
 
     /// `count` datagrams of a shape.
     pub fn new(shape: &Shape, items: u64, terms: Terms, count: usize, seed: u64) -> Self {
-        let mut draw = Draw::new(shape, items, terms.hash_seed, seed);
-        let mut packets = Self::empty(shape.protocol, shape.batch);
-        let get_bytes = request_bytes(Opcode::Get, KEY_BYTES, 0);
-        let set_bytes = request_bytes(Opcode::Set, KEY_BYTES, VALUE_BYTES);
-        let longest = if shape.get_percent == 100 {
-            get_bytes
-        } else {
-            set_bytes
-        };
-        if packets.reader.batch == 0 {
-            packets.reader.batch = (PAYLOAD_BYTES - Header::BYTES) / longest;
-        }
-        for _ in 0..count {
-            match shape.protocol {
-                Protocol::Native => packets.push_native(&mut draw, terms),
-                Protocol::Memcached => packets.push_memcached(&mut draw),
-            }
-        }
-        packets
+        Self::of_owner(shape, items, terms, (count, seed), None).0
     }
 
     /// Datagrams whose keys one worker owns, if `owners` says of each partition who does and which
@@ -135,19 +92,30 @@ impl Packets {
         shape: &Shape,
         items: u64,
         terms: Terms,
-        count: usize,
-        seed: u64,
+        (count, seed): (usize, u64),
         owners: Option<(Vec<usize>, usize)>,
     ) -> (Self, f64) {
-        let wanted = owners.is_some();
         let mut draw = Draw::new(shape, items, terms.hash_seed, seed);
         draw.owners = owners.map(|(owners, owner)| (terms.partition_bits, owners, owner));
-        let mut packets = Self::empty(shape.protocol, shape.batch);
+        let longest = match shape.get_percent {
+            100 => request_bytes(Opcode::Get, KEY_BYTES, 0),
+            _ => request_bytes(Opcode::Set, KEY_BYTES, VALUE_BYTES),
+        };
+        let batch = match shape.batch {
+            0 => (PAYLOAD_BYTES - Header::BYTES) / longest,
+            batch => batch,
+        };
+        let mut packets = Self::empty(shape.protocol, batch);
         for _ in 0..count {
-            packets.push_native(&mut draw, terms);
+            match shape.protocol {
+                Protocol::Native => {
+                    let drawn = (0..batch).map(|_| draw.next());
+                    packets.push_requests(drawn, terms);
+                }
+                Protocol::Memcached => packets.push_memcached(&mut draw),
+            }
         }
-        let kept = draw.kept as f64 / draw.drawn.max(1) as f64;
-        (packets, if wanted { kept } else { 1.0 })
+        (packets, draw.kept as f64 / draw.drawn.max(1) as f64)
     }
 
     /// Datagrams that store these items, as many in each as fit.
@@ -171,11 +139,6 @@ impl Packets {
             packets.push_requests(drawn, terms);
         }
         packets
-    }
-
-    fn push_native(&mut self, draw: &mut Draw, terms: Terms) {
-        let drawn = (0..self.reader.batch).map(|_| draw.next());
-        self.push_requests(drawn, terms);
     }
 
     fn push_requests(&mut self, drawn: impl Iterator<Item = Drawn>, terms: Terms) {
@@ -256,6 +219,18 @@ impl Packets {
         (place as u16, &self.bytes[start..end])
     }
 
+    /// Copies the next datagrams into a buffer, one behind the other; returns where each ends.
+    #[inline]
+    pub fn take_burst<const COUNT: usize>(&mut self, buffer: &mut [u8]) -> [usize; COUNT] {
+        let mut at = 0;
+        std::array::from_fn(|_| {
+            let (_, datagram) = self.take();
+            buffer[at..at + datagram.len()].copy_from_slice(datagram);
+            at += datagram.len();
+            at
+        })
+    }
+
     /// Makes `place` the next one.
     pub fn seek(&mut self, place: usize) {
         self.next = place;
@@ -269,66 +244,6 @@ impl Packets {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
-    }
-}
-
-impl Reader {
-    fn new(protocol: Protocol, batch: usize) -> Self {
-        Self {
-            protocol,
-            batch,
-            number_at: match protocol {
-                Protocol::Native => 16,
-                Protocol::Memcached => 0,
-            },
-        }
-    }
-
-    /// Reads a reply. `echoed`: it is the request itself, sent back.
-    #[inline]
-    pub fn answer(&self, reply: &[u8], echoed: bool) -> Answer {
-        let number = |at: usize| {
-            let bytes = reply.get(at..at + 2);
-            bytes.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
-        };
-        match self.protocol {
-            _ if echoed => Answer {
-                number: number(self.number_at),
-                succeeded: self.batch as u64,
-                is_last: true,
-            },
-            // A late page of the directory answers no request.
-            Protocol::Native if reply.get(KIND_AT) != Some(&(Kind::Replies as u8)) => {
-                Answer::default()
-            }
-            Protocol::Native => {
-                let count = number(6);
-                let mut succeeded = 0;
-                for reply in Replies::new(reply, count).into_iter().flatten() {
-                    let is_ok = reply.is_ok_and(|reply| reply.status == Status::Ok);
-                    succeeded += u64::from(is_ok);
-                }
-                Answer {
-                    number: number(16),
-                    succeeded,
-                    is_last: true,
-                }
-            }
-            Protocol::Memcached => {
-                const LINE_BYTES: usize = "VALUE  0 8\r\n\r\n".len() + KEY_BYTES + VALUE_BYTES;
-                let body = reply.get(FRAME_BYTES..).unwrap_or_default();
-                let stored = body.starts_with(b"STORED");
-                Answer {
-                    number: number(0),
-                    succeeded: if stored {
-                        1
-                    } else {
-                        (body.len() / LINE_BYTES) as u64
-                    },
-                    is_last: stored || body.ends_with(b"END\r\n"),
-                }
-            }
-        }
     }
 }
 

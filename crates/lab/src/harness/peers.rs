@@ -2,9 +2,23 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
+
 use crate::Result;
 use crate::harness::system;
 use crate::results::measurement::Measurement;
+
+/// Binaries of ours and of memcached.
+#[derive(Args, Debug)]
+pub(crate) struct Binaries {
+    /// Micanite's binary: the server, and the client of whole servers
+    #[arg(long, default_value_os_t = system::target("release/micanite"))]
+    pub server: PathBuf,
+    /// memcached's binary, several times for several (default: what scripts/peer-memcached unpacked, else
+    /// the search path's)
+    #[arg(long)]
+    pub memcached: Vec<PathBuf>,
+}
 
 /// Where `scripts/peer-memcached` and `scripts/peer-memcached-current` put Debian's memcached.
 const UNPACKED: [&str; 2] = ["peers/bin/memcached", "peers/bin/memcached-current"];

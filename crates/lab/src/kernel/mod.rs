@@ -20,11 +20,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::harness::namespace;
-use crate::harness::peers;
+use crate::harness::peers::{self, Binaries};
 use crate::harness::system;
 use crate::results::measurement::Measurement;
 use crate::{Common, Result, engine};
-use servers::{Binaries, Kind, Server};
+use servers::{Kind, Programs, Server};
 use sides::Side;
 
 pub(crate) use reflector::{Options as ReflectOptions, run as run_reflect};
@@ -33,12 +33,8 @@ pub(crate) use reflector::{Options as ReflectOptions, run as run_reflect};
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
-    /// Micanite's binary
-    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
-    pub server: PathBuf,
-    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
-    #[arg(long)]
-    pub memcached: Vec<PathBuf>,
+    #[command(flatten)]
+    pub binaries: Binaries,
     /// Items of kernel/tiny-16m (default 16 Mi, quick 4 Mi)
     #[arg(long)]
     pub items: Option<u64>,
@@ -70,9 +66,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     namespace::leave_network()?;
     let mut bench = Bench {
-        binaries: Binaries {
-            micanite: options.server.clone(),
-            memcached: peers::memcacheds(&options.memcached)?.swap_remove(0),
+        binaries: Programs {
+            micanite: options.binaries.server.clone(),
+            memcached: peers::memcacheds(&options.binaries.memcached)?.swap_remove(0),
             memory_mib: 0,
         },
         cpus,
@@ -101,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Where servers are started.
 struct Bench {
-    binaries: Binaries,
+    binaries: Programs,
     cpus: [usize; 2],
     /// The kernel's threads that poll get the priority that everybody has.
     real_time: bool,

@@ -84,7 +84,7 @@ pub(super) fn missing(kind: Kind, micanite: &Path) -> Result<Option<&'static str
 
 /// The programs that are measured.
 #[derive(Clone, Debug)]
-pub(super) struct Binaries {
+pub(super) struct Programs {
     pub micanite: PathBuf,
     pub memcached: PathBuf,
     /// MiB of memory that each server gets.
@@ -108,7 +108,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts the server with this number, and waits until it answers. `cpus`: the server's and ours.
-    pub fn start(number: u8, kind: Kind, binaries: &Binaries, cpus: [usize; 2]) -> Result<Self> {
+    pub fn start(number: u8, kind: Kind, binaries: &Programs, cpus: [usize; 2]) -> Result<Self> {
         let way = namespace::way(number);
         let before = napi::threads(SERVER_INTERFACE)?;
         let command = command(&way, kind, binaries)?;
@@ -228,7 +228,7 @@ const fn flows(kind: Kind) -> u16 {
 }
 
 /// The command of a server.
-fn command(way: &Way, kind: Kind, binaries: &Binaries) -> Result<Vec<OsString>> {
+fn command(way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> {
     let (own, udp, tcp) = (
         way.server.1.ip(),
         SERVER_PORT.to_string(),

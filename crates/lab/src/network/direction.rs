@@ -157,8 +157,7 @@ impl Server {
                 &shape,
                 self.items,
                 self.terms,
-                requests,
-                SEED + number as u64,
+                (requests, SEED + number as u64),
                 wanted,
             );
             let mut feeder = Feeder {
@@ -223,14 +222,7 @@ impl Feeder {
             if self.number == 0 && began.elapsed() >= duration {
                 ended.store(true, Ordering::Relaxed);
             }
-            let mut ends = [0; BURST];
-            let mut at = 0;
-            for end in &mut ends {
-                let packet = self.packets.take().1;
-                burst[at..at + packet.len()].copy_from_slice(packet);
-                at += packet.len();
-                *end = at;
-            }
+            let ends = self.packets.take_burst::<BURST>(&mut burst);
             let context = Context {
                 worker: &mut worker,
                 shared: &shared,

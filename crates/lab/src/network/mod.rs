@@ -8,11 +8,9 @@ mod overload;
 mod skew;
 mod throughput;
 
-use std::path::PathBuf;
-
 use clap::Args;
 
-use crate::harness::peers;
+use crate::harness::peers::{self, Binaries};
 use crate::harness::servers::{Program, Server, Transport};
 use crate::harness::system;
 use crate::{Common, Result};
@@ -21,12 +19,8 @@ use crate::{Common, Result};
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
-    /// Micanite's binary
-    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
-    pub server: PathBuf,
-    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
-    #[arg(long)]
-    pub memcached: Vec<PathBuf>,
+    #[command(flatten)]
+    pub binaries: Binaries,
     /// Items
     #[arg(long)]
     pub items: Option<u64>,
@@ -54,8 +48,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let memory = ["-m", "2048"];
     let without = [&memory[..], &["--native-gro", "off"]].concat();
-    let plain = Server::native(&options.server, &without, server_cpu)?;
-    let offloaded = Server::native(&options.server, &memory, server_cpu)?;
+    let plain = Server::native(&options.binaries.server, &without, server_cpu)?;
+    let offloaded = Server::native(&options.binaries.server, &memory, server_cpu)?;
     for server in [&plain, &offloaded] {
         server.fill(options.items())?;
     }
@@ -64,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         skew::run(options, skewed, &mut report)?;
         return report.finish();
     }
-    let binary = &peers::memcacheds(&options.memcached)?[0];
+    let binary = &peers::memcacheds(&options.binaries.memcached)?[0];
     let program = Program::Memcached(binary);
     let memcached = Server::start(program, Transport::Udp, &memory, server_cpu)?;
     memcached.fill(options.items())?;
@@ -77,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     cookies::run(options, &mut report);
     direction::run(options, &cpus, &mut report)?;
     let small_queue = [&memory[..], &["--native-queue", "208k"]].concat();
-    let queueing = Server::native(&options.server, &small_queue, server_cpu)?;
+    let queueing = Server::native(&options.binaries.server, &small_queue, server_cpu)?;
     queueing.fill(options.items())?;
     overload::run(options, &queueing, &mut report)?;
     skew::run(options, skewed, &mut report)?;

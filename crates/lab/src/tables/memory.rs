@@ -105,7 +105,7 @@ impl Fed {
             let owners = tables.owners.clone().map(|owners| (owners, number));
             let seed = SEED + number as u64;
             let (items, terms) = (options.items(), tables.terms);
-            Packets::of_owner(&shape, items, terms, count, seed, owners)
+            Packets::of_owner(&shape, items, terms, (count, seed), owners)
         };
         Self((0..tables.of_worker.len()).map(of_worker).collect())
     }
@@ -163,13 +163,7 @@ fn feed(
         if began.elapsed() >= duration {
             ended.store(true, Ordering::Relaxed);
         }
-        let (mut ends, mut at) = ([0; BURST], 0);
-        for end in &mut ends {
-            let packet = packets.take().1;
-            burst[at..at + packet.len()].copy_from_slice(packet);
-            at += packet.len();
-            *end = at;
-        }
+        let ends = packets.take_burst::<BURST>(&mut burst);
         let mut round = Round::new(table, &mut outbox);
         let mut start = 0;
         for end in ends {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::Value;
 
-use crate::harness::peers;
+use crate::harness::peers::{self, Binaries};
 use crate::harness::servers::Server;
 use crate::harness::system;
 use crate::results::measurement::{Measurement, folder};
@@ -17,12 +17,8 @@ use crate::{Common, Result};
 pub(crate) struct Options {
     #[command(flatten)]
     pub common: Common,
-    /// Micanite's binary: the server, and what simulates and replays
-    #[arg(long, default_value_os_t = crate::harness::system::target("release/micanite"))]
-    pub server: PathBuf,
-    /// memcached's binary (default: what scripts/peer-memcached unpacked, else the search path's)
-    #[arg(long)]
-    pub memcached: Vec<PathBuf>,
+    #[command(flatten)]
+    pub binaries: Binaries,
     /// The trace that is simulated
     #[arg(long, default_value_os_t = crate::harness::system::target("traces/twitter_cluster52.csv"))]
     pub trace: PathBuf,
@@ -56,11 +52,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn run_micanite(options: &Options, arguments: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new(&options.server)
+    let output = Command::new(&options.binaries.server)
         .args(arguments)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("{}: {error}", options.server.display()))?;
+        .map_err(|error| format!("{}: {error}", options.binaries.server.display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let words = arguments.join(" ");
@@ -134,7 +130,7 @@ impl std::str::FromStr for Simulated {
 /// Replays the trace against fresh servers in turns.
 fn live(options: &Options, case: &str, mib: u64, report: &mut Measurement) -> Result<()> {
     let cpus = system::allowed_cpus();
-    let binaries = peers::memcacheds_or_none(&options.memcached, report)?;
+    let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     let memory = mib.to_string();
     let flags = ["-m", memory.as_str()];
     // The same requests in the same order: what changes is the order of connections' batches.
@@ -142,7 +138,7 @@ fn live(options: &Options, case: &str, mib: u64, report: &mut Measurement) -> Re
     let (mut ours, mut theirs, mut name) = (Vec::new(), Vec::new(), String::new());
     for round in 1..=rounds {
         eprintln!("{case}, round {round} of {rounds}");
-        let server = Server::micanite(&options.server, &flags, cpus[0])?;
+        let server = Server::micanite(&options.binaries.server, &flags, cpus[0])?;
         ours.push(replay(options, &server)?);
         drop(server);
         if let Some(binary) = binaries.first() {

@@ -7,7 +7,8 @@ use micanite_workload::Popularity;
 
 use super::*;
 use crate::generator::frames::{FrameMaker, Frames, VERIFIED};
-use crate::generator::packets::{KIND_AT, Protocol, Shape};
+use crate::generator::packets::{Protocol, Shape};
+use crate::generator::replies::KIND_AT;
 use crate::harness::namespace;
 
 const BUFFERS: usize = 128;
