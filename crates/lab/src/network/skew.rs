@@ -44,41 +44,34 @@ fn run_one(
 ) -> Result<()> {
     let zipf = Popularity::Zipf(0.99);
     let shares = shares(options, server, zipf)?;
-    let hottest = (0..PARTITIONS).max_by(|one, other| shares[*one].total_cmp(&shares[*other]));
-    let hottest = hottest.unwrap_or(0);
+    let by_share = |one: &usize, other: &usize| shares[*one].total_cmp(&shares[*other]);
+    let hottest = (0..PARTITIONS).max_by(by_share).unwrap_or(0);
+    let coldest = (0..PARTITIONS).min_by(by_share).unwrap_or(0);
     let mut bench = Bench::new(options, server, offload)?;
     let (mut summed, mut bottleneck, mut hot_over_uniform) = (Vec::new(), Vec::new(), Vec::new());
     let mut bursts = [Vec::new(), Vec::new()];
     let mut cores = vec![Core::default(); PARTITIONS];
     let rounds = options.common.rounds().min(3);
     for round in 0..rounds {
-        let (mut uniform_sum, mut skewed_sum, mut skewed_total) = (0.0, 0.0, f64::INFINITY);
-        let (mut uniform_hot, mut skewed_hot) = (0.0, 0.0);
-        for (partition, share) in shares.iter().enumerate() {
-            eprint!(
-                "\r{name}, round {} of {rounds}, partition {partition}   ",
-                round + 1
-            );
-            let uniform = bench.peak(Popularity::Uniform, partition)?;
-            let skewed = bench.peak(zipf, partition)?;
-            uniform_sum += uniform;
-            skewed_sum += skewed;
-            skewed_total = skewed_total.min(skewed / share);
-            if partition == hottest {
-                (uniform_hot, skewed_hot) = (uniform, skewed);
-            }
-            cores[partition].uniform.push(uniform);
-            cores[partition].skewed.push(skewed);
-        }
-        for (core, share) in cores.iter_mut().zip(&shares) {
+        let name = format!("{name}, round {} of {rounds}", round + 1);
+        let peaks = bench.peaks(&name)?;
+        let sum = |of: fn(&[f64; 2]) -> f64| peaks.iter().map(of).sum::<f64>();
+        let (uniform_sum, skewed_sum) = (sum(|[uniform, _]| *uniform), sum(|[_, skewed]| *skewed));
+        let totals = peaks.iter().zip(&shares);
+        let skewed_total = totals
+            .map(|([_, skewed], share)| skewed / share)
+            .fold(f64::INFINITY, f64::min);
+        for ((core, [uniform, skewed]), share) in cores.iter_mut().zip(&peaks).zip(&shares) {
+            core.uniform.push(*uniform);
+            core.skewed.push(*skewed);
             core.served.push(skewed_total * share);
         }
         summed.push(skewed_sum / uniform_sum);
         bottleneck.push(skewed_total / uniform_sum);
+        let [uniform_hot, skewed_hot] = peaks[hottest];
         hot_over_uniform.push(skewed_hot / uniform_hot);
         // Every partition at its share of what the hottest can take.
-        let coldest = (0..PARTITIONS).min_by(|one, other| shares[*one].total_cmp(&shares[*other]));
-        for (partition, bursts) in [hottest, coldest.unwrap_or(0)].into_iter().zip(&mut bursts) {
+        for (partition, bursts) in [hottest, coldest].into_iter().zip(&mut bursts) {
             let rate = skewed_total * shares[partition] * 0.95;
             bursts.push(bench.burst(zipf, partition, rate)?);
         }
@@ -87,38 +80,25 @@ fn run_one(
     for (partition, (core, share)) in cores.iter().zip(&shares).enumerate() {
         core.report(&format!("{name}, core {partition}"), *share, report);
     }
-    let mean = 1.0 / PARTITIONS as f64;
-    report.value(
-        name,
+    let mut value = |metric: &str, unit: &str, rounds: &[f64]| {
+        report.value(name, metric, unit, rounds);
+    };
+    let over_mean = shares[hottest] * PARTITIONS as f64;
+    value(
         "load of the hottest partition over the mean",
         "",
-        &[shares[hottest] / mean],
+        &[over_mean],
     );
-    report.value(
-        name,
-        "hottest partition's rate over its uniform rate",
-        "",
-        &hot_over_uniform,
-    );
-    report.value(name, "sum of all partitions over uniform", "", &summed);
-    report.value(
-        name,
+    let hot = "hottest partition's rate over its uniform rate";
+    value(hot, "", &hot_over_uniform);
+    value("sum of all partitions over uniform", "", &summed);
+    value(
         "total that the hottest allows over uniform",
         "",
         &bottleneck,
     );
-    report.value(
-        name,
-        "burst of the hottest partition",
-        "datagrams",
-        &bursts[0],
-    );
-    report.value(
-        name,
-        "burst of the coldest partition",
-        "datagrams",
-        &bursts[1],
-    );
+    value("burst of the hottest partition", "datagrams", &bursts[0]);
+    value("burst of the coldest partition", "datagrams", &bursts[1]);
     Ok(())
 }
 
@@ -198,6 +178,16 @@ impl<'a> Bench<'a> {
             partition: Some((partition, PARTITION_BITS)),
         };
         Packets::new(&shape, self.options.items(), self.terms, 1 << 17, SEED)
+    }
+
+    /// Rates of each partition at most, under the uniform and the skewed load.
+    fn peaks(&mut self, name: &str) -> Result<Vec<[f64; 2]>> {
+        let mut one = |partition| {
+            eprint!("\r{name}, partition {partition}   ");
+            let uniform = self.peak(Popularity::Uniform, partition)?;
+            Ok([uniform, self.peak(Popularity::Zipf(0.99), partition)?])
+        };
+        (0..PARTITIONS).map(&mut one).collect()
     }
 
     fn peak(&mut self, popularity: Popularity, partition: usize) -> Result<f64> {
