@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 
 use crate::limits::AGE_MARKS_MAX;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::{Field, LogField, Partition, Place};
 
@@ -78,7 +78,7 @@ impl Partition {
         let numbers = if self.is_store() {
             [self.get(Field::Stamp) + 1, 0]
         } else {
-            [Which::Small, Which::Main].map(|which| self.log(which).get(LogField::Tail))
+            [LogKind::Small, LogKind::Main].map(|which| self.log(which).get(LogField::Tail))
         };
         self.ages.note(now_s, numbers);
     }

@@ -10,7 +10,7 @@ use crate::access::{Access, Epochs, Route};
 use crate::config::Config;
 use crate::delegate::Mailboxes;
 use crate::error::CreateError;
-use crate::evictions::Evictions;
+use crate::eviction::listener::EvictionListener;
 use crate::image::{self, ImageState, Source};
 use crate::index::hash::Secret;
 use crate::layout::Layout;
@@ -40,7 +40,7 @@ pub struct Cache {
     pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) waker: OnceLock<Waker>,
-    pub(crate) evictions: Arc<Evictions>,
+    pub(crate) eviction_listener: Arc<EvictionListener>,
     /// Requests that each worker executed, by partition; none with one worker.
     pub(crate) loads: Box<[Box<[AtomicU64]>]>,
     /// Held while routes change.
@@ -129,9 +129,9 @@ impl Cache {
 
     pub(crate) fn of(mut partitions: Box<[Partition]>, layout: Layout, config: &Config) -> Self {
         let workers = config.workers;
-        let evictions = Arc::new(Evictions::default());
+        let eviction_listener = Arc::new(EvictionListener::default());
         for (number, partition) in partitions.iter_mut().enumerate() {
-            partition.evictions = Arc::clone(&evictions);
+            partition.eviction_listener = Arc::clone(&eviction_listener);
             let owner = number % workers;
             let access = if workers == 1 {
                 Access::Erew
@@ -152,7 +152,7 @@ impl Cache {
             epochs: Epochs::new(workers),
             mailboxes: Mailboxes::new(workers),
             waker: OnceLock::new(),
-            evictions,
+            eviction_listener,
             loads: (0..if workers > 1 { workers } else { 0 })
                 .map(loads)
                 .collect(),
@@ -370,7 +370,7 @@ impl Cache {
 
     /// Runs something with the right to write a partition, whoever owns it, by sharing it for
     /// the moment. `idle` is called while it waits.
-    pub(crate) fn alone<R>(
+    pub(crate) fn with_writer<R>(
         &self,
         partition: usize,
         now_s: u32,

@@ -53,11 +53,11 @@ mod access;
 mod ages;
 mod cache;
 mod config;
+mod copy_budget;
 mod delegate;
 mod error;
 mod eviction;
-mod evictions;
-mod foreign;
+mod external_reader;
 #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
 pub mod fuzz;
 mod heap;
@@ -82,7 +82,6 @@ mod stats;
 #[cfg(any(test, feature = "fuzz"))]
 mod tests;
 mod walk;
-mod work;
 mod worker;
 mod writer;
 
@@ -91,7 +90,7 @@ pub use cache::{Cache, RouteError};
 pub use config::{Config, Maps, Semantics, Simulated};
 pub use error::{CreateError, CreateErrorKind};
 pub use eviction::Eviction;
-pub use foreign::Geometry;
+pub use external_reader::Geometry;
 pub use image::{ImageState, Snapshot};
 pub use index::hash::{BUCKET_BITS, Buckets, IndexHash, Secret, TAG_BITS};
 pub use layout::Layout;

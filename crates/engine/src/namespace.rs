@@ -7,7 +7,7 @@ use micanite_memory::sync::{Ordering, fence};
 use micanite_wire::hash::KeyHash;
 
 use crate::limits::NAMESPACES_MAX;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
 use crate::partition::{Field, LogField, Partition, Place};
@@ -85,8 +85,8 @@ impl Partition {
             self.stamp(place, header) <= mark.small
         } else {
             match place.log {
-                Which::Small => place.offset < mark.small,
-                Which::Main => place.offset < mark.main,
+                LogKind::Small => place.offset < mark.small,
+                LogKind::Main => place.offset < mark.main,
             }
         }
     }
@@ -161,8 +161,8 @@ impl Writer<'_> {
         if p.is_store() {
             set(1, p.get(Field::Stamp));
         } else {
-            set(1, p.log(Which::Small).get(LogField::Tail));
-            set(2, p.log(Which::Main).get(LogField::Tail));
+            set(1, p.log(LogKind::Small).get(LogField::Tail));
+            set(2, p.log(LogKind::Main).get(LogField::Tail));
         }
         set(3, p.get(Field::SweepRounds));
         set(0, hash);
@@ -180,7 +180,7 @@ impl Writer<'_> {
         }
         let swept = p.get(Field::SweepRounds) >= word(3) + SWEEP_ROUNDS;
         let head = |which| p.log(which).get(LogField::Head);
-        let passed = || head(Which::Small) >= word(1) && head(Which::Main) >= word(2);
+        let passed = || head(LogKind::Small) >= word(1) && head(LogKind::Main) >= word(2);
         swept || !p.is_store() && passed()
     }
 }

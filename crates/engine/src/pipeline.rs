@@ -16,7 +16,7 @@ use crate::meta::MetaGet;
 use crate::operations::{Described, Side};
 use crate::partition::{Hint, Partition};
 use crate::reader::{Plain, Read};
-use crate::request::{Asked, Condition, Expiry, Operation, Outcome, ReplySink, Request};
+use crate::request::{Condition, Expiry, HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::writer::Writer;
 
 /// What prefetching saw of each request.
@@ -30,7 +30,7 @@ pub(crate) trait Mode {
     /// A get without CAS or touch. Returns whether the sink had room.
     fn get<S: ReplySink>(
         partition: &Partition,
-        request: (usize, &Asked<'_>),
+        request: (usize, &HashedRequest<'_>),
         hint: &Hint,
         now_s: u32,
         sink: &mut S,
@@ -39,7 +39,7 @@ pub(crate) trait Mode {
     /// As `get`, with what meta commands ask.
     fn meta_get<S: ReplySink>(
         partition: &Partition,
-        request: (usize, &Asked<'_>),
+        request: (usize, &HashedRequest<'_>),
         get: &MetaGet,
         hint: &Hint,
         now_s: u32,
@@ -72,7 +72,7 @@ impl Mode for Own {
     #[inline]
     fn get<S: ReplySink>(
         partition: &Partition,
-        request: (usize, &Asked<'_>),
+        request: (usize, &HashedRequest<'_>),
         hint: &Hint,
         now_s: u32,
         sink: &mut S,
@@ -83,7 +83,7 @@ impl Mode for Own {
     #[inline]
     fn meta_get<S: ReplySink>(
         partition: &Partition,
-        request: (usize, &Asked<'_>),
+        request: (usize, &HashedRequest<'_>),
         get: &MetaGet,
         hint: &Hint,
         now_s: u32,
@@ -104,7 +104,7 @@ impl Mode for Share {
     #[inline]
     fn get<S: ReplySink>(
         partition: &Partition,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         _: &Hint,
         now_s: u32,
         sink: &mut S,
@@ -124,7 +124,7 @@ impl Mode for Share {
     #[inline]
     fn meta_get<S: ReplySink>(
         partition: &Partition,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         get: &MetaGet,
         hint: &Hint,
         now_s: u32,
@@ -146,7 +146,7 @@ impl Mode for Share {
 
 /// Counting is a write, and no more than a wish: not worth waiting for.
 #[inline]
-fn note_beside(partition: &Partition, request: &Asked<'_>, count: bool, now_s: u32) {
+fn note_beside(partition: &Partition, request: &HashedRequest<'_>, count: bool, now_s: u32) {
     if count && let Some(writer) = partition.try_writer(now_s) {
         writer.note_request(request.hash, request.key);
     }
@@ -155,7 +155,7 @@ fn note_beside(partition: &Partition, request: &Asked<'_>, count: bool, now_s: u
 #[inline]
 fn meta_get_by_writer<M: Mode, S: ReplySink>(
     partition: &Partition,
-    request: (usize, &Asked<'_>),
+    request: (usize, &HashedRequest<'_>),
     get: &MetaGet,
     hint: &Hint,
     now_s: u32,
@@ -207,7 +207,7 @@ impl Cache {
     pub(crate) fn execute_one<M: Mode, S: ReplySink>(
         &self,
         partition: &Partition,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         hint: &Hint,
         now_s: u32,
         sink: &mut S,
@@ -242,7 +242,7 @@ impl Cache {
     fn store<M: Mode>(
         &self,
         partition: &Partition,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         hint: &Hint,
         (condition, value, meta): (Condition, &[u8], (u32, Expiry)),
         now_s: u32,
@@ -264,7 +264,7 @@ impl Cache {
     fn execute_other<M: Mode, S: ReplySink>(
         &self,
         partition: &Partition,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         now_s: u32,
         sink: &mut S,
     ) -> bool {
@@ -322,7 +322,7 @@ fn until_not_busy(mut execute: impl FnMut() -> Outcome) -> Outcome {
 #[inline(never)]
 fn execute_rare<S: ReplySink>(
     writer: &Writer<'_>,
-    (index, request): (usize, &Asked<'_>),
+    (index, request): (usize, &HashedRequest<'_>),
     operation: Operation<'_>,
     value_bytes_max: usize,
     sink: &mut S,

@@ -16,7 +16,7 @@ use crate::limits::{
 use crate::log::item::unpack_meta;
 use crate::meta::MetaGet;
 use crate::partition::{Partition, Place};
-use crate::request::{Asked, Expiry, Outcome, ReplySink, ValueMeta};
+use crate::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::Found;
 
 /// How an optimistic read ended.
@@ -105,7 +105,7 @@ impl Partition {
     #[inline]
     pub fn read<L: Look, S: ReplySink>(
         &self,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         look: &L,
         now_s: u32,
         sink: &mut S,
@@ -193,7 +193,7 @@ impl Partition {
     fn candidate(
         &self,
         bucket: Bucket<'_>,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
     ) -> Result<Option<Candidate>, TooLong> {
         let mut bucket = bucket;
         let mut keys = 0;

@@ -20,7 +20,7 @@ pub struct Request<'a> {
 
 /// A request, as the partition of its key executes it.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct HashedRequest<'a> {
     pub hash: IndexHash,
     pub key: &'a [u8],
     pub operation: &'a Operation<'a>,

@@ -3,11 +3,11 @@
 
 use micanite_memory::sync::Ordering::Relaxed;
 
+use crate::copy_budget;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::{SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
 use crate::partition::{Field, Place};
-use crate::work;
 use crate::writer::{Found, Writer};
 
 /// Buckets whose lines and items are loaded ahead, together.
@@ -47,10 +47,10 @@ impl Writer<'_> {
         let p = self.partition;
         let bytes = SWEEP_BUCKETS.min(p.buckets() as usize) * SWEEP_BUCKET_BYTES;
         let in_vain_s = p.swept_in_vain_s.load(Relaxed);
-        if p.get(Field::Expiring) == 0 || in_vain_s == self.now_s || !work::allows(bytes) {
+        if p.get(Field::Expiring) == 0 || in_vain_s == self.now_s || !copy_budget::allows(bytes) {
             return false;
         }
-        work::note(bytes);
+        copy_budget::spend(bytes);
         let free = p.heap().units_free();
         self.sweep();
         let found = p.heap().units_free() != free;

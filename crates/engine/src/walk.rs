@@ -149,7 +149,7 @@ impl Cache {
             left -= 1;
             let beside = partition.visit(walk, now_s, visitor);
             let visited = beside.unwrap_or_else(|| {
-                self.alone(walk.partition, now_s, &idle, |writer| {
+                self.with_writer(walk.partition, now_s, &idle, |writer| {
                     let read = writer.partition.visit_chain(walk, now_s, visitor);
                     settle(read, walk, visitor)
                 })

@@ -7,14 +7,14 @@ use micanite_wire::hash::KeyHash;
 
 use crate::access::Permission;
 use crate::cache::Cache;
+use crate::copy_budget;
 use crate::index::hash::IndexHash;
 use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX, SHRINK_ROUNDS_MAX};
 use crate::lock::{Queue, Turn};
 use crate::partition::{Hint, Partition};
 use crate::pipeline::{Mode, Own, Share};
 use crate::reader::{Plain, Read};
-use crate::request::{Asked, Operation, Outcome, ReplySink, Request};
-use crate::work;
+use crate::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::writer::Writer;
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
@@ -45,7 +45,7 @@ impl Drop for Worker {
 /// A pointer to the sink of a request that another thread executes meanwhile.
 struct Delegated<'a, S> {
     index: usize,
-    request: &'a Asked<'a>,
+    request: &'a HashedRequest<'a>,
     sink: &'a mut S,
     had_room: bool,
     /// What the asker's turn may still move.
@@ -73,7 +73,7 @@ impl Worker {
         Self {
             cache,
             number,
-            turn_left_bytes: work::UNLIMITED,
+            turn_left_bytes: copy_budget::UNLIMITED,
             moved_before_bytes: 0,
             maintained_first: 0,
         }
@@ -164,7 +164,7 @@ impl Worker {
         if hinted {
             cache.prefetch(batch, &mut hints);
         }
-        let outer = work::replace(self.turn_left_bytes);
+        let outer = copy_budget::replace(self.turn_left_bytes);
         let mut executed = 0;
         while let Some(request) = batch.get(executed) {
             let partition = cache.partition(request.hash);
@@ -178,7 +178,7 @@ impl Worker {
             if !hinted {
                 *hint = Hint::nothing(partition.index_hash(request.hash));
             }
-            let asked = Asked {
+            let asked = HashedRequest {
                 hash: hint.hash,
                 key: request.key,
                 operation: &request.operation,
@@ -206,11 +206,11 @@ impl Worker {
                 break;
             }
             executed += 1;
-            if work::is_spent() {
+            if copy_budget::is_spent() {
                 break;
             }
         }
-        self.turn_left_bytes = work::replace(outer);
+        self.turn_left_bytes = copy_budget::replace(outer);
         cache.epochs.leave(self.number);
         executed
     }
@@ -231,7 +231,7 @@ impl Worker {
     fn read_beside<S: ReplySink + Send>(
         &self,
         (owner, partition): (usize, &Partition),
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         now_s: u32,
         sink: &mut S,
     ) -> bool {
@@ -266,7 +266,7 @@ impl Worker {
     fn delegate<S: ReplySink + Send>(
         &self,
         (owner, partition): (usize, &Partition),
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         now_s: u32,
         sink: &mut S,
     ) -> bool {
@@ -280,20 +280,20 @@ impl Worker {
             request,
             sink,
             had_room: false,
-            left_bytes: work::replace(work::UNLIMITED),
+            left_bytes: copy_budget::replace(copy_budget::UNLIMITED),
         };
         let run = || {
             // On the owner's thread, which has the permission: this worker is inside a batch, so
             // the route that it has seen still holds. The asker's turn pays for what is moved.
-            let outer = work::replace(job.left_bytes);
+            let outer = copy_budget::replace(job.left_bytes);
             let numbered = (job.index, job.request);
             let hint = Hint::nothing(job.request.hash);
             job.had_room = cache.execute_one::<Own, S>(partition, numbered, &hint, now_s, job.sink);
-            job.left_bytes = work::replace(outer);
+            job.left_bytes = copy_budget::replace(outer);
         };
         let pair = (self.number, owner);
         cache.mailboxes.ask(pair, run, || waker(owner));
-        work::replace(job.left_bytes);
+        copy_budget::replace(job.left_bytes);
         job.had_room
     }
 
@@ -342,7 +342,7 @@ impl Worker {
     /// 100 milliseconds.
     pub fn maintain(&mut self, now_s: u32) {
         self.flush_if_due(now_s);
-        let outer = work::replace(self.cache.turn_moved_bytes() as isize);
+        let outer = copy_budget::replace(self.cache.turn_moved_bytes() as isize);
         let partitions = self.cache.partitions.len();
         self.maintained_first = (self.maintained_first + 1) % partitions;
         for step in 0..partitions {
@@ -358,7 +358,7 @@ impl Worker {
             self.maintain_one(number, now_s, upkeep);
             let can_shrink = |writer: &Writer<'_>| writer.can_shrink_index();
             for _ in 0..SHRINK_ROUNDS_MAX {
-                let may_shrink = !work::is_spent()
+                let may_shrink = !copy_budget::is_spent()
                     && self.cache.config().maps.is_none()
                     && self.maintain_one(number, now_s, can_shrink) == Some(true);
                 if !may_shrink || !self.shrink_index(number, now_s) {
@@ -366,7 +366,7 @@ impl Worker {
                 }
             }
         }
-        work::replace(outer);
+        copy_budget::replace(outer);
     }
 
     /// Gives lines of a sparse index back: a bounded number, with nobody else in the partition. Whether
@@ -444,7 +444,7 @@ impl Worker {
 
     fn flush(&self, _turn: &Turn<'_>, now_s: u32) {
         for partition in 0..self.cache.partitions.len() {
-            self.alone(partition, now_s, |writer| writer.flush());
+            self.with_writer(partition, now_s, |writer| writer.flush());
         }
     }
 
@@ -459,13 +459,18 @@ impl Worker {
         now_s: u32,
     ) -> Result<(), crate::TooManyNamespaces> {
         (0..self.cache.partitions.len()).try_for_each(|partition| {
-            self.alone(partition, now_s, |writer| writer.invalidate_namespace(name))
+            self.with_writer(partition, now_s, |writer| writer.invalidate_namespace(name))
         })
     }
 
     /// Runs something with the right to write a partition, whoever owns it.
-    fn alone<R>(&self, partition: usize, now_s: u32, run: impl FnOnce(&Writer<'_>) -> R) -> R {
+    fn with_writer<R>(
+        &self,
+        partition: usize,
+        now_s: u32,
+        run: impl FnOnce(&Writer<'_>) -> R,
+    ) -> R {
         let idle = || self.serve_mailbox();
-        self.cache.alone(partition, now_s, idle, run)
+        self.cache.with_writer(partition, now_s, idle, run)
     }
 }

@@ -1,8 +1,8 @@
 //! Allocate and free.
 
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, Heap, PREVIOUS_FREE};
+use crate::copy_budget;
 use crate::limits::{FIT_CANDIDATE_BYTES, FIT_CANDIDATES_MAX};
-use crate::work;
 
 impl Heap<'_> {
     /// A block of at least `units` words, from the smallest free block that is large enough. Its
@@ -103,7 +103,7 @@ impl Heap<'_> {
             if whole >= units && self.class(whole) == class {
                 return Some((block, class));
             }
-            work::note(FIT_CANDIDATE_BYTES);
+            copy_budget::spend(FIT_CANDIDATE_BYTES);
             candidate = self.next(block);
         }
         None

@@ -14,7 +14,7 @@
 use crate::eviction::Eviction;
 use crate::index::hash::Buckets;
 use crate::limits::{BUCKET_WORDS, NAMESPACES_MAX};
-use crate::log::{LAP_SHARE, Which};
+use crate::log::{LAP_SHARE, LogKind};
 use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
 use crate::partition::{Field, LogField, Partition};
 
@@ -62,8 +62,8 @@ impl Partition {
         self.check_counters()?;
         if !self.is_store() {
             let small_end = self.layout.data_first() as u64 + self.layout.small_units();
-            self.check_log(Which::Small, self.layout.data_first() as u64, small_end)?;
-            self.check_log(Which::Main, small_end, self.get(Field::DataEnd))?;
+            self.check_log(LogKind::Small, self.layout.data_first() as u64, small_end)?;
+            self.check_log(LogKind::Main, small_end, self.get(Field::DataEnd))?;
             self.check_scan()?;
         }
         self.check_namespaces()?;
@@ -154,7 +154,7 @@ impl Partition {
 
     /// A log lies between `first` and `end`, and what is between its head and its tail lies in it
     /// once.
-    fn check_log(&self, which: Which, first: u64, end: u64) -> Checked {
+    fn check_log(&self, which: LogKind, first: u64, end: u64) -> Checked {
         let log = self.log(which);
         let [tail, head, lap, before] = [
             LogField::Tail,
@@ -167,8 +167,8 @@ impl Partition {
         // The small log keeps its length. The main one gives up a share of itself at a time, for the
         // line of a bucket and its spare one, or more.
         let least = match which {
-            Which::Small => units,
-            Which::Main => (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64),
+            LogKind::Small => units,
+            LogKind::Main => (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64),
         };
         let laps_in_order = 1 <= before && before <= lap && lap <= tail && tail < COUNT_MAX;
         let head_in_laps = before <= head && head <= tail;
@@ -208,7 +208,7 @@ impl Partition {
             (self.get(Field::Stamp), 0)
         } else {
             let tail = |which| self.log(which).get(LogField::Tail);
-            (tail(Which::Small), tail(Which::Main))
+            (tail(LogKind::Small), tail(LogKind::Main))
         };
         let rounds = self.get(Field::SweepRounds);
         for record in 0..NAMESPACES_MAX {

@@ -7,7 +7,7 @@ use crate::image::starts::Starts;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::partition::{Field, Partition, Place};
 use crate::writer::Writer;
 
@@ -230,7 +230,7 @@ impl Partition {
     fn is_moving(&self, position: usize, one: u64, other: u64) -> bool {
         let buckets = self.all_buckets();
         let place = Place {
-            log: Which::Small,
+            log: LogKind::Small,
             offset: position as u64,
             position,
         };

@@ -40,10 +40,10 @@ impl Cache {
         if self.partitions[partition].copy_by_attempts(number, now_s, &mut copied, take) {
             return;
         }
-        let alone = |writer: &Writer<'_>| writer.keys_but(number, &copied);
-        for key in self.alone(partition, now_s, || {}, alone) {
-            let alone = |writer: &Writer<'_>| writer.copy_of_key(self.hash(&key), &key);
-            if let Some(item) = self.alone(partition, now_s, || {}, alone) {
+        let write = |writer: &Writer<'_>| writer.keys_but(number, &copied);
+        for key in self.with_writer(partition, now_s, || {}, write) {
+            let write = |writer: &Writer<'_>| writer.copy_of_key(self.hash(&key), &key);
+            if let Some(item) = self.with_writer(partition, now_s, || {}, write) {
                 take(&item);
             }
         }

@@ -27,7 +27,7 @@ use crate::error::{CreateError, CreateErrorKind};
 use crate::eviction::Eviction;
 use crate::index::hash::Secret;
 use crate::layout::Layout;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::partition::{Field, LogField, Partition};
 
 use header::Unusable;
@@ -304,7 +304,7 @@ impl Partition {
     /// Notes where the tails are: what is busy before them was left by a process before, and stays
     /// so.
     fn note_tails(&self) {
-        for which in [Which::Small, Which::Main] {
+        for which in [LogKind::Small, LogKind::Main] {
             let log = self.log(which);
             log.set(LogField::Opened, log.get(LogField::Tail));
         }

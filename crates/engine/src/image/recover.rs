@@ -27,7 +27,7 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
 use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX};
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::{Field, LogField, Partition};
 use crate::writer::{Found, Writer};
@@ -88,17 +88,17 @@ impl Partition {
         if self.is_store() {
             return busy;
         }
-        let counts = [Which::Small, Which::Main].map(|which| self.count_log(which, &mut busy));
+        let counts = [LogKind::Small, LogKind::Main].map(|which| self.count_log(which, &mut busy));
         let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum();
         self.set(Field::ItemsLive, sum(|counts| counts.items));
         self.set(Field::UnitsLive, sum(|counts| counts.units));
         self.set(Field::UnitsLeftEarly, sum(|counts| counts.early));
-        let in_main = counts[Which::Main as usize].early;
+        let in_main = counts[LogKind::Main as usize].early;
         self.set(Field::UnitsLeftEarlyInMain, in_main);
         busy
     }
 
-    fn count_log(&self, which: Which, busy: &mut Vec<usize>) -> Counts {
+    fn count_log(&self, which: LogKind, busy: &mut Vec<usize>) -> Counts {
         let log = self.log(which);
         let mut counts = Counts::default();
         let mut offset = log.get(LogField::Head);

@@ -3,6 +3,7 @@
 
 use micanite_memory::sync::Ordering::Release;
 
+use crate::copy_budget;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
@@ -10,9 +11,8 @@ use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS,
     INDEX_LOAD_SIXTEENTHS,
 };
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::partition::{Field, Place};
-use crate::work;
 use crate::writer::Writer;
 
 /// Items of a bucket from which on the index grows whatever its spare buckets are, by 16.
@@ -48,7 +48,7 @@ impl Writer<'_> {
         };
         if full || spares_left * least < buckets {
             // Near the end of a turn it takes what is free, or waits.
-            let compacts = work::allows(COMPACT_INDEX_UNITS as usize * 8);
+            let compacts = copy_budget::allows(COMPACT_INDEX_UNITS as usize * 8);
             self.grow(if compacts { COMPACT_INDEX_UNITS } else { 0 });
         }
     }
@@ -116,7 +116,7 @@ impl Writer<'_> {
                 || self.compact_for_index(heap.end() as u64 - data_end, compact_units)
                     && heap.lower_end(data_end as usize)
         } else {
-            p.log(Which::Main).lower_end(data_end)
+            p.log(LogKind::Main).lower_end(data_end)
         };
         if made {
             p.set(Field::DataEnd, data_end);

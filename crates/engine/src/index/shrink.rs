@@ -10,6 +10,7 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
+use crate::copy_budget;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};
@@ -19,7 +20,6 @@ use crate::limits::{
     UNSWEPT_SHARE,
 };
 use crate::partition::{Field, Partition};
-use crate::work;
 use crate::writer::Writer;
 
 /// A merge that is possible.
@@ -114,7 +114,7 @@ impl Writer<'_> {
     fn merge(&self, merge: &Merge<'_>) -> bool {
         let p = self.partition;
         let count = p.buckets();
-        work::note(MERGE_BYTES);
+        copy_budget::spend(MERGE_BYTES);
         if merge.spare.is_some_and(|number| !self.vacate_spare(number)) {
             return false;
         }

@@ -6,7 +6,7 @@
 //! published: the advance of the head, a fence, the bytes, then (by the caller) the index. A
 //! reader copies, fences, and looks at the head again.
 
-pub(crate) mod evict;
+pub(crate) mod head;
 pub(crate) mod item;
 mod reserve;
 
@@ -22,12 +22,12 @@ use crate::partition::fields::{Field, LogField};
 /// were written as bytes cannot be forwarded from the store buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Which {
+pub(crate) enum LogKind {
     Small = 0,
     Main = 1,
 }
 
-impl Which {
+impl LogKind {
     #[inline]
     pub const fn of(bit: u64) -> Self {
         if bit == 0 { Self::Small } else { Self::Main }
@@ -43,7 +43,7 @@ pub(crate) struct Log<'a> {
 
 impl<'a> Log<'a> {
     #[inline]
-    pub fn of(partition: &'a Partition, which: Which) -> Self {
+    pub fn of(partition: &'a Partition, which: LogKind) -> Self {
         let line = Field::SmallLog as usize + 8 * which as usize;
         Self { partition, line }
     }

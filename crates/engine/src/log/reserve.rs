@@ -3,7 +3,7 @@
 use micanite_memory::sync::{Ordering, fence};
 
 use crate::log::item::Header;
-use crate::log::{Log, Which};
+use crate::log::{Log, LogKind};
 use crate::partition::{LogField, Place};
 use crate::writer::{Refusal, Writer};
 
@@ -11,7 +11,7 @@ impl Writer<'_> {
     /// Takes `units` at the tail of a log, evicting (and moving) what is in the way. The space is
     /// marked as busy until its item is written. Anything found before may be elsewhere or gone.
     #[inline]
-    pub fn reserve(&self, which: Which, units: u64) -> Result<Place, Refusal> {
+    pub fn reserve(&self, which: LogKind, units: u64) -> Result<Place, Refusal> {
         let log = self.partition.log(which);
         let mut moves = self.partition.layout.policy.requeue_max;
         loop {
@@ -31,7 +31,7 @@ impl Writer<'_> {
 
     /// Space at the tail that is known to be free.
     #[inline]
-    pub fn claim(&self, log: Log<'_>, which: Which, units: u64) -> Place {
+    pub fn claim(&self, log: Log<'_>, which: LogKind, units: u64) -> Place {
         let offset = log.get(LogField::Tail);
         let position = log.position(offset);
         // What is written from here on comes after the advance of the head, for every reader.
@@ -52,7 +52,7 @@ impl Writer<'_> {
     fn begin_lap(
         &self,
         log: Log<'_>,
-        which: Which,
+        which: LogKind,
         units: u64,
         moves: &mut u32,
     ) -> Result<(), Refusal> {

@@ -4,7 +4,7 @@
 //! the room it needs. Values of more than 64 bytes are not taken for numbers.
 
 use crate::meta::MetaArithmetic;
-use crate::request::{Asked, Outcome};
+use crate::request::{HashedRequest, Outcome};
 use crate::writer::Writer;
 
 /// Longest value that is looked at, padding included.
@@ -12,7 +12,7 @@ pub(super) const NUMBER_BYTES_MAX: usize = 64;
 
 impl Writer<'_> {
     /// Replaces the number by what `change` makes of it.
-    pub fn arithmetic(&self, request: &Asked<'_>, change: impl Fn(u64) -> u64) -> Outcome {
+    pub fn arithmetic(&self, request: &HashedRequest<'_>, change: impl Fn(u64) -> u64) -> Outcome {
         let Some(found) = self.find(request.hash, request.key) else {
             return Outcome::NotFound;
         };

@@ -1,6 +1,6 @@
 //! append, prepend.
 
-use crate::request::{Asked, Outcome};
+use crate::request::{HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Writer};
 
 /// Which side the new bytes go to.
@@ -14,7 +14,7 @@ impl Writer<'_> {
     /// Flags and expiry stay; the CAS value changes.
     pub fn concatenate(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         side: Side,
         more: &[u8],
         value_bytes_max: usize,

@@ -1,11 +1,11 @@
 //! delete.
 
-use crate::request::{Asked, Outcome};
+use crate::request::{HashedRequest, Outcome};
 use crate::writer::Writer;
 
 impl Writer<'_> {
     #[inline]
-    pub fn delete(&self, request: &Asked<'_>) -> Outcome {
+    pub fn delete(&self, request: &HashedRequest<'_>) -> Outcome {
         match self.find(request.hash, request.key) {
             Some(found) => {
                 self.remove(request.hash, &found);

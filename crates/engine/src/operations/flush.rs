@@ -1,7 +1,7 @@
 //! flush_all: what was written before this moment is gone. Constant time; the space comes back
 //! as the heads, in a store the sweep, come by.
 
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::partition::{Field, LogField};
 use crate::writer::Writer;
 
@@ -12,7 +12,7 @@ impl Writer<'_> {
             p.set(Field::FlushStamp, p.get(Field::Stamp));
             p.expect_of_sweep();
         } else {
-            for which in [Which::Small, Which::Main] {
+            for which in [LogKind::Small, LogKind::Main] {
                 let log = p.log(which);
                 log.set(LogField::FlushMark, log.get(LogField::Tail));
             }

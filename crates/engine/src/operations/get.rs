@@ -2,7 +2,7 @@
 //! nothing is validated.
 
 use crate::partition::Hint;
-use crate::request::{Asked, Outcome, ReplySink, ValueMeta};
+use crate::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
@@ -10,7 +10,7 @@ impl Writer<'_> {
     #[inline(always)]
     pub fn get_hinted<S: ReplySink>(
         &self,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         hint: &Hint,
         sink: &mut S,
     ) -> bool {
@@ -24,7 +24,7 @@ impl Writer<'_> {
     #[inline(never)]
     pub fn get<S: ReplySink>(
         &self,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         cas: bool,
         sink: &mut S,
     ) -> bool {
@@ -38,7 +38,7 @@ impl Writer<'_> {
     #[inline(always)]
     fn reply<S: ReplySink>(
         &self,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         found: &Found,
         cas: bool,
         sink: &mut S,

@@ -5,11 +5,11 @@ use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaArithmetic};
 use crate::operations::arithmetic::{NUMBER_BYTES_MAX, format, parse};
 use crate::operations::meta_store::Described;
-use crate::request::{Asked, Expiry, Outcome};
+use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 impl Writer<'_> {
-    pub fn meta_arithmetic(&self, request: &Asked<'_>, by: &MetaArithmetic) -> Described {
+    pub fn meta_arithmetic(&self, request: &HashedRequest<'_>, by: &MetaArithmetic) -> Described {
         let Some(found) = self.find(request.hash, request.key) else {
             return match by.vivify {
                 Some(expiry) => self.first_number(request, by, expiry),
@@ -43,7 +43,7 @@ impl Writer<'_> {
 
     pub(super) fn write_number(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         by: &MetaArithmetic,
         found: &Found,
         (number, value): (u64, &[u8]),
@@ -87,7 +87,12 @@ impl Writer<'_> {
         self.number_stored(self.append_known(request.hash, &item, Some(found)), number)
     }
 
-    fn first_number(&self, request: &Asked<'_>, by: &MetaArithmetic, expiry: Expiry) -> Described {
+    fn first_number(
+        &self,
+        request: &HashedRequest<'_>,
+        by: &MetaArithmetic,
+        expiry: Expiry,
+    ) -> Described {
         let number = by.initial;
         let mut buffer = [b' '; NUMBER_BYTES_MAX];
         let digits = format(number, &mut buffer);

@@ -2,11 +2,11 @@
 
 use crate::log::item::State;
 use crate::meta::MetaDelete;
-use crate::request::{Asked, Expiry, Outcome};
+use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{NewItem, Part, Writer};
 
 impl Writer<'_> {
-    pub fn meta_delete(&self, request: &Asked<'_>, delete: &MetaDelete) -> Outcome {
+    pub fn meta_delete(&self, request: &HashedRequest<'_>, delete: &MetaDelete) -> Outcome {
         let Some(found) = self.find(request.hash, request.key) else {
             return Outcome::NotFound;
         };

@@ -9,7 +9,7 @@ use micanite_memory::sync::fence;
 use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaGet};
 use crate::partition::{Hint, Partition};
-use crate::request::{Asked, Expiry, Outcome, ReplySink, ValueMeta};
+use crate::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 impl MetaGet {
@@ -39,7 +39,7 @@ impl Writer<'_> {
     #[inline(always)]
     pub fn meta_get<S: ReplySink>(
         &self,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         get: &MetaGet,
         hint: &Hint,
         sink: &mut S,
@@ -64,7 +64,7 @@ impl Writer<'_> {
     #[inline(never)]
     fn meta_get_at_length<S: ReplySink>(
         &self,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         get: &MetaGet,
         sink: &mut S,
     ) -> ControlFlow<bool> {
@@ -129,7 +129,7 @@ impl Writer<'_> {
     #[inline(always)]
     fn show_item<S: ReplySink>(
         &self,
-        (index, _): (usize, &Asked<'_>),
+        (index, _): (usize, &HashedRequest<'_>),
         found: &Found,
         item: ItemMeta,
         get: &MetaGet,
@@ -167,7 +167,7 @@ impl Writer<'_> {
     /// Notes what a get changes.
     fn after_meta_get(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         found: &Found,
         get: &MetaGet,
         state: State,
@@ -247,7 +247,7 @@ impl Writer<'_> {
     /// Stores an empty item, which the client is to fill.
     fn vivify<S: ReplySink>(
         &self,
-        (index, request): (usize, &Asked<'_>),
+        (index, request): (usize, &HashedRequest<'_>),
         get: &MetaGet,
         expiry: Expiry,
         sink: &mut S,

@@ -4,7 +4,7 @@
 use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaStore, StoreMode};
 use crate::operations::Side;
-use crate::request::{Asked, Expiry, Outcome};
+use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 /// How a meta store ends, and what is known of the item then.
@@ -23,7 +23,7 @@ impl StoreMode {
 impl Writer<'_> {
     pub fn meta_store(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         store: &MetaStore<'_>,
         value_bytes_max: usize,
     ) -> Described {

@@ -4,14 +4,14 @@ use micanite_memory::sync::yield_now;
 
 use crate::limits::BUSY_ROUNDS_MAX;
 use crate::partition::{Hint, Partition};
-use crate::request::{Asked, Condition, Expiry, Outcome};
+use crate::request::{Condition, Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Refusal, Reserved, Writer};
 
 impl Writer<'_> {
     #[inline(always)]
     pub fn store(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         hint: &Hint,
         condition: Condition,
         value: &[u8],
@@ -29,7 +29,7 @@ impl Writer<'_> {
     #[inline(never)]
     fn store_checked(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         condition: Condition,
         value: &[u8],
         meta: (u32, Expiry),
@@ -44,7 +44,7 @@ impl Writer<'_> {
     #[inline]
     fn find_for(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         condition: Condition,
     ) -> Result<Option<Found>, Outcome> {
         let found = self.find(request.hash, request.key);
@@ -69,7 +69,7 @@ impl Partition {
     /// lock, the value is copied in between without it.
     pub fn store_long(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         condition: Condition,
         value: &[u8],
         meta: (u32, Expiry),
@@ -93,7 +93,7 @@ impl Partition {
     /// Takes space for an item that is written without the lock, or says how the request ended.
     fn take_beside(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         condition: Condition,
         item: &mut NewItem<'_>,
         now_s: u32,

@@ -3,12 +3,12 @@
 use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::log::item::pack_meta;
-use crate::request::{Asked, Expiry, Outcome};
+use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
     /// A touch by itself is a request for the item.
-    pub fn touch_alone(&self, request: &Asked<'_>, expiry: Expiry) -> Outcome {
+    pub fn touch_alone(&self, request: &HashedRequest<'_>, expiry: Expiry) -> Outcome {
         let outcome = self.touch(request, expiry);
         if outcome == Outcome::Touched
             && let Some(found) = self.find(request.hash, request.key)
@@ -18,7 +18,7 @@ impl Writer<'_> {
         outcome
     }
 
-    pub fn touch(&self, request: &Asked<'_>, expiry: Expiry) -> Outcome {
+    pub fn touch(&self, request: &HashedRequest<'_>, expiry: Expiry) -> Outcome {
         match self.find(request.hash, request.key) {
             Some(found) => self.set_expiry(request, &found, expiry),
             None => Outcome::NotFound,
@@ -27,7 +27,12 @@ impl Writer<'_> {
 
     /// The CAS value stays, as in memcached. An item that was stored without an expiry has no
     /// room for one and moves.
-    pub(crate) fn set_expiry(&self, request: &Asked<'_>, found: &Found, expiry: Expiry) -> Outcome {
+    pub(crate) fn set_expiry(
+        &self,
+        request: &HashedRequest<'_>,
+        found: &Found,
+        expiry: Expiry,
+    ) -> Outcome {
         if found.header.has_meta() {
             let meta = pack_meta(expiry.0, found.flags);
             let word = self.partition.word(found.place.position + 1);

@@ -7,7 +7,7 @@ use crate::eviction::Policy;
 use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::hash::{Buckets, Secret};
 use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE};
-use crate::log::{LAP_SHARE, Which};
+use crate::log::{LAP_SHARE, LogKind};
 use crate::partition::Partition;
 use crate::partition::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
 
@@ -233,9 +233,9 @@ impl Partition {
             self.heap().format(layout.heap_first(), data_end as usize);
         } else {
             let small_units = layout.small_units();
-            self.log(Which::Small).format(first, small_units);
+            self.log(LogKind::Small).format(first, small_units);
             let main_first = first + small_units;
-            self.log(Which::Main)
+            self.log(LogKind::Main)
                 .format(main_first, data_end - main_first);
         }
         let tails = self.tails();
@@ -247,6 +247,6 @@ impl Partition {
     #[inline]
     pub(crate) fn tails(&self) -> u64 {
         let tail = |which| self.log(which).get(LogField::Tail);
-        tail(Which::Small).wrapping_add(tail(Which::Main))
+        tail(LogKind::Small).wrapping_add(tail(LogKind::Main))
     }
 }

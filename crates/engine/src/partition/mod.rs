@@ -23,7 +23,7 @@ pub(crate) use geometry::PartitionLayout;
 use crate::access::{Access, Route, RouteWord};
 use crate::ages::Ages;
 use crate::config::Semantics;
-use crate::evictions::Evictions;
+use crate::eviction::listener::EvictionListener;
 use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
@@ -34,7 +34,7 @@ use crate::limits::{
 };
 use crate::lock::Lock;
 use crate::log::item::Header;
-use crate::log::{Log, Which};
+use crate::log::{Log, LogKind};
 use crate::region::{Region, Word};
 use crate::samples::Samples;
 use crate::stats::Stats;
@@ -60,7 +60,7 @@ pub(crate) struct Partition {
     /// Requests that readers could not note in the items themselves.
     pub samples: Samples,
     /// Who is told of evictions; the same of all partitions of a cache.
-    pub evictions: Arc<Evictions>,
+    pub eviction_listener: Arc<EvictionListener>,
     /// Whether somebody has asked when an item was accessed: then new items of meta commands say
     /// so from the beginning.
     follows_accesses: AtomicBool,
@@ -129,7 +129,7 @@ impl Hint {
 /// Where an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub log: Which,
+    pub log: LogKind,
     pub offset: u64,
     /// The word of the region where it begins.
     pub position: usize,
@@ -174,7 +174,7 @@ impl Partition {
             collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
             item_words: AtomicU64::new(3),
             samples: Samples::new(layout.region_words as usize * 8),
-            evictions: Arc::default(),
+            eviction_listener: Arc::default(),
             follows_accesses: AtomicBool::new(false),
             compaction: Compaction::new(),
             ages: Ages::new(),
@@ -280,8 +280,8 @@ impl Partition {
 
     /// A request, as this partition executes it: for tests.
     #[cfg(test)]
-    pub fn asked<'a>(&self, request: &'a crate::Request<'_>) -> crate::request::Asked<'a> {
-        crate::request::Asked {
+    pub fn hashed<'a>(&self, request: &'a crate::Request<'_>) -> crate::request::HashedRequest<'a> {
+        crate::request::HashedRequest {
             hash: self.index_hash(request.hash),
             key: request.key,
             operation: &request.operation,
@@ -305,7 +305,7 @@ impl Partition {
     }
 
     #[inline]
-    pub fn log(&self, which: Which) -> Log<'_> {
+    pub fn log(&self, which: LogKind) -> Log<'_> {
         Log::of(self, which)
     }
 
@@ -325,12 +325,12 @@ impl Partition {
         if self.is_store() {
             let offset = entry.0 & self.offset_mask;
             return (!entry.is_empty()).then_some(Place {
-                log: Which::Small,
+                log: LogKind::Small,
                 offset,
                 position: offset as usize,
             });
         }
-        let log = Which::of(entry.log());
+        let log = LogKind::of(entry.log());
         let (offset, position) = self.log(log).place(entry)?;
         Some(Place {
             log,
@@ -432,7 +432,7 @@ impl Partition {
         let used_words = if self.is_store() {
             self.layout.heap_first() as u64 + self.get(Field::UnitsLive)
         } else {
-            let main = self.log(Which::Main);
+            let main = self.log(LogKind::Main);
             let lapped = main.get(LogField::LapStart) > 1;
             let units = if lapped { u64::MAX } else { main.lap_units() };
             main.get(LogField::First).saturating_add(units)

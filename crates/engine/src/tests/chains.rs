@@ -83,7 +83,7 @@ fn most_visited(cache: &Cache, keys: &[Vec<u8>]) -> (usize, usize) {
             operation: Operation::Get { cas: false },
         };
         let mut replies = Replies::default();
-        let asked = partition.asked(&request);
+        let asked = partition.hashed(&request);
         let read = partition.read((0, &asked), &Plain, 1000, &mut replies);
         assert!(matches!(read, Read::Done { .. }), "{read:?}");
         let of_reader = visits::take();
@@ -378,7 +378,7 @@ fn a_reader_that_meets_its_bound_says_contended() {
     let partition = &cache.partitions[0];
     let read = || {
         let mut replies = Replies::default();
-        let asked = partition.asked(&request);
+        let asked = partition.hashed(&request);
         partition.read((0, &asked), &Plain, 1000, &mut replies)
     };
     link(&cache, 77, CHAIN_BUCKETS_MAX as u64);

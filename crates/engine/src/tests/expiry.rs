@@ -2,7 +2,7 @@
 //! memory.
 
 use super::support::*;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::partition::{LogField, Partition};
 use crate::*;
 
@@ -12,7 +12,7 @@ impl Partition {
     /// Units in the logs of items whose expiry has passed, removed from the index or not.
     fn units_expired(&self, now_s: u32) -> u64 {
         let mut units = 0;
-        for which in [Which::Small, Which::Main] {
+        for which in [LogKind::Small, LogKind::Main] {
             let log = self.log(which);
             let mut offset = log.get(LogField::Head);
             while offset < log.get(LogField::Tail) {

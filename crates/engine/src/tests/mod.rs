@@ -15,6 +15,8 @@ mod delegated_panics;
 #[cfg(all(test, not(any(loom, miri))))]
 mod expiry;
 #[cfg(all(test, not(any(loom, miri))))]
+mod external_requests;
+#[cfg(all(test, not(any(loom, miri))))]
 mod flush;
 #[cfg(all(test, not(any(loom, miri))))]
 mod full_store;
@@ -30,8 +32,6 @@ pub(crate) mod model;
 mod modes;
 #[cfg(all(test, not(any(loom, miri))))]
 mod namespaces;
-#[cfg(all(test, not(any(loom, miri))))]
-mod noted;
 #[cfg(all(test, not(any(loom, miri))))]
 mod retries;
 #[cfg(all(test, not(any(loom, miri))))]

@@ -1,4 +1,4 @@
-//! Threads on hot keys: values say which key and which write they belong to, so a torn, foreign
+//! Threads on hot keys: values say which key and which write they belong to, so a torn, wrong
 //! or rolled-back one is noticed.
 
 use super::support::*;
@@ -82,13 +82,13 @@ fn stress(eviction: Eviction, data_units: u64, buckets: u64) -> Stats {
 }
 
 #[test]
-fn no_thread_sees_a_torn_or_foreign_value_while_nothing_is_evicted() {
+fn no_thread_sees_a_torn_or_wrong_value_while_nothing_is_evicted() {
     let stats = stress(Eviction::Fifo, 64 * 512, 64);
     assert!(stats.items_appended > 0);
 }
 
 #[test]
-fn no_thread_sees_a_torn_or_foreign_value_while_the_log_evicts() {
+fn no_thread_sees_a_torn_or_wrong_value_while_the_log_evicts() {
     for eviction in Eviction::ALL {
         let stats = stress(eviction, 512, 8);
         assert!(stats.evicted_log > 0, "{eviction:?} {stats:?}");

@@ -3,11 +3,11 @@
 use crate::index::hash::IndexHash;
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
-use crate::log::Which;
+use crate::copy_budget;
+use crate::log::LogKind;
 use crate::log::item::{Header, Shape, State, pack_meta};
 use crate::partition::{Field, Partition, Place};
-use crate::request::{Asked, Expiry, Outcome};
-use crate::work;
+use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, Refusal, Writer};
 
 /// An item to be written.
@@ -27,7 +27,7 @@ pub(crate) struct NewItem<'a> {
     /// Requests that the item has counted.
     pub frequency: u64,
     /// The log that it has to go to.
-    pub log: Option<Which>,
+    pub log: Option<LogKind>,
     /// The value, in two parts.
     pub value: [Part<'a>; 2],
 }
@@ -160,7 +160,7 @@ impl Writer<'_> {
         } else {
             let which = match (item.log, replaced) {
                 (Some(which), _) => which,
-                (None, Some(found)) if found.place.log == Which::Main => Which::Main,
+                (None, Some(found)) if found.place.log == LogKind::Main => LogKind::Main,
                 _ => self.log_for(units, ghost.is_some()),
             };
             let moves = p.get(Field::Moves);
@@ -230,7 +230,7 @@ impl Writer<'_> {
         let header = p.header(position);
         self.set_header(position, header.with_busy());
         Ok(Place {
-            log: Which::Small,
+            log: LogKind::Small,
             offset: position as u64,
             position,
         })
@@ -369,7 +369,7 @@ impl Writer<'_> {
     #[inline(always)]
     pub fn write_value(
         &self,
-        request: &Asked<'_>,
+        request: &HashedRequest<'_>,
         found: Option<&Found>,
         value: &[u8],
         meta: (u32, Expiry),
@@ -451,7 +451,7 @@ impl Partition {
                 }
                 (Part::Old, Some((first_byte, bytes))) => {
                     region.copy_within(first_byte, at, bytes);
-                    work::note(bytes);
+                    copy_budget::spend(bytes);
                     at += bytes;
                 }
                 (Part::Old, None) => {}

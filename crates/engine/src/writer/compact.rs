@@ -22,14 +22,14 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::{AtomicU64, fence};
 
+use crate::copy_budget;
 use crate::index::entry::Entry;
 use crate::limits::{
     COMPACT_FREE_SHARE, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT,
     COMPACT_SAMPLE_BUCKETS, COMPACT_VISIT_UNITS, SCATTERED_SHARE, SPARSE_SHARE,
 };
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::partition::{Field, Place};
-use crate::work;
 use crate::writer::{Found, Writer};
 
 /// Calls that end at once, after a pass from the first block that made no room: one for so many
@@ -170,7 +170,7 @@ impl Writer<'_> {
     fn compact_sparse(&self, units: u64, free: u64, scattered: u64) {
         let state = &self.partition.compaction;
         let most = COMPACT_INDEX_UNITS + COMPACT_PER_ITEM_UNIT * units;
-        if state.is_settled(free, scattered) || !work::allows(most as usize * 8) {
+        if state.is_settled(free, scattered) || !copy_budget::allows(most as usize * 8) {
             return;
         }
         if self.partition.heap().cursor().is_none() {
@@ -193,7 +193,7 @@ impl Writer<'_> {
     /// for, until one from the first block has ended.
     pub fn compact_for_refused(&self) {
         let (p, state) = (self.partition, &self.partition.compaction);
-        let allowed = work::allows(COMPACT_ITEM_UNITS as usize * 8);
+        let allowed = copy_budget::allows(COMPACT_ITEM_UNITS as usize * 8);
         if !p.is_store() || state.refused.load(Relaxed) == 0 || !allowed {
             return;
         }
@@ -401,12 +401,12 @@ impl Writer<'_> {
 /// Counts work of a call, and of the turn that it is a part of.
 fn spend(left: &mut i64, units: u64) {
     *left -= units as i64;
-    work::note(units as usize * 8);
+    copy_budget::spend(units as usize * 8);
 }
 
 const fn store_place(position: usize) -> Place {
     Place {
-        log: Which::Small,
+        log: LogKind::Small,
         offset: position as u64,
         position,
     }

@@ -6,7 +6,7 @@ use micanite_memory::sync::Ordering::Relaxed;
 use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::index::visits;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::partition::{Field, Hint, LogField, Place};
 use crate::writer::{Found, Writer};
 
@@ -40,7 +40,7 @@ impl Writer<'_> {
             p.place(entry)?
         } else {
             // No tail has moved, so no head has, and the item is where it was.
-            let log = Which::of(entry.log());
+            let log = LogKind::of(entry.log());
             let offset = match p.is_store() {
                 true => hint.position as u64,
                 false => p.log(log).offset(entry)?,
@@ -128,13 +128,14 @@ impl Writer<'_> {
     #[inline]
     pub fn ghost_age(&self, entry: Entry) -> Option<u64> {
         let p = self.partition;
-        if p.is_store() || Which::of(entry.log()) == Which::Main {
+        if p.is_store() || LogKind::of(entry.log()) == LogKind::Main {
             return None;
         }
-        let small = p.log(Which::Small);
+        let small = p.log(LogKind::Small);
         let offset = small.offset(entry)?;
         let age = small.distance(offset);
-        let window = p.log(Which::Main).get(LogField::Limit) * p.layout.policy.ghost_percent / 100;
+        let window =
+            p.log(LogKind::Main).get(LogField::Limit) * p.layout.policy.ghost_percent / 100;
         let left = offset < small.get(LogField::Head);
         (left && age <= small.get(LogField::Limit) + window).then_some(age)
     }

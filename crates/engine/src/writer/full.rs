@@ -7,7 +7,7 @@
 use crate::index::hash::IndexHash;
 
 use crate::limits::KEY_BYTES_MAX;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::{Field, Place};
 use crate::writer::append::Reserved;
@@ -39,7 +39,7 @@ impl Writer<'_> {
         let position = p.layout.data_first();
         self.set_header(position, Header::reserved(units));
         let place = Place {
-            log: Which::Small,
+            log: LogKind::Small,
             offset: position as u64,
             position,
         };

@@ -14,7 +14,7 @@ use micanite_wire::hash::KeyHash;
 use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
 use crate::limits::KEY_BYTES_MAX;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::log::item::{Header, Shape, State, pack_meta, unpack_meta};
 use crate::partition::{Field, Partition, Place};
 use crate::request::{Expiry, Outcome};
@@ -321,7 +321,7 @@ impl<'a> Writer<'a> {
         }
         let dead = if early {
             p.add(Field::UnitsLeftEarly, header.units());
-            if place.log == Which::Main {
+            if place.log == LogKind::Main {
                 p.add(Field::UnitsLeftEarlyInMain, header.units());
             }
             header.with_dead().with_left_early()
@@ -333,22 +333,22 @@ impl<'a> Writer<'a> {
 
     /// The log that a policy puts an item of some units into.
     #[inline]
-    pub fn log_for(&self, units: u64, ghost: bool) -> Which {
+    pub fn log_for(&self, units: u64, ghost: bool) -> LogKind {
         let p = self.partition;
-        let small = p.log(Which::Small);
+        let small = p.log(LogKind::Small);
         let small_units = small.get(crate::partition::LogField::Limit);
         if ghost || units * LARGE_SHARE > small_units {
-            return Which::Main;
+            return LogKind::Main;
         }
         // Until something is evicted, what does not fit into small goes to main.
         if small.is_filling() && small.lap_units() + units > small_units {
-            let main = p.log(Which::Main);
+            let main = p.log(LogKind::Main);
             let room = main.get(crate::partition::LogField::Limit);
             if main.is_filling() && main.lap_units() + units <= room {
-                return Which::Main;
+                return LogKind::Main;
             }
         }
-        Which::Small
+        LogKind::Small
     }
 
     #[inline]

@@ -5,12 +5,12 @@ use micanite_memory::sync::fence;
 
 use crate::index::hash::IndexHash;
 
+use crate::copy_budget;
 use crate::limits::LONG_VALUE_BYTES;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::log::item::{Shape, pack_meta};
 use crate::partition::{Field, LogField};
 use crate::request::Expiry;
-use crate::work;
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
@@ -99,7 +99,7 @@ impl Writer<'_> {
     pub fn reinsert(&self, hash: IndexHash, key: &[u8]) {
         if let Some(found) = self.find(hash, key)
             && self.is_due_to_move(&found)
-            && work::allows(found.header.units() as usize * 8)
+            && copy_budget::allows(found.header.units() as usize * 8)
             && self.relocate(hash, key, &found, found.expiry).is_ok()
         {
             self.partition.add(Field::Reinserted, 1);
@@ -115,7 +115,7 @@ impl crate::partition::Partition {
         if percent > 100 || self.is_store() {
             return false;
         }
-        let main = self.log(Which::Main);
+        let main = self.log(LogKind::Main);
         main.distance(place.offset) >= main.get(LogField::Limit) / 100 * percent
     }
 }

@@ -1,15 +1,15 @@
 //! Items move within the logs beside a reader.
 
 use super::*;
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::partition::LogField;
 
 /// The place of the oldest item of main.
 fn at_head(cache: &Cache) -> crate::partition::Place {
-    let log = cache.partitions[0].log(Which::Main);
+    let log = cache.partitions[0].log(LogKind::Main);
     let offset = log.get(LogField::Head);
     crate::partition::Place {
-        log: Which::Main,
+        log: LogKind::Main,
         offset,
         position: log.position(offset),
     }

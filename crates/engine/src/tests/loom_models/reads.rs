@@ -34,7 +34,7 @@ fn loom_a_read_beside_the_eviction_of_its_item_sees_the_item_or_nothing() {
             let cache = Arc::clone(&cache);
             thread::spawn(move || {
                 if let Some(value) = read(&cache, b"a") {
-                    assert!(value == OLD, "torn or foreign: {value:?}");
+                    assert!(value == OLD, "torn or of another write: {value:?}");
                 }
             })
         };
@@ -83,7 +83,7 @@ fn loom_two_writers_take_turns() {
                 let partition = cache.partition(hash);
                 let writer = partition.try_writer(0);
                 u64::from(writer.is_some_and(|writer| {
-                    let asked = partition.asked(&request);
+                    let asked = partition.hashed(&request);
                     let outcome = writer.arithmetic(&asked, |number| number + 1);
                     matches!(outcome, Outcome::Number(_))
                 }))

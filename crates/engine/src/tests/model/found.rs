@@ -30,7 +30,7 @@ fn a_get_and_touch_with_a_past_expiry_answered_that_there_was_no_item() {
 fn upkeep_copied_main_around_for_what_had_left_the_small_log() {
     let main_tail = |model: &Model| {
         let partition = &model.workers.cache().partitions[0];
-        let main = partition.log(crate::log::Which::Main);
+        let main = partition.log(crate::log::LogKind::Main);
         main.get(crate::partition::LogField::Tail)
     };
     // The small log takes what comes first, main the rest.

@@ -129,7 +129,7 @@ impl Model {
         self.workers.cache().stats()
     }
 
-    /// A value of letters that no other write has, so that a stale or foreign one is noticed; or
+    /// A value of letters that no other write has, so that a stale one or that of another key is noticed; or
     /// a number.
     fn value(&mut self, bytes: usize, number: bool) -> Vec<u8> {
         self.stamp += 1;

@@ -2,18 +2,18 @@
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
+use crate::copy_budget;
 use crate::index::entry::Entry;
 use crate::limits::{EVICT_BYTES, KEY_BYTES_MAX};
-use crate::log::Which;
+use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::{Field, LogField, Place};
-use crate::work;
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
     /// Moves the head of a log behind its oldest item, which leaves, or moves to the tail of main
     /// if it was requested (`moves` times at most within main).
-    pub fn pass_head(&self, which: Which, moves: &mut u32) -> Result<(), Refusal> {
+    pub fn pass_head(&self, which: LogKind, moves: &mut u32) -> Result<(), Refusal> {
         let p = self.partition;
         let log = p.log(which);
         let offset = log.get(LogField::Head);
@@ -34,7 +34,7 @@ impl Writer<'_> {
         if header.is_dead() || header.is_busy() {
             if header.left_early() {
                 p.subtract(Field::UnitsLeftEarly, header.units());
-                if which == Which::Main {
+                if which == LogKind::Main {
                     p.subtract(Field::UnitsLeftEarlyInMain, header.units());
                 }
             }
@@ -42,7 +42,7 @@ impl Writer<'_> {
             if p.holds(position, header) && self.keep(&place, moves)? {
                 return Ok(());
             }
-            work::note(EVICT_BYTES);
+            copy_budget::spend(EVICT_BYTES);
             self.note_eviction(&place);
             if !header.is_fetched() {
                 p.add(Field::EvictedUnfetched, 1);
@@ -63,11 +63,11 @@ impl Writer<'_> {
             return Ok(false);
         }
         let moved = match place.log {
-            Which::Main => self.requeue(&found),
-            Which::Small => self.promote(&found)?,
+            LogKind::Main => self.requeue(&found),
+            LogKind::Small => self.promote(&found)?,
         };
         if moved {
-            *moves = moves.saturating_sub(u32::from(place.log == Which::Main));
+            *moves = moves.saturating_sub(u32::from(place.log == LogKind::Main));
         }
         Ok(moved)
     }
@@ -75,7 +75,7 @@ impl Writer<'_> {
     /// Gives up the rest of the lap that the head is in: a header in it is damaged, and does not
     /// say where the next item begins.
     #[cold]
-    fn give_up_lap(&self, which: Which) {
+    fn give_up_lap(&self, which: LogKind) {
         let p = self.partition;
         let log = p.log(which);
         log.set(LogField::Head, log.end_of_lap(log.get(LogField::Head)));
@@ -89,11 +89,11 @@ impl Writer<'_> {
         let policy = &self.partition.layout.policy;
         let frequency = found.header.frequency();
         let requested = match found.place.log {
-            Which::Small => frequency >= policy.promote_at,
-            Which::Main => frequency > 0 && moves > 0,
+            LogKind::Small => frequency >= policy.promote_at,
+            LogKind::Main => frequency > 0 && moves > 0,
         };
         requested
-            && work::allows(found.header.units() as usize * 8)
+            && copy_budget::allows(found.header.units() as usize * 8)
             && !found.expiry.has_passed(self.now_s)
             && !self.is_invalid(found)
     }
@@ -146,7 +146,7 @@ impl Writer<'_> {
         p.subtract(Field::UnitsLive, found.header.units() - units);
         p.add(Field::Reinserted, 1);
         p.add(Field::Moves, 1);
-        work::note(units as usize * 8);
+        copy_budget::spend(units as usize * 8);
         true
     }
 
@@ -198,7 +198,7 @@ impl Writer<'_> {
         let found = Found { slot, ..*found };
         let item = NewItem {
             frequency: 0,
-            log: Some(Which::Main),
+            log: Some(LogKind::Main),
             ..self.copy_of(key, &found)
         };
         match self.append(hash, &item, Some(&found)) {
@@ -207,7 +207,7 @@ impl Writer<'_> {
             Err(_) => return Ok(false),
         }
         p.add(Field::Promoted, 1);
-        let log = p.log(Which::Small);
+        let log = p.log(LogKind::Small);
         log.set(LogField::Head, found.place.offset + found.header.units());
         Ok(true)
     }
@@ -221,17 +221,17 @@ impl Writer<'_> {
             return;
         }
         let data_units = p.get(Field::DataEnd) - p.layout.data_first() as u64;
-        let log = p.log(Which::Main);
+        let log = p.log(LogKind::Main);
         let mut budget_units = CLEAN_UNITS;
         while p.get(Field::UnitsLeftEarlyInMain) * 100 > data_units * EARLY_PERCENT_MAX {
             let offset = log.get(LogField::Head);
-            if budget_units <= 0 || work::is_spent() || offset >= log.get(LogField::Tail) {
+            if budget_units <= 0 || copy_budget::is_spent() || offset >= log.get(LogField::Tail) {
                 return;
             }
             let position = log.position(offset);
             let header = p.header(position);
             if !log.can_step(offset, header) {
-                return self.give_up_lap(Which::Main);
+                return self.give_up_lap(LogKind::Main);
             }
             budget_units -= header.units() as i64;
             let full = log.lap_units() + header.units() > log.get(LogField::Limit);
@@ -241,7 +241,7 @@ impl Writer<'_> {
                 log.set(LogField::LapStart, log.get(LogField::Tail));
             }
             let place = Place {
-                log: Which::Main,
+                log: LogKind::Main,
                 offset,
                 position,
             };
@@ -254,7 +254,7 @@ impl Writer<'_> {
                 self.scan_as_the_tail_advances();
                 continue;
             }
-            if self.pass_head(Which::Main, &mut 0).is_err() {
+            if self.pass_head(LogKind::Main, &mut 0).is_err() {
                 return;
             }
         }

@@ -17,7 +17,7 @@ thread_local! {
 
 /// Counts bytes that were moved.
 #[inline]
-pub(crate) fn note(bytes: usize) {
+pub(crate) fn spend(bytes: usize) {
     LEFT_BYTES.with(|left| left.set(left.get().saturating_sub_unsigned(bytes)));
 }
 

@@ -14,14 +14,14 @@ type Listener = Box<dyn Fn(&ItemInfo<'_>, u32) + Send + Sync>;
 
 /// Who is told, and whether.
 #[derive(Default)]
-pub(crate) struct Evictions {
+pub(crate) struct EvictionListener {
     wanted: AtomicBool,
     listener: OnceLock<Listener>,
 }
 
-impl std::fmt::Debug for Evictions {
+impl std::fmt::Debug for EvictionListener {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Evictions")
+        formatter.write_str("EvictionListener")
     }
 }
 
@@ -30,12 +30,14 @@ impl Cache {
     /// with the second of that request. It must be quick, and must not use the cache.
     pub fn set_eviction_listener(&self, tell: impl Fn(&ItemInfo<'_>, u32) + Send + Sync + 'static) {
         // A second one is ignored: the first is in use already.
-        let _ = self.evictions.listener.set(Box::new(tell));
+        let _ = self.eviction_listener.listener.set(Box::new(tell));
     }
 
     /// Whether the listener is told, from now on.
     pub fn tell_evictions(&self, wanted: bool) {
-        self.evictions.wanted.store(wanted, Ordering::Relaxed);
+        self.eviction_listener
+            .wanted
+            .store(wanted, Ordering::Relaxed);
     }
 }
 
@@ -43,7 +45,12 @@ impl Writer<'_> {
     /// To be called before the item at a place is evicted.
     #[inline]
     pub fn note_eviction(&self, place: &Place) {
-        if self.partition.evictions.wanted.load(Ordering::Relaxed) {
+        if self
+            .partition
+            .eviction_listener
+            .wanted
+            .load(Ordering::Relaxed)
+        {
             self.partition.tell_eviction(place, self.now_s);
         }
     }
@@ -53,7 +60,7 @@ impl Partition {
     #[cold]
     fn tell_eviction(&self, place: &Place, now_s: u32) {
         let mut key = [0; KEY_BYTES_MAX];
-        if let Some(listener) = self.evictions.listener.get()
+        if let Some(listener) = self.eviction_listener.listener.get()
             && let Some(item) = self.item_at(place, &mut key)
         {
             listener(&item, now_s);
