@@ -85,7 +85,7 @@ fn store(target: &Writer<'_>, hash: IndexHash, item: &Copied, snapshot: &mut Sna
         ..NewItem::of(key, value, (item.flags, item.expiry))
     };
     let found = target.find(hash, key);
-    if target.append_new(hash, &new, found.as_ref()) == Outcome::Stored {
+    if target.insert_counted(hash, &new, found.as_ref()) == Outcome::Stored {
         snapshot.items += u64::from(found.is_none());
         snapshot.bytes += (key.len() + value.len()) as u64;
     } else {

@@ -138,7 +138,7 @@ impl Writer<'_> {
         let frequency = found.header.frequency().saturating_sub(1);
         p.bucket(hash).write(|| {
             log.set(LogField::Head, found.place.offset + found.header.units());
-            let place = self.claim(log, found.place.log, units);
+            let place = self.reserve_at_tail(log, found.place.log, units);
             self.copy_item(found, place.position, header.with_frequency(frequency), cas);
             let entry = Entry::new(hash.tag(), place.log as u64, place.offset, p.offset_mask);
             p.word(slot).store(entry.0, Release);
@@ -201,7 +201,7 @@ impl Writer<'_> {
             log: Some(LogKind::Main),
             ..self.copy_of(key, &found)
         };
-        match self.append(hash, &item, Some(&found)) {
+        match self.insert(hash, &item, Some(&found)) {
             Ok(_) => {}
             Err(Refusal::Busy) => return Err(Refusal::Busy),
             Err(_) => return Ok(false),

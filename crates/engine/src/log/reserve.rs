@@ -11,7 +11,7 @@ impl Writer<'_> {
     /// Takes `units` at the tail of a log, evicting (and moving) what is in the way. The space is
     /// marked as busy until its item is written. Anything found before may be elsewhere or gone.
     #[inline]
-    pub fn reserve(&self, which: LogKind, units: u64) -> Result<Place, Refusal> {
+    pub fn reserve_in_log(&self, which: LogKind, units: u64) -> Result<Place, Refusal> {
         let log = self.partition.log(which);
         let mut moves = self.partition.layout.policy.requeue_max;
         loop {
@@ -23,7 +23,7 @@ impl Writer<'_> {
             let head = log.get(LogField::Head);
             let passed_lap = head >= log.get(LogField::LapStart);
             if passed_lap || head - log.get(LogField::LapBefore) >= end {
-                return Ok(self.claim(log, which, units));
+                return Ok(self.reserve_at_tail(log, which, units));
             }
             self.pass_head(which, &mut moves)?;
         }
@@ -31,7 +31,7 @@ impl Writer<'_> {
 
     /// Space at the tail that is known to be free.
     #[inline]
-    pub fn claim(&self, log: Log<'_>, which: LogKind, units: u64) -> Place {
+    pub fn reserve_at_tail(&self, log: Log<'_>, which: LogKind, units: u64) -> Place {
         let offset = log.get(LogField::Tail);
         let position = log.position(offset);
         // What is written from here on comes after the advance of the head, for every reader.

@@ -26,7 +26,7 @@ impl Writer<'_> {
             return Outcome::TooLarge;
         }
         let item = self.joined(request.key, &found, side, more);
-        match self.append_new(request.hash, &item, Some(&found)) {
+        match self.insert_counted(request.hash, &item, Some(&found)) {
             Outcome::NotFound => Outcome::NotStored, // it has just been evicted
             outcome => outcome,
         }

@@ -51,7 +51,7 @@ impl Writer<'_> {
             state.cas = delete.new_cas;
         }
         item.state = (state != State::default()).then_some(state);
-        match self.append_new(request.hash, &item, Some(&found)) {
+        match self.insert_counted(request.hash, &item, Some(&found)) {
             Outcome::Stored => Outcome::Deleted,
             outcome => outcome,
         }

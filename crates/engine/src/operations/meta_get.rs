@@ -205,7 +205,7 @@ impl Writer<'_> {
             frequency: (copy.frequency + u64::from(!get.unnoticed)).min(max),
             ..copy
         };
-        self.append(request.hash, &item, Some(found)).map(drop)
+        self.insert(request.hash, &item, Some(found)).map(drop)
     }
 
     /// Replaces expiry and state of an item that has room for them.

@@ -129,8 +129,8 @@ impl Writer<'_> {
             Part::Old => old_bytes,
         };
         let value_bytes = item.value.iter().map(part_bytes).sum();
-        let reserved = self.append(hash, item, replaced)?;
-        self.count_appended();
+        let reserved = self.insert(hash, item, replaced)?;
+        self.count_insertion();
         let in_state = item.state.map_or(0, |state| state.cas);
         let cas = match (in_state, item.cas) {
             (0, Some(cas)) => cas,

@@ -5,7 +5,7 @@ use micanite_memory::sync::yield_now;
 use crate::limits::BUSY_ROUNDS_MAX;
 use crate::partition::{Hint, Partition};
 use crate::request::{Condition, Expiry, HashedRequest, Outcome};
-use crate::writer::{Found, NewItem, Refusal, Reserved, Writer};
+use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
     #[inline(always)]
@@ -76,40 +76,40 @@ impl Partition {
         now_s: u32,
     ) -> Outcome {
         let mut item = NewItem::of(request.key, value, meta);
-        let reserved = match self.take_beside(request, condition, &mut item, now_s) {
+        let reserved = match self.reserve_for_long(request, condition, &mut item, now_s) {
             Ok(reserved) => reserved,
             Err(outcome) => return outcome,
         };
         self.write_item(&reserved, &item, None);
         let writer = self.writer(now_s);
         match writer.find_for(request, condition) {
-            Ok(found) => writer.publish_new(request.hash, &reserved, meta.1, found.as_ref()),
+            Ok(found) => writer.publish_counted(request.hash, &reserved, meta.1, found.as_ref()),
             Err(outcome) => {
-                writer.give_back(&reserved);
+                writer.release(&reserved);
                 outcome
             }
         }
     }
     /// Takes space for an item that is written without the lock, or says how the request ended.
-    fn take_beside(
+    fn reserve_for_long(
         &self,
         request: &HashedRequest<'_>,
         condition: Condition,
         item: &mut NewItem<'_>,
         now_s: u32,
-    ) -> Result<Reserved, Outcome> {
+    ) -> Result<Reservation, Outcome> {
         for _ in 0..BUSY_ROUNDS_MAX {
             let writer = self.writer(now_s);
             let found = writer.find_for(request, condition)?;
             item.state = writer.fresh_state(found.as_ref());
-            match writer.take(request.hash, item, found.as_ref()) {
+            match writer.reserve(request.hash, item, found.as_ref()) {
                 Ok(reserved) => return Ok(reserved.for_later()),
                 Err(Refusal::Busy) => drop(writer),
                 // There may be no space but that of the old value: under the lock. The look for
                 // space may have moved the old item, or its entry.
                 Err(Refusal::Full) => {
                     let found = writer.find_for(request, condition)?;
-                    return Err(writer.replace_new(request.hash, item, found.as_ref()));
+                    return Err(writer.replace_counted(request.hash, item, found.as_ref()));
                 }
                 Err(refusal) => return Err(refusal.into()),
             }

@@ -213,7 +213,7 @@ fn a_write_behind_an_item_that_is_not_finished_is_refused() {
         let unfinished = NewItem::of(b"unfinished", &[7; 1200], (0, Expiry::NEVER));
         let writer = partition.writer(NOW_S);
         let hash = writer.hash_of(b"unfinished");
-        let reserved = writer.take(hash, &unfinished, None).unwrap();
+        let reserved = writer.reserve(hash, &unfinished, None).unwrap();
         drop(writer);
         let mut number = 0u32;
         let mut fill = |bytes: usize| {
@@ -230,7 +230,7 @@ fn a_write_behind_an_item_that_is_not_finished_is_refused() {
         let full = (0..200).any(|_| fill(8) == Outcome::OutOfMemory);
         assert!(full);
         assert_eq!(client.outcome(b"absent", vivify), Outcome::OutOfMemory);
-        partition.writer(NOW_S).give_back(&reserved);
+        partition.writer(NOW_S).release(&reserved);
         assert_eq!(client.outcome(b"absent", vivify), Outcome::Stored);
         assert_eq!(client.set(b"long", &[7; 1500]), Outcome::Stored);
         assert_eq!(client.set(b"short", b"value"), Outcome::Stored);

@@ -63,7 +63,7 @@ impl<'a> NewItem<'a> {
 
 /// Space that was taken for an item.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reserved {
+pub(crate) struct Reservation {
     pub place: Place,
     pub header: Header,
     /// The entry of the key's ghost.
@@ -72,7 +72,7 @@ pub(crate) struct Reserved {
     has_cas: bool,
 }
 
-impl Reserved {
+impl Reservation {
     /// For use after others have written: entries may have moved.
     pub fn for_later(self) -> Self {
         Self {
@@ -84,14 +84,14 @@ impl Reserved {
 
 impl Writer<'_> {
     /// Writes an item and points the index to it, in the entry of `replaced` if there is one.
-    pub fn append(
+    pub fn insert(
         &self,
         hash: IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
-    ) -> Result<Reserved, Refusal> {
+    ) -> Result<Reservation, Refusal> {
         let moves = self.partition.get(Field::Moves);
-        let reserved = match self.take(hash, item, replaced) {
+        let reserved = match self.reserve(hash, item, replaced) {
             Err(Refusal::Full) => return self.replace_in_full_store(hash, item, replaced),
             reserved => reserved?,
         };
@@ -100,7 +100,7 @@ impl Writer<'_> {
             found = self.lookup(hash, item.key);
         }
         if found.is_none() && item.value.contains(&Part::Old) {
-            self.give_back(&reserved);
+            self.release(&reserved);
             return Err(Refusal::Gone);
         }
         let old = found
@@ -136,12 +136,12 @@ impl Writer<'_> {
 
     /// Takes the space for an item. Evicts, and moves, other items of a cache.
     #[inline]
-    pub fn take(
+    pub fn reserve(
         &self,
         hash: IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
-    ) -> Result<Reserved, Refusal> {
+    ) -> Result<Reservation, Refusal> {
         let p = self.partition;
         let shape = self.shape_of(item, replaced);
         let units = shape.units();
@@ -156,7 +156,7 @@ impl Writer<'_> {
             if replaced.is_none() && p.get(Field::SpareFree) == 0 {
                 self.sweep_short_of_spares(hash);
             }
-            self.allocate(units)?
+            self.reserve_in_heap(units)?
         } else {
             let which = match (item.log, replaced) {
                 (Some(which), _) => which,
@@ -164,26 +164,26 @@ impl Writer<'_> {
                 _ => self.log_for(units, ghost.is_some()),
             };
             let moves = p.get(Field::Moves);
-            let place = self.reserve(which, units)?;
+            let place = self.reserve_in_log(which, units)?;
             if ghost.is_some() {
                 p.add(Field::GhostsMet, 1);
                 if p.get(Field::Moves) != moves {
-                    return Ok(self.reserved(shape, place, item, self.ghost(hash)));
+                    return Ok(self.reservation(shape, place, item, self.ghost(hash)));
                 }
             }
             place
         };
-        Ok(self.reserved(shape, place, item, ghost))
+        Ok(self.reservation(shape, place, item, ghost))
     }
 
     #[inline]
-    pub fn reserved(
+    pub fn reservation(
         &self,
         shape: Shape,
         place: Place,
         item: &NewItem<'_>,
         ghost: Option<usize>,
-    ) -> Reserved {
+    ) -> Reservation {
         let units = self.partition.header(place.position).units();
         let header = shape.header_in(units).unwrap_or(Header::filler(units));
         let header = if item.cas.is_some() || item.gives_cas && !self.partition.is_store() {
@@ -191,7 +191,7 @@ impl Writer<'_> {
         } else {
             header
         };
-        Reserved {
+        Reservation {
             place,
             header: header
                 .with_frequency(item.frequency)
@@ -216,7 +216,7 @@ impl Writer<'_> {
     }
 
     /// Space of a store's heap, if need be after a look for what has expired, or a compaction.
-    fn allocate(&self, units: u64) -> Result<Place, Refusal> {
+    fn reserve_in_heap(&self, units: u64) -> Result<Place, Refusal> {
         let p = self.partition;
         let position = p.heap().allocate(units as usize).or_else(|| {
             let found = self.sweep_for_room();
@@ -238,7 +238,7 @@ impl Writer<'_> {
 
     /// Gives up space that was taken, without having published it.
     #[cold]
-    pub fn give_back(&self, reserved: &Reserved) {
+    pub fn release(&self, reserved: &Reservation) {
         let p = self.partition;
         if p.is_store() {
             p.heap().free(reserved.place.position);
@@ -253,11 +253,11 @@ impl Writer<'_> {
     pub fn publish(
         &self,
         hash: IndexHash,
-        reserved: &Reserved,
+        reserved: &Reservation,
         expiry: Expiry,
         replaced: Option<&Found>,
     ) -> Result<(), Refusal> {
-        self.link(hash, reserved, replaced)?;
+        self.publish_entry(hash, reserved, replaced)?;
         self.note_expiry(expiry);
         if self.partition.is_store() {
             self.compact_if_sparse(reserved.header.units());
@@ -271,10 +271,10 @@ impl Writer<'_> {
     /// Completes an item and points the index to it by one store, which is the moment at which it
     /// replaces the one before, for readers and for whoever finds the image after a kill.
     #[inline]
-    pub fn link(
+    pub fn publish_entry(
         &self,
         hash: IndexHash,
-        reserved: &Reserved,
+        reserved: &Reservation,
         replaced: Option<&Found>,
     ) -> Result<(), Refusal> {
         let p = self.partition;
@@ -308,7 +308,7 @@ impl Writer<'_> {
         });
         if !published {
             p.add(Field::OutOfMemory, 1);
-            self.give_back(reserved);
+            self.release(reserved);
             return Err(Refusal::Full);
         }
         p.add(Field::ItemsLive, 1);
@@ -318,18 +318,18 @@ impl Writer<'_> {
 
     /// Appends an item that a client wrote (not one that only moves).
     #[inline(never)]
-    pub fn append_new(
+    pub fn insert_counted(
         &self,
         hash: IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
     ) -> Outcome {
-        self.stored(self.append(hash, item, replaced).map(drop))
+        self.stored(self.insert(hash, item, replaced).map(drop))
     }
 
     /// Writes an item of a client in the place of another, after a look for other space in vain.
     #[cold]
-    pub fn replace_new(
+    pub fn replace_counted(
         &self,
         hash: IndexHash,
         item: &NewItem<'_>,
@@ -339,10 +339,10 @@ impl Writer<'_> {
     }
 
     /// Publishes an item that a client wrote.
-    pub fn publish_new(
+    pub fn publish_counted(
         &self,
         hash: IndexHash,
-        reserved: &Reserved,
+        reserved: &Reservation,
         expiry: Expiry,
         replaced: Option<&Found>,
     ) -> Outcome {
@@ -350,7 +350,7 @@ impl Writer<'_> {
     }
 
     #[inline]
-    pub fn count_appended(&self) {
+    pub fn count_insertion(&self) {
         self.partition.add(Field::ItemsAppended, 1);
     }
 
@@ -358,7 +358,7 @@ impl Writer<'_> {
     fn stored(&self, result: Result<(), Refusal>) -> Outcome {
         match result {
             Ok(()) => {
-                self.count_appended();
+                self.count_insertion();
                 Outcome::Stored
             }
             Err(refusal) => refusal.into(),
@@ -385,7 +385,7 @@ impl Writer<'_> {
             state: self.fresh_state(found),
             ..NewItem::of(request.key, value, meta)
         };
-        self.append_new(request.hash, &item, found)
+        self.insert_counted(request.hash, &item, found)
     }
 
     /// Appends a copy of an item that differs in its expiry at most; its CAS value stays.
@@ -400,7 +400,7 @@ impl Writer<'_> {
             expiry,
             ..self.copy_of(key, found)
         };
-        self.append(hash, &item, Some(found)).map(drop)
+        self.insert(hash, &item, Some(found)).map(drop)
     }
 
     /// A copy of an item, to be written elsewhere.
@@ -425,7 +425,12 @@ impl Partition {
     /// which says that it is busy until it is published. `old` is where the value lies that is
     /// replaced, in bytes, and its length. Needs no lock.
     #[inline]
-    pub fn write_item(&self, reserved: &Reserved, item: &NewItem<'_>, old: Option<(usize, usize)>) {
+    pub fn write_item(
+        &self,
+        reserved: &Reservation,
+        item: &NewItem<'_>,
+        old: Option<(usize, usize)>,
+    ) {
         let (region, header) = (&self.region, reserved.header);
         let mut word = reserved.place.position + 1;
         if header.has_meta() {

@@ -10,7 +10,7 @@ use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::{Field, Place};
-use crate::writer::append::Reserved;
+use crate::writer::append::Reservation;
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
@@ -22,7 +22,7 @@ impl Writer<'_> {
         hash: IndexHash,
         item: &NewItem<'_>,
         replaced: Option<&Found>,
-    ) -> Result<Reserved, Refusal> {
+    ) -> Result<Reservation, Refusal> {
         let p = self.partition;
         // The look for space may have moved the item, or its entry.
         let found = replaced.and_then(|_| self.lookup(hash, item.key));
@@ -43,20 +43,20 @@ impl Writer<'_> {
             offset: position as u64,
             position,
         };
-        let waiting = self.reserved(shape, place, item, None);
+        let waiting = self.reservation(shape, place, item, None);
         let old = (found.value_at(), found.value_bytes());
         p.write_item(&waiting, item, Some(old));
-        self.link(hash, &waiting, Some(&found))?;
+        self.publish_entry(hash, &waiting, Some(&found))?;
         // The space of the old item takes the new one, but in a damaged heap.
         let moved = self.leave_reserve(hash, &self.found_at(found.slot, place));
         moved.map_err(|_| self.out_of_memory())
     }
 
     /// Moves the item in the reserve to the heap.
-    pub fn leave_reserve(&self, hash: IndexHash, found: &Found) -> Result<Reserved, Refusal> {
+    pub fn leave_reserve(&self, hash: IndexHash, found: &Found) -> Result<Reservation, Refusal> {
         let mut key = [0; KEY_BYTES_MAX];
         let key = self.key_at(found.place.position, &mut key);
-        self.append(hash, &self.copy_of(key, found), Some(found))
+        self.insert(hash, &self.copy_of(key, found), Some(found))
     }
 
     /// Counts a refusal for want of memory.

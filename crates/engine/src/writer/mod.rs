@@ -19,7 +19,7 @@ use crate::log::item::{Header, Shape, State, pack_meta, unpack_meta};
 use crate::partition::{Field, Partition, Place};
 use crate::request::{Expiry, Outcome};
 
-pub(crate) use append::{NewItem, Part, Reserved};
+pub(crate) use append::{NewItem, Part, Reservation};
 pub(crate) use compact::Compaction;
 
 /// The one writer of a partition; gives the lock back when dropped, if it holds it.

@@ -49,7 +49,7 @@ fn full() -> (Arc<Cache>, Client, [[u8; 2]; 3]) {
 }
 
 /// Covers the fence between the copy of an item and the look at the head (in
-/// `Bucket::version_is_still`), and the one between the head and the bytes (in `Writer::claim`).
+/// `Bucket::version_is_still`), and the one between the head and the bytes (in `Writer::reserve_at_tail`).
 #[test]
 fn loom_a_snapshot_beside_an_eviction_has_the_item_or_nothing() {
     model(|| {
@@ -153,7 +153,7 @@ impl Visitor for Keys {
 }
 
 /// Covers the fence between the bytes of an item and the look at the head (in
-/// `Partition::visit_chain`), and the one between the head and the bytes (in `Writer::claim`).
+/// `Partition::visit_chain`), and the one between the head and the bytes (in `Writer::reserve_at_tail`).
 #[test]
 fn loom_a_walk_beside_an_eviction_shows_the_item_or_nothing() {
     model(|| {
