@@ -10,8 +10,7 @@ use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::{Field, Place};
-use crate::writer::append::Reservation;
-use crate::writer::{Found, NewItem, Refusal, Writer};
+use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
     /// Replaces an item by one that needs no more space, when there is no other space. Refuses

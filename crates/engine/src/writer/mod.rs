@@ -1,11 +1,14 @@
 //! The right to write a partition, and what all writing operations are made of: find an item,
 //! append one, overwrite one, retire one.
 
-mod append;
 mod compact;
 mod find;
 mod full;
+mod insert;
+mod item;
 mod overwrite;
+mod publish;
+mod reserve;
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
@@ -19,8 +22,9 @@ use crate::log::item::{Header, Shape, State, pack_meta, unpack_meta};
 use crate::partition::{Field, Partition, Place};
 use crate::request::{Expiry, Outcome};
 
-pub(crate) use append::{NewItem, Part, Reservation};
 pub(crate) use compact::Compaction;
+pub(crate) use item::{NewItem, Part};
+pub(crate) use reserve::Reservation;
 
 /// The one writer of a partition; gives the lock back when dropped, if it holds it.
 pub(crate) struct Writer<'a> {

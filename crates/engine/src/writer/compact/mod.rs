@@ -19,8 +19,10 @@
 //! of a few items makes room for the index. If it did not make the room, the next one begins at the
 //! first block, and so do those of a sparse store.
 
+mod state;
+
 use micanite_memory::sync::Ordering::{Relaxed, Release};
-use micanite_memory::sync::{AtomicU64, fence};
+use micanite_memory::sync::fence;
 
 use crate::copy_budget;
 use crate::index::entry::Entry;
@@ -32,119 +34,12 @@ use crate::log::LogKind;
 use crate::partition::{Field, Place};
 use crate::writer::{Found, Writer};
 
+pub(crate) use state::Compaction;
+use state::{Aim, Gap};
+
 /// Calls that end at once, after a pass from the first block that made no room: one for so many
 /// buckets. Those for an item go on if more space is free than before, or they need less.
 const BUCKETS_PER_PAUSE: u64 = 8;
-
-/// How far the compaction of a partition is, beside the heap's cursor. Only the writer uses it.
-#[derive(Debug)]
-pub(crate) struct Compaction {
-    /// Work that calls for the index or a sparse store have done beyond what they may do, in
-    /// units: the next ones do less.
-    debt_units: AtomicU64,
-    /// Whether the next pass begins at the first block.
-    whole: AtomicU64,
-    /// Calls to come that do nothing.
-    pause: AtomicU64,
-    /// Units that were free when the last pass from the first block began.
-    free_at_begin: AtomicU64,
-    /// Units that were free when the last pass began that made no room.
-    vain_free: AtomicU64,
-    /// Units of the item that it made no room for.
-    vain_units: AtomicU64,
-    /// Units that were free after the last pass from the first block.
-    settled_free: AtomicU64,
-    /// Those of them that were not at the end: it could do nothing about them.
-    settled_scattered: AtomicU64,
-    /// Whether the last insertion that compacted was refused: upkeep goes on for it.
-    refused: AtomicU64,
-    /// The bucket at which the begin of the next pass is looked for.
-    bucket: AtomicU64,
-    /// Units of all items that were moved.
-    moved_units: AtomicU64,
-    /// Allocated blocks that were looked at.
-    visits: AtomicU64,
-}
-
-impl Compaction {
-    pub fn new() -> Self {
-        let zero = || AtomicU64::new(0);
-        Self {
-            debt_units: zero(),
-            whole: zero(),
-            pause: zero(),
-            free_at_begin: zero(),
-            vain_free: zero(),
-            vain_units: zero(),
-            settled_free: zero(),
-            settled_scattered: zero(),
-            refused: zero(),
-            bucket: zero(),
-            moved_units: zero(),
-            visits: zero(),
-        }
-    }
-
-    pub fn moved_units(&self) -> u64 {
-        self.moved_units.load(Relaxed)
-    }
-
-    #[cfg(all(test, not(any(loom, miri))))]
-    pub fn visits(&self) -> u64 {
-        self.visits.load(Relaxed)
-    }
-
-    /// Whether a call is one of those that end at once.
-    fn holds_back(&self, aim: Aim, free: u64) -> bool {
-        let pause = self.pause.load(Relaxed);
-        if pause == 0 {
-            return false;
-        }
-        if let Aim::Block(units) = aim
-            && (units < self.vain_units.load(Relaxed) || free > self.vain_free.load(Relaxed))
-        {
-            return false;
-        }
-        self.pause.store(pause - 1, Relaxed);
-        true
-    }
-
-    /// Whether a pass from the first block has left the free space as it is, but for a small part.
-    fn is_settled(&self, free: u64, scattered: u64) -> bool {
-        let least = free / SCATTERED_SHARE as u64;
-        free <= self.settled_free.load(Relaxed) + least
-            && scattered <= self.settled_scattered.load(Relaxed) + least
-    }
-}
-
-/// The aim of a call.
-#[derive(Clone, Copy)]
-enum Aim {
-    /// So many units are free at the end of the space.
-    End(u64),
-    /// There is a free block of so many units.
-    Block(u64),
-    /// The pass comes to its end.
-    Pass,
-}
-
-impl Aim {
-    const fn is_met(self, gap: Gap) -> bool {
-        match self {
-            Self::End(units) => gap.last && gap.units >= units,
-            Self::Block(units) => gap.units >= units,
-            Self::Pass => gap.last,
-        }
-    }
-}
-
-/// The free block that a pass has come to.
-#[derive(Clone, Copy)]
-struct Gap {
-    units: u64,
-    /// Whether it is the last block.
-    last: bool,
-}
 
 impl Writer<'_> {
     /// Does a bounded piece of a compaction, so that the last `units` of the space become free.

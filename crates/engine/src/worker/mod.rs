@@ -1,5 +1,8 @@
 //! A worker: executes batches of requests, with the permissions that it has for each partition.
 
+mod flush;
+mod upkeep;
+
 use std::sync::Arc;
 
 use micanite_memory::sync::{Ordering, yield_now};
@@ -9,13 +12,12 @@ use crate::access::Permission;
 use crate::cache::Cache;
 use crate::copy_budget;
 use crate::index::hash::IndexHash;
-use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX, SHRINK_ROUNDS_MAX};
+use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
 use crate::lock::{Queue, Turn};
 use crate::partition::{Hint, Partition};
-use crate::pipeline::{Mode, Own, Share};
+use crate::pipeline::{Own, Share};
 use crate::reader::{Plain, Read};
 use crate::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
-use crate::writer::Writer;
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
 /// thread.
@@ -335,142 +337,5 @@ impl Worker {
     pub fn wake_up(&mut self) {
         self.cache.mailboxes.wake_up(self.number);
         self.serve();
-    }
-
-    /// Bounded housekeeping for this worker's share of the partitions: counts what readers have
-    /// requested, removes some of what has expired, gives space back. To be called every 10 to
-    /// 100 milliseconds.
-    pub fn maintain(&mut self, now_s: u32) {
-        self.flush_if_due(now_s);
-        let outer = copy_budget::replace(self.cache.turn_moved_bytes() as isize);
-        let partitions = self.cache.partitions.len();
-        self.maintained_first = (self.maintained_first + 1) % partitions;
-        for step in 0..partitions {
-            let number = (self.maintained_first + step) % partitions;
-            let upkeep = |writer: &Writer<'_>| {
-                writer.partition.measure_items();
-                writer.partition.note_age(now_s);
-                writer.take_samples();
-                writer.sweep();
-                writer.clean();
-                writer.compact_for_refused();
-            };
-            self.maintain_one(number, now_s, upkeep);
-            let can_shrink = |writer: &Writer<'_>| writer.can_shrink_index();
-            for _ in 0..SHRINK_ROUNDS_MAX {
-                let may_shrink = !copy_budget::is_spent()
-                    && self.cache.config().maps.is_none()
-                    && self.maintain_one(number, now_s, can_shrink) == Some(true);
-                if !may_shrink || !self.shrink_index(number, now_s) {
-                    break;
-                }
-            }
-        }
-        copy_budget::replace(outer);
-    }
-
-    /// Gives lines of a sparse index back: a bounded number, with nobody else in the partition. Whether
-    /// there may be more to give.
-    fn shrink_index(&self, number: usize, now_s: u32) -> bool {
-        let (cache, idle) = (&*self.cache, || self.serve_mailbox());
-        let partition = &cache.partitions[number];
-        let _turn = self.turn(&cache.changing);
-        partition.route.exclude(&cache.epochs, idle, || {
-            let writer = partition.writer(now_s);
-            let shrink = || writer.shrink_index();
-            partition.walkers.without(shrink).unwrap_or(false)
-        })
-    }
-
-    /// Runs something with the right to write a partition, if its upkeep is this worker's.
-    fn maintain_one<R>(
-        &self,
-        number: usize,
-        now_s: u32,
-        run: impl FnOnce(&Writer<'_>) -> R,
-    ) -> Option<R> {
-        let cache = &*self.cache;
-        let _batch = self.enter();
-        self.serve_mailbox();
-        let partition = &cache.partitions[number];
-        let turn = number % cache.handles_free.len() == self.number;
-        let writer = match partition.route.permission(self.number) {
-            Permission::Own => Own::writer(partition, now_s),
-            Permission::Share if turn => Share::writer(partition, now_s),
-            _ => return None,
-        };
-        Some(run(&writer))
-    }
-
-    /// Makes everything stored until the second `at_s` unreachable: now if that has come
-    /// (`at_s <= now_s`), and then it is done when this returns. Otherwise whoever executes
-    /// something first from that second on does it before. A later call replaces one that is
-    /// still to come.
-    pub fn flush_all(&mut self, at_s: u32, now_s: u32) {
-        let turn = self.turn(&self.cache.flushing);
-        let due = &self.cache.flush_due_s;
-        if at_s <= now_s {
-            self.flush(&turn, now_s);
-            due.store(0, Ordering::Release);
-        } else {
-            self.flush_what_is_due(&turn, now_s); // nobody has come to do it yet
-            due.store(at_s, Ordering::Release);
-        }
-    }
-
-    #[inline]
-    fn flush_if_due(&mut self, now_s: u32) {
-        let due_s = self.cache.flush_due_s.load(Ordering::Acquire);
-        if due_s != 0 && due_s <= now_s {
-            self.flush_in_turn(now_s);
-        }
-    }
-
-    /// Flushes, or waits until another worker has: what it has not come to yet is not served.
-    #[cold]
-    fn flush_in_turn(&mut self, now_s: u32) {
-        let turn = self.turn(&self.cache.flushing);
-        self.flush_what_is_due(&turn, now_s);
-    }
-
-    fn flush_what_is_due(&self, turn: &Turn<'_>, now_s: u32) {
-        let due = &self.cache.flush_due_s;
-        let due_s = due.load(Ordering::Relaxed);
-        if due_s != 0 && due_s <= now_s {
-            self.flush(turn, now_s);
-            due.store(0, Ordering::Release);
-        }
-    }
-
-    fn flush(&self, _turn: &Turn<'_>, now_s: u32) {
-        for partition in 0..self.cache.partitions.len() {
-            self.with_writer(partition, now_s, |writer| writer.flush());
-        }
-    }
-
-    /// Invalidates all keys that begin with `name` and the delimiter of namespaces: what was
-    /// stored under them until now is not found any more. Constant time.
-    ///
-    /// # Errors
-    /// So many were invalidated lately that there is no room to remember another one.
-    pub fn invalidate_namespace(
-        &mut self,
-        name: &[u8],
-        now_s: u32,
-    ) -> Result<(), crate::TooManyNamespaces> {
-        (0..self.cache.partitions.len()).try_for_each(|partition| {
-            self.with_writer(partition, now_s, |writer| writer.invalidate_namespace(name))
-        })
-    }
-
-    /// Runs something with the right to write a partition, whoever owns it.
-    fn with_writer<R>(
-        &self,
-        partition: usize,
-        now_s: u32,
-        run: impl FnOnce(&Writer<'_>) -> R,
-    ) -> R {
-        let idle = || self.serve_mailbox();
-        self.cache.with_writer(partition, now_s, idle, run)
     }
 }

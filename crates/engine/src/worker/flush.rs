@@ -1,0 +1,81 @@
+//! Flushes and invalidated namespaces, which concern all partitions.
+
+use micanite_memory::sync::Ordering;
+
+use crate::lock::Turn;
+use crate::worker::Worker;
+use crate::writer::Writer;
+
+impl Worker {
+    /// Makes everything stored until the second `at_s` unreachable: now if that has come
+    /// (`at_s <= now_s`), and then it is done when this returns. Otherwise whoever executes
+    /// something first from that second on does it before. A later call replaces one that is
+    /// still to come.
+    pub fn flush_all(&mut self, at_s: u32, now_s: u32) {
+        let turn = self.turn(&self.cache.flushing);
+        let due = &self.cache.flush_due_s;
+        if at_s <= now_s {
+            self.flush(&turn, now_s);
+            due.store(0, Ordering::Release);
+        } else {
+            self.flush_what_is_due(&turn, now_s); // nobody has come to do it yet
+            due.store(at_s, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    pub(super) fn flush_if_due(&mut self, now_s: u32) {
+        let due_s = self.cache.flush_due_s.load(Ordering::Acquire);
+        if due_s != 0 && due_s <= now_s {
+            self.flush_in_turn(now_s);
+        }
+    }
+
+    /// Flushes, or waits until another worker has: what it has not come to yet is not served.
+    #[cold]
+    fn flush_in_turn(&mut self, now_s: u32) {
+        let turn = self.turn(&self.cache.flushing);
+        self.flush_what_is_due(&turn, now_s);
+    }
+
+    fn flush_what_is_due(&self, turn: &Turn<'_>, now_s: u32) {
+        let due = &self.cache.flush_due_s;
+        let due_s = due.load(Ordering::Relaxed);
+        if due_s != 0 && due_s <= now_s {
+            self.flush(turn, now_s);
+            due.store(0, Ordering::Release);
+        }
+    }
+
+    fn flush(&self, _turn: &Turn<'_>, now_s: u32) {
+        for partition in 0..self.cache.partitions.len() {
+            self.with_writer(partition, now_s, |writer| writer.flush());
+        }
+    }
+
+    /// Invalidates all keys that begin with `name` and the delimiter of namespaces: what was
+    /// stored under them until now is not found any more. Constant time.
+    ///
+    /// # Errors
+    /// So many were invalidated lately that there is no room to remember another one.
+    pub fn invalidate_namespace(
+        &mut self,
+        name: &[u8],
+        now_s: u32,
+    ) -> Result<(), crate::TooManyNamespaces> {
+        (0..self.cache.partitions.len()).try_for_each(|partition| {
+            self.with_writer(partition, now_s, |writer| writer.invalidate_namespace(name))
+        })
+    }
+
+    /// Runs something with the right to write a partition, whoever owns it.
+    fn with_writer<R>(
+        &self,
+        partition: usize,
+        now_s: u32,
+        run: impl FnOnce(&Writer<'_>) -> R,
+    ) -> R {
+        let idle = || self.serve_mailbox();
+        self.cache.with_writer(partition, now_s, idle, run)
+    }
+}

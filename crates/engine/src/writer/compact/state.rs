@@ -1,0 +1,116 @@
+//! The state of a compaction, beside the heap's cursor.
+
+use micanite_memory::sync::AtomicU64;
+use micanite_memory::sync::Ordering::Relaxed;
+
+use crate::limits::SCATTERED_SHARE;
+
+/// How far the compaction of a partition is, beside the heap's cursor. Only the writer uses it.
+#[derive(Debug)]
+pub(crate) struct Compaction {
+    /// Work that calls for the index or a sparse store have done beyond what they may do, in
+    /// units: the next ones do less.
+    pub(super) debt_units: AtomicU64,
+    /// Whether the next pass begins at the first block.
+    pub(super) whole: AtomicU64,
+    /// Calls to come that do nothing.
+    pub(super) pause: AtomicU64,
+    /// Units that were free when the last pass from the first block began.
+    pub(super) free_at_begin: AtomicU64,
+    /// Units that were free when the last pass began that made no room.
+    pub(super) vain_free: AtomicU64,
+    /// Units of the item that it made no room for.
+    pub(super) vain_units: AtomicU64,
+    /// Units that were free after the last pass from the first block.
+    pub(super) settled_free: AtomicU64,
+    /// Those of them that were not at the end: it could do nothing about them.
+    pub(super) settled_scattered: AtomicU64,
+    /// Whether the last insertion that compacted was refused: upkeep goes on for it.
+    pub(super) refused: AtomicU64,
+    /// The bucket at which the begin of the next pass is looked for.
+    pub(super) bucket: AtomicU64,
+    /// Units of all items that were moved.
+    pub(super) moved_units: AtomicU64,
+    /// Allocated blocks that were looked at.
+    pub(super) visits: AtomicU64,
+}
+
+impl Compaction {
+    pub fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            debt_units: zero(),
+            whole: zero(),
+            pause: zero(),
+            free_at_begin: zero(),
+            vain_free: zero(),
+            vain_units: zero(),
+            settled_free: zero(),
+            settled_scattered: zero(),
+            refused: zero(),
+            bucket: zero(),
+            moved_units: zero(),
+            visits: zero(),
+        }
+    }
+
+    pub fn moved_units(&self) -> u64 {
+        self.moved_units.load(Relaxed)
+    }
+
+    #[cfg(all(test, not(any(loom, miri))))]
+    pub fn visits(&self) -> u64 {
+        self.visits.load(Relaxed)
+    }
+
+    /// Whether a call is one of those that end at once.
+    pub(super) fn holds_back(&self, aim: Aim, free: u64) -> bool {
+        let pause = self.pause.load(Relaxed);
+        if pause == 0 {
+            return false;
+        }
+        if let Aim::Block(units) = aim
+            && (units < self.vain_units.load(Relaxed) || free > self.vain_free.load(Relaxed))
+        {
+            return false;
+        }
+        self.pause.store(pause - 1, Relaxed);
+        true
+    }
+
+    /// Whether a pass from the first block has left the free space as it is, but for a small part.
+    pub(super) fn is_settled(&self, free: u64, scattered: u64) -> bool {
+        let least = free / SCATTERED_SHARE as u64;
+        free <= self.settled_free.load(Relaxed) + least
+            && scattered <= self.settled_scattered.load(Relaxed) + least
+    }
+}
+
+/// The aim of a call.
+#[derive(Clone, Copy)]
+pub(super) enum Aim {
+    /// So many units are free at the end of the space.
+    End(u64),
+    /// There is a free block of so many units.
+    Block(u64),
+    /// The pass comes to its end.
+    Pass,
+}
+
+impl Aim {
+    pub(super) const fn is_met(self, gap: Gap) -> bool {
+        match self {
+            Self::End(units) => gap.last && gap.units >= units,
+            Self::Block(units) => gap.units >= units,
+            Self::Pass => gap.last,
+        }
+    }
+}
+
+/// The free block that a pass has come to.
+#[derive(Clone, Copy)]
+pub(super) struct Gap {
+    pub(super) units: u64,
+    /// Whether it is the last block.
+    pub(super) last: bool,
+}

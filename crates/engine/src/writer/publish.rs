@@ -1,0 +1,105 @@
+//! Publishes an item that has been written: points the index to it.
+
+use micanite_memory::sync::Ordering::{Relaxed, Release};
+
+use crate::index::hash::IndexHash;
+use crate::partition::Field;
+use crate::request::{Expiry, Outcome};
+use crate::writer::{Found, Refusal, Reservation, Writer};
+
+impl Writer<'_> {
+    /// Completes an item that has been written and points the index to it.
+    #[inline]
+    pub fn publish(
+        &self,
+        hash: IndexHash,
+        reserved: &Reservation,
+        expiry: Expiry,
+        replaced: Option<&Found>,
+    ) -> Result<(), Refusal> {
+        self.publish_entry(hash, reserved, replaced)?;
+        self.note_expiry(expiry);
+        if self.partition.is_store() {
+            self.compact_if_sparse(reserved.header.units());
+        } else {
+            self.scan_as_the_tail_advances();
+        }
+        self.grow_if_full();
+        Ok(())
+    }
+
+    /// Completes an item and points the index to it by one store, which is the moment at which it
+    /// replaces the one before, for readers and for whoever finds the image after a kill.
+    #[inline]
+    pub fn publish_entry(
+        &self,
+        hash: IndexHash,
+        reserved: &Reservation,
+        replaced: Option<&Found>,
+    ) -> Result<(), Refusal> {
+        let p = self.partition;
+        let place = &reserved.place;
+        let header = reserved.header.with_heap_bits_of(p.header(place.position));
+        if p.is_store() && !reserved.has_cas {
+            let stamp = p.get(Field::Stamp) + 1;
+            p.set(Field::Stamp, stamp);
+            let word = place.position + header.key_word() - 1;
+            p.word(word).store(stamp, Relaxed);
+        }
+        self.set_header(place.position, header);
+        if replaced.is_none() && reserved.ghost.is_none() {
+            self.grow_if_short_of_spares(p.bucket(hash));
+        }
+        let bucket = p.bucket(hash);
+        let entry = self.entry_of(hash, place);
+        let published = bucket.write(|| {
+            let slot = match replaced {
+                Some(found) => Some(found.slot),
+                None => self.slot_for(bucket, hash.tag(), reserved.ghost),
+            };
+            let Some(slot) = slot else {
+                return false;
+            };
+            p.word(slot).store(entry.0, Release);
+            if let Some(found) = replaced {
+                self.retire(&found.place, false);
+            }
+            true
+        });
+        if !published {
+            p.add(Field::OutOfMemory, 1);
+            self.release(reserved);
+            return Err(Refusal::Full);
+        }
+        p.add(Field::ItemsLive, 1);
+        p.add(Field::UnitsLive, header.units());
+        Ok(())
+    }
+
+    /// Publishes an item that a client wrote.
+    pub fn publish_counted(
+        &self,
+        hash: IndexHash,
+        reserved: &Reservation,
+        expiry: Expiry,
+        replaced: Option<&Found>,
+    ) -> Outcome {
+        self.stored(self.publish(hash, reserved, expiry, replaced))
+    }
+
+    #[inline]
+    pub fn count_insertion(&self) {
+        self.partition.add(Field::ItemsAppended, 1);
+    }
+
+    #[inline]
+    pub(super) fn stored(&self, result: Result<(), Refusal>) -> Outcome {
+        match result {
+            Ok(()) => {
+                self.count_insertion();
+                Outcome::Stored
+            }
+            Err(refusal) => refusal.into(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Reserves space for an item, in a log or in the heap.
+
+use crate::index::hash::IndexHash;
+use crate::log::LogKind;
+use crate::log::item::{Header, Shape};
+use crate::partition::{Field, Place};
+use crate::writer::{Found, NewItem, Refusal, Writer};
+
+/// Space that was taken for an item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reservation {
+    pub place: Place,
+    pub header: Header,
+    /// The entry of the key's ghost.
+    pub(super) ghost: Option<usize>,
+    /// Whether the item has its CAS value already.
+    pub(super) has_cas: bool,
+}
+
+impl Reservation {
+    /// For use after others have written: entries may have moved.
+    pub fn for_later(self) -> Self {
+        Self {
+            ghost: None,
+            ..self
+        }
+    }
+}
+
+impl Writer<'_> {
+    /// Takes the space for an item. Evicts, and moves, other items of a cache.
+    #[inline]
+    pub fn reserve(
+        &self,
+        hash: IndexHash,
+        item: &NewItem<'_>,
+        replaced: Option<&Found>,
+    ) -> Result<Reservation, Refusal> {
+        let p = self.partition;
+        let shape = self.shape_of(item, replaced);
+        let units = shape.units();
+        if units > p.layout.item_units_max {
+            return Err(Refusal::Full);
+        }
+        let ghost = match (item.log, replaced) {
+            (None, None) => self.ghost(hash),
+            _ => None,
+        };
+        let place = if p.is_store() {
+            if replaced.is_none() && p.get(Field::SpareFree) == 0 {
+                self.sweep_short_of_spares(hash);
+            }
+            self.reserve_in_heap(units)?
+        } else {
+            let which = match (item.log, replaced) {
+                (Some(which), _) => which,
+                (None, Some(found)) if found.place.log == LogKind::Main => LogKind::Main,
+                _ => self.log_for(units, ghost.is_some()),
+            };
+            let moves = p.get(Field::Moves);
+            let place = self.reserve_in_log(which, units)?;
+            if ghost.is_some() {
+                p.add(Field::GhostsMet, 1);
+                if p.get(Field::Moves) != moves {
+                    return Ok(self.reservation(shape, place, item, self.ghost(hash)));
+                }
+            }
+            place
+        };
+        Ok(self.reservation(shape, place, item, ghost))
+    }
+
+    #[inline]
+    pub fn reservation(
+        &self,
+        shape: Shape,
+        place: Place,
+        item: &NewItem<'_>,
+        ghost: Option<usize>,
+    ) -> Reservation {
+        let units = self.partition.header(place.position).units();
+        let header = shape.header_in(units).unwrap_or(Header::filler(units));
+        let header = if item.cas.is_some() || item.gives_cas && !self.partition.is_store() {
+            header.with_cas_given()
+        } else {
+            header
+        };
+        Reservation {
+            place,
+            header: header
+                .with_frequency(item.frequency)
+                .with_fetched(item.fetched),
+            ghost,
+            has_cas: item.cas.is_some(),
+        }
+    }
+
+    /// No spare bucket is free. What has expired or was invalidated leaves the chain of a key, so that
+    /// another item finds an entry there.
+    #[cold]
+    fn sweep_short_of_spares(&self, hash: IndexHash) {
+        if self.partition.get(Field::Expiring) == 0 {
+            return;
+        }
+        let main = self.partition.bucket(hash);
+        self.sweep_chain(main);
+        if self.is_full(main) {
+            self.sweep_for_room();
+        }
+    }
+
+    /// Space of a store's heap, if need be after a look for what has expired, or a compaction.
+    fn reserve_in_heap(&self, units: u64) -> Result<Place, Refusal> {
+        let p = self.partition;
+        let position = p.heap().allocate(units as usize).or_else(|| {
+            let found = self.sweep_for_room();
+            found.then(|| p.heap().allocate(units as usize))?
+        });
+        let position = position.or_else(|| {
+            let made = self.compact_for_item(units);
+            made.then(|| p.heap().allocate(units as usize))?
+        });
+        let position = position.ok_or(Refusal::Full)?;
+        let header = p.header(position);
+        self.set_header(position, header.with_busy());
+        Ok(Place {
+            log: LogKind::Small,
+            offset: position as u64,
+            position,
+        })
+    }
+
+    /// Gives up space that was taken, without having published it.
+    #[cold]
+    pub fn release(&self, reserved: &Reservation) {
+        let p = self.partition;
+        if p.is_store() {
+            p.heap().free(reserved.place.position);
+        } else {
+            let units = reserved.header.units();
+            self.set_header(reserved.place.position, Header::filler(units));
+        }
+    }
+}
