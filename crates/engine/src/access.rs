@@ -1,10 +1,10 @@
-//! Who may read and write a partition, and how that changes while requests run.
+//! Access modes of partitions, and how they change while requests run.
 //!
 //! The modes are the papers' (MICA 4.1): exclusive read, exclusive write (EREW); concurrent read,
-//! exclusive write (CREW); concurrent read, concurrent write (CRCW). A partition's mode and owner
-//! are one word. Every worker says when it is inside a batch (its epoch is odd); a change first
-//! forbids everything, waits until every worker has been outside of a batch once, and then
-//! permits what is new. So whoever acts on a permission acts before the next change.
+//! exclusive write (CREW); concurrent read, concurrent write (CRCW). One word holds a partition's
+//! mode and owner. Each worker marks that it is inside a batch (its epoch is odd). A change first
+//! forbids everything, then waits until each worker has been outside of a batch once, then permits
+//! the new mode. So a worker that acts on a permission acts before the next change.
 
 use micanite_memory::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
@@ -47,31 +47,31 @@ impl std::str::FromStr for Access {
 /// Mode and owner of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Who may do what.
+    /// Access mode.
     pub access: Access,
     /// The worker that owns the partition.
     pub owner: usize,
 }
 
-/// What one worker may do with a partition just now.
+/// Permission of one worker for a partition at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// Everything, alone: no lock.
+    /// The worker alone reads and writes: no lock.
     Own,
-    /// Reading, beside the owner.
+    /// The worker reads concurrently with the owner.
     Read { owner: usize },
-    /// Everything, beside others: writes take the lock.
+    /// All workers read and write: writes take the lock.
     Share,
-    /// Nothing: it is the owner's.
+    /// The worker may do nothing: only the owner may.
     Elsewhere { owner: usize },
-    /// A change is under way.
+    /// A change is in progress.
     Wait,
 }
 
 const CHANGING: u64 = 1 << 2;
 const OWNER_SHIFT: u32 = 8;
 
-/// The word of a partition that says what is permitted.
+/// The word of a partition that holds its route.
 #[derive(Debug)]
 pub(crate) struct RouteWord(AtomicU64);
 
@@ -80,7 +80,7 @@ impl RouteWord {
         Self(AtomicU64::new(Self::pack(route)))
     }
 
-    /// Sets the route before anybody uses it.
+    /// Sets the route before the partition is used.
     pub fn set(&self, route: Route) {
         self.0.store(Self::pack(route), Ordering::Release);
     }
@@ -89,7 +89,7 @@ impl RouteWord {
         route.access as u64 | (route.owner as u64) << OWNER_SHIFT
     }
 
-    /// The route; during a change the one before it.
+    /// Returns the route; during a change, the previous one.
     pub fn load(&self) -> Route {
         let word = self.0.load(Ordering::Acquire);
         Route {
@@ -98,7 +98,7 @@ impl RouteWord {
         }
     }
 
-    /// What `worker`, inside a batch, may do until it leaves the batch.
+    /// Returns the permission of `worker`, which is inside a batch; it holds until the batch ends.
     #[inline]
     pub fn permission(&self, worker: usize) -> Permission {
         let word = self.0.load(Ordering::Acquire);
@@ -116,8 +116,7 @@ impl RouteWord {
         }
     }
 
-    /// Changes the route. One caller at a time, outside of any batch; `idle` is called while it
-    /// waits.
+    /// Changes the route. One caller at a time, outside of any batch. Calls `idle` while it waits.
     pub fn change(&self, route: Route, epochs: &Epochs, idle: impl FnMut()) {
         let before = self.0.load(Ordering::Relaxed);
         if before == Self::pack(route) {
@@ -128,9 +127,9 @@ impl RouteWord {
         self.0.store(Self::pack(route), Ordering::Release);
     }
 
-    /// Runs something while no worker may do anything. One caller at a time, as with `change`.
-    /// Whoever began a batch meanwhile, and prefetched without a permission, has left it before the
-    /// permissions come back.
+    /// Runs `run` while no worker has a permission. One caller at a time, as with `change`. A
+    /// worker that began a batch meanwhile, and prefetched without a permission, has left the batch
+    /// before the permissions return.
     pub fn exclude<R>(
         &self,
         epochs: &Epochs,
@@ -151,7 +150,7 @@ impl RouteWord {
 #[derive(Debug)]
 pub(crate) struct Epochs(Box<[Epoch]>);
 
-/// On lines of their own: each is written by its worker for every batch.
+/// Aligned to lines of its own: its worker writes it for every batch.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Epoch(AtomicU64);
@@ -161,7 +160,7 @@ impl Epochs {
         Self((0..workers).map(|_| Epoch(AtomicU64::new(0))).collect())
     }
 
-    /// The worker begins a batch: permissions that it sees from now on hold until it ends it.
+    /// Begins a batch of the worker: permissions that it loads now hold until the batch ends.
     #[inline]
     pub fn enter(&self, worker: usize) {
         let epoch = &self.0[worker].0;
@@ -170,14 +169,14 @@ impl Epochs {
         fence(Ordering::SeqCst);
     }
 
-    /// The worker ends its batch.
+    /// Ends the batch of the worker.
     #[inline]
     pub fn leave(&self, worker: usize) {
         let epoch = &self.0[worker].0;
         epoch.store(epoch.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Waits until every worker has been outside of a batch.
+    /// Waits until each worker has been outside of a batch.
     fn wait_for_all(&self, mut idle: impl FnMut()) {
         fence(Ordering::SeqCst);
         for epoch in &self.0 {

@@ -1,8 +1,9 @@
-//! When items were stored that do not say it themselves.
+//! Storage times of items that do not record them.
 //!
-//! Every item has its place in time: its offset in a log, or its stamp in a store. From time to time it is marked
-//! how far these numbers have come, so that the first mark beyond an item's number says when it was there at
-//! the latest. The marks are few: the older they are, the farther they lie from each other.
+//! Every item has a number that grows with time: its offset in a log, or its stamp in a store.
+//! Marks record how far these numbers have come. The first mark beyond an item's number gives the
+//! latest second at which the item was stored. Marks are few: the older they are, the farther
+//! apart.
 
 use std::sync::Mutex;
 
@@ -14,26 +15,26 @@ use crate::partition::{Field, LogField, Partition, Place};
 /// The tails of both logs, or the last stamp.
 type Numbers = [u64; 2];
 
-/// How far the numbers had come in a second.
+/// The numbers that had been reached in a second.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at_s: u32,
     numbers: Numbers,
 }
 
-/// See the module. The marks are in the order of time.
+/// Marks in the order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Ages(Mutex<Vec<Mark>>);
 
 impl Ages {
-    /// No marks, and room for all.
+    /// Makes an empty list with capacity for all marks.
     pub fn new() -> Self {
         Self(Mutex::new(Vec::with_capacity(AGE_MARKS_MAX)))
     }
 
-    /// Marks how far the numbers have come.
+    /// Records the numbers that have been reached.
     fn note(&self, now_s: u32, numbers: Numbers) {
-        // Nobody panics with the lock.
+        // No holder of the lock panics.
         let Ok(mut marks) = self.0.lock() else { return };
         match marks.last_mut() {
             Some(last) if last.numbers == numbers => return,
@@ -48,7 +49,7 @@ impl Ages {
         marks.push(Mark { at_s, numbers });
     }
 
-    /// The second of the first mark beyond a number; now, if there is none yet.
+    /// Returns the second of the first mark beyond a number, or now if there is none yet.
     fn find(&self, which: usize, number: u64, now_s: u32) -> u32 {
         let Ok(marks) = self.0.lock() else {
             return now_s;
@@ -58,7 +59,7 @@ impl Ages {
     }
 }
 
-/// The mark without which the next one tells of the least false age, in proportion to the true one.
+/// Returns the mark whose removal adds the least error to an age, in proportion to that age.
 fn least_needed(marks: &[Mark], now_s: u32) -> usize {
     let loss = |index: usize| {
         let before_s = marks[index - 1].at_s;
@@ -66,14 +67,14 @@ fn least_needed(marks: &[Mark], now_s: u32) -> usize {
         let age_s = now_s.saturating_sub(marks[index].at_s).max(1);
         f64::from(gap_s) / f64::from(age_s)
     };
-    // The first one holds for all that was there when it was made.
+    // The first mark covers all items that were there when it was made.
     let all = 1..marks.len() - 1;
     let least = all.min_by(|one, other| loss(*one).total_cmp(&loss(*other)));
     least.unwrap_or(1)
 }
 
 impl Partition {
-    /// To be called every second or so, by who may write.
+    /// Records a mark. The caller has the right to write, and calls this about once a second.
     pub fn note_age(&self, now_s: u32) {
         let numbers = if self.is_store() {
             [self.get(Field::Stamp) + 1, 0]
@@ -83,8 +84,9 @@ impl Partition {
         self.ages.note(now_s, numbers);
     }
 
-    /// The second of an item's last access, if nobody has fetched it since it was stored: then, or when it was moved since. 0 if
-    /// nobody can say: it was fetched, or, in a cache, overwritten in place.
+    /// Returns the second of the last access to an item that was not fetched since it was stored:
+    /// the second in which it was stored, or moved since. Returns 0 if that is unknown: the item
+    /// was fetched, or, in a cache, overwritten in place.
     pub fn unfetched_since_s(&self, place: &Place, header: Header, now_s: u32) -> u32 {
         if header.is_fetched() {
             return 0;
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!(ages.find(1, 1, 200), 110);
     }
 
-    /// The answer is never before the truth, and behind it by less than half of the age.
+    /// Proves that an age is never too large, and too small by less than half.
     #[test]
     fn old_marks_lie_far_from_each_other() {
         const SECONDS: u32 = 20_000;

@@ -1,4 +1,4 @@
-//! A cache: its partitions, who may use them, and the handles of the workers.
+//! A cache: its partitions, their routes, and the handles of its workers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,35 +21,35 @@ use crate::stats::Stats;
 use crate::worker::Worker;
 use crate::writer::Writer;
 
-/// Wakes the worker of a number from its sleep.
+/// Wakes the worker of a number.
 pub(crate) type Waker = Box<dyn Fn(usize) + Send + Sync>;
 
-/// An in-memory cache or store, to be shared in an [`Arc`]. Requests go through [`Worker`]s.
+/// An in-memory cache or store, shared in an [`Arc`]. Requests go through [`Worker`]s.
 pub struct Cache {
     pub(crate) partitions: Box<[Partition]>,
     pub(crate) partition_bits: u32,
     config: Config,
     layout: Layout,
     image_state: ImageState,
-    /// Keeps other processes off the image.
+    /// Keeps other processes from using the image.
     image_lock: Option<micanite_memory::hold::Hold>,
-    /// Worker handles not handed out yet.
+    /// Worker handles that are free.
     pub(crate) handles_free: Box<[AtomicBool]>,
-    /// Workers that have ended, and that nobody has begun again: they would not answer.
+    /// Workers that have ended and were not started again: they do not answer.
     ended: Box<[AtomicBool]>,
     pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) waker: OnceLock<Waker>,
     pub(crate) eviction_listener: Arc<EvictionListener>,
-    /// Requests that each worker executed, by partition; none with one worker.
+    /// Requests that each worker executed, by partition; empty with one worker.
     pub(crate) loads: Box<[Box<[AtomicU64]>]>,
     /// Held while routes change.
     pub(crate) changing: Queue,
-    /// Changes of routes.
+    /// Number of route changes.
     generation: AtomicU64,
-    /// Held while somebody flushes, or says when to.
+    /// Held while a worker flushes or schedules a flush.
     pub(crate) flushing: Queue,
-    /// The second of a flush to come, 0 = none. It stays until that flush is done.
+    /// The second of a scheduled flush, 0 = none. It stays until that flush is done.
     pub(crate) flush_due_s: AtomicU32,
     pub(crate) prefetch_on: AtomicBool,
 }
@@ -67,8 +67,8 @@ impl Cache {
     /// Maps the memory of an empty cache, or opens its image, in files or in maps.
     ///
     /// # Errors
-    /// Sizes that cannot be, what the kernel says to the mappings, and an image that is another
-    /// one than asked for, or is damaged, or in use.
+    /// Sizes out of range, a mapping that the kernel refuses, and an image that does not fit the
+    /// configuration, is damaged, or is in use.
     pub fn new(config: &Config) -> Result<Self, CreateError> {
         if let Some(source) = Source::of(config)? {
             let opened = image::open(config, &source)?;
@@ -83,7 +83,7 @@ impl Cache {
         }
         let layout = Layout::of(config)?;
         let secret = match config.simulated {
-            // No stranger sends keys to it, and what it finds is to be found again.
+            // No untrusted client sends keys to a simulation, and its results must repeat.
             Some(_) => Secret::KNOWN,
             None => Secret::random().map_err(CreateError::no_random_numbers)?,
         };
@@ -95,11 +95,11 @@ impl Cache {
         Ok(Self::of(partitions, layout, config))
     }
 
-    /// Completes the image, if there is one, so that the next process need not check it. After the
-    /// last request: what is written later is lost.
+    /// Completes the image, if there is one, so that the next process need not check it. Call it
+    /// after the last request: later writes are lost.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub fn close(&self) -> std::io::Result<()> {
         if self.image_state == ImageState::None {
             return Ok(());
@@ -107,18 +107,18 @@ impl Cache {
         image::close(&self.partitions)
     }
 
-    /// What was found where the image is.
+    /// Returns the state of the image when it was opened.
     pub fn image_state(&self) -> &ImageState {
         &self.image_state
     }
 
-    /// The maps that the partitions lie in, in order; none if they lie elsewhere.
+    /// Returns the maps that hold the partitions, in order; empty if other memory holds them.
     pub fn maps(&self) -> &[Arc<std::os::fd::OwnedFd>] {
         let maps = self.config.maps.as_ref();
         maps.map_or(&[], |maps| &maps.descriptors)
     }
 
-    /// The seed of the key hash: an image keeps its own.
+    /// Returns the seed of the key hash: an image keeps its own.
     pub fn seed(&self) -> u64 {
         self.config.seed
     }
@@ -165,8 +165,8 @@ impl Cache {
         }
     }
 
-    /// A cache of partitions of any size and offset width, for tests of the edges; with what is wrong
-    /// with the image that its maps hold.
+    /// Makes a cache of partitions of any size and offset width, for tests of the limits. Returns
+    /// an error if its maps hold a bad image.
     #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn try_with_partitions(
         layout: crate::partition::PartitionLayout,
@@ -192,7 +192,7 @@ impl Cache {
         Ok(Arc::new(Self::of(partitions.into(), sizes, &config)))
     }
 
-    /// Entries in main buckets and in spare ones, for tests.
+    /// Counts entries in main buckets and in spare ones, for tests.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn entries_in_main_and_spare(&self) -> (usize, usize) {
         let filled = |bucket: crate::index::bucket::Bucket<'_>| {
@@ -227,8 +227,8 @@ impl Cache {
         self.partitions.iter().map(in_partition).sum()
     }
 
-    /// The handle of a worker, 0 to `workers - 1`. Each is given once: `None` afterwards, and
-    /// for numbers out of range.
+    /// Returns the handle of a worker, 0 to `workers - 1`. Returns `None` while the handle is in
+    /// use, and for numbers out of range.
     pub fn worker(self: &Arc<Self>, number: usize) -> Option<Worker> {
         let free = self.handles_free.get(number)?;
         free.swap(false, Ordering::AcqRel).then(|| {
@@ -237,52 +237,53 @@ impl Cache {
         })
     }
 
-    /// Sets what wakes a sleeping worker, so that workers can ask the owners of partitions that
-    /// are not theirs. Once; every worker has to call [`Worker::execute`], [`Worker::maintain`]
-    /// or [`Worker::serve`] soon after it was woken.
+    /// Sets the function that wakes a sleeping worker, so that workers can delegate requests to the
+    /// owners of partitions. Takes effect once. Each worker must call [`Worker::execute`],
+    /// [`Worker::maintain`] or [`Worker::serve`] soon after it was woken.
     pub fn set_waker(&self, wake: impl Fn(usize) + Send + Sync + 'static) {
-        // A second one is ignored: the first is in use already.
+        // A second waker is ignored: the first is in use already.
         let _ = self.waker.set(Box::new(wake));
     }
 
-    /// The hash of a key, under this cache's seed.
+    /// Hashes a key with this cache's seed.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         KeyHash::of(key, self.config.seed)
     }
 
-    /// The partition of a key.
+    /// Returns the partition of a key.
     #[inline]
     pub fn partition_of(&self, hash: KeyHash) -> usize {
         hash.partition(self.partition_bits)
     }
 
-    /// Whether somebody has asked when an item was accessed ([`crate::MetaGet::access`]): what a
-    /// [`crate::MetaStore`] stores then says so from the beginning.
+    /// Returns whether a client has asked for access times ([`crate::MetaGet::access`]): then items
+    /// of [`crate::MetaStore`] record them from the beginning.
     #[inline]
     pub fn follows_accesses(&self) -> bool {
         let first = self.partitions.first();
         first.is_some_and(Partition::follows_accesses)
     }
 
-    /// The sizes of this cache.
+    /// Returns the sizes of this cache.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The longest value taken.
+    /// Returns the longest value that the cache accepts.
     #[inline]
     pub fn value_bytes_max(&self) -> usize {
         self.layout.value_bytes_max
     }
 
-    /// Bytes that a turn moves within the memory before it ends ([`crate::Worker::begin_turn`]).
+    /// Returns the bytes that a turn moves within the memory before it ends
+    /// ([`crate::Worker::begin_turn`]).
     #[inline]
     pub fn turn_moved_bytes(&self) -> usize {
         TURN_MOVED_BYTES_MIN.max(TURN_MOVED_VALUES * self.layout.value_bytes_max)
     }
 
-    /// The least of the pages that were got, of all partitions.
+    /// Returns the smallest kind of pages among all partitions.
     pub fn pages(&self) -> Pages {
         let pages = self
             .partitions
@@ -291,7 +292,7 @@ impl Cache {
         pages.max().unwrap_or(Pages::Small)
     }
 
-    /// Counters and levels over all partitions. They are read while they change.
+    /// Returns counters and levels over all partitions. They change while they are read.
     pub fn stats(&self) -> Stats {
         let mut total = Stats::default();
         for partition in &self.partitions {
@@ -300,55 +301,55 @@ impl Cache {
         total
     }
 
-    /// Touches all memory, with huge pages where they can be had: for benchmarks, and for users
-    /// who want no page faults later.
+    /// Touches all memory, with huge pages where available: for benchmarks, and for users who want
+    /// no page faults later.
     pub fn populate(&self) {
         for partition in &self.partitions {
             partition.region.populate();
         }
     }
 
-    /// Puts huge pages under what an image has come to use; memory that is no file has them from
-    /// the start. For a background thread, now and then: it may take milliseconds per 2 MiB, and
-    /// workers go on meanwhile. One call does a bounded piece, so that the thread hears of an end;
-    /// returns whether there is more to do.
+    /// Puts huge pages under the used part of an image; memory without a file has them from the
+    /// start. A background thread calls this now and then: it may take milliseconds per 2 MiB,
+    /// while workers continue. One call does bounded work, so that the thread can stop soon.
+    /// Returns whether work is left.
     pub fn collapse_used(&self) -> bool {
         self.image_state != ImageState::None
             && self.pages() == Pages::Transparent
             && self.partitions.iter().any(Partition::collapse_used)
     }
 
-    /// Whether batches prefetch: for benchmarks.
+    /// Turns the prefetching of batches on or off, for benchmarks.
     pub fn set_prefetch(&self, on: bool) {
         self.prefetch_on.store(on, Ordering::Relaxed);
     }
 
-    /// Mode and owner of a partition; `None` if there is no such partition.
+    /// Returns mode and owner of a partition; `None` if there is no such partition.
     pub fn route(&self, partition: usize) -> Option<Route> {
         self.partitions
             .get(partition)
             .map(|partition| partition.route.load())
     }
 
-    /// Requests that a worker has executed for a partition since the start; not counted with one
-    /// worker, whose loads need no balance.
+    /// Returns the requests that a worker has executed for a partition since the start. One worker
+    /// has no counters, because its load needs no balance.
     pub fn load(&self, worker: usize, partition: usize) -> u64 {
         let loads = self.loads.get(worker);
         let load = loads.and_then(|loads| loads.get(partition));
         load.map_or(0, |load| load.load(Ordering::Relaxed))
     }
 
-    /// How often routes have changed. [`Cache::route`] afterwards says what all these changes made.
+    /// Returns the number of route changes. A later [`Cache::route`] reflects all of them.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Changes mode and owner of a partition while requests run: returns when it is done. Not to
-    /// be called from within a [`crate::ReplySink`], nor on the thread of a worker that others may
-    /// be waiting for.
+    /// Changes mode and owner of a partition while requests run; returns when it is done. Do not
+    /// call it from a [`crate::ReplySink`], nor on the thread of a worker that others may be
+    /// waiting for.
     ///
     /// # Errors
-    /// There is no such partition, or no such worker, or it has ended.
+    /// The partition or the worker does not exist, or the worker has ended.
     pub fn set_route(&self, partition: usize, route: Route) -> Result<(), RouteError> {
         let workers = self.handles_free.len();
         if route.owner >= workers {
@@ -368,8 +369,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Runs something with the right to write a partition, whoever owns it, by sharing it for
-    /// the moment. `idle` is called while it waits.
+    /// Runs `run` with the right to write a partition, whoever owns it: shares the partition for
+    /// the moment. Calls `idle` while it waits.
     pub(crate) fn with_writer<R>(
         &self,
         partition: usize,
@@ -390,7 +391,7 @@ impl Cache {
         result
     }
 
-    /// Shares what a worker owns that ends.
+    /// Shares the partitions of a worker that ends.
     pub(crate) fn share_partitions_of(&self, worker: usize, mut idle: impl FnMut()) {
         let _changing = self.changing.wait(&mut idle);
         self.ended[worker].store(true, Ordering::Release);
@@ -411,20 +412,20 @@ impl Cache {
     }
 }
 
-/// A route that cannot be.
+/// A route that cannot be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteError {
     /// Partitions are numbered from 0 to one less than this.
     NoSuchPartition {
-        /// How many there are.
+        /// Number of partitions.
         partitions: usize,
     },
     /// Workers are numbered from 0 to one less than this.
     NoSuchWorker {
-        /// How many there are.
+        /// Number of workers.
         workers: usize,
     },
-    /// Nobody would answer for the partition.
+    /// The worker has ended, so the partition would have no owner that answers.
     WorkerEnded {
         /// The number of the worker.
         worker: usize,

@@ -1,4 +1,4 @@
-//! What a cache is made of: the caller's wishes. [`crate::Layout`] derives the sizes.
+//! Configuration of a cache. [`crate::Layout`] derives the sizes.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use crate::access::Access;
 use crate::eviction::Eviction;
 use crate::limits::PARTITION_BYTES_MAX;
 
-/// What happens when memory is full.
+/// Behaviour when memory is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semantics {
     /// Items are evicted (MICA's cache mode: circular logs).
     #[default]
     Cache,
-    /// What was acknowledged stays until it is deleted or expires; new items are refused
-    /// (MICA's store mode: segregated fits).
+    /// An acknowledged item stays until it is deleted or expires; new items are refused (MICA's
+    /// store mode: segregated fits).
     Store,
 }
 
@@ -40,63 +40,65 @@ impl std::str::FromStr for Semantics {
     }
 }
 
-/// Memory of the kernel that somebody else reads, too, such as BPF arrays.
+/// Memory of the kernel that has other readers, such as BPF arrays.
 #[derive(Clone, Debug)]
 pub struct Maps {
-    /// One for each partition, in order, of [`crate::Layout::partition_bytes`] each: what `mmap`
-    /// maps at offset zero. No other process may write to them.
+    /// One map for each partition, in order, of [`crate::Layout::partition_bytes`] each: `mmap`
+    /// maps it at offset zero. No other process may write to them.
     pub descriptors: Vec<Arc<OwnedFd>>,
-    /// Whether they may hold an image of before, to be opened as one in files would be.
+    /// True if they may hold an earlier image, which is then opened like one in files.
     pub kept: bool,
 }
 
-/// What the memory of a cache stands for that is made to find out what another one would keep. It
-/// has one partition, whose header comes on top of the memory, and may be of any size from 1 KiB
-/// on; items that do not fit are refused.
+/// Meaning of the memory of a simulation, which finds out which items a cache would keep. A
+/// simulated cache has one partition, whose header is added to the memory. It may have any size
+/// from 1 KiB on; items that do not fit are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simulated {
-    /// Items and index, as they share the memory of any cache.
+    /// Items and index, which share the memory as in any cache.
     Memory,
-    /// Items alone: the index lies besides, and is as large as it likes.
+    /// Items alone: the index is extra, and has no limit.
     Items,
 }
 
-/// What the caller wants. [`crate::Cache::new`] derives the rest and refuses what cannot be.
+/// Configuration by the caller. [`crate::Cache::new`] derives the rest and refuses impossible
+/// values.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Items, headers and index together stay within this many bytes.
+    /// Limit for items, headers and index together, in bytes.
     pub memory_bytes: usize,
-    /// The expected average of key and value bytes of an item, if it is known: the index then
-    /// has its size from the start. It grows by itself otherwise.
+    /// Expected average of key and value bytes of an item, if known: the index then has its size
+    /// from the start. Otherwise it grows.
     pub item_bytes_hint: Option<usize>,
-    /// The longest value taken.
+    /// Longest value that is accepted.
     pub value_bytes_max: usize,
-    /// How many threads will call [`crate::Worker::execute`].
+    /// Number of threads that will call [`crate::Worker::execute`].
     pub workers: usize,
-    /// Who may read and write a partition at first. With one worker it owns every partition.
+    /// Initial access mode. A single worker owns every partition.
     pub access: Access,
     /// Cache or store.
     pub semantics: Semantics,
-    /// How items of a cache are chosen for eviction.
+    /// Eviction policy of a cache.
     pub eviction: Eviction,
     /// Seed of the key hash.
     pub seed: u64,
-    /// A directory for the partitions, in files, so that a later process can go on with them;
+    /// Directory for the partitions, in files, so that a later process can continue with them.
     /// `None`: memory that ends with the process.
     pub image: Option<PathBuf>,
-    /// Memory for the partitions that is there already. Not together with `image`.
+    /// Existing memory for the partitions. Excludes `image`.
     pub maps: Option<Maps>,
-    /// The most bytes of one partition: there are as many as that takes.
+    /// Limit for the bytes of one partition: it determines the number of partitions.
     pub partition_bytes_max: usize,
-    /// Ends the namespace at the start of a key: [`crate::Worker::invalidate_namespace`].
+    /// Delimiter that ends the namespace at the start of a key:
+    /// [`crate::Worker::invalidate_namespace`].
     pub namespace_delimiter: Option<u8>,
-    /// For simulations; not with images, nor with a store.
+    /// For simulations; excludes images and stores.
     pub simulated: Option<Simulated>,
 }
 
 impl Default for Config {
-    /// A cache of 64 MiB, values up to 1 MiB, one worker, and a seed of zero, which is fine where
-    /// clients are trusted.
+    /// Returns a cache of 64 MiB, values up to 1 MiB, one worker, and a seed of zero, which is fine
+    /// where clients are trusted.
     fn default() -> Self {
         Self {
             memory_bytes: 64 << 20,

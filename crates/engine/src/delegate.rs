@@ -1,9 +1,8 @@
-//! Asking the owner of a partition to run something there.
+//! Delegation: a worker has the owner of a partition run a closure.
 //!
-//! A worker that may not act on a partition itself hands a closure to the owner's mailbox and
-//! waits for it, serving its own mailbox meanwhile, so that two workers that wait for each other
-//! both go on. There is one slot for every pair of workers: a worker waits for one thing at a
-//! time.
+//! A worker that may not act on a partition posts a closure to the owner's mailbox and waits for
+//! it. It serves its own mailbox meanwhile, so that two workers that wait for each other both
+//! continue. There is one slot for each pair of workers: a worker waits for one closure at a time.
 
 use std::cell::UnsafeCell;
 
@@ -12,10 +11,10 @@ use micanite_memory::sync::{AtomicBool, AtomicU32, Ordering, fence, spin_loop, y
 const EMPTY: u32 = 0;
 const POSTED: u32 = 1;
 const DONE: u32 = 2;
-/// Spins before the owner is taken to be descheduled.
+/// Spins before the owner is assumed to be descheduled.
 const SPINS: u32 = 200;
 
-/// A closure without its type.
+/// A closure with its type erased.
 #[derive(Clone, Copy)]
 struct Job {
     run: unsafe fn(*mut ()),
@@ -27,19 +26,19 @@ struct Slot {
     job: UnsafeCell<Option<Job>>,
 }
 
-/// What other workers ask of one.
+/// Closures that other workers have posted to one worker.
 #[repr(align(128))]
 pub(crate) struct Mailbox {
-    /// Jobs that are posted: a look at one word says that there is nothing to do.
+    /// Number of posted jobs: one load tells that there are none.
     posted: AtomicU32,
-    /// The worker sleeps and has to be woken.
+    /// True while the worker sleeps and needs a wake-up.
     asleep: AtomicBool,
     slots: Box<[Slot]>,
 }
 
-// SAFETY: a job is written by the one worker whose slot it is while the slot is empty, and read by
-// the owner of the mailbox while it is posted; the state orders the two. The closure may be sent
-// to another thread by the bound of `Mailboxes::ask`.
+// SAFETY: the one worker that the slot belongs to writes a job while the slot is empty, and the
+// owner of the mailbox reads it while it is posted; the state orders the two. The bound of
+// `Mailboxes::ask` allows sending the closure to another thread.
 #[expect(unsafe_code, reason = "a job is a raw pointer")]
 unsafe impl Send for Mailbox {}
 // SAFETY: as above.
@@ -55,8 +54,8 @@ impl std::fmt::Debug for Mailbox {
     }
 }
 
-/// Ends the process when a panic comes by. While a job is posted, somebody else refers to the frame
-/// of its asker, or waits for its end.
+/// Aborts the process when a panic unwinds through it. While a job is posted, another thread refers
+/// to the frame of the worker that posted it, or waits for its end.
 struct NoUnwinding;
 
 impl Drop for NoUnwinding {
@@ -83,8 +82,7 @@ impl Mailboxes {
         Self((0..workers).map(mailbox).collect())
     }
 
-    /// Has `owner` run `job`, on its thread, and waits until it has. `wake` wakes the owner from
-    /// its sleep.
+    /// Has `owner` run `job` on its thread, and waits for the end. `wake` wakes the owner.
     pub fn ask<F: FnMut() + Send>(
         &self,
         (asker, owner): (usize, usize),
@@ -104,7 +102,7 @@ impl Mailboxes {
             data: (&raw mut job).cast(),
         };
         #[expect(unsafe_code, reason = "the slot is this worker's while it is empty")]
-        // SAFETY: only this worker posts into this slot, and it waits until it is done.
+        // SAFETY: only this worker posts into this slot, and it waits until the job is done.
         unsafe {
             *slot.job.get() = Some(erased);
         }
@@ -130,7 +128,7 @@ impl Mailboxes {
         std::mem::forget(posted);
     }
 
-    /// Runs what other workers have asked of this one.
+    /// Runs the jobs that other workers have posted to this one.
     #[inline]
     pub fn serve(&self, worker: usize) {
         if self.0[worker].posted.load(Ordering::Relaxed) != 0 {
@@ -146,13 +144,13 @@ impl Mailboxes {
                 continue;
             }
             #[expect(unsafe_code, reason = "the job of a posted slot is there")]
-            // SAFETY: posted, so the asker waits and does not touch the slot.
+            // SAFETY: posted, so the worker that posted it waits and does not touch the slot.
             let job = unsafe { (*slot.job.get()).take() };
             if let Some(job) = job {
                 let running = NoUnwinding;
                 #[expect(unsafe_code, reason = "the closure lives until its asker goes on")]
-                // SAFETY: the pair belongs together; only this worker, the owner of the mailbox,
-                // runs the job, once, while its asker waits.
+                // SAFETY: the function and the data belong together; only this worker, the owner of
+                // the mailbox, runs the job, once, while the worker that posted it waits.
                 unsafe {
                     (job.run)(job.data);
                 }
@@ -163,7 +161,7 @@ impl Mailboxes {
         }
     }
 
-    /// Notes that a worker is about to sleep. False if it has something to do first.
+    /// Records that a worker is about to sleep. Returns false if a job is posted.
     pub fn fall_asleep(&self, worker: usize) -> bool {
         let mailbox = &self.0[worker];
         mailbox.asleep.store(true, Ordering::Relaxed);
@@ -175,7 +173,7 @@ impl Mailboxes {
         false
     }
 
-    /// Notes that a worker has woken.
+    /// Records that a worker has woken.
     pub fn wake_up(&self, worker: usize) {
         self.0[worker].asleep.store(false, Ordering::Relaxed);
     }

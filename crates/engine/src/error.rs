@@ -1,4 +1,4 @@
-//! Why a cache could not be made.
+//! Errors of making a cache.
 
 use std::fmt;
 
@@ -14,13 +14,13 @@ pub struct CreateError {
 pub enum CreateErrorKind {
     /// The options cannot be met, or do not fit the image: choose others.
     Refused,
-    /// Another process works with the image: it has to end first.
+    /// Another process uses the image: it has to end first.
     InUse,
     /// The image is damaged. Nothing has been changed in it.
     Damaged,
-    /// There is no space for it.
+    /// There is no space for the image.
     NoSpace,
-    /// There is one already, where a new one is to be made.
+    /// A new image was wanted where one exists.
     Exists,
 }
 
@@ -33,7 +33,7 @@ impl CreateError {
         Self { text, kind }
     }
 
-    /// What can be done about it.
+    /// Returns the kind, which names the remedy.
     pub fn kind(&self) -> CreateErrorKind {
         self.kind
     }

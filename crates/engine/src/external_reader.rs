@@ -1,48 +1,49 @@
-//! What a reader outside of the engine needs: one that maps the same memory and follows "Reading
-//! beside the writer" of `docs/partition-image.md`, such as a program in the kernel.
+//! Support for a reader outside of the engine, such as a program in the kernel: it maps the same
+//! memory and follows "Reading beside the writer" of `docs/partition-image.md`.
 
 use micanite_wire::hash::KeyHash;
 
 use crate::cache::Cache;
 use crate::index::hash::Secret;
 
-/// What such a reader has to know of an image and cannot read there, or need not, because it does
-/// not change while the cache is open. The same in all partitions.
+/// Constants that such a reader needs and cannot, or need not, read in an image: they do not change
+/// while the cache is open. All partitions have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Partitions, a power of two.
     pub partitions: usize,
-    /// Its logarithm: the bits at the top of a key's hash that choose one.
+    /// Logarithm of `partitions`: the number of bits at the top of a key's hash that choose one.
     pub partition_bits: u32,
-    /// Bytes of a partition; buckets are counted from this end of it.
+    /// Bytes of a partition; buckets are counted from its end.
     pub partition_bytes: usize,
     /// Seed of the key hash.
     pub seed: u64,
-    /// What the index mixes into a key's hash ([`crate::IndexHash`]). For nobody but such a reader.
+    /// Secret that the index mixes into a key's hash ([`crate::IndexHash`]). Give it to no other
+    /// reader.
     pub secret: Secret,
-    /// Whether it is a store: entries hold words of the region, items their stamps.
+    /// True for a store: entries hold words of the region, items hold their stamps.
     pub is_store: bool,
-    /// Main buckets at first.
+    /// Initial number of main buckets.
     pub buckets_first: u64,
-    /// One spare bucket comes with this many main ones.
+    /// Number of main buckets for each spare one.
     pub main_per_spare: u64,
     /// Width of the offsets in entries.
     pub offset_bits: u32,
-    /// The first word that an item can begin at.
+    /// First word at which an item can begin.
     pub data_first_word: usize,
-    /// The most units of 8 bytes that an item is made with; its space may have 16 more.
+    /// Units of 8 bytes of the largest item; its space may have 16 more.
     pub item_units_max: u64,
-    /// The requests that an item counts: 0 = the policy does not count any.
+    /// Largest request count of an item: 0 = the policy does not count requests.
     pub frequency_max: u64,
-    /// An item is due to move when it is requested at least this share of the main log's limit
-    /// behind the main log's tail: `tail - offset >= limit / 100 * due_percent`. `None`: never.
+    /// Distance at which a requested item is due to move, as a share of the main log's limit: `tail
+    /// - offset >= limit / 100 * due_percent`. `None`: never.
     pub due_percent: Option<u64>,
-    /// What ends the namespace at the start of a key. `None`: there are no namespaces.
+    /// Delimiter that ends the namespace at the start of a key. `None`: there are no namespaces.
     pub namespace_delimiter: Option<u8>,
 }
 
 impl Cache {
-    /// What a reader outside of the engine has to know.
+    /// Returns the constants for a reader outside of the engine.
     pub fn geometry(&self) -> Geometry {
         let of = &self.partitions[0].layout;
         let due_percent = of.policy.reinsert_percent;
@@ -64,10 +65,11 @@ impl Cache {
         }
     }
 
-    /// Notes that a reader outside of the engine has served a key, and that the item wants to know:
-    /// it was never fetched, has not counted as many requests as it can, is due to move, or follows
-    /// its accesses in another second than this one. From any thread; lossy, and cheap. It counts
-    /// when the owner of the partition comes by ([`crate::Worker::maintain`]).
+    /// Records that a reader outside of the engine has served a key, and that the item needs an
+    /// update: it was never fetched, its request count is below the maximum, it is due to move, or
+    /// it records accesses and the last one was in another second. Any thread may call this; it is
+    /// cheap and may lose records. The owner of the partition applies them later
+    /// ([`crate::Worker::maintain`]).
     #[inline]
     pub fn note_request(&self, hash: KeyHash) {
         let partition = self.partition(hash);

@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets: they take any bytes and panic when an invariant is broken.
+//! Bodies of the fuzz targets: they take any bytes and panic when an invariant is broken.
 
 mod images;
 
@@ -6,11 +6,11 @@ pub use images::images;
 
 use crate::tests::model::{CACHE_SHAPES, Model, STORE_SHAPES, cache_geometry, store_geometry};
 
-/// Requests, changes of modes and owners, flushes and the passing of time against the model of
+/// Runs requests, changes of modes and owners, flushes and the passing of time against the model of
 /// the engine's tests.
 ///
-/// The first three bytes of `data` choose an engine and how many keys there are; every eight
-/// bytes more are a step.
+/// The first three bytes of `data` choose an engine and the number of keys; every eight further
+/// bytes are a step.
 pub fn operations(data: &[u8]) {
     let [shape, drawn, keys, steps @ ..] = data else {
         return;

@@ -1,5 +1,5 @@
-//! How the memory of a cache is split into partitions. Within a partition index and items share
-//! the memory as they come.
+//! Division of the memory of a cache into partitions. Within a partition, index and items share the
+//! memory as they grow.
 
 use crate::config::{Config, Semantics, Simulated};
 use crate::error::CreateError;
@@ -23,7 +23,7 @@ const BYTES_PER_BUCKET: usize = 6100;
 const SIMULATED_BYTES_MIN: usize = 1 << 10;
 /// Lines for the index of the smallest simulated cache.
 const SIMULATED_LINES_MIN: usize = 64;
-/// The index leaves this part of a partition to items, in percent.
+/// Least part of a partition that the index leaves to items, in percent.
 const DATA_PERCENT_MIN: usize = 50;
 
 /// Sizes derived from a [`Config`].
@@ -31,24 +31,24 @@ const DATA_PERCENT_MIN: usize = 50;
 pub struct Layout {
     /// Partitions, a power of two.
     pub partitions: usize,
-    /// Bytes of each, index and header included.
+    /// Bytes of a partition, index and header included.
     pub partition_bytes: usize,
-    /// The longest value taken.
+    /// Longest value that is accepted.
     pub value_bytes_max: usize,
 }
 
 impl Layout {
-    /// Bytes beside the memory that the start after a kill takes at most: a bit for each word of one
-    /// partition, and a byte for each of its spare buckets.
+    /// Returns the most bytes that recovery after a kill takes beside the memory: a bit for each
+    /// word of one partition, and a byte for each of its spare buckets.
     pub fn recovery_bytes(&self) -> usize {
         let lines = self.partition_bytes / (BUCKET_WORDS * 8);
         self.partition_bytes / 64 + lines / (MAIN_PER_SPARE_CACHE as usize + 1)
     }
 
-    /// Splits the memory.
+    /// Divides the memory.
     ///
     /// # Errors
-    /// Sizes out of range, and memory too small for the largest item a few times.
+    /// Sizes out of range, and memory too small for several of the largest items.
     pub fn of(config: &Config) -> Result<Self, CreateError> {
         check(config)?;
         if let Some(simulated) = config.simulated {
@@ -92,7 +92,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// One partition, which the header does not count against.
+    /// Makes one partition, whose header is not part of the memory.
     fn simulated(config: &Config, simulated: Simulated) -> Result<Self, CreateError> {
         let is_other = config.image.is_some() || config.maps.is_some();
         if is_other || config.semantics == Semantics::Store {
@@ -103,7 +103,7 @@ impl Layout {
         let data_bytes = config.memory_bytes / line_bytes * line_bytes;
         let index_bytes = match simulated {
             Simulated::Memory => 0,
-            // An item has two units at least.
+            // An item has at least two units.
             Simulated::Items => data_bytes / 2 * 3 + SIMULATED_LINES_MIN * line_bytes,
         };
         let layout = Self {
@@ -118,7 +118,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Bytes of a partition out of so many: whole pages, huge ones if it is large.
+    /// Rounds the bytes of a partition to whole pages, huge ones if it is large.
     pub(crate) fn whole_pages(bytes: usize) -> usize {
         let page = if bytes >= HUGE_PARTITION_BYTES_MIN {
             HUGE_PAGE_BYTES
@@ -175,7 +175,7 @@ impl Layout {
     }
 }
 
-/// Main buckets at first.
+/// Returns the initial number of main buckets.
 fn buckets(config: &Config, data_bytes: usize) -> u64 {
     let bytes_per_bucket = config
         .item_bytes_hint
@@ -225,7 +225,7 @@ fn check(config: &Config) -> Result<(), CreateError> {
     in_range("workers", config.workers, 1, 1 << PARTITION_BITS)
 }
 
-/// Bytes in the log of the largest item.
+/// Returns the bytes that the largest item takes in the log.
 fn item_bytes_max(value_bytes_max: usize) -> usize {
     let shape = Shape {
         key_bytes: KEY_BYTES_MAX,
@@ -316,7 +316,7 @@ mod tests {
                 let units = partition.data_end(buckets) - partition.data_first() as u64;
                 assert_eq!(units, bytes as u64 / 64 * 8);
             }
-            // Items of two units, and the load at which the index grows in any case.
+            // Items of two units, and the load at which the index always grows.
             assert!(most as usize * BUCKET_ENTRIES >= bytes / 16);
             config.simulated = Some(Simulated::Memory);
             let layout = Layout::of(&config).unwrap();
@@ -331,8 +331,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
 
-        /// Proves that the largest value that any configuration of a memory takes can be stored and
-        /// read when the index has grown as far as it may.
+        /// Proves that the largest value that any configuration of a memory accepts can be stored
+        /// and read when the index has grown to its limit.
         #[test]
         fn the_largest_value_fits_when_the_index_has_grown(
             memory_kib in 1024usize..2048,

@@ -1,12 +1,12 @@
-//! The lock of a partition's writers, for workers that share partitions. Held for one operation
-//! (its copy included), never across a system call. And a queue, for what is rare and takes long.
+//! The lock of a partition's writers, for workers that share partitions. A worker holds it for one
+//! operation (its copy included), never across a system call. And a queue, for rare and long work.
 
 use micanite_memory::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
 
-/// Spins before the holder is taken to be descheduled.
+/// Spins before the holder is assumed to be descheduled.
 const SPINS: u32 = 200;
 
-/// A spin lock that yields. On a line of its own, so that spinning does not slow the holder.
+/// A spin lock that yields. It has a line of its own, so that spinning does not slow the holder.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Lock(AtomicU32);
@@ -18,8 +18,8 @@ impl Lock {
 
     #[inline]
     pub fn try_lock(&self) -> bool {
-        // Looking first keeps the line shared while spinning. loom lets a relaxed load return an
-        // old value for ever, so there it is the swap alone that decides.
+        // The load before the swap keeps the line shared while spinning. loom lets a relaxed load
+        // return an old value forever, so there the swap alone decides.
         let looks_free = cfg!(loom) || self.0.load(Ordering::Relaxed) == 0;
         looks_free && self.0.swap(1, Ordering::Acquire) == 0
     }
@@ -43,13 +43,13 @@ impl Lock {
     }
 }
 
-/// A lock that is given in the order in which it was asked for, so that a wait ends after those who
-/// came before. Workers serve others while they wait.
+/// A first-come, first-served lock, so that a wait ends after those who came before. Workers serve
+/// others while they wait.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// The number of whoever comes next.
+    /// Number of the next caller.
     next: AtomicU64,
-    /// The number of whoever has the lock.
+    /// Number of the present holder.
     served: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ impl Queue {
         }
     }
 
-    /// Waits for the lock; `idle` is called meanwhile.
+    /// Waits for the lock; calls `idle` meanwhile.
     pub fn wait(&self, mut idle: impl FnMut()) -> Turn<'_> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         while self.served.load(Ordering::Acquire) != number {
@@ -81,7 +81,7 @@ impl Queue {
         Turn(self)
     }
 
-    /// How many have the lock or wait for it, for tests.
+    /// Returns how many callers have the lock or wait for it, for tests.
     #[cfg(all(test, not(any(loom, miri))))]
     pub fn length(&self) -> u64 {
         self.next.load(Ordering::Acquire) - self.served.load(Ordering::Acquire)
@@ -92,8 +92,7 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// Proves that a queue gives turns in the order in which they were asked for, and is idle for
-    /// whoever waits.
+    /// Proves that a queue gives turns in the order of the calls, and calls `idle` while one waits.
     #[test]
     fn turns_come_in_the_order_in_which_they_were_asked_for() {
         let queue = Queue::new();

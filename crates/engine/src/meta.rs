@@ -1,142 +1,142 @@
-//! What meta commands, and the binary protocol, ask of an item beside its value: compared and
-//! chosen CAS values, stale marks and the token that says who recreates the item, times.
+//! Options of meta commands and of the binary protocol: CAS values to compare and to set, stale
+//! marks, the token that names the client that recreates an item, and times.
 //!
-//! Each of these is one step: nobody else's write comes between the comparison and the change.
+//! Each operation is one step: no other write comes between its comparison and its change.
 
 use crate::request::Expiry;
 
-/// What a [`crate::Operation::MetaGet`] wants. The default is a look that leaves no trace but a
-/// counted request.
+/// Options of a [`crate::Operation::MetaGet`]. The default leaves no trace but a counted request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaGet {
-    /// Whether the value is wanted.
+    /// Return the value.
     pub value: bool,
-    /// If the item has this CAS value, the value is not wanted.
+    /// CAS value at which the value is left out.
     pub unless_cas: Option<u64>,
-    /// Whether the CAS value is wanted.
+    /// Return the CAS value.
     pub cas: bool,
-    /// Whether it matters when the item was accessed: from now on that is noted.
+    /// Return the last access: from now on the item records it.
     pub access: bool,
-    /// The request is not to be noted.
+    /// Do not count the request.
     pub unnoticed: bool,
     /// The new expiry.
     pub touch: Option<Expiry>,
-    /// Whether the new expiry counts for `recache`.
+    /// Compare the new expiry, instead of the old one, with `recache`.
     pub touch_first: bool,
-    /// If there is no item, an empty one of this expiry is stored, and the client has the token.
+    /// Expiry of an empty item that is stored if there is none; the client then has the token.
     pub vivify: Option<Expiry>,
-    /// If the item ends before this second, the first client to ask gets the token.
+    /// Second before which an item must end for the first client to get the token.
     pub recache: Option<Expiry>,
-    /// The CAS value of an item that `vivify` stores; 0 = as usual.
+    /// CAS value of an item that `vivify` stores; 0 = as usual.
     pub new_cas: u64,
-    /// Whoever asks is not going to recreate the item: the token stays for who does.
+    /// Leave the token to a client that is going to recreate the item.
     pub leaves_token: bool,
 }
 
-/// When a [`crate::Operation::MetaStore`] stores, and what becomes of the old value.
+/// Condition of a [`crate::Operation::MetaStore`], and the fate of the old value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreMode {
-    /// Always.
+    /// Stores always.
     #[default]
     Set,
-    /// Only if there is no such item.
+    /// Stores only if there is no such item.
     Add,
-    /// Only if there is one.
+    /// Stores only if there is one.
     Replace,
-    /// Behind the value of an item that exists; flags and expiry stay.
+    /// Appends to the value of an item that exists; flags and expiry stay.
     Append,
-    /// Before the value of an item that exists; flags and expiry stay.
+    /// Prepends to the value of an item that exists; flags and expiry stay.
     Prepend,
-    /// As `Append`; without an item the value is stored.
+    /// Appends; without an item, stores the value.
     AppendOrSet,
-    /// As `Prepend`; without an item the value is stored.
+    /// Prepends; without an item, stores the value.
     PrependOrSet,
 }
 
-/// What a [`crate::Operation::MetaStore`] stores.
+/// Arguments of a [`crate::Operation::MetaStore`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaStore<'a> {
     /// The value.
     pub value: &'a [u8],
     /// Opaque to the engine.
     pub flags: u32,
-    /// When the item ends.
+    /// Expiry of the item.
     pub expiry: Expiry,
-    /// When to store.
+    /// Condition.
     pub mode: StoreMode,
-    /// Whether the CAS value of what was stored is wanted.
+    /// Return the CAS value of the stored item.
     pub cas: bool,
-    /// An item with a greater CAS value than `compare` is replaced, too, by a stale one.
+    /// Also replace an item whose CAS value is greater than `compare`, by a stale one.
     pub stale: bool,
-    /// The CAS value that the item must have. With `Set` and `Replace` there must be one.
+    /// CAS value that the item must have. With `Set` and `Replace` the item must exist.
     pub compare: Option<u64>,
-    /// The CAS value that it gets; 0 = a new one, as usual.
+    /// CAS value that the item gets; 0 = a new one, as usual.
     pub new_cas: u64,
 }
 
-/// What a [`crate::Operation::MetaDelete`] removes.
+/// Arguments of a [`crate::Operation::MetaDelete`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaDelete {
-    /// The CAS value that the item must have.
+    /// CAS value that the item must have.
     pub compare: Option<u64>,
-    /// The CAS value that an invalidated or emptied item gets; 0 = as usual.
+    /// CAS value that an invalidated or emptied item gets; 0 = as usual.
     pub new_cas: u64,
-    /// The item stays, marked as stale, and the next client to ask has the token.
+    /// Keep the item, mark it as stale, and give the token to the next client that requests it.
     pub invalidate: bool,
-    /// The item stays without its value, with these flags.
+    /// Keep the item without its value, with these flags.
     pub empty: Option<u32>,
-    /// The new expiry of an item that stays; an emptied one gets it in any case.
+    /// New expiry of an item that stays; an emptied one always gets it.
     pub expiry: Option<Expiry>,
 }
 
-/// What a [`crate::Operation::MetaArithmetic`] does to a number.
+/// Arguments of a [`crate::Operation::MetaArithmetic`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaArithmetic {
-    /// By how much.
+    /// Amount.
     pub delta: u64,
-    /// Down, not up.
+    /// Subtract instead of add.
     pub decrement: bool,
-    /// Whether the CAS value afterwards is wanted.
+    /// Return the new CAS value.
     pub cas: bool,
-    /// The CAS value that the item must have; 0 = any. An item without a value is no number first.
+    /// CAS value that the item must have; 0 = any. An item without a value is refused as no number
+    /// before it is compared.
     pub compare: u64,
-    /// The CAS value that it gets; 0 = a new one, as usual.
+    /// CAS value that the item gets; 0 = a new one, as usual.
     pub new_cas: u64,
-    /// If there is no item, `initial` is stored with this expiry.
+    /// Expiry with which `initial` is stored if there is no item.
     pub vivify: Option<Expiry>,
-    /// The number to begin with.
+    /// Initial number.
     pub initial: u64,
-    /// The new expiry of an item that was there.
+    /// New expiry of an item that existed.
     pub touch: Option<Expiry>,
 }
 
-/// What is known of an item ([`crate::ReplySink::describe`]).
+/// Description of an item ([`crate::ReplySink::describe`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemMeta {
-    /// As stored.
+    /// Flags as stored.
     pub flags: u32,
     /// Length of the value.
     pub value_bytes: usize,
-    /// The CAS value if it was asked for, else 0.
+    /// CAS value if it was requested, else 0.
     pub cas: u64,
     /// The expiry before the request.
     pub expiry_before: Expiry,
-    /// The expiry after it.
+    /// Expiry after the request.
     pub expiry: Expiry,
-    /// The second of the last access before this one; if nobody had asked for that, the one in which the item was
-    /// stored, or 0.
+    /// Second of the previous access; if accesses were not recorded, the second in which the item
+    /// was stored, or 0.
     pub access_s: u32,
-    /// Whether it was requested before, since it was stored.
+    /// True if the item was requested before, since it was stored.
     pub fetched: bool,
-    /// Whether it has the CAS value of [`MetaGet::unless_cas`], so that its value is not shown.
+    /// True if it has the CAS value of [`MetaGet::unless_cas`], so that its value is left out.
     pub unchanged: bool,
-    /// Whether it was invalidated.
+    /// True if the item was invalidated.
     pub stale: bool,
-    /// Whether some client had the token before.
+    /// True if a client had the token before.
     pub token_sent: bool,
-    /// Whether this client has the token now.
+    /// True if this client has the token now.
     pub won: bool,
-    /// Whether the request has created the item.
+    /// True if the request has created the item.
     pub created: bool,
     /// Bytes that the item takes.
     pub item_bytes: usize,

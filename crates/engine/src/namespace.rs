@@ -1,7 +1,7 @@
-//! Invalidating a namespace: all keys that begin with a name and the delimiter, at once and in
-//! constant time. The tails (in a store: the last stamp) of that moment are noted under the
-//! name; what was written before is not found any more, and its space comes back as heads and
-//! sweep come by.
+//! Invalidation of a namespace: all keys that begin with a name and the delimiter, at once and in
+//! constant time. A record keeps the present tails (in a store: the last stamp) under the name.
+//! Lookups no longer find what was written before; heads and the sweep free its space as they reach
+//! it.
 
 use micanite_memory::sync::{Ordering, fence};
 use micanite_wire::hash::KeyHash;
@@ -14,13 +14,13 @@ use crate::partition::{Field, LogField, Partition, Place};
 use crate::region::Word;
 use crate::writer::{Found, Writer};
 
-/// The hash word of a record that is being replaced.
+/// Hash word of a record that is being replaced.
 const IN_CHANGE: u64 = 2;
 
-/// Rounds of the sweep after which nothing of a namespace can be left.
+/// Rounds of the sweep after which nothing of a namespace is left.
 const SWEEP_ROUNDS: u64 = 2;
 
-/// All invalid namespaces are still being removed: there is no room for another one.
+/// The error that no record is free: all invalid namespaces are still being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyNamespaces;
 
@@ -35,7 +35,7 @@ impl std::fmt::Display for TooManyNamespaces {
 
 impl std::error::Error for TooManyNamespaces {}
 
-/// When a namespace was invalidated: the tails, in a store the stamp (as `small`).
+/// Time at which a namespace was invalidated: the tails, or in a store the stamp (as `small`).
 #[derive(Clone, Copy)]
 struct Mark {
     small: u64,
@@ -43,8 +43,8 @@ struct Mark {
 }
 
 impl Partition {
-    /// Whether an item was invalidated after it was written, by its namespace or by the flush of
-    /// a store. (A flush of a cache is seen by offsets alone.)
+    /// Returns whether an item was written before its namespace was invalidated or, in a store,
+    /// before the last flush. (Offsets alone tell of a flush in a cache.)
     #[inline]
     pub fn is_invalid(&self, key: &[u8], place: &Place, header: Header) -> bool {
         if self.is_flushed_from_store(place, header) {
@@ -53,7 +53,7 @@ impl Partition {
         self.get(Field::Namespaces) != 0 && self.is_in_invalid_namespace(key, place, header)
     }
 
-    /// Whether an item is older than the last flush of a store.
+    /// Returns whether an item is older than the last flush of a store.
     #[inline]
     pub fn is_flushed_from_store(&self, place: &Place, header: Header) -> bool {
         if !self.is_store() {
@@ -63,7 +63,7 @@ impl Partition {
         flushed != 0 && self.stamp(place, header) <= flushed
     }
 
-    /// When an item of a store was written last.
+    /// Returns the stamp of the last write to an item of a store.
     #[inline]
     pub fn stamp(&self, place: &Place, header: Header) -> u64 {
         let word = place.position + header.key_word() - 1;
@@ -91,7 +91,7 @@ impl Partition {
         }
     }
 
-    /// Whether a namespace is noted as invalid.
+    /// Returns whether a record of an invalid namespace exists.
     pub fn has_invalid_namespaces(&self) -> bool {
         let name = |record| self.record_word(record, 0).load(Ordering::Relaxed);
         (0..NAMESPACES_MAX).any(|record| !matches!(name(record), 0 | IN_CHANGE))
@@ -105,7 +105,7 @@ impl Partition {
         self.word(NAMESPACE_TABLE + record * NAMESPACE_WORDS + word)
     }
 
-    /// The records in the order in which a name is looked for.
+    /// Iterates over the records in the order in which a name is looked up.
     fn probe(hash: u64) -> impl Iterator<Item = usize> {
         let first = (hash >> 1) as usize % NAMESPACES_MAX;
         (0..NAMESPACES_MAX).map(move |step| (first + step) % NAMESPACES_MAX)
@@ -132,7 +132,7 @@ impl Partition {
 }
 
 impl Writer<'_> {
-    /// Whether an item was invalidated after it was written.
+    /// Returns whether an item was invalidated after it was written.
     #[inline]
     pub fn is_invalid(&self, found: &Found) -> bool {
         let p = self.partition;
@@ -144,8 +144,7 @@ impl Writer<'_> {
         p.is_invalid(key, &found.place, found.header)
     }
 
-    /// Invalidates what was written until now under keys that begin with `name` and the
-    /// delimiter.
+    /// Invalidates all items that exist under keys that begin with `name` and the delimiter.
     pub fn invalidate_namespace(&self, name: &[u8]) -> Result<(), TooManyNamespaces> {
         let p = self.partition;
         let hash = p.name_hash(name);
@@ -171,7 +170,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Whether a record is empty, or nothing can be left of what it invalidates.
+    /// Returns whether a record is empty, or nothing can be left of the items that it invalidates.
     fn is_free(&self, record: usize) -> bool {
         let p = self.partition;
         let word = |word| p.record_word(record, word).load(Ordering::Relaxed);

@@ -19,15 +19,15 @@ use crate::reader::{Plain, Read};
 use crate::request::{Condition, Expiry, HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::writer::Writer;
 
-/// What prefetching saw of each request.
+/// Results of prefetching, for each request.
 pub(crate) type Hints = [Hint; BATCH_REQUESTS_MAX];
 
-/// How a partition may be touched; the loop is compiled for each.
+/// Access to a partition; the loop is compiled for each kind.
 pub(crate) trait Mode {
-    /// The writer of a partition.
+    /// Returns the writer of a partition.
     fn writer(partition: &Partition, now_s: u32) -> Writer<'_>;
 
-    /// A get without CAS or touch. Returns whether the sink had room.
+    /// Executes a get without CAS or touch. Returns whether the sink had room.
     fn get<S: ReplySink>(
         partition: &Partition,
         request: (usize, &HashedRequest<'_>),
@@ -36,7 +36,7 @@ pub(crate) trait Mode {
         sink: &mut S,
     ) -> bool;
 
-    /// As `get`, with what meta commands ask.
+    /// Executes a meta get. Returns whether the sink had room.
     fn meta_get<S: ReplySink>(
         partition: &Partition,
         request: (usize, &HashedRequest<'_>),
@@ -46,11 +46,11 @@ pub(crate) trait Mode {
         sink: &mut S,
     ) -> bool;
 
-    /// Whether values are copied into place without the lock if they are long.
+    /// True if long values are copied into place without the lock.
     const SHARED: bool;
 }
 
-/// The owner: nobody else writes (EREW, CREW).
+/// The owner is the only writer (EREW, CREW).
 pub(crate) enum Own {}
 
 /// One of several writers: optimistic reads, writes under the partition's lock (CRCW).
@@ -144,7 +144,7 @@ impl Mode for Share {
     }
 }
 
-/// Counting is a write, and no more than a wish: not worth waiting for.
+/// Counts a request, if the lock is free: counting is a write, and not worth a wait.
 #[inline]
 fn note_beside(partition: &Partition, request: &HashedRequest<'_>, count: bool, now_s: u32) {
     if count && let Some(writer) = partition.try_writer(now_s) {
@@ -172,7 +172,7 @@ fn meta_get_by_writer<M: Mode, S: ReplySink>(
 }
 
 impl Cache {
-    /// Starts loading what a batch will need, and notes where it was seen.
+    /// Prefetches the memory that a batch will need, and records where each item was seen.
     #[inline]
     pub(crate) fn prefetch(&self, batch: &[Request<'_>], hints: &mut Hints) {
         for (request, hint) in batch.iter().zip(hints.iter_mut()) {
@@ -306,8 +306,8 @@ impl Cache {
     }
 }
 
-/// Repeats what was stopped by an item that another thread is still writing; that thread needs
-/// the lock to finish. Refuses it after a while.
+/// Repeats an operation that an item in the way stopped, because another thread is still writing
+/// that item; that thread needs the lock to finish. Refuses the operation after a while.
 #[inline]
 fn until_not_busy(mut execute: impl FnMut() -> Outcome) -> Outcome {
     for _ in 0..BUSY_ROUNDS_MAX {

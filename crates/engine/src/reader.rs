@@ -1,8 +1,8 @@
-//! get by a thread that is not the writer: optimistic, validated afterwards (MICA 4.3.2, CREW).
+//! Gets by a thread that is not the writer: optimistic, validated afterwards (MICA 4.3.2, CREW).
 //!
-//! The reader notes the bucket's version, copies words, and believes them only if the version is
-//! unchanged and the head has not passed the item. Everything it reads may be torn until then:
-//! positions and lengths are checked against bounds before they are used.
+//! The reader loads the bucket's version, copies words, and uses them only if the version is
+//! unchanged and the head has not passed the item. Until then everything it reads may be torn: it
+//! checks positions and lengths against bounds before it uses them.
 
 use micanite_memory::sync::{Ordering, fence, spin_loop};
 
@@ -19,10 +19,10 @@ use crate::partition::{Partition, Place};
 use crate::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::Found;
 
-/// How an optimistic read ended.
+/// Result of an optimistic read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// The reply is in the sink. `count` if the policy wants to know of the request.
+    /// The reply is in the sink. `count` if the policy counts the request.
     Done { count: bool },
     /// The sink had no room; nothing has happened.
     NoRoom,
@@ -32,25 +32,25 @@ pub(crate) enum Read {
     Changes,
 }
 
-/// A candidate item, as read; not to be believed yet.
+/// A candidate item, as read, before validation.
 struct Candidate {
     found: Found,
     count: bool,
 }
 
-/// What a reader is asked for.
+/// Request of a reader.
 pub(crate) trait Look {
-    /// Whether the value is wanted.
+    /// Returns whether the request wants the value.
     fn value(&self) -> bool;
-    /// Whether a hit, or a miss, is to be noted.
+    /// Returns whether a hit, or a miss, is counted.
     fn is_noted(&self) -> bool;
-    /// Whether only a writer can serve this item (`None`: there is none).
+    /// Returns whether only a writer can serve this item (`None`: there is none).
     fn changes(&self, found: Option<&Found>) -> bool;
-    /// Whether to describe the item to the sink.
+    /// True if the item is described to the sink.
     const DESCRIBES: bool;
 }
 
-/// The value, and nothing else.
+/// A request for the value alone.
 pub(crate) struct Plain;
 
 impl Look for Plain {
@@ -96,8 +96,8 @@ impl Look for MetaGet {
     }
 }
 
-/// A chain that does not end where every chain does, or has more items of a tag than any: it is
-/// being changed, and says nothing of a key.
+/// The error that a chain is longer than any valid one, or has more items of a tag: it is being
+/// changed, and tells nothing about a key.
 struct TooLong;
 
 impl Partition {
@@ -148,7 +148,7 @@ impl Partition {
             if look.value() && !self.copy_beside(index, &found, sink) {
                 return Read::NoRoom;
             }
-            // The fence of the version check orders the copy before the look at the head too.
+            // The fence of the version check orders the copy before the load of the head too.
             if bucket.version_is_still(version) && self.is_live(&found.place) {
                 sink.finish(index, Outcome::Hit);
                 let count = (count || self.is_access_unnoted(&found, now_s)) && look.is_noted();
@@ -162,7 +162,7 @@ impl Partition {
         Read::Contended
     }
 
-    /// Whether somebody wants to know when the item was accessed, and this second is not noted.
+    /// Returns whether the item records accesses, and none in this second.
     #[inline]
     fn is_access_unnoted(&self, found: &Found, now_s: u32) -> bool {
         found.header.has_state() && {
@@ -171,7 +171,7 @@ impl Partition {
         }
     }
 
-    /// Copies a value that may be torn. False if the sink has no room for it.
+    /// Copies a value that may be torn. Returns false if the sink has no room for it.
     #[inline(always)]
     fn copy_beside<S: ReplySink>(&self, index: usize, found: &Found, sink: &mut S) -> bool {
         let value_bytes = found.value_bytes();
@@ -188,7 +188,7 @@ impl Partition {
         true
     }
 
-    /// The entry whose item, as far as its words can be trusted, has the key of the request.
+    /// Returns the entry whose item has the key of the request, as far as its words are valid.
     #[inline]
     fn candidate(
         &self,
@@ -200,7 +200,7 @@ impl Partition {
         for _ in 0..CHAIN_BUCKETS_MAX {
             visits::count_bucket();
             let entries = bucket.entries();
-            // The tails are looked at after the entries: they are at least as new as any of them.
+            // The tails are loaded after the entries: they are at least as new as any of them.
             fence(Ordering::Acquire);
             let mut matches = match_tags(&entries, request.hash.tag());
             while matches != 0 {

@@ -1,5 +1,5 @@
-//! The memory of a partition, as the engine sees it. In unit tests every store to it can be
-//! watched, so that a writer can be stopped at each of them (`tests/kill`).
+//! The memory of a partition. In unit tests a watch can observe every store to it, so that a test
+//! can stop a writer at each of them (`tests/kill`).
 
 #[cfg(not(all(test, not(any(loom, miri)))))]
 pub(crate) use micanite_memory::Region;
@@ -23,7 +23,7 @@ mod watched {
     use micanite_memory::WORD_BYTES;
     use micanite_memory::sync::{AtomicU64, Ordering};
 
-    /// Who is told before each store, and the addresses that count.
+    /// A callback before each store, and the addresses that count.
     struct Watch {
         addresses: Range<usize>,
         before_store: Box<dyn FnMut()>,
@@ -33,7 +33,7 @@ mod watched {
         static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
     }
 
-    /// A region whose stores can be watched. It is the same in all else.
+    /// A region whose stores can be watched. It is otherwise the same.
     #[derive(Debug)]
     pub(crate) struct Region(micanite_memory::Region);
 
@@ -62,7 +62,7 @@ mod watched {
             Word(self.0.word(index))
         }
 
-        /// Word by word, as the copy of the region itself does it.
+        /// Copies word by word, like the region itself.
         pub fn copy_in(&self, first_byte: usize, source: &[u8]) {
             let mut done = 0;
             while done < source.len() {
@@ -101,7 +101,7 @@ mod watched {
         }
     }
 
-    /// Tells whoever watches of a store to come; what that does is not watched.
+    /// Calls the watch before a store; stores of the watch itself are not watched.
     fn tell(word: &AtomicU64) {
         let address = std::ptr::from_ref(word).addr();
         let watch = WATCH.take();
@@ -113,8 +113,7 @@ mod watched {
         }
     }
 
-    /// Runs something and calls `before_store` before each store that this thread makes to a
-    /// region meanwhile.
+    /// Runs `run`, and calls `before_store` before each store of this thread to a region meanwhile.
     pub(crate) fn watch<R>(
         region: &Region,
         before_store: impl FnMut() + 'static,

@@ -1,5 +1,5 @@
-//! Requests that readers served without being allowed to note them in the items: a lossy ring
-//! that the owner reads now and then, so that what only others read stays recent.
+//! Requests that readers served without the right to count them in the items. They go into a lossy
+//! ring that the owner reads now and then, so that items requested only by others stay recent.
 
 use crate::index::hash::IndexHash;
 use micanite_memory::sync::{AtomicU64, Ordering};
@@ -7,27 +7,27 @@ use micanite_memory::sync::{AtomicU64, Ordering};
 use crate::index::entry::{Entry, match_tags};
 use crate::writer::Writer;
 
-/// A slot for so many bytes of a partition, within these limits: the more items there are, the
-/// more of them are read between two visits of the owner. A stream by Zipf's law that is served
-/// outside, 10,000 gets between visits, then misses 1 % more often than one that the owner serves.
+/// Bytes of a partition for each slot, within these limits: the more items there are, the more of
+/// them are read between two visits of the owner. A Zipf-distributed stream that other readers
+/// serve, 10,000 gets between visits, then misses 1 % more often than one that the owner serves.
 const BYTES_PER_SLOT: usize = 4 << 10;
 const SLOTS_MIN: usize = if cfg!(loom) { 2 } else { 256 };
 const SLOTS_MAX: usize = 8192;
-/// Bits of the word that says which parts of the slots are not empty.
+/// Bits of the word that marks the parts of the slots that are not empty.
 const PARTS: usize = 64;
 
-/// Hashes of keys that were requested; 0 = none. Later ones overwrite earlier ones.
+/// Hashes of requested keys; 0 = none. Later ones overwrite earlier ones.
 #[derive(Debug)]
 pub(crate) struct Samples {
     slots: Box<[AtomicU64]>,
     /// Logarithm of the slots of a part.
     part_bits: u32,
-    /// The parts in which something was noted, so that few notes cost little to take.
+    /// Parts with new samples, so that few samples cost little to take.
     parts: AtomicU64,
 }
 
 impl Samples {
-    /// For a partition of so many bytes.
+    /// Makes the ring of a partition of this size.
     pub fn new(partition_bytes: usize) -> Self {
         let slots = (partition_bytes / BYTES_PER_SLOT).next_power_of_two();
         let slots = if cfg!(loom) { SLOTS_MIN } else { slots };
@@ -39,15 +39,15 @@ impl Samples {
         }
     }
 
-    /// Notes a request. Any thread.
+    /// Records a request. Any thread may call this.
     #[inline]
     pub fn note(&self, hash: IndexHash) {
-        // The place follows from bits that the tag does not use.
+        // The slot follows from bits that the tag does not use.
         let slot = (hash.word() >> 20) as usize & (self.slots.len() - 1);
         self.slots[slot].store(hash.word(), Ordering::Relaxed);
         let part = 1 << (slot >> self.part_bits);
-        // If the owner takes the slots at this moment it may miss this one until its part is marked
-        // again: samples may be lost, or late.
+        // If the owner takes the slots at this moment, it may miss this sample until its part is
+        // marked again: samples may be lost, or late.
         if self.parts.load(Ordering::Relaxed) & part == 0 {
             self.parts.fetch_or(part, Ordering::Relaxed);
         }
@@ -55,7 +55,7 @@ impl Samples {
 }
 
 impl Writer<'_> {
-    /// Counts the requests that readers noted.
+    /// Counts the requests that readers recorded.
     pub fn take_samples(&self) {
         let samples = &self.partition.samples;
         if samples.parts.load(Ordering::Relaxed) == 0 {
@@ -73,7 +73,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The tag decides which item is meant: a wrong one would only be a little too recent.
+    /// Counts a request for the item with this tag: a wrong item would only become a little too
+    /// recent.
     fn count_sample(&self, hash: IndexHash) {
         let p = self.partition;
         for bucket in p.chain(p.bucket(hash)) {

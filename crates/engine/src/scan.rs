@@ -1,5 +1,5 @@
-//! The incremental scan of the index: clears dangling entries before offsets can repeat
-//! (MICA 4.3.2), and entries of items that have expired or were invalidated.
+//! The incremental scan of the index. It clears dangling entries before offsets can repeat (MICA
+//! 4.3.2), and entries of items that have expired or were invalidated.
 
 use micanite_memory::sync::Ordering::Relaxed;
 
@@ -10,7 +10,7 @@ use crate::limits::{SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
 use crate::partition::{Field, Place};
 use crate::writer::{Found, Writer};
 
-/// Buckets whose lines and items are loaded ahead, together.
+/// Buckets whose lines and items are prefetched together.
 const SWEEP_STEP: u64 = 16;
 
 impl Writer<'_> {
@@ -27,7 +27,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Visits a bounded number of buckets and removes what has expired or was invalidated.
+    /// Visits a bounded number of buckets, and removes expired and invalidated items.
     pub fn sweep(&self) {
         let p = self.partition;
         if p.get(Field::Expiring) == 0 {
@@ -39,9 +39,9 @@ impl Writer<'_> {
         }
     }
 
-    /// A sweep for an insertion into a store that finds no room. Its work counts for the turn, and is
-    /// done within it. After one in vain there is none before the next second, or the next flush:
-    /// upkeep goes on meanwhile. Returns whether anything has left.
+    /// Sweeps for an insertion into a store that has no space. The turn is charged for the work,
+    /// and limits it. After a sweep in vain there is no other before the next second, or the next
+    /// flush: upkeep continues meanwhile. Returns whether an item was removed.
     #[cold]
     pub fn sweep_for_room(&self) -> bool {
         let p = self.partition;
@@ -121,7 +121,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Removes what has expired or was invalidated from a chain.
+    /// Removes expired and invalidated items from a chain.
     pub fn sweep_chain(&self, main: Bucket<'_>) {
         self.clear_dangling(main, false);
         let p = self.partition;

@@ -29,9 +29,9 @@ impl ReplySink for Reply {
 }
 
 impl Worker {
-    /// Shows the value of a key to `look`: in place, without a copy, if this worker owns the
-    /// partition of the key (EREW, CREW, or the only worker), and as a copy otherwise, because
-    /// others may write meanwhile. `None` if there is no such item.
+    /// Calls `look` with the value of a key. The value is in place, without a copy, if this worker
+    /// owns the partition of the key (EREW, CREW, or the only worker), and a copy otherwise,
+    /// because others may write meanwhile. Returns `None` if there is no such item.
     ///
     /// # Errors
     /// [`Outcome::NotOwner`]: under EREW the partition is another worker's, and the cache has no
@@ -71,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Stores a value: [`Outcome::Stored`], or why not.
+    /// Stores a value. Returns [`Outcome::Stored`], or the reason for a refusal.
     pub fn set(&mut self, key: &[u8], value: &[u8], expiry: Expiry, now_s: u32) -> Outcome {
         let (condition, flags) = (Condition::Always, 0);
         let operation = Operation::Store {
@@ -83,7 +83,7 @@ impl Worker {
         self.one(key, operation, now_s)
     }
 
-    /// Removes an item: [`Outcome::Deleted`], or why not.
+    /// Removes an item. Returns [`Outcome::Deleted`], or the reason for a refusal.
     pub fn delete(&mut self, key: &[u8], now_s: u32) -> Outcome {
         self.one(key, Operation::Delete, now_s)
     }

@@ -1,41 +1,41 @@
 //! Counters of the engine, summed over partitions.
 
-/// What [`crate::Cache::stats`] tells. Counters only grow; levels say what is there now.
+/// Statistics of [`crate::Cache::stats`]. Counters only grow; levels describe the present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Level: items that can be found, those whose expiry has passed but was not noticed included.
+    /// Level: items in the index, including expired ones that were not noticed yet.
     pub items_live: u64,
     /// Level: bytes of those items in the log, headers and padding included.
     pub item_bytes_live: u64,
-    /// Counter: items ever appended to a log, moves to the tail not included.
+    /// Counter: items ever inserted in a new place, without moves to the tail.
     pub items_appended: u64,
-    /// Counter: values written over old ones in place, without an append.
+    /// Counter: values written over old ones in place, without an insertion.
     pub items_overwritten: u64,
-    /// Counter: live items that left at the head of a log.
+    /// Counter: live items evicted at the head of a log.
     pub evicted_log: u64,
-    /// Counter: live items that left because their bucket was full.
+    /// Counter: live items evicted because their chain was full.
     pub evicted_bucket: u64,
     /// Counter: items removed because their expiry had passed.
     pub expired: u64,
-    /// Counter: of the evicted, those that nobody had requested since they were stored.
+    /// Counter: evicted items that were not requested since they were stored.
     pub evicted_unfetched: u64,
-    /// Counter: the same of the expired.
+    /// Counter: expired items that were not requested since they were stored.
     pub expired_unfetched: u64,
     /// Counter: items moved to the tail because they were requested.
     pub reinserted: u64,
     /// Counter: items moved from the small log to main.
     pub promoted: u64,
-    /// Counter: new items whose ghost was there.
+    /// Counter: new items that found their ghost.
     pub ghosts_met: u64,
     /// Counter: writes refused because there was no space.
     pub out_of_memory: u64,
-    /// Counter: bytes of items that a store has moved to make room.
+    /// Counter: bytes of items that a store has moved to make space.
     pub compacted_bytes: u64,
     /// Level: main buckets of the index.
     pub buckets: u64,
     /// Counter: buckets that were split as the index grew.
     pub buckets_split: u64,
-    /// Level: spare buckets that there are.
+    /// Level: spare buckets.
     pub spare_buckets: u64,
     /// Level: spare buckets that continue a main one.
     pub spare_buckets_used: u64,
@@ -45,8 +45,8 @@ pub struct Stats {
     pub data_bytes: u64,
     /// Level: bytes that deleted and expired items still hold.
     pub early_bytes: u64,
-    /// Level: the longest time, in seconds, for which an item was there after its expiry, as the
-    /// sweep has seen it in its last round.
+    /// Level: the longest time, in seconds, that an item remained after its expiry, as seen by the
+    /// sweep in its last round.
     pub expiry_lag_s: u64,
     /// Counter: optimistic reads that had to be repeated.
     pub read_retries: u64,
@@ -57,7 +57,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Counter: items ever stored, wherever they were put.
+    /// Returns the number of items ever stored, in a new place or in the old one.
     pub fn items_stored(&self) -> u64 {
         self.items_appended + self.items_overwritten
     }

@@ -1,11 +1,11 @@
-//! Listing what is stored, a bucket at a time, while requests run: from any thread.
+//! Walks over all items, a bucket at a time, while requests run: from any thread.
 //!
-//! A bucket is read optimistically, like by any other reader, and what was read is believed only if
-//! its version is still the same. After [`VISIT_ATTEMPTS_MAX`] attempts the partition is shared for
-//! a moment, whoever owns it, and the bucket is visited under the lock. An item that is there from the beginning of a walk to its end is
-//! visited at least once: buckets are visited in the order of their numbers, and growth moves items
-//! to a bucket that is still to come, so that an item that has just been moved may come again. While
-//! a walk is in a partition, the index of that partition does not shrink.
+//! A walk reads a bucket optimistically, like any other reader, and keeps the items only if the
+//! version is unchanged. After [`VISIT_ATTEMPTS_MAX`] attempts it shares the partition for a
+//! moment, whoever owns it, and visits the bucket under the lock. A walk visits an item at least
+//! once that stays from its beginning to its end: it visits buckets in the order of their numbers,
+//! and growth moves items to a later bucket, so that it may visit a moved item again. While a walk
+//! is in a partition, the index of that partition does not shrink.
 
 use micanite_memory::sync::Ordering::{Acquire, Relaxed};
 use micanite_memory::sync::{fence, spin_loop};
@@ -19,35 +19,36 @@ use crate::partition::{Partition, Place};
 use crate::request::Expiry;
 use crate::worker::Worker;
 
-/// The items of a bucket are visited together, so that they are of one moment, unless the visitor
-/// has no room for more than these: whoever has room for as many at first gets on.
+/// Items of a bucket that a visitor must have room for at first. The walk visits the items of a
+/// bucket together, so that they are of one moment, unless the visitor has no room for more than
+/// these.
 pub const PART_ITEMS_MIN: usize = 32;
 
-/// How far a walk has come. Until it is dropped, or has come to its end, the index of the partition
-/// that it is in does not shrink.
+/// Position of a walk. Until it is dropped, or has reached its end, the index of the partition that
+/// it is in does not shrink.
 #[derive(Debug, Default)]
 pub struct Walk {
     partition: usize,
     bucket: u64,
-    /// Items of the bucket that the visitor has had.
+    /// Items of the bucket that the visitor has kept.
     items_done: usize,
-    /// In the partition, if it has begun with it.
+    /// Registration in the partition, if the walk has begun with it.
     walking: Option<Walking>,
 }
 
-/// How a visitor takes an item.
+/// Answer of a visitor to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// It goes on.
+    /// Continue.
     Next,
-    /// It has no room for the item, which comes first when the walk goes on.
+    /// There is no room for the item, which comes first when the walk continues.
     Full,
 }
 
-/// How a step of a walk ended.
+/// Result of a step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walked {
-    /// As many buckets as were asked for have been visited.
+    /// The requested number of buckets has been visited.
     Buckets,
     /// The visitor had no room.
     Full,
@@ -55,48 +56,48 @@ pub enum Walked {
     End,
 }
 
-/// An item, as the walk has found it.
+/// An item, as a walk finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemInfo<'a> {
-    /// Its key.
+    /// Key.
     pub key: &'a [u8],
     /// The client's flags.
     pub flags: u32,
-    /// When it expires.
+    /// Expiry.
     pub expiry: Expiry,
-    /// The CAS value that was handed out for it; 0 if none was.
+    /// CAS value that a client was given for it; 0 if none.
     pub cas: u64,
-    /// Bytes that it takes of the memory for items, its header and rounding included.
+    /// Bytes that it takes of the memory for items, header and rounding included.
     pub bytes: usize,
-    /// Length of its value.
+    /// Length of the value.
     pub value_bytes: usize,
-    /// Whether it was requested since it was stored.
+    /// True if it was requested since it was stored.
     pub fetched: bool,
-    /// The second of its last access; 0 where nobody has asked for that yet.
+    /// Second of its last access; 0 while no client has asked for access times.
     pub access_s: u32,
 }
 
 /// Takes the items of a walk.
 pub trait Visitor {
-    /// Takes an item, not for good yet: [`Visitor::take_back`] may follow.
+    /// Takes an item. [`Visitor::take_back`] may revoke it.
     fn item(&mut self, item: &ItemInfo<'_>) -> Visit;
-    /// The items since the last call of [`Visitor::keep`] were not what they seemed.
+    /// Revokes the items since the last call of [`Visitor::keep`]: they were torn.
     fn take_back(&mut self);
-    /// The items until now are right.
+    /// Confirms the items until now.
     fn keep(&mut self);
 }
 
-/// How the visit of one bucket ended.
+/// Result of the visit of one bucket.
 enum Read {
-    /// Its words do not belong together.
+    /// The words of the bucket do not belong together.
     Torn,
     Done,
-    /// No room, after so many items.
+    /// The visitor had no room, after this many items.
     Full(usize),
 }
 
 impl Worker {
-    /// As [`Cache::walk`], on the thread of a worker, outside of a batch.
+    /// Walks like [`Cache::walk`], on the thread of a worker, outside of a batch.
     pub fn walk(
         &self,
         walk: &mut Walk,
@@ -111,8 +112,8 @@ impl Worker {
 }
 
 impl Cache {
-    /// Goes on with a walk through everything that is stored, for at most so many buckets. From any
-    /// thread that is not a worker: those have [`Worker::walk`].
+    /// Continues a walk through all items, for at most this many buckets. For any thread that is
+    /// not a worker: workers call [`Worker::walk`].
     pub fn walk(
         &self,
         walk: &mut Walk,
@@ -123,7 +124,7 @@ impl Cache {
         self.walk_idly(walk, buckets_max, now_s, visitor, || {})
     }
 
-    /// A walk that calls `idle` while it waits.
+    /// Walks, and calls `idle` while it waits.
     fn walk_idly(
         &self,
         walk: &mut Walk,
@@ -169,8 +170,8 @@ impl Cache {
     }
 }
 
-/// Keeps what was read of a bucket, or takes it back if the visitor has no room and has had too
-/// little of it. Returns how many items are done, if not all of them.
+/// Keeps the items of a bucket, or revokes them if the visitor has no room and has had too few.
+/// Returns how many items are done, if not all of them.
 fn settle(read: Read, walk: &Walk, visitor: &mut impl Visitor) -> Option<usize> {
     match read {
         Read::Full(items) if items < walk.items_done + PART_ITEMS_MIN => {
@@ -189,8 +190,8 @@ fn settle(read: Read, walk: &Walk, visitor: &mut impl Visitor) -> Option<usize> 
 }
 
 impl Partition {
-    /// Visits a bucket beside its writer. Returns how many of its items are done, if not all of
-    /// them; `None` if the writer was in the way too often.
+    /// Visits a bucket concurrently with its writer. Returns how many of its items are done, if not
+    /// all; `None` if the writer interfered too often.
     pub(crate) fn visit(
         &self,
         walk: &Walk,
@@ -223,7 +224,7 @@ impl Partition {
         let mut key = [0; KEY_BYTES_MAX];
         for _ in 0..=spares {
             let entries = bucket.entries();
-            // The tails are looked at after the entries: they are at least as new as any of them.
+            // The tails are loaded after the entries: they are at least as new as any of them.
             fence(Acquire);
             for entry in entries.map(Entry) {
                 let Some(place) = self.place(entry) else {
@@ -252,7 +253,7 @@ impl Partition {
         Read::Torn
     }
 
-    /// The item at a place, as far as its words make one.
+    /// Returns the item at a place, if its words form one.
     pub fn item_at<'k>(
         &self,
         place: &Place,

@@ -1,4 +1,4 @@
-//! Tells somebody of items that leave because memory is full, while that is wanted.
+//! Notifies a listener of items that are evicted because memory is full.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use crate::writer::Writer;
 
 type Listener = Box<dyn Fn(&ItemInfo<'_>, u32) + Send + Sync>;
 
-/// Who is told, and whether.
+/// The listener, and whether notifications are on.
 #[derive(Default)]
 pub(crate) struct EvictionListener {
     wanted: AtomicBool,
@@ -26,14 +26,14 @@ impl std::fmt::Debug for EvictionListener {
 }
 
 impl Cache {
-    /// Sets who is told of evictions, once: on the thread that evicts, in the middle of a request,
-    /// with the second of that request. It must be quick, and must not use the cache.
+    /// Sets the eviction listener, once. It runs on the thread that evicts, within a request, and
+    /// gets the second of that request. It must be quick, and must not use the cache.
     pub fn set_eviction_listener(&self, tell: impl Fn(&ItemInfo<'_>, u32) + Send + Sync + 'static) {
-        // A second one is ignored: the first is in use already.
+        // A second listener is ignored: the first is in use already.
         let _ = self.eviction_listener.listener.set(Box::new(tell));
     }
 
-    /// Whether the listener is told, from now on.
+    /// Turns the notifications of the listener on or off.
     pub fn tell_evictions(&self, wanted: bool) {
         self.eviction_listener
             .wanted
@@ -42,7 +42,7 @@ impl Cache {
 }
 
 impl Writer<'_> {
-    /// To be called before the item at a place is evicted.
+    /// Notifies the listener, if that is on. Call it before the item at a place is evicted.
     #[inline]
     pub fn note_eviction(&self, place: &Place) {
         if self

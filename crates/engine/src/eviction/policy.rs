@@ -1,15 +1,15 @@
-//! Which items leave first.
+//! Eviction policies: the order in which items leave.
 //!
-//! A cache has two circular logs, small and main; both evict at their heads. A policy says which
-//! items are written again instead of leaving, in a few numbers, so that the hot path does not
-//! branch on the policy. Items count their requests in two bits of their header.
+//! A cache has two circular logs, small and main; both evict at their heads. A policy consists of a
+//! few numbers that decide which items are written again instead of evicted, so that the hot path
+//! does not branch on the policy. Items count their requests in two bits of their header.
 //!
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Vinayak, SOSP 2023): new items enter the small log; those
-//! that were requested there move to main when they reach its head, the others leave, and their
-//! index entries stay behind as ghosts: a key that comes back while its ghost is there enters
-//! main at once. At main's head an item that was requested goes around again. CLOCK is the main
-//! log alone; FIFO goes without counting; approximate LRU (MICA 4.3.1) moves a requested item
-//! to the tail if it is in the older part of the log.
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Vinayak, SOSP 2023): new items enter the small log. Those that
+//! were requested there move to main when they reach its head. The others are evicted, and their
+//! index entries remain as ghosts: a key that returns while its ghost is there enters main at once.
+//! At the head of main a requested item moves to the tail. CLOCK is the main log alone. FIFO does
+//! not count. Approximate LRU (MICA 4.3.1) moves a requested item to the tail if it is in the older
+//! part of the log.
 
 use crate::limits::FREQUENCY_MAX;
 
@@ -19,14 +19,14 @@ pub enum Eviction {
     /// Two logs, request counts and ghosts.
     #[default]
     S3Fifo,
-    /// One log; an item that was requested goes around again.
+    /// One log; a requested item moves from the head to the tail.
     Clock,
     /// A requested item in the older half of the log moves to the tail.
     ApproximateLru,
-    /// Every requested item moves to the tail. Literal, and worse than it sounds: the stale
+    /// Every requested item moves to the tail. This is literal LRU, and performs badly: the stale
     /// copies fill the log.
     Lru,
-    /// First in, first out: nothing is ever moved.
+    /// First in, first out: no item ever moves.
     Fifo,
 }
 
@@ -35,22 +35,22 @@ pub enum Eviction {
 pub(crate) struct Policy {
     /// Share of the small log in the data space; 0 = there is none.
     pub small_percent: u64,
-    /// An item at the head of the small log moves to main if it was requested so often.
+    /// Requests that move an item at the head of the small log to main.
     pub promote_at: u64,
-    /// Requests that an item counts; 0 = none.
+    /// Largest request count of an item; 0 = requests are not counted.
     pub frequency_max: u64,
-    /// Items that an insertion may move at the head of main; the next one leaves.
+    /// Items that an insertion may move at the head of main; the next one is evicted.
     pub requeue_max: u32,
-    /// A requested item this far from the tail of main, in percent of it, moves there.
+    /// Distance from the tail of main, in percent of it, at which a requested item moves there.
     pub reinsert_percent: u64,
-    /// How long a ghost is believed: bytes appended to the small log since, in percent of main.
+    /// Lifetime of a ghost: bytes appended to the small log since, in percent of main.
     pub ghost_percent: u64,
 }
 
 const NO_MOVES: u64 = u64::MAX;
 
 impl Eviction {
-    /// All of them, the default first.
+    /// All policies, the default first.
     pub const ALL: [Self; 5] = [
         Self::S3Fifo,
         Self::Clock,

@@ -1,15 +1,15 @@
-//! Allocate and free.
+//! Allocation and release of blocks.
 
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, Heap, PREVIOUS_FREE};
 use crate::copy_budget;
 use crate::limits::{FIT_CANDIDATE_BYTES, FIT_CANDIDATES_MAX};
 
 impl Heap<'_> {
-    /// A block of at least `units` words, from the smallest free block that is large enough. Its
-    /// header is set to its size, which may be a little more than what was asked for: what is
-    /// left over stays with the block when it is too small for a block. The rest of its words
-    /// are as they were. `None`, and nothing changes, when no free block is large enough or
-    /// `units` is more than the largest block.
+    /// Allocates a block of at least `units` words, from the smallest free block that is large
+    /// enough. Sets its header to its size, which may be a little more than `units`: the rest stays
+    /// with the block when it is too small for a block. The other words keep their contents.
+    /// Returns `None`, and changes nothing, when no free block is large enough or `units` is more
+    /// than the largest block.
     #[inline]
     pub(crate) fn allocate(&self, units: usize) -> Option<usize> {
         let units = units.max(BLOCK_UNITS_MIN);
@@ -20,8 +20,8 @@ impl Heap<'_> {
         })
     }
 
-    /// The same, out of few candidates: there may be a block all the same. `units` are at least
-    /// those of the smallest block.
+    /// Allocates like [`Heap::allocate`], but examines few candidates: it may miss a block. `units`
+    /// are at least those of the smallest block.
     #[inline]
     pub(super) fn allocate_quickly(&self, units: usize) -> Option<usize> {
         let (block, class) = if units <= self.units_exact {
@@ -58,8 +58,8 @@ impl Heap<'_> {
         }
     }
 
-    /// The first block of the smallest class from `class` on that has one, and its class. A list
-    /// that damage has broken is given up, with the space that it leads to.
+    /// Returns the first block of the smallest class from `class` on that has one, and its class.
+    /// Gives up a list that damage has broken, with the space that it leads to.
     #[inline]
     fn first_from(&self, class: usize) -> Option<(usize, usize)> {
         loop {
@@ -72,8 +72,8 @@ impl Heap<'_> {
         }
     }
 
-    /// A block for a size without a class of its own, and its class: the first that is large
-    /// enough of the first few in the class of the size, where some are too small, or any of a
+    /// Returns a block for a size without a class of its own, and its class: the first that is
+    /// large enough among a few in the class of the size, where some are too small, or any of a
     /// larger class.
     #[cold]
     fn first_fit(&self, units: usize) -> Option<(usize, usize)> {
@@ -84,7 +84,8 @@ impl Heap<'_> {
             .or_else(|| self.first_from(self.class(units) + 1))
     }
 
-    /// Where there is none: the first in all of the class of such a size.
+    /// Returns the first block that is large enough in all of the class of such a size: the last
+    /// resort.
     #[cold]
     fn last_fit(&self, units: usize) -> Option<(usize, usize)> {
         if units <= self.units_exact || units > self.units_max {
@@ -93,7 +94,7 @@ impl Heap<'_> {
         self.first_of_class(units, self.units() / self.units_exact)
     }
 
-    /// The first block that is large enough, out of so many in the class of a size.
+    /// Returns the first block that is large enough among this many in the class of a size.
     fn first_of_class(&self, units: usize, candidates: usize) -> Option<(usize, usize)> {
         let class = self.class(units);
         let mut candidate = self.has_blocks(class).then(|| self.head(class));
@@ -109,8 +110,8 @@ impl Heap<'_> {
         None
     }
 
-    /// Gives a block back, together with its free neighbours one free block. Nothing changes when the
-    /// block is free already: where free blocks overlap, an image was damaged.
+    /// Frees a block, and merges it with its free neighbours. Changes nothing when the block is
+    /// free already: free blocks overlap in a damaged image.
     #[inline]
     pub(crate) fn free(&self, position: usize) {
         let header = self.load(position);
@@ -138,7 +139,7 @@ impl Heap<'_> {
         self.tag_free(first, end - first);
         self.keep_cursor_out_of(first, end);
         if first != position {
-            // Inside of a free block now; a second free of it changes nothing.
+            // The word is inside of a free block now; a second free of it changes nothing.
             self.store(position, header | FREE);
         }
         self.units_free_add(units);

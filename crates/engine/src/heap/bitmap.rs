@@ -1,37 +1,37 @@
-//! Which classes have a free block: a bit each, and two levels above that say which words below
-//! are not zero.
+//! Bitmap of the classes that have a free block: a bit each, and two levels above that mark the
+//! nonzero words below.
 
 use super::{BITMAP_MIDDLE, BITMAP_TOP, CLASS_UNITS_EXACT, Heap, classes};
 
 // Three levels of 64 reach all classes, also from behind the last one.
 const _: () = assert!(classes::count(CLASS_UNITS_EXACT) < 63 << 12);
 
-/// Words of the lowest level.
+/// Returns the words of the lowest level.
 #[inline]
 pub(super) const fn leaf_words(units_exact: usize) -> usize {
     classes::count(units_exact).div_ceil(64)
 }
 
-/// Words of the level above, one of them for the leaf behind the last.
+/// Returns the words of the level above, one of them for the leaf behind the last.
 #[inline]
 pub(super) const fn middle_words(units_exact: usize) -> usize {
     leaf_words(units_exact) / 64 + 1
 }
 
-/// The bits of a word from `first` on.
+/// Returns the bits of a word from `first` on.
 #[inline]
 const fn from(first: usize) -> u64 {
     !0 << (first % 64)
 }
 
 impl Heap<'_> {
-    /// Whether a class has a block: its list head means something only then.
+    /// Returns whether a class has a block: its list head is valid only then.
     #[inline]
     pub(super) fn has_blocks(&self, class: usize) -> bool {
         self.load(self.leaves_word + class / 64) >> (class % 64) & 1 != 0
     }
 
-    /// Notes that a class has blocks; returns whether it had.
+    /// Marks a class as having blocks; returns whether it was marked.
     #[inline]
     pub(super) fn mark(&self, class: usize) -> bool {
         let leaf = class / 64;
@@ -50,7 +50,7 @@ impl Heap<'_> {
         false
     }
 
-    /// Notes that a class has no block any more.
+    /// Marks a class as having no blocks.
     #[inline]
     pub(super) fn unmark(&self, class: usize) {
         let leaf = class / 64;
@@ -67,7 +67,7 @@ impl Heap<'_> {
         }
     }
 
-    /// The smallest class from `class` on that has a block.
+    /// Returns the smallest class from `class` on that has a block.
     #[inline]
     pub(super) fn class_with_blocks(&self, class: usize) -> Option<usize> {
         let bits = self.load(self.leaves_word + class / 64) & from(class);
@@ -87,7 +87,7 @@ impl Heap<'_> {
             bits = self.load(middle_word + middle);
         }
         let leaf = middle * 64 + bits.trailing_zeros() as usize;
-        // A level that speaks of a leaf without blocks, or of none, is damaged.
+        // A level that marks a leaf without blocks, or one that does not exist, is damaged.
         if leaf >= self.heads_word - self.leaves_word {
             return None;
         }
@@ -95,7 +95,7 @@ impl Heap<'_> {
         (bits != 0).then(|| leaf * 64 + bits.trailing_zeros() as usize)
     }
 
-    /// The largest class that has a block.
+    /// Returns the largest class that has a block.
     #[cfg(all(test, not(loom)))]
     pub(super) fn class_largest(&self) -> Option<usize> {
         let highest = |bits: u64| bits.checked_ilog2().map(|bit| bit as usize);
@@ -106,7 +106,7 @@ impl Heap<'_> {
         Some(leaf * 64 + highest(bits)?)
     }
 
-    /// No class has a block. Nothing need be done to the heads of the lists.
+    /// Marks all classes as having no blocks. The heads of the lists need no change.
     pub(super) fn unmark_all(&self) {
         for word in self.state_word + BITMAP_TOP..self.heads_word {
             self.store(word, 0);

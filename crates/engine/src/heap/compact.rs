@@ -1,31 +1,31 @@
-//! For a compaction, which moves items down so that free blocks become one: where it is, and blocks
-//! below an item.
+//! Support for a compaction, which moves items down so that free blocks become one: its cursor, and
+//! allocation below an item.
 
 use super::{ALLOCATED_UNITS, CURSOR, FIRST, FREE, Heap, PREVIOUS_FREE};
 
 impl Heap<'_> {
-    /// The first word of the space.
+    /// Returns the first word of the space.
     pub(crate) fn first(&self) -> usize {
         self.load(self.state_word + FIRST) as usize
     }
 
-    /// Words of all blocks.
+    /// Returns the words of all blocks.
     pub(crate) fn units(&self) -> usize {
         self.end() - 1 - self.first()
     }
 
-    /// The block that a compaction has come to, or the sentinel. Blocks may be allocated and freed
-    /// meanwhile: it stays the begin of one.
+    /// Returns the block that a compaction has reached, or the sentinel. Blocks may be allocated
+    /// and freed meanwhile: the cursor stays the beginning of a block.
     pub(crate) fn cursor(&self) -> Option<usize> {
         Some(self.load(self.state_word + CURSOR) as usize).filter(|&block| block != 0)
     }
 
-    /// Notes the begin of a block, or the end of the compaction.
+    /// Sets the cursor to the beginning of a block, or clears it at the end of the compaction.
     pub(crate) fn set_cursor(&self, block: Option<usize>) {
         self.store(self.state_word + CURSOR, block.unwrap_or(0) as u64);
     }
 
-    /// The words from `first` to before `end` have become one block.
+    /// Moves the cursor out of the words from `first` to before `end`, which have become one block.
     #[inline]
     pub(super) fn keep_cursor_out_of(&self, first: usize, end: usize) {
         let cursor = self.load(self.state_word + CURSOR) as usize;
@@ -34,7 +34,7 @@ impl Heap<'_> {
         }
     }
 
-    /// Words of the free block that begins here; zero if it is not free.
+    /// Returns the words of the free block that begins here; zero if it is not free.
     pub(crate) fn units_free_at(&self, block: usize) -> usize {
         if self.load(block) & FREE == 0 {
             return 0;
@@ -42,7 +42,7 @@ impl Heap<'_> {
         self.free_block_units(block)
     }
 
-    /// Words of the free block at the end of the space; zero if there is none.
+    /// Returns the words of the free block at the end of the space; zero if there is none.
     pub(crate) fn units_free_at_end(&self) -> usize {
         let sentinel = self.end() - 1;
         if self.load(sentinel) & PREVIOUS_FREE == 0 {
@@ -51,14 +51,14 @@ impl Heap<'_> {
         self.load(sentinel - 1) as usize
     }
 
-    /// The first allocated block from the block `from` on, or from the sentinel.
+    /// Returns the first allocated block from the block or sentinel `from` on.
     pub(crate) fn next_allocated(&self, from: usize) -> Option<usize> {
         let block = from + self.units_free_at(from);
         (block < self.end() - 1).then_some(block)
     }
 
-    /// A block of at least `units` words below the allocated block `position`: the one that
-    /// [`Heap::allocate`] chooses out of few, or else the front of the free block just before.
+    /// Allocates a block of at least `units` words below the allocated block `position`: the one
+    /// that [`Heap::allocate`] finds among few, or else the front of the free block just before.
     pub(crate) fn allocate_below(&self, position: usize, units: usize) -> Option<usize> {
         if let Some(block) = self.allocate_quickly(units.max(super::BLOCK_UNITS_MIN)) {
             if block < position {

@@ -1,8 +1,8 @@
-//! The figure of merit: live bytes over the space at the first failure.
+//! Test of fragmentation: live bytes over the space at the first failure.
 //!
-//! A store is filled while its items come and go: each step replaces [`REPLACED`] random items
-//! by new ones and adds one, until an allocation is refused. Every item has been replaced about
-//! as many times by then, so that the free space is as scattered as it gets.
+//! The test fills a store while its items come and go. Each step replaces [`REPLACED`] random items
+//! by new ones and adds one, until an allocation is refused. By then every item has been replaced
+//! about that many times, so that the free space is as scattered as it gets.
 
 use super::tests::Space;
 
@@ -24,8 +24,8 @@ impl Random {
     }
 }
 
-/// Live bytes over space at the first failure; `item_bytes` gives sizes, knowing how full the
-/// space is in thousandths.
+/// Returns live bytes over space at the first failure. `item_bytes` returns a size, given the fill
+/// of the space in thousandths.
 fn utilization(mut item_bytes: impl FnMut(&mut Random, usize) -> usize) -> f64 {
     let space = Space::new(SPACE_BYTES / 8, ITEM_BYTES_MAX / 8);
     let heap = space.heap();
@@ -81,7 +81,7 @@ fn bimodal_sizes() {
     );
 }
 
-/// The case in which slabs of fixed classes calcify: the sizes grow as the space fills.
+/// Proves that growing sizes leave no space stranded, as slabs of fixed classes do.
 #[test]
 fn growing_sizes() {
     assert_floor("drifting from 100 to 1000 bytes", 0.90, |random, full| {
@@ -96,7 +96,7 @@ fn shrinking_sizes() {
     });
 }
 
-/// Half to one and a half of the mean.
+/// Returns half to one and a half of the mean.
 fn around(random: &mut Random, mean: usize) -> usize {
     mean / 2 + random.below(mean)
 }

@@ -1,4 +1,4 @@
-//! The writer killed at each of its stores in turn.
+//! Tests that kill the writer at each of its stores in turn.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ thread_local! {
     static STORES_LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Kills after so many stores of this thread, from now on; never, if `None`.
+/// Kills after this many stores of this thread, from now on; never, if `None`.
 fn after(stores: Option<usize>) {
     STORES_LEFT.set(stores);
 }
 
-/// Ends the writer at a store, so that what comes after it is never written.
+/// Ends the writer at a store, so that later stores do not happen.
 pub(super) fn at_a_store() {
     if let Some(left) = STORES_LEFT.get() {
         let Some(left) = left.checked_sub(1) else {
@@ -27,7 +27,7 @@ pub(super) fn at_a_store() {
     }
 }
 
-/// What the writer does.
+/// Operations of the writer.
 fn script(heap: &Heap<'_>, live: &mut BTreeMap<usize, usize>) {
     let mut random = Random(7);
     for round in 0..120 {

@@ -1,6 +1,6 @@
-//! The free lists: doubly linked, last in first out. The second word of a free block holds the
-//! position of the previous block of its list (low half) and of the next (high half); zero is
-//! none. Heads take half a word each, and mean something only while the bitmap has their class.
+//! The free lists: doubly linked, last in, first out. The second word of a free block holds the
+//! position of the previous block of its list (low half) and of the next (high half); zero is none.
+//! Heads take half a word each, and are valid only while the bitmap has their class.
 
 use super::classes::POSITION_BITS;
 use super::{FREE, FREE_UNITS, Heap, classes};
@@ -14,7 +14,7 @@ pub(super) struct Links {
     pub next: usize,
 }
 
-/// Words of the list heads.
+/// Returns the words of the list heads.
 #[inline]
 pub(super) const fn head_words(units_exact: usize) -> usize {
     classes::count(units_exact).div_ceil(2)
@@ -26,7 +26,7 @@ impl Heap<'_> {
         classes::class(units, self.units_exact)
     }
 
-    /// Size of a free block.
+    /// Returns the size of a free block.
     #[inline]
     pub(super) fn free_block_units(&self, block: usize) -> usize {
         (self.load(block) & FREE_UNITS) as usize
@@ -39,7 +39,7 @@ impl Heap<'_> {
         self.store(block, units as u64 | FREE);
     }
 
-    /// The first block of a class that has one.
+    /// Returns the first block of a class that has one.
     #[inline]
     pub(super) fn head(&self, class: usize) -> usize {
         let heads = self.load(self.heads_word + class / 2);
@@ -69,13 +69,13 @@ impl Heap<'_> {
         self.store(block + 1, word);
     }
 
-    /// The next block of the list.
+    /// Returns the next block of the list.
     #[inline]
     pub(super) fn next(&self, block: usize) -> Option<usize> {
         Some(self.links(block).next).filter(|&next| next != 0)
     }
 
-    /// Puts a free block at the head of the list of its size.
+    /// Adds a free block at the head of the list of its size.
     #[inline]
     pub(super) fn push(&self, block: usize, units: usize) {
         let class = self.class(units);
@@ -95,7 +95,7 @@ impl Heap<'_> {
         self.set_head(class, block);
     }
 
-    /// Takes a free block out of the list of its size.
+    /// Removes a free block from the list of its size.
     #[inline]
     pub(super) fn unlink(&self, block: usize, units: usize) {
         let Links { previous, next } = self.sound_links(block);

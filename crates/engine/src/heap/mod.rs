@@ -6,15 +6,15 @@
 //! the space  | blocks without a gap ...                 | sentinel, one word |
 //! ```
 //!
-//! The space is tiled with blocks. A free list per size, eight bytes apart, holds the free ones;
-//! blocks larger than [`CLASS_UNITS_EXACT`] share lists of sizes 1/64 apart. A bitmap finds the
-//! smallest size with a free block in a few loads. What an allocation leaves over becomes a free
-//! block of its own; a block that is freed merges with its free neighbours at once, which its
-//! tags tell: its own header says whether the block before is free (whose footer then says where
-//! it begins), and the next block's header whether that one is.
+//! Blocks tile the space. A free list for each size, eight bytes apart, holds the free ones; blocks
+//! larger than [`CLASS_UNITS_EXACT`] share lists of sizes 1/64 apart. A bitmap finds the smallest
+//! size with a free block in a few loads. The rest of an allocation becomes a free block of its
+//! own. A block that is freed merges with its free neighbours at once. Tags tell which are free:
+//! its own header says whether the block before is free (whose footer then gives its beginning),
+//! and the next block's header whether that one is.
 //!
-//! Everything lies in the region, addressed by word, so that an image can be mapped again by
-//! another process. One writer at a time; readers may race with it on any word.
+//! All state lies in the region, addressed by word, so that another process can map an image again.
+//! One writer at a time; readers may race with it on any word.
 //!
 //! # Header words
 //!
@@ -27,25 +27,25 @@
 //!      63     FREE, the heap's: zero, as the block is allocated
 //! ```
 //!
-//! The heap sets and clears `PREVIOUS_FREE` in the header of a live item, whenever its neighbour
-//! is freed or allocated. So whoever rewrites a header reads it again first and keeps that bit,
-//! under the same exclusion as the calls to the heap; and whoever compares headers masks it.
+//! The heap sets and clears `PREVIOUS_FREE` in the header of a live item, whenever its neighbour is
+//! freed or allocated. So a writer that rewrites a header reads it again first and keeps that bit,
+//! under the same exclusion as the calls to the heap; and a comparison of headers masks it.
 //!
 //! # Killed at any store
 //!
-//! Of a live item the heap writes nothing but that one bit. All else (tags, lists, bitmap) can be
-//! made anew from the items that the index names, [`Heap::rebuild`], whatever the writer was
-//! doing when it was killed, provided that an item is out of the index before it is freed.
+//! Of a live item the heap writes nothing but that one bit. [`Heap::rebuild`] makes all else (tags,
+//! lists, bitmap) anew from the items in the index, at whatever store the writer was killed,
+//! provided that an item is out of the index before it is freed.
 //!
 //! | file | |
 //! |---|---|
 //! | `classes` | from a size to its list |
-//! | `bitmap` | which lists have blocks |
+//! | `bitmap` | the lists that have blocks |
 //! | `list` | the lists of free blocks |
 //! | `allocate` | allocate and free |
 //! | `space` | format, rebuild, the end of the space, walks |
-//! | `compact` | where a compaction is, and blocks below an item |
-//! | `verify` | looking at free blocks before they are believed |
+//! | `compact` | the cursor of a compaction, and blocks below an item |
+//! | `verify` | checks of free blocks before they are used |
 
 mod allocate;
 mod bitmap;
@@ -70,17 +70,17 @@ use crate::region::Region;
 pub(crate) use classes::BLOCK_UNITS_MIN;
 use classes::{BLOCK_UNITS_MAX, CLASS_UNITS_EXACT};
 
-/// In a header word: this block is free. Zero in every header that a caller sees.
+/// Bit of a header word: this block is free. Zero in every header that a caller sees.
 pub(crate) const FREE: u64 = 1 << 63;
-/// In a header word: the block just before this one is free. The caller keeps it as it is.
+/// Bit of a header word: the block just before this one is free. The caller keeps it.
 pub(crate) const PREVIOUS_FREE: u64 = 1 << 62;
 
-/// The size in the header of an allocated block.
+/// Mask of the size in the header of an allocated block.
 const ALLOCATED_UNITS: u64 = (1 << 28) - 1;
-/// The size in the header of a free block, which may be most of a large region.
+/// Mask of the size in the header of a free block, which may be most of a large region.
 const FREE_UNITS: u64 = (1 << 48) - 1;
 
-// A whole block with the rest that was too small to be split off fits the header.
+// The header holds the size of a whole block with the rest that was too small to be split off.
 const _: () = assert!(BLOCK_UNITS_MAX + BLOCK_UNITS_MIN - 1 <= ALLOCATED_UNITS as usize);
 
 // The state: five words, the middle of the bitmap, its leaves, the heads of the lists.
@@ -91,7 +91,7 @@ const CURSOR: usize = 3;
 const BITMAP_TOP: usize = 4;
 const BITMAP_MIDDLE: usize = 5;
 
-/// The heap in a region: where its state is, and what follows from the largest block.
+/// The heap in a region: the place of its state, and constants that follow from the largest block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heap<'a> {
     region: &'a Region,
@@ -103,8 +103,9 @@ pub(crate) struct Heap<'a> {
 }
 
 impl<'a> Heap<'a> {
-    /// The heap whose state begins at `state_word`, for blocks of at most `units_max` words.
-    /// Cheap; touches no memory. Both numbers are those that the heap was formatted with.
+    /// Makes a handle of the heap whose state begins at `state_word`, for blocks of at most
+    /// `units_max` words. Cheap; touches no memory. Both numbers are those that the heap was
+    /// formatted with.
     #[inline]
     pub(crate) fn new(region: &'a Region, state_word: usize, units_max: usize) -> Self {
         debug_assert!((BLOCK_UNITS_MIN..=BLOCK_UNITS_MAX).contains(&units_max));
@@ -120,8 +121,8 @@ impl<'a> Heap<'a> {
         }
     }
 
-    /// Words of the region that the state takes. The heads of lists that are never used are
-    /// never touched.
+    /// Returns the words of the region that the state takes. Heads of unused lists are never
+    /// touched.
     pub(crate) const fn state_words(units_max: usize) -> usize {
         assert!(BLOCK_UNITS_MIN <= units_max && units_max <= BLOCK_UNITS_MAX);
         let units_exact = classes::units_exact(units_max);
@@ -131,12 +132,12 @@ impl<'a> Heap<'a> {
             + list::head_words(units_exact)
     }
 
-    /// The word behind the space.
+    /// Returns the word behind the space.
     pub(crate) fn end(&self) -> usize {
         self.load(self.state_word + END) as usize
     }
 
-    /// Words in free blocks.
+    /// Returns the words in free blocks.
     #[inline]
     pub(crate) fn units_free(&self) -> usize {
         self.load(self.state_word + FREE_TOTAL) as usize
@@ -150,7 +151,7 @@ impl<'a> Heap<'a> {
 
     #[inline]
     fn units_free_sub(&self, units: usize) {
-        // Where lists are damaged it may be less.
+        // Where lists are damaged the total may be less.
         let total = self.units_free().saturating_sub(units);
         self.store(self.state_word + FREE_TOTAL, total as u64);
     }

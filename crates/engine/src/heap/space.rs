@@ -1,27 +1,27 @@
-//! The space as a whole: made, made anew, cut at its end, walked.
+//! The space as a whole: formatting, rebuilding, its end, walks.
 
 use super::classes::POSITION_BITS;
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, END, FIRST, FREE, FREE_TOTAL, Heap, PREVIOUS_FREE};
 
-/// The header of the last word of the space: a block that is never free.
+/// Header of the last word of the space: a block that is never free.
 const SENTINEL: u64 = 1;
 
 impl Heap<'_> {
-    /// Makes the words from `first_word` to before `end_word` one free block. The last word of
-    /// them is the heap's own.
+    /// Makes the words from `first_word` to before `end_word` one free block. The heap keeps the
+    /// last word of them.
     pub(crate) fn format(&self, first_word: usize, end_word: usize) {
         let made = self.rebuild(first_word, end_word, std::iter::empty());
         assert!(made, "a space of less than a block");
     }
 
-    /// Makes tags and lists anew, after a crash: the blocks listed, position and units in order
-    /// of position, are allocated, all else between `first_word` and `end_word` is free. The
-    /// caller's bits of their headers stay.
+    /// Makes tags and lists anew, after a crash. The listed blocks, position and units in order of
+    /// position, are allocated; all else between `first_word` and `end_word` is free. The caller's
+    /// bits of their headers stay.
     ///
     /// The space ends a few words earlier where the last gap is smaller than a block, which
-    /// [`Heap::lower_end`] leaves behind. Returns false when the list is not one that this heap can
-    /// have given out (an overlap, another gap that is smaller than a block, a block out of
-    /// bounds): nothing can be relied on then.
+    /// [`Heap::lower_end`] leaves behind. Returns false when this heap cannot have made the listed
+    /// blocks (an overlap, another gap that is smaller than a block, a block out of bounds): the
+    /// heap is then unusable.
     #[must_use]
     pub(crate) fn rebuild(
         &self,
@@ -61,8 +61,8 @@ impl Heap<'_> {
         true
     }
 
-    /// Makes the words from `first` to before `end` a free block, if there are any; returns the
-    /// bit that the header at `end` needs. `None`: this cannot be.
+    /// Makes the words from `first` to before `end` a free block, if there are any. Returns the bit
+    /// that the header at `end` needs, or `None` if such a gap is impossible.
     fn rebuild_gap(&self, first: usize, end: usize) -> Option<u64> {
         match end.checked_sub(first)? {
             0 => Some(0),
@@ -76,8 +76,8 @@ impl Heap<'_> {
         }
     }
 
-    /// Lets the space end at `end_word`, or a few words before it where a free block would be left
-    /// that is too small to be one. False, and nothing changes, when what lies behind is not free.
+    /// Ends the space at `end_word`, or a few words before it if the free block left there would be
+    /// too small. Returns false, and changes nothing, when the words behind are not free.
     pub(crate) fn lower_end(&self, end_word: usize) -> bool {
         let sentinel = self.end() - 1;
         if end_word > sentinel {
@@ -112,8 +112,8 @@ impl Heap<'_> {
         true
     }
 
-    /// Lets the space end at `end_word` again, which is behind its end. (A few words before a block
-    /// could be made of them stay behind it.)
+    /// Ends the space at `end_word` again, which is behind its end. (If the words between are too
+    /// few for a block, the end stays.)
     pub(crate) fn raise_end(&self, end_word: usize) {
         let (before, after) = (self.end() - 1, end_word - 1);
         if after < before + BLOCK_UNITS_MIN {
@@ -126,8 +126,8 @@ impl Heap<'_> {
         self.free(before);
     }
 
-    /// Words of the largest free block. Reads all free blocks of about that size when it is
-    /// larger than those that have a class of their own.
+    /// Returns the words of the largest free block. Reads all free blocks of about that size when
+    /// it is larger than those that have a class of their own.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn units_largest(&self) -> usize {
         let head = self.class_largest().map(|class| self.head(class));
@@ -137,7 +137,7 @@ impl Heap<'_> {
             .unwrap_or(0)
     }
 
-    /// Visits all blocks in order of position: position, units, whether it is free.
+    /// Visits all blocks in order of position, with position, units, and true if free.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn walk(&self, mut visit: impl FnMut(usize, usize, bool)) {
         let mut block = self.load(self.state_word + FIRST) as usize;
@@ -150,7 +150,8 @@ impl Heap<'_> {
                 ALLOCATED_UNITS
             };
             let units = header & bits;
-            // Not by its position: between two stores of a cut there are two of them.
+            // The size tells, not the position: between two stores of a cut there are two
+            // sentinels.
             if units == SENTINEL {
                 return;
             }

@@ -1,4 +1,4 @@
-//! The heap against a naive twin, and at its edges.
+//! Tests of the heap against a naive twin, and at its limits.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::classes::{self, CLASS_UNITS_EXACT, POSITION_BITS};
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, Heap, PREVIOUS_FREE};
 use crate::limits::FIT_CANDIDATES_MAX;
 
-/// A space of so many words behind the state of a heap, in a region of its own.
+/// A space of this many words behind the state of a heap, in a region of its own.
 pub(super) struct Space {
     region: Region,
     units_max: usize,
@@ -35,7 +35,7 @@ impl Space {
     }
 }
 
-/// The naive twin: what is allocated, and where the space ends.
+/// The naive twin: the allocated blocks, and the end of the space.
 pub(super) struct Twin {
     pub(super) allocated: BTreeMap<usize, usize>,
     pub(super) first: usize,
@@ -75,7 +75,7 @@ fn steps(units: impl Strategy<Value = usize> + 'static) -> impl Strategy<Value =
     prop::collection::vec(step, 1..120)
 }
 
-/// What the tests write into the caller's bits of a header.
+/// Bits that the tests write into the caller's part of a header.
 pub(super) const CALLERS: u64 = 0x0fff_ffff << 30;
 
 fn run(words: usize, units_max: usize, steps: &[Step]) {
@@ -172,14 +172,14 @@ fn shrink(heap: &Heap<'_>, twin: &mut Twin, units: usize) {
     }
 }
 
-/// Every word of the region.
+/// Returns every word of the region.
 fn image(heap: &Heap<'_>) -> Vec<u64> {
     (0..heap.region.words())
         .map(|word| heap.load(word))
         .collect()
 }
 
-/// The heap is sound and has what the twin has; no item was written.
+/// Checks that the heap is sound and equals the twin, and that no item was written.
 pub(super) fn compare(heap: &Heap<'_>, twin: &Twin) {
     heap.check();
     assert_eq!(heap.end(), twin.end);
@@ -209,16 +209,16 @@ pub(super) fn compare(heap: &Heap<'_>, twin: &Twin) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 300 }))]
 
-    /// Sizes with classes of their own, in a space that fills up.
+    /// Proves that sizes with classes of their own behave like the twin, in a space that fills up.
     #[test]
     fn small_blocks_like_the_twin(steps in steps(0_usize..40)) {
         run(400, 64, &steps);
     }
 
-    /// Sizes that share classes.
+    /// Proves that sizes that share classes behave like the twin.
     #[test]
     fn large_blocks_like_the_twin(steps in steps(0_usize..600)) {
-        // As if the exact classes ended early: the lists and the first fit get some work.
+        // The exact classes end early, so that the lists and the first fit get some work.
         run(4000, 16, &steps);
     }
 }
@@ -226,7 +226,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 0 } else { 16 }))]
 
-    /// Sizes on both sides of the largest that has a class of its own.
+    /// Proves that sizes on both sides of the largest class of its own behave like the twin.
     #[test]
     fn huge_blocks_like_the_twin(steps in steps(CLASS_UNITS_EXACT - 20..CLASS_UNITS_EXACT + 9000)) {
         let steps = &steps[..steps.len().min(24)];
@@ -310,8 +310,8 @@ fn the_first_block_that_is_large_enough_is_taken_from_a_shared_class() {
     heap.check();
 }
 
-/// Proves that an allocation looks at a bounded number of blocks: one more that is too small before
-/// the one that is large enough, and a block of a larger class is taken.
+/// Proves that an allocation examines a bounded number of blocks: after one too many small ones it
+/// takes a block of a larger class, although a block that fits follows.
 #[test]
 fn a_long_list_of_blocks_that_are_too_small_is_given_up() {
     let (units, more) = (CLASS_UNITS_EXACT + 3000, 500);
@@ -338,8 +338,8 @@ fn a_long_list_of_blocks_that_are_too_small_is_given_up() {
     }
 }
 
-/// Proves that a block that fits is found, however many blocks before it are too small: a store refused
-/// a value that a free block had room for.
+/// Proves that a block that fits is found, however many blocks before it are too small. A store
+/// once refused a value that a free block had room for.
 #[test]
 fn a_free_block_that_fits_is_found_behind_others_of_its_class() {
     let units = CLASS_UNITS_EXACT + 3000;
@@ -360,7 +360,8 @@ fn a_free_block_that_fits_is_found_behind_others_of_its_class() {
     heap.check();
 }
 
-/// Where free blocks overlap in a damaged image the process once ended.
+/// Proves that a second free of a merged block changes nothing. Where free blocks overlapped in a
+/// damaged image, the process once ended.
 #[test]
 fn a_block_that_was_merged_is_not_freed_again() {
     let space = Space::new(100, 20);
@@ -373,7 +374,8 @@ fn a_block_that_was_merged_is_not_freed_again() {
     assert_eq!(heap.units_free(), 99);
 }
 
-/// The units of a list that was given up once stayed counted: the store was refused at its next start.
+/// Proves that the units of a list that was given up are not counted. They once were, and the store
+/// was refused at its next start.
 #[test]
 fn a_list_that_was_given_up_is_not_counted() {
     let space = Space::new(100, 20);

@@ -1,4 +1,4 @@
-//! Free blocks that are looked at before they are believed: an image may be damaged.
+//! Checks of free blocks before they are used: an image may be damaged.
 
 use super::list::Links;
 use super::{
@@ -7,7 +7,7 @@ use super::{
 };
 
 impl Heap<'_> {
-    /// Size of the free block at a word, if its tags say that it is one within the space.
+    /// Returns the size of the free block at a word, if its tags are those of one within the space.
     #[inline]
     pub(super) fn sound_free_units(&self, block: usize) -> Option<usize> {
         let sentinel = self.end() - 1;
@@ -20,14 +20,14 @@ impl Heap<'_> {
         (fits && self.load(block + units - 1) == units as u64).then_some(units)
     }
 
-    /// Whether a word may be that of a free block.
+    /// Returns whether a word may be that of a free block.
     #[inline]
     fn may_be_free(&self, block: usize) -> bool {
         let first = self.load(self.state_word + FIRST) as usize;
         block >= first && block + BLOCK_UNITS_MIN < self.end() && self.load(block) & FREE != 0
     }
 
-    /// The neighbours of a block in its list; none in place of one that does not lead back.
+    /// Returns the neighbours of a block in its list, without those that do not link back.
     #[inline]
     pub(super) fn sound_links(&self, block: usize) -> Links {
         let Links { previous, next } = self.links(block);
@@ -39,7 +39,7 @@ impl Heap<'_> {
         }
     }
 
-    /// The block behind `block` in its list, if it leads back; zero if not.
+    /// Returns the block behind `block` in its list, if it links back; zero if not.
     #[inline]
     fn sound_next(&self, block: usize, next: usize) -> usize {
         let leads_back = || self.links(next).previous == block;
@@ -47,7 +47,7 @@ impl Heap<'_> {
         if is_sound { next } else { 0 }
     }
 
-    /// The head of the list of a class that has blocks, if it is a block of that class.
+    /// Returns the head of the list of a class that has blocks, if it is a block of that class.
     #[inline]
     pub(super) fn sound_head(&self, class: usize) -> Option<usize> {
         let block = self.head(class);
@@ -55,7 +55,7 @@ impl Heap<'_> {
         (self.class(units) == class).then_some(block)
     }
 
-    /// Counts the words of all lists anew, after one was given up: they are those that can be had.
+    /// Counts the words of all lists again, after one was given up: those are the usable ones.
     #[cold]
     pub(super) fn recount_free(&self) {
         let mut total = 0;
@@ -72,11 +72,11 @@ impl Heap<'_> {
         self.store(self.state_word + FREE_TOTAL, total as u64);
     }
 
-    /// Looks at the whole state, and at all free blocks, of a heap from `first` to before `end`.
-    /// Writes nothing; says what is wrong.
+    /// Checks the whole state, and all free blocks, of a heap from `first` to before `end`. Writes
+    /// nothing; the error names the damage.
     pub(crate) fn check_free(&self, first: usize, end: usize) -> Result<(), String> {
         let state = |word: usize| self.load(self.state_word + word) as usize;
-        // What is left behind the last block is smaller than one.
+        // The words behind the last block are fewer than a block.
         let ends = end - BLOCK_UNITS_MIN < state(END) && state(END) <= end;
         if state(FIRST) != first || !ends || state(FREE_TOTAL) >= end - first {
             return Err("the heap's bounds are not those of the items".into());
@@ -108,7 +108,7 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// The levels of the bitmap above its leaves, where they do not speak of a leaf that is there.
+    /// Checks the levels of the bitmap above its leaves: they mark only leaves that exist.
     fn check_top(&self) -> Result<(), String> {
         let top = self.load(self.state_word + BITMAP_TOP);
         let middle_words = self.leaves_word - self.state_word - BITMAP_MIDDLE;
@@ -128,8 +128,8 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// One list: its blocks are free, of the class, and linked in both directions. `total` grows by
-    /// their units, and may not reach `most`, which ends circles.
+    /// Checks one list: its blocks are free, of the class, and linked in both directions. Adds
+    /// their units to `total`, which may not reach `most`; that ends circles.
     fn check_list(&self, class: usize, most: usize, total: &mut usize) -> Result<(), String> {
         if class >= classes::count(self.units_exact) {
             return Err(format!("the heap has no list {class}"));

@@ -1,15 +1,15 @@
-//! An image is checked before it is believed, also one that was closed in order: a disk, a copy or
-//! a person may have changed it. Nothing is written here.
+//! Checks of an image before it is used, also of one that was closed in order: a disk, a copy or a
+//! person may have changed it. A check writes nothing.
 //!
 //! | checked when it is opened | |
 //! |---|---|
 //! | the header | every word of it that is used as a size, a position, an offset or a counter |
 //! | the index | all chains and entries: bounds, repetitions |
-//! | the hashes | of items here and there: that they are where their keys belong |
+//! | the hashes | of a sample of items: they lie in the buckets of their keys |
 //! | the heap of a store | of a closed image: all free blocks and lists; of others: that the items do not overlap |
 //!
-//! Items are checked when they are read ([`Partition::holds`]). The damage is described in words
-//! that begin with the place.
+//! Items are checked when they are read ([`Partition::holds`]). A description of damage begins with
+//! its place.
 
 use crate::eviction::Eviction;
 use crate::index::hash::Buckets;
@@ -18,11 +18,11 @@ use crate::log::{LAP_SHARE, LogKind};
 use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
 use crate::partition::{Field, LogField, Partition};
 
-/// Offsets, stamps and counters are below this: so many units nobody writes in a life, and sums of
-/// them do not overflow.
+/// Offsets, stamps and counters are below this: no cache writes this many units in its life, and
+/// sums of them do not overflow.
 const COUNT_MAX: u64 = 1 << 53;
 
-/// What counts events, and nothing else.
+/// Fields that count events, and nothing else.
 const COUNTERS: [Field; 18] = [
     Field::Stamp,
     Field::FlushStamp,
@@ -44,16 +44,16 @@ const COUNTERS: [Field; 18] = [
     Field::ScanBucket,
 ];
 
-/// What is wrong, or nothing.
+/// The result of a check: a description of the damage, or nothing.
 pub(crate) type Checked<T = ()> = Result<T, String>;
 
-/// Fails with a description unless something holds.
+/// Fails with a description unless `holds` is true.
 pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(what()) }
 }
 
 impl Partition {
-    /// Looks for damage; `clean` if the image was closed in order. Writes nothing.
+    /// Checks for damage; `clean` if the image was closed in order. Writes nothing.
     pub(crate) fn check(&self, clean: bool) -> Checked {
         self.check_constants()?;
         let why = "the first partition was closed, and this one was not";
@@ -90,12 +90,12 @@ impl Partition {
         ensure(holds(self.get(field)), || self.wrong(field, why))
     }
 
-    /// The words that never change.
+    /// Checks the words that never change.
     fn check_constants(&self) -> Checked {
         for (field, value) in self.layout.constants() {
             let fits = self.get(field) == value;
             ensure(fits, || match field {
-                // It is told to nobody.
+                // The message does not contain the secret.
                 Field::SecretLow | Field::SecretHigh => "its secret does not fit the others".into(),
                 _ => self.wrong(field, &format!("it does not fit the others, {value} would")),
             })?;
@@ -105,7 +105,7 @@ impl Partition {
         self.ensure_field(Field::Clean, |word| word <= 1, "it is 0 or 1")
     }
 
-    /// How many buckets there are, and where the data space ends.
+    /// Checks the number of buckets, and the end of the data space.
     fn check_sizes(&self) -> Checked {
         let word = self.get(Field::Buckets);
         let (first, most) = (self.layout.buckets, self.layout.buckets_max());
@@ -115,7 +115,7 @@ impl Partition {
             self.wrong(Field::Buckets, "no number of buckets and their level")
         })?;
         let first = self.layout.heap_first() as u64 + self.layout.small_units();
-        // The line of the next bucket may have been taken already.
+        // The line of the next bucket may be reserved already.
         let lowest = self.layout.data_end(count + 1).max(first + 1);
         let highest = self.layout.data_end(count);
         let possible = |end| lowest <= end && end <= highest;
@@ -152,8 +152,8 @@ impl Partition {
         self.ensure_field(Field::ScanBucket, |word| word < buckets, "no such bucket")
     }
 
-    /// A log lies between `first` and `end`, and what is between its head and its tail lies in it
-    /// once.
+    /// Checks that a log lies between `first` and `end`, and that the range from its head to its
+    /// tail lies in it once.
     fn check_log(&self, which: LogKind, first: u64, end: u64) -> Checked {
         let log = self.log(which);
         let [tail, head, lap, before] = [
@@ -164,15 +164,16 @@ impl Partition {
         ]
         .map(|field| log.get(field));
         let units = end - first;
-        // The small log keeps its length. The main one gives up a share of itself at a time, for the
-        // line of a bucket and its spare one, or more.
+        // The small log keeps its length. The main one gives up a share of itself at a time, for
+        // the line of a bucket and its spare one, or more.
         let least = match which {
             LogKind::Small => units,
             LogKind::Main => (units - units / LAP_SHARE).saturating_sub(2 * BUCKET_WORDS as u64),
         };
         let laps_in_order = 1 <= before && before <= lap && lap <= tail && tail < COUNT_MAX;
         let head_in_laps = before <= head && head <= tail;
-        // The lap before is still there in part: behind what the present one has written.
+        // A part of the previous lap is still there: behind the part that the present one has
+        // written.
         let beside = || lap - before <= units && tail - lap <= head - before;
         let relations = [
             (log.get(LogField::First) == first, "First"),
@@ -194,7 +195,7 @@ impl Partition {
         })
     }
 
-    /// The scan is at most as far behind the tails as one insertion may advance them.
+    /// Checks the scan: it is at most as far behind the tails as one insertion may advance them.
     fn check_scan(&self) -> Checked {
         let behind = self.tails().wrapping_sub(self.get(Field::ScanTail));
         let most = self.scan_interval_units + self.layout.data_units();

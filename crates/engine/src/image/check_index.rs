@@ -1,5 +1,5 @@
-//! The index of an image: its chains, its entries, its free spare buckets; and the items of a store
-//! that a killed process has left.
+//! Checks of the index of an image: its chains, entries and free spare buckets; and of the items of
+//! a store that a killed process has left.
 
 use crate::heap::BLOCK_UNITS_MIN;
 use crate::image::check::{Checked, ensure};
@@ -11,13 +11,13 @@ use crate::log::LogKind;
 use crate::partition::{Field, Partition, Place};
 use crate::writer::Writer;
 
-/// Buckets of each partition of which an item is hashed.
+/// Buckets of each partition of which the check hashes an item.
 const HASHED_BUCKETS: u64 = 64;
 /// More entries than a killed process can have left twice: those of two chains.
 const MOVING_MAX: usize = 2 * CHAIN_BUCKETS_MAX * BUCKET_ENTRIES;
 
 impl Partition {
-    /// Follows all chains. Returns which spare buckets are in them.
+    /// Follows all chains. Returns the spare buckets in them.
     pub(super) fn check_index(&self, clean: bool) -> Checked<Vec<bool>> {
         let mut used = vec![false; self.layout.spares(self.buckets()) as usize];
         for number in 0..self.buckets() {
@@ -58,8 +58,8 @@ impl Partition {
         }
     }
 
-    /// A chain of a closed store has no more items of one tag than a lookup compares. (Entries of a
-    /// cache may dangle, and in a killed store one that was moving may stand twice.)
+    /// Checks that a chain of a closed store has no more items of one tag than a lookup compares.
+    /// (Entries of a cache may dangle, and a killed store may hold an entry twice that was moving.)
     fn check_tags(&self, main: Bucket<'_>) -> Checked {
         let entries = || self.chain(main).flat_map(Bucket::entries).map(Entry);
         for entry in entries().filter(|entry| !entry.is_empty()) {
@@ -74,7 +74,7 @@ impl Partition {
 
     fn check_entries(&self, bucket: Bucket<'_>, clean: bool) -> Checked {
         let store = self.is_store();
-        // The reserve of a store is empty but while its process lives.
+        // The reserve of a store is empty unless its process lives.
         let first = match clean {
             true => self.layout.heap_first(),
             false => self.layout.data_first(),
@@ -91,7 +91,7 @@ impl Partition {
         Ok(())
     }
 
-    /// The free spare buckets of a closed image; `used` are those in chains.
+    /// Checks the free spare buckets of a closed image; `used` are those in chains.
     pub(super) fn check_spares(&self, mut used: Vec<bool>) -> Checked {
         let chained = used.iter().filter(|used| **used).count() as u64;
         ensure(self.get(Field::SparesUsed) == chained, || {
@@ -109,7 +109,7 @@ impl Partition {
                 .next_spare()
                 .map_or(0, |next| next + 1);
         }
-        // A merge of two buckets, and a split, rely on those that are left.
+        // A merge of two buckets, and a split, rely on the others.
         let lost = used.iter().position(|used| !used);
         ensure(lost.is_none(), || {
             let number = lost.unwrap_or(0);
@@ -117,9 +117,9 @@ impl Partition {
         })
     }
 
-    /// The items of a bucket here and there have the tags and the buckets that their keys say. They have
-    /// not if the seed, the secret or the first number of buckets is not the one that they were stored
-    /// by: nothing would be found. A few may be damaged.
+    /// Checks that the items of a sample of buckets have the tags and the buckets of their keys.
+    /// They do not if the seed, the secret or the first number of buckets differs from the one at
+    /// their writing: then no item would be found. A few may be damaged.
     pub(super) fn check_hashes(&self) -> Checked {
         let count = self.buckets();
         let window = |number: u64| number * count / HASHED_BUCKETS;
@@ -136,7 +136,7 @@ impl Partition {
         })
     }
 
-    /// Says whether the first sound item of a bucket belongs there, if it has one.
+    /// Returns whether the first sound item of a bucket belongs there, if it has one.
     fn is_at_home(&self, number: u64) -> Option<bool> {
         let main = self.main_bucket(number);
         let writer = Writer::new(self, false, 0);
@@ -154,15 +154,15 @@ impl Partition {
         Some(is_moving || writer.is_of_entry(main, entry, &place))
     }
 
-    /// The items that the index of a store leads to, which was not closed: each lies within the
-    /// heap, and none over another, so that the heap can be made anew around them.
+    /// Checks the items in the index of a store that was not closed: each lies within the heap, and
+    /// they do not overlap, so that the heap can be made anew around them.
     pub(super) fn check_items(&self) -> Checked {
         let mut items = Starts::of(self);
         let mut again = Vec::new();
         for number in 0..self.buckets() {
             for (_, position) in self.positions(number) {
                 let header = self.header(position);
-                // One that was being written has its length all the same.
+                // An item that was being written has its length all the same.
                 let is_half_written = header.is_busy() && self.has_room(position, header);
                 ensure(is_half_written || self.holds(position, header), || {
                     format!("bucket {number}: there is no item at word {position}")
@@ -179,14 +179,14 @@ impl Partition {
         self.check_gaps(&items)
     }
 
-    /// The entries of a bucket's chain, and where the items are that they lead to.
+    /// Iterates over the entries of a bucket's chain, and the positions of their items.
     fn positions(&self, number: u64) -> impl Iterator<Item = (Entry, usize)> {
         let chain = self.chain(self.main_bucket(number));
         let entries = chain.flat_map(Bucket::entries).map(Entry);
         entries.filter_map(|entry| Some((entry, self.place(entry)?.position)))
     }
 
-    /// Items that several entries lead to: a killed process was moving them.
+    /// Checks items that several entries lead to: a killed process was moving them.
     fn check_moving(&self, mut again: Vec<usize>) -> Checked {
         if again.is_empty() {
             return Ok(());
@@ -209,7 +209,8 @@ impl Partition {
         })
     }
 
-    /// Items, in order of their positions, leave gaps between them that can be free blocks.
+    /// Checks that items, in order of their positions, leave gaps between them that can be free
+    /// blocks.
     fn check_gaps(&self, items: &Starts) -> Checked {
         let mut reached = self.layout.heap_first();
         let last = self.layout.data_end(self.buckets()) as usize - 1;
@@ -225,8 +226,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Whether a killed process can have left an entry in both of these buckets: in one chain, or in
-    /// the last bucket that was split and the one that came of it.
+    /// Returns whether a killed process can have left an entry in both of these buckets: in one
+    /// chain, or in the last bucket that was split and the one that it was split into.
     fn is_moving(&self, position: usize, one: u64, other: u64) -> bool {
         let buckets = self.all_buckets();
         let place = Place {

@@ -1,9 +1,9 @@
-//! Copies of what a bucket leads to, made beside its writer.
+//! Copies of the items of a bucket, concurrently with its writer.
 //!
-//! Items are copied one by one, and each copy is believed if the version of the bucket is still the
-//! same. A long item beside a key that is written all the time is never copied that way: after
-//! [`COPY_ATTEMPTS_MAX`] attempts the partition is shared for a moment, whoever owns it, and what
-//! is left is copied under its lock, one item at a time.
+//! Each item is copied by itself, and the copy counts if the version of the bucket is unchanged. A
+//! long item beside a key that is written all the time is never copied that way: after
+//! [`COPY_ATTEMPTS_MAX`] attempts the partition is shared for a moment, whoever owns it, and the
+//! rest is copied under its lock, one item at a time.
 
 use micanite_memory::sync::Ordering::{Acquire, Relaxed};
 use micanite_memory::sync::{fence, spin_loop, yield_now};
@@ -27,7 +27,7 @@ pub(crate) struct Copied {
 }
 
 impl Cache {
-    /// Gives `take` a copy of every item of a bucket. From any thread that is not a worker, and that
+    /// Calls `take` with a copy of every item of a bucket. The calling thread is not a worker, and
     /// keeps the index from shrinking ([`crate::index::walkers::Walkers::enter`]).
     pub(crate) fn copy_bucket(
         &self,
@@ -51,8 +51,8 @@ impl Cache {
 }
 
 impl Partition {
-    /// Copies the items of a bucket whose keys are not among the copied ones, which they join.
-    /// False if the writer was in the way too often.
+    /// Copies the items of a bucket whose keys are not in `copied`, and adds their keys to it.
+    /// Returns false if the writer interfered too often.
     fn copy_by_attempts(
         &self,
         number: u64,
@@ -75,7 +75,8 @@ impl Partition {
         false
     }
 
-    /// One attempt. Whether there was a moment at which all that the bucket led to was copied.
+    /// Tries once to copy. Returns whether there was a moment at which all items of the bucket were
+    /// copied.
     pub(crate) fn copy_chain(
         &self,
         number: u64,
@@ -92,7 +93,7 @@ impl Partition {
         let mut bucket = main;
         for _ in 0..=spares {
             let entries = bucket.entries();
-            // The tails are looked at after the entries: they are at least as new as any of them.
+            // The tails are loaded after the entries: they are at least as new as any of them.
             fence(Acquire);
             for entry in entries.map(Entry) {
                 let Some(place) = self.place(entry) else {
@@ -102,7 +103,7 @@ impl Partition {
                 if !main.version_is_still(version) {
                     return false;
                 }
-                // The fence of the version check orders the copy before the look at the head.
+                // The fence of the version check orders the copy before the load of the head.
                 if let Some(item) = item.filter(|_| self.is_live(&place)) {
                     take(&item);
                     copied.push(item.key);
@@ -116,9 +117,9 @@ impl Partition {
         main.version_is_still(version)
     }
 
-    /// The item at a place, as far as its words can be trusted. None if they make no item, if it
-    /// has ended, or if its key is one of those that are copied. An item that is busy while its
-    /// bucket does not change was left so by a process that was killed.
+    /// Returns the item at a place, as far as its words are valid. Returns `None` if they form no
+    /// item, if it has ended, or if its key is in `copied`. A killed process left an item that is
+    /// busy while its bucket does not change.
     fn copy_item(&self, place: &Place, now_s: u32, copied: &[Vec<u8>]) -> Option<Copied> {
         let (position, words) = (place.position, self.region.words());
         if position >= words {
@@ -165,7 +166,7 @@ impl Partition {
 }
 
 impl Writer<'_> {
-    /// The keys of a bucket that are not among the copied ones.
+    /// Returns the keys of a bucket that are not in `copied`.
     fn keys_but(&self, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let p = self.partition;
         let mut keys = Vec::new();
@@ -189,7 +190,7 @@ impl Writer<'_> {
         keys
     }
 
-    /// The item of a key, wherever it is by now.
+    /// Returns the item of a key, at its present place.
     fn copy_of_key(&self, hash: micanite_wire::hash::KeyHash, key: &[u8]) -> Option<Copied> {
         let found = self.lookup(self.partition.index_hash(hash), key)?;
         self.partition.copy_item(&found.place, self.now_s, &[])

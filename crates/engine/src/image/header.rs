@@ -1,4 +1,4 @@
-//! What the header of an image says before the image is mapped: whether it is what is asked for.
+//! Checks of the header of an image before the image is mapped: it must fit the configuration.
 
 use micanite_wire::hash::PARTITION_BITS;
 
@@ -11,16 +11,16 @@ use crate::limits::{BUCKET_WORDS, PARTITION_BYTES_MAX};
 use crate::partition::fields::{LAYOUT_VERSION, MAGIC};
 use crate::partition::{Field, PartitionLayout};
 
-/// Why an image is not used.
+/// Reason for not using an image.
 #[derive(Debug)]
 pub(super) enum Unusable {
-    /// It is another one than was asked for; in words.
+    /// The image does not fit the configuration; a description.
     Other(String),
-    /// No image can say so; what.
+    /// No image can have this value; a description.
     Damaged(&'static str),
 }
 
-/// The layout of an image, if it is what is asked for.
+/// Returns the layout of an image, if it fits the configuration.
 pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout, Unusable> {
     let word = |field: Field| header[field as usize];
     if word(Field::Magic) != MAGIC {
@@ -83,14 +83,14 @@ pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout,
     Ok(layout)
 }
 
-/// The layout of a partition with what an image chooses itself: its seed, its secret, and how many
-/// buckets there were at first.
+/// Returns the layout of a partition with the values that an image keeps: its seed, its secret, and
+/// its initial number of buckets.
 pub(super) fn with_own(
     of: PartitionLayout,
     header: &HeaderWords,
 ) -> Result<PartitionLayout, &'static str> {
     let word = |field: Field| header[field as usize];
-    // The index leaves half of a partition to items, but for a rest.
+    // The index leaves half of a partition to items, except for a rest.
     let index_words_max = of.region_words.saturating_sub(of.data_first() as u64) / 4 * 3;
     let buckets = word(Field::BucketsFirst);
     let is_possible = |lines: u64| lines * BUCKET_WORDS as u64 <= index_words_max;

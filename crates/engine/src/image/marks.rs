@@ -1,14 +1,14 @@
 //! The mark of a clean end, and the order in which marks and data reach the disk.
 //!
-//! After a loss of power the disk holds some of what was written, in no order but that of completed
+//! After a loss of power the disk holds some of the writes, in no order but that of completed
 //! syncs. The mark of the first partition decides: one page, which the disk has or has not. It is
-//! gone from the disk before anything is written, and set when all data are on the disk. The other
-//! partitions carry theirs whenever the first one does, so that files of several moments are
+//! cleared on the disk before any other write, and set when all data are on the disk. The other
+//! partitions have theirs whenever the first one does, so that files of several moments are
 //! noticed.
 
 use std::io;
 
-/// A partition, as far as its mark goes.
+/// A partition, reduced to its mark.
 pub(super) trait Marked {
     /// Sets or clears the mark, in memory.
     fn mark(&self, clean: bool);
@@ -20,12 +20,12 @@ pub(super) trait Marked {
     fn sync_all(&self) -> io::Result<()>;
 }
 
-/// Notes that the image is in use. Returns when the disk knows.
+/// Marks the image as in use. Returns when the mark is on the disk.
 pub(super) fn clear(partitions: &[impl Marked]) -> io::Result<()> {
     mark_and_sync(partitions.iter(), false)
 }
 
-/// Completes the image.
+/// Marks the image as complete.
 pub(super) fn set(partitions: &[impl Marked]) -> io::Result<()> {
     partitions.iter().try_for_each(Marked::sync_all)?;
     mark_and_sync(partitions.iter().rev(), true)
@@ -58,13 +58,13 @@ pub(crate) mod synced {
         WORDS.with_borrow_mut(|all| all.push(words(partition)));
     }
 
-    /// Everything.
+    /// Returns every word.
     pub(crate) fn words(partition: &Partition) -> Vec<u64> {
         let word = |word| partition.word(word).load(Relaxed);
         (0..partition.region.words()).map(word).collect()
     }
 
-    /// The words at each sync since the last call, by this thread.
+    /// Returns the words at each sync by this thread since the last call.
     #[cfg(not(loom))]
     pub(crate) fn take() -> Vec<Vec<u64>> {
         WORDS.take()
@@ -86,7 +86,7 @@ mod tests {
     /// Partitions in memory and on a disk. Between two syncs the kernel may write any page.
     struct Machine {
         memory: Vec<Pages>,
-        /// What the disk may hold: each mark, each version of the data.
+        /// Possible contents of the disk: each mark, each version of the data.
         disk: Vec<(Vec<bool>, Vec<u32>)>,
     }
 
@@ -109,8 +109,8 @@ mod tests {
             self.check();
         }
 
-        /// A disk on which the first partition may be marked holds the present data and the mark of
-        /// each.
+        /// Checks that a disk on which the first partition may be marked holds the present data and
+        /// each mark.
         fn check(&self) {
             let may_be_trusted = self.disk[0].0.contains(&true);
             let mut others = self.disk.iter().skip(1);
@@ -146,8 +146,8 @@ mod tests {
         }
     }
 
-    /// Whenever the power goes, a disk with the first mark holds all data: every order of the kernel's
-    /// own writes is looked at after every step.
+    /// Proves that a disk with the first mark holds all data whenever the power fails: after each
+    /// step, the test tries every order of the kernel's own writes.
     #[test]
     fn a_disk_with_the_first_mark_holds_all_data_whenever_the_power_goes() {
         for count in 1..4 {
@@ -169,7 +169,8 @@ mod tests {
         }
     }
 
-    /// The model notices the order that the engine once had: marks cleared, but not on the disk.
+    /// Proves that the model notices the order that the engine once had: marks cleared in memory,
+    /// but not on the disk.
     #[test]
     #[should_panic(expected = "true")]
     fn marks_that_are_cleared_in_memory_alone_are_noticed() {

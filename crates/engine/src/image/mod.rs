@@ -1,10 +1,10 @@
-//! Images: partitions in files, or in memory of the kernel, which a later process goes on with.
+//! Images: partitions in files, or in memory of the kernel, with which a later process continues.
 //!
-//! An image holds offsets only, its own seed and its layout, so it can be mapped anywhere. While
-//! a process has it open it is marked as not clean ([`marks`]). One that was left so is repaired
-//! ([`recover`]) if the machine has not been started anew since: then the kernel still has every
-//! word that was written. Otherwise it is discarded (a cache) or refused (a store). Every image is
-//! checked before anything is written to it ([`check`]).
+//! An image holds offsets only, its own seed and its layout, so it can be mapped anywhere. While a
+//! process has it open it is marked as not clean ([`marks`]). An unclean image is repaired
+//! ([`recover`]) if the machine has not been restarted since: then the kernel still has every
+//! written word. Otherwise it is discarded (a cache) or refused (a store). Every image is checked
+//! before any write to it ([`check`]).
 
 mod check;
 mod check_index;
@@ -35,25 +35,25 @@ pub use snapshot::Snapshot;
 use source::First;
 pub(crate) use source::Source;
 
-/// What was found where the image is.
+/// State of the image when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageState {
     /// There is no image: the memory is the process's own.
     None,
-    /// There was none, or an empty directory.
+    /// A new image was made: there was none, or an empty directory.
     Created,
-    /// It was closed by the process before.
+    /// The previous process closed it.
     Clean,
-    /// The process before was killed; what was half written has been removed.
+    /// The previous process was killed; half-written items have been removed.
     Recovered,
-    /// It could not be trusted, and a new one was made.
+    /// The image was not usable, and a new one was made.
     Discarded {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
-/// Partitions, and what was found.
+/// Opened partitions, and the state of the image.
 pub(crate) struct Opened {
     pub partitions: Vec<Partition>,
     pub layout: Layout,
@@ -63,7 +63,7 @@ pub(crate) struct Opened {
     pub lock: Option<Hold>,
 }
 
-/// Opens the image in a place, or makes one.
+/// Opens the image of a source, or makes one.
 pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         CreateError::new(format!("{what} {source}: {error}"))
@@ -72,7 +72,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
     let header = match source.first().map_err(|error| failed("in", &error))? {
         First::Header(header) => header,
         first => {
-            // A cache that is given up begins so, too, whatever its other files hold.
+            // A discarded cache has such a first file, too, whatever its other files hold.
             let given_up = config.semantics == Semantics::Cache && matches!(first, First::Begun);
             let removed = source.remove_begun(given_up);
             let removed = removed.map_err(|error| failed("in", &error))?;
@@ -130,7 +130,7 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
     })
 }
 
-/// An image that is not used, and what to do then.
+/// Returns the error for a damaged image, with its remedy.
 fn damaged(source: &Source<'_>, what: &str) -> CreateError {
     let text = format!(
         "the image in {source} is damaged: {what}. It is left as it is: put a copy of it (ctl \
@@ -139,13 +139,13 @@ fn damaged(source: &Source<'_>, what: &str) -> CreateError {
     CreateError::of(CreateErrorKind::Damaged, text)
 }
 
-/// Says whether the image was closed in order: the first partition's mark decides ([`marks`]).
+/// Returns whether the image was closed in order: the first partition's mark decides ([`marks`]).
 fn is_clean(partitions: &[Partition]) -> bool {
     let first = partitions.first();
     first.is_some_and(|partition| partition.get(Field::Clean) == 1)
 }
 
-/// Looks for damage. Nothing is written.
+/// Checks for damage. Writes nothing.
 fn check_all(partitions: &[Partition]) -> Result<(), String> {
     let clean = is_clean(partitions);
     partitions.iter().try_for_each(|partition| {
@@ -155,15 +155,15 @@ fn check_all(partitions: &[Partition]) -> Result<(), String> {
     })
 }
 
-/// Why sound partitions cannot be used.
+/// Reason for not using sound partitions.
 enum NotTakenOver {
-    /// The file system's error.
+    /// Error of the file system.
     Failed(std::io::Error),
-    /// Damage that no killed process leaves behind, and that the check did not see.
+    /// Damage that no killed process leaves behind, and that the check did not find.
     Damaged(String),
 }
 
-/// Makes sound partitions that a process before has left this one's.
+/// Takes over sound partitions of a previous process.
 fn take_over(partitions: &[Partition]) -> Result<(), NotTakenOver> {
     let clean = is_clean(partitions);
     mark_open(partitions).map_err(NotTakenOver::Failed)?;
@@ -178,8 +178,8 @@ fn take_over(partitions: &[Partition]) -> Result<(), NotTakenOver> {
     Ok(())
 }
 
-/// Notes that a process has the image open, on the disk as well: what is written from now on is
-/// torn if the power goes.
+/// Records that a process has the image open, on the disk as well: later writes are torn if the
+/// power fails.
 fn mark_open(partitions: &[Partition]) -> std::io::Result<()> {
     partitions.iter().for_each(Partition::set_boot);
     marks::clear(partitions)
@@ -190,7 +190,7 @@ pub(crate) fn close(partitions: &[Partition]) -> std::io::Result<()> {
     marks::set(partitions)
 }
 
-/// Makes an empty image where none is, and holds it.
+/// Makes an empty image where there is none, and holds it.
 pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
     let lock = source.lock()?;
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
@@ -203,7 +203,7 @@ pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened,
     }
 }
 
-/// Makes an empty image, in place of what may be there.
+/// Makes an empty image, in place of an existing one.
 fn create(
     config: &Config,
     source: &Source<'_>,
@@ -215,7 +215,7 @@ fn create(
     source.check_count(&layout)?;
     source.remove(layout.partitions);
     let mut partitions = Vec::new();
-    // The first one last: it says that there is an image.
+    // The first one last: it marks the image as existing.
     for number in (0..layout.partitions).rev() {
         let region = source.map_new(number, layout.partition_bytes);
         let region = region.map_err(|error| {
@@ -230,7 +230,7 @@ fn create(
         let eviction = Eviction::ALL.iter().position(|of| *of == config.eviction);
         partition.set(Field::Eviction, eviction.unwrap_or(0) as u64);
         partition.set_boot();
-        // With the magic, which is written last, it is whole.
+        // The magic, which is written last, makes it complete.
         partition.format();
         partition.note_tails();
         partitions.push(partition);
@@ -249,8 +249,8 @@ fn create(
     })
 }
 
-/// Partitions of any size in their maps, for tests of the edges. As [`open`] does, it takes from the
-/// first header what the image chooses itself.
+/// Makes partitions of any size in their maps, for tests of the limits. Like [`open`], it takes the
+/// values that the image keeps from the first header.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn partitions_in_maps(
     maps: &crate::Maps,
@@ -289,7 +289,7 @@ pub(crate) fn partitions_in_maps(
     Ok(partitions)
 }
 
-/// A number for this boot of the machine, never zero, if the kernel has one.
+/// Returns a number for this boot of the machine, never zero, if the kernel has one.
 fn boot() -> Option<u64> {
     let id = fs::read("/proc/sys/kernel/random/boot_id").ok()?;
     Some(KeyHash::of(&id, 0).0 | 1)
@@ -297,12 +297,12 @@ fn boot() -> Option<u64> {
 
 impl Partition {
     fn set_boot(&self) {
-        // Zero is no boot: an image that is left so is not trusted.
+        // Zero is no boot: an unclean image with it is not used.
         self.set(Field::Boot, boot().unwrap_or(0));
     }
 
-    /// Notes where the tails are: what is busy before them was left by a process before, and stays
-    /// so.
+    /// Records the tails: items that are busy before them were left by a previous process, and stay
+    /// busy.
     fn note_tails(&self) {
         for which in [LogKind::Small, LogKind::Main] {
             let log = self.log(which);

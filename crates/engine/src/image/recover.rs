@@ -1,7 +1,7 @@
-//! After a process was killed: what it was doing at that moment is completed or removed.
+//! Recovery after a process was killed: it completes or removes what the process was doing.
 //!
 //! Stores to the image happen in program order (the release orderings and fences of the writer
-//! say which), so what is found is some prefix of them. What a prefix can leave behind:
+//! define it), so the image holds some prefix of them. A prefix can leave behind:
 //!
 //! | left behind | what is done |
 //! |---|---|
@@ -13,11 +13,11 @@
 //! | spare buckets that are in no chain | freed |
 //! | space of a store that no entry leads to | freed: the heap is made anew from the entries |
 //! | counters that are one item behind | counted anew, from the entries (store) or along the logs (cache) |
-//! | a round of the sweep | begun anew, by way of clearing all that dangles |
+//! | a round of the sweep | begun anew, after all dangling entries are cleared |
 //!
-//! A store loses nothing by this: no word of an item that an entry leads to is overwritten but one
-//! at a time (expiry, state, counts), and an entry is one word. Recovery may be killed as well: it
-//! begins anew then.
+//! A store loses nothing by this: of an item in the index at most one word is overwritten at a time
+//! (expiry, state, counts), and an entry is one word. Recovery may be killed as well: it then
+//! begins anew.
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
@@ -32,7 +32,7 @@ use crate::log::item::Header;
 use crate::partition::{Field, LogField, Partition};
 use crate::writer::{Found, Writer};
 
-/// What a log holds: living items, their units, and the units of what left early.
+/// Contents of a log: living items, their units, and the units that left early.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     items: u64,
@@ -41,7 +41,8 @@ struct Counts {
 }
 
 impl Partition {
-    /// Repairs an image that was checked. Says what is wrong if no killed process leaves that behind.
+    /// Repairs an image that was checked. The error describes damage that no killed process leaves
+    /// behind.
     pub(crate) fn recover(&self) -> Result<(), String> {
         let buckets = self.buckets();
         let used = self.repair_chains()?;
@@ -81,8 +82,8 @@ impl Partition {
             .map_err(|_| "the heap has no room for the item in the reserve".to_owned())
     }
 
-    /// Counts what the logs of a cache hold by walking them. Returns where items are busy. A lap
-    /// with a header that does not lead to the next item is given up.
+    /// Counts the contents of the logs of a cache by walking them. Returns the positions of busy
+    /// items. Gives up a lap with a header that does not lead to the next item.
     pub(crate) fn recount_logs(&self) -> Vec<usize> {
         let mut busy = Vec::new();
         if self.is_store() {
@@ -125,8 +126,8 @@ impl Partition {
         counts
     }
 
-    /// Begins the round of the sweep anew. What dangles has been cleared, so that entries are as
-    /// safe from looking valid again as after a whole round.
+    /// Begins the round of the sweep anew. Dangling entries have been cleared, so that entries are
+    /// as safe from looking valid again as after a whole round.
     fn restart_sweep(&self) {
         self.set(Field::ScanBucket, 0);
         self.set(Field::ScanTail, self.tails());
@@ -134,8 +135,7 @@ impl Partition {
         self.set(Field::Namespaces, u64::from(self.has_invalid_namespaces()));
     }
 
-    /// Makes versions even and cuts chains where they are no chains. Returns which spare buckets
-    /// are in use.
+    /// Makes versions even, and cuts invalid chains. Returns the spare buckets in use.
     fn repair_chains(&self) -> Checked<Vec<bool>> {
         let spares = self.layout.spares(self.buckets());
         let mut used = vec![false; spares as usize];
@@ -145,7 +145,7 @@ impl Partition {
             let mut buckets = 1;
             while let Some(spare) = bucket.next_spare() {
                 if buckets == CHAIN_BUCKETS_MAX {
-                    // No writer makes one as long. A cache may forget items, a store may not.
+                    // No writer makes a chain this long. A cache may forget items, a store may not.
                     ensure(!self.is_store(), || format!("the chain of bucket {number}"))?;
                     bucket.set_next_spare(None);
                     break;
@@ -176,9 +176,9 @@ impl Partition {
         self.set(Field::SparesUsed, used as u64);
     }
 
-    /// Makes the heap of a store anew from the items that the index leads to, and counts those that
-    /// no flush has made unreachable. Returns the item in the reserve, if there is one; `None` if
-    /// the items overlap.
+    /// Makes the heap of a store anew from the items in the index, and counts those that no flush
+    /// has made unreachable. Returns the item in the reserve, if there is one; `None` if the items
+    /// overlap.
     fn rebuild_heap(&self, writer: &Writer<'_>) -> Option<Option<Found>> {
         let mut blocks = Starts::of(self);
         let mut waiting = None;
@@ -216,15 +216,15 @@ impl Partition {
 }
 
 impl Writer<'_> {
-    /// Moves what the last split left in the bucket that was split. False if a store has no room
-    /// for it: the split had seen to that.
+    /// Moves the entries that the last split left in the source. Returns false if a store has no
+    /// room for them, which the split had ensured.
     fn finish_split(&self) -> bool {
         let p = self.partition;
         let buckets = p.all_buckets();
         if let Some(from) = buckets.last_split_from() {
             let source = p.main_bucket(from);
             let target = p.main_bucket(buckets.count() - 1);
-            // As in a split: the source gives up spare buckets as entries leave it.
+            // As in a split, the source frees spare buckets as entries leave it.
             while !self.finish_some(source, target, buckets) {
                 self.close_gaps(source);
                 if p.get(Field::SpareFree) == 0 {
@@ -236,7 +236,7 @@ impl Writer<'_> {
         true
     }
 
-    /// Moves entries until there is no place for one. Returns whether all have moved.
+    /// Moves entries until one finds no place. Returns whether all have moved.
     fn finish_some(&self, source: Bucket<'_>, target: Bucket<'_>, buckets: Buckets) -> bool {
         let p = self.partition;
         for bucket in p.chain(source) {
@@ -264,7 +264,7 @@ impl Writer<'_> {
         buckets.any(|bucket| bucket.entries().contains(&entry.0))
     }
 
-    /// Whether an entry leads to a whole item within the data space, or to none.
+    /// Returns whether an entry leads to a whole item within the data space, or to none.
     fn is_sound(&self, entry: Entry) -> bool {
         let p = self.partition;
         let Some(place) = p.place(entry) else {
@@ -277,8 +277,8 @@ impl Writer<'_> {
         !header.is_busy() && !header.is_dead() && p.holds(place.position, header)
     }
 
-    /// Removes entries that lead nowhere, or to items that were busy (their positions, in order), or are
-    /// there twice, and gives back spare buckets that are empty.
+    /// Removes entries that dangle, that lead to busy items (`busy`: their positions, in order), or
+    /// that exist twice, and frees spare buckets that are empty.
     fn tidy(&self, main: Bucket<'_>, busy: &[usize]) {
         let p = self.partition;
         let mut seen = Vec::new();
@@ -291,7 +291,7 @@ impl Writer<'_> {
                 if entry.is_empty() {
                     continue;
                 }
-                // Items of a cache are looked at when they are asked for: in the order of the index
+                // Items of a cache are checked when they are requested: in the order of the index
                 // that would be slow.
                 let sound = match p.place(entry) {
                     _ if p.is_store() => self.is_sound(entry),

@@ -1,9 +1,9 @@
 //! A copy of the cache as an image, made while it serves: no fork, and writers do not wait.
 //!
-//! Every bucket is read beside its writer (see `copy.rs`), and its items are stored in a new image.
-//! Each item of the copy is what its key had at some moment between begin and end of the copy; keys
-//! are never missing because they move, for a split moves them to a bucket that is still to come, and
-//! the index of a partition does not shrink while the copy is there.
+//! Every bucket is read concurrently with its writer (see `copy.rs`), and its items are stored in a
+//! new image. Each item of the copy is the item that its key had at some moment between begin and
+//! end of the copy. No key is missing because it moved: a split moves it to a later bucket, and the
+//! index of a partition does not shrink while the copy is there.
 
 use std::io;
 use std::path::Path;
@@ -19,23 +19,23 @@ use crate::request::Outcome;
 use crate::writer::{NewItem, Writer};
 use micanite_wire::hash::KeyHash;
 
-/// What a snapshot holds.
+/// Contents of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Items copied.
     pub items: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Items that the copy had no room for, as its index or space is split up otherwise.
+    /// Items that the copy had no room for, because it divides its index or space differently.
     pub left_out: u64,
 }
 
 impl Cache {
-    /// Copies everything that is stored into a new image in `directory`, which must not hold one,
-    /// while requests run. From any thread that is not a worker.
+    /// Copies all items into a new image in `directory`, which must not hold one, while requests
+    /// run. For any thread that is not a worker.
     ///
     /// # Errors
-    /// `AlreadyExists` if there is an image; what the file system says.
+    /// `AlreadyExists` if there is an image; errors of the file system.
     pub fn snapshot(&self, directory: &Path, now_s: u32) -> io::Result<Snapshot> {
         let config = Config {
             seed: self.seed(),
@@ -65,7 +65,7 @@ impl Cache {
         for (partition, of) in self.partitions.iter().enumerate() {
             let _walking = of.walkers.enter();
             let mut number = 0;
-            // The index may grow meanwhile: at its end, which is still to come.
+            // The index may grow meanwhile: at its end, which comes later.
             while number < of.buckets() {
                 self.copy_bucket(partition, number, now_s, &mut put);
                 number += 1;

@@ -1,4 +1,4 @@
-//! Where an image lies: files in a directory, or memory of the kernel.
+//! Sources of an image: files in a directory, or memory of the kernel.
 
 use std::fmt;
 use std::fs::{File, Permissions};
@@ -19,17 +19,17 @@ use crate::partition::Field;
 use crate::partition::fields::MAGIC;
 use crate::region::Region;
 
-/// Words of the header that are looked at before anything is mapped.
+/// Words of the header that are read before anything is mapped.
 const LOOK_WORDS: usize = 64;
-/// Bytes at the end of a file whose header is zero that are zero as well if it was never completed: the
+/// Bytes at the end of a file that are zero if its header is zero and it was never completed: the
 /// index begins there.
 const LOOK_END_BYTES: u64 = 64 << 10;
-/// The most partitions that an image has.
+/// Most partitions of an image.
 const PARTITIONS_MAX: usize = 1 << PARTITION_BITS;
-/// The file that says who works in a directory.
+/// File that is locked by the process that uses a directory.
 const LOCK: &str = "lock";
 
-/// The words of a header that are looked at.
+/// Words of a header that are read.
 pub(crate) type HeaderWords = [u64; LOOK_WORDS];
 
 /// The file or map of the first partition, which is made last.
@@ -40,7 +40,7 @@ pub(crate) enum First {
     Header(Box<HeaderWords>),
 }
 
-/// See the module.
+/// Source of an image.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
     Directory(Folder),
@@ -57,7 +57,7 @@ impl fmt::Display for Source<'_> {
 }
 
 impl<'a> Source<'a> {
-    /// Where a configuration wants its image, if it does.
+    /// Returns the source in a configuration, if it has one.
     pub fn of(config: &'a Config) -> Result<Option<Self>, CreateError> {
         match (&config.image, &config.maps) {
             (None, None) => Ok(None),
@@ -69,7 +69,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A directory, which is made if it is not there.
+    /// Opens a directory, and makes it if it does not exist.
     pub fn directory(path: &Path) -> Result<Self, CreateError> {
         let folder = Folder::make(path).map_err(|error| {
             let path = path.display();
@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
         Ok(Self::Directory(folder))
     }
 
-    /// Keeps other processes off a directory. Whoever made the maps answers for them.
+    /// Keeps other processes from using a directory. For maps, their maker is responsible.
     pub fn lock(&self) -> Result<Option<Hold>, CreateError> {
         let Self::Directory(folder) = self else {
             return Ok(None);
@@ -92,7 +92,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Looks at the first partition.
+    /// Reads the first partition.
     pub fn first(&self) -> io::Result<First> {
         let header = match self {
             Self::Directory(folder) => match folder.existing(file_name(0)) {
@@ -111,8 +111,9 @@ impl<'a> Source<'a> {
         Ok(header.map_or(First::Missing, |header| First::Header(Box::new(header))))
     }
 
-    /// Removes what a process left that was killed while it made an image, or, if one was given up, the
-    /// files of a cache. Nothing is touched if a file holds more than that, which is told.
+    /// Removes the files of a process that was killed while it made an image, or, with `given_up`,
+    /// the files of a cache. If a file holds more than that, changes nothing and returns a
+    /// description.
     pub fn remove_begun(&self, given_up: bool) -> io::Result<Result<(), String>> {
         let Self::Directory(folder) = self else {
             return Ok(Ok(()));
@@ -137,7 +138,7 @@ impl<'a> Source<'a> {
         Ok(Ok(()))
     }
 
-    /// Whether there are as many maps as partitions.
+    /// Checks that there are as many maps as partitions.
     pub fn check_count(&self, layout: &Layout) -> Result<(), CreateError> {
         match self {
             Self::Maps(maps) if maps.descriptors.len() != layout.partitions => {
@@ -149,12 +150,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether what is mapped as new may hold bytes of before.
+    /// Returns whether memory mapped as new may hold earlier bytes.
     pub fn holds_what_was(&self) -> bool {
         matches!(self, Self::Maps(_))
     }
 
-    /// Maps a partition that is there.
+    /// Maps an existing partition.
     pub fn map(&self, number: usize, bytes: usize) -> io::Result<Region> {
         match self {
             Self::Directory(folder) => {
@@ -171,7 +172,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Maps a partition that is to be formatted. All of its space is taken on the disk.
+    /// Maps a partition that is to be formatted. Allocates all of its space on the disk.
     pub fn map_new(&self, number: usize, bytes: usize) -> io::Result<Region> {
         match self {
             Self::Directory(folder) => {
@@ -183,8 +184,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Makes the files of sound partitions what new ones are, for copies may differ: the owner's
-    /// alone, for the header holds the secret of the index, and without holes.
+    /// Gives the files of sound partitions the properties of new ones, because copies may differ:
+    /// access for the owner alone, because the header holds the secret of the index, and no holes.
     pub fn adopt(&self, layout: &Layout) -> Result<(), CreateError> {
         let Self::Directory(folder) = self else {
             return Ok(());
@@ -204,7 +205,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Why the mode of a file cannot be changed.
+    /// Returns the error for a file whose mode cannot be changed.
     fn not_restricted(&self, name: &str, error: &io::Error) -> CreateError {
         CreateError::new(format!(
             "others may read or write {name} in {self}, and its mode cannot be changed ({error}): it has to \
@@ -220,7 +221,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Gives an image up, before it is removed: whoever finds the rest of it makes a new one.
+    /// Marks an image as given up, before it is removed: a process that finds the rest makes a new
+    /// one.
     pub fn give_up(&self) -> io::Result<()> {
         let Self::Directory(folder) = self else {
             return Ok(());
@@ -228,7 +230,7 @@ impl<'a> Source<'a> {
         folder.existing(file_name(0))?.set_len(0)
     }
 
-    /// Why the space for an image cannot be had.
+    /// Returns the error for lack of space for an image.
     pub fn no_space(&self, layout: &Layout, error: &io::Error) -> CreateError {
         let bytes = layout.partitions * layout.partition_bytes;
         let is_full = matches!(
@@ -257,7 +259,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The file of a partition.
+/// Returns the file name of a partition.
 fn file_name(number: usize) -> String {
     format!("partition-{number:04}")
 }
@@ -266,7 +268,7 @@ fn header_of_file(mut file: &File) -> io::Result<HeaderWords> {
     use std::io::Read;
     let mut bytes = [0; LOOK_WORDS * 8];
     match file.read_exact(&mut bytes) {
-        // One that is too short has no magic.
+        // A file that is too short has no magic.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bytes.fill(0),
         read => read?,
     }
@@ -274,12 +276,12 @@ fn header_of_file(mut file: &File) -> io::Result<HeaderWords> {
     Ok(std::array::from_fn(|word| u64::from_le_bytes(words[word])))
 }
 
-/// Says whether a file belongs to a store.
+/// Returns whether a file belongs to a store.
 fn is_of_store(header: &HeaderWords) -> bool {
     header[Field::Shape as usize] >> 63 == 1
 }
 
-/// Says whether items were stored in an image, or it was closed.
+/// Returns whether items were stored in an image, or it was closed.
 fn is_used(header: &HeaderWords) -> bool {
     let fields = [
         Field::Clean,
@@ -290,7 +292,7 @@ fn is_used(header: &HeaderWords) -> bool {
     fields.iter().any(|field| header[*field as usize] != 0)
 }
 
-/// Recognises a file that was never completed: the magic is written last.
+/// Returns whether a file was never completed: the magic is written last.
 fn is_begun(header: &HeaderWords, file: &File) -> io::Result<bool> {
     if header[Field::Magic as usize] != 0 || is_used(header) {
         return Ok(false);
@@ -305,7 +307,7 @@ fn is_begun(header: &HeaderWords, file: &File) -> io::Result<bool> {
     Ok(end.iter().all(|byte| *byte == 0))
 }
 
-/// Maps that nobody has completed an image in hold none.
+/// Returns the header of maps, or none if no image was completed in them.
 fn header_of_maps(maps: &Maps) -> io::Result<Option<HeaderWords>> {
     let Some(first) = maps.descriptors.first().filter(|_| maps.kept) else {
         return Ok(None);

@@ -1,16 +1,16 @@
-//! Where the items of a store begin: a bit for each word, so that they come in the order of their
-//! positions without being sorted. It takes a sixty-fourth of the partition, whatever the items are.
+//! Starting positions of the items of a store: a bit for each word, so that they are in order
+//! without being sorted. It takes a sixty-fourth of the partition, whatever the items are.
 
 use crate::partition::{Field, Partition};
 
-/// See the module.
+/// A bitmap of starting positions.
 pub(super) struct Starts {
     first: usize,
     bits: Vec<u64>,
 }
 
 impl Starts {
-    /// None yet, of the heap of a store.
+    /// Makes an empty bitmap for the heap of a store.
     pub fn of(partition: &Partition) -> Self {
         let first = partition.layout.heap_first();
         Self::within(first, partition.get(Field::DataEnd) as usize)
@@ -24,7 +24,7 @@ impl Starts {
         }
     }
 
-    /// Notes a position within the heap. False if it was noted before.
+    /// Adds a position within the heap. Returns false if it was there already.
     pub fn insert(&mut self, position: usize) -> bool {
         let at = position - self.first;
         let bits = &mut self.bits[at / 64];
@@ -34,7 +34,7 @@ impl Starts {
         is_new
     }
 
-    /// The positions, in order.
+    /// Iterates over the positions, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         let words = self.bits.iter().zip((self.first..).step_by(64));
         words.flat_map(|(bits, first)| {

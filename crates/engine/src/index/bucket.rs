@@ -1,8 +1,8 @@
-//! A bucket: its version (a sequence lock of one writer), its entries.
+//! A bucket: its version (a sequence lock of one writer) and its entries.
 //!
-//! The writer makes the version odd before it changes anything that the bucket or the items it
-//! points to say, and even again afterwards, in every access mode. A reader notes an even
-//! version, copies what it wants, and believes it only if the version is still the same.
+//! The writer makes the version odd before it changes the bucket or the items that it leads to, and
+//! even again afterwards, in every access mode. A reader loads an even version, copies what it
+//! needs, and uses it only if the version is unchanged.
 
 use micanite_memory::sync::{AtomicU64, Ordering, fence};
 
@@ -10,7 +10,7 @@ use super::entry::Entry;
 use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS};
 use crate::region::{Region, Word};
 
-/// The version occupies the low half of the first word of a bucket, the chain the high half: the
+/// The low half of the first word of a bucket holds the version. The high half holds the chain: the
 /// number of the next spare bucket, plus one.
 const VERSION_MASK: u64 = 0xffff_ffff;
 
@@ -32,14 +32,14 @@ impl<'a> Bucket<'a> {
         self.region.prefetch(self.first_word);
     }
 
-    /// A copy of the entries, each word by itself.
+    /// Copies the entries, each word by itself.
     #[inline]
     pub fn entries(self) -> [u64; BUCKET_ENTRIES] {
         let words: &[AtomicU64; BUCKET_WORDS] = self.region.array(self.first_word);
         std::array::from_fn(|slot| words[1 + slot].load(Ordering::Relaxed))
     }
 
-    /// The word of the region where an entry is.
+    /// Returns the word of the region that holds an entry.
     #[inline]
     pub fn slot_word(self, slot: usize) -> usize {
         self.first_word + 1 + slot
@@ -50,20 +50,20 @@ impl<'a> Bucket<'a> {
         Entry(self.slot(slot).load(Ordering::Relaxed))
     }
 
-    /// The spare bucket chained behind this one.
+    /// Returns the spare bucket chained behind this one.
     #[inline]
     pub fn next_spare(self) -> Option<u64> {
         (self.version().load(Ordering::Relaxed) >> 32).checked_sub(1)
     }
 
-    /// Whether a writer is at it just now.
+    /// Returns whether a writer is changing the bucket at this moment.
     #[inline]
     pub fn is_being_written(self) -> bool {
         self.version().load(Ordering::Relaxed) & 1 == 1
     }
 
-    /// Chains a spare bucket, which is complete, or none, when nothing is left there. Of a main
-    /// bucket only while its version is odd.
+    /// Chains a complete spare bucket, or none when the rest is empty. The version of a main bucket
+    /// must be odd.
     #[inline]
     pub fn set_next_spare(self, spare: Option<u64>) {
         let version = self.version().load(Ordering::Relaxed) & VERSION_MASK;
@@ -72,14 +72,14 @@ impl<'a> Bucket<'a> {
             .store(version | chain << 32, Ordering::Release);
     }
 
-    /// The version, if nobody is writing.
+    /// Returns the version, if no writer is changing the bucket.
     #[inline]
     pub fn version_stable(self) -> Option<u64> {
         let version = self.version().load(Ordering::Acquire);
         (version & 1 == 0).then_some(version)
     }
 
-    /// Whether everything read since `version` was noted belongs together.
+    /// Returns whether everything read since `version` was loaded belongs together.
     #[inline]
     pub fn version_is_still(self, version: u64) -> bool {
         fence(Ordering::Acquire);
@@ -108,7 +108,7 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// Removes everything from a bucket that nobody reads yet, or any more.
+    /// Empties a bucket that no reader can reach.
     pub fn clear(self) {
         for word in 0..=BUCKET_ENTRIES {
             self.region
@@ -128,7 +128,7 @@ impl<'a> Bucket<'a> {
     }
 }
 
-/// The version after `version`; the other half of the word stays.
+/// Returns the version after `version`; the other half of the word stays.
 #[inline]
 const fn next(version: u64) -> u64 {
     version & !VERSION_MASK | (version + 1) & VERSION_MASK

@@ -1,5 +1,5 @@
 //! The chain of a bucket: the main bucket, and the spare buckets behind it (MICA 4.3.3, bulk
-//! chaining). One version, that of the main bucket, guards all of it.
+//! chaining). The version of the main bucket guards all of it.
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
@@ -13,22 +13,22 @@ use crate::partition::{Field, Partition, Place};
 use crate::writer::Writer;
 
 impl Partition {
-    /// The bucket behind `bucket` in its chain.
+    /// Returns the bucket behind `bucket` in its chain.
     #[inline]
     pub fn next_bucket(&self, bucket: Bucket<'_>) -> Option<Bucket<'_>> {
         bucket.next_spare().map(|spare| self.spare_bucket(spare))
     }
 
-    /// The buckets of a chain, `main` first: at most [`CHAIN_BUCKETS_MAX`]. Only for the writer: it
-    /// trusts the links.
+    /// Iterates over the buckets of a chain, `main` first: at most [`CHAIN_BUCKETS_MAX`]. Only for
+    /// the writer: it trusts the links.
     #[inline]
     pub fn chain<'a>(&'a self, main: Bucket<'a>) -> impl Iterator<Item = Bucket<'a>> {
         let all = std::iter::successors(Some(main), |bucket| self.next_bucket(*bucket));
         all.take(CHAIN_BUCKETS_MAX)
     }
 
-    /// Puts a spare bucket, which is in no chain any more, on the list of free ones. The word of its
-    /// first entry says which one is before it in the list.
+    /// Adds a spare bucket, which is in no chain, to the list of free ones. The word of its first
+    /// entry links it to the previous one in the list.
     pub fn free_spare(&self, number: u64) {
         fence(Release);
         let spare = self.spare_bucket(number);
@@ -47,7 +47,7 @@ impl Partition {
         }
     }
 
-    /// Takes a certain spare bucket from the list of free ones. False if it is not there.
+    /// Removes a given spare bucket from the list of free ones. Returns false if it is not there.
     pub fn unlink_free_spare(&self, number: u64) -> bool {
         if !self.is_free_spare(number) {
             return false;
@@ -65,8 +65,9 @@ impl Partition {
         true
     }
 
-    /// Says whether a spare bucket is in the list of free ones: the first, or behind the one that its first
-    /// word names truly. (In a bucket that is not free that word is an entry, which has a tag, or zero.)
+    /// Returns whether a spare bucket is in the list of free ones: it is the first, or the one that
+    /// its first word names links to it. (In a bucket that is in use that word is an entry,
+    /// which has a tag, or zero.)
     pub fn is_free_spare(&self, number: u64) -> bool {
         let spares = self.layout.spares(self.buckets());
         let before = self.spare_bucket(number).entry(0).0;
@@ -87,24 +88,24 @@ impl Partition {
     }
 }
 
-/// In the first entry of a free spare bucket: it is the first of the list, or comes after the one of
-/// the number that is this much less.
+/// First entry of a free spare bucket: `FIRST_FREE` in the first of the list, else `AFTER` plus the number
+/// of the previous one.
 const FIRST_FREE: u64 = 1;
 const AFTER: u64 = 2;
 
-/// What an entry of a chain is worth to somebody who needs one.
+/// Value of an entry of a chain that a new item could replace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
-    /// Dangling, and no ghost any more.
+    /// The entry is dangling, and no longer a ghost.
     Nothing,
-    /// A ghost, so far behind the tail (nearer is worth more).
+    /// The entry is a ghost this far behind the tail (nearer is worth more).
     Ghost(std::cmp::Reverse<u64>),
 }
 
 impl Writer<'_> {
-    /// The entry for a new item with a tag: that of its ghost, if it has one, or a free one. A chain
-    /// that has as many items of the tag as a lookup compares gets no more: the oldest of them is
-    /// evicted from a cache, and a store has no entry. To be called with the version of `bucket` odd.
+    /// Returns an entry for a new item with a tag: that of its ghost, if there is one, or a free
+    /// one. A chain that has as many items of the tag as a lookup compares gets no more: a cache
+    /// evicts the oldest of them, and a store returns none. The version of `bucket` must be odd.
     #[inline]
     pub fn slot_for(&self, bucket: Bucket<'_>, tag: u64, ghost: Option<usize>) -> Option<usize> {
         if self.is_full_of(bucket, tag) {
@@ -114,7 +115,7 @@ impl Writer<'_> {
         ghost.or_else(|| self.free_slot(bucket))
     }
 
-    /// Whether a chain has as many items of a tag as a lookup compares.
+    /// Returns whether a chain has as many items of a tag as a lookup compares.
     #[inline]
     fn is_full_of(&self, bucket: Bucket<'_>, tag: u64) -> bool {
         let buckets = self.partition.chain(bucket);
@@ -122,7 +123,7 @@ impl Writer<'_> {
         of_tag.sum::<u32>() as usize >= CHAIN_TAG_ITEMS_MAX && self.has_items_of(bucket, tag)
     }
 
-    /// The same, without the entries that lead nowhere.
+    /// Returns the same, without dangling entries.
     #[cold]
     fn has_items_of(&self, bucket: Bucket<'_>, tag: u64) -> bool {
         let entries = self.partition.chain(bucket).flat_map(Bucket::entries);
@@ -133,10 +134,10 @@ impl Writer<'_> {
         items.count() >= CHAIN_TAG_ITEMS_MAX
     }
 
-    /// An entry that may be taken for a new item, as the word of the region where it is: empty
-    /// or dangling; else a new spare bucket's; else, in a cache, that of the oldest item, which
-    /// is evicted (MICA 4.3.2). `None` in a store without spare buckets, or whose chain is as long as
-    /// it may be. To be called with the version of `bucket` odd.
+    /// Returns an entry for a new item, as the word of the region that holds it: an empty or
+    /// dangling one; else one of a new spare bucket; else, in a cache, that of the oldest item,
+    /// which is evicted (MICA 4.3.2). Returns `None` in a store without free spare buckets, or if
+    /// the chain has its longest length. The version of `bucket` must be odd.
     pub fn free_slot(&self, bucket: Bucket<'_>) -> Option<usize> {
         let p = self.partition;
         if bucket.next_spare().is_some() && !p.is_store() {
@@ -179,8 +180,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Drops what dangles in a chain of several buckets, ghosts too, and gives back the spare
-    /// buckets that are not needed then: they are for items.
+    /// Clears dangling entries in a chain of several buckets, ghosts included, and frees the spare
+    /// buckets that it then does not need: those are for items.
     fn drop_dangling(&self, bucket: Bucket<'_>) {
         let p = self.partition;
         let mut dropped = false;
@@ -198,7 +199,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Evicts the item of a full chain that is most behind its tail, out of those of a tag, or all.
+    /// Evicts the item of a full chain that is farthest behind its tail, among those of a tag, or
+    /// all.
     #[cold]
     fn evict_oldest(&self, bucket: Bucket<'_>, tag: Option<u64>) -> usize {
         let p = self.partition;
@@ -233,8 +235,8 @@ impl Writer<'_> {
         word
     }
 
-    /// Empties an entry, closing the gap with the last entry of the chain, so that a spare
-    /// bucket that is no longer needed is given back. To be called with the version odd.
+    /// Empties an entry, and fills the gap with the last entry of the chain, so that a spare bucket
+    /// that is no longer needed becomes free. The version must be odd.
     pub fn clear_slot(&self, bucket: Bucket<'_>, word: usize) {
         let p = self.partition;
         p.word(word).store(0, Relaxed);
@@ -255,7 +257,8 @@ impl Writer<'_> {
             let is_behind =
                 from > word || !(last.first_word..last.first_word + BUCKET_WORDS).contains(&word);
             if is_behind {
-                // In this order: a process that is killed between them leaves it twice.
+                // The copy comes first: a process that is killed between the stores leaves the
+                // entry twice.
                 p.word(word).store(last.entry(slot).0, Release);
                 p.word(from).store(0, Release);
             }
@@ -269,8 +272,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The words of a chain's entries, the last one first: who clears one moves the last entry there,
-    /// which has been looked at by then. So every entry is looked at once.
+    /// Iterates over the words of a chain's entries, the last one first. A caller that clears an
+    /// entry moves the last one there, which it has visited already. So it visits every entry once.
     pub fn words_backwards(&self, main: Bucket<'_>) -> impl Iterator<Item = usize> {
         let mut first_words = [0; CHAIN_BUCKETS_MAX];
         let mut buckets = 0;
@@ -286,7 +289,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The word of an entry, and the main bucket of its chain, if it is there.
+    /// Returns the word of an entry, if its chain holds it.
     #[inline]
     pub fn slot_of(&self, hash: IndexHash, entry: Entry) -> Option<usize> {
         for bucket in self.partition.chain(self.partition.bucket(hash)) {

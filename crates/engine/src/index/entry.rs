@@ -1,4 +1,4 @@
-//! One index entry, one word: tag, two spare bits, log, offset.
+//! An index entry, one word: tag, two unused bits, log, offset.
 
 use crate::limits::OFFSET_BITS;
 
@@ -10,14 +10,14 @@ const LOG_SHIFT: u32 = OFFSET_BITS;
 pub(crate) struct Entry(pub u64);
 
 impl Entry {
-    /// An entry for an item at `offset_units` of a log (a bit; 0 in a store), of which the low
-    /// bits are kept.
+    /// Makes the entry of an item at `offset_units` of a log (a bit; 0 in a store). It keeps the
+    /// low bits of the offset.
     #[inline]
     pub const fn new(tag: u64, log: u64, offset_units: u64, offset_mask: u64) -> Self {
         Self(tag << TAG_SHIFT | log << LOG_SHIFT | offset_units & offset_mask)
     }
 
-    /// The log's bit.
+    /// Returns the log's bit.
     #[inline]
     pub const fn log(self) -> u64 {
         self.0 >> LOG_SHIFT & 1
@@ -33,7 +33,7 @@ impl Entry {
         self.0 == 0
     }
 
-    /// Whether a writer can have made this entry, which is not empty.
+    /// Returns whether a writer can have made this entry, which is not empty.
     #[inline]
     pub const fn is_well_formed(self) -> bool {
         self.tag() != 0 && self.0 >> (LOG_SHIFT + 1) << (LOG_SHIFT + 1) == self.tag() << TAG_SHIFT
@@ -44,7 +44,7 @@ impl Entry {
         self.tag() == tag
     }
 
-    /// How far the item is behind `tail_units`, modulo the width of the offset.
+    /// Returns the distance of the item behind `tail_units`, modulo the width of the offset.
     #[inline]
     pub const fn distance(self, tail_units: u64, offset_mask: u64) -> u64 {
         tail_units.wrapping_sub(self.0) & offset_mask
@@ -53,8 +53,8 @@ impl Entry {
 
 const _: () = assert!(LOG_SHIFT < TAG_SHIFT);
 
-/// The entries of `bucket` (its words, the version first) that carry `tag`: bit i for entry i.
-/// Branch-free; zero entries never match, for a tag is never zero.
+/// Returns the entries of `bucket` (its words, the version first) that carry `tag`: bit i for entry
+/// i. Branch-free. Zero entries never match, because a tag is never zero.
 #[inline]
 pub(crate) fn match_tags(entries: &[u64; 7], tag: u64) -> u32 {
     let mut matches = 0;

@@ -1,5 +1,5 @@
-//! The index grows while items come (linear hashing, Litwin, VLDB 1980): one bucket is split per
-//! step, and the new bucket's line is taken from the upper end of the data space.
+//! Growth of the index with its items (linear hashing, Litwin, VLDB 1980): each step splits one
+//! bucket, and takes the new bucket's line from the upper end of the data space.
 
 use micanite_memory::sync::Ordering::Release;
 
@@ -15,23 +15,23 @@ use crate::log::LogKind;
 use crate::partition::{Field, Place};
 use crate::writer::Writer;
 
-/// Items of a bucket from which on the index grows whatever its spare buckets are, by 16.
+/// Items of a bucket, times 16, above which the index grows whatever its spare buckets are.
 pub(crate) const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS;
-/// Spare buckets are scarce when less than one of this many buckets is one that is left. Chains of
-/// a cache keep theirs until somebody comes by, after the items have left; those of a store do
-/// not.
+/// Spare buckets are scarce when fewer than one in this many is free. Chains of a cache keep theirs
+/// after the items have left, until the next visit; those of a store do not.
 const SPARES_LEFT_CACHE: u64 = 12;
 pub(crate) const SPARES_LEFT_STORE: u64 = 100;
-/// Buckets that are split at once when an insertion finds no spare one.
+/// Buckets that an insertion splits at once when it finds no spare one.
 const SPLITS_MAX: usize = 16;
-/// Splits after which the items are measured.
+/// Splits between two measurements of the items.
 const MEASURE_INTERVAL: u64 = 64;
-/// The items of a bucket are loaded this many splits ahead.
+/// Splits by which the items of a bucket are prefetched early.
 const AHEAD: u64 = 8;
 
 impl Writer<'_> {
     /// Splits a bucket if the index is full enough, or spare buckets become scarce, and there is
-    /// space for another line. Once the logs are full such space is rare, so some are kept back.
+    /// space for another line. Once the logs are full such space is rare, so some is kept in
+    /// reserve.
     #[inline]
     pub fn grow_if_full(&self) {
         let p = self.partition;
@@ -47,15 +47,14 @@ impl Writer<'_> {
             SPARES_LEFT_CACHE
         };
         if full || spares_left * least < buckets {
-            // Near the end of a turn it takes what is free, or waits.
+            // Near the end of a turn it takes only free space, or waits.
             let compacts = copy_budget::allows(COMPACT_INDEX_UNITS as usize * 8);
             self.grow(if compacts { COMPACT_INDEX_UNITS } else { 0 });
         }
     }
 
-    /// Splits buckets if a new entry in this one would need a spare bucket and none is free:
-    /// splits bring new ones, and free those that are in use. The key's bucket may be another
-    /// one afterwards.
+    /// Splits buckets if a new entry in this one would need a spare bucket and none is free: splits
+    /// add spare buckets, and free those in use. Afterwards the key may belong to another bucket.
     #[inline]
     pub fn grow_if_short_of_spares(&self, bucket: Bucket<'_>) {
         if self.partition.get(Field::SpareFree) == 0 {
@@ -66,7 +65,7 @@ impl Writer<'_> {
     #[cold]
     fn grow_for_spares(&self, bucket: Bucket<'_>) {
         let p = self.partition;
-        // A chain that is as long as it may be takes no spare bucket.
+        // A chain of the longest length takes no spare bucket.
         let is_long = p.chain(bucket).count() == CHAIN_BUCKETS_MAX;
         if is_long || !self.is_full(bucket) {
             return;
@@ -81,14 +80,15 @@ impl Writer<'_> {
         }
     }
 
-    /// Says whether all entries of a chain lead to items.
+    /// Returns whether all entries of a chain lead to items.
     pub fn is_full(&self, bucket: Bucket<'_>) -> bool {
         let p = self.partition;
         let mut entries = p.chain(bucket).flat_map(Bucket::entries);
         entries.all(|entry| p.place(Entry(entry)).is_some())
     }
 
-    /// Splits a bucket. Items of a store may be in the way of its line: so many units may be moved.
+    /// Splits a bucket. Items of a store may lie where its line is to be: up to `compact_units` may
+    /// move.
     #[cold]
     pub fn grow(&self, compact_units: u64) {
         let p = self.partition;
@@ -124,7 +124,7 @@ impl Writer<'_> {
         made
     }
 
-    /// Starts loading what the splits after the one of `from` will need.
+    /// Prefetches what the splits after the one of `from` will need.
     fn prefetch_split(&self, from: u64) {
         let p = self.partition;
         let ahead = |buckets: u64| p.main_bucket((from + buckets).min(p.buckets() - 1));
@@ -136,7 +136,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds a bucket, moving to it what belongs there.
+    /// Adds a bucket, and moves its entries there.
     fn split(&self, buckets: Buckets) {
         let p = self.partition;
         let number = buckets.count();
@@ -146,7 +146,7 @@ impl Writer<'_> {
         target.clear();
         source.write(|| {
             target.write(|| {
-                // Readers look at the version before they look at the number of buckets.
+                // Readers load the version before the number of buckets.
                 p.set(Field::Buckets, grown.pack());
                 self.move_entries(source, target, grown);
                 self.close_gaps(source);
@@ -162,20 +162,20 @@ impl Writer<'_> {
         p.add(Field::Moves, 1);
     }
 
-    /// Whether the key of an item belongs to the last bucket.
+    /// Returns whether the key of an item belongs to the last bucket.
     pub fn is_in_last(&self, place: &Place, grown: Buckets) -> bool {
         self.hash_at(place.position).bucket(grown) as u64 + 1 == grown.count()
     }
 
-    /// Where the item of an entry is, if there is one.
+    /// Returns the place of the item of an entry, if there is one.
     pub fn place_of_item(&self, entry: Entry) -> Option<Place> {
         let p = self.partition;
         let holds = |place: &Place| p.holds(place.position, p.header(place.position));
         p.place(entry).filter(holds)
     }
 
-    /// Moves to the last bucket what belongs there. Where a store has no spare bucket for it, the
-    /// source has one: as many entries have left it as fill a bucket.
+    /// Moves entries to the last bucket. Where a store has no spare bucket for it, the source has
+    /// one: as many entries have left it as fill a bucket.
     fn move_entries(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) {
         while !self.move_some(source, target, grown) {
             self.close_gaps(source);
@@ -185,7 +185,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Moves entries until there is no place for one. Returns whether all have moved.
+    /// Moves entries until one finds no place. Returns whether all have moved.
     fn move_some(&self, source: Bucket<'_>, target: Bucket<'_>, grown: Buckets) -> bool {
         let p = self.partition;
         for bucket in p.chain(source) {
@@ -194,14 +194,15 @@ impl Writer<'_> {
                 if entry.is_empty() {
                     continue;
                 }
-                // What dangles, or is damaged, has no key that could be hashed.
+                // A dangling or damaged entry leads to no key that could be hashed.
                 let place = self.place_of_item(entry);
                 let belongs = place.map(|place| self.is_in_last(&place, grown));
                 if belongs == Some(true) {
                     let Some(word) = self.free_slot(target) else {
                         return false;
                     };
-                    // In this order: a process that is killed between them leaves it twice.
+                    // The copy comes first: a process that is killed between the stores leaves the
+                    // entry twice.
                     p.word(word).store(entry.0, Release);
                 }
                 if belongs != Some(false) {
@@ -212,7 +213,7 @@ impl Writer<'_> {
         true
     }
 
-    /// Moves the entries of a chain to its front and gives back the spare buckets left over.
+    /// Moves the entries of a chain to its front, and frees the spare buckets left over.
     pub fn close_gaps(&self, main: Bucket<'_>) {
         let p = self.partition;
         let (mut to, mut to_slot) = (main, 0);
@@ -228,7 +229,8 @@ impl Writer<'_> {
                 }
                 let (at, free) = (from.slot_word(slot), to.slot_word(to_slot));
                 if at != free {
-                    // In this order: a process that is killed between them leaves it twice.
+                    // The copy comes first: a process that is killed between the stores leaves the
+                    // entry twice.
                     p.word(free).store(entry.0, Release);
                     p.word(at).store(0, Release);
                 }

@@ -17,10 +17,10 @@ pub const BUCKET_BITS: u32 = 38;
 /// Bits of the hash kept in the index entry.
 pub const TAG_BITS: u32 = 16;
 
-// Both are in the hash, and do not overlap.
+// Both fields are in the hash, and do not overlap.
 const _: () = assert!(BUCKET_BITS + TAG_BITS <= u64::BITS);
 
-/// What only the server knows. It is part of its images and shown nowhere.
+/// Secret of the server. Its images contain it, and nothing else shows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u64; 2]);
 
@@ -31,29 +31,30 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// For what no stranger sends keys to: simulations, tests.
+    /// A constant for simulations and tests, to which no untrusted client sends keys.
     pub const KNOWN: Self = Self([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
 
-    /// A new one, from the system.
+    /// Makes a new secret from the random numbers of the system.
     ///
     /// # Errors
-    /// The system has no random numbers to give.
+    /// The system has no random numbers.
     pub fn random() -> io::Result<Self> {
         Ok(Self([getrandom::u64()?, getrandom::u64()?]))
     }
 
-    /// The one of an image.
+    /// Returns the secret of an image.
     pub(crate) const fn of_words(words: [u64; 2]) -> Self {
         Self(words)
     }
 
-    /// For an image, and for a program in the kernel that reads it. Nobody else.
+    /// Returns the words, for an image and for a program in the kernel that reads it. Use them
+    /// nowhere else.
     pub const fn words(&self) -> [u64; 2] {
         self.0
     }
 }
 
-/// The hash of a key within its partition. Not to be computed without the secret.
+/// Hash of a key within its partition. It cannot be computed without the secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IndexHash(u64);
 
@@ -64,7 +65,7 @@ impl fmt::Debug for IndexHash {
 }
 
 impl IndexHash {
-    /// Of the client's hash.
+    /// Computes the index hash from the client's hash.
     #[inline(always)]
     pub const fn of(hash: KeyHash, secret: Secret) -> Self {
         let [low, high] = secret.0;
@@ -81,31 +82,30 @@ impl IndexHash {
         Self(state[0] ^ state[1] ^ state[2] ^ state[3])
     }
 
-    /// For a place of the process's own that takes words.
+    /// Returns the hash as a word, for storage within the process.
     pub(crate) const fn word(self) -> u64 {
         self.0
     }
 
-    /// What [`IndexHash::word`] gave.
+    /// Restores the hash from [`IndexHash::word`].
     pub(crate) const fn of_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// The bucket, out of a number that grows by one at a time.
+    /// Returns the bucket, for a number of buckets that grows by one at a time.
     #[inline]
     pub const fn bucket(self, buckets: Buckets) -> usize {
         let field = self.0 << (64 - BUCKET_BITS - TAG_BITS) >> (64 - BUCKET_BITS);
-        // The high bits choose a bucket out of those that there were first, the low bits what
-        // became of it.
+        // The high bits choose one of the first buckets, the low bits one of those split from it.
         let first = ((field as u128 * buckets.first as u128) >> BUCKET_BITS) as u64;
         let mask = (2 << buckets.level) - 1;
         let bucket = first + buckets.first * (field & mask);
-        // One bit less where that bucket is not there yet: half of the time, so not by a branch.
+        // One bit less if that bucket does not exist yet: half of the time, so without a branch.
         let absent = (bucket >= buckets.count) as u32;
         (first + buckets.first * (field & (mask >> absent))) as usize
     }
 
-    /// The tag, never zero (MICA 4.3.2: zero means an empty entry, so zero becomes one).
+    /// Returns the tag, never zero (MICA 4.3.2: zero means an empty entry, so zero becomes one).
     #[inline]
     pub const fn tag(self) -> u64 {
         let tag = self.0 & ((1 << TAG_BITS) - 1);
@@ -122,23 +122,22 @@ const fn sip_round([a, b, c, d]: [u64; 4]) -> [u64; 4] {
     [a, b, c.rotate_left(32), d]
 }
 
-/// How many buckets an index has: linear hashing (Litwin, VLDB 1980) from any first number on.
-/// One bucket more moves keys from one bucket ([`Buckets::split_from`]) to the new one, and no
-/// others.
+/// Number of buckets of an index: linear hashing (Litwin, VLDB 1980) from any first number on. One
+/// more bucket moves keys from one bucket ([`Buckets::split_from`]) to the new one, and no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buckets {
-    /// How many there were first.
+    /// Initial number of buckets.
     first: u64,
     count: u64,
-    /// How often the first number has doubled completely.
+    /// Number of complete doublings of the initial number.
     level: u32,
 }
 
-/// Where the level lies in the packed word.
+/// Position of the level in the packed word.
 const LEVEL_SHIFT: u32 = 56;
 
 impl Buckets {
-    /// The first buckets, of which there are one or more.
+    /// Makes the initial buckets, of which there are one or more.
     pub const fn new(first: u64) -> Self {
         Self {
             first,
@@ -147,7 +146,7 @@ impl Buckets {
         }
     }
 
-    /// `count` buckets, grown out of `first`, which is not more.
+    /// Makes `count` buckets, grown from `first`, which is not more.
     pub const fn of(first: u64, count: u64) -> Self {
         let mut level = 0;
         while first << (level + 1) < count {
@@ -160,7 +159,7 @@ impl Buckets {
         }
     }
 
-    /// What [`Buckets::pack`] packed, with the first number, which it leaves out.
+    /// Unpacks the word of [`Buckets::pack`], which leaves out the first number.
     #[inline]
     pub const fn unpack(first: u64, word: u64) -> Self {
         Self {
@@ -170,18 +169,18 @@ impl Buckets {
         }
     }
 
-    /// Count and level in one word.
+    /// Packs count and level into one word.
     pub const fn pack(self) -> u64 {
         self.count | (self.level as u64) << LEVEL_SHIFT
     }
 
-    /// How many there are.
+    /// Returns the number of buckets.
     #[inline]
     pub const fn count(self) -> u64 {
         self.count
     }
 
-    /// With one more, whose number is the present count.
+    /// Returns one bucket more, whose number is the present count.
     pub const fn grown(self) -> Self {
         let level = self.level_of_next();
         Self {
@@ -191,12 +190,12 @@ impl Buckets {
         }
     }
 
-    /// The bucket that is split when the next one is added.
+    /// Returns the bucket that is split when the next one is added.
     pub const fn split_from(self) -> u64 {
         self.count - (self.first << self.level_of_next())
     }
 
-    /// The bucket that was split when the last one was added, if one was.
+    /// Returns the bucket that was split when the last one was added, if one was.
     pub const fn last_split_from(self) -> Option<u64> {
         if self.count == self.first {
             return None;
@@ -214,9 +213,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Frozen: images and the program in the kernel depend on every one of these. The client's
+    /// Frozen values: images and the program in the kernel depend on each of them. The client's
     /// hash, the index's; bucket of 1,000,003 that were 1,000, tag. All with [`Secret::KNOWN`], the
-    /// key of the paper's own vector, and computed by a program that gives that vector.
+    /// key of the paper's own vector. A program that reproduces that vector computed them.
     const GOLDEN: [(u64, u64, usize, u64); 4] = [
         (0, 0xabac_0158_050f_c4dc, 271_687, 0xc4dc),
         (1, 0x6d47_f8f6_7a13_2c23, 531_124, 0x2c23),
@@ -233,8 +232,8 @@ mod tests {
         (first..count).fold(Buckets::new(first), |buckets, _| buckets.grown())
     }
 
-    /// One of the first buckets by the high bits; then as many low bits as number the copies of
-    /// the first buckets that there are, one bit less where that copy is not there yet.
+    /// Chooses one of the first buckets by the high bits; then takes as many low bits as number the
+    /// existing copies of the first buckets, one bit less if that copy does not exist yet.
     fn bucket_naive(hash: u64, first: u64, count: u64) -> usize {
         let field = (hash >> 16) % (1 << 38);
         let base = (field as u128 * first as u128 / (1 << 38)) as u64;

@@ -1,11 +1,11 @@
-//! The index of a store gives lines back when there are few items for it: its last bucket is merged
-//! into the one that it was split from, and the line becomes space for items.
+//! Shrinking of the index of a store that holds few items for it. It merges the last bucket into
+//! the one that it was split from, and the line becomes space for items.
 //!
-//! The line is overwritten then, so nobody may read the bucket meanwhile. Workers are kept out of
-//! the partition ([`crate::access::RouteWord::exclude`]), but not before it is known that a merge is
-//! possible. Walks and copies, which any thread makes, keep the index as it is while they are in the
-//! partition ([`Walkers`](crate::index::walkers::Walkers)). Memory that a program in the kernel reads
-//! keeps its lines: nobody could keep that program out.
+//! The line is overwritten then, so no thread may read the bucket meanwhile. Workers are kept out
+//! of the partition ([`crate::access::RouteWord::exclude`]), but only once a merge is known to be
+//! possible. Any thread may walk or copy, so walks and copies keep the index from shrinking while
+//! they are in the partition ([`Walkers`](crate::index::walkers::Walkers)). Memory that a program
+//! in the kernel reads keeps its lines: that program cannot be kept out.
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
@@ -26,22 +26,22 @@ use crate::writer::Writer;
 struct Merge<'a> {
     source: Bucket<'a>,
     last: Bucket<'a>,
-    /// The spare bucket whose line is given back as well.
+    /// The spare bucket whose line is freed as well.
     spare: Option<u64>,
-    /// Spare buckets that are free afterwards, at least.
+    /// Least number of spare buckets that are free afterwards.
     spares_left: u64,
 }
 
-/// The chain that a spare bucket is in, and the bucket before it.
+/// The chain of a spare bucket, and the bucket before it.
 struct Link<'a> {
     main: Bucket<'a>,
     before: Bucket<'a>,
 }
 
 impl Partition {
-    /// Says whether a store holds few items for its index. The index has no fewer buckets than that of a
-    /// fresh store with an item: one without a spare bucket grows. While a flush has left much to the
-    /// sweep, it stays as it is: what is still there has to leave before others move together.
+    /// Returns whether a store holds few items for its index. The index has at least the buckets of
+    /// a fresh store with an item: one without a spare bucket grows. While a flush has left much to
+    /// the sweep, the index stays: flushed items have to leave before others move together.
     fn has_sparse_index(&self) -> bool {
         if !self.is_store() {
             return false;
@@ -59,29 +59,30 @@ impl Partition {
 }
 
 impl Writer<'_> {
-    /// Says whether the index would shrink if nobody else were in the partition.
+    /// Returns whether the index would shrink if no other thread were in the partition.
     pub fn can_shrink_index(&self) -> bool {
         let p = self.partition;
         p.walkers.are_none() && self.next_merge().is_some()
     }
 
-    /// Merges a bounded number of buckets while there are many for the items. Whether it has merged
-    /// them all. For a caller that keeps all others out.
+    /// Merges a bounded number of buckets while there are many for the items. Returns whether it
+    /// reached that number. The caller keeps all others out.
     pub fn shrink_index(&self) -> bool {
         let merge = |_| self.next_merge().is_some_and(|merge| self.merge(&merge));
         (0..SHRINK_BUCKETS_MAX).all(merge)
     }
 
-    /// The next merge, if the index should shrink, and would not grow again at once.
+    /// Returns the next merge, if the index should shrink, and would not grow again at once.
     fn next_merge(&self) -> Option<Merge<'_>> {
         let p = self.partition;
         let merge = p.has_sparse_index().then(|| self.plan_merge())??;
         (merge.spares_left * SPARES_LEFT_STORE >= p.buckets()).then_some(merge)
     }
 
-    /// The merge of the last bucket into the one that it was split from. `None` if they make no chain
-    /// together, or spare buckets are wanting. What has expired or was invalidated leaves both chains:
-    /// a round of the sweep may have visited one and not the other.
+    /// Returns the merge of the last bucket into the one that it was split from. Returns `None` if
+    /// their entries do not fit one chain, or spare buckets are missing. Removes expired and
+    /// invalidated items from both chains: a round of the sweep may have visited one and not the
+    /// other.
     fn plan_merge(&self) -> Option<Merge<'_>> {
         let p = self.partition;
         let count = p.buckets();
@@ -91,7 +92,7 @@ impl Writer<'_> {
         self.sweep_chain(last);
         let spares = p.layout.spares(count - 1);
         let spare = (spares < p.layout.spares(count)).then_some(spares);
-        // One that is in use moves to another one, so one less is free in either case.
+        // A spare bucket in use moves to another one, so one less is free in either case.
         let taken = p.get(Field::SparesUsed) + self.spares_to_merge(source, last)?;
         let spares_left = spares.checked_sub(taken)?;
         let can_go = |number| p.is_free_spare(number) || self.link_to_spare(number).is_some();
@@ -109,8 +110,8 @@ impl Writer<'_> {
         self.plan_merge().is_some_and(|merge| self.merge(&merge))
     }
 
-    /// Merges the last bucket. False, and nothing changes, if the list of free spare buckets does not
-    /// hold what the counters say.
+    /// Merges the last bucket. Returns false, and changes nothing, if the list of free spare
+    /// buckets does not match the counters.
     fn merge(&self, merge: &Merge<'_>) -> bool {
         let p = self.partition;
         let count = p.buckets();
@@ -139,8 +140,8 @@ impl Writer<'_> {
         true
     }
 
-    /// Spare buckets that the chain of one bucket needs to take the entries of another; `None` if
-    /// it would be too long, or have too many entries of one tag.
+    /// Returns the spare buckets that the chain of one bucket needs to take the entries of another;
+    /// `None` if it would be too long, or have too many entries of one tag.
     fn spares_to_merge(&self, source: Bucket<'_>, last: Bucket<'_>) -> Option<u64> {
         let p = self.partition;
         let entries = |main| p.chain(main).flat_map(Bucket::entries).map(Entry);
@@ -157,8 +158,8 @@ impl Writer<'_> {
         (buckets <= CHAIN_BUCKETS_MAX).then_some(more as u64)
     }
 
-    /// Copies all entries of the last bucket into the chain of the one it was split from, and lets the
-    /// index end before it. False, and nothing changes, if that chain gets no room.
+    /// Copies all entries of the last bucket into the chain of the one it was split from, and ends
+    /// the index before it. Returns false, and changes nothing, if that chain has no space.
     fn take_entries(&self, source: Bucket<'_>, last: Bucket<'_>) -> bool {
         let p = self.partition;
         let of_last = || {
@@ -166,7 +167,7 @@ impl Writer<'_> {
                 .flat_map(Bucket::entries)
                 .filter(|&entry| entry != 0)
         };
-        // In this order: a process that is killed between them leaves entries twice.
+        // The copies come first: a process that is killed between the stores leaves entries twice.
         let all_moved = of_last().all(|entry| {
             let slot = self.free_slot(source);
             slot.is_some_and(|word| {
@@ -194,7 +195,7 @@ impl Writer<'_> {
         true
     }
 
-    /// Where a spare bucket that is in use is linked. `None` if it is in no chain that its items lead
+    /// Returns the link to a spare bucket in use. `None` if it is in no chain that its items lead
     /// to.
     fn link_to_spare(&self, number: u64) -> Option<Link<'_>> {
         let p = self.partition;
@@ -206,8 +207,8 @@ impl Writer<'_> {
         Some(Link { main, before })
     }
 
-    /// Takes a spare bucket out of use: from the list of free ones, or by moving what it holds to
-    /// another one. False if neither is possible.
+    /// Takes a spare bucket out of use: from the list of free ones, or by moving its contents to
+    /// another one. Returns false if neither is possible.
     fn vacate_spare(&self, number: u64) -> bool {
         let p = self.partition;
         if p.unlink_free_spare(number) {
@@ -231,5 +232,5 @@ impl Writer<'_> {
     }
 }
 
-/// A merge counts as if so many bytes were moved: two chains that lie far from each other.
+/// Bytes charged to the turn for a merge: two chains lie far apart.
 const MERGE_BYTES: usize = 512;

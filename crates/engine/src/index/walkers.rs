@@ -1,15 +1,15 @@
-//! Walks and copies go by the numbers of buckets. While one is in a partition, the index of that
-//! partition does not shrink.
+//! Walks and copies within a partition. They rely on the numbers of buckets, so while one is in a
+//! partition, the index of that partition does not shrink.
 
 use std::sync::Arc;
 
 use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};
 use micanite_memory::sync::{AtomicU64, yield_now};
 
-/// Beside the count of walks: the index shrinks.
+/// Flag beside the count of walks: the index shrinks.
 const SHRINKING: u64 = 1 << 63;
 
-/// The walks and copies in a partition, and whether its index shrinks.
+/// Number of walks and copies in a partition, and the flag that its index shrinks.
 #[derive(Debug, Default)]
 pub(crate) struct Walkers(Arc<AtomicU64>);
 
@@ -24,8 +24,8 @@ impl Drop for Walking {
 }
 
 impl Walkers {
-    /// Keeps the index from shrinking until the result is dropped. Waits while it shrinks, which is
-    /// for one call of [`Walkers::without`]: whoever shrinks waits for nobody meanwhile.
+    /// Keeps the index from shrinking until the result is dropped. Waits while it shrinks, for one
+    /// call of [`Walkers::without`], which waits for no other thread.
     pub fn enter(&self) -> Walking {
         let mut before = self.0.fetch_add(1, Acquire);
         while before & SHRINKING != 0 {
@@ -35,13 +35,13 @@ impl Walkers {
         Walking(Arc::clone(&self.0))
     }
 
-    /// Says whether nobody walks and nothing shrinks.
+    /// Returns whether there is no walk and the index does not shrink.
     pub fn are_none(&self) -> bool {
         self.0.load(Relaxed) == 0
     }
 
-    /// Runs something that shrinks the index, unless there is a walk or a copy. Who comes meanwhile
-    /// waits, so it must wait for nobody.
+    /// Runs `shrink`, which shrinks the index, unless there is a walk or a copy. A walk that comes
+    /// meanwhile waits, so `shrink` must wait for no other thread.
     pub fn without<R>(&self, shrink: impl FnOnce() -> R) -> Option<R> {
         let none = self.0.compare_exchange(0, SHRINKING, Acquire, Relaxed);
         none.ok()?;

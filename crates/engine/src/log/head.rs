@@ -1,4 +1,4 @@
-//! The head of a log: the oldest item leaves, or moves.
+//! The head of a log: it evicts the oldest item, or moves it.
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
@@ -11,8 +11,8 @@ use crate::partition::{Field, LogField, Place};
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
-    /// Moves the head of a log behind its oldest item, which leaves, or moves to the tail of main
-    /// if it was requested (`moves` times at most within main).
+    /// Moves the head of a log behind its oldest item. The item is evicted, or moves to the tail of
+    /// main if it was requested (`moves` times at most within main).
     pub fn pass_head(&self, which: LogKind, moves: &mut u32) -> Result<(), Refusal> {
         let p = self.partition;
         let log = p.log(which);
@@ -73,17 +73,17 @@ impl Writer<'_> {
     }
 
     /// Gives up the rest of the lap that the head is in: a header in it is damaged, and does not
-    /// say where the next item begins.
+    /// tell where the next item begins.
     #[cold]
     fn give_up_lap(&self, which: LogKind) {
         let p = self.partition;
         let log = p.log(which);
         log.set(LogField::Head, log.end_of_lap(log.get(LogField::Head)));
-        // What is busy is being written: it is no matter of the counters.
+        // A busy item is being written: the counters do not include it.
         let _ = p.recount_logs();
     }
 
-    /// Whether an item at the head of its log is worth keeping.
+    /// Returns whether an item at the head of its log is worth keeping.
     #[inline]
     fn is_wanted(&self, found: &Found, moves: u32) -> bool {
         let policy = &self.partition.layout.policy;
@@ -99,7 +99,8 @@ impl Writer<'_> {
     }
 
     /// Moves the item at the head of main to its tail. Both are so near that the places may
-    /// overlap; the tail never is behind the head. False if the item has to leave instead.
+    /// overlap; the tail never is behind the head. Returns false if the item has to be evicted
+    /// instead.
     pub(crate) fn requeue(&self, found: &Found) -> bool {
         let p = self.partition;
         let log = p.log(found.place.log);
@@ -109,7 +110,8 @@ impl Writer<'_> {
         if log.lap_units() + units > log.get(LogField::Limit) || units > found.header.units() {
             return false;
         }
-        // Words are copied upwards: an extension more must not push them over what is to come.
+        // Words are copied upwards: an additional extension must not push them over words still to
+        // copy.
         let target = log.position(log.get(LogField::Tail));
         let key_word = shape.key_word();
         let from = found.place.position;
@@ -180,7 +182,8 @@ impl Writer<'_> {
         p.word(position).store(header.0, Release);
     }
 
-    /// Moves the item at the head of the small log to main. False if it has to leave instead.
+    /// Moves the item at the head of the small log to main. Returns false if it has to be evicted
+    /// instead.
     fn promote(&self, found: &Found) -> Result<bool, Refusal> {
         let p = self.partition;
         let mut key = [0; KEY_BYTES_MAX];
@@ -212,7 +215,7 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// Passes the head of main over items that left early, moving the living, until such items
+    /// Moves the head of main past items that left early, and requeues the living, until such items
     /// hold little of the memory again: bounded work, for upkeep. (Those in the small log, a tenth
     /// of the memory, wait for its head.)
     pub fn clean(&self) {
@@ -236,7 +239,7 @@ impl Writer<'_> {
             budget_units -= header.units() as i64;
             let full = log.lap_units() + header.units() > log.get(LogField::Limit);
             if full && offset >= log.get(LogField::LapStart) {
-                // The tail has come to the end, the head has left the beginning.
+                // The tail has reached the end, and the head has left the beginning.
                 log.set(LogField::LapBefore, log.get(LogField::LapStart));
                 log.set(LogField::LapStart, log.get(LogField::Tail));
             }
@@ -263,5 +266,5 @@ impl Writer<'_> {
 
 /// Units that one call of [`Writer::clean`] walks over.
 const CLEAN_UNITS: i64 = 128 << 10;
-/// Cleaning begins when items that left early hold this much of the data space.
+/// Share of the data space, in percent, held by items that left early, at which cleaning begins.
 const EARLY_PERCENT_MAX: u64 = 6;

@@ -33,21 +33,21 @@ const EARLY: u64 = 1 << 58;
 const BUSY: u64 = 1 << 59;
 const FETCHED: u64 = 1 << 60;
 const STATE: u64 = 1 << 61;
-/// Words of the extension for what meta commands ask.
+/// Words of the extension for meta commands.
 const STATE_WORDS: usize = 2;
 const HEAP: u64 = 3 << 62;
 
 const _: () = assert!(KEY_SHIFT + 8 == 52);
 const _: () = assert!(FREQUENCY_MAX == 3);
 
-/// The most bytes of an item's space that may be unused: a shorter value is appended anew.
+/// Most bytes of an item's space that may be unused: a shorter value gets a new place.
 pub(crate) const SLACK_BYTES_MAX: usize = (1 << SLACK_BITS) - 1;
 
 /// The header word of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header(pub u64);
 
-/// What an item consists of, before it has a place.
+/// Composition of an item, before it has a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub key_bytes: usize,
@@ -58,25 +58,25 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Words before the key, header included.
+    /// Returns the words before the key, header included.
     #[inline]
     pub const fn key_word(self) -> usize {
         1 + self.meta as usize + STATE_WORDS * self.state as usize + self.cas as usize
     }
 
-    /// Bytes used, header included.
+    /// Returns the bytes used, header included.
     #[inline]
     pub const fn bytes(self) -> usize {
         8 * self.key_word() + self.key_bytes + self.value_bytes
     }
 
-    /// Units of 8 bytes taken.
+    /// Returns the units of 8 bytes taken.
     #[inline]
     pub const fn units(self) -> u64 {
         self.bytes().div_ceil(8) as u64
     }
 
-    /// The header of such an item in a space of `units`, if the space fits.
+    /// Returns the header of such an item in a space of `units`, if it fits.
     #[inline]
     pub const fn header_in(self, units: u64) -> Option<Header> {
         let space = units as usize * 8;
@@ -96,25 +96,25 @@ impl Shape {
 }
 
 impl Header {
-    /// A space whose item is still being written: not in the index.
+    /// Returns the header of a space whose item is still being written: not in the index.
     #[inline]
     pub const fn reserved(units: u64) -> Self {
         Self(units | DEAD | BUSY)
     }
 
-    /// A space that holds nothing, for the log to step over.
+    /// Returns the header of an empty space that the log steps over.
     #[inline]
     pub const fn filler(units: u64) -> Self {
         Self(units | DEAD)
     }
 
-    /// With the bits that the heap put into `old`.
+    /// Copies the bits of the heap from `old`.
     #[inline]
     pub const fn with_heap_bits_of(self, old: Self) -> Self {
         Self(self.0 & !HEAP | old.0 & HEAP)
     }
 
-    /// How often the item was requested since it was stored or moved.
+    /// Returns the requests counted since the item was stored or moved.
     #[inline]
     pub const fn frequency(self) -> u64 {
         self.0 >> FREQUENCY_SHIFT & FREQUENCY_MAX
@@ -125,7 +125,7 @@ impl Header {
         Self(self.0 & !(FREQUENCY_MAX << FREQUENCY_SHIFT) | frequency << FREQUENCY_SHIFT)
     }
 
-    /// Whether the item left before the head of its log came by.
+    /// Returns whether the item was removed before the head of its log passed it.
     #[inline]
     pub const fn left_early(self) -> bool {
         self.0 & EARLY != 0
@@ -176,7 +176,7 @@ impl Header {
         self.0 & CAS != 0
     }
 
-    /// Whether the item was requested since it was stored.
+    /// Returns whether the item was requested since it was stored.
     #[inline]
     pub const fn is_fetched(self) -> bool {
         self.0 & FETCHED != 0
@@ -202,26 +202,26 @@ impl Header {
         Self(self.0 | GIVEN)
     }
 
-    /// Whether this is no item, but a block that a store's heap has free.
+    /// Returns whether this is no item, but a free block of a store's heap.
     #[inline]
     pub const fn is_free_block(self) -> bool {
         self.0 >> 63 == 1
     }
 
-    /// Word of the key, counted from the header.
+    /// Returns the word of the key, counted from the header.
     #[inline]
     pub const fn key_word(self) -> usize {
         let state = (self.0 >> STATE.trailing_zeros()) as usize & 1;
         1 + self.has_meta() as usize + STATE_WORDS * state + self.has_cas() as usize
     }
 
-    /// Word of the state, if the item has one, counted from the header.
+    /// Returns the word of the state, if the item has one, counted from the header.
     #[inline]
     pub const fn state_word(self) -> usize {
         1 + self.has_meta() as usize
     }
 
-    /// Length of the value, or `None` for a header that no item has: a torn read.
+    /// Returns the length of the value, or `None` for a header that no item has: a torn read.
     #[inline]
     pub const fn value_bytes(self) -> Option<usize> {
         let slack = (self.0 >> SLACK_SHIFT) as usize & SLACK_BYTES_MAX;
@@ -236,22 +236,22 @@ pub(crate) const fn pack_meta(expiry_s: u32, flags: u32) -> u64 {
     expiry_s as u64 | (flags as u64) << 32
 }
 
-/// Expiry and flags of an extension word.
+/// Unpacks expiry and flags.
 #[inline]
 pub(crate) const fn unpack_meta(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// What an item says beside its value, if a meta command wanted it to.
+/// State of an item for meta commands, if one asked for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The second of the last access; 0 = nobody has asked for it.
+    /// Second of the last access; 0 = accesses are not recorded.
     pub access_s: u32,
     /// Invalidated, but still served.
     pub stale: bool,
     /// A client was told to recreate it.
     pub token_sent: bool,
-    /// The CAS value that a client gave it; 0 = none.
+    /// CAS value that a client set; 0 = none.
     pub cas: u64,
 }
 
@@ -259,7 +259,7 @@ impl State {
     const STALE: u64 = 1 << 32;
     const TOKEN_SENT: u64 = 1 << 33;
 
-    /// The two words of the extension.
+    /// Packs the two words of the extension.
     #[inline]
     pub const fn pack(self) -> [u64; STATE_WORDS] {
         let stale = if self.stale { Self::STALE } else { 0 };

@@ -1,10 +1,10 @@
 //! A circular log (MICA 4.3.1): append at the tail, evict at the head.
 //!
 //! Offsets only grow. A lap begins at the first word of the log's space and ends where the next
-//! item does not fit any more, so items are contiguous and the space may shrink between laps.
-//! From the head to the tail the log is items without gaps. The order in which things are
-//! published: the advance of the head, a fence, the bytes, then (by the caller) the index. A
-//! reader copies, fences, and looks at the head again.
+//! item does not fit, so items are contiguous and the space may shrink between laps. From the head
+//! to the tail the log is items without gaps. The writer publishes in this order: the advance of
+//! the head, a fence, the bytes, then (by the caller) the index. A reader copies, fences, and loads
+//! the head again.
 
 pub(crate) mod head;
 pub(crate) mod item;
@@ -18,8 +18,8 @@ use crate::log::item::Header;
 use crate::partition::Partition;
 use crate::partition::fields::{Field, LogField};
 
-/// One of the two logs of a cache. A whole word: places are copied on the hot path, and words that
-/// were written as bytes cannot be forwarded from the store buffer.
+/// One of the two logs of a cache. It is a whole word: places are copied on the hot path, and words
+/// that were written as bytes cannot be forwarded from the store buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum LogKind {
@@ -34,7 +34,7 @@ impl LogKind {
     }
 }
 
-/// The header's line of a log.
+/// The line of a log in the partition's header.
 #[derive(Clone, Copy)]
 pub(crate) struct Log<'a> {
     partition: &'a Partition,
@@ -63,8 +63,8 @@ impl<'a> Log<'a> {
             .store(value, Release);
     }
 
-    /// An empty log of `units` from the word `first` on. Offsets begin at one, so that none, and
-    /// no CAS value, is zero.
+    /// Formats an empty log of `units` from the word `first` on. Offsets begin at one, so that no
+    /// offset, and no CAS value, is zero.
     pub fn format(self, first: u64, units: u64) {
         self.set(LogField::First, first);
         self.set(LogField::Limit, units);
@@ -79,7 +79,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The offset of an entry of this log, if it can be one.
+    /// Returns the offset of an entry of this log, if it can be one.
     #[inline]
     pub fn offset(self, entry: Entry) -> Option<u64> {
         let tail = self.get(LogField::Tail);
@@ -87,9 +87,9 @@ impl<'a> Log<'a> {
         (distance != 0 && distance < tail).then(|| tail - distance)
     }
 
-    /// Offset and position of an entry of this log, if it leads to an item that is still there and
-    /// not flushed. For a reader that races with the writer the position may be anything; it is
-    /// right if the head has not passed the offset afterwards.
+    /// Returns offset and position of an entry of this log, if it leads to an item that is still
+    /// there and not flushed. For a reader that races with the writer the position may be anything;
+    /// it is right if the head has not passed the offset afterwards.
     #[inline(always)]
     pub fn place(self, entry: Entry) -> Option<(u64, usize)> {
         let words: &[AtomicU64; 8] = self.partition.region.array(self.line);
@@ -97,13 +97,13 @@ impl<'a> Log<'a> {
         let tail = word(LogField::Tail);
         let distance = entry.distance(tail, self.partition.offset_mask);
         let offset = tail.wrapping_sub(distance);
-        // An empty entry may look like an offset: `is_empty` is checked after what is rarer.
+        // An empty entry may look like an offset: `is_empty` comes after the more frequent reasons.
         let live = offset >= word(LogField::Head) && offset >= word(LogField::FlushMark);
         if !live || distance == 0 || distance >= tail || entry.is_empty() {
             return None;
         }
-        // A lap before this one is published before its successor: this order gives a pair that
-        // was there together, or one in which the offset has been evicted since.
+        // A previous lap is published before its successor: this order gives a pair that was there
+        // together, or one in which the offset has been evicted since.
         let lap = words[LogField::LapStart as usize].load(Acquire);
         let before = word(LogField::LapBefore);
         let start = if offset >= lap { lap } else { before };
@@ -112,25 +112,25 @@ impl<'a> Log<'a> {
         Some((offset, position))
     }
 
-    /// How far an offset is behind the tail.
+    /// Returns the distance of an offset behind the tail.
     #[inline]
     pub fn distance(self, offset: u64) -> u64 {
         self.get(LogField::Tail).wrapping_sub(offset)
     }
 
-    /// Whether the log still holds what is at `offset` (below the tail), and no flush came since.
+    /// Returns whether the log still holds `offset` (below the tail), and no flush came since.
     #[inline]
     pub fn is_live(self, offset: u64) -> bool {
         offset >= self.get(LogField::Head) && offset >= self.get(LogField::FlushMark)
     }
 
-    /// The word of the region where `offset`, which lies in the log, is. For a reader that races
-    /// with the writer the result may be anything in or out of the region; it is right if the
+    /// Returns the word of the region that holds `offset`, which lies in the log. For a reader that
+    /// races with the writer the result may be anything in or out of the region; it is right if the
     /// head has not passed the offset afterwards.
     #[inline]
     pub fn position(self, offset: u64) -> usize {
-        // A lap before this one is published before its successor: this order gives a pair that
-        // was there together, or one in which the offset has been evicted since.
+        // A previous lap is published before its successor: this order gives a pair that was there
+        // together, or one in which the offset has been evicted since.
         let lap = self
             .partition
             .word(self.line + LogField::LapStart as usize)
@@ -146,7 +146,7 @@ impl<'a> Log<'a> {
             .wrapping_sub(start)) as usize
     }
 
-    /// Where the lap ends that an offset between head and tail lies in.
+    /// Returns the end of the lap that holds an offset between head and tail.
     #[inline]
     pub fn end_of_lap(self, offset: u64) -> u64 {
         match self.get(LogField::LapStart) {
@@ -155,27 +155,27 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Whether a header leads from its offset to the next item, or to the end of the lap. One in a
-    /// damaged image need not.
+    /// Returns whether a header leads from its offset to the next item, or to the end of the lap.
+    /// In a damaged image it need not.
     #[inline]
     pub fn can_step(self, offset: u64, header: Header) -> bool {
         header.units() > 0 && header.units() <= self.end_of_lap(offset) - offset
     }
 
-    /// Units of the current lap that are taken.
+    /// Returns the units of the current lap that are taken.
     #[inline]
     pub fn lap_units(self) -> u64 {
         self.get(LogField::Tail) - self.get(LogField::LapStart)
     }
 
-    /// Whether nothing has ever been evicted to make room, or by a flush.
+    /// Returns whether no item was ever evicted, for space or by a flush.
     #[inline]
     pub fn is_filling(self) -> bool {
         self.get(LogField::LapStart) == 1 && self.get(LogField::Head) == 1
     }
 
-    /// Lets the space of the log end at the word `end`, or, as long as items lie behind that, makes
-    /// the current lap the last one that goes so far.
+    /// Ends the space of the log at the word `end`. As long as items lie behind that, it makes the
+    /// current lap the last one that reaches so far. Returns whether the space ends at `end`.
     pub fn lower_end(self, end: u64) -> bool {
         let first = self.get(LogField::First);
         let units = end - first;
@@ -191,7 +191,7 @@ impl<'a> Log<'a> {
             }
             return true;
         }
-        // One step a lap, for more than one bucket: laps are long.
+        // One step for each lap, for more than one bucket: laps are long.
         let full = self.partition.get(Field::DataEnd) - first;
         if limit == full {
             self.set(LogField::Limit, units - units / LAP_SHARE);
@@ -200,5 +200,5 @@ impl<'a> Log<'a> {
     }
 }
 
-/// A full log gives up this share of itself to the index at a time.
+/// Share of a full log that it gives up to the index at a time.
 pub(crate) const LAP_SHARE: u64 = 32;

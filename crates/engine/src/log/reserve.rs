@@ -1,4 +1,4 @@
-//! Space at the tail of a log.
+//! Reserves space at the tail of a log.
 
 use micanite_memory::sync::{Ordering, fence};
 
@@ -8,8 +8,8 @@ use crate::partition::{LogField, Place};
 use crate::writer::{Refusal, Writer};
 
 impl Writer<'_> {
-    /// Takes `units` at the tail of a log, evicting (and moving) what is in the way. The space is
-    /// marked as busy until its item is written. Anything found before may be elsewhere or gone.
+    /// Reserves `units` at the tail of a log, and evicts (or moves) the items in the way. The space
+    /// is marked as busy until its item is written. Items found before may have moved or gone.
     #[inline]
     pub fn reserve_in_log(&self, which: LogKind, units: u64) -> Result<Place, Refusal> {
         let log = self.partition.log(which);
@@ -29,12 +29,12 @@ impl Writer<'_> {
         }
     }
 
-    /// Space at the tail that is known to be free.
+    /// Reserves space at the tail that is known to be free.
     #[inline]
     pub fn reserve_at_tail(&self, log: Log<'_>, which: LogKind, units: u64) -> Place {
         let offset = log.get(LogField::Tail);
         let position = log.position(offset);
-        // What is written from here on comes after the advance of the head, for every reader.
+        // For every reader, later writes come after the advance of the head.
         fence(Ordering::Release);
         self.partition
             .word(position)
@@ -47,7 +47,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Ends the lap: what is left of the one before it goes first.
+    /// Ends the lap: the rest of the previous one is evicted first.
     #[cold]
     fn begin_lap(
         &self,

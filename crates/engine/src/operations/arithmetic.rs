@@ -1,17 +1,17 @@
-//! increment, decrement: on decimal numbers, as memcached does it.
+//! increment, decrement: on decimal numbers, as in memcached.
 //!
-//! A number that gets shorter keeps its length, padded with spaces; one that gets longer takes
-//! the room it needs. Values of more than 64 bytes are not taken for numbers.
+//! A number that gets shorter keeps its length, padded with spaces; one that gets longer takes the
+//! space that it needs. Values of more than 64 bytes are not numbers.
 
 use crate::meta::MetaArithmetic;
 use crate::request::{HashedRequest, Outcome};
 use crate::writer::Writer;
 
-/// Longest value that is looked at, padding included.
+/// Longest value that can be a number, padding included.
 pub(super) const NUMBER_BYTES_MAX: usize = 64;
 
 impl Writer<'_> {
-    /// Replaces the number by what `change` makes of it.
+    /// Replaces the number by the result of `change`.
     pub fn arithmetic(&self, request: &HashedRequest<'_>, change: impl Fn(u64) -> u64) -> Outcome {
         let Some(found) = self.find(request.hash, request.key) else {
             return Outcome::NotFound;
@@ -29,7 +29,7 @@ impl Writer<'_> {
         let digits = format(number, &mut buffer);
         let value = &buffer[..digits.max(value_bytes)];
         if found.header.has_state() {
-            // A stale item stays one, as for the meta command.
+            // A stale item stays stale, as for the meta command.
             let plain = MetaArithmetic::default();
             return self
                 .write_number(request, &plain, &found, (number, value))
@@ -42,7 +42,7 @@ impl Writer<'_> {
     }
 }
 
-/// The number at the start of a value: white space, digits, then the end or white space.
+/// Parses the number at the start of a value: white space, digits, then the end or white space.
 pub(super) fn parse(value: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let start = value.iter().position(|byte| !is_space(byte))?;
@@ -61,7 +61,7 @@ pub(super) fn parse(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Writes a number at the start of a buffer, spaces behind it; returns its digits.
+/// Writes a number at the start of a buffer, with spaces behind it; returns the number of digits.
 pub(super) fn format(number: u64, buffer: &mut [u8; NUMBER_BYTES_MAX]) -> usize {
     buffer.fill(b' ');
     let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;

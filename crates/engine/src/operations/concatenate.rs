@@ -3,7 +3,7 @@
 use crate::request::{HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Writer};
 
-/// Which side the new bytes go to.
+/// Side of the old value that the new bytes go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Before,
@@ -11,7 +11,7 @@ pub(crate) enum Side {
 }
 
 impl Writer<'_> {
-    /// Flags and expiry stay; the CAS value changes.
+    /// Joins bytes to a value. Flags and expiry stay; the CAS value changes.
     pub fn concatenate(
         &self,
         request: &HashedRequest<'_>,
@@ -32,7 +32,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The item that an append or prepend makes of another.
+    /// Returns the item that an append or prepend makes of another.
     pub(super) fn joined<'b>(
         &self,
         key: &'b [u8],

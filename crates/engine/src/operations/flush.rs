@@ -1,5 +1,5 @@
-//! flush_all: what was written before this moment is gone. Constant time; the space comes back
-//! as the heads, in a store the sweep, come by.
+//! flush_all: removes all items written before this moment. Takes constant time; the heads, or in a
+//! store the sweep, free the space later.
 
 use crate::log::LogKind;
 use crate::partition::{Field, LogField};

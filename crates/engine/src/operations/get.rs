@@ -1,12 +1,11 @@
-//! get, gets by the writer of the partition: nothing changes meanwhile, so
-//! nothing is validated.
+//! get, gets by the writer of the partition: nothing changes meanwhile, so it validates nothing.
 
 use crate::partition::Hint;
 use crate::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
-    /// A get of an item that was prefetched.
+    /// Gets an item that was prefetched.
     #[inline(always)]
     pub fn get_hinted<S: ReplySink>(
         &self,
@@ -20,7 +19,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns whether the sink had room for the value; if not, nothing has happened.
+    /// Gets an item. Returns whether the sink had room for the value; if not, nothing has happened.
     #[inline(never)]
     pub fn get<S: ReplySink>(
         &self,
@@ -63,7 +62,7 @@ impl Writer<'_> {
         true
     }
 
-    /// Shows a value in place.
+    /// Calls `look` with a value in place.
     pub fn show<R>(&self, found: &Found, look: impl FnOnce(&[u8]) -> R) -> R {
         #[cfg(not(any(loom, miri)))]
         {

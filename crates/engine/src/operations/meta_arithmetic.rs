@@ -1,5 +1,5 @@
-//! increment and decrement as meta commands and the binary protocol ask for them: with a CAS
-//! value to compare, a first number, a new expiry.
+//! increment and decrement of meta commands and the binary protocol: with a CAS value to compare,
+//! an initial number, a new expiry.
 
 use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaArithmetic};
@@ -65,7 +65,7 @@ impl Writer<'_> {
             };
             return (outcome, Some(item));
         }
-        // A number of the same length leaves the item what it is but for its CAS value.
+        // A number of the same length changes nothing else of the item but its CAS value.
         let same = value.len() == found.value_bytes();
         let state = State {
             cas: by.new_cas,

@@ -1,4 +1,4 @@
-//! A delete that meta commands ask for: of one CAS value only, or of the value only, or by a mark.
+//! delete of meta commands: for one CAS value only, or of the value only, or by a stale mark.
 
 use crate::log::item::State;
 use crate::meta::MetaDelete;
@@ -38,7 +38,8 @@ impl Writer<'_> {
             ..old
         };
         if delete.invalidate {
-            // What was read before must not be stored as if nothing had happened.
+            // A client that read the item before must not be able to store over it by the old CAS
+            // value.
             item.cas = None;
             item.gives_cas = false;
             state.cas = 0;

@@ -1,5 +1,5 @@
-//! A get that meta commands ask for: with the token of who recreates the item, without the value,
-//! with other things that are known of it.
+//! get of meta commands: with the token of the client that recreates the item, without the value,
+//! with other facts about it.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -13,13 +13,13 @@ use crate::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 impl MetaGet {
-    /// Whether a hit is a mere look, whatever the item is like.
+    /// Returns whether a hit changes nothing, whatever the item is like.
     #[inline]
     pub(crate) const fn only_reads(&self) -> bool {
         !self.cas && !self.access && self.touch.is_none() && self.unless_cas.is_none()
     }
 
-    /// Whether an item of this expiry is so near its end that it should be made anew.
+    /// Returns whether an item of this expiry is so near its end that it should be recreated.
     #[inline]
     pub(crate) fn is_near_end(&self, expiry: Expiry) -> bool {
         let Some(recache) = self.recache else {
@@ -34,8 +34,8 @@ impl MetaGet {
 }
 
 impl Writer<'_> {
-    /// `Break` says whether the sink had room for the value; if not, nothing has happened.
-    /// `Continue`: another thread is in the way.
+    /// Executes a meta get. `Break` tells whether the sink had room for the value; if not, nothing
+    /// has happened. `Continue`: another thread is in the way.
     #[inline(always)]
     pub fn meta_get<S: ReplySink>(
         &self,
@@ -100,7 +100,7 @@ impl Writer<'_> {
             won,
             ..known
         };
-        // Whether the CAS value is known outside may have changed.
+        // A client may know the CAS value only since this request.
         let found = self.found_at(found.slot, found.place);
         if !self.show_item((index, request), &found, item, get, sink) {
             return Break(false);
@@ -110,7 +110,8 @@ impl Writer<'_> {
             ..state
         };
         match self.after_meta_get(request, &found, get, state) {
-            // Evicted at once to make room for itself: what was read was right.
+            // The item was evicted at once to make space for its copy: the value that was read was
+            // right.
             Ok(()) | Err(Refusal::Gone) => sink.finish(index, Outcome::Hit),
             Err(refusal) => {
                 if get.value && !unchanged {
@@ -125,7 +126,8 @@ impl Writer<'_> {
         Break(true)
     }
 
-    /// Describes an item, and copies its value if it is wanted. False if there is no room.
+    /// Describes an item, and copies its value if the request wants it. Returns false if there is
+    /// no room.
     #[inline(always)]
     fn show_item<S: ReplySink>(
         &self,
@@ -151,7 +153,7 @@ impl Writer<'_> {
         true
     }
 
-    /// What the bytes of an item say.
+    /// Describes an item from its bytes.
     #[inline]
     pub(super) fn known(&self, found: &Found) -> ItemMeta {
         let mut item = self.partition.known(found);
@@ -164,7 +166,7 @@ impl Writer<'_> {
         item
     }
 
-    /// Notes what a get changes.
+    /// Makes the changes of a get.
     fn after_meta_get(
         &self,
         request: &HashedRequest<'_>,
@@ -186,7 +188,7 @@ impl Writer<'_> {
         let state = State { access_s, ..state };
         let needs_state = state != State::default() && !found.header.has_state();
         let needs_meta = expiry != Expiry::NEVER && !found.header.has_meta();
-        // Two words that belong together, and a kill could come between them.
+        // The two words belong together, and a kill could come between them.
         let both = expiry != found.expiry && state != self.state_of(found);
         let beside = both && self.partition.layout.is_kept_store();
         if !needs_state && !needs_meta && !beside {
@@ -208,7 +210,7 @@ impl Writer<'_> {
         self.insert(request.hash, &item, Some(found)).map(drop)
     }
 
-    /// Replaces expiry and state of an item that has room for them.
+    /// Replaces expiry and state of an item that has the extensions.
     fn set_in_place(
         &self,
         hash: crate::index::hash::IndexHash,
@@ -221,13 +223,13 @@ impl Writer<'_> {
         if changes == [false, false] {
             return;
         }
-        // Not in a store that outlives its process, which writes such an item beside itself.
+        // A store that outlives its process writes such an item to a new place instead.
         let both = changes == [true, true];
         let position = found.place.position;
         p.bucket(hash).write(|| {
             let header = p.header(position);
             if both {
-                // Busy until both are written: whoever finds it after a kill knows.
+                // Busy until both are written, for a process that recovers the image after a kill.
                 self.set_header(position, header.with_busy());
                 fence(Release);
             }
@@ -291,7 +293,7 @@ impl Writer<'_> {
 }
 
 impl Partition {
-    /// What the header and the meta word of an item say.
+    /// Describes an item from its header and meta word.
     #[inline]
     pub fn known(&self, found: &Found) -> ItemMeta {
         ItemMeta {

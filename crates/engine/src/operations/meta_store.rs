@@ -1,5 +1,5 @@
-//! A store that meta commands ask for: CAS values compared and chosen, stale values, appending to
-//! what need not be there.
+//! set, add, replace, append and prepend of meta commands: CAS values to compare and to set, stale
+//! values, appending to an item that need not exist.
 
 use crate::log::item::State;
 use crate::meta::{ItemMeta, MetaStore, StoreMode};
@@ -7,7 +7,7 @@ use crate::operations::Side;
 use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
-/// How a meta store ends, and what is known of the item then.
+/// Outcome of a meta store, and the description of the item afterwards.
 pub(crate) type Described = (Outcome, Option<ItemMeta>);
 
 impl StoreMode {
@@ -60,7 +60,7 @@ impl Writer<'_> {
         let item = self.with_choices(item, found.as_ref().filter(|_| stale), store);
         match self.append_known(request.hash, &item, found.as_ref()) {
             Ok(stored) => (Outcome::Stored, Some(stored)),
-            // What was to be appended to has just been evicted.
+            // The item to be appended to has just been evicted.
             Err(Refusal::Gone) => match store.mode {
                 StoreMode::AppendOrSet | StoreMode::PrependOrSet => (Outcome::Busy, None),
                 _ => (Outcome::NotStored, None),
@@ -69,7 +69,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the conditions hold: `Ok(true)` if the value is to be stored as a stale one.
+    /// Returns `Ok` if the conditions hold: `Ok(true)` if the value is to be stored as a stale one.
     fn may_store(&self, found: Option<&Found>, store: &MetaStore<'_>) -> Result<bool, Outcome> {
         let replaces = matches!(store.mode, StoreMode::Set | StoreMode::Replace);
         match (found, store.mode, store.compare) {
@@ -79,7 +79,8 @@ impl Writer<'_> {
                 Err(Outcome::NotStored)
             }
             (Some(found), _, Some(cas)) => match self.cas_of(found) {
-                // Nothing is compared with a zero, as in memcached, and no value matches it.
+                // A zero turns the comparison off, as in memcached; with Set and Replace no value
+                // matches it.
                 _ if cas == 0 && !replaces => Ok(false),
                 now if now == cas && cas != 0 => Ok(false),
                 now if store.stale && replaces && cas != 0 && cas < now => Ok(true),
@@ -89,7 +90,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The item as the client wants it: with its CAS value, or as a stale one in place of `newer`.
+    /// Returns the item with the client's options: with its CAS value, or as a stale one in place
+    /// of `newer`.
     fn with_choices<'b>(
         &self,
         item: NewItem<'b>,
@@ -115,8 +117,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Appends an item that a client wrote, and says what is known of it. `replaced`: the one
-    /// before.
+    /// Inserts an item that a client wrote, and describes it. `replaced` is the previous item.
     pub(super) fn append_known(
         &self,
         hash: crate::index::hash::IndexHash,
@@ -150,7 +151,7 @@ impl Writer<'_> {
         })
     }
 
-    /// What is known of the item that the entry at a word leads to.
+    /// Describes the item that the entry at a word leads to.
     fn known_now(&self, slot: usize) -> ItemMeta {
         let entry = crate::index::entry::Entry(
             self.partition

@@ -40,7 +40,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The item that would be replaced, if the condition of a store holds.
+    /// Returns the item that would be replaced, if the condition of a store holds.
     #[inline]
     fn find_for(
         &self,
@@ -65,8 +65,8 @@ impl Writer<'_> {
 }
 
 impl Partition {
-    /// Stores a long value beside other writers: space is taken and the item published under the
-    /// lock, the value is copied in between without it.
+    /// Stores a long value concurrently with other writers: reserves space and publishes the item
+    /// under the lock, and copies the value in between without it.
     pub fn store_long(
         &self,
         request: &HashedRequest<'_>,
@@ -90,7 +90,8 @@ impl Partition {
             }
         }
     }
-    /// Takes space for an item that is written without the lock, or says how the request ended.
+    /// Reserves space for an item that is written without the lock, or returns the end of the
+    /// request.
     fn reserve_for_long(
         &self,
         request: &HashedRequest<'_>,
@@ -105,7 +106,7 @@ impl Partition {
             match writer.reserve(request.hash, item, found.as_ref()) {
                 Ok(reserved) => return Ok(reserved.for_later()),
                 Err(Refusal::Busy) => drop(writer),
-                // There may be no space but that of the old value: under the lock. The look for
+                // The old value may hold the only space: replace it under the lock. The search for
                 // space may have moved the old item, or its entry.
                 Err(Refusal::Full) => {
                     let found = writer.find_for(request, condition)?;

@@ -7,7 +7,7 @@ use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
-    /// A touch by itself is a request for the item.
+    /// Touches an item, which counts as a request for it.
     pub fn touch_alone(&self, request: &HashedRequest<'_>, expiry: Expiry) -> Outcome {
         let outcome = self.touch(request, expiry);
         if outcome == Outcome::Touched
@@ -25,8 +25,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The CAS value stays, as in memcached. An item that was stored without an expiry has no
-    /// room for one and moves.
+    /// Replaces the expiry. The CAS value stays, as in memcached. An item that was stored without
+    /// an expiry has no space for one and moves.
     pub(crate) fn set_expiry(
         &self,
         request: &HashedRequest<'_>,

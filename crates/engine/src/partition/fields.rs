@@ -7,8 +7,8 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"MICANITE");
 /// Provisional until the engine is complete: changes with every change of the bytes.
 pub(crate) const LAYOUT_VERSION: u64 = 5;
 
-/// Words of the header. A line of what never changes, a line of what every write changes, a line
-/// for each log, a line for upkeep, then counters.
+/// Words of the header: a line that never changes, a line that every write changes, a line for each
+/// log, a line for upkeep, then counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Field {
@@ -23,19 +23,19 @@ pub(crate) enum Field {
     /// Offset bits; from bit 8 on: main buckets per spare one; bit 63: store.
     Shape = 7,
 
-    /// Main buckets, and from bit 56 on how often their first number has doubled.
+    /// Main buckets, and from bit 56 on the doublings of their first number.
     Buckets = 8,
     /// First of the free spare buckets, plus one; they are chained.
     SpareFree = 9,
-    /// Where the data space ends: the word of the lowest bucket, or above it.
+    /// End of the data space: the word of the lowest bucket, or above it.
     DataEnd = 10,
     ItemsLive = 11,
     UnitsLive = 12,
-    /// Entries that were moved by an eviction, a split, a removal: what was found may be elsewhere.
+    /// Entries that were moved by an eviction, a split or a removal: a found item may be elsewhere.
     Moves = 13,
-    /// The last stamp that was given to an item of a store.
+    /// Last stamp that an item of a store got.
     Stamp = 14,
-    /// Items with a stamp up to this are gone (`flush_all`).
+    /// Largest stamp of flushed items (`flush_all`).
     FlushStamp = 15,
 
     SmallLog = 16,
@@ -48,7 +48,7 @@ pub(crate) enum Field {
     UnitsLeftEarly = 35,
     /// Namespaces that are invalid.
     Namespaces = 36,
-    /// Longest time, in seconds, that an item was there after its expiry: in this round of the
+    /// Longest time, in seconds, that an item remained after its expiry: in this round of the
     /// sweep, and in the last one.
     ExpiryLag = 37,
     ExpiryLagLast = 38,
@@ -68,7 +68,7 @@ pub(crate) enum Field {
     OutOfMemory = 51,
     /// Rounds that the sweep has completed.
     SweepRounds = 52,
-    /// Of `UnitsLeftEarly`, those in the main log.
+    /// Units of `UnitsLeftEarly` in the main log.
     UnitsLeftEarlyInMain = 53,
     /// Items that were evicted, or expired, without a request since they were stored.
     EvictedUnfetched = 54,
@@ -78,9 +78,9 @@ pub(crate) enum Field {
     Clean = 56,
     /// The boot of the machine during which the image was last opened.
     Boot = 57,
-    /// Offsets of the tails when the image was opened: what is busy before them stays so.
+    /// Eviction policy of a cache, as a number.
     Eviction = 58,
-    /// Main buckets at first.
+    /// Initial number of main buckets.
     BucketsFirst = 59,
     /// The secret of the index hash, 128 bits.
     SecretLow = 60,
@@ -97,13 +97,13 @@ pub(crate) enum LogField {
     Head = 1,
     /// Offset at which the current lap began.
     LapStart = 2,
-    /// Offset at which the lap before it began.
+    /// Offset at which the previous lap began.
     LapBefore = 3,
     /// Word of the region where laps begin.
     First = 4,
     /// Units that a lap may have.
     Limit = 5,
-    /// Items before this offset are gone (`flush_all`).
+    /// Items before this offset are flushed (`flush_all`).
     FlushMark = 6,
     /// Offset of the tail when this process opened the image.
     Opened = 7,

@@ -1,4 +1,4 @@
-//! The sizes of a partition, where its parts lie, and its first formatting.
+//! The sizes of a partition, the positions of its parts, and its formatting.
 
 use micanite_memory::sync::Ordering;
 
@@ -15,8 +15,8 @@ use crate::partition::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
 const RECIPROCAL_CACHE: u64 = u64::MAX / MAIN_PER_SPARE_CACHE + 1;
 const RECIPROCAL_STORE: u64 = u64::MAX / MAIN_PER_SPARE_STORE + 1;
 
-/// A small log has at least so many units, for in one of a few items hardly any is requested again
-/// before it leaves; but at most one in so many of the data space.
+/// Least units of a small log: in a log of few items hardly any is requested again before it leaves.
+/// The log takes at most 1/`SMALL_SHARE_MAX` of the data space.
 const SMALL_UNITS_MIN: u64 = 8192;
 const SMALL_SHARE_MAX: u64 = 4;
 
@@ -29,27 +29,28 @@ pub(crate) struct PartitionLayout {
     pub secret: Secret,
     pub semantics: Semantics,
     pub policy: Policy,
-    /// All of it, a multiple of a bucket.
+    /// Words of the region, a multiple of a bucket.
     pub region_words: u64,
-    /// Main buckets at first, two or more.
+    /// Initial number of main buckets, two or more.
     pub buckets: u64,
-    /// The data space is not larger than this, whatever the index leaves to it.
+    /// Limit of the data space, whatever the index leaves to it.
     pub data_units_max: u64,
-    /// The index does not grow into this much of the data space, nor into what the largest item needs.
+    /// Part of the data space that the index does not grow into, besides the space of the largest
+    /// item.
     pub data_units_min: u64,
     /// Units of the largest item.
     pub item_units_max: u64,
-    /// Units at the begin of the data space of a store that outlives its process, in which items of
-    /// a full store wait while their old space becomes their new one; 0 in all others.
+    /// Units at the beginning of the data space of a store that outlives its process. Items of a
+    /// full store wait there while their old space becomes their new one. 0 in all others.
     pub reserve_units: u64,
-    /// Width of the offsets in entries: [`crate::limits::OFFSET_BITS`] but in tests.
+    /// Width of the offsets in entries: [`crate::limits::OFFSET_BITS`], except in tests.
     pub offset_bits: u32,
-    /// Ends the namespace of a key.
+    /// Delimiter that ends the namespace of a key.
     pub namespace_delimiter: Option<u8>,
 }
 
 impl PartitionLayout {
-    /// The first word of the data space.
+    /// Returns the first word of the data space.
     #[inline]
     pub fn data_first(&self) -> usize {
         let state_words = match self.semantics {
@@ -59,39 +60,39 @@ impl PartitionLayout {
         IMAGE_HEADER_WORDS + state_words
     }
 
-    /// The first word of a store's heap: the reserve lies before it.
+    /// Returns the first word of a store's heap: the reserve lies before it.
     #[inline]
     pub fn heap_first(&self) -> usize {
         self.data_first() + self.reserve_units as usize
     }
 
-    /// Whether this is a store whose memory outlives the process: no word of an item that an entry
-    /// leads to may be lost, whenever the process is killed.
+    /// Returns whether this is a store whose memory outlives the process: whenever the process is
+    /// killed, no word of an item in the index may be lost.
     #[inline]
     pub fn is_kept_store(&self) -> bool {
         self.reserve_units != 0
     }
 
-    /// Lines that `buckets` main buckets and their spares take.
+    /// Returns the lines that `buckets` main buckets and their spares take.
     #[inline]
     pub fn index_lines(&self, buckets: u64) -> u64 {
         buckets + self.spares(buckets)
     }
 
-    /// Spare buckets that come with `buckets` main ones: one before every main bucket whose
-    /// number is a positive multiple of `main_per_spare()`.
+    /// Returns the spare buckets that come with `buckets` main ones: one before every main bucket
+    /// whose number is a positive multiple of `main_per_spare()`.
     #[inline]
     pub fn spares(&self, buckets: u64) -> u64 {
         (buckets - 1) / self.main_per_spare()
     }
 
-    /// Word of a main bucket: lines are counted from the end of the region.
+    /// Returns the word of a main bucket: lines are counted from the end of the region.
     #[inline]
     pub fn main_bucket_word(&self, number: u64) -> usize {
         self.line(number + self.per_spare(number))
     }
 
-    /// One spare bucket comes with this many main ones.
+    /// Returns the number of main buckets for each spare one.
     #[inline]
     pub fn main_per_spare(&self) -> u64 {
         match self.semantics {
@@ -100,7 +101,7 @@ impl PartitionLayout {
         }
     }
 
-    /// `number / main_per_spare` without a division: exact below 2^32.
+    /// Computes `number / main_per_spare` without a division: exact below 2^32.
     #[inline]
     fn per_spare(&self, number: u64) -> u64 {
         let reciprocal = match self.semantics {
@@ -114,7 +115,7 @@ impl PartitionLayout {
         ((number as u128 * reciprocal as u128) >> 64) as u64
     }
 
-    /// Word of a spare bucket.
+    /// Returns the word of a spare bucket.
     #[inline]
     pub fn spare_bucket_word(&self, number: u64) -> usize {
         self.line(number * (self.main_per_spare() + 1) + self.main_per_spare())
@@ -125,22 +126,22 @@ impl PartitionLayout {
         (self.region_words as usize).wrapping_sub((number as usize + 1) * BUCKET_WORDS)
     }
 
-    /// Where the data space ends beside an index of `buckets` main buckets.
+    /// Returns the end of the data space beside an index of `buckets` main buckets.
     pub fn data_end(&self, buckets: u64) -> u64 {
         let index_words = self.index_lines(buckets) * BUCKET_WORDS as u64;
         let most = self.data_units_max.saturating_add(self.data_first() as u64);
         (self.region_words - index_words).min(most)
     }
 
-    /// The most main buckets that leave the least data space.
+    /// Returns the most main buckets that leave the least data space.
     pub fn buckets_max(&self) -> u64 {
         let lowest = self.data_first() as u64 + self.data_units_least();
         let lines = self.region_words.saturating_sub(lowest) / BUCKET_WORDS as u64;
         (lines * self.main_per_spare() / (self.main_per_spare() + 1)).max(self.buckets)
     }
 
-    /// Units of the data space that the index leaves: in a cache also those with which the main log
-    /// holds the largest item, if it holds it at first.
+    /// Returns the units of the data space that the index leaves: in a cache also those with which
+    /// the main log holds the largest item, if it holds it at first.
     fn data_units_least(&self) -> u64 {
         let main_units = self.item_units_max + self.item_units_max / (LAP_SHARE - 1) + 1;
         let units = self.small_units() + main_units;
@@ -150,9 +151,9 @@ impl PartitionLayout {
         self.data_units_min.max(units)
     }
 
-    /// Units of the largest item that can be stored, however far the index has grown: what the main
-    /// log still has when a lap has given up its share, or the heap of a store, whose last word is
-    /// its own, with the words that it leaves to the index.
+    /// Returns the units of the largest item that can be stored, however far the index has grown:
+    /// those that the main log still has when a lap has given up its share, or those of the heap of
+    /// a store, whose last word is its own, without the words that it leaves to the index.
     pub fn room_units_min(&self) -> u64 {
         let end = self.data_end(self.buckets_max());
         if self.semantics == Semantics::Store {
@@ -162,12 +163,12 @@ impl PartitionLayout {
         main_units - main_units / LAP_SHARE
     }
 
-    /// Units of the data space at first.
+    /// Returns the initial units of the data space.
     pub fn data_units(&self) -> u64 {
         self.data_end(self.buckets) - self.data_first() as u64
     }
 
-    /// The words of the header that never change.
+    /// Returns the words of the header that never change.
     pub fn constants(&self) -> [(Field, u64); 11] {
         let store = u64::from(self.semantics == Semantics::Store) << 63;
         [
@@ -191,7 +192,7 @@ impl PartitionLayout {
         ]
     }
 
-    /// Units of the small log.
+    /// Returns the units of the small log.
     pub fn small_units(&self) -> u64 {
         let units = self.data_units() * self.policy.small_percent / 100;
         if units == 0 {
@@ -202,8 +203,8 @@ impl PartitionLayout {
 }
 
 impl Partition {
-    /// Zeroes what has to be zero in a partition that is to be formatted: the header, the state of
-    /// the heap, and the index; the first word first, so that there is no image from then on.
+    /// Zeroes the parts of a partition that formatting needs zero: the header, the state of the
+    /// heap, and the index. The first word comes first, so that there is no image from then on.
     pub(crate) fn clear(&self) {
         let layout = &self.layout;
         let index = layout.data_end(layout.buckets) as usize..layout.region_words as usize;
@@ -243,7 +244,7 @@ impl Partition {
         self.set(Field::Magic, MAGIC);
     }
 
-    /// How far both tails have come together: what paces the scan.
+    /// Returns the sum of both tails, which paces the scan.
     #[inline]
     pub(crate) fn tails(&self) -> u64 {
         let tail = |which| self.log(which).get(LogField::Tail);

@@ -4,8 +4,8 @@
 //! ```text
 //! header | heap state (store) | items: small log, main log (cache) or heap (store) -> ... <- buckets
 //! ```
-//! The image is specified in `docs/partition-image.md`. Its header holds what changes and what a
-//! reader of the image needs to know; this struct holds copies of what does not change.
+//! `docs/partition-image.md` specifies the image. Its header holds what changes and what a reader
+//! of the image needs; this struct holds copies of what does not change.
 
 pub(crate) mod fields;
 mod geometry;
@@ -40,58 +40,58 @@ use crate::samples::Samples;
 use crate::stats::Stats;
 use crate::writer::{Compaction, Writer};
 
-/// See the module.
+/// A partition.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub region: Region,
     pub layout: PartitionLayout,
     pub offset_mask: u64,
-    /// The tails may advance this far before one more bucket has to be scanned.
+    /// Advance of the tails for which one more bucket has to be scanned.
     pub scan_interval_units: u64,
     pub lock: Lock,
     /// Counted by readers, who may not write the image.
     pub read_retries: AtomicU64,
-    /// Who may read and write.
+    /// Access mode and owner.
     pub route: RouteWord,
-    /// Bytes at the begin and at the end of the region that huge pages have been put under.
+    /// Bytes at the beginning and at the end of the region with huge pages under them.
     collapsed_bytes: [AtomicU64; 2],
-    /// Words that an item has on average: for prefetching.
+    /// Average words of an item: for prefetching.
     item_words: AtomicU64,
-    /// Requests that readers could not note in the items themselves.
+    /// Requests that readers could not count in the items themselves.
     pub samples: Samples,
-    /// Who is told of evictions; the same of all partitions of a cache.
+    /// Listener of evictions; all partitions of a cache share it.
     pub eviction_listener: Arc<EvictionListener>,
-    /// Whether somebody has asked when an item was accessed: then new items of meta commands say
-    /// so from the beginning.
+    /// True if a client has asked for access times: then new items of meta commands record them
+    /// from the beginning.
     follows_accesses: AtomicBool,
-    /// Of a store.
+    /// State of compaction, in a store.
     pub compaction: Compaction,
-    /// When items were stored that do not say it.
+    /// Storage times of items that do not record them.
     pub ages: Ages,
-    /// The second of the last sweep for an insertion that found nothing, if nothing was flushed since.
+    /// Second of the last sweep for an insertion that found nothing, if there was no flush since.
     pub swept_in_vain_s: AtomicU32,
-    /// Who goes by the numbers of buckets.
+    /// Walks and copies in the partition.
     pub walkers: Walkers,
 }
 
-/// What was seen of a key while its item was prefetched. Only a hint: the entry may have changed
-/// since, and be another key's.
+/// Result of prefetching for a key. Only a hint: the entry may have changed since, and be another
+/// key's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
-    /// The hash of the key within its partition.
+    /// Hash of the key within its partition.
     pub hash: IndexHash,
-    /// The word of the first entry with the tag; 0 = there was none.
+    /// Word of the first entry with the tag; 0 = there was none.
     pub slot: usize,
     /// The entry; 0 = it led nowhere.
     pub entry: u64,
-    /// Where its item was.
+    /// Position of its item.
     pub position: usize,
-    /// The tails of the logs at that time.
+    /// Tails of the logs at that time.
     pub tails: u64,
 }
 
 impl Hint {
-    /// Nothing was seen.
+    /// Makes the hint that nothing was found.
     #[inline]
     pub const fn nothing(hash: IndexHash) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl Hint {
         }
     }
 
-    /// A spare bucket has to be looked at: its number, in a hint without an entry.
+    /// Makes the hint that a spare bucket has to be searched: its number, without an entry.
     #[inline]
     const fn chained(hash: IndexHash, number: u64) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Hint {
         }
     }
 
-    /// The spare bucket to look at.
+    /// Returns the spare bucket to search.
     #[inline]
     pub const fn spare(&self) -> Option<u64> {
         if self.slot == 0 && self.position != 0 {
@@ -126,12 +126,12 @@ impl Hint {
     }
 }
 
-/// Where an item is.
+/// Place of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub log: LogKind,
     pub offset: u64,
-    /// The word of the region where it begins.
+    /// Word of the region at which it begins.
     pub position: usize,
 }
 
@@ -144,11 +144,11 @@ impl Partition {
         Ok(partition)
     }
 
-    /// A partition in a region that holds one, or is to be formatted.
+    /// Makes a partition of a region that holds one, or is to be formatted.
     pub fn of(region: Region, layout: PartitionLayout) -> Self {
         let offset_mask = (1 << layout.offset_bits) - 1;
-        // An entry is dangling once its log's tail is a lap ahead of it, and looks valid again
-        // once the tail is the whole width ahead: between the two, the scan has to come by. It
+        // An entry is dangling once its log's tail is a lap ahead of it, and looks valid again once
+        // the tail is the whole width ahead: between the two, the scan has to visit it. The scan
         // gets half of that distance for a lap of its own.
         let scan_interval_units =
             (offset_mask + 1 - layout.data_units()) / 2 / layout.buckets_max();
@@ -192,24 +192,24 @@ impl Partition {
         self.follows_accesses.store(true, Ordering::Relaxed);
     }
 
-    /// The one writer, for a caller that is the only user of the partition.
+    /// Returns the only writer, for a caller that is the only user of the partition.
     ///
     /// # Safety
-    /// While the writer lives, nobody else writes the partition.
+    /// While the writer lives, no other thread writes the partition.
     #[inline]
     #[expect(unsafe_code, reason = "the exclusive owner takes no lock")]
     pub unsafe fn owner(&self, now_s: u32) -> Writer<'_> {
         Writer::new(self, false, now_s)
     }
 
-    /// The one writer, under the lock.
+    /// Takes the lock, and returns the only writer.
     #[inline]
     pub fn writer(&self, now_s: u32) -> Writer<'_> {
         self.lock.lock();
         Writer::new(self, true, now_s)
     }
 
-    /// The one writer, if nobody else is just now.
+    /// Returns the only writer, if the lock is free.
     #[inline]
     pub fn try_writer(&self, now_s: u32) -> Option<Writer<'_>> {
         self.lock.try_lock().then(|| Writer::new(self, true, now_s))
@@ -220,7 +220,7 @@ impl Partition {
         self.layout.semantics == Semantics::Store
     }
 
-    /// Whether a position is that of an item in the reserve of a store.
+    /// Returns whether a position is that of an item in the reserve of a store.
     #[inline]
     pub fn is_in_reserve(&self, position: usize) -> bool {
         position < self.layout.heap_first()
@@ -236,7 +236,7 @@ impl Partition {
         self.word(field as usize).load(Ordering::Relaxed)
     }
 
-    /// Only the writer may call it.
+    /// Sets a field. Only the writer may call it.
     #[inline]
     pub fn set(&self, field: Field, value: u64) {
         self.word(field as usize).store(value, Ordering::Relaxed);
@@ -248,20 +248,20 @@ impl Partition {
         self.set(field, self.get(field).wrapping_add(value));
     }
 
-    /// Takes from a field, down to zero: counters may have missed what a kill interrupted. Only the
-    /// writer may call it.
+    /// Subtracts from a field, down to zero: a kill may have interrupted counting. Only the writer
+    /// may call it.
     #[inline]
     pub fn subtract(&self, field: Field, value: u64) {
         self.set(field, self.get(field).saturating_sub(value));
     }
 
-    /// From now on the sweep has something to find. Only the writer may call it.
+    /// Records that the sweep has something to find. Only the writer may call it.
     pub fn expect_of_sweep(&self) {
         self.set(Field::Expiring, 1);
         self.swept_in_vain_s.store(u32::MAX, Ordering::Relaxed);
     }
 
-    /// Main buckets.
+    /// Returns the number of main buckets.
     #[inline]
     pub fn buckets(&self) -> u64 {
         self.all_buckets().count()
@@ -272,13 +272,13 @@ impl Partition {
         Buckets::unpack(self.layout.buckets, self.get(Field::Buckets))
     }
 
-    /// The hash that the index has for a key.
+    /// Returns the hash of a key in the index.
     #[inline(always)]
     pub fn index_hash(&self, hash: KeyHash) -> IndexHash {
         IndexHash::of(hash, self.layout.secret)
     }
 
-    /// A request, as this partition executes it: for tests.
+    /// Returns a request with its hash within this partition: for tests.
     #[cfg(test)]
     pub fn hashed<'a>(&self, request: &'a crate::Request<'_>) -> crate::request::HashedRequest<'a> {
         crate::request::HashedRequest {
@@ -288,7 +288,7 @@ impl Partition {
         }
     }
 
-    /// The bucket of a key, as many as there are now.
+    /// Returns the bucket of a key, at the present number of buckets.
     #[inline]
     pub fn bucket(&self, hash: IndexHash) -> Bucket<'_> {
         self.main_bucket(hash.bucket(self.all_buckets()) as u64)
@@ -309,7 +309,7 @@ impl Partition {
         Log::of(self, which)
     }
 
-    /// The heap of a store.
+    /// Returns the heap of a store.
     #[inline]
     pub fn heap(&self) -> Heap<'_> {
         Heap::new(
@@ -319,7 +319,7 @@ impl Partition {
         )
     }
 
-    /// Where the item of an entry is, if it is still there and not flushed.
+    /// Returns the place of the item of an entry, if it is still there and not flushed.
     #[inline(always)]
     pub fn place(&self, entry: Entry) -> Option<Place> {
         if self.is_store() {
@@ -339,7 +339,7 @@ impl Partition {
         })
     }
 
-    /// Whether the item at a place has not been evicted since it was located.
+    /// Returns whether the item at a place has not been evicted since it was located.
     #[inline]
     pub fn is_live(&self, place: &Place) -> bool {
         self.is_store() || self.log(place.log).is_live(place.offset)
@@ -350,8 +350,8 @@ impl Partition {
         Header(self.word(position).load(Ordering::Relaxed))
     }
 
-    /// Whether a space of the length in this header lies within the data space, its end included:
-    /// an image may be damaged, and an item is looked at before it is believed.
+    /// Returns whether a space of the length in this header lies within the data space, its end
+    /// included: an image may be damaged, so an item is checked before it is used.
     #[inline]
     pub fn has_room(&self, position: usize, header: Header) -> bool {
         let (least, last) = match self.is_store() {
@@ -365,7 +365,7 @@ impl Partition {
             && position as u64 + units <= end
     }
 
-    /// Whether the words at a position can be the item that its header describes.
+    /// Returns whether the words at a position can be the item that its header describes.
     #[inline]
     pub fn holds(&self, position: usize, header: Header) -> bool {
         self.has_room(position, header)
@@ -374,9 +374,9 @@ impl Partition {
             && !header.is_free_block()
     }
 
-    /// Starts loading the lines of an item of the usual length: its first, its last, and the one
-    /// behind the first if it may have three. Every line that is not loaded ahead costs more
-    /// than all else that a request does; longer items are loaded ahead by the processor.
+    /// Prefetches the lines of an item of the usual length: its first, its last, and the one behind
+    /// the first if it may have three. A line that is not prefetched costs more than all else that
+    /// a request does. For longer items the processor prefetches.
     #[inline(always)]
     fn prefetch_span(&self, position: usize) {
         let last = self.item_words.load(Ordering::Relaxed) as usize - 1;
@@ -387,15 +387,15 @@ impl Partition {
         }
     }
 
-    /// Takes note of how long items are.
+    /// Measures the average length of the items.
     pub fn measure_items(&self) {
         let items = self.get(Field::ItemsLive).max(1);
         let words = self.get(Field::UnitsLive) / items;
         self.item_words.store(words.max(3), Ordering::Relaxed);
     }
 
-    /// Looks for the item of a key and starts loading it, or the next bucket of the chain if
-    /// nothing in this one has the tag. `bucket` is loaded.
+    /// Looks up the item of a key and prefetches it, or the next bucket of the chain if no entry in
+    /// this one has the tag. `bucket` is in the cache.
     #[inline(always)]
     pub fn prefetch_item(&self, bucket: Bucket<'_>, hash: IndexHash) -> Hint {
         let entries = bucket.entries();
@@ -426,8 +426,9 @@ impl Partition {
         }
     }
 
-    /// Puts huge pages under what has come into use since the last call: items from the begin of
-    /// the region on, the index from its end. Returns whether there is more than one call does.
+    /// Puts huge pages under the parts that have come into use since the last call: items from the
+    /// beginning of the region on, the index from its end. Returns whether more than one call does
+    /// is left.
     pub fn collapse_used(&self) -> bool {
         let used_words = if self.is_store() {
             self.layout.heap_first() as u64 + self.get(Field::UnitsLive)
@@ -461,7 +462,7 @@ impl Partition {
         has_more
     }
 
-    /// Adds this partition's numbers to `total`.
+    /// Adds this partition's statistics to `total`.
     pub fn add_stats(&self, total: &mut Stats) {
         total.items_live += self.get(Field::ItemsLive);
         total.item_bytes_live += self.get(Field::UnitsLive) * 8;

@@ -1,4 +1,4 @@
-//! Flushes and invalidated namespaces, which concern all partitions.
+//! Flushes, and invalidation of namespaces: both concern all partitions.
 
 use micanite_memory::sync::Ordering;
 
@@ -7,10 +7,9 @@ use crate::worker::Worker;
 use crate::writer::Writer;
 
 impl Worker {
-    /// Makes everything stored until the second `at_s` unreachable: now if that has come
-    /// (`at_s <= now_s`), and then it is done when this returns. Otherwise whoever executes
-    /// something first from that second on does it before. A later call replaces one that is
-    /// still to come.
+    /// Makes everything stored until the second `at_s` unreachable. If that second has come (`at_s
+    /// <= now_s`), the flush is done when this returns. Otherwise the first worker that executes a
+    /// request from that second on does it before. A later call replaces a scheduled flush.
     pub fn flush_all(&mut self, at_s: u32, now_s: u32) {
         let turn = self.turn(&self.cache.flushing);
         let due = &self.cache.flush_due_s;
@@ -31,7 +30,7 @@ impl Worker {
         }
     }
 
-    /// Flushes, or waits until another worker has: what it has not come to yet is not served.
+    /// Flushes, or waits until another worker has: no worker serves an unflushed partition.
     #[cold]
     fn flush_in_turn(&mut self, now_s: u32) {
         let turn = self.turn(&self.cache.flushing);
@@ -53,11 +52,11 @@ impl Worker {
         }
     }
 
-    /// Invalidates all keys that begin with `name` and the delimiter of namespaces: what was
-    /// stored under them until now is not found any more. Constant time.
+    /// Invalidates all keys that begin with `name` and the delimiter of namespaces: items stored
+    /// under them until now are no longer found. Takes constant time.
     ///
     /// # Errors
-    /// So many were invalidated lately that there is no room to remember another one.
+    /// Too many namespaces were invalidated lately: there is no room for another record.
     pub fn invalidate_namespace(
         &mut self,
         name: &[u8],
@@ -68,7 +67,7 @@ impl Worker {
         })
     }
 
-    /// Runs something with the right to write a partition, whoever owns it.
+    /// Runs `run` with the right to write a partition, whoever owns it.
     fn with_writer<R>(
         &self,
         partition: usize,

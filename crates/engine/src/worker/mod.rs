@@ -1,4 +1,4 @@
-//! A worker: executes batches of requests, with the permissions that it has for each partition.
+//! A worker executes batches of requests, with its permission for each partition.
 
 mod flush;
 mod upkeep;
@@ -27,14 +27,14 @@ pub struct Worker {
     number: usize,
     /// Bytes that the turn may still move within the memory.
     turn_left_bytes: isize,
-    /// Bytes that all turns before this one have moved.
+    /// Bytes that all earlier turns have moved.
     moved_before_bytes: u64,
-    /// The partition that upkeep begins with, so that each comes first in its turn.
+    /// The partition that upkeep begins with; it rotates.
     maintained_first: usize,
 }
 
 impl Drop for Worker {
-    /// What it owned is shared by the others from now on: nobody would answer for it.
+    /// Shares the partitions that it owned: it would no longer answer for them.
     fn drop(&mut self) {
         if self.cache.handles_free.len() > 1 {
             let idle = || self.serve_mailbox();
@@ -44,13 +44,13 @@ impl Drop for Worker {
     }
 }
 
-/// A pointer to the sink of a request that another thread executes meanwhile.
+/// A request, and its sink, that another thread executes meanwhile.
 struct Delegated<'a, S> {
     index: usize,
     request: &'a HashedRequest<'a>,
     sink: &'a mut S,
     had_room: bool,
-    /// What the asker's turn may still move.
+    /// Bytes that the turn of the requesting worker may still move.
     left_bytes: isize,
 }
 
@@ -58,7 +58,7 @@ struct Delegated<'a, S> {
 pub(crate) struct Batch<'a>(&'a Worker);
 
 impl Batch<'_> {
-    /// The worker's number.
+    /// Returns the worker's number.
     pub fn number(&self) -> usize {
         self.0.number
     }
@@ -81,69 +81,69 @@ impl Worker {
         }
     }
 
-    /// The cache.
+    /// Returns the cache.
     #[inline]
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Its number, 0 to `workers - 1`.
+    /// Returns the worker's number, 0 to `workers - 1`.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Begins a batch, until the result is dropped: permissions seen meanwhile hold.
+    /// Begins a batch, until the result is dropped: permissions loaded meanwhile hold.
     pub(crate) fn enter(&self) -> Batch<'_> {
         self.cache.epochs.enter(self.number);
         Batch(self)
     }
 
-    /// Starts loading the bucket of a key: a hint, worth giving as soon as the hash is known.
+    /// Prefetches the bucket of a key: a hint, useful as soon as the hash is known.
     #[inline]
     pub fn prefetch(&self, hash: KeyHash) {
         let partition = self.cache.partition(hash);
         partition.bucket(partition.index_hash(hash)).prefetch();
     }
 
-    /// Begins a turn: from now on what is executed moves at most [`Cache::turn_moved_bytes`] within the memory, and one item more.
-    /// Without it there is no such limit.
+    /// Begins a turn: from now on requests move at most [`Cache::turn_moved_bytes`] within the
+    /// memory, and one item more. Without a turn there is no such limit.
     #[inline]
     pub fn begin_turn(&mut self) {
         self.moved_before_bytes = self.moved_total_bytes();
         self.turn_left_bytes = self.cache.turn_moved_bytes() as isize;
     }
 
-    /// Bytes that the turn has moved.
+    /// Returns the bytes that the turn has moved.
     #[inline]
     pub fn moved_bytes(&self) -> usize {
         let allowed_bytes = self.cache.turn_moved_bytes() as isize;
         allowed_bytes.saturating_sub(self.turn_left_bytes).max(0) as usize
     }
 
-    /// Bytes that all turns have moved, this one included: it never falls.
+    /// Returns the bytes that all turns have moved, this one included: it never decreases.
     #[inline]
     pub fn moved_total_bytes(&self) -> u64 {
         self.moved_before_bytes + self.moved_bytes() as u64
     }
 
-    /// Counts work that is done outside of the engine as so many moved bytes.
+    /// Charges work outside of the engine to the turn, as moved bytes.
     pub fn charge(&mut self, bytes: usize) {
         self.turn_left_bytes = self.turn_left_bytes.saturating_sub_unsigned(bytes);
     }
 
-    /// Whether the turn has moved as much as it may.
+    /// Returns whether the turn has moved as much as it may.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.turn_left_bytes <= 0
     }
 
-    /// Executes requests in their order, at least one. Returns how many: fewer than given when the turn is spent
-    /// ([`Self::is_spent`]), or when [`ReplySink::reserve`] had no room for the next one, which then has had no effect but that of
-    /// a touch.
+    /// Executes requests in order, at least one. Returns how many: fewer than given when the turn
+    /// is spent ([`Self::is_spent`]), or when [`ReplySink::reserve`] had no room for the next one.
+    /// That one then has had no effect but that of a touch.
     ///
-    /// A request for a partition that this worker may not touch is executed by its owner
-    /// meanwhile, on the owner's thread, if the cache has a waker ([`Cache::set_waker`]), and
-    /// answered with [`Outcome::NotOwner`] otherwise.
+    /// The owner of a partition that this worker may not touch executes the request meanwhile, on
+    /// the owner's thread, if the cache has a waker ([`Cache::set_waker`]). Otherwise the outcome
+    /// is [`Outcome::NotOwner`].
     ///
     /// `now_s` is on the same clock as the expiries.
     ///
@@ -217,7 +217,7 @@ impl Worker {
         executed
     }
 
-    /// Counts a request for the balance of loads.
+    /// Counts a request, for the balance of loads.
     #[inline]
     fn count(&self, hash: KeyHash) {
         let Some(loads) = self.cache.loads.get(self.number) else {
@@ -227,8 +227,9 @@ impl Worker {
         load.store(load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A request for a partition that this worker may only read. Beside an owner that writes the
-    /// same bucket all the time it stops trying after a while, and asks the owner.
+    /// Executes a request for a partition that this worker may only read. Beside an owner that
+    /// writes the same bucket all the time it stops trying after a while, and delegates the
+    /// request.
     #[inline]
     fn read_beside<S: ReplySink + Send>(
         &self,
@@ -263,7 +264,7 @@ impl Worker {
         self.delegate((owner, partition), (index, request), now_s, sink)
     }
 
-    /// Has the owner of a partition execute a request.
+    /// Delegates a request to the owner of a partition, and waits for it.
     #[cold]
     fn delegate<S: ReplySink + Send>(
         &self,
@@ -285,8 +286,9 @@ impl Worker {
             left_bytes: copy_budget::replace(copy_budget::UNLIMITED),
         };
         let run = || {
-            // On the owner's thread, which has the permission: this worker is inside a batch, so
-            // the route that it has seen still holds. The asker's turn pays for what is moved.
+            // This runs on the owner's thread, which has the permission: this worker is inside a
+            // batch, so the route that it has loaded still holds. The turn of the requesting worker
+            // pays for moved bytes.
             let outer = copy_budget::replace(job.left_bytes);
             let numbered = (job.index, job.request);
             let hint = Hint::nothing(job.request.hash);
@@ -299,8 +301,8 @@ impl Worker {
         job.had_room
     }
 
-    /// Lets a change of a partition's route go on, and waits until it is done. The permission is
-    /// seen while no route changes, so it is not the next change that is seen.
+    /// Lets a route change finish, and waits until it is done. It loads the permission while no
+    /// route changes, so that it does not see the next change.
     #[cold]
     fn wait(&self, partition: &Partition) -> Permission {
         let cache = &*self.cache;
@@ -310,30 +312,31 @@ impl Worker {
         partition.route.permission(self.number)
     }
 
-    /// Executes what other workers have asked of this one, while it waits for something.
+    /// Executes the requests that other workers have delegated to this one, while it waits.
     pub(crate) fn serve_mailbox(&self) {
         self.cache.mailboxes.serve(self.number);
     }
 
-    /// The lock of a queue. This worker serves others while it waits.
+    /// Takes a place in a queue. This worker serves others while it waits.
     fn turn<'q>(&self, queue: &'q Queue) -> Turn<'q> {
         queue.wait(|| self.serve_mailbox())
     }
 
-    /// Executes what other workers have asked of this one. To be called when it was woken.
+    /// Executes the requests that other workers have delegated to this one. Call it after a
+    /// wake-up.
     pub fn serve(&mut self) {
         self.cache.epochs.enter(self.number);
         self.cache.mailboxes.serve(self.number);
         self.cache.epochs.leave(self.number);
     }
 
-    /// To be called before the thread sleeps: from now on the cache's waker is called for it.
-    /// Returns false if it should not sleep, because it was asked for something.
+    /// Announces that the thread is about to sleep: from now on requests wake it through the
+    /// cache's waker. Returns false if a request has come, so that it should not sleep.
     pub fn fall_asleep(&mut self) -> bool {
         self.cache.mailboxes.fall_asleep(self.number)
     }
 
-    /// To be called when the thread has woken.
+    /// Announces that the thread has woken.
     pub fn wake_up(&mut self) {
         self.cache.mailboxes.wake_up(self.number);
         self.serve();

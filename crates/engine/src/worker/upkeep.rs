@@ -1,4 +1,4 @@
-//! The upkeep that a worker does for its share of the partitions.
+//! Upkeep by a worker of its share of the partitions.
 
 use crate::access::Permission;
 use crate::copy_budget;
@@ -8,9 +8,9 @@ use crate::worker::Worker;
 use crate::writer::Writer;
 
 impl Worker {
-    /// Bounded housekeeping for this worker's share of the partitions: counts what readers have
-    /// requested, removes some of what has expired, gives space back. To be called every 10 to
-    /// 100 milliseconds.
+    /// Does bounded upkeep of this worker's share of the partitions: counts the requests that
+    /// readers recorded, removes some expired items, frees space. Call it every 10 to 100
+    /// milliseconds.
     pub fn maintain(&mut self, now_s: u32) {
         self.flush_if_due(now_s);
         let outer = copy_budget::replace(self.cache.turn_moved_bytes() as isize);
@@ -40,8 +40,8 @@ impl Worker {
         copy_budget::replace(outer);
     }
 
-    /// Gives lines of a sparse index back: a bounded number, with nobody else in the partition. Whether
-    /// there may be more to give.
+    /// Returns lines of a sparse index to the items: a bounded number, with no other thread in the
+    /// partition. Returns whether more may follow.
     fn shrink_index(&self, number: usize, now_s: u32) -> bool {
         let (cache, idle) = (&*self.cache, || self.serve_mailbox());
         let partition = &cache.partitions[number];
@@ -53,7 +53,7 @@ impl Worker {
         })
     }
 
-    /// Runs something with the right to write a partition, if its upkeep is this worker's.
+    /// Runs `run` with the right to write a partition, if its upkeep is this worker's.
     fn maintain_one<R>(
         &self,
         number: usize,

@@ -1,4 +1,4 @@
-//! The item of a key.
+//! Lookup of the item of a key.
 
 use crate::index::hash::IndexHash;
 use micanite_memory::sync::Ordering::Relaxed;
@@ -11,7 +11,8 @@ use crate::partition::{Field, Hint, LogField, Place};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
-    /// The item of a key. One that has expired or was invalidated is removed and not found.
+    /// Returns the item of a key. Removes one that has expired or was invalidated, and returns
+    /// `None`.
     #[inline]
     pub fn find(&self, hash: IndexHash, key: &[u8]) -> Option<Found> {
         let found = self.lookup(hash, key)?;
@@ -26,9 +27,9 @@ impl Writer<'_> {
         Some(found)
     }
 
-    /// The item of a key whose entry was seen a moment ago, if it is still there, is the key's and
-    /// has nothing about it that needs a closer look. The hint is of this batch, and since it
-    /// began nobody wrote but its owner, or those who hold the lock.
+    /// Returns the item of a key whose entry was seen a moment ago, if it is still there, is the
+    /// key's and needs no closer look. The hint is of this batch, and since the batch began only
+    /// the owner, or holders of the lock, have written.
     #[inline(always)]
     pub fn find_hinted(&self, hint: &Hint, key: &[u8]) -> Option<Found> {
         let p = self.partition;
@@ -63,7 +64,7 @@ impl Writer<'_> {
         (!found.expiry.has_passed(self.now_s)).then_some(found)
     }
 
-    /// The item of a key, whatever its expiry.
+    /// Returns the item of a key, whatever its expiry.
     #[inline]
     pub fn lookup(&self, hash: IndexHash, key: &[u8]) -> Option<Found> {
         let mut buckets = self.partition.chain(self.partition.bucket(hash));
@@ -95,15 +96,15 @@ impl Writer<'_> {
         None
     }
 
-    /// Says whether the item of an entry has its tag, and belongs to its chain. In a damaged store an
-    /// entry may lead into the middle of another item, whose bytes look like one: who has not compared
-    /// a key gives back no space before this is so.
+    /// Returns whether the item of an entry has its tag, and belongs to its chain. In a damaged
+    /// store an entry may lead into the middle of another item, whose bytes look like one. A caller
+    /// that has not compared a key frees no space before this check.
     pub fn is_of_entry(&self, main: Bucket<'_>, entry: Entry, place: &Place) -> bool {
         let hash = self.hash_at(place.position);
         entry.has_tag(hash.tag()) && self.partition.bucket(hash).first_word == main.first_word
     }
 
-    /// The entry of a key's ghost: of an item of this tag that left the small log not long ago.
+    /// Returns the entry of a key's ghost: of an item of this tag that left the small log lately.
     #[inline]
     pub fn ghost(&self, hash: IndexHash) -> Option<usize> {
         let p = self.partition;
@@ -124,7 +125,8 @@ impl Writer<'_> {
         None
     }
 
-    /// How far behind the tail of the small log a ghost is; `None` if the entry is none.
+    /// Returns the distance of a ghost behind the tail of the small log; `None` if the entry is no
+    /// ghost.
     #[inline]
     pub fn ghost_age(&self, entry: Entry) -> Option<u64> {
         let p = self.partition;

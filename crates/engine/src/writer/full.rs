@@ -1,8 +1,8 @@
 //! Overwriting in a full store whose memory outlives the process.
 //!
 //! A new value is written beside the old one and then published, so that a kill at any moment
-//! leaves one or the other. Where the heap has no space for it any more, it waits in the reserve,
-//! and is published there; then the space of the old item is free, and takes it.
+//! leaves one or the other. Where the heap has no space for it, it is written and published in the
+//! reserve; then the space of the old item is free, and the new item moves there.
 
 use crate::index::hash::IndexHash;
 
@@ -13,8 +13,9 @@ use crate::partition::{Field, Place};
 use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
-    /// Replaces an item by one that needs no more space, when there is no other space. Refuses
-    /// what is longer than the old item or than the reserve, and everything in other partitions.
+    /// Replaces an item by one that needs no more space, when there is no other space. Refuses an
+    /// item that is longer than the old one or than the reserve, and any item in other kinds of
+    /// partitions.
     #[cold]
     pub fn replace_in_full_store(
         &self,
@@ -23,7 +24,7 @@ impl Writer<'_> {
         replaced: Option<&Found>,
     ) -> Result<Reservation, Refusal> {
         let p = self.partition;
-        // The look for space may have moved the item, or its entry.
+        // The search for space may have moved the item, or its entry.
         let found = replaced.and_then(|_| self.lookup(hash, item.key));
         let kept = p.layout.is_kept_store();
         let Some(found) = found.filter(|found| kept && !p.is_in_reserve(found.place.position))
@@ -46,7 +47,7 @@ impl Writer<'_> {
         let old = (found.value_at(), found.value_bytes());
         p.write_item(&waiting, item, Some(old));
         self.publish_entry(hash, &waiting, Some(&found))?;
-        // The space of the old item takes the new one, but in a damaged heap.
+        // The space of the old item takes the new one, unless the heap is damaged.
         let moved = self.leave_reserve(hash, &self.found_at(found.slot, place));
         moved.map_err(|_| self.out_of_memory())
     }
@@ -58,7 +59,7 @@ impl Writer<'_> {
         self.insert(hash, &self.copy_of(key, found), Some(found))
     }
 
-    /// Counts a refusal for want of memory.
+    /// Counts a refusal for lack of memory.
     fn out_of_memory(&self) -> Refusal {
         if self.partition.is_store() {
             self.partition.add(Field::OutOfMemory, 1);

@@ -6,7 +6,8 @@ use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
-    /// Writes an item and points the index to it, in the entry of `replaced` if there is one.
+    /// Reserves space, writes an item, and publishes it, in the entry of `replaced` if there is
+    /// one.
     pub fn insert(
         &self,
         hash: IndexHash,
@@ -34,14 +35,14 @@ impl Writer<'_> {
         Ok(reserved)
     }
 
-    /// Whether what was found may be elsewhere: since `moves` was noted, entries have moved.
+    /// Returns whether a found item may be elsewhere: entries have moved since `moves` was loaded.
     #[inline]
     pub fn has_moved(&self, moves: u64, found: Option<&Found>) -> bool {
         self.partition.get(Field::Moves) != moves
             || found.is_some_and(|found| !self.partition.is_live(&found.place))
     }
 
-    /// Appends an item that a client wrote (not one that only moves).
+    /// Inserts an item that a client wrote (not one that only moves), and counts it.
     #[inline(never)]
     pub fn insert_counted(
         &self,
@@ -52,7 +53,7 @@ impl Writer<'_> {
         self.stored(self.insert(hash, item, replaced).map(drop))
     }
 
-    /// Writes an item of a client in the place of another, after a look for other space in vain.
+    /// Replaces an item by one that a client wrote, when there is no other space, and counts it.
     #[cold]
     pub fn replace_counted(
         &self,
@@ -63,7 +64,7 @@ impl Writer<'_> {
         self.stored(self.replace_in_full_store(hash, item, replaced).map(drop))
     }
 
-    /// Writes a whole new value for a key, in the space of the item that was found, or anew.
+    /// Writes a whole new value for a key, in the space of the found item or in a new place.
     #[inline(always)]
     pub fn write_value(
         &self,
@@ -86,7 +87,7 @@ impl Writer<'_> {
         self.insert_counted(request.hash, &item, found)
     }
 
-    /// Appends a copy of an item that differs in its expiry at most; its CAS value stays.
+    /// Inserts a copy of an item that differs in its expiry at most; its CAS value stays.
     pub fn relocate(
         &self,
         hash: IndexHash,

@@ -1,4 +1,4 @@
-//! Describes an item that is to be written, and writes its bytes.
+//! A description of an item to be written, and the write of its bytes.
 
 use micanite_memory::sync::Ordering::Relaxed;
 
@@ -14,20 +14,19 @@ pub(crate) struct NewItem<'a> {
     pub key: &'a [u8],
     pub flags: u32,
     pub expiry: Expiry,
-    /// What it says beside its value.
+    /// State for meta commands.
     pub state: Option<State>,
-    /// The CAS value that the item keeps, because it was given out and nothing but its place
-    /// changes.
+    /// CAS value that the item keeps, because a client knows it and only the item's place changes.
     pub cas: Option<u64>,
-    /// Whether a client will know its CAS value.
+    /// True if a client will know its CAS value.
     pub gives_cas: bool,
-    /// Whether it was requested since it was stored.
+    /// True if it was requested since it was stored.
     pub fetched: bool,
-    /// Requests that the item has counted.
+    /// Requests that it has counted.
     pub frequency: u64,
-    /// The log that it has to go to.
+    /// Log that it has to go to.
     pub log: Option<LogKind>,
-    /// The value, in two parts.
+    /// Value, in two parts.
     pub value: [Part<'a>; 2],
 }
 
@@ -43,7 +42,7 @@ impl Part<'_> {
 }
 
 impl<'a> NewItem<'a> {
-    /// An item of a whole value.
+    /// Makes an item of a whole value.
     pub fn of(key: &'a [u8], value: &'a [u8], (flags, expiry): (u32, Expiry)) -> Self {
         Self {
             key,
@@ -61,7 +60,7 @@ impl<'a> NewItem<'a> {
 }
 
 impl Writer<'_> {
-    /// What an item consists of that is written in the place of another.
+    /// Returns the composition of an item that replaces another.
     #[inline]
     pub fn shape_of(&self, item: &NewItem<'_>, replaced: Option<&Found>) -> Shape {
         let part_bytes = |part: &Part<'_>| match part {
@@ -77,7 +76,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A copy of an item, to be written elsewhere.
+    /// Returns a copy of an item, to be written elsewhere.
     pub fn copy_of<'b>(&self, key: &'b [u8], found: &Found) -> NewItem<'b> {
         NewItem {
             key,
@@ -95,9 +94,9 @@ impl Writer<'_> {
 }
 
 impl Partition {
-    /// Writes the bytes of an item into the space that was taken for it; all but its header,
-    /// which says that it is busy until it is published. `old` is where the value lies that is
-    /// replaced, in bytes, and its length. Needs no lock.
+    /// Writes the bytes of an item into reserved space, except its header, which marks it as busy
+    /// until it is published. `old` is the place of the replaced value, in bytes, and its length.
+    /// Needs no lock.
     #[inline]
     pub fn write_item(
         &self,

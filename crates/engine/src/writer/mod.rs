@@ -1,5 +1,5 @@
-//! The right to write a partition, and what all writing operations are made of: find an item,
-//! append one, overwrite one, retire one.
+//! The right to write a partition, and the steps of all writing operations: find an item, insert
+//! one (reserve, write, publish), overwrite one, retire one.
 
 mod compact;
 mod find;
@@ -26,11 +26,11 @@ pub(crate) use compact::Compaction;
 pub(crate) use item::{NewItem, Part};
 pub(crate) use reserve::Reservation;
 
-/// The one writer of a partition; gives the lock back when dropped, if it holds it.
+/// The only writer of a partition; releases the lock when dropped, if it holds it.
 pub(crate) struct Writer<'a> {
     pub partition: &'a Partition,
     pub now_s: u32,
-    /// Whether other threads write this partition, too, under its lock.
+    /// True if other threads write this partition, too, under its lock.
     pub shared: bool,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Writer<'_> {
 /// An item that was found, valid until the writer changes something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// The word of the region where its entry is.
+    /// Word of the region that holds its entry.
     pub slot: usize,
     pub place: Place,
     pub header: Header,
@@ -55,7 +55,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Where the value begins, in bytes of the region.
+    /// Returns the beginning of the value, in bytes of the region.
     #[inline]
     pub fn value_at(&self) -> usize {
         (self.place.position + self.header.key_word()) * 8 + self.header.key_bytes()
@@ -66,7 +66,7 @@ impl Found {
         self.header.value_bytes().unwrap_or(0)
     }
 
-    /// What the item needs, with or without the extension for its CAS value.
+    /// Returns the composition of the item, with or without the extension for its CAS value.
     pub fn shape(&self, cas: bool) -> Shape {
         Shape {
             key_bytes: self.header.key_bytes(),
@@ -78,17 +78,17 @@ impl Found {
     }
 }
 
-/// An item that is larger than one in so many of the small log goes to main at once.
+/// Items larger than 1/LARGE_SHARE of the small log bypass it.
 const LARGE_SHARE: u64 = 4;
 
-/// Why something could not be written; nothing that can be seen has changed.
+/// Reason for a refused write; nothing visible has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// There is no space for the item, or its entry.
     Full,
     /// Another thread is still writing an item that is in the way: try again without the lock.
     Busy,
-    /// The item that was to be copied has just been evicted.
+    /// The item to be copied has just been evicted.
     Gone,
 }
 
@@ -112,13 +112,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The item at a place, whatever the index says.
+    /// Returns the item at a place, whether the index leads to it or not.
     #[inline]
     pub fn found_at(&self, slot: usize, place: Place) -> Found {
         self.found_of(slot, place, self.partition.header(place.position))
     }
 
-    /// The item at a place, its header known.
+    /// Returns the item at a place whose header is known.
     #[inline]
     pub fn found_of(&self, slot: usize, place: Place, header: Header) -> Found {
         let p = self.partition;
@@ -137,7 +137,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The key of the item at a position.
+    /// Returns the key of the item at a position.
     #[inline]
     pub fn key_at<'b>(&self, position: usize, buffer: &'b mut [u8; KEY_BYTES_MAX]) -> &'b [u8] {
         let p = self.partition;
@@ -147,13 +147,13 @@ impl<'a> Writer<'a> {
         key
     }
 
-    /// The hash of the key of the item at a position.
+    /// Returns the hash of the key of the item at a position.
     pub fn hash_at(&self, position: usize) -> IndexHash {
         let mut buffer = [0; KEY_BYTES_MAX];
         self.hash_of(self.key_at(position, &mut buffer))
     }
 
-    /// The hash of a key that was stored.
+    /// Returns the hash of a stored key.
     pub fn hash_of(&self, key: &[u8]) -> IndexHash {
         let p = self.partition;
         p.index_hash(KeyHash::of(key, p.layout.seed))
@@ -169,7 +169,7 @@ impl<'a> Writer<'a> {
         )
     }
 
-    /// The CAS value of an item.
+    /// Returns the CAS value of an item.
     #[inline]
     pub fn cas_of(&self, found: &Found) -> u64 {
         if found.header.has_state() {
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The CAS value of the item that was written last, at this place.
+    /// Returns the CAS value of the item that was written last, at this place.
     #[inline]
     pub fn cas_of_last(&self, place: &Place) -> u64 {
         if self.partition.is_store() {
@@ -196,8 +196,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The CAS value that has to stay when the item moves, unless it is part of its state. That of
-    /// a store's item is a stamp, which says when it was written.
+    /// Returns the CAS value that has to stay when the item moves, unless it is part of its state.
+    /// In a store it is a stamp: the time of the last write.
     #[inline]
     pub fn cas_to_keep(&self, found: &Found) -> Option<u64> {
         let header = found.header;
@@ -209,14 +209,14 @@ impl<'a> Writer<'a> {
         (header.cas_given() && !in_state).then(|| self.cas_of(found))
     }
 
-    /// What the item says beside its value.
+    /// Returns the state of an item.
     #[inline]
     pub fn state_of(&self, found: &Found) -> State {
         self.partition.state_at(found.place.position, found.header)
     }
 
-    /// The state of an item that a client writes in the place of another: when it was accessed
-    /// is worth knowing still.
+    /// Returns the state of an item that a client writes in the place of another: it continues to
+    /// record accesses.
     #[inline]
     pub fn fresh_state(&self, replaced: Option<&Found>) -> Option<State> {
         let replaced = replaced.filter(|found| found.header.has_state())?;
@@ -227,14 +227,14 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The state that stays when the item moves.
+    /// Returns the state that stays when the item moves.
     #[inline]
     pub fn state_to_keep(&self, found: &Found) -> Option<State> {
         found.header.has_state().then(|| self.state_of(found))
     }
 
-    /// Notes that the CAS value of an item is known outside, so that the next write changes it.
-    /// Every write changes the one of a store's item.
+    /// Returns the CAS value of an item to a client, and records that it is known, so that the next
+    /// write changes it. Every write changes that of a store's item.
     #[inline]
     pub fn give_cas(&self, hash: IndexHash, found: &Found) -> u64 {
         if !found.header.cas_given() && !self.partition.is_store() {
@@ -246,8 +246,8 @@ impl<'a> Writer<'a> {
         self.cas_of(found)
     }
 
-    /// Notes a request for an item: that there was one, and how many, if the policy counts and
-    /// the count is not at its end.
+    /// Records a request for an item: that there was one, and how many, if the policy counts and
+    /// the count is below its maximum.
     #[inline]
     pub fn count_request(&self, found: &Found) {
         let frequency = found.header.frequency();
@@ -262,7 +262,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Notes when an item was requested, if somebody has asked for that.
+    /// Records the time of a request, if the item records accesses.
     #[cold]
     fn note_access(&self, found: &Found) {
         let state = self.state_of(found);
@@ -298,15 +298,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Gives the space of an item back, unless the head took it already; `early` if nothing
-    /// replaces it. No entry leads to it any more.
+    /// Frees the space of an item that no entry leads to, unless the head has passed it; `early` if
+    /// no other item replaces it.
     #[inline]
     pub fn retire(&self, place: &Place, early: bool) {
         let p = self.partition;
         if !p.is_live(place) {
             return;
         }
-        // Whoever finds the image after a kill finds the entry changed before the item is.
+        // The entry changes before the item does, for a process that recovers the image after a
+        // kill.
         fence(Release);
         let header = p.header(place.position);
         if !p.holds(place.position, header) {
@@ -335,7 +336,7 @@ impl<'a> Writer<'a> {
         self.set_header(place.position, dead);
     }
 
-    /// The log that a policy puts an item of some units into.
+    /// Returns the log that the policy chooses for an item of this many units.
     #[inline]
     pub fn log_for(&self, units: u64, ghost: bool) -> LogKind {
         let p = self.partition;
@@ -344,7 +345,7 @@ impl<'a> Writer<'a> {
         if ghost || units * LARGE_SHARE > small_units {
             return LogKind::Main;
         }
-        // Until something is evicted, what does not fit into small goes to main.
+        // Until the first eviction, an item that does not fit into small goes to main.
         if small.is_filling() && small.lap_units() + units > small_units {
             let main = p.log(LogKind::Main);
             let room = main.get(crate::partition::LogField::Limit);
@@ -364,7 +365,7 @@ impl<'a> Writer<'a> {
 }
 
 impl Partition {
-    /// What the item of a position and header says beside its value.
+    /// Returns the state of the item of a position and header.
     #[inline]
     pub fn state_at(&self, position: usize, header: Header) -> State {
         if !header.has_state() {
@@ -374,13 +375,13 @@ impl Partition {
         State::unpack([word, word + 1].map(|word| self.word(word).load(Relaxed)))
     }
 
-    /// Writes flags and expiry of an item, which has the room.
+    /// Writes flags and expiry of an item that has the extension.
     #[inline]
     pub fn set_meta(&self, word: usize, (flags, expiry): (u32, Expiry)) {
         self.word(word).store(pack_meta(expiry.0, flags), Relaxed);
     }
 
-    /// Writes the state of an item, which has the room.
+    /// Writes the state of an item that has the extension.
     #[inline]
     pub fn set_state(&self, word: usize, state: State) {
         for (at, value) in state.pack().into_iter().enumerate() {

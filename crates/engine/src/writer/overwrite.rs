@@ -1,4 +1,4 @@
-//! Writing a value into the space of the one before.
+//! Writes a value into the space of the previous one.
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
@@ -14,9 +14,9 @@ use crate::request::Expiry;
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
-    /// Writes a value into the space of an item, if it may stay there: it fits, nobody was given
-    /// its CAS value, it has no state, it is not due to move to the tail, and nobody counts on its
-    /// old value after a kill.
+    /// Writes a value into the space of an item, if it may stay there: it fits, no client knows its
+    /// CAS value, it has no state, it is not due to move to the tail, and its old value need not
+    /// survive a kill.
     #[inline(always)]
     pub fn overwrite(
         &self,
@@ -44,7 +44,7 @@ impl Writer<'_> {
             .with_frequency(self.frequency_after(old.frequency()))
             .with_heap_bits_of(p.header(found.place.position));
         p.bucket(hash).write(|| {
-            // Busy until the value is whole: whoever finds it after a kill knows.
+            // Busy until the value is whole, for a process that recovers the image after a kill.
             self.set_header(found.place.position, header.with_busy());
             fence(Release);
             if shape.meta {
@@ -70,13 +70,13 @@ impl Writer<'_> {
         (frequency + 1).min(self.partition.layout.policy.frequency_max)
     }
 
-    /// Whether a requested item is far enough from the tail to be moved there.
+    /// Returns whether a requested item is far enough from the tail to be moved there.
     #[inline]
     pub fn is_due_to_move(&self, found: &Found) -> bool {
         self.partition.is_due_to_move(&found.place)
     }
 
-    /// Does for an item that a reader has served what the policy wants.
+    /// Applies the policy to an item that a reader has served.
     #[cold]
     pub fn note_request(&self, hash: IndexHash, key: &[u8]) {
         if let Some(found) = self.find(hash, key) {
@@ -84,7 +84,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Does for a requested item what the policy wants: counts the request, or moves the item.
+    /// Applies the policy to a requested item: counts the request, or moves the item.
     #[inline(always)]
     pub fn note_found(&self, hash: IndexHash, key: &[u8], found: &Found) {
         if self.is_due_to_move(found) {
@@ -108,7 +108,7 @@ impl Writer<'_> {
 }
 
 impl crate::partition::Partition {
-    /// Whether the policy wants a requested item at the tail of main.
+    /// Returns whether the policy wants a requested item at the tail of main.
     #[inline]
     pub fn is_due_to_move(&self, place: &crate::partition::Place) -> bool {
         let percent = self.layout.policy.reinsert_percent;

@@ -1,4 +1,4 @@
-//! Publishes an item that has been written: points the index to it.
+//! Publishes a written item: points the index to it.
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
@@ -8,7 +8,8 @@ use crate::request::{Expiry, Outcome};
 use crate::writer::{Found, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
-    /// Completes an item that has been written and points the index to it.
+    /// Publishes a written item. Then records its expiry, and does the upkeep that comes with
+    /// insertions.
     #[inline]
     pub fn publish(
         &self,
@@ -28,8 +29,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Completes an item and points the index to it by one store, which is the moment at which it
-    /// replaces the one before, for readers and for whoever finds the image after a kill.
+    /// Completes an item and points the index to it by one store. At this store it replaces the
+    /// previous item, for readers and for a process that recovers the image after a kill.
     #[inline]
     pub fn publish_entry(
         &self,
@@ -76,7 +77,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Publishes an item that a client wrote.
+    /// Publishes an item that a client wrote, and counts it.
     pub fn publish_counted(
         &self,
         hash: IndexHash,

@@ -6,19 +6,19 @@ use crate::log::item::{Header, Shape};
 use crate::partition::{Field, Place};
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
-/// Space that was taken for an item.
+/// Space reserved for an item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reservation {
     pub place: Place,
     pub header: Header,
-    /// The entry of the key's ghost.
+    /// Entry of the key's ghost.
     pub(super) ghost: Option<usize>,
-    /// Whether the item has its CAS value already.
+    /// True if the item has its CAS value already.
     pub(super) has_cas: bool,
 }
 
 impl Reservation {
-    /// For use after others have written: entries may have moved.
+    /// Forgets the ghost, for use after other writes: entries may have moved.
     pub fn for_later(self) -> Self {
         Self {
             ghost: None,
@@ -28,7 +28,7 @@ impl Reservation {
 }
 
 impl Writer<'_> {
-    /// Takes the space for an item. Evicts, and moves, other items of a cache.
+    /// Reserves space for an item. In a cache it evicts, and moves, other items.
     #[inline]
     pub fn reserve(
         &self,
@@ -95,8 +95,8 @@ impl Writer<'_> {
         }
     }
 
-    /// No spare bucket is free. What has expired or was invalidated leaves the chain of a key, so that
-    /// another item finds an entry there.
+    /// Removes expired and invalidated items from the chain of a key when no spare bucket is free,
+    /// so that another item finds an entry there.
     #[cold]
     fn sweep_short_of_spares(&self, hash: IndexHash) {
         if self.partition.get(Field::Expiring) == 0 {
@@ -109,7 +109,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Space of a store's heap, if need be after a look for what has expired, or a compaction.
+    /// Reserves space in a store's heap, if need be after a sweep for expired items, or a
+    /// compaction.
     fn reserve_in_heap(&self, units: u64) -> Result<Place, Refusal> {
         let p = self.partition;
         let position = p.heap().allocate(units as usize).or_else(|| {
@@ -130,7 +131,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Gives up space that was taken, without having published it.
+    /// Releases reserved space that was not published.
     #[cold]
     pub fn release(&self, reserved: &Reservation) {
         let p = self.partition;

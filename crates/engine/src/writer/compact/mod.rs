@@ -1,23 +1,24 @@
-//! Room in a store whose free space is scattered: items move down, a few at a time, so that free
-//! blocks become one.
+//! Compaction of a store whose free space is scattered: items move down, a few at a time, so that
+//! free blocks become one.
 //!
-//! A pass goes through the blocks from its begin to the end of the space. An item that it comes to
-//! moves to a free block below: the best fit if that lies below, else the front of the free block
-//! just before the item, if it is large enough. So the free block that the pass drags along grows,
-//! and at the end of the pass it is the last block. An item stays where it is if nothing below is
-//! large enough: then it is larger than the free block just before it. So after a pass from the
-//! first block on, the free blocks other than the last are together smaller than the items that
-//! stayed: in a store whose items take a hundredth of its space, the last block has 98 % of it.
+//! A pass visits the blocks from its beginning to the end of the space. Each item moves to a free
+//! block below: the best fit if that lies below, else the front of the free block just before the
+//! item, if it is large enough. So the free block just before the pass grows, and at the end of the
+//! pass it is the last block. An item stays where it is if no block below is large enough: then it
+//! is larger than the free block just before it. So after a pass from the first block on, the free
+//! blocks other than the last are together smaller than the items that stayed: in a store whose
+//! items take a hundredth of its space, the last block has 98 % of it.
 //!
-//! A move writes the copy beside, points the entry to it, and frees the old block, with the version
-//! of the bucket odd: readers see either place, and a process that is killed leaves one of them in
-//! the index, whose item is whole.
+//! A move writes the copy, points the entry to it, and frees the old block, with the version of the
+//! bucket odd: readers see either place, and a process that is killed leaves one of them in the
+//! index, whose item is whole.
 //!
-//! It is done for the index, when an item lies where the next bucket is to be; for an item that no
-//! free block is large enough for; and in a sparse store whose free space is not at its end, before
-//! many new items have come between the old ones. After a refusal upkeep goes on with it. A pass begins near the end of the space, where the copying
-//! of a few items makes room for the index. If it did not make the room, the next one begins at the
-//! first block, and so do those of a sparse store.
+//! Three cases need a compaction: the index, when an item lies where the next bucket is to be; an
+//! item that no free block is large enough for; and a sparse store whose free space is not at its
+//! end, before many new items come between the old ones. After a refusal upkeep continues it. A
+//! pass begins near the end of the space, where the copying of a few items makes space for the
+//! index. If it did not make the space, the next one begins at the first block, and so do those of
+//! a sparse store.
 
 mod state;
 
@@ -37,20 +38,20 @@ use crate::writer::{Found, Writer};
 pub(crate) use state::Compaction;
 use state::{Aim, Gap};
 
-/// Calls that end at once, after a pass from the first block that made no room: one for so many
-/// buckets. Those for an item go on if more space is free than before, or they need less.
+/// Buckets for each call that ends at once, after a pass from the first block that made no space.
+/// Calls for an item continue if more space is free than before, or they need less.
 const BUCKETS_PER_PAUSE: u64 = 8;
 
 impl Writer<'_> {
-    /// Does a bounded piece of a compaction, so that the last `units` of the space become free.
+    /// Does a bounded part of a compaction, so that the last `units` of the space become free.
     /// Returns whether they are.
     #[cold]
     pub fn compact_for_index(&self, units: u64, units_max: u64) -> bool {
         self.compact(units_max, Aim::End(units))
     }
 
-    /// After an item of `units` has got its space: does a bounded piece of a compaction if the store
-    /// is sparse and much of its free space is not at the end.
+    /// Does a bounded part of a compaction if the store is sparse and much of its free space is not
+    /// at the end. Called after space for an item of `units` was reserved.
     #[inline]
     pub fn compact_if_sparse(&self, units: u64) {
         let heap = self.partition.heap();
@@ -74,18 +75,18 @@ impl Writer<'_> {
         self.compact(most, Aim::Pass);
     }
 
-    /// Does a bounded piece of a compaction, so that there is a free block of `units`. Returns
-    /// whether there is.
+    /// Does a bounded part of a compaction, so that a free block of `units` exists. Returns whether
+    /// it does.
     #[cold]
     pub fn compact_for_item(&self, units: u64) -> bool {
         let most = COMPACT_ITEM_UNITS + COMPACT_PER_ITEM_UNIT * units;
-        // Moving makes no more space free; what has expired is the sweep's matter.
+        // Moves free no space; the sweep removes expired items.
         let may_help = self.partition.heap().units_free() as u64 >= units;
         may_help && self.compact(most, Aim::Block(units))
     }
 
-    /// For upkeep: goes on with a pass, if an insertion was refused that a compaction could make room
-    /// for, until one from the first block has ended.
+    /// Continues a pass, as upkeep, if an insertion was refused that a compaction could make space
+    /// for, until a pass from the first block has ended.
     pub fn compact_for_refused(&self) {
         let (p, state) = (self.partition, &self.partition.compaction);
         let allowed = copy_budget::allows(COMPACT_ITEM_UNITS as usize * 8);
@@ -153,7 +154,7 @@ impl Writer<'_> {
             state.visits.store(state.visits.load(Relaxed) + 1, Relaxed);
             let header = self.partition.header(position);
             if !self.partition.has_room(position, header) {
-                // Of a damaged image: it does not say where the next block begins.
+                // The image is damaged: the header does not tell where the next block begins.
                 heap.set_cursor(None);
                 return false;
             }
@@ -171,8 +172,8 @@ impl Writer<'_> {
         false
     }
 
-    /// Where the next pass begins: at the item that is nearest to the end, of those in some
-    /// buckets; or at the first block.
+    /// Returns the beginning of the next pass: the item nearest to the end, among those in some
+    /// buckets, or the first block.
     fn begin_of_pass(&self) -> usize {
         let p = self.partition;
         let state = &p.compaction;
@@ -193,7 +194,7 @@ impl Writer<'_> {
         nearest.map_or(first, |nearest| nearest.max(first))
     }
 
-    /// A pass has ended, with so many free units at the end of the space.
+    /// Records the end of a pass, with this many free units at the end of the space.
     fn note_end(&self, units_at_end: u64) {
         let state = &self.partition.compaction;
         if state.whole.load(Relaxed) != 0 {
@@ -204,15 +205,15 @@ impl Writer<'_> {
         }
     }
 
-    /// A pass has ended without the room that was asked for. Returns whether no other one follows
-    /// at once.
+    /// Records that a pass has ended without the requested space. Returns whether no other pass
+    /// follows at once.
     fn end_in_vain(&self, aim: Aim) -> bool {
         let state = &self.partition.compaction;
         let whole = state.whole.load(Relaxed) != 0;
         if whole {
             let pause = self.partition.buckets() / BUCKETS_PER_PAUSE;
             state.pause.store(pause, Relaxed);
-            // What an item needs is another matter than what the index needs.
+            // The needs of an item and of the index differ.
             let units = match aim {
                 Aim::Block(units) => units,
                 Aim::End(_) | Aim::Pass => u64::MAX,
@@ -225,8 +226,8 @@ impl Writer<'_> {
         whole
     }
 
-    /// Moves the item at a position to a lower one, or removes it if it has expired or was
-    /// invalidated. False if it stays.
+    /// Moves the item at a position down, or removes it if it has expired or was invalidated.
+    /// Returns false if it stays.
     fn move_down(&self, position: usize, left: &mut i64) -> bool {
         let p = self.partition;
         let place = store_place(position);
@@ -255,7 +256,8 @@ impl Writer<'_> {
         p.bucket(hash).write(|| {
             let entry = self.entry_of(hash, &target);
             p.word(slot).store(entry.0, Release);
-            // Whoever finds the image after a kill finds the entry changed before the item is.
+            // The entry changes before the item does, for a process that recovers the image after a
+            // kill.
             fence(Release);
             p.heap().free(position);
         });
@@ -293,7 +295,7 @@ impl Writer<'_> {
     }
 }
 
-/// Counts work of a call, and of the turn that it is a part of.
+/// Charges work to a call, and to its turn.
 fn spend(left: &mut i64, units: u64) {
     *left -= units as i64;
     copy_budget::spend(units as usize * 8);

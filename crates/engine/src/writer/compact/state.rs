@@ -5,33 +5,33 @@ use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::limits::SCATTERED_SHARE;
 
-/// How far the compaction of a partition is, beside the heap's cursor. Only the writer uses it.
+/// Progress of the compaction of a partition, beside the heap's cursor. Only the writer uses it.
 #[derive(Debug)]
 pub(crate) struct Compaction {
-    /// Work that calls for the index or a sparse store have done beyond what they may do, in
-    /// units: the next ones do less.
+    /// Work that calls for the index or a sparse store have done beyond their limit, in units:
+    /// later calls do less.
     pub(super) debt_units: AtomicU64,
-    /// Whether the next pass begins at the first block.
+    /// One if the next pass begins at the first block.
     pub(super) whole: AtomicU64,
     /// Calls to come that do nothing.
     pub(super) pause: AtomicU64,
     /// Units that were free when the last pass from the first block began.
     pub(super) free_at_begin: AtomicU64,
-    /// Units that were free when the last pass began that made no room.
+    /// Units that were free when the last pass began that made no space.
     pub(super) vain_free: AtomicU64,
-    /// Units of the item that it made no room for.
+    /// Units of the item that it made no space for.
     pub(super) vain_units: AtomicU64,
     /// Units that were free after the last pass from the first block.
     pub(super) settled_free: AtomicU64,
-    /// Those of them that were not at the end: it could do nothing about them.
+    /// Units among those that were not at the end: the pass could not change that.
     pub(super) settled_scattered: AtomicU64,
-    /// Whether the last insertion that compacted was refused: upkeep goes on for it.
+    /// One if the last insertion that compacted was refused: upkeep continues for it.
     pub(super) refused: AtomicU64,
-    /// The bucket at which the begin of the next pass is looked for.
+    /// Bucket at which the search for the next beginning starts.
     pub(super) bucket: AtomicU64,
     /// Units of all items that were moved.
     pub(super) moved_units: AtomicU64,
-    /// Allocated blocks that were looked at.
+    /// Allocated blocks that were visited.
     pub(super) visits: AtomicU64,
 }
 
@@ -63,7 +63,7 @@ impl Compaction {
         self.visits.load(Relaxed)
     }
 
-    /// Whether a call is one of those that end at once.
+    /// Returns whether this call ends at once.
     pub(super) fn holds_back(&self, aim: Aim, free: u64) -> bool {
         let pause = self.pause.load(Relaxed);
         if pause == 0 {
@@ -78,7 +78,8 @@ impl Compaction {
         true
     }
 
-    /// Whether a pass from the first block has left the free space as it is, but for a small part.
+    /// Returns whether a pass from the first block has left the free space as it is, but for a
+    /// small part.
     pub(super) fn is_settled(&self, free: u64, scattered: u64) -> bool {
         let least = free / SCATTERED_SHARE as u64;
         free <= self.settled_free.load(Relaxed) + least
@@ -86,14 +87,14 @@ impl Compaction {
     }
 }
 
-/// The aim of a call.
+/// Goal of a call.
 #[derive(Clone, Copy)]
 pub(super) enum Aim {
-    /// So many units are free at the end of the space.
+    /// This many units are free at the end of the space.
     End(u64),
-    /// There is a free block of so many units.
+    /// A free block of this many units exists.
     Block(u64),
-    /// The pass comes to its end.
+    /// The pass ends.
     Pass,
 }
 
@@ -107,10 +108,10 @@ impl Aim {
     }
 }
 
-/// The free block that a pass has come to.
+/// The free block that a pass has reached.
 #[derive(Clone, Copy)]
 pub(super) struct Gap {
     pub(super) units: u64,
-    /// Whether it is the last block.
+    /// True if it is the last block.
     pub(super) last: bool,
 }
