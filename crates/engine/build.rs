@@ -1,4 +1,5 @@
-//! Turns the feature `loom` into a cfg. `RUSTFLAGS="--cfg loom"` would compile every dependency once more.
+//! Turns the feature `loom` into a cfg. `RUSTFLAGS="--cfg loom"` would compile every dependency
+//! again.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! The engine in a program of one's own: one thread owns and writes, others read beside it.
+//! The engine in a program of one's own: one thread owns and writes, others read concurrently.
 //!
 //! `cargo run --release --package micanite-engine --example embed`
 
@@ -12,7 +12,7 @@ use micanite_engine::{
 
 /// Readers beside the owner.
 const READERS: usize = 3;
-/// Seconds of whatever clock the program has; expiries are on the same clock.
+/// Seconds of any clock that the program has; expiries are on the same clock.
 const NOW_S: u32 = 1_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     owner.set(b"short", b"lived", Expiry(NOW_S + 60), NOW_S);
     assert_eq!(owner.get_with(b"short", NOW_S + 60, |_, _| ()), Ok(None));
 
-    // Readers read while the owner writes; what they see is always whole.
+    // Readers read while the owner writes; their values are always whole.
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for reader in 1..=READERS {
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         done.store(true, Ordering::Relaxed);
     });
 
-    // A batch overlaps the latencies of memory: the way to be fast.
+    // A batch overlaps the latencies of memory, so it is faster.
     let keys: Vec<String> = (0..32).map(|number| format!("key-{number}")).collect();
     for key in &keys {
         owner.set(key.as_bytes(), key.as_bytes(), Expiry::NEVER, NOW_S);

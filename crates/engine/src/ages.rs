@@ -132,9 +132,9 @@ mod tests {
             assert!(ages.0.lock().unwrap().len() <= AGE_MARKS_MAX);
         }
         for at_s in 1..=SECONDS {
-            let (age, told) = (SECONDS - at_s, ages.find(0, u64::from(at_s) * 10, SECONDS));
-            assert!(told >= at_s, "{told} for {at_s}");
-            assert!((told - at_s) * 2 <= age, "{told} for {at_s}");
+            let (age, found_s) = (SECONDS - at_s, ages.find(0, u64::from(at_s) * 10, SECONDS));
+            assert!(found_s >= at_s, "{found_s} for {at_s}");
+            assert!((found_s - at_s) * 2 <= age, "{found_s} for {at_s}");
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Mailbox {
 
 // SAFETY: the one worker that the slot belongs to writes a job while the slot is empty, and the
 // owner of the mailbox reads it while it is posted; the state orders the two. The bound of
-// `Mailboxes::ask` allows sending the closure to another thread.
+// `Mailboxes::delegate` allows sending the closure to another thread.
 #[expect(unsafe_code, reason = "a job is a raw pointer")]
 unsafe impl Send for Mailbox {}
 // SAFETY: as above.
@@ -83,20 +83,20 @@ impl Mailboxes {
     }
 
     /// Has `owner` run `job` on its thread, and waits for the end. `wake` wakes the owner.
-    pub fn ask<F: FnMut() + Send>(
+    pub fn delegate<F: FnMut() + Send>(
         &self,
-        (asker, owner): (usize, usize),
+        (requester, owner): (usize, usize),
         mut job: F,
         wake: impl FnOnce(),
     ) {
         #[expect(unsafe_code, reason = "the closure is called through a raw pointer")]
-        // SAFETY: called with the data pointer below, which is an `F` that lives until `ask` ends.
+        // SAFETY: called with the data pointer below, which is an `F` that lives until `delegate` ends.
         unsafe fn call<F: FnMut()>(data: *mut ()) {
             // SAFETY: see above; only the owner refers to it while the slot is posted.
             unsafe { (*data.cast::<F>())() }
         }
         let mailbox = &self.0[owner];
-        let slot = &mailbox.slots[asker];
+        let slot = &mailbox.slots[requester];
         let erased = Job {
             run: call::<F>,
             data: (&raw mut job).cast(),
@@ -116,7 +116,7 @@ impl Mailboxes {
         }
         let mut spins = 0;
         while slot.state.load(Ordering::Acquire) != DONE {
-            self.serve(asker);
+            self.serve(requester);
             spins += 1;
             if spins < SPINS && !cfg!(loom) {
                 spin_loop();
@@ -148,7 +148,10 @@ impl Mailboxes {
             let job = unsafe { (*slot.job.get()).take() };
             if let Some(job) = job {
                 let running = NoUnwinding;
-                #[expect(unsafe_code, reason = "the closure lives until its asker goes on")]
+                #[expect(
+                    unsafe_code,
+                    reason = "the closure lives until its requester continues"
+                )]
                 // SAFETY: the function and the data belong together; only this worker, the owner of
                 // the mailbox, runs the job, once, while the worker that posted it waits.
                 unsafe {

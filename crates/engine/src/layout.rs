@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_cache_has_the_data_space_that_was_asked_for() {
+    fn a_simulated_cache_has_the_requested_data_space() {
         for bytes in [1 << 10, 8 * 29_227, 300_000, 64 << 20] {
             let mut config = config(bytes, 1 << 20, 4);
             config.simulated = Some(Simulated::Items);

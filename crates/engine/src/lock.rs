@@ -94,7 +94,7 @@ mod tests {
 
     /// Proves that a queue gives turns in the order of the calls, and calls `idle` while one waits.
     #[test]
-    fn turns_come_in_the_order_in_which_they_were_asked_for() {
+    fn turns_come_in_the_order_of_the_calls() {
         let queue = Queue::new();
         let order = std::sync::Mutex::new(Vec::new());
         std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Kills a writer at random moments and checks what its image holds: of a store every acknowledged
-//! write, and the one that was under way whole or not at all; of a cache never a wrong value.
+//! Kills a writer at random moments and checks its image: a store has every acknowledged write, and
+//! the one in progress whole or not at all; a cache never returns a wrong value.
 //!
 //! The writer is this program again, in a process of its own. Before and after each operation it
 //! appends a record to a journal; the kernel keeps both, image and journal, when it is killed.
@@ -14,7 +14,7 @@ use std::time::Duration;
 use micanite_engine::*;
 
 const KEYS: u64 = 400;
-/// Keys of which the values do not fit a small store.
+/// Keys whose values do not fit a small store.
 const KEYS_FULL: u64 = 8000;
 const THREADS: usize = 2;
 /// A record: phase, key, stamp (0: a delete).
@@ -68,7 +68,8 @@ fn ask(worker: &mut Worker, key: u64, operation: Operation<'_>) -> Reply {
     reply
 }
 
-/// Long enough that some are copied outside of the lock, and that some fit over others.
+/// Returns a value: some are long enough to be copied outside of the lock, and some fit over
+/// others.
 fn value(key: u64, stamp: u64) -> Vec<u8> {
     let words = match stamp % 16 {
         0 => 400,
@@ -84,7 +85,7 @@ fn next(random: &mut u64) -> u64 {
     *random
 }
 
-/// The process that is killed. Does nothing when it is not started by the test below.
+/// Runs the process that is killed. Does nothing unless the test below starts it.
 #[test]
 fn writer_process() {
     let Ok(directory) = std::env::var("MICANITE_CRASH_DIRECTORY") else {
@@ -151,7 +152,7 @@ fn writer_process() {
     });
 }
 
-/// What a key may hold: the last acknowledged stamp (0: nothing), and one under way.
+/// Values that a key may hold: the last acknowledged stamp (0: nothing), and one in progress.
 #[derive(Clone, Copy, Default)]
 struct Allowed {
     done: u64,
@@ -181,7 +182,7 @@ fn read_journals(directory: &Path) -> HashMap<u64, Allowed> {
     allowed
 }
 
-/// Writes that were refused since the last check.
+/// Returns the writes that were refused since the last check.
 fn refused(directory: &Path) -> usize {
     let journals = (0..THREADS).map(|thread| directory.join(format!("journal-{thread}")));
     let bytes: Vec<u8> = journals.flat_map(|path| fs::read(path).unwrap()).collect();
@@ -189,7 +190,7 @@ fn refused(directory: &Path) -> usize {
     records.filter(|record| record[0] == REFUSED as u8).count()
 }
 
-/// Checks every key, and makes what was under way definite.
+/// Checks every key, and settles the write in progress.
 fn check(directory: &Path, semantics: Semantics, is_small: bool, killed: bool) -> usize {
     let cache = Arc::new(Cache::new(&config(directory, semantics, is_small)).unwrap());
     let expected = if killed {
@@ -218,7 +219,8 @@ fn check(directory: &Path, semantics: Semantics, is_small: bool, killed: bool) -
             _ => 0,
         };
         held += usize::from(stamp != 0);
-        // A store has no excuse. A cache may lose what was being overwritten, or is evicted.
+        // A store may lose nothing. A cache may lose an item that was being overwritten, or is
+        // evicted.
         let is_cache = semantics == Semantics::Cache;
         let lost = stamp == 0 && is_cache && (is_small || allowed.under_way.is_some());
         assert!(
@@ -231,7 +233,7 @@ fn check(directory: &Path, semantics: Semantics, is_small: bool, killed: bool) -
         settled.write_all(words.as_flattened()).unwrap();
     }
     drop(settled);
-    // The next round begins with what this one found.
+    // The next round begins with the contents that this one found.
     fs::rename(directory.join("settled"), directory.join("journal-0")).unwrap();
     let _ = fs::remove_file(directory.join("journal-1"));
     held
@@ -267,7 +269,7 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // Until it writes, then a little longer, each time another while.
+        // Wait until it writes, then a little longer, a different time each round.
         while !directory.join("journal-1").exists() {
             assert!(child.try_wait().unwrap().is_none(), "the writer ended");
             std::thread::sleep(Duration::from_millis(1));
@@ -292,7 +294,7 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
 }
 
 #[test]
-fn a_cache_that_is_killed_keeps_what_it_acknowledged() {
+fn a_killed_cache_keeps_acknowledged_writes() {
     kill_often("cache", Semantics::Cache, false);
 }
 
@@ -302,13 +304,13 @@ fn a_cache_that_is_killed_while_it_evicts_never_lies() {
 }
 
 #[test]
-fn a_store_that_is_killed_keeps_what_it_acknowledged() {
+fn a_killed_store_keeps_acknowledged_writes() {
     kill_often("store", Semantics::Store, false);
 }
 
-/// Where most writes are refused, items move, and the index grows and shrinks.
+/// Proves it where most writes are refused, items move, and the index grows and shrinks.
 #[test]
-fn a_full_store_that_is_killed_keeps_what_it_acknowledged() {
+fn a_killed_full_store_keeps_acknowledged_writes() {
     kill_often("full", Semantics::Store, true);
 }
 

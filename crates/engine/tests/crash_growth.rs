@@ -2,7 +2,7 @@
 //! and checks every key.
 //!
 //! The writer is this program again. Its operations follow from a seed, so that the number of the
-//! last acknowledged one says what every key has to hold.
+//! last acknowledged one determines the contents of every key.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ const KEYS: usize = 20_000;
 const DIRECTORY: &str = "MICANITE_GROWTH_DIRECTORY";
 const SEED: &str = "MICANITE_GROWTH_SEED";
 const STORE: &str = "MICANITE_GROWTH_STORE";
-/// A value has so many words before its key is deleted.
+/// Most words of a value; then its key is deleted.
 const WORDS_MAX: u64 = 4;
 
 fn config(directory: &Path, semantics: Semantics) -> Config {
@@ -58,7 +58,7 @@ fn ask(worker: &mut Worker, key: usize, operation: Operation<'_>) -> Reply {
     reply
 }
 
-/// What a key holds: the operation that wrote it, and its words; 0: nothing.
+/// Contents of a key: the operation that wrote it, and its words; 0: nothing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Item {
     written: u64,
@@ -94,7 +94,7 @@ fn step(model: &mut [Item], seed: u64, number: u64) -> usize {
     key
 }
 
-/// The process that is killed. Does nothing when it is not started by the tests below.
+/// Runs the process that is killed. Does nothing unless the tests below start it.
 #[test]
 fn writer_process() {
     let Ok(directory) = std::env::var(DIRECTORY) else {
@@ -129,7 +129,7 @@ fn writer_process() {
     }
 }
 
-/// The last operation that was acknowledged.
+/// Returns the last operation that was acknowledged.
 fn acknowledged(journal: &Path) -> u64 {
     let bytes = fs::read(journal).unwrap_or_default();
     bytes
@@ -174,7 +174,7 @@ fn check(directory: &Path, semantics: Semantics, seed: u64, done: u64) -> u64 {
         let reply = ask(&mut worker, key, Operation::Get { cas: false });
         let found = (reply.0 == Some(Outcome::Hit)).then_some(reply.1);
         let is_next = key == under_way && found == next[key].value(key);
-        // A cache of this size evicts nothing, but may lose what was being overwritten.
+        // A cache of this size evicts nothing, but may lose an item that was being overwritten.
         let lost = semantics == Semantics::Cache && key == under_way && found.is_none();
         let right = found == item.value(key) || is_next || lost;
         assert!(right, "key {key} of {item:?} holds {found:?} after {done}");
@@ -206,13 +206,14 @@ fn kill_often(semantics: Semantics) {
     assert!(splits > 0, "no bucket was split");
 }
 
-/// A store whose index grows keeps every item, and the one under way as it was or is to be.
+/// Proves that a store whose index grows keeps every item, and the one in progress as before or as
+/// afterwards.
 #[test]
 fn a_store_that_is_killed_while_its_index_grows_loses_nothing() {
     kill_often(Semantics::Store);
 }
 
-/// A cache whose index grows keeps every item but the one under way.
+/// Proves that a cache whose index grows keeps every item but the one in progress.
 #[test]
 fn a_cache_that_is_killed_while_its_index_grows_loses_one_item_at_most() {
     kill_often(Semantics::Cache);

@@ -1,5 +1,5 @@
-//! What lies in the directory of an image when a process finds it: files of a creation that was cut
-//! short, files that are missing, files that somebody changed.
+//! Contents of the directory of an image when a process opens it: files of a creation that was cut
+//! short, missing files, files that were changed.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -40,7 +40,7 @@ fn ask(worker: &mut Worker, number: u64, operation: Operation<'_>) -> Outcome {
     one.0.unwrap()
 }
 
-/// A directory that goes with its test.
+/// A directory that is removed with its test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -66,7 +66,7 @@ impl Directory {
         }
     }
 
-    /// The names and bytes of all files.
+    /// Returns the names and bytes of all files.
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let entries = fs::read_dir(&self.0).unwrap();
         let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -93,7 +93,7 @@ impl Directory {
         cache.close().unwrap();
     }
 
-    /// How many of these items are found.
+    /// Returns how many of these items are found.
     fn found(&self, semantics: Semantics) -> usize {
         let cache = Arc::new(Cache::new(&self.config(semantics)).unwrap());
         let mut worker = cache.worker(0).unwrap();
@@ -118,7 +118,7 @@ fn change(file: &Path, word: u64, change: impl Fn(u64) -> u64) {
     file.write_all_at(&word_bytes, word * 8).unwrap();
 }
 
-/// Without its first file a whole image was once removed in silence.
+/// Proves that an image without its first file is kept. It was once removed silently.
 #[test]
 fn an_image_whose_first_file_is_missing_is_refused_and_kept() {
     for semantics in [Semantics::Cache, Semantics::Store] {
@@ -142,7 +142,7 @@ fn an_image_whose_first_file_is_missing_is_refused_and_kept() {
     }
 }
 
-/// The first file of a store that holds nothing any more is no reason to remove the others.
+/// Proves that the first file of a store that is empty is no reason to remove the others.
 #[test]
 fn a_store_whose_first_file_is_empty_is_refused_and_kept() {
     let directory = Directory::new("empty");
@@ -151,7 +151,7 @@ fn a_store_whose_first_file_is_empty_is_refused_and_kept() {
     for empty in [vec![], vec![0; bytes.len()]] {
         fs::write(directory.file(0), empty).unwrap();
         let before = directory.files();
-        // Also by a cache, which is what a server is that was told nothing.
+        // Also by a cache, which is the default of a server.
         for semantics in [Semantics::Store, Semantics::Cache] {
             let error = Cache::new(&directory.config(semantics)).unwrap_err();
             assert_eq!(error.kind(), CreateErrorKind::Damaged, "{error}");
@@ -162,7 +162,8 @@ fn a_store_whose_first_file_is_empty_is_refused_and_kept() {
     assert_eq!(directory.found(Semantics::Store), ITEMS as usize);
 }
 
-/// A process that was killed while it made an image once stopped all later ones.
+/// Proves that a creation that was cut short is begun anew. A process that was killed while it made
+/// an image once stopped all later ones.
 #[test]
 fn a_creation_that_was_cut_short_is_begun_anew() {
     let format = |header: &mut Vec<u8>| header[..8].fill(0); // the magic, which is written last
@@ -186,7 +187,8 @@ fn a_creation_that_was_cut_short_is_begun_anew() {
     }
 }
 
-/// The owner of a store whose first word was damaged was once told to remove it.
+/// Proves that a damaged first word is reported as damage. The owner of such a store was once told
+/// to remove it.
 #[test]
 fn an_image_without_its_first_word_is_damaged() {
     for value in [0, 1] {
@@ -201,7 +203,7 @@ fn an_image_without_its_first_word_is_damaged() {
     }
 }
 
-/// A cache that cannot be trusted is made anew, also if that was cut short before.
+/// Proves that an unusable cache is made anew, also if that was cut short before.
 #[test]
 fn a_cache_that_was_given_up_in_part_is_made_anew() {
     let directory = Directory::new("given-up");
@@ -217,7 +219,7 @@ fn a_cache_that_was_given_up_in_part_is_made_anew() {
     assert!(matches!(cache.image_state(), ImageState::Discarded { .. }));
 }
 
-/// A snapshot into the image that is served names who has it open.
+/// Proves that a snapshot into the served image names the process that has it open.
 #[test]
 fn a_snapshot_into_the_image_itself_says_so() {
     let directory = Directory::new("own");

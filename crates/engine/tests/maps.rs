@@ -1,5 +1,5 @@
-//! Images in memory that comes as descriptors, with files that have no name standing for the maps
-//! of the kernel.
+//! Images in memory that comes as descriptors; files without a name stand for the maps of the
+//! kernel.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -58,7 +58,7 @@ fn nameless(bytes: usize) -> File {
     file
 }
 
-/// A cache of four partitions.
+/// Returns the configuration of a cache of four partitions.
 fn config(maps: Maps) -> Config {
     Config {
         memory_bytes: 4 * PARTITION_BYTES,
@@ -106,7 +106,7 @@ fn ask(worker: &mut Worker, key: &[u8], operation: Operation<'_>) -> Reply {
     reply
 }
 
-/// Every key has a value of its own, of a length of its own.
+/// Returns a value of its own, with a length of its own, for each key.
 fn value(key: u32) -> Vec<u8> {
     key.to_le_bytes().repeat(1 + key as usize % 100)
 }
@@ -173,9 +173,10 @@ fn kept_maps_go_on_whether_they_were_closed_or_not() {
     }
 }
 
-/// A store that was killed once counted what it had flushed again, for ever.
+/// Proves that flushed items are not counted after a kill. A store that was killed once counted
+/// them again, forever.
 #[test]
-fn what_was_flushed_before_a_kill_is_not_counted_after_it() {
+fn items_flushed_before_a_kill_are_not_counted_after_it() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
         let config = |kept| Config {
@@ -196,7 +197,7 @@ fn what_was_flushed_before_a_kill_is_not_counted_after_it() {
 }
 
 #[test]
-fn maps_that_are_not_kept_begin_anew_whatever_they_hold() {
+fn maps_that_are_not_kept_begin_anew_whatever_they_contain() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
         for keys in [5000, 0, 3000] {
@@ -306,7 +307,7 @@ fn maps_that_do_not_fit_are_refused_with_the_reason() {
 }
 
 #[test]
-fn the_geometry_is_what_the_header_says() {
+fn the_geometry_matches_the_header() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
         let cache = open(Config {
@@ -336,7 +337,7 @@ fn the_geometry_is_what_the_header_says() {
     }
 }
 
-/// The words of the header that hold the secret of the index.
+/// Words of the header that hold the secret of the index.
 const SECRET_WORDS: [u64; 2] = [60, 61];
 
 #[test]
@@ -370,8 +371,8 @@ fn nothing_that_a_cache_prints_of_itself_tells_its_secret() {
     let cache = open(config(memory.maps(false)));
     let printed = format!("{cache:?} {:?} {:?}", cache.geometry(), cache.stats());
     for word in SECRET_WORDS.map(|word| memory.word(0, word)) {
-        for told in [format!("{word}"), format!("{word:x}")] {
-            assert!(!printed.contains(&told), "{printed}");
+        for text in [format!("{word}"), format!("{word:x}")] {
+            assert!(!printed.contains(&text), "{printed}");
         }
     }
 }
@@ -389,7 +390,7 @@ fn files_of_an_image_are_their_owners_alone() {
     let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
     open(config.clone()).close().unwrap();
     let made = mode();
-    // As a copy of an image may have it.
+    // A copy of an image may have it so.
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     open(config).close().unwrap();
     let opened = mode();

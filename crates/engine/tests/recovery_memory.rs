@@ -1,4 +1,4 @@
-//! The memory that the start of a killed store takes beside its image.
+//! Memory that the start of a killed store takes beside its image.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use micanite_engine::*;
 
-/// The system's allocator, which knows the most bytes that were taken at a time.
+/// The system's allocator, with a record of the most bytes taken at a time.
 struct Measuring;
 
 thread_local! {
-    /// Of this thread: the bytes that it has, and the most of them.
+    /// Bytes that this thread has, and the most of them.
     static BYTES: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
@@ -22,7 +22,7 @@ fn note(more: isize) {
 }
 
 #[expect(unsafe_code, reason = "the trait is unsafe")]
-// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
+// SAFETY: every call goes to the system's allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Measuring {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size() as isize);
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Measuring {
 #[global_allocator]
 static ALLOCATOR: Measuring = Measuring;
 
-/// What a cache takes that is not of the image: its tables, names, texts.
+/// Bytes of a cache that are not the image: its tables, names, texts.
 const ELSE_BYTES: usize = 256 << 10;
 
 struct Stored(Option<Outcome>);
@@ -55,8 +55,8 @@ impl ReplySink for Stored {
     }
 }
 
-/// It was 48 bytes for each item: under a limit that left room for what is printed at the start, each
-/// recovery was killed.
+/// Proves that recovery takes a bit for each word of a partition. It once took 48 bytes for each
+/// item: under a limit that left room for what is printed at the start, each recovery was killed.
 #[test]
 fn a_recovery_takes_a_bit_for_each_word_of_a_partition() {
     let path = std::env::temp_dir().join(format!("micanite-recovery-{}", std::process::id()));

@@ -1,6 +1,6 @@
-//! Damaged images: whatever becomes of the words of an image, it is refused and left as it is, or
-//! served without a panic, without end, and without a value under another key. What was changed
-//! outside of the items gives no value that was not stored.
+//! Damaged images: whatever the words of an image contain, it is refused and left as it is, or
+//! served without a panic, without end, and without a value under another key. Changes outside of
+//! the items lead to no value that was not stored.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::tests::support::{Client, Setup, store};
 use crate::*;
 use micanite_memory::sync::Ordering::Relaxed;
 
-/// The seconds when the image is made, and when it is opened again: some items have expired then.
+/// Seconds at which the image is made, and opened again: some items have expired then.
 const MADE_S: u32 = 1000;
 const OPENED_S: u32 = 2000;
 /// Bytes of one change of a word.
@@ -54,14 +54,14 @@ pub fn images(data: &[u8]) {
     serve(&opened, shape & 8 != 0, check);
     opened.partitions_closed();
     drop(opened);
-    // It may be refused now: what was not looked at before is counted now.
+    // It may be refused now: more is counted now than at the first start.
     if let Ok(opened) = reopened() {
         serve(&opened, shape & 8 != 0, check);
     }
 }
 
-/// Cache or store, closed or left; small or with an index that has grown; one worker or two;
-/// evicting by one policy or another.
+/// Returns a cache or store, closed or killed; small or with an index that has grown; one worker or
+/// two; of some eviction policy.
 fn setup(shape: u8) -> Setup {
     let semantics = match shape & 1 {
         0 => Semantics::Cache,
@@ -101,7 +101,7 @@ fn words(cache: &Cache) -> Vec<u64> {
     cache.partitions.iter().flat_map(of).collect()
 }
 
-/// Keys with and without a namespace, and keys of numbers.
+/// Returns a key with or without a namespace, or of a number.
 fn key(number: u32) -> Vec<u8> {
     match number % 8 {
         0 => format!("name:{number}"),
@@ -111,7 +111,7 @@ fn key(number: u32) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A value that says whose it is, over and over.
+/// Returns a value that repeats its key.
 fn value(number: u32, version: u32) -> Vec<u8> {
     if number % 8 == 1 {
         return format!("{version}").into_bytes();
@@ -121,10 +121,11 @@ fn value(number: u32, version: u32) -> Vec<u8> {
         .into_bytes()
 }
 
-/// How a value of a key is judged.
+/// Check of the value of a key.
 type Check = fn(u32, &[u8]);
 
-/// Panics if a value was never one of the key's: numbers aside, it says whose it is, and what was appended.
+/// Panics if a value was never one of the key's: apart from numbers, it contains its key, and what
+/// was appended.
 fn check_stored(number: u32, value: &[u8]) {
     let end = value.iter().rposition(|byte| *byte != b'+');
     let once = format!("<{number}>").into_bytes();
@@ -193,8 +194,8 @@ fn fill(cache: &Arc<Cache>, filled: u32) {
     }
 }
 
-/// Changes a word: which one by the first four bytes, how by the others. Returns whether it is none of the
-/// items'.
+/// Changes a word: the first four bytes choose it, the others the change. Returns whether it lies
+/// outside of the items.
 fn change(cache: &Cache, edit: &[u8]) -> bool {
     let number = |bytes: &[u8]| {
         bytes
@@ -228,7 +229,7 @@ fn change(cache: &Cache, edit: &[u8]) -> bool {
     !(first..data_end).contains(&at)
 }
 
-/// Requests of all kinds, upkeep, a walk, a copy.
+/// Makes requests of all kinds, upkeep, a walk, a copy.
 fn serve(cache: &Arc<Cache>, two: bool, check: Check) {
     let mut clients = vec![Client::new(cache, 0)];
     if two {
@@ -278,7 +279,7 @@ fn serve(cache: &Arc<Cache>, two: bool, check: Check) {
     }
 }
 
-/// All keys, one by one and in batches.
+/// Gets all keys, one by one and in batches.
 fn get_all(client: &mut Client, check: Check) {
     for number in 0..KEYS {
         if let Some(value) = client.get(&key(number)) {
@@ -325,7 +326,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    /// The longest that one input may take before it counts as one without end.
+    /// Longest time for one input before it counts as endless.
     const DEADLINE: Duration = Duration::from_secs(120);
 
     /// Runs inputs on a thread of their own, which is given up when one does not end.
@@ -356,7 +357,7 @@ mod tests {
         files.iter().map(read).collect()
     }
 
-    /// Each committed damage, in each kind of image.
+    /// Proves it for each committed damage, in each kind of image.
     #[test]
     fn fuzz_images_on_its_seeds() {
         let seeds = seeds();
@@ -371,7 +372,8 @@ mod tests {
         }));
     }
 
-    /// Entries that lead into the middle of an item whose bytes look like one that has expired.
+    /// Proves it for entries that lead into the middle of an item whose bytes look like an expired
+    /// one.
     #[test]
     fn fuzz_images_on_shifted_entries() {
         let inputs: [&[u8]; 2] = [
@@ -381,7 +383,7 @@ mod tests {
         run_all(inputs.into_iter().map(<[u8]>::to_vec));
     }
 
-    /// A few changes outside of the items, of which most are of the index.
+    /// Proves it for a few changes outside of the items, of which most are in the index.
     #[test]
     fn fuzz_images_on_changes_outside_of_the_items() {
         let mut state = 1u64;
@@ -402,7 +404,7 @@ mod tests {
         }));
     }
 
-    /// Flipped bits, high and low ones, in each of the header's first words.
+    /// Proves it for flipped bits, high and low ones, in each of the header's first words.
     #[test]
     fn flipped_bits_of_a_header_are_survived() {
         let bits = |word: u8| (0..64u8).filter(move |bit| bit % 4 == word % 4);
@@ -416,7 +418,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..Default::default() })]
 
-        /// A few changes anywhere.
+        /// Proves it for a few changes anywhere.
         #[test]
         fn fuzz_images_on_drawn_changes(
             shape in any::<u8>(),

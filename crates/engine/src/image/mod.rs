@@ -224,7 +224,7 @@ fn create(
             source.no_space(&layout, &error)
         })?;
         let partition = Partition::of(region, layout.partition(config, secret, number));
-        if source.holds_what_was() {
+        if source.may_hold_earlier_bytes() {
             partition.clear();
         }
         let eviction = Eviction::ALL.iter().position(|of| *of == config.eviction);

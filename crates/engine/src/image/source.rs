@@ -151,7 +151,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns whether memory mapped as new may hold earlier bytes.
-    pub fn holds_what_was(&self) -> bool {
+    pub fn may_hold_earlier_bytes(&self) -> bool {
         matches!(self, Self::Maps(_))
     }
 

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_across_a_write_is_not_believed() {
+    fn a_read_across_a_write_is_invalid() {
         let region = Region::private(8192).unwrap();
         let bucket = Bucket::at(&region, 8);
         let before = bucket.version_stable().unwrap();

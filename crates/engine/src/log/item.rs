@@ -288,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_says_what_its_shape_was(
+        fn a_header_restores_its_shape(
             key_bytes in 1usize..=250,
             value_bytes in 0usize..100_000,
             (meta, state, cas) in any::<(bool, bool, bool)>(),

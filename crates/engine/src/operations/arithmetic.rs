@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn a_text_that_is_not_a_number_is_refused() {
         for text in ["", " ", "x", "1x", "-1", "+", "18446744073709551616", "1.5"] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }

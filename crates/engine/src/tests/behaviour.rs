@@ -1,4 +1,4 @@
-//! What each operation does, on a cache that has room for everything.
+//! Behaviour of each operation, on a cache that has room for everything.
 
 use super::support::*;
 use crate::*;
@@ -192,7 +192,7 @@ fn values_grow_at_both_ends_and_keep_flags_and_expiry() {
 }
 
 #[test]
-fn what_has_expired_is_gone() {
+fn expired_items_are_gone() {
     both(|client| {
         client.outcome(b"a", store(Condition::Always, b"1", 0, 1010));
         client.outcome(b"b", store(Condition::Always, b"2", 0, 0));
@@ -226,7 +226,7 @@ fn what_has_expired_is_gone() {
 }
 
 #[test]
-fn the_sweep_removes_what_has_expired_without_being_asked_for_it() {
+fn the_sweep_removes_expired_items_without_requests() {
     for workers in [1, 2] {
         let cache = roomy(workers).cache();
         let client = &mut Client::new(&cache, 0);
@@ -249,7 +249,7 @@ fn the_sweep_removes_what_has_expired_without_being_asked_for_it() {
 }
 
 #[test]
-fn a_flush_takes_what_was_there_and_nothing_later() {
+fn a_flush_removes_existing_items_and_no_later_ones() {
     both(|client| {
         client.set(b"a", b"1");
         client.worker.flush_all(0, client.now_s);

@@ -1,4 +1,4 @@
-//! Chains stay short, whoever chooses the keys.
+//! Chains stay short, even if an attacker chooses the keys.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::*;
 const SEED: u64 = 7;
 const CHAIN_ITEMS_MAX: usize = CHAIN_BUCKETS_MAX * BUCKET_ENTRIES;
 
-/// The key of eight bytes that has a client's hash: XXH3 of eight bytes, backwards.
+/// Returns the key of eight bytes that has this client's hash: XXH3 of eight bytes, inverted.
 fn key_with(hash: u64) -> [u8; 8] {
     const FACTOR: u64 = 0x9fb2_1c65_1e98_df25;
     let rotations = |word: u64| word ^ word.rotate_left(49) ^ word.rotate_left(24);
@@ -34,8 +34,8 @@ fn key_with(hash: u64) -> [u8; 8] {
     key
 }
 
-/// Keys that all have the same client's hash: XXH3 of more than 16 bytes multiplies the second word
-/// by the first one xor a constant and the seed, which is zero here.
+/// Iterates over keys that all have the same client's hash: XXH3 of more than 16 bytes multiplies
+/// the second word by the first one xor a constant and the seed, which is zero here.
 fn keys_of_one_hash(cache: &Cache) -> impl Iterator<Item = Vec<u8>> {
     let zero = 0xbe4b_a423_396c_feb8_u64.wrapping_add(SEED).to_le_bytes();
     let hash = cache.hash(&[zero, [0; 8], [1; 8], [2; 8]].concat());
@@ -46,7 +46,7 @@ fn keys_of_one_hash(cache: &Cache) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Keys of which the index hash is as asked, for somebody who knows the secret.
+/// Returns keys whose index hash fulfils a condition, as for an attacker who knows the secret.
 fn keys_where(
     cache: &Arc<Cache>,
     is: impl Fn(IndexHash, Buckets) -> bool,
@@ -67,7 +67,7 @@ fn setup(semantics: Semantics, buckets: u64) -> Setup {
     }
 }
 
-/// The most buckets, and the most keys, that one lookup of any of these keys has looked at.
+/// Returns the most buckets, and the most keys, that one lookup of any of these keys has visited.
 fn most_visited(cache: &Cache, keys: &[Vec<u8>]) -> (usize, usize) {
     let partition = &cache.partitions[0];
     let mut most = (0, 0);
@@ -100,7 +100,7 @@ fn assert_bounded(cache: &Cache, keys: &[Vec<u8>]) {
     assert!(compared <= CHAIN_TAG_ITEMS_MAX, "{compared} keys");
 }
 
-/// The probability that a Poisson variable is at least so much.
+/// Returns the probability that a Poisson variable is at least this large.
 fn poisson_tail(mean: f64, least: usize) -> f64 {
     let mut term = (-mean).exp();
     let mut tail = 0.0;
@@ -115,7 +115,7 @@ fn poisson_tail(mean: f64, least: usize) -> f64 {
 #[test]
 fn random_keys_exceed_a_chain_with_a_probability_below_one_in_a_million_millions() {
     let per_spare = MAIN_PER_SPARE_CACHE as f64;
-    // Every entry of the index taken, and the bucket not split yet, all others being split.
+    // Every entry of the index is taken, and the bucket is the last that is not split yet.
     let mean = 2.0 * BUCKET_ENTRIES as f64 * (1.0 + 1.0 / per_spare);
     let chains_max = (limits::PARTITION_BYTES_MAX / (limits::BUCKET_WORDS * 8)) as f64;
     let exceeds = poisson_tail(mean, CHAIN_ITEMS_MAX + 1);
@@ -126,10 +126,11 @@ fn random_keys_exceed_a_chain_with_a_probability_below_one_in_a_million_millions
     assert!(of_tag < 1e-22, "{of_tag}");
 }
 
-/// Proves that the index hash spreads keys over growing buckets as that computation has it: numbers
-/// in a row, and keys of client's hashes in a row, at the fullest index just before its last splits.
+/// Proves that the index hash spreads keys over growing buckets as the computation assumes: numbers
+/// in a row, and keys of client's hashes in a row, at the fullest index just before its last
+/// splits.
 #[test]
-fn index_hashes_of_keys_in_a_row_fill_buckets_as_random_ones_do() {
+fn index_hashes_of_consecutive_keys_fill_buckets_like_random_ones() {
     let (first, count) = (1000u64, 15_900u64);
     let buckets = Buckets::of(first, count);
     let per_bucket = BUCKET_ENTRIES as f64 * (1.0 + 1.0 / MAIN_PER_SPARE_CACHE as f64);
@@ -143,7 +144,7 @@ fn index_hashes_of_keys_in_a_row_fill_buckets_as_random_ones_do() {
         for number in 0..keys {
             filled[IndexHash::of(client_hash(number), Secret::KNOWN).bucket(buckets)] += 1;
         }
-        // Those that are split, and those that are not, of which there are few.
+        // Buckets that are split, and the few that are not.
         let unsplit = 16_000 - count;
         let first_unsplit = (count - 8000) as usize;
         let is_unsplit = |bucket: usize| (first_unsplit..8000).contains(&bucket);
@@ -166,10 +167,10 @@ fn index_hashes_of_keys_in_a_row_fill_buckets_as_random_ones_do() {
     }
 }
 
-/// Proves that keys chosen by the client's hash cost what others cost, for somebody who knows all
-/// but the secret.
+/// Proves that keys chosen by the client's hash cost what random keys cost, for an attacker who
+/// knows all but the secret.
 #[test]
-fn misses_on_keys_that_are_chosen_without_the_secret_visit_what_random_ones_visit() {
+fn misses_on_keys_chosen_without_the_secret_cost_as_much_as_random_ones() {
     for semantics in [Semantics::Store, Semantics::Cache] {
         let cache = Setup {
             data_units: 8 << 17,
@@ -201,8 +202,8 @@ fn misses_on_keys_that_are_chosen_without_the_secret_visit_what_random_ones_visi
     }
 }
 
-/// Proves that keys of one client's hash cost a few comparisons, that a cache goes on taking them,
-/// and that a store keeps what it acknowledged and refuses the others.
+/// Proves that keys of one client's hash cost a few comparisons, that a cache continues to take
+/// them, and that a store keeps acknowledged items and refuses the others.
 #[test]
 fn keys_of_one_hash_are_bounded_by_their_tag() {
     for semantics in [Semantics::Store, Semantics::Cache] {
@@ -231,7 +232,7 @@ fn keys_of_one_hash_are_bounded_by_their_tag() {
         for number in 0..500u64 {
             assert!(client.get(&number.to_le_bytes()).is_some());
         }
-        // What is there can still be overwritten, deleted, and written again.
+        // Existing items can still be overwritten, deleted, and written again.
         let last = &keys[least + CHAIN_TAG_ITEMS_MAX - 1];
         assert_eq!(client.set(last, b"longer than before"), Outcome::Stored);
         assert_eq!(client.outcome(last, Operation::Delete), Outcome::Deleted);
@@ -239,7 +240,7 @@ fn keys_of_one_hash_are_bounded_by_their_tag() {
     }
 }
 
-/// Proves the same of keys that have the bucket and the tag in common, but not the client's hash.
+/// Proves the same of keys that share the bucket and the tag, but not the client's hash.
 #[test]
 fn keys_of_one_bucket_and_one_tag_are_bounded_by_their_tag() {
     for semantics in [Semantics::Store, Semantics::Cache] {
@@ -261,8 +262,8 @@ fn keys_of_one_bucket_and_one_tag_are_bounded_by_their_tag() {
     }
 }
 
-/// Proves that a chain ends at its bound for somebody who knows the secret: a cache goes on, a store
-/// refuses and loses nothing, and others find spare buckets left.
+/// Proves that a chain ends at its bound for an attacker who knows the secret: a cache continues, a
+/// store refuses and loses nothing, and other keys still find spare buckets.
 #[test]
 fn keys_of_one_bucket_are_bounded_by_the_chain() {
     for semantics in [Semantics::Store, Semantics::Cache] {
@@ -342,7 +343,7 @@ fn a_chain_at_its_bound_is_split_without_loss() {
             number += 1;
             assert!(number < (1 << 40) + 10_000, "{:?}", cache.stats());
         }
-        // Some of a cache's have made place for keys that fell into the full chain.
+        // A cache has evicted some of them for keys that fell into the full chain.
         let there = keys.iter().filter(|key| client.get(key).is_some()).count();
         let lost = CHAIN_ITEMS_MAX - there;
         assert_eq!(lost as u64, cache.stats().evicted_bucket, "{semantics:?}");
@@ -350,7 +351,7 @@ fn a_chain_at_its_bound_is_split_without_loss() {
     }
 }
 
-/// A chain of so many buckets in a partition, which has that many spare ones.
+/// Links a chain of this many buckets in a partition, which has that many spare ones.
 fn link(cache: &Cache, main: u64, buckets: u64) {
     let partition = &cache.partitions[0];
     let bucket = partition.main_bucket(main);
@@ -363,9 +364,9 @@ fn link(cache: &Cache, main: u64, buckets: u64) {
     partition.spare_bucket(buckets - 2).set_next_spare(None);
 }
 
-/// Proves that a reader says *contended*, never *not found*, of a chain that has no end.
+/// Proves that a reader returns *contended*, never *not found*, for a chain that has no end.
 #[test]
-fn a_reader_that_meets_its_bound_says_contended() {
+fn a_reader_that_reaches_its_bound_is_contended() {
     let cache = setup(Semantics::Cache, 256).cache();
     let key = &keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 77)
         .next()
@@ -389,7 +390,7 @@ fn a_reader_that_meets_its_bound_says_contended() {
     assert_eq!(read(), Read::Contended);
 }
 
-/// Proves that recovery cuts a chain of a cache that is too long, and does not believe such a store.
+/// Proves that recovery cuts a chain of a cache that is too long, and refuses such a store.
 #[test]
 fn an_image_with_a_chain_beyond_the_bound_is_cut_or_refused() {
     for semantics in [Semantics::Store, Semantics::Cache] {
@@ -409,7 +410,7 @@ fn an_image_with_a_chain_beyond_the_bound_is_cut_or_refused() {
     }
 }
 
-/// Proves that the sweep looks at each item of a chain once, and removes all that have expired.
+/// Proves that the sweep visits each item of a chain once, and removes all that have expired.
 #[test]
 fn a_chain_at_its_bound_is_swept_in_one_go() {
     for semantics in [Semantics::Store, Semantics::Cache] {

@@ -1,4 +1,4 @@
-//! Compaction of a store beside its requests: nothing is lost by it, and it ends.
+//! Compaction of a store beside its requests loses nothing, and ends.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UN
 use crate::partition::Field;
 use crate::*;
 
-/// Stores values so large that the next one of `value_bytes` finds neither space nor enough that is
-/// scattered, until two looks for it have ended: an expired item in the far half of the index.
+/// Stores values so large that the next one of `value_bytes` finds neither space nor enough
+/// scattered space, until two searches have ended: an expired item lies in the far half of the
+/// index.
 fn store_with_little_scattered_space(maps: bool) -> Filled {
     let setup = Setup {
         semantics: Semantics::Store,
@@ -40,7 +41,7 @@ fn store_with_little_scattered_space(maps: bool) -> Filled {
     store
 }
 
-/// Stores an item that expires, in a bucket that the first call of the sweep does not come to.
+/// Stores an item that expires, in a bucket that the first call of the sweep does not reach.
 fn store_expiring(store: &mut Filled) {
     let bucket_of = |key: &[u8]| {
         let hash = store.cache.hash(key);
@@ -57,9 +58,10 @@ fn store_expiring(store: &mut Filled) {
     assert_eq!(store.client.outcome(&key, operation), Outcome::Stored);
 }
 
-/// A long value whose look for space moves the item that it replaces leaves all other items.
+/// Proves that a long value whose search for space moves the item that it replaces keeps all other
+/// items.
 #[test]
-fn a_long_value_that_needs_two_looks_for_space_loses_no_other_item() {
+fn a_long_value_that_needs_two_searches_for_space_loses_no_other_item() {
     for maps in [false, true] {
         let mut store = store_with_little_scattered_space(maps);
         let p = &store.cache.partitions[0];
@@ -72,7 +74,7 @@ fn a_long_value_that_needs_two_looks_for_space_loses_no_other_item() {
         for number in 0u64..40 {
             assert!(store.set(format!("after-{number}").as_bytes(), 16));
         }
-        // The next look, in the next second, comes to the item that has expired.
+        // The next search, in the next second, reaches the expired item.
         store.client.now_s = 2001;
         assert!(store.set(b"found", 3000));
         store.client.now_s = 1000;
@@ -80,8 +82,8 @@ fn a_long_value_that_needs_two_looks_for_space_loses_no_other_item() {
     }
 }
 
-/// After a pass in vain, a store with more free space takes as many items as one without such a
-/// pass.
+/// Proves that after a pass in vain, a store with more free space takes as many items as one
+/// without such a pass.
 #[test]
 fn a_pass_in_vain_holds_no_item_back_once_more_space_is_free() {
     let taken = [false, true].map(|vain| {
@@ -117,7 +119,7 @@ fn a_pass_in_vain_holds_no_item_back_once_more_space_is_free() {
     assert!(taken[0] > 40 && taken[1] + 2 >= taken[0], "{taken:?}");
 }
 
-/// A store full of items of 100 bytes, every eighth of them deleted.
+/// Makes a store full of items of 100 bytes, every eighth of them deleted.
 fn store_with_scattered_space() -> Filled {
     let setup = Setup {
         semantics: Semantics::Store,
@@ -133,7 +135,7 @@ fn store_with_scattered_space() -> Filled {
     store
 }
 
-/// An insertion looks at a bounded number of blocks, however small they are.
+/// Proves that an insertion visits a bounded number of blocks, however small they are.
 #[test]
 fn an_insertion_visits_a_bounded_number_of_blocks() {
     let mut store = store_with_scattered_space();
@@ -155,9 +157,9 @@ fn an_insertion_visits_a_bounded_number_of_blocks() {
     assert!(visits(&store) > 0);
 }
 
-/// A turn compacts no more than it may move, and what one item may.
+/// Proves that a turn compacts no more than it may move, and what one item may.
 #[test]
-fn a_turn_counts_what_it_compacts() {
+fn a_turn_counts_compacted_bytes() {
     let mut store = store_with_scattered_space();
     let cache = store.cache.clone();
     let keys: Vec<_> = (0..64).map(|n| format!("k{n}").into_bytes()).collect();
@@ -189,7 +191,7 @@ fn a_turn_counts_what_it_compacts() {
     assert!(turns > 1, "nothing ended a turn early");
 }
 
-/// A sparse store whose large items leave gaps that nothing fits comes to rest.
+/// Proves that a sparse store comes to rest whose large items leave gaps that nothing fits.
 #[test]
 fn a_sparse_store_stops_compacting_when_that_changes_nothing() {
     let setup = Setup {
@@ -221,13 +223,14 @@ fn a_sparse_store_stops_compacting_when_that_changes_nothing() {
     for _ in 0..3 {
         assert_eq!(Some(overwrite(&mut store)), settled);
     }
-    // Items that leave make it worth another pass.
+    // Deleted items make another pass worthwhile.
     (0..2).for_each(|number| store.delete(format!("large-{number}").as_bytes()));
     assert!(Some(overwrite(&mut store)) > settled);
     store.check();
 }
 
-/// An item that needs more than all that is free moves nothing, and holds no compaction for others back.
+/// Proves that an item that needs more than all free space moves nothing, and delays no compaction
+/// for others.
 #[test]
 fn an_item_for_which_too_little_is_free_moves_nothing() {
     let setup = Setup {
@@ -253,9 +256,10 @@ fn an_item_for_which_too_little_is_free_moves_nothing() {
     store.check();
 }
 
-/// A store that is half free refuses a long value once: upkeep makes the room meanwhile.
+/// Proves that a store that is half free refuses a long value once: upkeep makes the space
+/// meanwhile.
 #[test]
-fn upkeep_makes_room_for_a_value_that_was_refused() {
+fn upkeep_makes_space_for_a_refused_value() {
     let setup = Setup {
         semantics: Semantics::Store,
         buckets: 64,

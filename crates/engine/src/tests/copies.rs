@@ -1,5 +1,5 @@
-//! Snapshots and walks beside writers end, and are complete. Beside a writer that is always in the
-//! way they take the lock after their attempts.
+//! Snapshots and walks beside writers end, and are complete. Beside a writer that always interferes
+//! they take the lock after their attempts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ fn crew() -> Setup {
     }
 }
 
-/// Keys and values of a copy of everything, by key.
+/// Returns keys and values of a copy of everything, by key.
 fn snapshot(cache: &Cache) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut items = BTreeMap::new();
     for (partition, of) in cache.partitions.iter().enumerate() {
@@ -59,7 +59,7 @@ fn a_snapshot_of_a_recovered_cache_ends() {
 
 /// Proves that an item that stays busy is left out of snapshots and walks, which end.
 #[test]
-fn an_item_that_is_busy_for_ever_is_left_out() {
+fn an_item_that_stays_busy_is_left_out() {
     let (items, shown) = within(60, || {
         let cache = Setup::default().cache();
         let mut client = Client::new(&cache, 0);
@@ -92,7 +92,7 @@ fn a_snapshot_beside_a_hot_bucket_is_complete() {
     }
 }
 
-/// Proves that what is copied already is not copied again when a neighbour was written meanwhile,
+/// Proves that items copied already are not copied again when a neighbour was written meanwhile,
 /// and that a key whose entry changes all the time is copied once.
 #[test]
 fn a_snapshot_copies_item_by_item() {
@@ -117,7 +117,7 @@ fn a_snapshot_copies_item_by_item() {
     let mut retries = 0;
     cache.copy_bucket(0, 0, NOW_S, &mut |item| {
         taken.push(item.key.clone());
-        // The first key moves to another place, for its value becomes longer each time.
+        // The first key moves to another place, because its value becomes longer each time.
         retries += 1;
         let longer = vec![7; 20 * retries];
         assert_eq!(client.set(&keys[0], &longer), Outcome::Stored);
@@ -179,7 +179,7 @@ fn a_walk_beside_a_hot_bucket_is_complete() {
     }
 }
 
-/// Proves that a snapshot of a store beside a writer of the same buckets has everything that was
+/// Proves that a snapshot of a store beside a writer of the same buckets has every item that was
 /// stored before it began, long values too, although the writer's keys move all the time.
 #[test]
 fn a_snapshot_beside_writers_misses_nothing_of_a_store() {

@@ -11,7 +11,7 @@ use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX};
 use crate::partition::Field;
 use crate::*;
 
-/// An image of 400 items, with one word changed, and what becomes of it.
+/// Opens an image of 400 items with one word changed, and returns the result.
 fn opened(setup: &Setup, clean: bool, change: impl Fn(&Cache)) -> Result<Arc<Cache>, String> {
     let cache = setup.cache();
     let mut client = Client::new(&cache, 0);
@@ -61,7 +61,8 @@ fn set(word: usize, change: impl Fn(u64) -> u64) -> impl Fn(&Cache) {
     }
 }
 
-/// Words of the header that once aborted the process or kept it for ever are refused by name.
+/// Proves that an error names a corrupt word of the header. Such words once aborted the process or
+/// kept it forever.
 #[test]
 fn a_corrupt_header_is_refused_with_the_word() {
     let level = |word: u64| word ^ 200 << 56;
@@ -95,7 +96,7 @@ fn a_corrupt_header_is_refused_with_the_word() {
     }
 }
 
-/// A chain that leads back to itself once kept whoever came by for ever.
+/// Proves that a chain that leads back to itself is refused. It once kept every reader forever.
 #[test]
 fn a_chain_that_does_not_end_is_refused() {
     for (setup, clean) in setups() {
@@ -117,8 +118,8 @@ fn a_chain_that_does_not_end_is_refused() {
     }
 }
 
-/// A store does not go on without items that it once acknowledged: entries that lead nowhere, and
-/// broken lists of free blocks, are refused.
+/// Proves that a store does not open without items that it once acknowledged: entries that dangle,
+/// and broken lists of free blocks, are refused.
 #[test]
 fn a_store_with_a_broken_entry_or_heap_is_refused() {
     let setup = Setup {
@@ -144,17 +145,17 @@ fn a_store_with_a_broken_entry_or_heap_is_refused() {
         });
         let reason = opened(&setup, true, &broken).map(drop).unwrap_err();
         assert!(reason.contains("heap"), "{reason}");
-        // One that was not closed is made anew from the items.
+        // A store that was not closed is made anew from the items.
         let cache = opened(&setup, false, &broken).unwrap();
         let mut client = Client::new(&cache, 0);
         assert!((0..40u64).all(|number| client.get(&number.to_le_bytes()).is_some()));
     }
 }
 
-/// Seed, secret and first number of buckets of an image of one partition were once believed, whatever they
-/// were: nothing was found any more.
+/// Proves that seed, secret and first number of buckets are checked in an image of one partition.
+/// They once were not: then no item was found any more.
 #[test]
-fn an_image_whose_items_are_not_where_their_keys_belong_is_refused() {
+fn an_image_with_items_in_wrong_buckets_is_refused() {
     for (setup, clean) in setups() {
         let setup = Setup {
             buckets: 64,
@@ -188,8 +189,8 @@ fn a_closed_image_that_lacks_spare_buckets_is_refused() {
     }
 }
 
-/// An entry that leads into a live item, to bytes that look like an item that has expired, once had
-/// that part of the item freed, and served other values in its place.
+/// Proves that an entry frees nothing that leads into a live item, to bytes that look like an
+/// expired item. It once freed that part of the item, and other values were served in its place.
 #[test]
 fn an_entry_into_the_middle_of_an_item_frees_nothing() {
     let setup = Setup {
@@ -237,8 +238,8 @@ fn an_entry_into_the_middle_of_an_item_frees_nothing() {
     assert_eq!(client.get(b"8 bytes!"), Some(value));
 }
 
-/// Each bit of the bitmap of a closed store that is flipped is found. One of the middle level that
-/// speaks of no leaf once kept the first worker that found no block for ever.
+/// Proves that each flipped bit of the bitmap of a closed store is found. One of the middle level
+/// that marked no leaf once kept the first worker that found no block forever.
 #[test]
 fn a_closed_store_with_a_flipped_bit_of_the_bitmap_is_refused() {
     let setup = Setup {
@@ -255,9 +256,9 @@ fn a_closed_store_with_a_flipped_bit_of_the_bitmap_is_refused() {
     }
 }
 
-/// An allocation ends, whatever the levels of the bitmap say.
+/// Proves that an allocation ends, whatever the levels of the bitmap contain.
 #[test]
-fn an_allocation_ends_beside_a_bitmap_that_speaks_of_no_leaf() {
+fn an_allocation_ends_although_a_bitmap_marks_no_leaf() {
     let setup = Setup {
         semantics: Semantics::Store,
         data_units: 2600, // full before the index is
@@ -278,8 +279,8 @@ fn an_allocation_ends_beside_a_bitmap_that_speaks_of_no_leaf() {
     }
 }
 
-/// A header in a log that says nothing of the next item's place once aborted the process: the rest
-/// of its lap is given up, and what is stored later stays.
+/// Proves that a log gives up the rest of a lap at a header that does not tell where the next item
+/// begins, and that later items stay. Such a header once aborted the process.
 #[test]
 fn a_log_whose_headers_are_broken_gives_up_a_lap() {
     let setup = Setup {
@@ -313,8 +314,9 @@ fn a_log_whose_headers_are_broken_gives_up_a_lap() {
     }
 }
 
-/// An image whose chains are longer than a lookup follows, or have more items of one tag than it compares,
-/// is no writer's work. A store that was not closed was once repaired in part before that was seen.
+/// Proves that an image is refused whose chains are longer than a lookup follows, or have more
+/// items of one tag than it compares: no writer makes them. A store that was not closed was once
+/// repaired in part before that was found.
 #[test]
 fn an_image_with_a_chain_beyond_the_bounds_is_refused() {
     for semantics in [Semantics::Cache, Semantics::Store] {
@@ -363,8 +365,8 @@ fn an_image_with_a_chain_beyond_the_bounds_is_refused() {
     assert!(reason.contains("more than 6 items of the tag"), "{reason}");
 }
 
-/// After a loss of power a torn image could once be trusted: its mark has to be gone from the disk before
-/// anything else of it changes.
+/// Proves that the mark of an image is cleared on the disk before any other change. After a loss of
+/// power a torn image could once be used.
 #[test]
 fn an_image_is_marked_open_on_the_disk_before_anything_else_is_written() {
     for (setup, _) in setups().filter(|(_, clean)| *clean) {

@@ -1,4 +1,4 @@
-//! A panic while a job is posted ends the process: whoever posted it must not go on.
+//! A panic while a job is posted ends the process: the worker that posted it must not continue.
 
 use std::os::unix::process::ExitStatusExt;
 use std::panic::AssertUnwindSafe;
@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use crate::delegate::Mailboxes;
 
 const CASE: &str = "MICANITE_PANIC_CASE";
-/// How a child ends that a panic has not ended.
+/// Exit code of a child that a panic has not ended.
 const UNWOUND: i32 = 7;
 
-/// Ends by SIGABRT, as it should, or says that the panic came out. Does nothing when it is not
-/// started by a test below.
+/// Ends by SIGABRT, as it should, or returns after the panic was caught. Does nothing unless a test
+/// below starts it.
 #[test]
 fn child_process() {
     let Ok(case) = std::env::var(CASE) else {
@@ -20,17 +20,17 @@ fn child_process() {
     let mailboxes = Mailboxes::new(3);
     std::thread::scope(|scope| {
         if case != "waker" {
-            scope.spawn(|| mailboxes.ask((2, 0), || panic!("in a delegated job"), || ()));
+            scope.spawn(|| mailboxes.delegate((2, 0), || panic!("in a delegated job"), || ()));
         }
         let work = || match case.as_str() {
             "owner" => loop {
                 mailboxes.serve(0);
             },
-            // Nobody serves worker 1: this job stays posted while something else panics.
-            "asker" => mailboxes.ask((0, 1), || (), || ()),
+            // No thread serves worker 1: this job stays posted while something else panics.
+            "requester" => mailboxes.delegate((0, 1), || (), || ()),
             _ => {
                 assert!(mailboxes.fall_asleep(1));
-                mailboxes.ask((0, 1), || (), || panic!("while it wakes the owner"));
+                mailboxes.delegate((0, 1), || (), || panic!("while it wakes the owner"));
             }
         };
         let _ = std::panic::catch_unwind(AssertUnwindSafe(work));
@@ -52,16 +52,16 @@ fn signal_of(case: &str) -> Option<i32> {
 
 const SIGABRT: i32 = 6;
 
-/// The worker that runs a job of another one panics in it: that one would wait for ever.
+/// Proves that a panic in another worker's job ends the process: that worker would wait forever.
 #[test]
 fn a_panic_in_a_job_ends_the_process() {
     assert_eq!(signal_of("owner"), Some(SIGABRT));
 }
 
-/// A worker that waits for its own job panics in one of another worker: its own job would refer to
-/// a frame that is gone.
+/// Proves that a panic ends the process when a worker waits for its own job and runs another one:
+/// its own job would refer to a frame that is gone.
 #[test]
 fn a_panic_beside_a_posted_job_ends_the_process() {
-    assert_eq!(signal_of("asker"), Some(SIGABRT));
+    assert_eq!(signal_of("requester"), Some(SIGABRT));
     assert_eq!(signal_of("waker"), Some(SIGABRT));
 }

@@ -1,4 +1,4 @@
-//! Items with short lives do not wait behind long-lived ones: what has expired holds little of the
+//! Items with short lives do not wait behind long-lived ones: expired items hold little of the
 //! memory.
 
 use super::support::*;
@@ -9,7 +9,7 @@ use crate::*;
 const LIFE_S: u32 = 60;
 
 impl Partition {
-    /// Units in the logs of items whose expiry has passed, removed from the index or not.
+    /// Returns the units in the logs of expired items, removed from the index or not.
     fn units_expired(&self, now_s: u32) -> u64 {
         let mut units = 0;
         for which in [LogKind::Small, LogKind::Main] {
@@ -22,7 +22,7 @@ impl Partition {
                     .word(position + 1)
                     .load(std::sync::atomic::Ordering::Relaxed);
                 let expired = header.has_meta() && Expiry(expiry_s as u32).has_passed(now_s);
-                // An item that was replaced before it expired is no expired item.
+                // An item that was replaced before it expired does not count.
                 if expired && (!header.is_dead() || header.left_early()) {
                     units += header.units();
                 }
@@ -33,9 +33,9 @@ impl Partition {
     }
 }
 
-/// Requests with demand fill: each key has its life, every other key a short one. Returns the
-/// largest share of the memory that expired items held in the second half, in percent, and the
-/// hit ratio.
+/// Runs requests with demand fill: each key has its life, every other key a short one. Returns the
+/// largest share of the memory that expired items held in the second half, in percent, and the hit
+/// ratio.
 fn expired_percent(eviction: Eviction, requests_per_s: u32, keys: u64, skew: bool) -> (u64, u64) {
     let geometry = Setup {
         buckets: 256,

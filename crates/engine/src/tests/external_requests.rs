@@ -1,4 +1,5 @@
-//! What a reader outside of the engine notes keeps items alive as what workers serve does.
+//! Requests that a reader outside of the engine records keep items alive like those that workers
+//! serve.
 
 use super::support::*;
 use crate::reader::{Plain, Read};
@@ -6,10 +7,10 @@ use crate::*;
 
 const MEMORY_BYTES: usize = 8 << 20;
 const VALUE_BYTES: usize = 100;
-/// Ten times what the cache holds.
+/// Ten times the keys that the cache holds.
 const KEYS: usize = 10 * MEMORY_BYTES / (VALUE_BYTES + 40);
 const REQUESTS: u64 = 1_000_000;
-/// The misses that are counted come after the cache is full.
+/// Misses count after this many requests: then the cache is full.
 const WARM_REQUESTS: u64 = 400_000;
 /// Requests between two visits of the worker: of a million in a second, 10 ms apart.
 const VISIT_EVERY: u64 = 10_000;
@@ -44,7 +45,7 @@ impl Zipf {
     }
 }
 
-/// A value that nobody looks at, and whether there was one.
+/// A value that is not examined, and whether there was one.
 struct Seen {
     value: [u8; VALUE_BYTES],
     hit: bool,
@@ -62,7 +63,7 @@ impl ReplySink for Seen {
     }
 }
 
-/// Asks for a key as a program in the kernel would: it reads the image, and may not write it.
+/// Requests a key as a program in the kernel would: it reads the image, and may not write it.
 fn get_outside(cache: &Cache, request: &Request<'_>, seen: &mut Seen) {
     let partition = cache.partition(request.hash);
     let read = partition.read((0, &partition.hashed(request)), &Plain, NOW_S, seen);
@@ -71,8 +72,9 @@ fn get_outside(cache: &Cache, request: &Request<'_>, seen: &mut Seen) {
     }
 }
 
-/// The share of misses of a stream in which a miss is followed by a store. Its gets go through the
-/// worker, or come from outside, and the worker looks after so many what was noted.
+/// Returns the share of misses of a stream in which a miss is followed by a store. Its gets go
+/// through the worker, or come from outside; in that case the worker applies the recorded requests
+/// after this many.
 fn misses(eviction: Eviction, outside: Option<u64>) -> f64 {
     let config = Config {
         memory_bytes: MEMORY_BYTES,
@@ -115,7 +117,7 @@ fn misses(eviction: Eviction, outside: Option<u64>) -> f64 {
 }
 
 #[test]
-fn what_is_asked_for_outside_of_the_engine_stays_as_what_its_workers_serve() {
+fn items_requested_outside_of_the_engine_stay_like_those_that_workers_serve() {
     for eviction in [Eviction::S3Fifo, Eviction::Clock, Eviction::ApproximateLru] {
         let (inside, outside) = (misses(eviction, None), misses(eviction, Some(VISIT_EVERY)));
         let (least, most) = (inside * 0.95, inside * 1.05);

@@ -1,4 +1,4 @@
-//! What was flushed when somebody was told so, while a batch of another worker holds a flush up.
+//! A flush is complete when it is acknowledged, while a batch of another worker holds it up.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::*;
 const NOW_S: u32 = 1000;
 const DUE_S: u32 = NOW_S + 5;
 
-/// Two partitions and three workers, of which the first two own one each. The key lies in the
+/// Makes two partitions and three workers, of which the first two own one each. The key lies in the
 /// partition that is flushed last.
 fn stored() -> (Arc<Cache>, Vec<u8>) {
     let setup = Setup {
@@ -35,7 +35,7 @@ fn one_beside_the_other<R: Send + 'static>(
     within(30, move || {
         let [mut a, mut b] = [0, 1].map(|worker| Client::new(&cache, worker));
         let third = cache.worker(2).unwrap();
-        // Whoever set something up has ended, and what it owned was shared.
+        // The worker that prepared the cache has ended, so its partitions were shared.
         for owner in [0, 1] {
             let access = Access::Crew;
             cache.set_route(owner, Route { access, owner }).unwrap();
@@ -79,10 +79,10 @@ fn flush_all_is_acknowledged_when_it_is_done() {
     assert_eq!(left, None);
 }
 
-/// Proves that nothing is served from the second on that a flush was to come, while another worker
-/// is doing it; and that what is stored from that second on stays.
+/// Proves that from the second of a delayed flush on no older item is served, while another worker
+/// is flushing; and that items stored from that second on stay.
 #[test]
-fn what_a_delayed_flush_has_not_come_to_yet_is_not_served() {
+fn a_partition_that_a_due_flush_has_not_reached_is_not_served() {
     let (cache, key) = stored();
     set(&cache, &key);
     Client::new(&cache, 0).worker.flush_all(DUE_S, NOW_S);
@@ -101,7 +101,7 @@ fn what_a_delayed_flush_has_not_come_to_yet_is_not_served() {
 
 /// Proves that a delayed flush for the second in which another one is being done is done as well.
 #[test]
-fn a_flush_that_is_asked_for_beside_another_one_is_not_forgotten() {
+fn a_flush_requested_during_another_one_is_not_forgotten() {
     let (cache, key) = stored();
     Client::new(&cache, 0).worker.flush_all(DUE_S, NOW_S);
     let left = one_beside_the_other(
@@ -121,7 +121,7 @@ fn a_flush_that_is_asked_for_beside_another_one_is_not_forgotten() {
 
 /// Proves that of two delayed flushes the later call counts, and that one at once replaces both.
 #[test]
-fn a_later_flush_replaces_one_that_is_still_to_come() {
+fn a_later_flush_replaces_a_scheduled_one() {
     let (cache, key) = stored();
     let client = &mut Client::new(&cache, 1);
     client.worker.flush_all(DUE_S, NOW_S);
@@ -138,10 +138,9 @@ fn a_later_flush_replaces_one_that_is_still_to_come() {
     assert!(client.get(&key).is_some());
 }
 
-/// Proves that a flush that is due and that nobody has come to do is done before another one is
-/// noted.
+/// Proves that a flush that is due and not done yet is done before another one is scheduled.
 #[test]
-fn a_flush_that_is_due_is_done_before_the_next_one_is_noted() {
+fn a_due_flush_is_done_before_the_next_one_is_scheduled() {
     let (cache, key) = stored();
     set(&cache, &key);
     let client = &mut Client::new(&cache, 1);

@@ -16,8 +16,7 @@ fn kept_store(workers: usize) -> Setup {
     }
 }
 
-/// Stores items of a length until there is no room for another one, and one that takes what is
-/// left.
+/// Stores items of a length until there is no room for another one, and one that takes the rest.
 fn fill(client: &mut Client, value_bytes: usize) -> Vec<Vec<u8>> {
     let mut keys = Vec::new();
     let mut value_bytes = value_bytes;
@@ -43,8 +42,8 @@ fn check(cache: &Cache, client: &mut Client, expected: &[(Vec<u8>, Vec<u8>)]) {
     assert_eq!(cache.items_in_index(), expected.len() as u64);
 }
 
-/// A value that is not longer takes the place of the old one, by every operation that can write
-/// one, with one worker and with several.
+/// Proves that a value that is not longer takes the place of the old one, by every operation that
+/// can write one, with one worker and with several.
 #[test]
 fn a_full_store_takes_values_that_are_not_longer() {
     for (workers, value_bytes) in [(1, 40), (1, 1500), (2, 40), (2, 1500)] {
@@ -80,7 +79,7 @@ fn a_full_store_takes_values_that_are_not_longer() {
         }
         check(&cache, &mut client, &expected);
         assert_eq!(cache.stats().out_of_memory, refused);
-        // Longer ones are refused, and what was there stays.
+        // Longer ones are refused, and the old items stay.
         for (key, value) in &expected {
             let longer = vec![b'3'; value.len() + 64];
             assert_eq!(client.set(key, &longer), Outcome::OutOfMemory);
@@ -88,7 +87,7 @@ fn a_full_store_takes_values_that_are_not_longer() {
             assert_eq!(client.outcome(key, append), Outcome::OutOfMemory);
         }
         check(&cache, &mut client, &expected);
-        // Shorter ones make room, at once.
+        // Shorter ones free space at once.
         let (key, value) = &mut expected[0];
         *value = b"2".to_vec();
         assert_eq!(client.set(key, value), Outcome::Stored);
@@ -96,8 +95,8 @@ fn a_full_store_takes_values_that_are_not_longer() {
     }
 }
 
-/// Numbers, appending nothing, expiries and states that an item has room for are written in a
-/// full store.
+/// Proves that numbers, empty appends, expiries and states that an item has space for are written
+/// in a full store.
 #[test]
 fn a_full_store_counts_and_touches() {
     let cache = kept_store(1).cache();
@@ -121,8 +120,8 @@ fn a_full_store_counts_and_touches() {
     cache.partitions[0].heap().check();
 }
 
-/// An item that the reserve does not take is refused when a full store is asked to overwrite it,
-/// and its old value stays.
+/// Proves that a full store refuses to overwrite an item that does not fit the reserve, and that
+/// its old value stays.
 #[test]
 fn an_item_longer_than_the_reserve_is_refused_in_a_full_store() {
     let cache = kept_store(1).cache();
@@ -141,7 +140,7 @@ fn an_item_longer_than_the_reserve_is_refused_in_a_full_store() {
     assert_eq!(refused, Outcome::OutOfMemory);
     assert_eq!(client.get(b"longer"), Some(vec![1; longest + 64]));
     assert_eq!(client.get(b"longest"), Some(vec![2; longest]));
-    // A delete makes room for it.
+    // A delete frees space for it.
     assert_eq!(
         client.outcome(b"longest", Operation::Delete),
         Outcome::Deleted
@@ -149,7 +148,7 @@ fn an_item_longer_than_the_reserve_is_refused_in_a_full_store() {
     assert_eq!(client.set(b"longer", &vec![2; longest]), Outcome::Stored);
 }
 
-/// No word of an old value is written while the index leads to it.
+/// Proves that no word of an old value is written while the index leads to it.
 #[test]
 fn a_kept_store_never_overwrites_in_place() {
     let cache = kept_store(1).cache();

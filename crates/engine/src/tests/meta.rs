@@ -1,9 +1,9 @@
-//! Meta operations: what each flag does, in caches and stores, in every access mode.
+//! Meta operations: the effect of each flag, in caches and stores, in every access mode.
 
 use super::support::{Setup, store};
 use crate::*;
 
-/// A client that keeps what was said of the item.
+/// A client that keeps the description of the item.
 struct Client {
     worker: Worker,
     now_s: u32,
@@ -32,7 +32,7 @@ impl ReplySink for Reply {
 
 const KEY: &[u8] = b"key";
 
-/// What a mode makes of items and CAS values differs, what it answers does not.
+/// Runs a test in every mode: items and CAS values differ, replies do not.
 fn everywhere(test: impl Fn(&mut Client)) {
     for semantics in [Semantics::Cache, Semantics::Store] {
         for (workers, access) in [(1, Access::Erew), (2, Access::Crcw)] {
@@ -69,7 +69,7 @@ impl Client {
         assert_eq!(stored.outcome, Some(Outcome::Stored));
     }
 
-    /// A get without traces.
+    /// Gets without a trace.
     fn look(&mut self) -> Reply {
         self.get(MetaGet {
             value: true,
@@ -108,7 +108,7 @@ fn value_get() -> MetaGet {
 }
 
 #[test]
-fn the_cas_value_of_what_was_stored_is_known_and_changes_with_every_write() {
+fn the_cas_value_of_a_stored_item_is_known_and_changes_with_every_write() {
     everywhere(|client| {
         let mut seen = Vec::new();
         for round in 0..20u8 {
@@ -321,7 +321,7 @@ fn an_invalidated_item_is_served_as_stale_and_one_client_gets_the_token() {
         assert_ne!(first.item.cas, cas);
         let next = client.get(value_get());
         assert!(next.item.stale && !next.item.won && next.item.token_sent);
-        // What was read before it was invalidated may be stored, as a stale value.
+        // A value that was read before the invalidation may be stored, as a stale one.
         let old = MetaStore {
             value: b"old",
             compare: Some(cas),
@@ -418,14 +418,14 @@ fn requests_are_noted_unless_they_ask_not_to_be() {
 }
 
 #[test]
-fn accesses_are_followed_once_somebody_asks() {
+fn accesses_are_recorded_once_a_client_asks() {
     everywhere(|client| {
         let ask = MetaGet {
             access: true,
             ..value_get()
         };
         client.set(b"value");
-        // Nobody has come by since it was stored.
+        // It was not requested since it was stored.
         assert_eq!(client.get(ask).item.access_s, 1000);
         client.now_s += 3;
         let look = client.look().item;
@@ -434,7 +434,7 @@ fn accesses_are_followed_once_somebody_asks() {
         client.now_s += 3;
         assert_eq!(client.get(ask).item.access_s, 1003);
         assert_eq!(client.get(ask).item.access_s, 1006);
-        // A store is an access, and what meta commands store is followed from then on.
+        // A store is an access, and from then on items of meta commands record accesses.
         client.now_s += 3;
         client.set(b"other");
         assert_eq!(client.look().item.access_s, 1009);
@@ -447,7 +447,7 @@ fn accesses_are_followed_once_somebody_asks() {
     });
 }
 
-/// A client that has the value learns that from its CAS value, without the value.
+/// Proves that a client that has the value learns that from its CAS value, without the value.
 #[test]
 fn a_value_that_is_known_is_not_shown() {
     everywhere(|client| {
@@ -468,7 +468,7 @@ fn a_value_that_is_known_is_not_shown() {
     });
 }
 
-/// Items say when they were stored, though nobody has asked for their accesses.
+/// Proves that items tell when they were stored, although no client has asked for their accesses.
 #[test]
 fn items_are_as_old_as_their_store() {
     everywhere(|client| {

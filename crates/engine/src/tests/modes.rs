@@ -9,14 +9,14 @@ const KEYS: u64 = 40;
 const THREADS: usize = 4;
 const CHANGES_MIN: u64 = 1000;
 
-/// Operations of all threads together: `make soak` asks for more.
+/// Returns the operations of all threads together: `make soak` sets more.
 fn operations() -> u64 {
     std::env::var("MICANITE_STRESS_OPERATIONS")
         .map_or(10_000_000, |operations| operations.parse().unwrap())
 }
 
-/// Every word of a value holds its key and a stamp; the length varies with the stamp, and some are
-/// copied outside of the lock.
+/// Returns a value. Each word holds its key and a stamp. The length varies with the stamp, and some
+/// values are copied outside of the lock.
 fn value(key: u64, stamp: u64) -> Vec<u8> {
     let words = if stamp.is_multiple_of(64) {
         140
@@ -34,14 +34,14 @@ fn stamp_of(key: u64, found: &[u8]) -> u64 {
     stamp
 }
 
-/// What all threads know.
+/// Shared state of all threads.
 struct Progress {
     /// Threads that have not finished.
     left: AtomicUsize,
     changes: AtomicU64,
 }
 
-/// One thread: writes the keys that are its own (stamps grow), reads all, until there were enough
+/// Runs one thread: writes its own keys (stamps grow), reads all, until there were enough
 /// operations and changes. It serves the others until all have finished.
 fn hammer(client: &mut Client, thread: u64, lossy: bool, progress: &Progress) {
     let operations = operations() / THREADS as u64;
@@ -123,7 +123,7 @@ fn stress(semantics: Semantics, data_units: u64, buckets: u64) -> Stats {
         ..Setup::default()
     };
     let cache = geometry.cache();
-    // Threads never sleep here, so there is nobody to wake.
+    // Threads never sleep here, so no wake-up is needed.
     cache.set_waker(|_| {});
     let progress = Progress {
         left: AtomicUsize::new(THREADS),
@@ -154,7 +154,7 @@ fn switches_and_moves_under_load_never_make_a_cache_lie() {
 }
 
 #[test]
-fn who_may_not_touch_a_partition_is_told_or_asks_its_owner() {
+fn a_worker_without_permission_is_refused_or_delegates_to_the_owner() {
     let geometry = Setup {
         workers: 2,
         access: Access::Crew,
@@ -197,7 +197,7 @@ fn who_may_not_touch_a_partition_is_told_or_asks_its_owner() {
 }
 
 #[test]
-fn what_only_other_workers_read_stays_recent() {
+fn items_that_only_other_workers_read_stay_recent() {
     let geometry = Setup {
         data_units: 1024,
         eviction: Eviction::Clock,
@@ -223,7 +223,7 @@ fn what_only_other_workers_read_stays_recent() {
 }
 
 #[test]
-fn what_a_worker_owned_that_has_ended_is_shared() {
+fn partitions_of_a_worker_that_has_ended_are_shared() {
     let geometry = Setup {
         workers: 2,
         access: Access::Erew,

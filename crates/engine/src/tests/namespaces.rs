@@ -15,7 +15,7 @@ fn geometry(semantics: Semantics) -> Setup {
 }
 
 #[test]
-fn a_namespace_ends_at_once_and_what_comes_later_stays() {
+fn a_namespace_ends_at_once_and_later_items_stay() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let cache = geometry(semantics).cache();
         let client = &mut Client::new(&cache, 0);
@@ -38,7 +38,7 @@ fn a_namespace_ends_at_once_and_what_comes_later_stays() {
 }
 
 #[test]
-fn what_a_namespace_held_leaves_although_nobody_asks_for_it() {
+fn items_of_an_invalid_namespace_are_removed_without_requests() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let cache = geometry(semantics).cache();
         let client = &mut Client::new(&cache, 0);
@@ -98,7 +98,7 @@ fn a_full_store_refuses_and_keeps_the_old_value() {
             [number as u8; 90]
         );
     }
-    // An expired item makes room at once, though nobody has asked for it.
+    // An expired item frees space at once, without a request for it.
     let touch = Operation::GetAndTouch {
         expiry: Expiry(1001),
         cas: false,

@@ -1,5 +1,5 @@
-//! Whoever meets a writer again and again stops trying after a while, and gets on by another way.
-//! The limits are listed in `docs/ARCHITECTURE.md`, "Retries".
+//! A thread that meets a writer again and again stops trying after a while, and gets on by another
+//! way. `docs/ARCHITECTURE.md`, "Retries", lists the limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -143,7 +143,7 @@ fn a_crew_read_beside_a_hot_neighbour_asks_the_owner() {
 
 /// Proves that a worker serves others while its own read waits for them.
 #[test]
-fn two_readers_that_ask_each_other_both_go_on() {
+fn two_readers_that_delegate_to_each_other_both_continue() {
     within(60, || {
         let setup = Setup {
             partition_bits: 1,
@@ -181,9 +181,9 @@ fn two_readers_that_ask_each_other_both_go_on() {
     });
 }
 
-/// Proves that a read without a way to ask the owner ends as well, and says why.
+/// Proves that a read without a way to ask the owner ends as well, with that reason.
 #[test]
-fn a_contended_crew_read_without_a_waker_is_told_so() {
+fn a_contended_crew_read_without_a_waker_returns_not_owner() {
     let outcome = within(60, || {
         let cache = crew().cache();
         let (mut owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
@@ -194,8 +194,8 @@ fn a_contended_crew_read_without_a_waker_is_told_so() {
     assert_eq!(outcome, Outcome::NotOwner);
 }
 
-/// Proves that a write whose way is blocked by another thread's unfinished item is refused after a
-/// while, and succeeds once that item is finished.
+/// Proves that a write blocked by another thread's unfinished item is refused after a while, and
+/// succeeds once that item is finished.
 #[test]
 fn a_write_behind_an_item_that_is_not_finished_is_refused() {
     within(120, || {
@@ -209,7 +209,7 @@ fn a_write_behind_an_item_that_is_not_finished_is_refused() {
         let cache = setup.cache();
         let mut client = Client::new(&cache, 0);
         let partition = &cache.partitions[0];
-        // A thread that stands still between the two parts of a long store.
+        // A thread has stopped between the two parts of a long store.
         let unfinished = NewItem::of(b"unfinished", &[7; 1200], (0, Expiry::NEVER));
         let writer = partition.writer(NOW_S);
         let hash = writer.hash_of(b"unfinished");
@@ -237,10 +237,10 @@ fn a_write_behind_an_item_that_is_not_finished_is_refused() {
     });
 }
 
-/// Proves that a worker that ends answers what it was asked before, and that nothing can be given
-/// to it afterwards.
+/// Proves that a worker that ends answers pending requests first, and that it can own nothing
+/// afterwards.
 #[test]
-fn a_worker_that_ends_answers_first_and_owns_nothing_more() {
+fn a_worker_that_ends_answers_first_and_then_owns_nothing() {
     let erew = Route {
         access: Access::Erew,
         owner: 0,

@@ -9,9 +9,9 @@ use crate::*;
 
 /// Units of the data space: 1 MiB.
 const DATA_UNITS: u64 = 1 << 17;
-/// What stays of a history, out of so many.
+/// Share of the space that stays after a history: one in this many.
 const LIVE_SHARE: u64 = 100;
-/// The largest items, out of so many that the space has room for.
+/// Share of the space that the largest item takes: one in this many.
 const ITEM_SHARE: u64 = 64;
 
 pub(super) fn setup() -> Setup {
@@ -25,7 +25,7 @@ pub(super) fn setup() -> Setup {
     }
 }
 
-/// Numbers that are the same in every run.
+/// Random numbers that are the same in every run.
 pub(super) struct Random(pub u64);
 
 impl Random {
@@ -37,7 +37,7 @@ impl Random {
     }
 }
 
-/// A store and what it holds.
+/// A store and its contents.
 pub(super) struct Filled {
     pub cache: Arc<Cache>,
     pub client: Client,
@@ -71,7 +71,7 @@ impl Filled {
         self.held.remove(key);
     }
 
-    /// Where the item of a key lies, and its units.
+    /// Returns the position of the item of a key, and its units.
     fn place(&self, key: &[u8]) -> (usize, u64) {
         let hash = self.cache.hash(key);
         let writer = self.cache.partition(hash).writer(1000);
@@ -79,7 +79,7 @@ impl Filled {
         (found.place.position, found.header.units())
     }
 
-    /// Everything is still there, and the heap is sound.
+    /// Checks that every item is still there, and the heap is sound.
     pub fn check(&mut self) {
         for (key, value) in &self.held {
             assert_eq!(self.client.get(key).as_ref(), Some(value));
@@ -94,14 +94,14 @@ impl Filled {
         assert_eq!(heap.units_free() + units as usize, heap.units());
     }
 
-    /// What a worker does every 10 to 100 milliseconds.
+    /// Does the upkeep that a worker does every 10 to 100 milliseconds.
     pub(super) fn upkeep(&mut self) {
         for _ in 0..8 {
             self.client.worker.maintain(1000);
         }
     }
 
-    /// Items of one size that it takes until the first refusal.
+    /// Returns how many items of one size it takes until the first refusal.
     pub fn take(&mut self, value_bytes: usize) -> u64 {
         let mut taken = 0u64;
         while self.set(&taken.to_le_bytes(), value_bytes) {
@@ -134,8 +134,8 @@ impl Filled {
         }
     }
 
-    /// Deletes all but a hundredth of the space: those that lie last, in the middle, here and there,
-    /// or the smallest ones, which lie everywhere.
+    /// Deletes all but a hundredth of the space: keeps the last items, those in the middle, a
+    /// random sample, or the smallest ones, which lie everywhere.
     pub(super) fn thin(&mut self, random: &mut Random, which: usize) {
         let mut order: Vec<(usize, Vec<u8>)> = Vec::new();
         for key in self.held.keys() {
@@ -162,14 +162,14 @@ impl Filled {
 }
 
 /// Proves the property of the module for histories of many kinds and items of many sizes, after
-/// some upkeep: then the index has given back what it had taken for many small items.
+/// some upkeep: then the index has returned the space that it had taken for many small items.
 #[test]
-fn a_store_that_is_nearly_empty_takes_what_a_fresh_one_takes() {
+fn a_nearly_empty_store_takes_as_much_as_a_fresh_one() {
     let largest = (DATA_UNITS * 8 / ITEM_SHARE) as usize - 64;
     for value_bytes in [8, 40, 300, 1500, 6000, largest] {
         let mut empty = Filled::new(&setup());
         let fresh = empty.take(value_bytes);
-        // It is full, and has not stopped for want of buckets.
+        // It is full, and has not stopped for lack of buckets.
         let stats = empty.cache.stats();
         assert!(stats.item_bytes_live * 10 > stats.data_bytes * 9);
         for which in 0..4 {
@@ -213,7 +213,7 @@ fn a_store_whose_last_block_is_taken_still_holds_small_items() {
     store.check();
 }
 
-/// Proves that an insertion copies no more than the limits say and one item, whatever is in its way.
+/// Proves that an insertion copies no more than the limits and one item, whatever is in its way.
 #[test]
 fn an_insertion_moves_a_bounded_number_of_bytes() {
     for which in 0..4 {
@@ -228,7 +228,7 @@ fn an_insertion_moves_a_bounded_number_of_bytes() {
             let stored = store.set(&number.to_le_bytes(), bytes);
             let after = store.cache.stats().compacted_bytes;
             let units = bytes as u64 / 8 + 8;
-            // As much as the item may move, twice, as the index may, twice, and one item more.
+            // Twice the limit of an item, twice that of the index, and one item more.
             let of_item = COMPACT_ITEM_UNITS + 2 * COMPACT_PER_ITEM_UNIT * units;
             let of_index = COMPACT_ITEM_UNITS + 2 * COMPACT_INDEX_UNITS;
             let moved_units = (after - before) / 8;

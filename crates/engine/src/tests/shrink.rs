@@ -1,4 +1,4 @@
-//! The index of a store that shrinks, beside walks, after a flush, and as far as it can.
+//! The index of a store shrinks beside walks, after a flush, and as far as it can.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::limits::{BUCKET_ENTRIES, INDEX_LOAD_SIXTEENTHS, INDEX_SPARSE_SHARE, S
 use crate::partition::Field;
 use crate::*;
 
-/// Keeps the keys that a walk shows, each as often as it is shown.
+/// Keeps the keys that a walk shows, each as often as shown.
 #[derive(Default)]
 struct Keys {
     kept: Vec<Vec<u8>>,
@@ -31,7 +31,7 @@ impl Visitor for Keys {
 }
 
 /// Proves that an index that shrinks and grows again loses nothing; that it waits for a walk, which
-/// shows each item once then, however long it takes; and that a walk that is given up holds nothing up.
+/// then shows each item once, however long it takes; and that an abandoned walk delays nothing.
 #[test]
 fn an_index_waits_with_shrinking_for_a_walk() {
     let mut store = Filled::new(&setup());
@@ -104,8 +104,9 @@ fn walks_beside_an_index_that_shrinks_have_every_item() {
     store.check();
 }
 
-/// Proves that nobody is kept out of the partition for a shrink in vain: the index of a store that began
-/// with a few buckets comes to rest at the number that a fresh one has with its first items.
+/// Proves that no worker is kept out of the partition for a shrink in vain: the index of a store
+/// that began with a few buckets comes to rest at the number that a fresh one has with its first
+/// items.
 #[test]
 fn an_index_that_cannot_shrink_is_left_alone() {
     for buckets in [2, 9, 10, 11, 64] {
@@ -125,8 +126,8 @@ fn an_index_that_cannot_shrink_is_left_alone() {
     }
 }
 
-/// Proves that a merge for which the list of free spare buckets has not what the counters say changes
-/// nothing.
+/// Proves that a merge changes nothing if the list of free spare buckets does not match the
+/// counters.
 #[test]
 fn a_merge_that_gets_no_spare_bucket_loses_no_entry() {
     let (mut failed, mut merged) = (0, true);
@@ -212,7 +213,7 @@ fn workers_beside_an_index_that_shrinks_find_everything() {
     store.check();
 }
 
-/// Proves that upkeep gives the space of a flushed store back in a round of the sweep, and the lines of
+/// Proves that upkeep frees the space of a flushed store in a round of the sweep, and the lines of
 /// its index soon after.
 #[test]
 fn a_flushed_store_gets_its_space_back_in_a_round_of_the_sweep() {
@@ -239,10 +240,10 @@ fn a_flushed_store_gets_its_space_back_in_a_round_of_the_sweep() {
     store.check();
 }
 
-/// Proves that a flushed store refuses nothing that a fresh one takes, whatever upkeep has done: an item
-/// that finds its chain full of flushed ones takes the place of one.
+/// Proves that a flushed store takes everything that a fresh one takes, whatever upkeep has done:
+/// an item that finds its chain full of flushed ones takes the place of one.
 #[test]
-fn a_flushed_store_takes_what_a_fresh_one_takes() {
+fn a_flushed_store_takes_as_much_as_a_fresh_one() {
     for steps in [0, 5, 20] {
         let mut store = Filled::new(&setup());
         let taken = store.take(8);
@@ -263,8 +264,8 @@ fn a_flushed_store_takes_what_a_fresh_one_takes() {
     }
 }
 
-/// Proves that a round of the sweep beside merges visits everything: when two have ended, nothing of
-/// a namespace is left, and its record is given to others.
+/// Proves that a round of the sweep beside merges visits everything: after two rounds nothing of a
+/// namespace is left, and its record is reused.
 #[test]
 fn a_sweep_beside_merges_visits_every_item() {
     let mut store = Filled::new(&setup());

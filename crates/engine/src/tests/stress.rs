@@ -1,5 +1,5 @@
-//! Threads on hot keys: values say which key and which write they belong to, so a torn, wrong
-//! or rolled-back one is noticed.
+//! Threads on hot keys. Values contain their key and their write, so a torn, wrong or rolled-back
+//! one is noticed.
 
 use super::support::*;
 use crate::*;
@@ -7,7 +7,7 @@ use crate::*;
 const KEYS: u64 = 40;
 const OPERATIONS: u64 = 400_000;
 
-/// Every word of a value holds its key and a stamp; the length varies with the stamp.
+/// Returns a value. Each word holds its key and a stamp; the length varies with the stamp.
 fn value(key: u64, stamp: u64) -> Vec<u8> {
     let word = (key << 48 | stamp).to_le_bytes();
     word.repeat(1 + (stamp % 40) as usize)
@@ -30,7 +30,7 @@ fn stamp_of(key: u64, value: &[u8]) -> u64 {
     stamp
 }
 
-/// One thread of `threads`: writes the keys that are its own (stamps grow), reads all.
+/// Runs one thread of `threads`: writes its own keys (stamps grow), reads all.
 fn hammer(client: &mut Client, thread: u64, threads: u64) {
     let mut random = thread + 1;
     let mut written = vec![0; KEYS as usize];

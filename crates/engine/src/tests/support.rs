@@ -1,4 +1,4 @@
-//! What the tests share: a small cache of any geometry, and a client of it.
+//! Shared code of the tests: a small cache of any geometry, and a client of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,9 +12,9 @@ use crate::*;
 pub(crate) struct Setup {
     pub partition_bits: u32,
     pub buckets: u64,
-    /// Units of the data space at first.
+    /// Initial units of the data space.
     pub data_units: u64,
-    /// Whether the index may grow.
+    /// True if the index may grow.
     pub grows: bool,
     pub offset_bits: u32,
     pub value_bytes_max: usize,
@@ -22,12 +22,12 @@ pub(crate) struct Setup {
     pub semantics: Semantics,
     pub workers: usize,
     pub access: Access,
-    /// Whether the partitions lie in maps, for which files without names stand.
+    /// True if the partitions lie in maps; files without names stand for them.
     pub maps: bool,
 }
 
 impl Default for Setup {
-    /// A partition with room for everything, one worker.
+    /// Returns a partition with room for everything, and one worker.
     fn default() -> Self {
         Self {
             partition_bits: 0,
@@ -86,12 +86,12 @@ impl Setup {
         self.cache_in(maps)
     }
 
-    /// A cache in these maps, if there are any, otherwise in fresh memory.
+    /// Makes a cache in these maps, if there are any, otherwise in fresh memory.
     pub fn cache_in(&self, maps: Option<Maps>) -> Arc<Cache> {
         self.try_cache_in(maps).expect("a sound image")
     }
 
-    /// The same, with what is wrong with the image that the maps hold.
+    /// Makes the same, or returns the damage of the image that the maps hold.
     pub fn try_cache_in(&self, maps: Option<Maps>) -> Result<Arc<Cache>, String> {
         let config = Config {
             maps,
@@ -114,7 +114,7 @@ impl Setup {
     }
 }
 
-/// A file of some bytes, in whole pages, that ends with its descriptor.
+/// Makes a file of some bytes, in whole pages, that ends with its descriptor.
 fn nameless(bytes: usize) -> std::fs::File {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -129,18 +129,18 @@ fn nameless(bytes: usize) -> std::fs::File {
     file
 }
 
-/// A reply, kept.
+/// A recorded reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub outcome: Option<Outcome>,
     pub value: Vec<u8>,
     pub flags: u32,
     pub cas: u64,
-    /// What was said of the item, if a meta operation asked.
+    /// Description of the item, if a meta operation asked for it.
     pub item: ItemMeta,
 }
 
-/// Keeps the replies of a batch.
+/// Records the replies of a batch.
 #[derive(Default)]
 pub(crate) struct Replies(pub Vec<Reply>);
 
@@ -237,7 +237,7 @@ impl Client {
     }
 }
 
-/// A store operation.
+/// Returns a store operation.
 pub(crate) fn store(
     condition: Condition,
     value: &[u8],
@@ -252,7 +252,7 @@ pub(crate) fn store(
     }
 }
 
-/// Runs something that must end within some seconds. Its thread stays behind if it does not.
+/// Runs something that must end within some seconds. If it does not, its thread stays behind.
 #[cfg(all(test, not(loom)))]
 pub(crate) fn within<R: Send + 'static>(
     seconds: u64,
@@ -260,20 +260,20 @@ pub(crate) fn within<R: Send + 'static>(
 ) -> R {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        // Nobody listens any more if it was too late.
+        // After the deadline no thread receives the result.
         let _ = sender.send(run());
     });
     let ended = receiver.recv_timeout(std::time::Duration::from_secs(seconds));
     ended.expect("it ends, without a panic")
 }
 
-/// Makes the bucket of a key look as if its writer stood still in the middle of a change.
+/// Makes the bucket of a key look as if its writer had stopped in the middle of a change.
 #[cfg(all(test, not(loom)))]
 pub(crate) fn stop_writer_in(cache: &Cache, key: &[u8]) {
     add_to_version(cache, key, 1);
 }
 
-/// Leaves the item of a key as a process that is killed in an overwrite leaves it.
+/// Leaves the item of a key as a process leaves it that is killed in an overwrite.
 #[cfg(all(test, not(loom)))]
 pub(crate) fn leave_busy(cache: &Cache, key: &[u8]) {
     let hash = cache.hash(key);

@@ -1,11 +1,11 @@
-//! What a turn moves within the memory is bounded, whatever it is asked for.
+//! A turn moves a bounded number of bytes within the memory, whatever the requests.
 
 use super::support::*;
 use crate::limits::{EVICT_BYTES, SWEEP_BUCKET_BYTES};
 use crate::*;
 
 const VALUE_BYTES: usize = 64 << 10;
-/// More than the head of an item: its header, extensions, and its key.
+/// More than an item: its header, extensions, key and value.
 const ITEM_BYTES_MAX: usize = VALUE_BYTES + 512;
 const KEYS: usize = 64;
 
@@ -47,7 +47,7 @@ fn turn(client: &mut Client, keys: &[Vec<u8>], operation: Operation<'_>) -> usiz
     executed
 }
 
-/// Executes all requests, in turns. Returns the turns and all that was moved.
+/// Executes all requests, in turns. Returns the turns and all moved bytes.
 fn turns(client: &mut Client, keys: &[Vec<u8>], operation: Operation<'_>) -> (usize, usize) {
     let (mut at, mut turns, mut moved_bytes) = (0, 0, 0);
     while at < keys.len() {
@@ -70,7 +70,7 @@ fn turns(client: &mut Client, keys: &[Vec<u8>], operation: Operation<'_>) -> (us
     (turns, moved_bytes)
 }
 
-/// Every kind of request that copies a value which is there already.
+/// Returns every kind of request that copies an existing value.
 fn copying<'a>(value: &'a [u8]) -> Vec<Operation<'a>> {
     let append = MetaStore {
         value,
@@ -113,10 +113,10 @@ fn a_turn_moves_no_more_than_it_may_and_one_item() {
             for operation in copying(b"y") {
                 let setup = setup(eviction, Semantics::Cache, workers);
                 let mut client = Client::new(&setup.cache(), 0);
-                // The same key again and again, as somebody who means harm would.
+                // The same key again and again, as an attacker would request it.
                 assert_eq!(client.set(b"key0", &value), Outcome::Stored);
                 turns(&mut client, &vec![key(0); KEYS], operation);
-                // Keys of which a part has left.
+                // Keys of which some were evicted.
                 let keys: Vec<_> = (0..KEYS).map(key).collect();
                 for key in &keys {
                     assert_eq!(client.set(key, &value), Outcome::Stored);
@@ -146,7 +146,8 @@ fn appends_to_a_long_value_take_several_turns() {
     }
 }
 
-/// What was requested is kept by eviction, at the cost of a copy: not of many within one turn.
+/// Proves that eviction keeps requested items, at the cost of a copy, but copies few within one
+/// turn.
 #[test]
 fn eviction_moves_no_more_than_a_turn_may() {
     for eviction in Eviction::ALL {
@@ -181,7 +182,7 @@ fn eviction_moves_no_more_than_a_turn_may() {
     }
 }
 
-/// Upkeep has the same bound: what readers have noted moves as far as it may.
+/// Proves that upkeep has the same bound: it moves requested items as far as it may.
 #[test]
 fn upkeep_moves_no_more_than_a_turn_may() {
     let setup = Setup {
@@ -208,9 +209,9 @@ fn upkeep_moves_no_more_than_a_turn_may() {
     );
 }
 
-/// A turn of an asker pays for what the owner of a partition moves on its behalf.
+/// Proves that a turn pays for the bytes that the owner of a partition moves on its behalf.
 #[test]
-fn what_an_owner_moves_for_others_counts_for_their_turn() {
+fn bytes_that_an_owner_moves_for_others_count_for_their_turn() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let setup = Setup {
         access: Access::Erew,
@@ -242,7 +243,7 @@ fn what_an_owner_moves_for_others_counts_for_their_turn() {
     });
 }
 
-/// What leaves a cache for a long item is counted, and what leaves for short ones ends no turn.
+/// Proves that evictions for a long item are counted, and that those for short ones end no turn.
 #[test]
 fn evictions_count_for_the_turn() {
     let setup = Setup {
@@ -274,8 +275,9 @@ fn evictions_count_for_the_turn() {
     assert!(executed < KEYS, "{evicted} items left in one turn");
 }
 
-/// A full store in which something will expire looks for it once a second, not for each item that it
-/// refuses; what looking costs is counted; and as soon as it has expired it makes room.
+/// Proves that a full store with items that will expire sweeps once a second, not for each item
+/// that it refuses; that the sweep is charged; and that an expired item makes space as soon as it
+/// has expired.
 #[test]
 fn refused_items_sweep_once_a_second() {
     let setup = Setup {

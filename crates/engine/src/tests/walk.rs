@@ -1,11 +1,11 @@
-//! Walks: everything that stays is seen, nothing that is not there.
+//! Walks show every item that stays, and no other.
 
 use std::collections::{HashMap, HashSet};
 
 use super::support::*;
 use crate::*;
 
-/// Keeps what a walk shows, with room for so many items at a time.
+/// Keeps the items of a walk, with room for this many at a time.
 struct Seen {
     kept: Vec<(Vec<u8>, usize, u32)>,
     taken: Vec<(Vec<u8>, usize, u32)>,

@@ -17,7 +17,7 @@ impl Worker {
             self.flush(&turn, now_s);
             due.store(0, Ordering::Release);
         } else {
-            self.flush_what_is_due(&turn, now_s); // nobody has come to do it yet
+            self.flush_due(&turn, now_s); // nobody has come to do it yet
             due.store(at_s, Ordering::Release);
         }
     }
@@ -34,10 +34,10 @@ impl Worker {
     #[cold]
     fn flush_in_turn(&mut self, now_s: u32) {
         let turn = self.turn(&self.cache.flushing);
-        self.flush_what_is_due(&turn, now_s);
+        self.flush_due(&turn, now_s);
     }
 
-    fn flush_what_is_due(&self, turn: &Turn<'_>, now_s: u32) {
+    fn flush_due(&self, turn: &Turn<'_>, now_s: u32) {
         let due = &self.cache.flush_due_s;
         let due_s = due.load(Ordering::Relaxed);
         if due_s != 0 && due_s <= now_s {

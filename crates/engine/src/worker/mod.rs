@@ -296,7 +296,7 @@ impl Worker {
             job.left_bytes = copy_budget::replace(outer);
         };
         let pair = (self.number, owner);
-        cache.mailboxes.ask(pair, run, || waker(owner));
+        cache.mailboxes.delegate(pair, run, || waker(owner));
         copy_budget::replace(job.left_bytes);
         job.had_room
     }

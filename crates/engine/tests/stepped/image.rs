@@ -1,4 +1,4 @@
-//! The image of the stepped writer: seen while it changes, copied, recovered.
+//! The image of the stepped writer: observed while it changes, copied, recovered.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,14 +13,15 @@ use micanite_memory::Region;
 use crate::script::{self, FILLERS, GROWING, OTHERS, Reply, ask};
 
 const FILE: &str = "image/partition-0000";
-/// With room, an operation changes nothing between this many words from the begin and from the end.
+/// With room, an operation changes nothing between this many words from the beginning and from the
+/// end.
 const WORDS_AT_BEGIN: usize = 12 << 10;
 const WORDS_AT_END: usize = 8 << 10;
 
 /// Value, expiry and CAS value (of a store) of each key.
 pub type Seen = BTreeMap<String, (Vec<u8>, u32, u64)>;
 
-/// A directory of its own for a test.
+/// Makes a directory of its own for a test.
 pub fn scratch(name: &str) -> PathBuf {
     let shared = Path::new("/dev/shm");
     let base = match shared.is_dir() {
@@ -36,14 +37,14 @@ pub fn scratch(name: &str) -> PathBuf {
 pub struct Image {
     region: Region,
     last: Vec<u64>,
-    /// Whether all of it may change.
+    /// True if all of it may change.
     whole: bool,
     copy: PathBuf,
     copied: File,
 }
 
 impl Image {
-    /// `whole` if an operation may change any part of it.
+    /// Opens the image; `whole` if an operation may change any part of it.
     pub fn of(directory: &Path, whole: bool) -> Self {
         let file = directory.join(FILE);
         let bytes = fs::metadata(&file).unwrap().len() as usize;
@@ -64,14 +65,14 @@ impl Image {
         }
     }
 
-    /// Takes note of every word.
+    /// Records every word.
     pub fn note(&mut self) {
         for (at, last) in self.last.iter_mut().enumerate() {
             *last = self.region.word(at).load(Relaxed);
         }
     }
 
-    /// Whether a word has changed since it was noted; notes what has.
+    /// Returns whether a word has changed since it was recorded; records the changes.
     pub fn has_changed(&mut self) -> bool {
         let words = self.last.len();
         let parts = match self.whole {
@@ -88,7 +89,7 @@ impl Image {
     }
 }
 
-/// What is there after a kill at this moment and a recovery.
+/// Returns the contents after a kill at this moment and a recovery.
 pub fn observe(image: &mut Image, semantics: Semantics) -> Seen {
     image.note();
     let bytes: Vec<u8> = image

@@ -1,11 +1,12 @@
-//! A compiled writer, stopped between its instructions while it executes an operation. What its
-//! image holds then is recovered and compared with what it held before and after the operation.
+//! A compiled writer, stopped between its instructions while it executes an operation. At each stop
+//! its image is recovered and compared with the contents before and after the operation.
 //!
-//! `src/tests/kill` stops a writer at each store in the order of the source. This sees the order that
-//! the compiler makes of it, in whatever profile it is built: `make soak` runs it optimised.
+//! `src/tests/kill` stops a writer at each store in the order of the source. This test sees the
+//! order that the compiler makes of it, in whatever profile it is built: `make soak` runs it
+//! optimised.
 //!
-//! The writer is this program again. It raises a signal before and after each operation; in between
-//! it is single-stepped by ptrace.
+//! The writer is this program again. It raises a signal before and after each operation; in
+//! between, ptrace single-steps it.
 
 mod image;
 mod script;
@@ -20,13 +21,13 @@ use image::{Image, Seen, observe};
 use script::{Script, Step, key};
 use tracee::{Stop, Tracee};
 
-/// Instructions between two looks at the image; the first look comes another instruction later in
+/// Returns the instructions between two stops; the first stop comes another instruction later in
 /// each operation.
 fn interval() -> usize {
     std::env::var("MICANITE_STEP_INTERVAL").map_or(7, |interval| interval.parse().unwrap())
 }
 
-/// The process that is stepped. Does nothing when it is not started by a test below.
+/// Runs the process that is stepped. Does nothing unless a test below starts it.
 #[test]
 fn writer_process() {
     if let Ok(directory) = std::env::var(tracee::DIRECTORY) {
@@ -40,11 +41,11 @@ fn writer_process() {
     }
 }
 
-/// What was seen of one operation.
+/// Observations of one operation.
 #[derive(Default)]
 struct Looks {
     instructions: usize,
-    /// What an image held that was recovered, if it was not what the one before held.
+    /// Contents of each recovered image that differ from those of the previous one.
     seen: Vec<Seen>,
     images: usize,
 }

@@ -20,18 +20,18 @@ pub struct Tracee {
     thread: Pid,
 }
 
-/// Why the writer stands still.
+/// Reason for a stop of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// One more instruction was executed.
     Instruction,
-    /// It stands before or behind an operation.
+    /// It has stopped before or after an operation.
     Signal,
 }
 
 impl Drop for Tracee {
     fn drop(&mut self) {
-        // It may have ended by itself. Who traces a thread has to take note of its end, too.
+        // It may have ended by itself. The tracer has to reap it, too.
         let _ = self.child.kill();
         while let Ok(status) = waitpid(self.thread, Some(WaitPidFlag::__WALL)) {
             if !matches!(status, WaitStatus::Stopped(..)) {
@@ -43,7 +43,7 @@ impl Drop for Tracee {
 }
 
 impl Tracee {
-    /// Starts the writer and stops it. `Err`: why it cannot be traced.
+    /// Starts the writer and stops it. `Err`: the reason why it cannot be traced.
     pub fn start(directory: &Path, semantics: &str, script: &str) -> Result<Self, String> {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "writer_process", "--nocapture"])
@@ -76,7 +76,7 @@ impl Tracee {
         }
     }
 
-    /// Lets the writer go on to its next signal.
+    /// Lets the writer continue to its next signal.
     pub fn run_to_signal(&self) {
         ptrace::cont(self.thread, None).unwrap();
         assert_eq!(self.wait(), Signal::SIGUSR1);

@@ -1,10 +1,11 @@
-//! Operations of a cache: killed at any store it may miss, but never lies, and counts right.
+//! Operations of a cache: killed at any store, it may miss, but never returns a wrong value, and
+//! its counters are right.
 
 use super::operations::{every_operation, keys, set};
 use super::*;
 use crate::partition::{Field, Partition};
 
-/// Every operation, in a cache with room.
+/// Proves it for every operation, in a cache with room.
 #[test]
 fn every_operation_of_a_cache_may_miss_but_never_lies() {
     let keys = keys(12);
@@ -24,7 +25,8 @@ fn every_operation_of_a_cache_may_miss_but_never_lies() {
     }
 }
 
-/// A cache that evicts, splits buckets and moves what is requested, with offsets that repeat.
+/// Proves it for a cache that evicts, splits buckets and moves requested items, with offsets that
+/// repeat.
 #[test]
 fn a_cache_that_evicts_and_grows_may_miss_but_never_lies() {
     let keys = keys(60);
@@ -56,7 +58,7 @@ fn a_cache_that_evicts_and_grows_may_miss_but_never_lies() {
     }
 }
 
-/// A cache whose chains are full evicts the oldest of them.
+/// Proves it for a cache whose chains are full, which evicts the oldest of them.
 #[test]
 fn a_cache_with_too_few_entries_may_miss_but_never_lies() {
     let keys = keys(60);
@@ -72,9 +74,9 @@ fn a_cache_with_too_few_entries_may_miss_but_never_lies() {
     assert!(killed.cache.stats().evicted_bucket > 0);
 }
 
-/// What ends by itself or at once: an expiry, a flush, a namespace.
+/// Proves it for an expiry, a flush and an invalidated namespace.
 #[test]
-fn what_ends_in_a_cache_never_comes_back_wrong() {
+fn items_that_end_in_a_cache_never_return_wrong() {
     let mut keys = keys(20);
     keys.extend((0..10).map(|number| format!("name:{number}").into_bytes()));
     let mut killed = Killed::new(Setup::default(), keys.clone());
@@ -93,7 +95,7 @@ fn what_ends_in_a_cache_never_comes_back_wrong() {
     assert_eq!(killed.seen().len(), 1);
 }
 
-/// A recovered cache whose counters a kill has left behind, by more than one kill could.
+/// Returns a recovered cache whose counters are wrong by more than one kill could make them.
 fn recovered_with(spoil: impl Fn(&Partition)) -> (Setup, Arc<Cache>) {
     let setup = Setup {
         data_units: 4096,
@@ -127,8 +129,8 @@ fn recovered_with(spoil: impl Fn(&Partition)) -> (Setup, Arc<Cache>) {
     (setup, cache)
 }
 
-/// Recovery counts anew what upkeep relies on; with the counters as a kill had left them, upkeep
-/// copied the log around for ever, and the index grew as if there were 2^64 items.
+/// Proves that recovery counts anew what upkeep relies on. With the counters that a kill had left,
+/// upkeep copied the log around forever, and the index grew as if there were 2^64 items.
 #[test]
 fn counters_that_a_kill_left_behind_are_counted_anew() {
     let (_, cache) = recovered_with(|partition| {
@@ -157,8 +159,8 @@ fn counters_that_a_kill_left_behind_are_counted_anew() {
     assert_eq!(cache.stats().buckets_split, 0);
 }
 
-/// A namespace whose invalidation was noted, but not switched on when the process was killed, is
-/// invalid at once, and not when the next one happens to be invalidated.
+/// Proves that a namespace whose invalidation was recorded, but not switched on before the kill, is
+/// invalid at once, and not only after the next invalidation.
 #[test]
 fn a_namespace_is_invalid_from_the_recovery_on_or_never() {
     for semantics in [Semantics::Cache, Semantics::Store] {
@@ -184,8 +186,8 @@ fn a_namespace_is_invalid_from_the_recovery_on_or_never() {
     }
 }
 
-/// No entry of a recovered cache leads to an item that was being written: whoever reads beside its
-/// writer would wait for it.
+/// Proves that no entry of a recovered cache leads to an item that was being written: a reader
+/// would wait for it.
 #[test]
 fn no_item_of_a_recovered_cache_is_busy() {
     let keys = keys(10);

@@ -1,4 +1,4 @@
-//! Images of a partition in memory: copied, looked at, checked, used.
+//! Images of a partition in memory: copied, recorded, checked, used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::region::Region;
 use crate::tests::support::*;
 use crate::*;
 
-/// All that can be known of an item but how often and when it was requested, which are hints.
+/// All facts about an item, except how often and when it was requested, which are hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     value: Vec<u8>,
@@ -23,10 +23,10 @@ pub(super) struct Item {
     token_sent: bool,
 }
 
-/// What a partition holds.
+/// Contents of a partition.
 pub(super) type Seen = BTreeMap<Vec<u8>, Item>;
 
-/// Keeps a value and what is said of it.
+/// Records a value and the description of its item.
 #[derive(Default)]
 struct Look {
     outcome: Option<Outcome>,
@@ -48,7 +48,7 @@ impl ReplySink for Look {
     }
 }
 
-/// A partition with the same bytes.
+/// Copies a partition byte for byte.
 pub(super) fn copy(partition: &Partition) -> Partition {
     let region = Region::private(partition.region.words() * 8).unwrap();
     for word in 0..partition.region.words() {
@@ -60,12 +60,12 @@ pub(super) fn copy(partition: &Partition) -> Partition {
     Partition::of(region, partition.layout)
 }
 
-/// The words of a partition, but for the order in which spare buckets are free.
+/// Returns the words of a partition, except for the order of its free spare buckets.
 pub(super) fn words(partition: &Partition) -> Vec<u64> {
     let word = |word| partition.word(word).load(Relaxed);
     let mut words: Vec<u64> = (0..partition.region.words()).map(word).collect();
     for number in free_spares(partition) {
-        // The links to the next one and the one before.
+        // The links to the next one and the previous one.
         let spare = partition.spare_bucket(number);
         words[spare.first_word] = 0;
         words[spare.slot_word(0)] = 0;
@@ -79,7 +79,7 @@ fn free_spares(partition: &Partition) -> impl Iterator<Item = u64> {
     std::iter::successors(first, |number| partition.spare_bucket(*number).next_spare())
 }
 
-/// Asks for every key, and leaves the partition in a cache of its own.
+/// Requests every key, and leaves the partition in a cache of its own.
 pub(super) fn observe(
     setup: &Setup,
     partition: Partition,
@@ -127,7 +127,7 @@ pub(super) fn observe(
     (seen, cache)
 }
 
-/// Checks that what a recovered partition counts is what it has.
+/// Checks that the counters of a recovered partition match its contents.
 pub(super) fn check_accounts(partition: &Partition) {
     let (mut items, mut units, mut all_units, mut spares) = (0, 0, 0, 0);
     for number in 0..partition.buckets() {
@@ -162,14 +162,14 @@ pub(super) fn check_accounts(partition: &Partition) {
         let space = heap.end() - 1 - partition.layout.heap_first();
         assert_eq!(heap.units_free() + all_units as usize, space, "the heap");
     } else {
-        // Those that no entry leads to leave at the head.
+        // Items that no entry leads to leave at the head.
         assert!(counted[0] >= items && counted[1] >= units, "items");
     }
 }
 
-/// Goes on with a recovered partition: removes all, which leaves nothing, and stores anew.
+/// Continues with a recovered partition: removes all, which leaves nothing, and stores anew.
 pub(super) fn goes_on(setup: &Setup, cache: &Arc<Cache>, keys: &[Vec<u8>], now_s: u32) {
-    // The handle of the worker that has looked was given back.
+    // The worker that has read returned its handle.
     let mut client = Client::new(cache, 0);
     client.now_s = now_s;
     for key in keys {

@@ -1,9 +1,9 @@
 //! A writer that is killed before each of its stores in turn.
 //!
-//! The operation runs once. Before each store that it makes to the partition, the bytes as they are
-//! become an image of their own, which is recovered, checked and compared with what was there
-//! before the operation and after it. The order of the stores is that of the source here; what the
-//! compiler makes of it is seen by `tests/stepped.rs`, which stops between instructions.
+//! The operation runs once. Before each store that it makes to the partition, the present bytes
+//! become an image of their own. That image is recovered, checked and compared with the contents
+//! before the operation and after it. The stores are in the order of the source here.
+//! `tests/stepped.rs` tests the order of the compiler: it stops between instructions.
 
 mod caches;
 mod image;
@@ -21,7 +21,7 @@ use crate::*;
 
 use image::{Seen, check_accounts, copy, observe, words};
 
-/// One image in so many is killed within its recovery, at each store of that.
+/// One image in this many is killed within its recovery, at each store of that.
 const RECOVERY_KILLED_INTERVAL: usize = 499;
 
 /// A partition whose writer is killed again and again.
@@ -29,7 +29,7 @@ struct Killed {
     setup: Setup,
     cache: Arc<Cache>,
     client: Client,
-    /// All keys that may be there.
+    /// All keys that may exist.
     keys: Vec<Vec<u8>>,
     /// Stores at which the writer was killed until now.
     stores: usize,
@@ -48,14 +48,14 @@ impl Killed {
         }
     }
 
-    /// What is there now.
+    /// Returns the present contents.
     fn seen(&self) -> Seen {
         let partition = copy(&self.cache.partitions[0]);
         observe(&self.setup, partition, &self.keys, self.client.now_s).0
     }
 
-    /// Runs an operation and kills its writer before each store. Of a store everything is as it was
-    /// before, or all as it is afterwards; of a cache items may be missing.
+    /// Runs an operation and kills its writer before each store. A store is then all as before, or
+    /// all as afterwards; a cache may lack items.
     fn at_each_store<R>(&mut self, name: &str, operation: impl FnOnce(&mut Client) -> R) -> R {
         let before = self.seen();
         let found = Rc::new(RefCell::new((0, Vec::new())));
@@ -83,7 +83,7 @@ impl Killed {
                 check_cache(name, *store, seen, [&before, &after]);
                 continue;
             }
-            // A gap in a cache's history is one thing; a store has none, and never goes back.
+            // A cache may have a gap in its history; a store has none, and never goes back.
             is_done |= *seen != before;
             let expected = if is_done { &after } else { &before };
             assert_eq!(seen, expected, "{name}: killed at its store {store}");
@@ -92,7 +92,7 @@ impl Killed {
     }
 }
 
-/// What is there after a kill at this moment and a recovery.
+/// Returns the contents after a kill at this moment and a recovery.
 fn recovered(
     setup: &Setup,
     partition: &crate::partition::Partition,
@@ -117,7 +117,7 @@ fn recovered(
     seen
 }
 
-/// Kills the recovery of what a kill at this moment leaves, too.
+/// Kills the recovery after a kill at this moment, too.
 fn killed_in_recovery(
     setup: &Setup,
     partition: &crate::partition::Partition,
@@ -125,7 +125,7 @@ fn killed_in_recovery(
     now_s: u32,
     expected: &Seen,
 ) {
-    // Out of the watch of the writer, on a thread of its own.
+    // A thread of its own is not watched.
     std::thread::scope(|scope| {
         let image = Arc::new(copy(partition));
         scope.spawn(move || {
@@ -143,7 +143,7 @@ fn killed_in_recovery(
     });
 }
 
-/// A cache may miss, but never lies.
+/// Checks that a cache may miss, but never returns a wrong value.
 fn check_cache(name: &str, store: usize, seen: &Seen, allowed: [&Seen; 2]) {
     for (key, item) in seen {
         let allowed = allowed.map(|seen| seen.get(key));
@@ -155,7 +155,7 @@ fn check_cache(name: &str, store: usize, seen: &Seen, allowed: [&Seen; 2]) {
     }
 }
 
-/// How many random operations a test makes: `make soak` asks for more.
+/// Returns the number of random operations of a test: `make soak` sets more.
 fn operations(default: usize) -> usize {
     std::env::var("MICANITE_KILL_OPERATIONS")
         .map_or(default, |operations| operations.parse().unwrap())

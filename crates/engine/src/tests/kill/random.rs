@@ -1,4 +1,4 @@
-//! Operations at random, each killed at each of its stores.
+//! Random operations, each killed at each of its stores.
 
 use super::operations::{keys, set};
 use super::*;
@@ -100,8 +100,8 @@ fn run(name: &str, geometries: &[Setup]) {
     println!("{name}: killed at {stores} stores");
 }
 
-/// Killed before any store of random operations, a store has each item as it was or as it was to
-/// be: with room, full, and with an index that grows.
+/// Proves that a store killed before any store of random operations has each item as before or as
+/// afterwards: with room, full, and with an index that grows.
 #[test]
 fn a_store_is_exact_after_a_kill_at_any_store() {
     let roomy = Setup {
@@ -125,7 +125,8 @@ fn a_store_is_exact_after_a_kill_at_any_store() {
     run("store", &[roomy, full, grows]);
 }
 
-/// Killed before any store of random operations, a cache may miss, but never lies.
+/// Proves that a cache killed before any store of random operations may miss, but never returns a
+/// wrong value.
 #[test]
 fn a_cache_never_lies_after_a_kill_at_any_store() {
     let roomy = Setup {

@@ -14,7 +14,8 @@ fn setup() -> Setup {
     }
 }
 
-/// Killed before any store of any operation, a store has each item as it was or as it was to be.
+/// Proves that a store killed before any store of any operation has each item as before or as
+/// afterwards.
 #[test]
 fn every_operation_of_a_store_is_whole_or_not_at_all() {
     let keys = keys(12);
@@ -27,7 +28,7 @@ fn every_operation_of_a_store_is_whole_or_not_at_all() {
     assert!(killed.stores > 1000, "{}", killed.stores);
 }
 
-/// So it is with several workers, which copy long values outside of the lock.
+/// Proves the same with several workers, which copy long values outside of the lock.
 #[test]
 fn every_operation_of_a_shared_store_is_whole_or_not_at_all() {
     let keys = keys(4);
@@ -45,8 +46,8 @@ fn every_operation_of_a_shared_store_is_whole_or_not_at_all() {
     every_operation(&mut killed, &keys[3], 1100);
 }
 
-/// In a store with no room left the new value waits in the reserve, and a kill at any moment leaves
-/// the old one or the new one.
+/// Proves that a kill at any moment leaves the old value or the new one in a store with no room
+/// left, where the new value waits in the reserve.
 #[test]
 fn an_overwrite_in_a_full_store_is_whole_or_not_at_all() {
     let keys = keys(64);
@@ -90,9 +91,9 @@ fn an_overwrite_in_a_full_store_is_whole_or_not_at_all() {
     run("shorter", set(b"4", 0), Outcome::Stored);
 }
 
-/// What ends by itself or at once ends whole: an expiry, a flush, a namespace.
+/// Proves that an expiry, a flush and the invalidation of a namespace end whole.
 #[test]
-fn what_ends_in_a_store_ends_whole() {
+fn items_that_end_in_a_store_end_whole() {
     let mut keys = keys(20);
     keys.extend((0..10).map(|number| format!("name:{number}").into_bytes()));
     let mut killed = Killed::new(setup(), keys.clone());
@@ -116,7 +117,7 @@ fn what_ends_in_a_store_ends_whole() {
     assert_eq!(killed.seen().len(), 1);
 }
 
-/// The index splits buckets, chains spare ones and gives them back without losing an item.
+/// Proves that the index splits buckets, chains spare ones and frees them without losing an item.
 #[test]
 fn a_store_whose_index_grows_loses_nothing() {
     let keys = keys(90);
@@ -138,7 +139,8 @@ fn a_store_whose_index_grows_loses_nothing() {
     assert_eq!(killed.seen().len(), 30);
 }
 
-/// Items that move to make room for the index and for others are whole at every moment.
+/// Proves that items that move to make space for the index and for others are whole at every
+/// moment.
 #[test]
 fn a_store_whose_items_move_loses_nothing() {
     let keys = keys(80);
@@ -173,7 +175,7 @@ fn a_store_whose_items_move_loses_nothing() {
     assert_eq!(killed.seen().len(), 4 + keys.len() - stored);
 }
 
-/// An index that gives lines back loses nothing, whenever it is killed meanwhile.
+/// Proves that an index that returns lines loses nothing, whenever it is killed meanwhile.
 #[test]
 fn a_store_whose_index_shrinks_loses_nothing() {
     let keys = keys(120);
@@ -192,7 +194,7 @@ fn a_store_whose_index_shrinks_loses_nothing() {
     }
     let most = killed.cache.stats().buckets;
     let cache = Arc::clone(&killed.cache);
-    // The sweep stands at the end.
+    // The sweep has reached the end.
     let partition = &cache.partitions[0];
     partition.set(Field::Expiring, 1);
     partition.set(Field::ScanBucket, partition.buckets() - 1);
@@ -206,7 +208,7 @@ fn a_store_whose_index_shrinks_loses_nothing() {
     assert_eq!(killed.seen().len(), keys.len());
 }
 
-/// So does one whose buckets are merged into chains, and whose last spare bucket is in use.
+/// Proves the same where buckets are merged into chains, and the last spare bucket is in use.
 #[test]
 fn a_store_whose_chains_are_merged_loses_nothing() {
     let keys = keys(300);
@@ -228,7 +230,7 @@ fn a_store_whose_chains_are_merged_loses_nothing() {
     let (mut chained, mut vacated, mut merged) = (0, 0, true);
     while merged && p.layout.spares(p.buckets()) > 0 {
         let spares = p.layout.spares(p.buckets());
-        // The next chain takes the spare bucket that is given back first.
+        // The next chain takes the spare bucket that is freed first.
         if p.unlink_free_spare(spares - 1) {
             p.free_spare(spares - 1);
         }
@@ -245,7 +247,7 @@ fn a_store_whose_chains_are_merged_loses_nothing() {
     assert_eq!(killed.seen().len(), 160);
 }
 
-/// A change of mode, and a move to another owner, make no store to the image at all.
+/// Proves that a change of mode, and a move to another owner, make no store to the image.
 #[test]
 fn routes_are_no_part_of_the_image() {
     let keys = keys(4);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Copies a bucket once. `None` if the writer was in the way.
+/// Copies a bucket once. `None` if the writer interfered.
 fn copy(cache: &Cache, bucket: u64) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let (mut items, mut copied) = (Vec::new(), Vec::new());
     let complete = cache.partitions[0].copy_chain(bucket, 0, &mut copied, &mut |item| {
@@ -34,8 +34,8 @@ fn loom_a_snapshot_beside_an_overwrite_in_place_has_the_old_or_the_new_value() {
     });
 }
 
-/// Two items that fill the log, and a key of the other bucket, whose item overwrites the first.
-/// The bucket of the first does not change by that.
+/// Makes two items that fill the log, and a key of the other bucket, whose item overwrites the
+/// first. That does not change the bucket of the first.
 fn full() -> (Arc<Cache>, Client, [[u8; 2]; 3]) {
     let cache = tiny(8);
     let [first, other] = [0, 1].map(|bucket| {
@@ -48,8 +48,9 @@ fn full() -> (Arc<Cache>, Client, [[u8; 2]; 3]) {
     (cache, writer, [first[0], other[0], other[1]])
 }
 
-/// Covers the fence between the copy of an item and the look at the head (in
-/// `Bucket::version_is_still`), and the one between the head and the bytes (in `Writer::reserve_at_tail`).
+/// Covers the fence between the copy of an item and the load of the head (in
+/// `Bucket::version_is_still`), and the one between the head and the bytes (in
+/// `Writer::reserve_at_tail`).
 #[test]
 fn loom_a_snapshot_beside_an_eviction_has_the_item_or_nothing() {
     model(|| {
@@ -64,7 +65,8 @@ fn loom_a_snapshot_beside_an_eviction_has_the_item_or_nothing() {
     });
 }
 
-/// One bucket more than the index began with, and the key of the item that is there.
+/// Makes an index with one bucket more than at first, and returns the key of the item that is
+/// there.
 fn about_to_shrink() -> (Arc<Cache>, [u8; 2]) {
     let cache = Setup {
         semantics: Semantics::Store,
@@ -83,7 +85,7 @@ fn about_to_shrink() -> (Arc<Cache>, [u8; 2]) {
     (cache, key)
 }
 
-/// Gives a line back, as upkeep does, unless a walk or a copy is there.
+/// Returns a line to the items, as upkeep does, unless there is a walk or a copy.
 fn merge(cache: &Cache) {
     let p = &cache.partitions[0];
     let writer = p.writer(0);
@@ -110,8 +112,8 @@ fn loom_a_snapshot_beside_a_bucket_that_is_merged_has_its_item() {
     });
 }
 
-/// Covers the same for a walk in several steps, and that neither waits for the other for ever, though
-/// the walk begins inside of a batch, which whoever shrinks has waited for.
+/// Covers the same for a walk in several steps, and that neither waits for the other forever,
+/// although the walk begins inside of a batch, which the shrinking worker has waited for.
 #[test]
 fn loom_a_walk_beside_a_bucket_that_is_merged_has_its_item() {
     model(|| {
@@ -152,8 +154,9 @@ impl Visitor for Keys {
     }
 }
 
-/// Covers the fence between the bytes of an item and the look at the head (in
-/// `Partition::visit_chain`), and the one between the head and the bytes (in `Writer::reserve_at_tail`).
+/// Covers the fence between the bytes of an item and the load of the head (in
+/// `Partition::visit_chain`), and the one between the head and the bytes (in
+/// `Writer::reserve_at_tail`).
 #[test]
 fn loom_a_walk_beside_an_eviction_shows_the_item_or_nothing() {
     model(|| {

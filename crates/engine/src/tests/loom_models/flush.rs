@@ -1,11 +1,11 @@
-//! What is flushed is gone when somebody was told so.
+//! A flush is complete when it is acknowledged.
 
 use super::*;
 
 const NOW_S: u32 = 1000;
 
-/// Of two workers that flush at once, each is told when it is done. Covers that a flush at once does
-/// not go through the shared word: with an exchange of it, one is told too early.
+/// Of two workers that flush at once, each returns when its flush is done. Covers that a flush at
+/// once does not go through the shared word: with an exchange of it, one returns too early.
 #[test]
 fn loom_flush_all_is_acknowledged_when_it_is_done() {
     model(|| {
@@ -22,10 +22,10 @@ fn loom_flush_all_is_acknowledged_when_it_is_done() {
     });
 }
 
-/// A flush that is due is done before anything is executed, by whoever it is. Covers that the due
-/// time stays until the flush is done.
+/// A worker does a due flush before it executes anything. Covers that the due time stays until the
+/// flush is done.
 #[test]
-fn loom_nobody_sees_what_a_due_flush_has_not_come_to() {
+fn loom_no_worker_sees_items_that_a_due_flush_has_not_reached() {
     model(|| {
         let cache = tiny(16);
         let [mut first, mut second] = [0, 1].map(|worker| Client::new(&cache, worker));

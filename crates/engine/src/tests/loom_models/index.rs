@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Covers the second look at the number of buckets (`Partition::read`), without which a key that has
-/// moved would be looked for where it was, and the check of the version.
+/// Covers the second load of the number of buckets (`Partition::read`), without which a reader
+/// would look for a moved key in its old bucket, and the check of the version.
 #[test]
 fn loom_a_read_beside_a_split_finds_its_key() {
     model(|| {
@@ -39,7 +39,7 @@ fn loom_a_read_beside_a_split_finds_its_key() {
 /// Six main buckets come with a spare one.
 const BUCKETS: u64 = 6;
 
-/// A cache in which seven keys fill a bucket, and one more key of that bucket.
+/// Makes a cache in which seven keys fill a bucket, and one more key of that bucket.
 fn full_bucket() -> (Arc<Cache>, Client, Vec<[u8; 2]>) {
     let cache = of_buckets(BUCKETS, 64);
     let keys: Vec<_> = keys_of(&cache, 0).take(8).collect();

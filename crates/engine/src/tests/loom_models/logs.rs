@@ -4,7 +4,7 @@ use super::*;
 use crate::log::LogKind;
 use crate::partition::LogField;
 
-/// The place of the oldest item of main.
+/// Returns the place of the oldest item of main.
 fn at_head(cache: &Cache) -> crate::partition::Place {
     let log = cache.partitions[0].log(LogKind::Main);
     let offset = log.get(LogField::Head);
@@ -15,8 +15,8 @@ fn at_head(cache: &Cache) -> crate::partition::Place {
     }
 }
 
-/// Covers the check of the version, and its fence (`Bucket::version_is_still`): a reader with the old
-/// entry may see the new head, one with the new entry bytes of before.
+/// Covers the check of the version, and its fence (`Bucket::version_is_still`): a reader with the
+/// old entry may see the new head, one with the new entry earlier bytes.
 #[test]
 fn loom_a_read_beside_a_move_to_the_tail_finds_its_item() {
     model(|| {
@@ -36,9 +36,9 @@ fn loom_a_read_beside_a_move_to_the_tail_finds_its_item() {
     });
 }
 
-/// An item that is copied to a new place by an append (reinsertion, touch). Its bytes are ordered
-/// twice: by the check of the version, and by the fence after the entries (`Partition::candidate`).
-/// It fails without both.
+/// An insertion copies an item to a new place (reinsertion, touch). Two orderings guard its bytes:
+/// the check of the version, and the fence after the entries (`Partition::candidate`). It fails
+/// without both.
 #[test]
 fn loom_a_read_beside_a_relocation_finds_its_item() {
     model(|| {

@@ -1,10 +1,11 @@
-//! Models of what races, run on the engine's own code: `RUSTFLAGS="--cfg loom" cargo test loom_`.
+//! Models of races, run on the engine's own code: `RUSTFLAGS="--cfg loom" cargo test loom_`.
 //!
-//! loom explores the interleavings, and the values that relaxed loads may return, up to a bound
-//! of preemptions. It is blind to: mapped memory (regions are on the heap here, the mirror is a
-//! wrap of the index), compiler reordering of plain accesses (there are none), more than one
-//! reader and one writer at a time, second attempts of a read (each attempt begins anew). It knows the last access to each place only: a thread that looks at
-//! a place before it writes there hides what another had read there, so which thread goes first matters.
+//! loom explores the interleavings, and the values that relaxed loads may return, up to a bound of
+//! preemptions. It does not see: mapped memory (regions are on the heap here, the mirror is a wrap
+//! of the index), compiler reordering of plain accesses (there are none), more than one reader and
+//! one writer at a time, second attempts of a read (each attempt begins anew). It knows the last
+//! access to each place only: a thread that loads a place before it writes there hides what another
+//! had read there, so the order of threads matters.
 //!
 //! Each model names the orderings that it covers: without one of them it fails.
 
@@ -31,7 +32,7 @@ fn model(test: impl Fn() + Send + Sync + 'static) {
     model_of(2, test);
 }
 
-/// Explores the orders of events with so many preemptions.
+/// Explores the orders of events with up to this many preemptions.
 fn model_of(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -46,7 +47,7 @@ fn model_of(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     assert!(runs > 1, "one order of events alone was explored");
 }
 
-/// Two buckets, one log of `data_units`.
+/// Makes a cache of two buckets, and one log of `data_units`.
 fn tiny(data_units: u64) -> Arc<Cache> {
     of_buckets(2, data_units)
 }
@@ -63,19 +64,19 @@ fn of_buckets(buckets: u64, data_units: u64) -> Arc<Cache> {
     geometry.cache()
 }
 
-/// Keys of the bucket of a number, of two bytes.
+/// Iterates over the two-byte keys of a bucket.
 fn keys_of(cache: &Cache, bucket: u64) -> impl Iterator<Item = [u8; 2]> {
     let keys = (0..=u16::MAX).map(u16::to_le_bytes);
     keys.filter(move |key| bucket_of(cache, key) == bucket)
 }
 
-/// The bucket of a key.
+/// Returns the bucket of a key.
 fn bucket_of(cache: &Cache, key: &[u8]) -> u64 {
     let p = &cache.partitions[0];
     p.index_hash(cache.hash(key)).bucket(p.all_buckets()) as u64
 }
 
-/// Runs something on another thread.
+/// Runs `run` on another thread.
 fn beside<R: 'static>(
     cache: &Arc<Cache>,
     run: impl FnOnce(&Cache) -> R + 'static,
@@ -84,8 +85,8 @@ fn beside<R: 'static>(
     thread::spawn(move || run(&cache))
 }
 
-/// Reads without the fall-back to the lock, which would hide what the optimistic read does.
-/// `None` if it could not tell.
+/// Reads without the fallback to the lock, which would hide the result of the optimistic read.
+/// `None` if it was contended.
 fn look(cache: &Cache, key: &[u8]) -> Option<Option<Vec<u8>>> {
     let hash = cache.hash(key);
     let request = Request {
@@ -104,7 +105,7 @@ fn look(cache: &Cache, key: &[u8]) -> Option<Option<Vec<u8>>> {
     Some((reply.outcome == Some(Outcome::Hit)).then_some(reply.value))
 }
 
-/// The value of a key, if a read beside the writer finds it.
+/// Returns the value of a key, if a read beside the writer finds it.
 fn read(cache: &Cache, key: &[u8]) -> Option<Vec<u8>> {
     look(cache, key).flatten()
 }

@@ -46,7 +46,7 @@ fn loom_a_read_beside_the_eviction_of_its_item_sees_the_item_or_nothing() {
 }
 
 #[test]
-fn loom_what_was_acknowledged_before_a_read_began_is_seen_by_it() {
+fn loom_a_read_sees_writes_acknowledged_before_it() {
     model(|| {
         let cache = tiny(64);
         let mut writer = Client::new(&cache, 0);
@@ -65,7 +65,7 @@ fn loom_what_was_acknowledged_before_a_read_began_is_seen_by_it() {
     });
 }
 
-/// With `try_writer`, for loom cannot tell a spin lock that waits from one that hangs.
+/// With `try_writer`, because loom cannot tell a spin lock that waits from one that hangs.
 #[test]
 fn loom_two_writers_take_turns() {
     model(|| {

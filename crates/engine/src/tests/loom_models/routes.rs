@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Permissions, and what they guard: the cell makes loom fail when two threads are in it at once.
+/// Permissions, and a cell that they guard: loom fails when two threads are in it at once.
 struct Guarded {
     route: crate::access::RouteWord,
     epochs: crate::access::Epochs,
@@ -56,7 +56,7 @@ fn loom_a_partition_that_moves_has_one_writer_at_every_moment() {
 
 /// Covers the first wait of `RouteWord::exclude`, and the release at its end.
 #[test]
-fn loom_nobody_is_in_a_partition_that_workers_are_kept_out_of() {
+fn loom_no_worker_is_in_an_excluded_partition() {
     model(|| {
         let (access, owner) = (Access::Erew, 0);
         let guarded = Arc::new(Guarded {
@@ -101,13 +101,13 @@ fn loom_a_job_is_run_once_by_a_worker_that_may_be_asleep() {
         };
         let mut runs = 0;
         let wake = || woken.store(true, loom::sync::atomic::Ordering::Release);
-        mailboxes.ask((1, 0), || runs += 1, wake);
+        mailboxes.delegate((1, 0), || runs += 1, wake);
         assert_eq!(runs, 1);
         owner.join().unwrap();
     });
 }
 
-/// A cell that whoever has the turn of a queue writes.
+/// A cell that the holder of a queue's turn writes.
 struct Queued {
     queue: crate::lock::Queue,
     cell: loom::cell::UnsafeCell<u64>,

@@ -1,5 +1,5 @@
-//! Batches of requests, and the workers that execute them: one at a time, and another one where
-//! the first is told that a partition is not its own.
+//! Batches of requests, and the workers that execute them: one at a time, and another one when the
+//! first may not use a partition.
 
 use std::sync::Arc;
 
@@ -84,18 +84,18 @@ impl Wish {
     }
 }
 
-/// The replies of a batch, in the order in which its requests took effect.
+/// Replies of a batch, in the order in which its requests took effect.
 pub(super) struct Executed {
     pub in_order: Vec<(usize, Reply)>,
     pub elsewhere: u64,
 }
 
-/// The handles of all workers, used by one thread.
+/// Handles of all workers, used by one thread.
 pub(super) struct Workers {
     setup: Setup,
     cache: Arc<Cache>,
     handles: Vec<Worker>,
-    /// Whose turn it is.
+    /// Number of the present worker.
     turn: usize,
     pub now_s: u32,
     /// Values that the sink of the next batch has room for.
@@ -120,12 +120,13 @@ impl Workers {
         (0..setup.workers).map(handle).collect()
     }
 
-    /// Opens the cache anew in its maps, if it lies in some, as it was closed or as it was left.
+    /// Opens the cache anew in its maps, if it has any, after a close or after a kill.
     pub fn reopen(&mut self, closed: bool) -> bool {
         let Some(maps) = self.cache.config().maps.clone() else {
             return false;
         };
-        // The first batch or upkeep after its second does a flush. The model does it in that second.
+        // The first batch or upkeep after its second does a flush. The model does it in that
+        // second.
         self.execute_once(&[], &[], &[]);
         if closed {
             crate::image::close(&self.cache.partitions).unwrap();
@@ -144,7 +145,7 @@ impl Workers {
         &mut self.handles[self.turn]
     }
 
-    /// Now it is the next worker's turn.
+    /// Switches to the next worker.
     pub fn swap(&mut self) {
         self.turn = (self.turn + 1) % self.handles.len();
     }
@@ -154,7 +155,7 @@ impl Workers {
         self.turn().maintain(now_s);
     }
 
-    /// Another mode, another owner, for one of the partitions.
+    /// Changes the mode and the owner of one partition.
     pub fn change_route(&mut self, drawn: usize) {
         let access = [Access::Erew, Access::Crew, Access::Crcw][drawn % 3];
         let owner = drawn / 3 % self.handles.len();
@@ -164,7 +165,7 @@ impl Workers {
             .unwrap();
     }
 
-    /// Executes a batch, to the end: what a full sink or another owner stopped is repeated.
+    /// Executes a batch, to the end: repeats requests that a full sink or another owner stopped.
     pub fn execute(&mut self, keys: &[Key], batch: &[Ask]) -> Executed {
         let mut in_order = Vec::with_capacity(batch.len());
         let mut left: Vec<usize> = (0..batch.len()).collect();
@@ -220,7 +221,7 @@ impl Workers {
         sink.replies
     }
 
-    /// `NotOwner` is right only where the route says so.
+    /// Checks that `NotOwner` comes only where the route requires it.
     fn check_not_owner(&self, hash: KeyHash, wish: &Wish) {
         let route = self.cache.route(self.cache.partition_of(hash)).unwrap();
         let may = match route.access {
@@ -232,8 +233,8 @@ impl Workers {
     }
 }
 
-/// Whether another worker than the owner may serve this under CREW. A meta get may be one that
-/// changes its item.
+/// Returns whether another worker than the owner may serve this under CREW. A meta get may be one
+/// that changes its item.
 fn is_look(wish: &Wish) -> bool {
     matches!(wish, Wish::Get { cas: false })
 }
@@ -251,7 +252,7 @@ impl std::fmt::Display for Workers {
     }
 }
 
-/// Keeps replies; has room for so many values only.
+/// Keeps replies; has room for this many values only.
 struct Sink {
     replies: Vec<Reply>,
     room_values: usize,

@@ -1,4 +1,4 @@
-//! What a reply has to be.
+//! Checks of replies.
 
 use super::batch::{Ask, Wish};
 use super::{CAS_VALUES_MAX, Item, Key, Model, NUMBER_BYTES_MAX};
@@ -6,7 +6,7 @@ use crate::tests::support::Reply;
 use crate::*;
 
 impl Key {
-    /// Compares a CAS value with those that were given, and notes it.
+    /// Compares a CAS value with earlier ones, and records it.
     pub(super) fn check_cas(&mut self, cas: u64) {
         assert_ne!(cas, 0);
         let Some(item) = &mut self.item else { return };
@@ -30,7 +30,7 @@ impl Key {
     }
 }
 
-/// What the number at the start of a value becomes.
+/// Returns the new number for the one at the start of a value.
 pub(super) fn changed_number(value: &[u8], up: bool, delta: u64) -> Option<u64> {
     if value.len() > NUMBER_BYTES_MAX {
         return None;
@@ -94,8 +94,8 @@ impl Model {
         }
     }
 
-    /// Whether a write was refused for want of space, as only a store may, and only what takes
-    /// space.
+    /// Returns whether a write was refused for lack of space, as only a store may, and only if it
+    /// takes space.
     fn is_refused(&mut self, wish: &Wish, outcome: Outcome) -> bool {
         let refused = outcome == Outcome::OutOfMemory;
         let takes_space = !matches!(wish, Wish::Get { .. } | Wish::Delete);
@@ -104,8 +104,8 @@ impl Model {
         refused
     }
 
-    /// Compares "there was such an item" with the model, which afterwards has it or not, as the
-    /// engine. Returns whether there was.
+    /// Compares "there was such an item" with the model, and updates the model. Returns whether
+    /// there was.
     pub(super) fn check_found(
         &mut self,
         key: usize,
@@ -136,8 +136,8 @@ impl Model {
         self.keys[key].name.escape_ascii().to_string()
     }
 
-    /// The engine does not have what the model had: something must have been evicted for it,
-    /// since all keys were asked for.
+    /// Handles an item that the engine lacks and the model has: some item must have been evicted
+    /// since all keys were requested.
     fn lose(&mut self, key: usize) {
         assert!(!self.is_store, "a store lost {}", self.name(key));
         self.tally.lost += 1;
@@ -178,7 +178,7 @@ impl Model {
         }
     }
 
-    /// Whether the value was stored, as it should.
+    /// Returns whether the value was stored, as it should.
     fn check_store(
         &mut self,
         key: usize,

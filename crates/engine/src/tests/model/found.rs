@@ -1,4 +1,4 @@
-//! What the model has found wrong, as short as can be.
+//! Bugs that the model has found, as short runs.
 
 use super::*;
 use crate::limits::NAMESPACES_MAX;
@@ -27,13 +27,13 @@ fn a_get_and_touch_with_a_past_expiry_answered_that_there_was_no_item() {
 }
 
 #[test]
-fn upkeep_copied_main_around_for_what_had_left_the_small_log() {
+fn upkeep_copied_main_around_for_items_that_left_the_small_log() {
     let main_tail = |model: &Model| {
         let partition = &model.workers.cache().partitions[0];
         let main = partition.log(crate::log::LogKind::Main);
         main.get(crate::partition::LogField::Tail)
     };
-    // The small log takes what comes first, main the rest.
+    // The small log takes the first items, main the rest.
     let mut model = Model::new(&cache_geometry(1, 0), 24);
     for key in 0..24 {
         set(&mut model, key, 40);
@@ -60,7 +60,8 @@ fn a_flush_that_was_due_was_forgotten_for_one_that_is_to_come() {
     }
 }
 
-/// The model believed in a flush that was due at the second in which the process ended.
+/// Proves that a due flush survives a kill. The model once assumed a flush that was due at the
+/// second in which the process ended.
 #[test]
 #[cfg_attr(miri, ignore = "maps memory")]
 fn a_flush_that_is_due_is_done_by_the_next_request_and_survives_a_kill() {

@@ -6,8 +6,8 @@ use crate::*;
 pub(crate) const CACHE_SHAPES: usize = 5;
 pub(crate) const STORE_SHAPES: usize = 5;
 
-/// A cache of a shape: policy, number of partitions, workers, first access mode and
-/// backing are drawn.
+/// Returns a cache of a shape; draws policy, number of partitions, workers, first access mode and
+/// backing.
 pub(crate) fn cache_geometry(shape: usize, drawn: usize) -> Setup {
     let (buckets, data_units, offset_bits, value_bytes_max, grows) = match shape % CACHE_SHAPES {
         0 => (64, 16 * 512, 45, 300, false), // room for everything
@@ -31,7 +31,7 @@ pub(crate) fn cache_geometry(shape: usize, drawn: usize) -> Setup {
     }
 }
 
-/// A store of a shape; the rest is drawn.
+/// Returns a store of a shape; the rest is drawn.
 pub(crate) fn store_geometry(shape: usize, drawn: usize) -> Setup {
     let (buckets, data_units, value_bytes_max, grows) = match shape % STORE_SHAPES {
         0 => (64, 16 * 1024, 300, false), // room for everything
@@ -54,7 +54,7 @@ pub(crate) fn store_geometry(shape: usize, drawn: usize) -> Setup {
     }
 }
 
-/// The checkers cannot map.
+/// Draws maps; the checkers cannot map.
 fn in_maps(drawn: usize) -> bool {
     drawn % 3 == 2 && !cfg!(any(miri, loom))
 }

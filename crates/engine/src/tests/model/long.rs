@@ -1,11 +1,11 @@
 //! Long runs: the same steps from a seeded generator, ten million operations unless
-//! `MICANITE_MODEL_OPERATIONS` says another number (`make soak`: a thousand million).
+//! `MICANITE_MODEL_OPERATIONS` sets another number (`make soak`: a thousand million).
 
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// The tests of this file, which share the operations.
+/// Number of tests in this file, which share the operations.
 const RUNS: u64 = (CACHE_SHAPES + STORE_SHAPES) as u64;
 /// Operations of one engine.
 const ROUND_OPERATIONS: u64 = 50_000;
@@ -14,7 +14,7 @@ const AUDIT_STEPS: u64 = 2000;
 const KEYS_MAX: u64 = 200;
 const REPORT_EVERY: Duration = Duration::from_secs(30);
 
-/// How many operations, and whether somebody waits for so many that progress is worth telling.
+/// Returns the number of operations, and whether it is large enough to print progress.
 fn operations() -> (u64, bool) {
     let asked = std::env::var("MICANITE_MODEL_OPERATIONS");
     let all: u64 = asked
@@ -23,7 +23,7 @@ fn operations() -> (u64, bool) {
     (all.div_ceil(RUNS), asked.is_ok())
 }
 
-/// Says which round failed.
+/// Prints the round that failed.
 struct Round<'a> {
     name: &'a str,
     seed: u64,
@@ -44,7 +44,7 @@ fn next(random: &mut u64) -> u64 {
     random.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
-/// One engine from its start to its end.
+/// Runs one engine from its start to its end.
 fn run_round(geometry: &Setup, seed: u64) -> (Tally, Stats) {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let keys = 1 + next(&mut random) % KEYS_MAX;
@@ -63,11 +63,11 @@ fn run_round(geometry: &Setup, seed: u64) -> (Tally, Stats) {
     (model.tally(), stats)
 }
 
-/// Rounds until the operations are done; returns the sums of what they saw.
+/// Runs rounds until the operations are done; returns the sums of their tallies.
 fn run(name: &str, geometry: impl Fn(usize) -> Setup) -> (Tally, Stats) {
     let (operations, tell) = operations();
     let started = Instant::now();
-    let mut told = started;
+    let mut reported = started;
     let (mut tallies, mut all) = (Tally::default(), Stats::default());
     for seed in 0.. {
         let round = Round { name, seed };
@@ -84,8 +84,8 @@ fn run(name: &str, geometry: impl Fn(usize) -> Setup) -> (Tally, Stats) {
         all.ghosts_met += stats.ghosts_met;
         all.compacted_bytes += stats.compacted_bytes;
         let done = tallies.operations >= operations;
-        if tell && (done || told.elapsed() >= REPORT_EVERY) {
-            told = Instant::now();
+        if tell && (done || reported.elapsed() >= REPORT_EVERY) {
+            reported = Instant::now();
             let seconds = started.elapsed().as_secs();
             println!(
                 "model: {name}, {seconds} s: {} rounds, {tallies:?}",
@@ -169,8 +169,8 @@ fn long_run_of_a_store_that_grows_its_index() {
     assert!(stats.buckets_split > 0 && stats.compacted_bytes > 0);
 }
 
-/// Items of many lengths come and go where there is too little room for them, so that they have to
-/// move for each other and for the index.
+/// Proves that a store is right where items of many lengths come and go with too little space, so
+/// that they have to move for each other and for the index.
 #[test]
 fn long_run_of_a_store_whose_items_move() {
     let (tally, stats) = run("store whose items move", |drawn| store_geometry(4, drawn));

@@ -1,15 +1,15 @@
-//! Meta operations: which are asked, and what they have to answer.
+//! Meta operations: the requests, and the replies that they must get.
 
 use super::check::changed_number;
 use super::{Item, Model, Wish};
 use crate::tests::support::Reply;
 use crate::*;
 
-/// CAS values from here on are chosen by clients.
+/// Least CAS value that clients choose.
 const CHOSEN: u64 = 1 << 60;
 
 impl Model {
-    /// A CAS value that no item has, or none.
+    /// Draws a CAS value that no item has, or none.
     fn chosen(&mut self, drawn: usize) -> u64 {
         self.stamp += 1;
         if drawn.is_multiple_of(4) {
@@ -19,7 +19,7 @@ impl Model {
         }
     }
 
-    /// A CAS value to compare, which may be the item's.
+    /// Draws a CAS value to compare, which may be the item's.
     fn compared(&self, key: usize, drawn: usize) -> Option<u64> {
         let last = self.keys[key].given.last().copied().unwrap_or(u64::MAX);
         drawn.is_multiple_of(3).then_some(last)
@@ -142,18 +142,18 @@ impl Model {
         }
     }
 
-    /// The model's item of a key that has one.
+    /// Returns the model's item of a key that has one.
     fn item(&mut self, key: usize) -> &mut Item {
         self.keys[key].item.as_mut().unwrap()
     }
 
-    /// Has the model take a new item, whose CAS value may have been told or chosen.
+    /// Puts a new item into the model, whose CAS value a client may know or have chosen.
     fn put(
         &mut self,
         key: usize,
         value: &[u8],
         (flags, expiry): (u32, Expiry),
-        (told, chosen): (Option<u64>, u64),
+        (returned, chosen): (Option<u64>, u64),
     ) {
         self.keys[key].item = Some(Item {
             value: value.to_vec(),
@@ -163,20 +163,20 @@ impl Model {
             stale: false,
             token_sent: false,
         });
-        self.told(key, told, chosen);
+        self.check_new_cas(key, returned, chosen);
     }
 
-    fn told(&mut self, key: usize, told: Option<u64>, chosen: u64) {
+    fn check_new_cas(&mut self, key: usize, returned: Option<u64>, chosen: u64) {
         self.item(key).cas_is_known = false;
         if chosen != 0 {
-            assert!(told.is_none_or(|told| told == chosen));
+            assert!(returned.is_none_or(|returned| returned == chosen));
             self.keys[key].check_cas(chosen);
-        } else if let Some(told) = told {
-            self.keys[key].check_cas(told);
+        } else if let Some(returned) = returned {
+            self.keys[key].check_cas(returned);
         }
     }
 
-    /// Whether a CAS value is that of the item, as far as the model can say.
+    /// Returns whether a CAS value is that of the item, as far as the model knows.
     fn is_last(&self, key: usize, cas: u64) -> bool {
         let known = &self.keys[key];
         let item_is_known = known.item.as_ref().is_some_and(|item| item.cas_is_known);
@@ -200,8 +200,8 @@ impl Model {
             (Replace | Append | Prepend, _) => Outcome::NotStored,
             _ => Outcome::Stored,
         };
-        let told = store.cas.then_some(reply.item.cas);
-        // What stores in any case does not say whether there was an item.
+        let returned = store.cas.then_some(reply.item.cas);
+        // A store without a condition does not tell whether there was an item.
         let was_there = match (store.mode, missing) {
             (Set | AppendOrSet | PrependOrSet, Outcome::Stored) => {
                 let now_s = self.workers.now_s;
@@ -235,7 +235,7 @@ impl Model {
                 let item = self.item(key);
                 item.value.splice(at..at, value.iter().copied());
                 (item.stale, item.token_sent) = (false, false);
-                self.told(key, told, store.new_cas);
+                self.check_new_cas(key, returned, store.new_cas);
             }
             None => {
                 let stale = was_there && !last;
@@ -246,7 +246,7 @@ impl Model {
                 let newer = self.keys[key].item.as_ref().filter(|_| stale);
                 let kept = newer.map(|item| (item.expiry, item.token_sent));
                 let expiry = kept.map_or(store.expiry, |(expiry, _)| expiry);
-                self.put(key, value, (store.flags, expiry), (told, store.new_cas));
+                self.put(key, value, (store.flags, expiry), (returned, store.new_cas));
                 let item = self.item(key);
                 (item.stale, item.token_sent) = (stale, kept.is_some_and(|(_, sent)| sent));
             }
@@ -279,13 +279,13 @@ impl Model {
         item.stale |= delete.invalidate;
         item.token_sent = false;
         if delete.invalidate || delete.new_cas != 0 {
-            self.told(key, None, delete.new_cas);
+            self.check_new_cas(key, None, delete.new_cas);
         }
     }
 
     pub(super) fn check_meta_arithmetic(&mut self, key: usize, by: &MetaArithmetic, reply: &Reply) {
         let outcome = reply.outcome.unwrap();
-        let told = by.cas.then_some(reply.item.cas);
+        let returned = by.cas.then_some(reply.item.cas);
         let begun = outcome == Outcome::Number(by.initial) && reply.item.created;
         let missing = if begun { outcome } else { Outcome::NotFound };
         let known = self.keys[key].item.as_ref();
@@ -297,7 +297,7 @@ impl Model {
             Some(number) => Outcome::Number(number),
             None => Outcome::NotANumber,
         };
-        // A value that is too long for a number is none.
+        // A value that is too long is not a number.
         let if_found = match expected {
             _ if begun => [Outcome::Hit; 2],
             Outcome::Exists => [expected; 2],
@@ -307,7 +307,7 @@ impl Model {
         if begun {
             let expiry = by.vivify.unwrap();
             let value = by.initial.to_string().into_bytes();
-            self.put(key, &value, (0, expiry), (told, by.new_cas));
+            self.put(key, &value, (0, expiry), (returned, by.new_cas));
         } else if let (true, Outcome::Number(number)) = (found, outcome) {
             let item = self.item(key);
             let width = item.value.len();
@@ -316,7 +316,7 @@ impl Model {
             if item.value.len() != width {
                 (item.stale, item.token_sent) = (false, false);
             }
-            self.told(key, told, by.new_cas);
+            self.check_new_cas(key, returned, by.new_cas);
         }
     }
 }

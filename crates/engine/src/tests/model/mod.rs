@@ -1,9 +1,9 @@
-//! The engine against a model that never forgets: a wrong value, flag, count or CAS is never
-//! right; a store never misses; a cache misses only as often as it says that it evicted.
+//! The engine against a model that never forgets: a wrong value, flag, count or CAS is never right;
+//! a store never misses; a cache misses only as often as its counters of evictions allow.
 //!
 //! Steps come as words (`step.rs`) from a generator, a property test or a fuzzer, so that all of
 //! them mean the same. Requests are gathered into batches (`batch.rs`), and their replies are
-//! compared in the order in which they took effect (`check.rs`). Now and then an audit asks for
+//! compared in the order in which they took effect (`check.rs`). Now and then an audit requests
 //! every key: then the engine holds exactly what the model holds.
 
 mod batch;
@@ -30,14 +30,14 @@ const CAS_VALUES_MAX: usize = 8;
 /// Longest value that is a number.
 const NUMBER_BYTES_MAX: usize = 64;
 
-/// A key of the universe, and what the model has under it.
+/// A key of the universe, and the model's item under it.
 struct Key {
     name: Vec<u8>,
     hash: KeyHash,
-    /// The namespace that it is in.
+    /// Namespace that it is in.
     namespace: Option<&'static str>,
     item: Option<Item>,
-    /// The CAS values that were given for it, ever: none may come back for another value.
+    /// All CAS values that it ever had: none may return for another value.
     given: Vec<u64>,
 }
 
@@ -45,22 +45,22 @@ struct Item {
     value: Vec<u8>,
     flags: u32,
     expiry: Expiry,
-    /// Whether the last CAS value that was given is this value's.
+    /// True if the last CAS value that was returned is this value's.
     cas_is_known: bool,
-    /// Invalidated.
+    /// True if it was invalidated.
     stale: bool,
-    /// A client was told to make it anew.
+    /// True if a client was told to recreate it.
     token_sent: bool,
 }
 
-/// What a run has seen.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Requests, those of audits not included.
+    /// Requests, without those of audits.
     pub operations: u64,
-    /// Writes that a store refused for want of space.
+    /// Writes that a store refused for lack of space.
     pub refused: u64,
-    /// Items that a cache had evicted when they were asked for.
+    /// Items that a cache had evicted before a request for them.
     pub lost: u64,
     pub hits: u64,
     /// Requests that another worker had to repeat.
@@ -72,21 +72,21 @@ pub(crate) struct Model {
     workers: Workers,
     keys: Vec<Key>,
     batch: Vec<Ask>,
-    /// How many requests the batch waits for.
+    /// Requests that fill the batch.
     batch_requests: usize,
     is_store: bool,
     value_bytes_max: usize,
-    /// A flush that is still to come.
+    /// A scheduled flush.
     flush_due_s: Option<u32>,
     stamp: u64,
     tally: Tally,
-    /// Items found missing since the last audit, and what the engine had evicted by then.
+    /// Items found missing since the last audit, and the evictions of the engine by then.
     lost_lately: u64,
     evicted_before: u64,
 }
 
 impl Model {
-    /// An empty engine, and a universe of keys in namespaces `a`, `b`, `c` and in none.
+    /// Makes an empty engine, and a universe of keys in namespaces `a`, `b`, `c` and in none.
     pub fn new(geometry: &Setup, keys: usize) -> Self {
         let workers = Workers::new(geometry);
         let key = |number: usize| {
@@ -129,8 +129,8 @@ impl Model {
         self.workers.cache().stats()
     }
 
-    /// A value of letters that no other write has, so that a stale one or that of another key is noticed; or
-    /// a number.
+    /// Returns a value of letters that no other write has, so that a stale one or that of another
+    /// key is noticed; or a number.
     fn value(&mut self, bytes: usize, number: bool) -> Vec<u8> {
         self.stamp += 1;
         if number {
@@ -148,7 +148,7 @@ impl Model {
         value
     }
 
-    /// Asks one thing, with what is in the batch before it.
+    /// Requests one thing, with the rest of the batch before it.
     pub fn ask(&mut self, key: usize, wish: Wish) {
         self.batch.push(Ask { key, wish });
         self.tally.operations += 1;
@@ -169,7 +169,7 @@ impl Model {
         self.batch = batch;
     }
 
-    /// Lets time pass. A flush that is due comes before anything else.
+    /// Lets time pass. A flush that is due comes first.
     fn pass_time(&mut self, seconds: u32) {
         self.workers.now_s += seconds;
         let now_s = self.workers.now_s;
@@ -189,7 +189,7 @@ impl Model {
         }
     }
 
-    /// A later process goes on with the image. It knows of no flush that was still to come.
+    /// Continues with the image in a later process. That one knows of no scheduled flush.
     fn reopen(&mut self, closed: bool) {
         if self.workers.reopen(closed) {
             self.flush_due_s = None;
@@ -214,7 +214,7 @@ impl Model {
         }
     }
 
-    /// Asks for every key. Afterwards the engine's own count of items must be the model's: an
+    /// Requests every key. Afterwards the engine's own count of items must be the model's: an
     /// append that is too long finds an item, or removes one that has ended, and changes nothing.
     pub fn audit(&mut self) {
         self.execute();
@@ -248,7 +248,7 @@ impl Model {
         self.evicted_before = stats.evicted_log + stats.evicted_bucket;
     }
 
-    /// Deletes everything: then nothing is counted, and a store is one free region again.
+    /// Deletes everything: then all counters are zero, and a store is one free region again.
     pub fn clear(&mut self) {
         self.audit();
         for key in 0..self.keys.len() {

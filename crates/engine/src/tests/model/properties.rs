@@ -1,5 +1,4 @@
-//! Short runs of every kind, which a failure makes as short as can be; and runs that repeat
-//! offsets.
+//! Short runs of every kind, which a failure shrinks; and runs that repeat offsets.
 
 use proptest::prelude::*;
 
@@ -39,8 +38,8 @@ proptest! {
     }
 }
 
-/// Runs long enough for offsets to repeat hundreds of times: a dangling entry that came back to
-/// life would answer with another item's bytes, or with one that the model has lost.
+/// Runs long enough for offsets to repeat hundreds of times: a dangling entry that became valid
+/// again would answer with another item's bytes, or with one that the model has lost.
 #[test]
 fn dangling_entries_are_cleared_before_offsets_repeat() {
     for drawn in 0..10 {

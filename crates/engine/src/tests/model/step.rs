@@ -1,21 +1,21 @@
-//! A step from a word: every word means something, so that any bytes are a run.
+//! A step from a word: every word has a meaning, so that any bytes are a run.
 
 use super::{Model, Wish};
 use crate::limits::NAMESPACES_MAX;
 use crate::*;
 
-/// The namespaces that keys are in.
+/// Namespaces of the keys.
 pub(super) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
-/// Namespaces without keys, which only fill the table of those invalidated. With these and the
-/// others there may be one too many.
+/// Namespaces without keys, which only fill the table of invalid ones. With these and the others
+/// there may be one too many.
 const EMPTY_NAMESPACES: usize = NAMESPACES_MAX;
 
-/// The parts of a word.
+/// Parts of a word.
 #[derive(Clone, Copy)]
 struct Word(u64);
 
 impl Word {
-    /// What to do.
+    /// Returns the kind of step.
     fn kind(self) -> u8 {
         self.0 as u8
     }
@@ -28,7 +28,7 @@ impl Word {
         usize::from((self.0 >> 24) as u16)
     }
 
-    /// Most items do not expire, some have expired when they are stored.
+    /// Draws an expiry: most items do not expire, some have expired when they are stored.
     fn expiry(self, now_s: u32) -> Expiry {
         match (self.0 >> 40) as u8 {
             0..200 => Expiry::NEVER,
@@ -43,7 +43,7 @@ impl Word {
 }
 
 impl Model {
-    /// Does what a word says.
+    /// Does the step of a word.
     pub fn step(&mut self, word: u64) {
         let word = Word(word);
         match word.kind() {
@@ -114,14 +114,14 @@ impl Model {
         self.ask(key, wish);
     }
 
-    /// What ends much at once.
+    /// Does a step that ends much at once.
     fn step_seldom(&mut self, word: Word) {
         match word.size() as u8 {
             0..4 => self.flush(0),
             4..8 => self.flush(1 + word.extra() as u32 % 4),
             8..64 => self.invalidate(NAMESPACES[word.extra() % NAMESPACES.len()]),
             64..128 => {
-                // Filled with these, the table refuses: with several partitions, some of them.
+                // These fill the table until it refuses: with several partitions, in some of them.
                 if self.workers.cache().layout().partitions == 1 {
                     self.invalidate(&format!("empty-{}", word.extra() % EMPTY_NAMESPACES));
                 }
