@@ -166,7 +166,7 @@ impl Writer<'_> {
         set(3, p.get(Field::SweepRounds));
         set(0, hash);
         p.set(Field::Namespaces, 1);
-        p.expect_of_sweep();
+        p.expect_sweep_work();
         Ok(())
     }
 

@@ -111,7 +111,7 @@ impl Mode for Share {
     ) -> bool {
         match partition.read((index, request), &Plain, now_s, sink) {
             Read::Done { count } => {
-                note_beside(partition, request, count, now_s);
+                count_if_unlocked(partition, request, count, now_s);
                 true
             }
             Read::NoRoom => false,
@@ -132,7 +132,7 @@ impl Mode for Share {
     ) -> bool {
         match partition.read((index, request), get, now_s, sink) {
             Read::Done { count } => {
-                note_beside(partition, request, count, now_s);
+                count_if_unlocked(partition, request, count, now_s);
                 true
             }
             Read::NoRoom => false,
@@ -146,7 +146,7 @@ impl Mode for Share {
 
 /// Counts a request, if the lock is free: counting is a write, and not worth a wait.
 #[inline]
-fn note_beside(partition: &Partition, request: &HashedRequest<'_>, count: bool, now_s: u32) {
+fn count_if_unlocked(partition: &Partition, request: &HashedRequest<'_>, count: bool, now_s: u32) {
     if count && let Some(writer) = partition.try_writer(now_s) {
         writer.note_request(request.hash, request.key);
     }
@@ -346,7 +346,7 @@ fn execute_rare<S: ReplySink>(
         Operation::Decrement { delta } => {
             writer.arithmetic(request, |number| number.saturating_sub(delta))
         }
-        Operation::Touch { expiry } => writer.touch_alone(request, expiry),
+        Operation::Touch { expiry } => writer.touch_item(request, expiry),
         Operation::Delete => writer.delete(request),
         Operation::MetaStore(store) => {
             described(writer.meta_store(request, &store, value_bytes_max))

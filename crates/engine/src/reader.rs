@@ -43,7 +43,7 @@ pub(crate) trait Look {
     /// Returns whether the request wants the value.
     fn value(&self) -> bool;
     /// Returns whether a hit, or a miss, is counted.
-    fn is_noted(&self) -> bool;
+    fn is_counted(&self) -> bool;
     /// Returns whether only a writer can serve this item (`None`: there is none).
     fn changes(&self, found: Option<&Found>) -> bool;
     /// True if the item is described to the sink.
@@ -62,7 +62,7 @@ impl Look for Plain {
     }
 
     #[inline(always)]
-    fn is_noted(&self) -> bool {
+    fn is_counted(&self) -> bool {
         true
     }
 
@@ -81,7 +81,7 @@ impl Look for MetaGet {
     }
 
     #[inline]
-    fn is_noted(&self) -> bool {
+    fn is_counted(&self) -> bool {
         !self.unnoticed
     }
 
@@ -143,15 +143,16 @@ impl Partition {
                 continue;
             };
             if L::DESCRIBES {
-                sink.describe(index, self.known(&found));
+                sink.describe(index, self.describe(&found));
             }
-            if look.value() && !self.copy_beside(index, &found, sink) {
+            if look.value() && !self.copy_racing(index, &found, sink) {
                 return Read::NoRoom;
             }
             // The fence of the version check orders the copy before the load of the head too.
             if bucket.version_is_still(version) && self.is_live(&found.place) {
                 sink.finish(index, Outcome::Hit);
-                let count = (count || self.is_access_unnoted(&found, now_s)) && look.is_noted();
+                let count =
+                    (count || self.is_access_unrecorded(&found, now_s)) && look.is_counted();
                 return Read::Done { count };
             }
             if look.value() {
@@ -164,7 +165,7 @@ impl Partition {
 
     /// Returns whether the item records accesses, and none in this second.
     #[inline]
-    fn is_access_unnoted(&self, found: &Found, now_s: u32) -> bool {
+    fn is_access_unrecorded(&self, found: &Found, now_s: u32) -> bool {
         found.header.has_state() && {
             let access_s = self.state_at(found.place.position, found.header).access_s;
             access_s != 0 && access_s != now_s
@@ -173,7 +174,7 @@ impl Partition {
 
     /// Copies a value that may be torn. Returns false if the sink has no room for it.
     #[inline(always)]
-    fn copy_beside<S: ReplySink>(&self, index: usize, found: &Found, sink: &mut S) -> bool {
+    fn copy_racing<S: ReplySink>(&self, index: usize, found: &Found, sink: &mut S) -> bool {
         let value_bytes = found.value_bytes();
         let meta = ValueMeta {
             flags: found.flags,
@@ -256,8 +257,9 @@ impl Partition {
             0
         };
         let (expiry_s, flags) = unpack_meta(meta);
-        let unnoted = header.frequency() < self.layout.policy.frequency_max || !header.is_fetched();
-        let count = unnoted || self.is_due_to_move(&place);
+        let uncounted =
+            header.frequency() < self.layout.policy.frequency_max || !header.is_fetched();
+        let count = uncounted || self.is_due_to_move(&place);
         Some(Candidate {
             found: Found {
                 slot: 0, // of no use to a reader

@@ -43,7 +43,7 @@ impl Writer<'_> {
     /// and limits it. After a sweep in vain there is no other before the next second, or the next
     /// flush: upkeep continues meanwhile. Returns whether an item was removed.
     #[cold]
-    pub fn sweep_for_room(&self) -> bool {
+    pub fn sweep_for_space(&self) -> bool {
         let p = self.partition;
         let bytes = SWEEP_BUCKETS.min(p.buckets() as usize) * SWEEP_BUCKET_BYTES;
         let in_vain_s = p.swept_in_vain_s.load(Relaxed);

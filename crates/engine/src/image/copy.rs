@@ -40,7 +40,7 @@ impl Cache {
         if self.partitions[partition].copy_by_attempts(number, now_s, &mut copied, take) {
             return;
         }
-        let write = |writer: &Writer<'_>| writer.keys_but(number, &copied);
+        let write = |writer: &Writer<'_>| writer.keys_except(number, &copied);
         for key in self.with_writer(partition, now_s, || {}, write) {
             let write = |writer: &Writer<'_>| writer.copy_of_key(self.hash(&key), &key);
             if let Some(item) = self.with_writer(partition, now_s, || {}, write) {
@@ -167,7 +167,7 @@ impl Partition {
 
 impl Writer<'_> {
     /// Returns the keys of a bucket that are not in `copied`.
-    fn keys_but(&self, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    fn keys_except(&self, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let p = self.partition;
         let mut keys = Vec::new();
         for bucket in p.chain(p.main_bucket(number)) {

@@ -95,7 +95,7 @@ impl Writer<'_> {
         let buckets = p.all_buckets();
         let number = buckets.count();
         if number >= p.layout.buckets_max()
-            || !self.make_room(p.layout.data_end(number + 1), compact_units)
+            || !self.lower_data_end(p.layout.data_end(number + 1), compact_units)
         {
             return;
         }
@@ -104,7 +104,7 @@ impl Writer<'_> {
     }
 
     /// Lowers the end of the data space.
-    fn make_room(&self, data_end: u64, compact_units: u64) -> bool {
+    fn lower_data_end(&self, data_end: u64, compact_units: u64) -> bool {
         let p = self.partition;
         let now = p.get(Field::DataEnd);
         if now <= data_end {

@@ -10,7 +10,7 @@ impl Writer<'_> {
         let p = self.partition;
         if p.is_store() {
             p.set(Field::FlushStamp, p.get(Field::Stamp));
-            p.expect_of_sweep();
+            p.expect_sweep_work();
         } else {
             for which in [LogKind::Small, LogKind::Main] {
                 let log = p.log(which);

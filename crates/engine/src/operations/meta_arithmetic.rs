@@ -84,7 +84,10 @@ impl Writer<'_> {
             value: [Part::Bytes(value), Part::NONE],
             ..self.copy_of(request.key, found)
         };
-        self.number_stored(self.append_known(request.hash, &item, Some(found)), number)
+        self.number_stored(
+            self.insert_described(request.hash, &item, Some(found)),
+            number,
+        )
     }
 
     fn first_number(
@@ -107,7 +110,7 @@ impl Writer<'_> {
             gives_cas: by.cas || by.new_cas != 0,
             ..NewItem::of(request.key, &buffer[..digits], (0, expiry))
         };
-        self.number_stored(self.append_known(request.hash, &item, None), number)
+        self.number_stored(self.insert_described(request.hash, &item, None), number)
     }
 
     fn number_stored(&self, stored: Result<ItemMeta, Refusal>, number: u64) -> Described {

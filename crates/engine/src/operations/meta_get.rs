@@ -49,7 +49,7 @@ impl Writer<'_> {
             && !found.header.has_state()
             && !get.is_near_end(found.expiry)
         {
-            let room = self.show_item((index, request), &found, self.known(&found), get, sink);
+            let room = self.show_item((index, request), &found, self.describe(&found), get, sink);
             if room {
                 if !get.unnoticed {
                     self.note_found(request.hash, request.key, &found);
@@ -81,7 +81,7 @@ impl Writer<'_> {
         let is_due = state.stale || get.is_near_end(found.expiry);
         let won = is_due && !state.token_sent && !get.leaves_token;
         let unchanged = get.unless_cas.is_some_and(|cas| cas == self.cas_of(&found));
-        let known = self.known(&found);
+        let known = self.describe(&found);
         let access_s = match known.access_s {
             0 => self
                 .partition
@@ -155,8 +155,8 @@ impl Writer<'_> {
 
     /// Describes an item from its bytes.
     #[inline]
-    pub(super) fn known(&self, found: &Found) -> ItemMeta {
-        let mut item = self.partition.known(found);
+    pub(super) fn describe(&self, found: &Found) -> ItemMeta {
+        let mut item = self.partition.describe(found);
         if found.header.has_state() {
             let state = self.state_of(found);
             item.access_s = state.access_s;
@@ -268,7 +268,7 @@ impl Writer<'_> {
             value: [Part::NONE, Part::NONE],
             ..NewItem::of(request.key, &[], (0, expiry))
         };
-        match self.append_known(request.hash, &item, None) {
+        match self.insert_described(request.hash, &item, None) {
             Ok(stored) => {
                 sink.describe(
                     index,
@@ -295,7 +295,7 @@ impl Writer<'_> {
 impl Partition {
     /// Describes an item from its header and meta word.
     #[inline]
-    pub fn known(&self, found: &Found) -> ItemMeta {
+    pub fn describe(&self, found: &Found) -> ItemMeta {
         ItemMeta {
             flags: found.flags,
             value_bytes: found.value_bytes(),

@@ -48,7 +48,7 @@ impl Writer<'_> {
                     && !self.partition.follows_accesses()
                     && self.overwrite(request.hash, found, store.value, meta)
                 {
-                    return (Outcome::Stored, Some(self.known_now(found.slot)));
+                    return (Outcome::Stored, Some(self.describe_now(found.slot)));
                 }
                 NewItem {
                     frequency: found.as_ref().map_or(0, |found| found.header.frequency()),
@@ -58,7 +58,7 @@ impl Writer<'_> {
             }
         };
         let item = self.with_choices(item, found.as_ref().filter(|_| stale), store);
-        match self.append_known(request.hash, &item, found.as_ref()) {
+        match self.insert_described(request.hash, &item, found.as_ref()) {
             Ok(stored) => (Outcome::Stored, Some(stored)),
             // The item to be appended to has just been evicted.
             Err(Refusal::Gone) => match store.mode {
@@ -118,7 +118,7 @@ impl Writer<'_> {
     }
 
     /// Inserts an item that a client wrote, and describes it. `replaced` is the previous item.
-    pub(super) fn append_known(
+    pub(super) fn insert_described(
         &self,
         hash: crate::index::hash::IndexHash,
         item: &NewItem<'_>,
@@ -152,7 +152,7 @@ impl Writer<'_> {
     }
 
     /// Describes the item that the entry at a word leads to.
-    fn known_now(&self, slot: usize) -> ItemMeta {
+    fn describe_now(&self, slot: usize) -> ItemMeta {
         let entry = crate::index::entry::Entry(
             self.partition
                 .word(slot)
@@ -160,7 +160,7 @@ impl Writer<'_> {
         );
         self.partition
             .place(entry)
-            .map(|place| self.known(&self.found_at(slot, place)))
+            .map(|place| self.describe(&self.found_at(slot, place)))
             .unwrap_or_default()
     }
 }

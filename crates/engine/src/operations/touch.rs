@@ -8,7 +8,7 @@ use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
     /// Touches an item, which counts as a request for it.
-    pub fn touch_alone(&self, request: &HashedRequest<'_>, expiry: Expiry) -> Outcome {
+    pub fn touch_item(&self, request: &HashedRequest<'_>, expiry: Expiry) -> Outcome {
         let outcome = self.touch(request, expiry);
         if outcome == Outcome::Touched
             && let Some(found) = self.find(request.hash, request.key)

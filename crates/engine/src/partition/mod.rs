@@ -256,7 +256,7 @@ impl Partition {
     }
 
     /// Records that the sweep has something to find. Only the writer may call it.
-    pub fn expect_of_sweep(&self) {
+    pub fn expect_sweep_work(&self) {
         self.set(Field::Expiring, 1);
         self.swept_in_vain_s.store(u32::MAX, Ordering::Relaxed);
     }

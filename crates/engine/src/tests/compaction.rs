@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::room::Filled;
+use super::nearly_empty_store::Filled;
 use super::support::*;
 use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
 use crate::partition::Field;

@@ -27,7 +27,7 @@ fn stored() -> (Arc<Cache>, Vec<u8>) {
 
 /// Runs `first` until it waits for a batch of the third worker, then `second` until it waits as
 /// well, or returns. Then the batch ends.
-fn one_beside_the_other<R: Send + 'static>(
+fn one_during_the_other<R: Send + 'static>(
     cache: Arc<Cache>,
     first: impl FnOnce(&mut Client) + Send + 'static,
     second: impl FnOnce(&mut Client) -> R + Send + 'static,
@@ -68,7 +68,7 @@ fn set(cache: &Arc<Cache>, key: &[u8]) {
 fn flush_all_is_acknowledged_when_it_is_done() {
     let (cache, key) = stored();
     set(&cache, &key);
-    let left = one_beside_the_other(
+    let left = one_during_the_other(
         cache,
         |client| client.worker.flush_all(NOW_S, NOW_S),
         move |client| {
@@ -86,7 +86,7 @@ fn a_partition_that_a_due_flush_has_not_reached_is_not_served() {
     let (cache, key) = stored();
     set(&cache, &key);
     Client::new(&cache, 0).worker.flush_all(DUE_S, NOW_S);
-    let seen = one_beside_the_other(
+    let seen = one_during_the_other(
         cache,
         |client| client.worker.maintain(DUE_S),
         move |client| {
@@ -104,7 +104,7 @@ fn a_partition_that_a_due_flush_has_not_reached_is_not_served() {
 fn a_flush_requested_during_another_one_is_not_forgotten() {
     let (cache, key) = stored();
     Client::new(&cache, 0).worker.flush_all(DUE_S, NOW_S);
-    let left = one_beside_the_other(
+    let left = one_during_the_other(
         cache,
         |client| client.worker.maintain(DUE_S),
         move |client| {
@@ -159,7 +159,7 @@ fn flush_namespace_is_acknowledged_when_it_is_done() {
         let flushed = client.worker.invalidate_namespace(b"space", NOW_S);
         flushed.expect("room for a namespace");
     };
-    let left = one_beside_the_other(cache, flush, move |client| {
+    let left = one_during_the_other(cache, flush, move |client| {
         flush(client);
         client.get(&key)
     });

@@ -399,7 +399,7 @@ fn numbers_may_begin_and_end() {
 }
 
 #[test]
-fn requests_are_noted_unless_they_ask_not_to_be() {
+fn requests_are_counted_unless_they_ask_not_to_be() {
     everywhere(|client| {
         client.set(b"value");
         for _ in 0..2 {

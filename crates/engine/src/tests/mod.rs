@@ -9,6 +9,8 @@ mod compaction;
 #[cfg(all(test, not(any(loom, miri))))]
 mod copies;
 #[cfg(all(test, not(any(loom, miri))))]
+mod copy_budget;
+#[cfg(all(test, not(any(loom, miri))))]
 mod damaged;
 #[cfg(all(test, not(any(loom, miri))))]
 mod delegated_panics;
@@ -33,14 +35,11 @@ mod modes;
 #[cfg(all(test, not(any(loom, miri))))]
 mod namespaces;
 #[cfg(all(test, not(any(loom, miri))))]
+mod nearly_empty_store;
+#[cfg(all(test, not(any(loom, miri))))]
 mod retries;
-#[cfg(all(test, not(any(loom, miri))))]
-#[cfg(all(test, not(any(loom, miri))))]
-mod room;
 #[cfg(all(test, not(any(loom, miri))))]
 mod shrink;
 #[cfg(all(test, not(any(loom, miri))))]
 mod stress;
 pub(crate) mod support;
-#[cfg(all(test, not(any(loom, miri))))]
-mod turns;

@@ -32,7 +32,7 @@ fn get(cache: &Cache, key: &'static [u8]) -> Request<'static> {
 }
 
 /// A sink beside which a neighbour of the key is written whenever a value is copied into it.
-struct BesideNeighbour<'a> {
+struct NeighbourWriter<'a> {
     cache: &'a Cache,
     key: &'a [u8],
     value: Vec<u8>,
@@ -40,7 +40,7 @@ struct BesideNeighbour<'a> {
     outcome: Option<Outcome>,
 }
 
-impl<'a> BesideNeighbour<'a> {
+impl<'a> NeighbourWriter<'a> {
     fn new(cache: &'a Cache, key: &'a [u8]) -> Self {
         Self {
             cache,
@@ -52,9 +52,9 @@ impl<'a> BesideNeighbour<'a> {
     }
 }
 
-impl ReplySink for BesideNeighbour<'_> {
+impl ReplySink for NeighbourWriter<'_> {
     fn reserve(&mut self, _: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        write_beside(self.cache, self.key);
+        write_neighbour(self.cache, self.key);
         self.copies += 1;
         self.value.resize(meta.value_bytes, 0);
         Some(&mut self.value)
@@ -78,7 +78,7 @@ fn a_read_beside_a_hot_neighbour_is_contended_after_its_attempts() {
         (READ_BYTES_IN_VAIN_MAX, 1),
     ] {
         assert_eq!(owner.set(b"key", &vec![7; bytes]), Outcome::Stored);
-        let mut sink = BesideNeighbour::new(&cache, b"key");
+        let mut sink = NeighbourWriter::new(&cache, b"key");
         let request = get(&cache, b"key");
         let partition = cache.partition(request.hash);
         let read = partition.read((0, &partition.hashed(&request)), &Plain, NOW_S, &mut sink);
@@ -97,7 +97,7 @@ fn a_worker_that_shares_reads_under_the_lock_beside_a_hot_neighbour() {
     let cache = setup.cache();
     let mut client = Client::new(&cache, 0);
     assert_eq!(client.set(b"key", b"value"), Outcome::Stored);
-    let mut sink = BesideNeighbour::new(&cache, b"key");
+    let mut sink = NeighbourWriter::new(&cache, b"key");
     client
         .worker
         .execute(&[get(&cache, b"key")], NOW_S, &mut sink);
@@ -121,7 +121,7 @@ fn a_crew_read_beside_a_hot_neighbour_asks_the_owner() {
         let long = vec![7; READ_BYTES_IN_VAIN_MAX];
         assert_eq!(owner.set(b"key", &long), Outcome::Stored);
         assert!(owner.worker.fall_asleep());
-        let mut sink = BesideNeighbour::new(&cache, b"key");
+        let mut sink = NeighbourWriter::new(&cache, b"key");
         std::thread::scope(|scope| {
             let asked = &asked;
             scope.spawn(move || {

@@ -285,7 +285,7 @@ pub(crate) fn leave_busy(cache: &Cache, key: &[u8]) {
 
 /// Makes the bucket of a key look as if its writer had written another key of it.
 #[cfg(all(test, not(loom)))]
-pub(crate) fn write_beside(cache: &Cache, key: &[u8]) {
+pub(crate) fn write_neighbour(cache: &Cache, key: &[u8]) {
     add_to_version(cache, key, 2);
 }
 

@@ -197,7 +197,7 @@ impl Worker {
                 }
                 Permission::Read { owner } => {
                     self.count(request.hash);
-                    self.read_beside((owner, partition), numbered, now_s, sink)
+                    self.read_concurrently((owner, partition), numbered, now_s, sink)
                 }
                 Permission::Elsewhere { owner } => {
                     self.delegate((owner, partition), numbered, now_s, sink)
@@ -231,7 +231,7 @@ impl Worker {
     /// writes the same bucket all the time it stops trying after a while, and delegates the
     /// request.
     #[inline]
-    fn read_beside<S: ReplySink + Send>(
+    fn read_concurrently<S: ReplySink + Send>(
         &self,
         (owner, partition): (usize, &Partition),
         (index, request): (usize, &HashedRequest<'_>),

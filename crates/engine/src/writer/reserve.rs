@@ -105,7 +105,7 @@ impl Writer<'_> {
         let main = self.partition.bucket(hash);
         self.sweep_chain(main);
         if self.is_full(main) {
-            self.sweep_for_room();
+            self.sweep_for_space();
         }
     }
 
@@ -114,7 +114,7 @@ impl Writer<'_> {
     fn reserve_in_heap(&self, units: u64) -> Result<Place, Refusal> {
         let p = self.partition;
         let position = p.heap().allocate(units as usize).or_else(|| {
-            let found = self.sweep_for_room();
+            let found = self.sweep_for_space();
             found.then(|| p.heap().allocate(units as usize))?
         });
         let position = position.or_else(|| {

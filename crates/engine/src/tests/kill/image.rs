@@ -168,7 +168,7 @@ pub(super) fn check_accounts(partition: &Partition) {
 }
 
 /// Continues with a recovered partition: removes all, which leaves nothing, and stores anew.
-pub(super) fn goes_on(setup: &Setup, cache: &Arc<Cache>, keys: &[Vec<u8>], now_s: u32) {
+pub(super) fn check_continues(setup: &Setup, cache: &Arc<Cache>, keys: &[Vec<u8>], now_s: u32) {
     // The worker that has read returned its handle.
     let mut client = Client::new(cache, 0);
     client.now_s = now_s;

@@ -113,7 +113,7 @@ fn recovered(
         "a second recovery found something to do"
     );
     let (seen, cache) = observe(setup, image, keys, now_s);
-    image::goes_on(setup, &cache, keys, now_s);
+    image::check_continues(setup, &cache, keys, now_s);
     seen
 }
 

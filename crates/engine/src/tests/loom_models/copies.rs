@@ -24,7 +24,7 @@ fn loom_a_snapshot_beside_an_overwrite_in_place_has_the_old_or_the_new_value() {
         let mut writer = Client::new(&cache, 0);
         writer.set(b"k", &OLD);
         let bucket = bucket_of(&cache, b"k");
-        let reader = beside(&cache, move |cache| {
+        let reader = spawn(&cache, move |cache| {
             if let Some(items) = copy(cache, bucket) {
                 assert_eq!(items.len(), 1, "an acknowledged item is missing");
             }
@@ -55,7 +55,7 @@ fn full() -> (Arc<Cache>, Client, [[u8; 2]; 3]) {
 fn loom_a_snapshot_beside_an_eviction_has_the_item_or_nothing() {
     model(|| {
         let (cache, mut writer, [first, _, third]) = full();
-        let reader = beside(&cache, move |cache| {
+        let reader = spawn(&cache, move |cache| {
             for (key, value) in copy(cache, 0).unwrap_or_default() {
                 assert_eq!((key.as_slice(), value.as_slice()), (&first[..], &OLD[..]));
             }
@@ -97,7 +97,7 @@ fn merge(cache: &Cache) {
 fn loom_a_snapshot_beside_a_bucket_that_is_merged_has_its_item() {
     model(|| {
         let (cache, _) = about_to_shrink();
-        let reader = beside(&cache, move |cache| {
+        let reader = spawn(&cache, move |cache| {
             let p = &cache.partitions[0];
             let _walking = p.walkers.enter();
             let items = (0..p.buckets()).filter_map(|bucket| copy(cache, bucket));
@@ -118,7 +118,7 @@ fn loom_a_snapshot_beside_a_bucket_that_is_merged_has_its_item() {
 fn loom_a_walk_beside_a_bucket_that_is_merged_has_its_item() {
     model(|| {
         let (cache, key) = about_to_shrink();
-        let reader = beside(&cache, move |cache| {
+        let reader = spawn(&cache, move |cache| {
             cache.epochs.enter(1);
             let (mut walk, mut keys) = (Walk::default(), Keys::default());
             cache.walk(&mut walk, 1, 0, &mut keys);
@@ -161,7 +161,7 @@ impl Visitor for Keys {
 fn loom_a_walk_beside_an_eviction_shows_the_item_or_nothing() {
     model(|| {
         let (cache, mut writer, [first, _, third]) = full();
-        let reader = beside(&cache, move |cache| {
+        let reader = spawn(&cache, move |cache| {
             let mut keys = Keys::default();
             cache.partitions[0].visit(&Walk::default(), 0, &mut keys);
             for key in keys.kept {

@@ -24,7 +24,7 @@ fn loom_a_read_beside_a_split_finds_its_key() {
         let key = keys_of(&cache, 1).find(moves).expect("a key");
         Client::new(&cache, 0).set(&key, &OLD);
         assert_eq!(p.buckets(), 3);
-        let reader = beside(&cache, move |cache| {
+        let reader = spawn(&cache, move |cache| {
             if let Some(value) = look(cache, &key) {
                 assert_eq!(value.as_deref(), Some(OLD.as_slice()), "not found");
             }
@@ -59,7 +59,7 @@ fn loom_a_read_beside_a_chain_that_becomes_shorter_finds_its_key() {
         assert_eq!(writer.set(&keys[7], &OLD[..1]), Outcome::Stored);
         assert_eq!(cache.stats().spare_buckets_used, 1);
         let last = keys[7];
-        let reader = beside(&cache, move |cache| {
+        let reader = spawn(&cache, move |cache| {
             if let Some(value) = look(cache, &last) {
                 assert_eq!(value.as_deref(), Some(&OLD[..1]), "not found");
             }

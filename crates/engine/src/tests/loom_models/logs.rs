@@ -22,7 +22,7 @@ fn loom_a_read_beside_a_move_to_the_tail_finds_its_item() {
     model(|| {
         let cache = tiny(16);
         Client::new(&cache, 0).set(b"k", &OLD);
-        let reader = beside(&cache, |cache| {
+        let reader = spawn(&cache, |cache| {
             if let Some(value) = look(cache, b"k") {
                 assert_eq!(value.as_deref(), Some(OLD.as_slice()), "not found, or torn");
             }
@@ -44,7 +44,7 @@ fn loom_a_read_beside_a_relocation_finds_its_item() {
     model(|| {
         let cache = tiny(16);
         Client::new(&cache, 0).set(b"k", &OLD);
-        let reader = beside(&cache, |cache| {
+        let reader = spawn(&cache, |cache| {
             if let Some(value) = look(cache, b"k") {
                 assert_eq!(value.as_deref(), Some(OLD.as_slice()), "not found, or torn");
             }

@@ -77,7 +77,7 @@ fn bucket_of(cache: &Cache, key: &[u8]) -> u64 {
 }
 
 /// Runs `run` on another thread.
-fn beside<R: 'static>(
+fn spawn<R: 'static>(
     cache: &Arc<Cache>,
     run: impl FnOnce(&Cache) -> R + 'static,
 ) -> thread::JoinHandle<R> {

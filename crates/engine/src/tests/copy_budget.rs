@@ -202,7 +202,7 @@ fn upkeep_moves_no_more_than_a_turn_may() {
     let before = cache.stats().reinserted;
     owner.worker.maintain(1000);
     let moved = (cache.stats().reinserted - before) as usize;
-    assert!(moved > 0, "nothing was noted");
+    assert!(moved > 0, "nothing was recorded");
     assert!(
         moved * VALUE_BYTES <= cache.turn_moved_bytes(),
         "{moved} items"
