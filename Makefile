@@ -139,9 +139,10 @@ bench-limits:
 
 # What live servers miss on a trace: ours beside Debian's memcached with the same -m.
 bench-replay: build
-	@scripts/deps test
 	@scripts/peer-memcached >/dev/null
-	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_replay.py $(ARGS)
+	@scripts/fetch-traces >/dev/null
+	$(LAB) traces --case live --replayed $(TARGET_DIR)/traces/twitter_cluster52_10m.csv.zst \
+	  $(if $(findstring --sizes,$(ARGS)),,--sizes 24,32,48,64) $(if $(LAB_FLAGS),--requests 2000000) $(ARGS)
 
 # Our port over our engine, beside the same port over other tables.
 bench-tables: build

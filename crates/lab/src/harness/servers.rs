@@ -112,14 +112,6 @@ impl Server {
         })
     }
 
-    pub fn micanite(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
-        Self::start(Program::Micanite(binary), Transport::Tcp, flags, cpus)
-    }
-
-    pub fn memcached(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
-        Self::start(Program::Memcached(binary), Transport::Tcp, flags, cpus)
-    }
-
     /// With the native protocol.
     pub fn native(binary: &Path, flags: &[&str], cpus: impl Cpus) -> Result<Self> {
         Self::start(Program::Micanite(binary), Transport::Udp, flags, cpus)

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::harness::peers::{self, Binaries};
-use crate::harness::servers::Server;
+use crate::harness::servers::{Program, Server, Transport};
 use crate::harness::system;
 use crate::results::measurement::{Measurement, folder};
 use crate::{Common, Result};
@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// Memory of the simulation, in percent of the bytes of all keys and values
     #[arg(long, value_delimiter = ',', default_value = "1,5,10,25")]
     pub percents: Vec<f64>,
+    /// A further server of ours with these flags: may be given several times
+    #[arg(long, allow_hyphen_values = true, value_name = "FLAGS")]
+    pub flags: Vec<String>,
     /// Memory of the live servers, in MiB
     #[arg(long, value_delimiter = ',', default_value = "24")]
     pub sizes: Vec<u64>,
@@ -132,49 +135,118 @@ fn live(options: &Options, case: &str, mib: u64, report: &mut Measurement) -> Re
     let cpus = system::allowed_cpus();
     let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     let memory = mib.to_string();
-    let flags = ["-m", memory.as_str()];
+    let plain = vec!["-m", memory.as_str()];
+    let ours = Program::Micanite(&options.binaries.server);
+    let mut contenders = vec![Contender::new("micanite", ours, plain.clone())];
+    for flags in &options.flags {
+        let name = format!("micanite {flags}");
+        let flags = [&plain[..], &flags.split_whitespace().collect::<Vec<_>>()].concat();
+        contenders.push(Contender::new(&name, ours, flags));
+    }
+    if let Some(binary) = binaries.first() {
+        contenders.push(Contender::new("", Program::Memcached(binary), plain));
+    }
     // The same requests in the same order: what changes is the order of connections' batches.
     let rounds = usize::from(options.common.rounds.unwrap_or(1));
-    let (mut ours, mut theirs, mut name) = (Vec::new(), Vec::new(), String::new());
     for round in 1..=rounds {
         eprintln!("{case}, round {round} of {rounds}");
-        let server = Server::micanite(&options.binaries.server, &flags, cpus[0])?;
-        ours.push(replay(options, &server)?);
-        drop(server);
-        if let Some(binary) = binaries.first() {
-            let server = Server::memcached(binary, &flags, cpus[0])?;
-            name.clone_from(&server.name);
-            theirs.push(replay(options, &server)?);
+        for contender in &mut contenders {
+            contender.replay(options, &cpus)?;
         }
     }
-    let unit = "% of GETs";
-    report.value(case, "misses, micanite", unit, &ours);
-    if theirs.is_empty() {
-        return Ok(());
+    for contender in &contenders {
+        for ((metric, unit), values) in METRICS.into_iter().zip(&contender.values) {
+            report.value(case, &format!("{metric}, {}", contender.name), unit, values);
+        }
     }
-    report.value(case, &format!("misses, {name}"), unit, &theirs);
-    report.beside((case, "misses", unit), &ours, &name, &theirs);
+    if !binaries.is_empty()
+        && let Some((theirs, ours)) = contenders.split_last()
+    {
+        for ours in ours {
+            let metric = match ours.name.as_str() {
+                "micanite" => "misses".to_owned(),
+                name => format!("misses of {name}"),
+            };
+            let what = (case, metric.as_str(), METRICS[0].1);
+            report.beside(what, &ours.values[0], &theirs.name, &theirs.values[0]);
+        }
+    }
     Ok(())
 }
 
-/// Replays the trace; returns the misses of the server in percent.
-fn replay(options: &Options, server: &Server) -> Result<f64> {
+/// Figures of a replay.
+const METRICS: [(&str, &str); 5] = [
+    ("misses", "% of GETs"),
+    ("missed bytes", "% of bytes"),
+    ("replayed", "requests/s"),
+    ("resident memory", "MiB"),
+    ("resident memory of the empty server", "MiB"),
+];
+
+/// A server with its flags, and its figures round by round.
+struct Contender<'a> {
+    name: String,
+    program: Program<'a>,
+    flags: Vec<&'a str>,
+    values: [Vec<f64>; METRICS.len()],
+}
+
+impl<'a> Contender<'a> {
+    fn new(name: &str, program: Program<'a>, flags: Vec<&'a str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            program,
+            flags,
+            values: Default::default(),
+        }
+    }
+
+    /// Starts the server, on the first CPU unless its flags name several workers, and replays the trace.
+    fn replay(&mut self, options: &Options, cpus: &[usize]) -> Result<()> {
+        let has_workers = self.flags.contains(&"-t");
+        let cpus = if has_workers { cpus } else { &cpus[..1] };
+        let server = Server::start(self.program, Transport::Tcp, &self.flags, cpus)?;
+        if self.name.is_empty() {
+            self.name.clone_from(&server.name);
+        }
+        let empty = resident_mib(server.pid())?;
+        let replayed = replay(options, &server)?;
+        let figure = |name: &str| {
+            let value = replayed.get(name).and_then(Value::as_f64);
+            value.ok_or_else(|| format!("the replay reports no {name}"))
+        };
+        let values = [
+            figure("miss_ratio")? * 100.0,
+            figure("byte_miss_ratio")? * 100.0,
+            figure("requests_per_second")?,
+            resident_mib(server.pid())?,
+            empty,
+        ];
+        for (all, value) in self.values.iter_mut().zip(values) {
+            all.push(value);
+        }
+        Ok(())
+    }
+}
+
+/// Memory of a process that is in memory.
+fn resident_mib(pid: u32) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(kib.ok_or("no VmRSS")?.parse::<f64>()? / 1024.0)
+}
+
+/// Replays the trace against a server, and returns the report.
+fn replay(options: &Options, server: &Server) -> Result<Value> {
     let trace = options.replayed.as_ref().unwrap_or(&options.trace);
     let requests = options.requests.unwrap_or(u64::MAX).to_string();
-    let words = [
-        "trace",
-        "replay",
-        text(trace)?,
-        &server.url,
-        "--requests",
-        &requests,
-    ];
-    let how = ["--speed", "max", "--connections", "4", "--pipeline", "32"];
+    let words = ["trace", "replay", text(trace)?, &server.url];
+    let how = ["--requests", &requests, "--speed", "max"];
+    let many = ["--connections", "4", "--pipeline", "32"];
     let out = ["--quiet", "--json", "-"];
-    let output = run_micanite(options, &[&words[..], &how, &out].concat())?;
-    let replayed: Value = serde_json::from_slice(&output)?;
-    let misses = replayed.pointer("/miss_ratio").and_then(Value::as_f64);
-    Ok(misses.ok_or("the replay reports no miss ratio")? * 100.0)
+    let output = run_micanite(options, &[&words[..], &how, &many, &out].concat())?;
+    Ok(serde_json::from_slice(&output)?)
 }
 
 #[cfg(test)]
