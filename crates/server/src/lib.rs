@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`configuration`] | what a person writes, and the settings that are derived from it |
 //! | [`session`] | a conversation without a socket: bytes in, engine batches, replies out |
+//! | [`output`] | the bytes that replies, statistics and watchers fill |
 //! | [`native`] | datagrams of the native protocol: rounds, directory, cookies, rings |
 //! | [`udp`] | memcached's protocols in datagrams: frames, an allow-list, numbered replies |
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
@@ -48,6 +49,7 @@ pub mod latency;
 pub mod limits;
 pub mod loads;
 pub mod native;
+pub mod output;
 pub mod record;
 mod restart;
 mod serve;

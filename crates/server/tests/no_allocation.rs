@@ -10,8 +10,9 @@ use micanite_engine::Cache;
 use micanite_server::clock::Clock;
 use micanite_server::configuration::{Options, Settings};
 use micanite_server::limits::OUTPUT_BYTES;
+use micanite_server::output::Output;
 use micanite_server::record::Recorder;
-use micanite_server::session::{Context, Output, Session, Status};
+use micanite_server::session::{Context, Session, Status};
 use micanite_server::shared::Shared;
 use micanite_workload::recording::End;
 

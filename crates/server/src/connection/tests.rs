@@ -2,7 +2,7 @@
 
 use super::{Connection, Next};
 use crate::limits::{OUTPUT_BYTES, TURN_OUTPUT_BYTES_MAX};
-use crate::session::Output;
+use crate::output::Output;
 use crate::testing::{Bench, Script};
 
 fn set(key: &str, bytes: usize) -> Vec<u8> {

@@ -9,7 +9,8 @@ use crate::limits::{
     INPUT_BYTES, KEY_BYTES, OUTPUT_BYTES, TURN_BYTES, TURN_INPUT_BYTES_MAX, TURN_LINES_BYTES_MAX,
     TURN_OUTPUT_BYTES_MAX,
 };
-use crate::session::{Context, Output, Progress, Status};
+use crate::output::Output;
+use crate::session::{Context, Progress, Status};
 
 /// What a turn works with, and how far it has come.
 #[derive(Debug)]

@@ -5,8 +5,9 @@ use micanite_wire::memcache::text::meta::base64::{DECODED_BYTES_MAX, decode};
 use micanite_wire::memcache::text::{Command, ShutdownHow, StoreVerb, expiry, reply};
 
 use super::meta::{Alone, META_REPLY_BYTES_MAX};
-use super::{Context, Output, Session, operator};
+use super::{Context, Session, operator};
 use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
+use crate::output::Output;
 use crate::shared::Ending;
 use crate::stats;
 

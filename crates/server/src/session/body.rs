@@ -10,7 +10,8 @@ use super::answer::bad_chunk;
 use super::gather::{kind, operation};
 use super::meta::{Alone, META_REPLY_BYTES_MAX};
 use super::sink::{count, write};
-use super::{Context, LongStore, Output, Progress, Protocol, Session, Status};
+use super::{Context, LongStore, Progress, Protocol, Session, Status};
+use crate::output::Output;
 
 /// What [`Session::begin_body`] has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

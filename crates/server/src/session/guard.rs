@@ -11,9 +11,10 @@ use micanite_wire::memcache::binary::reply::{self as binary_reply, Status as Bin
 use micanite_wire::memcache::binary::{SaslStep, plain, sasl_step};
 use micanite_wire::memcache::text::{TextAuth, reply, text_auth};
 
-use super::{Context, Output, Progress, Protocol, Session, Status};
+use super::{Context, Progress, Protocol, Session, Status};
 use crate::auth::Verdict;
 use crate::limits::AUTH_FAILURES_OF_CONNECTION;
+use crate::output::Output;
 
 /// Room for any reply to somebody who is not known.
 const REPLY_BYTES_MAX: usize = 256;

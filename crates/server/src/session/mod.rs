@@ -20,14 +20,11 @@ mod guard_tests;
 mod long;
 mod meta;
 mod operator;
-mod output;
 mod sink;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use gather::Kind;
-pub(crate) use long::{encode_key, is_word};
-pub use output::Output;
 pub(crate) use sink::count;
 
 use micanite_engine::{KeyHash, ReplySink, Request, Worker};
@@ -39,6 +36,7 @@ use crate::limits::{
     ADMINISTRATION_BYTES_MIN, ADMINISTRATION_REQUESTS, ADMINISTRATIONS_MAX, SHORT_REPLY_BYTES_MAX,
     STATS_REPLY_BYTES_MAX,
 };
+use crate::output::Output;
 use crate::shared::Shared;
 use crate::stats::Counters;
 use crate::watch::{self, Watcher};

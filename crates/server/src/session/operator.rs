@@ -5,8 +5,9 @@
 
 use micanite_wire::memcache::text::{Operator, reply};
 
+use super::Context;
 use super::answer::say;
-use super::{Context, Output};
+use crate::output::Output;
 
 /// Most microseconds that `lru_crawler sleep` takes.
 const SLEEP_US_MAX: u64 = 1_000_000;

@@ -3,9 +3,9 @@
 use micanite_engine::{ItemMeta, Outcome, ReplySink, Request, ValueMeta};
 use micanite_wire::memcache::text::reply::{self, VALUE_HEADER_BYTES_MAX};
 
-use super::Output;
 use super::gather::{Kind, Pending};
 use crate::limits::SHORT_REPLY_BYTES_MAX;
+use crate::output::Output;
 use crate::stats::{Counter, Counters};
 
 // Every reply that is no value fits the room that is kept for it, `END` behind it included.

@@ -3,7 +3,7 @@
 //! and whose pages are the partitions.
 
 use super::Lines;
-use crate::session::Output;
+use crate::output::Output;
 use crate::shared::Shared;
 
 /// Items are multiples of so many bytes.

@@ -1,7 +1,7 @@
 //! `stats kernel`: what the program in the kernel has done (`--kernel-get`).
 
 use super::Lines;
-use crate::session::Output;
+use crate::output::Output;
 use crate::shared::Shared;
 
 /// Writes it, without the final `END`; nothing where there is to be no such program.

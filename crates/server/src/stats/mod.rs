@@ -28,7 +28,7 @@ pub use udp::udp;
 
 use std::fmt::{Display, Write};
 
-use crate::session::Output;
+use crate::output::Output;
 
 /// The longest value of a line; what is longer (a list of addresses) is cut.
 const VALUE_BYTES_MAX: usize = 512;

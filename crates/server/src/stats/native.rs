@@ -4,7 +4,7 @@ use micanite_net::xdp::FilterCounters;
 
 use super::Lines;
 use crate::limits::STATS_WORKERS_MAX;
-use crate::session::Output;
+use crate::output::Output;
 use crate::shared::Shared;
 use crate::stats::Counter;
 

@@ -2,7 +2,7 @@
 
 use super::Lines;
 use crate::limits::STATS_PARTITIONS_MAX;
-use crate::session::Output;
+use crate::output::Output;
 use crate::shared::Shared;
 
 /// Writes them, without the final `END`. `micanite ctl routes` lists any number.

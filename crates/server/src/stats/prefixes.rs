@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use micanite_engine::{Operation, Outcome, Request};
 
 use crate::limits::{PREFIX_BYTES_MAX, PREFIX_PROBES_MAX, PREFIXES_MAX};
-use crate::session::{Output, is_word};
+use crate::output::{Output, is_word};
 use crate::watch::{deletes, has_found};
 
 /// See the module.

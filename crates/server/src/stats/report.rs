@@ -6,7 +6,7 @@ use nix::sys::time::TimeVal;
 use micanite_engine::Pages;
 
 use super::Lines;
-use crate::session::Output;
+use crate::output::Output;
 use crate::shared::Shared;
 
 /// Writes the general statistics, without the final `END`.

@@ -4,7 +4,7 @@ use micanite_engine::Semantics;
 
 use super::Lines;
 use super::security::security;
-use crate::session::Output;
+use crate::output::Output;
 use crate::shared::Shared;
 use crate::watch::Kinds;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use micanite_engine::{ItemInfo, Visit, Visitor, Walk, Walked, Worker};
 
 use crate::limits::LONG_REPLY_BUCKETS;
-use crate::session::Output;
+use crate::output::Output;
 use crate::shared::Shared;
 
 /// Bytes that the items of a line may differ by, as in memcached; items beyond [`EXACT_BYTES`]

@@ -1,7 +1,7 @@
 //! `stats udp`: what became of datagrams of memcached's protocols, of all workers together.
 
 use super::Lines;
-use crate::session::Output;
+use crate::output::Output;
 use crate::shared::Shared;
 use crate::udp::UdpCounters;
 

@@ -6,7 +6,8 @@ use micanite_wire::memcache::udp::Frame;
 
 use super::UdpCounters;
 use crate::limits::DATAGRAM_REQUESTS;
-use crate::session::{Context, Output, Session, Status};
+use crate::output::Output;
+use crate::session::{Context, Session, Status};
 
 /// The reply is too long, in the text protocol.
 const TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP\r\n";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use micanite_engine::{Expiry, ItemInfo, KEY_BYTES_MAX};
 
 use super::Peer;
-use crate::session::encode_key;
+use crate::output::encode_key;
 
 /// The longest line: an encoded key, and numbers with their names.
 pub(super) const LINE_BYTES_MAX: usize = 3 * KEY_BYTES_MAX + 240;

@@ -19,7 +19,7 @@ use micanite_engine::ItemInfo;
 
 use crate::kernel_get::KernelGetState;
 use crate::limits::WATCHERS_MAX;
-use crate::session::Output;
+use crate::output::Output;
 use line::Line;
 pub(crate) use requests::{deletes, execute, has_found};
 use ring::Ring;

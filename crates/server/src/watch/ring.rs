@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::line::LINE_BYTES_MAX;
-use crate::session::Output;
+use crate::output::Output;
 
 /// Looks at the flag before a line is lost: another writer is done within a fraction of that.
 const LOOKS_MAX: usize = 256;

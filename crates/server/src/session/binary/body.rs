@@ -9,7 +9,8 @@ use super::super::body::Body;
 use super::super::gather::kind;
 use super::gather::{Pending, Role, store_operation};
 use super::sink::Sink;
-use super::{Context, Output, Progress, SHORT_REPLY_BYTES_MAX, Session, Status};
+use super::{Context, Progress, SHORT_REPLY_BYTES_MAX, Session, Status};
+use crate::output::Output;
 
 /// The header of a store whose value is on its way.
 #[derive(Clone, Copy, Debug)]

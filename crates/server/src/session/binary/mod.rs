@@ -14,8 +14,9 @@ pub(super) use body::LongStore;
 use micanite_engine::BATCH_REQUESTS_MAX;
 use micanite_wire::memcache::binary::reply::SHORT_BYTES_MAX;
 
-use super::{Context, Output, Progress, Session, Status, Unfinished};
+use super::{Context, Progress, Session, Status, Unfinished};
 use crate::limits::{INPUT_BYTES, OUTPUT_BYTES, STATS_PARTITIONS_MAX, STATS_REPLY_BYTES_MAX};
+use crate::output::Output;
 use gather::{Gather, Stop};
 use sink::Sink;
 

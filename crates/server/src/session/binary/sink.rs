@@ -7,7 +7,8 @@ use micanite_wire::memcache::text::StoreVerb;
 
 use super::super::sink::count;
 use super::gather::{Pending, Role};
-use super::{BATCH_REPLY_BYTES, Output, SHORT_REPLY_BYTES_MAX};
+use super::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
+use crate::output::Output;
 use crate::stats::Counters;
 
 /// Takes the replies of one batch.

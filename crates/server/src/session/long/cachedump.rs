@@ -5,9 +5,9 @@ use std::io::Write;
 use micanite_engine::{ItemInfo, KEY_BYTES_MAX, Visit, Visitor, WALK_PART_ITEMS_MIN};
 
 use super::super::operator::number;
-use super::dump::is_word;
-use super::{Answered, LongReply, Output, Walk};
+use super::{Answered, LongReply, Walk};
 use crate::limits::STATS_REPLY_BYTES_MAX;
+use crate::output::{Output, is_word};
 use micanite_wire::memcache::text::reply;
 
 /// The longest line: a key, and two numbers.

@@ -6,8 +6,8 @@ use micanite_engine::{ItemInfo, KEY_BYTES_MAX, Visit, Visitor, WALK_PART_ITEMS_M
 
 use micanite_wire::memcache::text::meta::base64;
 
-use super::Output;
 use crate::limits::STATS_REPLY_BYTES_MAX;
+use crate::output::{Output, encode_key, is_word};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,17 +79,11 @@ impl Visitor for Dump<'_, '_> {
     }
 }
 
-/// Whether a key can stand in a line as it is; one that came as base64, or in the binary protocol,
-/// may be any bytes.
-pub(crate) fn is_word(key: &[u8]) -> bool {
-    !key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f)
-}
-
 /// Writes the line of an item; returns its length. `la` only where the last access is known.
 fn line(out: &mut [u8], item: &ItemInfo<'_>) -> usize {
     let mut at = 4;
     out[..at].copy_from_slice(b"key=");
-    at += encode(item.key, &mut out[at..]);
+    at += encode_key(item.key, &mut out[at..]);
     let mut rest = &mut out[at..];
     let room = rest.len();
     let expiry = match item.expiry.0 {
@@ -108,23 +102,4 @@ fn line(out: &mut [u8], item: &ItemInfo<'_>) -> usize {
         item.cas, item.bytes, item.flags
     );
     at + room - rest.len()
-}
-
-/// Writes a key as in a URI: letters, digits, `-._~` as they are, other bytes as `%XX`. Returns
-/// how many bytes that takes.
-pub(crate) fn encode(key: &[u8], out: &mut [u8]) -> usize {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    let mut at = 0;
-    for byte in key {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
-            out[at] = *byte;
-            at += 1;
-        } else {
-            out[at] = b'%';
-            out[at + 1] = HEX[usize::from(byte >> 4)];
-            out[at + 2] = HEX[usize::from(byte & 15)];
-            at += 3;
-        }
-    }
-    at
 }

@@ -7,8 +7,9 @@ use micanite_wire::memcache::text::{Command, Operator, reply};
 
 use super::answer::Aside;
 use super::operator::{Classes, split};
-use super::{Context, Output, Session, Status};
+use super::{Context, Session, Status};
 use crate::limits::{LONG_REPLY_BUCKETS, STATS_REPLY_BYTES_MAX};
+use crate::output::Output;
 use crate::stats::{ConnectionsTold, Lines, Sizes, connections};
 use crate::watch::Kinds;
 
@@ -17,7 +18,6 @@ mod dump;
 
 use cachedump::CacheDump;
 use dump::{Dump, Keys};
-pub(crate) use dump::{encode as encode_key, is_word};
 
 /// A reply of which something has been made.
 #[derive(Debug)]

@@ -8,11 +8,12 @@ use micanite_wire::memcache::text::meta::base64::{self, DECODED_BYTES_MAX, ENCOD
 use micanite_wire::memcache::text::meta::{MetaFlags, MetaLine, MetaVerb};
 use micanite_wire::memcache::text::{Command, Parser, Step};
 
+use super::super::Context;
 use super::super::gather::Pending;
 use super::super::sink::{Around, Sink};
-use super::super::{Context, Output};
 use super::META_REPLY_BYTES_MAX;
 use super::operation::operation;
+use crate::output::Output;
 
 const MISS: &[u8] = b"EN\r\n";
 

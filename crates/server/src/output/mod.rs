@@ -1,6 +1,10 @@
-//! Where replies go: somebody's bytes, filled from the front.
+//! The output: bytes of a caller that replies, statistics, and lines of watchers fill from the front.
 
-/// Replies that were produced and not taken yet.
+mod key;
+
+pub(crate) use key::{encode_key, is_word};
+
+/// Bytes that were produced and not taken yet.
 #[derive(Debug)]
 pub struct Output<'a> {
     bytes: &'a mut [u8],
@@ -14,13 +18,13 @@ impl<'a> Output<'a> {
         Self { bytes, filled }
     }
 
-    /// Bytes that are filled.
+    /// The number of bytes that are filled.
     #[inline]
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Bytes that are not.
+    /// The number of bytes that are free.
     #[inline]
     pub fn room(&self) -> usize {
         self.bytes.len() - self.filled
@@ -34,29 +38,29 @@ impl<'a> Output<'a> {
         self.filled = end;
     }
 
-    /// Appends what `write` puts at the start of the room and returns the length of.
+    /// Appends what `write` puts into the room. It returns how much that is.
     #[inline]
-    pub(super) fn push_with(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+    pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
         self.filled += write(&mut self.bytes[self.filled..]);
     }
 
-    /// Appends `bytes` that somebody else writes.
+    /// Appends so many bytes, and lends them to be written.
     #[inline]
-    pub(super) fn give(&mut self, bytes: usize) -> &mut [u8] {
+    pub(crate) fn give(&mut self, bytes: usize) -> &mut [u8] {
         let start = self.filled;
         self.filled += bytes;
         &mut self.bytes[start..self.filled]
     }
 
-    /// What was appended since `filled` bytes were there.
+    /// The bytes behind the first `filled`.
     #[inline]
-    pub(super) fn since(&self, filled: usize) -> &[u8] {
+    pub(crate) fn since(&self, filled: usize) -> &[u8] {
         &self.bytes[filled..self.filled]
     }
 
-    /// Takes back what was appended since `filled` bytes were there.
+    /// Takes back the bytes behind the first `filled`.
     #[inline]
-    pub(super) fn truncate(&mut self, filled: usize) {
+    pub(crate) fn truncate(&mut self, filled: usize) {
         debug_assert!(filled <= self.filled);
         self.filled = filled;
     }
