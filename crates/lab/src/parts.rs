@@ -7,7 +7,7 @@ use micanite_engine::{
 };
 use micanite_server::configuration::{Options, Settings, Word};
 use micanite_server::native::NativeShared;
-use micanite_server::shared::Shared;
+use micanite_server::shared::Server;
 use micanite_wire::native::{CoreEntry, PAYLOAD_BYTES};
 use micanite_workload::{Keys, Values};
 
@@ -18,8 +18,8 @@ use crate::generator::packets::{KEY_BYTES, VALUE_BYTES};
 pub(crate) const NOW_S: u32 = 1_000_000;
 const SEED: u64 = 14;
 
-/// Shared state of this many workers with this much memory.
-pub(crate) fn shared(workers: usize, memory: &str) -> Result<Arc<Shared>> {
+/// A server of this many workers with this much memory, without sockets.
+pub(crate) fn server(workers: usize, memory: &str) -> Result<Arc<Server>> {
     let word = |text: &str| Some(Word(text.into()));
     let options = Options {
         threads: word(&workers.to_string()),
@@ -31,7 +31,7 @@ pub(crate) fn shared(workers: usize, memory: &str) -> Result<Arc<Shared>> {
     let cache = Arc::new(Cache::new(&settings.engine(SEED))?);
     let cores = (1..=workers as u16).map(|port| CoreEntry { port, node: 0 });
     let native = NativeShared::new(cores.collect(), PAYLOAD_BYTES, [1, 2, 3]);
-    Ok(Arc::new(Shared::new(settings, cache, Some(native), NOW_S)?))
+    Ok(Arc::new(Server::new(settings, cache, Some(native), NOW_S)?))
 }
 
 /// Stores those of the items 0 to `items - 1` that a worker owns.

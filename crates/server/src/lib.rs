@@ -21,6 +21,7 @@
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
 //! | [`worker`] | the loop of a thread over its connections |
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
+//! | [`shared`] | the state that threads share: what batches touch, and what control needs |
 //! | [`loads`], [`balance`] | requests by worker and partition, and routes that follow them |
 //! | [`latency`], [`hot`] | how long requests take; which keys are asked for most |
 //! | `admin` | metrics, health and a page to look at over HTTP |

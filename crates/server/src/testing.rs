@@ -11,14 +11,14 @@ use crate::auth::Auth;
 use crate::configuration::{Options, Settings, Word};
 use crate::connection::{Buffers, Connection, Next, Turn};
 use crate::session::{Context, Session};
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// When the server of a test started; it stays that time unless the test moves it.
 pub(crate) const NOW_S: u32 = 1_800_000_000;
 
 /// A server that a test drives by hand.
 pub(crate) struct Bench {
-    pub shared: Arc<Shared>,
+    pub server: Arc<Server>,
     pub buffers: Buffers,
     pub now_s: u32,
     pub now_ms: u64,
@@ -41,12 +41,12 @@ impl Bench {
             worker: cache.worker(0).expect("the only worker"),
             buffers: Buffers::new(8, settings.value_buffer_bytes),
             requests_max: settings.turn_requests_max,
-            shared: {
+            server: {
                 let auth = settings.auth.as_ref();
                 let auth = auth.map(|auth| Auth::new(auth).expect("a file of users"));
-                let mut shared = Shared::new(settings, cache, None, NOW_S).expect("a waker");
-                shared.auth = auth;
-                Arc::new(shared)
+                let mut server = Server::new(settings, cache, None, NOW_S).expect("a waker");
+                server.auth = auth;
+                Arc::new(server)
             },
             now_s: NOW_S,
             now_ms: 1,
@@ -56,22 +56,16 @@ impl Bench {
     /// Calls with what a session works with.
     #[cfg(test)]
     pub fn with_context<T>(&mut self, call: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        call(&mut Context {
-            worker: &mut self.worker,
-            shared: &self.shared,
-            counters: &self.shared.counters[0],
-            now_s: self.now_s,
-        })
+        call(&mut Context::new(
+            &mut self.worker,
+            &self.server,
+            self.now_s,
+        ))
     }
 
     /// One turn of a connection.
     pub fn turn<S: ByteStream>(&mut self, connection: &mut Connection<S>, readable: bool) -> Next {
-        let mut context = Context {
-            worker: &mut self.worker,
-            shared: &self.shared,
-            counters: &self.shared.counters[0],
-            now_s: self.now_s,
-        };
+        let mut context = Context::new(&mut self.worker, &self.server, self.now_s);
         let buffers = &mut self.buffers;
         let turn = Turn::new(
             buffers,

@@ -13,7 +13,7 @@ use micanite_server::limits::OUTPUT_BYTES;
 use micanite_server::output::Output;
 use micanite_server::record::Recorder;
 use micanite_server::session::{Context, Session, Status};
-use micanite_server::shared::Shared;
+use micanite_server::shared::Server;
 use micanite_workload::recording::End;
 
 /// The system's allocator, which counts what it is asked for.
@@ -127,13 +127,8 @@ fn allocates_nothing(file: Option<&Path>) {
     let settings = Settings::of(&Options::default(), 1).unwrap();
     let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
     let mut worker = cache.worker(0).unwrap();
-    let shared = Arc::new(Shared::new(settings, cache, None, 1000).unwrap());
-    let mut context = Context {
-        worker: &mut worker,
-        shared: &shared,
-        counters: &shared.counters[0],
-        now_s: 1000,
-    };
+    let server = Arc::new(Server::new(settings, cache, None, 1000).unwrap());
+    let mut context = Context::new(&mut worker, &server, 1000);
     let mut output = vec![0; OUTPUT_BYTES];
     let mut session = Session::default();
 
@@ -152,7 +147,7 @@ fn allocates_nothing(file: Option<&Path>) {
             fraction: Some("1".parse().unwrap()),
             ..RecordOptions::default()
         };
-        Recorder::start(&shared, Clock::start(), file, &options).unwrap();
+        Recorder::start(&server, Clock::start(), file, &options).unwrap();
     }
     let before = CALLS.get();
     let mut replies = 0;
@@ -169,8 +164,8 @@ fn allocates_nothing(file: Option<&Path>) {
     assert_eq!(calls, 0, "calls of the allocator");
     assert!(replies > 2 * 200 * 1000);
     if file.is_some() {
-        let told = shared.recorder.stop(End::Stopped).unwrap();
-        let numbers = shared.recorder.numbers();
+        let told = server.shared.recorder.stop(End::Stopped).unwrap();
+        let numbers = server.shared.recorder.numbers();
         assert!(numbers.records > 900 && numbers.dropped == 0, "{told}");
     }
 }

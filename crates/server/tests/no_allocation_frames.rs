@@ -16,7 +16,7 @@ use micanite_net::frames::{
 use micanite_server::configuration::{Options, Settings};
 use micanite_server::native::{BypassPort, Cookies, NativeShared, rings};
 use micanite_server::session::Context;
-use micanite_server::shared::Shared;
+use micanite_server::shared::{Server, Shared};
 use micanite_wire::native::{CoreEntry, Header, Opcode, Request, RequestWriter};
 
 /// The system's allocator, which counts what it is asked for.
@@ -221,30 +221,25 @@ fn frames_are_answered_without_an_allocation() {
             (cache.worker(number).unwrap(), port)
         })
         .collect();
-    let shared = Shared::new(settings, cache, Some(native), NOW_S).unwrap();
+    let server = Server::new(settings, cache, Some(native), NOW_S).unwrap();
     let keys: Vec<String> = (0..20).map(|number| format!("key{number}")).collect();
     let opcodes = [Opcode::Set, Opcode::Get, Opcode::Delete, Opcode::Get];
     let asked = keys
         .iter()
         .flat_map(|key| opcodes.map(|opcode| (key.as_bytes(), opcode)));
     let frames: Vec<_> = asked
-        .map(|(key, opcode)| frame(&datagram(&shared, key, opcode)))
+        .map(|(key, opcode)| frame(&datagram(&server.shared, key, opcode)))
         .collect();
     let asked = frames.len() as u64;
     workers[0].1.port().queue_mut().frames = frames;
-    let counters = &shared.native.as_ref().unwrap().frames;
+    let counters = &server.shared.native.as_ref().unwrap().frames;
     for round in 1..=3 {
         workers[0].1.port().queue_mut().arrived = 0;
         let before = CALLS.get();
         let mut answered = 0;
         while answered < round * asked {
-            for (number, (worker, port)) in workers.iter_mut().enumerate() {
-                let mut context = Context {
-                    worker,
-                    shared: &shared,
-                    counters: &shared.counters[number],
-                    now_s: NOW_S,
-                };
+            for (worker, port) in &mut workers {
+                let mut context = Context::new(worker, &server, NOW_S);
                 port.round(&mut context, 1).unwrap();
             }
             answered = workers

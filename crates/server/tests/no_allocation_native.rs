@@ -11,7 +11,7 @@ use micanite_net::datagram::{UdpOptions, UdpSocket};
 use micanite_server::configuration::{Options, Settings};
 use micanite_server::native::{Cookies, NativePort, NativeShared, Sockets, rings};
 use micanite_server::session::Context;
-use micanite_server::shared::Shared;
+use micanite_server::shared;
 use micanite_wire::native::{
     CoreEntry, DirectoryRequest, Header, Kind, Opcode, PAYLOAD_BYTES, Request, RequestWriter,
 };
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two workers in one thread.
 struct Server {
-    shared: Shared,
+    state: shared::Server,
     sockets: Sockets,
     workers: Vec<(Worker, NativePort)>,
 }
@@ -75,9 +75,9 @@ impl Server {
                 (cache.worker(number).unwrap(), port)
             })
             .collect();
-        let shared = Shared::new(settings, cache, Some(native), NOW_S).unwrap();
+        let state = shared::Server::new(settings, cache, Some(native), NOW_S).unwrap();
         Self {
-            shared,
+            state,
             sockets,
             workers,
         }
@@ -85,7 +85,7 @@ impl Server {
 
     /// Rounds of both until so many datagrams were sent; returns the calls of the allocator.
     fn run(&mut self, answers: u64) -> u64 {
-        let native = self.shared.native.as_ref().unwrap();
+        let native = self.state.shared.native.as_ref().unwrap();
         let sent = || -> u64 {
             let counters = native.counters.iter();
             counters.map(|counters| counters.datagrams_sent.get()).sum()
@@ -94,13 +94,8 @@ impl Server {
         let (before, began) = (CALLS.get(), Instant::now());
         while sent() < goal {
             assert!(began.elapsed() < PATIENCE, "{} of {goal} answers", sent());
-            for (number, (worker, port)) in self.workers.iter_mut().enumerate() {
-                let mut context = Context {
-                    worker,
-                    shared: &self.shared,
-                    counters: &self.shared.counters[number],
-                    now_s: NOW_S,
-                };
+            for (worker, port) in &mut self.workers {
+                let mut context = Context::new(worker, &self.state, NOW_S);
                 port.round(&mut context, 1).unwrap();
             }
         }
@@ -118,12 +113,12 @@ struct Client {
 impl Client {
     fn new(server: &Server) -> Self {
         let socket = ClientSocket::bind("127.0.0.1:0").unwrap();
-        let native = server.shared.native.as_ref().unwrap();
+        let native = server.state.shared.native.as_ref().unwrap();
         let peer = socket.local_addr().unwrap();
         let cookie = Cookies::new(native.cookie_key).check(peer, 0, NOW_S);
         let header = Header {
             client: 1,
-            generation: native.generation(&server.shared.cache),
+            generation: native.generation(&server.state.shared.cache),
             cookie: cookie.renewal,
             ..Header::REQUESTS
         };
@@ -186,7 +181,7 @@ fn request<'a>(cache: &Cache, opcode: Opcode, key: &'a [u8], id: u64) -> Request
 fn datagrams_are_answered_without_an_allocation() {
     let mut server = Server::new();
     let client = Client::new(&server);
-    let cache = Arc::clone(&server.shared.cache);
+    let cache = Arc::clone(&server.state.shared.cache);
     // Every operation for each of many keys, so that both workers hand things over.
     let keys: Vec<String> = (0..20).map(|number| format!("key{number}")).collect();
     let mut id = 0;
@@ -220,7 +215,7 @@ fn datagrams_are_answered_without_an_allocation() {
         let answers = client.send(&server, &datagrams);
         assert_eq!(server.run(answers), 0, "calls of the allocator");
     }
-    let native = server.shared.native.as_ref().unwrap();
+    let native = server.state.shared.native.as_ref().unwrap();
     let count = |name| {
         let mut sum = 0;
         for counters in &native.counters {

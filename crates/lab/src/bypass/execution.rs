@@ -11,7 +11,7 @@ use micanite_net::frames::{FramePort, FrameQueue, Replies, ReplyTo};
 use micanite_net::limits::FRAME_BURST_MAX;
 use micanite_server::native::{Cookies, Outbox, Round, Source};
 use micanite_server::session::Context;
-use micanite_server::shared::Shared;
+use micanite_server::shared::Server;
 use micanite_wire::native::{self as wire, Header, Kind, Opcode, Requests};
 
 use super::stage::send_back;
@@ -21,20 +21,20 @@ use crate::parts::{self, NOW_S};
 
 /// A worker with all the items.
 pub(super) struct Execution {
-    shared: Arc<Shared>,
+    server: Arc<Server>,
     worker: Worker,
     cookies: Cookies,
 }
 
 impl Execution {
     pub fn new(items: u64) -> Result<Self> {
-        let shared = parts::shared(1, "2g")?;
-        let mut worker = shared.cache.worker(0).ok_or("a worker is in use")?;
-        parts::fill(&shared.cache, &mut worker, items);
-        let native = shared.native.as_ref().ok_or("no native protocol")?;
+        let server = parts::server(1, "2g")?;
+        let mut worker = server.shared.cache.worker(0).ok_or("a worker is in use")?;
+        parts::fill(&server.shared.cache, &mut worker, items);
+        let native = server.shared.native.as_ref().ok_or("no native protocol")?;
         Ok(Self {
             cookies: Cookies::new(native.cookie_key),
-            shared,
+            server,
             worker,
         })
     }
@@ -46,7 +46,12 @@ impl Execution {
         port: &mut FramePort<Q>,
         answers: bool,
     ) -> Result<()> {
-        let native = self.shared.native.as_ref().ok_or("no native protocol")?;
+        let native = self
+            .server
+            .shared
+            .native
+            .as_ref()
+            .ok_or("no native protocol")?;
         let (datagrams, mut replies) = port.split();
         let mut others = Vec::new();
         if answers {
@@ -79,12 +84,7 @@ impl Execution {
         if others.is_empty() {
             return Ok(());
         }
-        let context = Context {
-            worker: &mut self.worker,
-            shared: &self.shared,
-            counters: &self.shared.counters[0],
-            now_s: NOW_S,
-        };
+        let context = Context::new(&mut self.worker, &self.server, NOW_S);
         let mut outbox = FrameOutbox { replies };
         let mut round = Round::new(context, native, &mut self.cookies, &mut outbox, 0);
         for datagram in others {

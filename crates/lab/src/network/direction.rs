@@ -14,7 +14,7 @@ use micanite_server::native::{
     Cookies, Origin, Outbox, RingEnds, Round, Source, Taken, pop, push, rings,
 };
 use micanite_server::session::Context;
-use micanite_server::shared::Shared;
+use micanite_server::shared;
 use micanite_wire::native::PAYLOAD_BYTES;
 use micanite_workload::Popularity;
 
@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
 
 /// Two workers' worth of a server, without sockets.
 struct Server {
-    shared: Arc<Shared>,
+    state: Arc<shared::Server>,
     /// Kept: a worker that is dropped gives its partitions to the others.
     workers: Vec<Mutex<Worker>>,
     terms: Terms,
@@ -83,9 +83,9 @@ struct Server {
 
 impl Server {
     fn new(items: u64) -> Result<Self> {
-        let shared = parts::shared(WORKERS, "1g")?;
-        let cache = Arc::clone(&shared.cache);
-        let native = shared.native.as_ref().ok_or("no native protocol")?;
+        let state = parts::server(WORKERS, "1g")?;
+        let cache = Arc::clone(&state.shared.cache);
+        let native = state.shared.native.as_ref().ok_or("no native protocol")?;
         let peer = SocketAddr::from(([127, 0, 0, 1], 9));
         let terms = Terms {
             hash_seed: cache.seed(),
@@ -99,7 +99,7 @@ impl Server {
         let workers: Option<_> = (0..WORKERS).map(worker).collect();
         let workers = workers.ok_or("a worker is in use")?;
         let server = Self {
-            shared,
+            state,
             workers,
             terms,
             peer,
@@ -110,14 +110,14 @@ impl Server {
     }
 
     fn owner(&self, partition: usize) -> usize {
-        let route = self.shared.cache.route(partition);
+        let route = self.state.shared.cache.route(partition);
         route.map_or(0, |route| route.owner)
     }
 
     fn fill(&self) -> Result<()> {
         for worker in &self.workers {
             let mut worker = worker.lock().map_err(|_| "a worker has panicked")?;
-            parts::fill(&self.shared.cache, &mut worker, self.items);
+            parts::fill(&self.state.shared.cache, &mut worker, self.items);
         }
         Ok(())
     }
@@ -205,8 +205,8 @@ struct Feeder {
 impl Feeder {
     /// Returns how many requests this worker has executed.
     fn run(&mut self, duration: Duration, barrier: &Barrier, ended: &AtomicBool) -> Executed {
-        let shared = Arc::clone(&self.server.shared);
-        let native = shared.native.as_ref().ok_or("no native protocol")?;
+        let state = Arc::clone(&self.server.state);
+        let native = state.shared.native.as_ref().ok_or("no native protocol")?;
         let server = Arc::clone(&self.server);
         let worker = server.workers[self.number].lock();
         let mut worker = worker.map_err(|_| "a worker has panicked")?;
@@ -223,12 +223,7 @@ impl Feeder {
                 ended.store(true, Ordering::Relaxed);
             }
             let ends = self.packets.take_burst::<BURST>(&mut burst);
-            let context = Context {
-                worker: &mut worker,
-                shared: &shared,
-                counters: &shared.counters[self.number],
-                now_s: NOW_S,
-            };
+            let context = Context::new(&mut worker, &state, NOW_S);
             let mut round = Round::new(context, native, &mut cookies, &mut outbox, 0);
             let mut start = 0;
             for end in ends {
@@ -253,12 +248,7 @@ impl Feeder {
                     count += 1;
                 }
             }
-            let context = Context {
-                worker: &mut worker,
-                shared: &shared,
-                counters: &shared.counters[self.number],
-                now_s: NOW_S,
-            };
+            let context = Context::new(&mut worker, &state, NOW_S);
             let mut round = Round::new(context, native, &mut cookies, &mut outbox, 0);
             for (start, end) in &entries[..count] {
                 round.take(&handed_over[*start..*end], peer.into(), true);

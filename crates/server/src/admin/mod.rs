@@ -28,7 +28,7 @@ use std::sync::Arc;
 use micanite_net::Listener;
 
 use crate::clock::Clock;
-use crate::shared::Shared;
+use crate::shared::Server;
 use http::AdminThread;
 use state::State;
 
@@ -62,8 +62,8 @@ impl Admin {
     }
 
     /// The workers serve from now on.
-    pub fn set_running(&self, shared: &Arc<Shared>, clock: Clock) {
-        self.state.set_running(shared, clock);
+    pub fn set_running(&self, server: &Arc<Server>, clock: Clock) {
+        self.state.set_running(server, clock);
     }
 
     /// Where it listens.

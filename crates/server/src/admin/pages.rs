@@ -5,7 +5,7 @@ use super::request::{Request, is_local_name};
 use super::state::{Health, State};
 use crate::clock::seconds;
 use crate::hot::{self, Hottest};
-use crate::shared::Shared;
+use crate::shared::Server;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -81,8 +81,8 @@ pub(super) fn reply(state: &State, is_loopback: bool, request: Request<'_>) -> R
 }
 
 fn page(state: &State, path: &str) -> Reply {
-    let of_server = |body: fn(&Shared, u32) -> Reply| match state.running() {
-        Some((shared, clock)) => body(shared, seconds(clock.now_ms())),
+    let of_server = |body: fn(&Server, u32) -> Reply| match state.running() {
+        Some((server, clock)) => body(server, seconds(clock.now_ms())),
         None => Reply::new(UNAVAILABLE, TEXT, "starting\n"),
     };
     match path {
@@ -90,10 +90,10 @@ fn page(state: &State, path: &str) -> Reply {
         "/metrics" => Reply::new(OK, METRICS, metrics(state)),
         "/healthz" => health(state.health()),
         "/readyz" => health(state.readiness()),
-        "/config" => of_server(|shared, _| config(shared)),
-        "/directory" => of_server(|shared, _| Reply::new(OK, JSON, directory(shared))),
-        "/hotkeys" => of_server(|shared, now_s| {
-            let hottest = hot::hottest(&shared.hot, now_s, hot::KEYS_MAX);
+        "/config" => of_server(|server, _| config(server)),
+        "/directory" => of_server(|server, _| Reply::new(OK, JSON, directory(server))),
+        "/hotkeys" => of_server(|server, now_s| {
+            let hottest = hot::hottest(&server.shared.hot, now_s, hot::KEYS_MAX);
             Reply::new(OK, JSON, hot_keys(&hottest))
         }),
         _ => Reply::new("404 Not Found", TEXT, "nothing here\n"),
@@ -107,17 +107,17 @@ fn health(health: Health) -> Reply {
     }
 }
 
-fn config(shared: &Shared) -> Reply {
-    match toml::to_string(&shared.settings.public_options()) {
+fn config(server: &Server) -> Reply {
+    match toml::to_string(&server.settings.public_options()) {
         Ok(text) => Reply::new(OK, "application/toml", text),
         Err(error) => Reply::new("500 Internal Server Error", TEXT, format!("{error}\n")),
     }
 }
 
 /// Generation, ports of the workers, and mode and owner of each partition.
-fn directory(shared: &Shared) -> String {
-    let cache = &*shared.cache;
-    let native = shared.native.as_ref();
+fn directory(server: &Server) -> String {
+    let cache = &*server.shared.cache;
+    let native = server.shared.native.as_ref();
     let generation = native.map_or(cache.generation(), |native| native.generation(cache).into());
     let ports = native.iter().flat_map(|native| native.cores.iter());
     let ports: Vec<_> = ports.map(|core| core.port.to_string()).collect();

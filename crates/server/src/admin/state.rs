@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::clock::Clock;
-use crate::shared::{Ending, Shared};
+use crate::shared::{Ending, Server};
 
 /// A worker whose last housekeeping is longer ago than this does not work any more.
 const SILENCE_MS_MAX: u64 = 10_000;
@@ -11,7 +11,7 @@ const SILENCE_MS_MAX: u64 = 10_000;
 /// A server that starts, runs, and ends.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    running: OnceLock<(Arc<Shared>, Clock)>,
+    running: OnceLock<(Arc<Server>, Clock)>,
 }
 
 /// Whether the server is well, or not, in words.
@@ -19,25 +19,25 @@ pub(super) type Health = Result<&'static str, String>;
 
 impl State {
     /// The workers serve from now on.
-    pub fn set_running(&self, shared: &Arc<Shared>, clock: Clock) {
+    pub fn set_running(&self, server: &Arc<Server>, clock: Clock) {
         // It starts once.
-        let _ = self.running.set((Arc::clone(shared), clock));
+        let _ = self.running.set((Arc::clone(server), clock));
     }
 
     /// The server and its clock, once it runs.
-    pub(super) fn running(&self) -> Option<(&Shared, Clock)> {
-        let (shared, clock) = self.running.get()?;
-        Some((shared, *clock))
+    pub(super) fn running(&self) -> Option<(&Server, Clock)> {
+        let (server, clock) = self.running.get()?;
+        Some((server, *clock))
     }
 
     /// Whether connections are welcome.
     pub(super) fn readiness(&self) -> Health {
-        let Some((shared, _)) = self.running() else {
+        let Some((server, _)) = self.running() else {
             return Err("starting".into());
         };
-        match shared.ending() {
+        match server.shared.ending() {
             Ending::Gracefully | Ending::AtOnce => Err("ending".into()),
-            Ending::Not if !shared.acceptor.now().accepting => {
+            Ending::Not if !server.acceptor.now().accepting => {
                 Err("no descriptors are left for connections".into())
             }
             Ending::Not => Ok("ready"),
@@ -46,12 +46,16 @@ impl State {
 
     /// Whether every worker goes round its loop.
     pub(super) fn health(&self) -> Health {
-        let Some((shared, clock)) = self.running() else {
+        let Some((server, clock)) = self.running() else {
             return Ok("starting");
         };
         let now_ms = clock.now_ms();
         let is_silent = |last_ms: u64| now_ms.saturating_sub(last_ms) > SILENCE_MS_MAX;
-        let stamps = shared.counters.iter().map(|of| of.maintained_ms.get());
+        let stamps = server
+            .shared
+            .counters
+            .iter()
+            .map(|of| of.maintained_ms.get());
         let silent: Vec<_> = stamps
             .enumerate()
             .filter(|(_, last_ms)| *last_ms > 0 && is_silent(*last_ms))
@@ -75,21 +79,21 @@ mod tests {
         assert_eq!(state.health(), Ok("starting"));
         assert_eq!(state.readiness(), Err("starting".into()));
         let (bench, clock) = (Bench::new(""), Clock::start());
-        state.set_running(&bench.shared, clock);
+        state.set_running(&bench.server, clock);
         assert_eq!(state.health(), Ok("ok"));
         assert_eq!(state.readiness(), Ok("ready"));
-        bench.shared.acceptor.set_pausing(true);
+        bench.server.acceptor.set_pausing(true);
         assert!(state.readiness().is_err());
-        bench.shared.acceptor.set_pausing(false);
-        bench.shared.end(Ending::Gracefully);
+        bench.server.acceptor.set_pausing(false);
+        bench.server.end(Ending::Gracefully);
         assert_eq!(state.readiness(), Err("ending".into()));
     }
 
     #[test]
     fn a_worker_that_is_silent_is_named() {
         let (state, bench, clock) = (State::default(), Bench::new(""), Clock::start());
-        state.set_running(&bench.shared, clock);
-        let stamp = &bench.shared.counters[0].maintained_ms;
+        state.set_running(&bench.server, clock);
+        let stamp = &bench.server.shared.counters[0].maintained_ms;
         stamp.set(clock.now_ms());
         assert_eq!(state.health(), Ok("ok"));
         stamp.set(clock.now_ms() - SILENCE_MS_MAX - 1000);

@@ -10,7 +10,7 @@ use micanite_control::{Balance, log};
 use micanite_engine::Route;
 
 use super::{Balancer, Change};
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// How often loads are measured.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -25,17 +25,17 @@ pub(crate) struct BalanceThread {
 
 impl BalanceThread {
     /// Starts it, if there are workers between which loads can be balanced.
-    pub fn start(shared: &Arc<Shared>) -> io::Result<Option<Self>> {
-        if shared.settings.threads == 1 {
+    pub fn start(server: &Arc<Server>) -> io::Result<Option<Self>> {
+        if server.settings.threads == 1 {
             return Ok(None);
         }
         let (end, ended) = channel();
-        let shared = Arc::clone(shared);
+        let server = Arc::clone(server);
         let run = move || {
-            let mut measured = Measured::of(&shared);
-            let mut balancer = Balancer::new(shared.cache.layout().partitions);
+            let mut measured = Measured::of(&server);
+            let mut balancer = Balancer::new(server.shared.cache.layout().partitions);
             while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                period(&shared, &mut measured, &mut balancer);
+                period(&server, &mut measured, &mut balancer);
             }
         };
         let thread = Builder::new().name("balance".into()).spawn(run)?;
@@ -57,16 +57,16 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(shared: &Shared) -> Self {
+    fn of(server: &Server) -> Self {
         Self {
             at: Instant::now(),
-            counts: shared.loads.now(&shared.cache),
+            counts: server.shared.loads.now(&server.shared.cache),
         }
     }
 }
 
-fn period(shared: &Shared, before: &mut Measured, balancer: &mut Balancer) {
-    let now = Measured::of(shared);
+fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
+    let now = Measured::of(server);
     let seconds = now.at.duration_since(before.at).as_secs_f64();
     let mut loads = now.counts.clone();
     for (of_worker, before) in loads.iter_mut().zip(&before.counts) {
@@ -74,33 +74,33 @@ fn period(shared: &Shared, before: &mut Measured, balancer: &mut Balancer) {
         pairs.for_each(|(now, before)| *now = now.wrapping_sub(*before));
     }
     *before = now;
-    let partitions = shared.cache.layout().partitions;
+    let partitions = server.shared.cache.layout().partitions;
     let rate = |partition: usize| {
         let sum: u64 = loads.iter().map(|of_worker| of_worker[partition]).sum();
         (sum as f64 / seconds) as u64
     };
-    shared
+    server
         .balance
         .set_rates((0..partitions).map(rate).collect());
-    if shared.balance.get() == Balance::Off {
+    if server.balance.get() == Balance::Off {
         return balancer.pause();
     }
-    let _routing = shared.balance.routing();
+    let _routing = server.balance.routing();
     let routes: Vec<Route> = (0..partitions)
-        .filter_map(|partition| shared.cache.route(partition))
+        .filter_map(|partition| server.shared.cache.route(partition))
         .collect();
     if let Some(change) = balancer.period(loads, &routes) {
-        apply(shared, change, routes[change.partition()]);
+        apply(server, change, routes[change.partition()]);
     }
 }
 
-fn apply(shared: &Shared, change: Change, before: Route) {
+fn apply(server: &Server, change: Change, before: Route) {
     let (partition, route) = (change.partition(), change.apply(before));
-    if shared.set_route(partition, route).is_err() {
+    if server.set_route(partition, route).is_err() {
         return; // It was decided on routes that are there.
     }
-    shared.balance.count_change();
-    if shared.verbosity() > 0 {
+    server.balance.count_change();
+    if server.verbosity() > 0 {
         let (mode, owner) = (route.access.name(), route.owner);
         log!("balance: partition {partition} is {mode} now, of worker {owner}");
     }

@@ -86,7 +86,7 @@ fn one_turn_has_an_end() {
     let nexts = [true, false, false].map(|readable| bench.turn(&mut connection, readable));
     assert_eq!(nexts, [Next::Again, Next::Again, Next::Read]);
     assert_eq!(connection.stream().sends, 3);
-    let totals = bench.shared.totals();
+    let totals = bench.server.totals();
     assert_eq!((totals.cmd_get, totals.conn_yields), (25, 2));
 
     // Large replies end a turn before its requests do.

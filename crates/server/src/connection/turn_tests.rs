@@ -216,7 +216,7 @@ fn a_turn_ends_by_what_it_looks_up_and_reads() {
     while connection.stream().output.len() < 100 * b"END\r\n".len() {
         let next = bench.turn(&mut connection, readable);
         readable = false;
-        let looked_up = bench.shared.totals().cmd_get - before;
+        let looked_up = bench.server.totals().cmd_get - before;
         before += looked_up;
         assert!(looked_up <= 9000, "{looked_up} keys in one turn");
         assert!(matches!(next, Next::Again | Next::Read), "{next:?}");

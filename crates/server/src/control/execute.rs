@@ -18,7 +18,7 @@ use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::native::directory_text;
 use crate::output::Output;
 use crate::record::Recorder;
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::stats;
 use crate::worker::Post;
 
@@ -31,7 +31,7 @@ const PING_POLL: Duration = Duration::from_millis(5);
 /// What requests work with.
 #[derive(Clone, Debug)]
 pub(super) struct Executor {
-    pub shared: Arc<Shared>,
+    pub server: Arc<Server>,
     pub clock: Clock,
     /// To the first worker.
     pub worker: Sender<Post>,
@@ -46,13 +46,13 @@ impl Executor {
                 ..before
             }),
             Request::Routes => Ok(self.routes()),
-            Request::Directory => match &self.shared.native {
-                Some(native) => Ok(directory_text(&self.shared, native)),
+            Request::Directory => match &self.server.shared.native {
+                Some(native) => Ok(directory_text(&self.server.shared.cache, native)),
                 None => Err("the native protocol is not spoken: see --native".into()),
             },
             Request::Balance { balance } => {
                 self.several_workers()?;
-                self.shared.balance.set(*balance);
+                self.server.balance.set(*balance);
                 Ok(String::new())
             }
             Request::Invalidate { name } => self.invalidate(name),
@@ -66,14 +66,14 @@ impl Executor {
     }
 
     fn several_workers(&self) -> Result<(), String> {
-        match self.shared.settings.threads {
+        match self.server.settings.threads {
             1 => Err("there is one worker, which does everything: see -t".into()),
             _ => Ok(()),
         }
     }
 
     fn partitions(&self) -> usize {
-        self.shared.cache.layout().partitions
+        self.server.shared.cache.layout().partitions
     }
 
     fn mode(&self, access: Access, partition: Option<usize>) -> Answer {
@@ -87,12 +87,12 @@ impl Executor {
 
     fn change(&self, partition: usize, change: impl Fn(Route) -> Route) -> Answer {
         self.several_workers()?;
-        let _routing = self.shared.balance.routing();
-        let before = self.shared.cache.route(partition).unwrap_or(Route {
+        let _routing = self.server.balance.routing();
+        let before = self.server.shared.cache.route(partition).unwrap_or(Route {
             access: Access::Crcw,
             owner: 0,
         });
-        match self.shared.set_route(partition, change(before)) {
+        match self.server.set_route(partition, change(before)) {
             Ok(()) => Ok(String::new()),
             Err(error) => Err(error.to_string()),
         }
@@ -104,15 +104,15 @@ impl Executor {
             "{:>9}  {:<4}  {:>5}  {:>12}  {:>15}\n",
             "partition", "mode", "owner", "requests/s", "requests"
         );
-        let counts = self.shared.loads.now(&self.shared.cache);
-        let rates = self.shared.balance.rates();
+        let counts = self.server.shared.loads.now(&self.server.shared.cache);
+        let rates = self.server.balance.rates();
         let several = self.several_workers().is_ok();
         let number = |number: Option<u64>| match number {
             Some(number) if several => number.to_string(),
             _ => "-".into(),
         };
         for partition in 0..self.partitions() {
-            let Some(Route { access, owner }) = self.shared.cache.route(partition) else {
+            let Some(Route { access, owner }) = self.server.shared.cache.route(partition) else {
                 continue;
             };
             let sum = counts.iter().map(|of_worker| of_worker[partition]).sum();
@@ -130,7 +130,7 @@ impl Executor {
     /// A table. Workers are not asked: each writes a sketch of its own.
     fn hot_keys(&self) -> String {
         let now_s = seconds(self.clock.now_ms());
-        let hottest = hot::hottest(&self.shared.hot, now_s, hot::KEYS_MAX);
+        let hottest = hot::hottest(&self.server.shared.hot, now_s, hot::KEYS_MAX);
         let mut text = format!("{:>8}  key\n", "share");
         for HotKey { key, share } in &hottest.keys {
             let (percent, key) = (100.0 * share, hot::printed(key));
@@ -140,7 +140,7 @@ impl Executor {
     }
 
     fn invalidate(&self, name: &str) -> Answer {
-        let delimiter = self.shared.settings.namespace_delimiter;
+        let delimiter = self.server.settings.namespace_delimiter;
         if name.as_bytes().contains(&delimiter) {
             let delimiter = char::from(delimiter);
             return Err(format!("a namespace ends before its first '{delimiter}'"));
@@ -155,7 +155,7 @@ impl Executor {
         };
         let ending = "the server is ending";
         self.worker.send(post).map_err(|_| ending)?;
-        self.shared.wakers[0].wake();
+        self.server.shared.wakers[0].wake();
         match answered.recv_timeout(WORKER_TIMEOUT) {
             Ok(Ok(())) => Ok(String::new()),
             Ok(Err(too_many)) => Err(too_many.to_string()),
@@ -166,14 +166,14 @@ impl Executor {
     fn stats(&self) -> String {
         let mut bytes = vec![0; STATS_REPLY_BYTES_MAX];
         let mut output = Output::new(&mut bytes, 0);
-        stats::general(&self.shared, seconds(self.clock.now_ms()), &mut output);
+        stats::general(&self.server, seconds(self.clock.now_ms()), &mut output);
         let filled = output.filled();
         String::from_utf8_lossy(&bytes[..filled]).replace('\r', "")
     }
 
     /// Whether every worker moves: one that does uses some CPU time.
     fn ping(&self) -> Answer {
-        let counters = &self.shared.counters;
+        let counters = &self.server.shared.counters;
         let spent_ns = || {
             counters
                 .iter()
@@ -190,7 +190,7 @@ impl Executor {
                 .position(|(before, now)| before == now);
             match still {
                 None => {
-                    let (workers, connections) = (before.len(), self.shared.connections());
+                    let (workers, connections) = (before.len(), self.server.connections());
                     return Ok(format!(
                         "alive: {workers} workers, {connections} connections\n"
                     ));
@@ -204,9 +204,9 @@ impl Executor {
     }
 
     fn record(&self, options: &RecordOptions) -> Answer {
-        let recorder = &self.shared.recorder;
+        let recorder = &self.server.shared.recorder;
         match &options.file {
-            Some(path) => Recorder::start(&self.shared, self.clock, path, options),
+            Some(path) => Recorder::start(&self.server, self.clock, path, options),
             None if options.stop => recorder.stop(End::Stopped),
             None => Ok(recorder.status()),
         }
@@ -214,7 +214,7 @@ impl Executor {
 
     fn snapshot(&self, path: &Path) -> Answer {
         let now_s = seconds(self.clock.now_ms());
-        let copied = self.shared.cache.snapshot(path, now_s);
+        let copied = self.server.shared.cache.snapshot(path, now_s);
         let snapshot = copied.map_err(|error| format!("{}: {error}", path.display()))?;
         let left_out = match snapshot.left_out {
             0 => String::new(),

@@ -7,7 +7,7 @@ use micanite_control::paths;
 use micanite_net::Listener;
 
 use crate::configuration::ControlSocket;
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// Only the user that serves.
 const SOCKET_MODE: u32 = 0o600;
@@ -35,16 +35,16 @@ pub(crate) enum NoSocket {
 impl Socket {
     /// Opens the socket where the settings, the port or the Unix socket say. A socket that a
     /// server has left behind is replaced.
-    pub fn open(shared: &Shared) -> Result<Self, NoSocket> {
-        let settings = &shared.settings;
+    pub fn open(server: &Server) -> Result<Self, NoSocket> {
+        let settings = &server.settings;
         match (&settings.control_socket, &settings.unix_socket) {
             (ControlSocket::None, _) => Err(NoSocket::Unwanted),
             (ControlSocket::At(path), _) => {
                 Self::listen(path).map_err(|error| NoSocket::Refused(reason(path, &error)))
             }
-            (ControlSocket::Derived, _) if shared.tcp_port() != 0 => {
+            (ControlSocket::Derived, _) if server.tcp_port() != 0 => {
                 let prepared = |path: &Path| paths::prepare_directory(path);
-                Self::first_of(paths::of_port(shared.tcp_port()), prepared)
+                Self::first_of(paths::of_port(server.tcp_port()), prepared)
             }
             (ControlSocket::Derived, Some(socket)) => {
                 Self::first_of(vec![paths::of_unix_socket(socket)], |_| Ok(()))

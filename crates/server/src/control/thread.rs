@@ -17,7 +17,7 @@ use super::execute::Executor;
 use super::socket::Socket;
 use crate::clock::Clock;
 use crate::restart;
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::worker::Post;
 
 /// How long a client has for its line, and for the answer.
@@ -54,7 +54,7 @@ impl ControlThread {
     /// The kernel has no more descriptors or threads.
     pub fn start(
         socket: Socket,
-        shared: &Arc<Shared>,
+        server: &Arc<Server>,
         clock: Clock,
         worker: Sender<Post>,
     ) -> io::Result<Self> {
@@ -66,12 +66,12 @@ impl ControlThread {
         let poller = Poller::new()?;
         poller.add(&*listener, LISTENER, Interest::Read)?;
         poller.add(&ending.waker, WAKER, Interest::Read)?;
-        let mut server = Server {
+        let mut service = Service {
             listener: Arc::clone(&listener),
             ending: Arc::clone(&ending),
             poller,
             executor: Executor {
-                shared: Arc::clone(shared),
+                server: Arc::clone(server),
                 clock,
                 worker,
             },
@@ -81,7 +81,7 @@ impl ControlThread {
             path: socket.path,
             listener,
             ending,
-            thread: thread.spawn(move || server.run())?,
+            thread: thread.spawn(move || service.run())?,
         })
     }
 
@@ -95,14 +95,14 @@ impl ControlThread {
     }
 }
 
-struct Server {
+struct Service {
     listener: Arc<Listener>,
     ending: Arc<Ending>,
     poller: Poller,
     executor: Executor,
 }
 
-impl Server {
+impl Service {
     fn run(&mut self) {
         while !self.ending.has_come() {
             if let Err(error) = self.poller.wait(IDLE_MS) {
@@ -134,8 +134,8 @@ impl Server {
                 return self.snapshot(request, conversation.stream);
             }
             Ok(Request::Restart { force }) => {
-                let shared = &self.executor.shared;
-                return restart::begin(shared, force, Some(conversation.stream));
+                let server = &self.executor.server;
+                return restart::begin(server, force, Some(conversation.stream));
             }
             Ok(request) => self.executor.execute(&request),
             Err(what) => Err(what),

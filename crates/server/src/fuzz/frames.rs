@@ -119,13 +119,8 @@ impl Server {
         let burst = std::mem::take(&mut self.burst);
         let expected = self.twin.round(0, &burst, false);
         check(&self.twin, &burst, &expected, false);
-        let shared = &self.bench.shared;
-        let mut context = Context {
-            worker: &mut self.bench.workers[0].engine,
-            shared,
-            counters: &shared.counters[0],
-            now_s: self.bench.now_s,
-        };
+        let server = &self.bench.server;
+        let mut context = Context::new(&mut self.bench.workers[0].engine, server, self.bench.now_s);
         let taken = self.port.round(&mut context, 1);
         assert_eq!(taken.expect("the queue never fails"), burst.len());
         let sent = std::mem::take(&mut self.port.port().queue_mut().sent);

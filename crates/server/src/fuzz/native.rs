@@ -116,7 +116,7 @@ impl How {
 fn set_hashes(bench: &NativeBench, datagram: &mut [u8]) {
     let mut at = Header::BYTES;
     while let Some((request, bytes)) = Request::read(&datagram[at..]) {
-        let hash = bench.shared.cache.hash(request.key).0;
+        let hash = bench.server.shared.cache.hash(request.key).0;
         datagram[at + 8..at + 16].copy_from_slice(&hash.to_le_bytes());
         at += bytes;
     }

@@ -42,7 +42,7 @@ fn replies(mut script: Script) -> Vec<u8> {
     let mut bench = Bench::new(&options);
     script.ends = true;
     let replies = bench.replies_in(Session::guarded(None), script);
-    let totals = bench.shared.totals();
+    let totals = bench.server.totals();
     assert_eq!(
         (totals.cmd_get, totals.cmd_set, totals.cmd_flush),
         (0, 0, 0)

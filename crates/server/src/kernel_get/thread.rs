@@ -13,7 +13,7 @@ use micanite_wire::hash::KeyHash;
 
 use super::KernelGetState;
 use super::spread::Spread;
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// The program keeps 256 notes of each CPU: at a million noted requests a second they are overwritten
 /// within a quarter of a millisecond, and at this interval one of four or so is seen.
@@ -34,32 +34,32 @@ pub(crate) struct KernelGetThread {
 
 impl KernelGetThread {
     /// Starts it, if the program is there.
-    pub fn start(shared: &Arc<Shared>) -> io::Result<Option<Self>> {
-        if !matches!(&shared.kernel_get, Some(state) if state.program().is_some()) {
+    pub fn start(server: &Arc<Server>) -> io::Result<Option<Self>> {
+        if !matches!(&server.kernel_get, Some(state) if state.program().is_some()) {
             return Ok(None);
         }
         let (end, ended) = channel();
-        let shared = Arc::clone(shared);
+        let server = Arc::clone(server);
         let run = move || {
             let mut interval = INTERVAL_MIN;
             let mut look = Instant::now();
-            let percent = shared
+            let percent = server
                 .settings
                 .kernel_get
                 .as_ref()
                 .map_or(0, |of| of.spread_percent);
             let mut spread = (percent > 0).then(|| Spread::new(percent, cores::allowed()));
             while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                let Some(state) = &shared.kernel_get else {
+                let Some(state) = &server.kernel_get else {
                     return;
                 };
-                interval = take(state, &shared, interval);
+                interval = take(state, &server, interval);
                 if Instant::now() >= look {
                     look = Instant::now() + LOOK_INTERVAL;
                     state.look();
                 }
                 if let (Some(spread), Some(program)) = (&mut spread, state.program()) {
-                    spread.step(program, shared.verbosity() > 0);
+                    spread.step(program, server.verbosity() > 0);
                 }
             }
         };
@@ -76,11 +76,11 @@ impl KernelGetThread {
 }
 
 /// Takes the notes, and says when to look again.
-fn take(state: &KernelGetState, shared: &Shared, interval: Duration) -> Duration {
+fn take(state: &KernelGetState, server: &Server, interval: Duration) -> Duration {
     let mut notes = 0;
     if let Some(program) = state.program() {
         program.take_samples(|hash| {
-            shared.cache.note_request(KeyHash(hash));
+            server.shared.cache.note_request(KeyHash(hash));
             notes += 1;
         });
     }

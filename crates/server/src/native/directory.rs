@@ -2,23 +2,21 @@
 
 use std::fmt::Write;
 
-use micanite_engine::{Access, Route};
+use micanite_engine::{Access, Cache, Route};
 use micanite_wire::native::{
     CoreEntry, Directory, DirectoryWriter, Entry, Header, PartitionAccess, PartitionEntry,
 };
 
 use super::NativeShared;
 use crate::limits::{COOKIE_EPOCH_S, IDS_WINDOW};
-use crate::shared::Shared;
 
 /// What holds for the whole server.
-pub(super) fn directory(shared: &Shared, native: &NativeShared) -> Directory {
-    let cache = &*shared.cache;
+pub(super) fn directory(cache: &Cache, native: &NativeShared) -> Directory {
     Directory {
         hash_seed: cache.seed(),
         partitions: cache.layout().partitions as u32,
         cores: native.cores.len() as u16,
-        stream_port: shared.tcp_port(),
+        stream_port: native.stream_port(),
         payload_bytes_max: native.payload_bytes as u32,
         value_bytes_max: cache.value_bytes_max() as u32,
         ids_window: IDS_WINDOW as u16,
@@ -29,16 +27,16 @@ pub(super) fn directory(shared: &Shared, native: &NativeShared) -> Directory {
 /// Writes a worker's reply that begins with the entry `first`, into a datagram of this length or
 /// less; returns its length, none if nothing fits.
 pub(super) fn write(
-    shared: &Shared,
+    cache: &Cache,
     native: &NativeShared,
     (worker, header): (usize, &Header),
     first: u32,
     datagram: &mut [u8],
 ) -> Option<usize> {
-    let directory = directory(shared, native);
+    let directory = directory(cache, native);
     let first = first.min(directory.entries());
     let mut writer = DirectoryWriter::new(datagram, &directory, first)?;
-    while let Some(entry) = entry(shared, native, worker, writer.next()) {
+    while let Some(entry) = entry(cache, native, worker, writer.next()) {
         if !writer.push(entry) {
             break;
         }
@@ -46,12 +44,12 @@ pub(super) fn write(
     Some(writer.finish(header))
 }
 
-fn entry(shared: &Shared, native: &NativeShared, worker: usize, number: u32) -> Option<Entry> {
+fn entry(cache: &Cache, native: &NativeShared, worker: usize, number: u32) -> Option<Entry> {
     let number = number as usize;
     if let Some(core) = native.core_for(worker, number) {
         return Some(Entry::Core(core));
     }
-    let Route { access, owner } = shared.cache.route(number - native.cores.len())?;
+    let Route { access, owner } = cache.route(number - native.cores.len())?;
     let access = match access {
         Access::Erew => PartitionAccess::Erew,
         Access::Crew => PartitionAccess::Crew,
@@ -62,12 +60,12 @@ fn entry(shared: &Shared, native: &NativeShared, worker: usize, number: u32) -> 
 }
 
 /// The directory as text, for people.
-pub fn text(shared: &Shared, native: &NativeShared) -> String {
-    let directory = directory(shared, native);
+pub fn text(cache: &Cache, native: &NativeShared) -> String {
+    let directory = directory(cache, native);
     let mut text = String::new();
     // Writing to a String cannot fail.
     for (name, number) in [
-        ("generation", u64::from(native.generation(&shared.cache))),
+        ("generation", u64::from(native.generation(cache))),
         ("hash_seed", directory.hash_seed),
         ("partitions", u64::from(directory.partitions)),
         ("cores", u64::from(directory.cores)),
@@ -85,7 +83,7 @@ pub fn text(shared: &Shared, native: &NativeShared) -> String {
     }
     let _ = writeln!(text, "\n{:>9}  {:<4}  {:>5}", "partition", "mode", "owner");
     for partition in 0..directory.partitions as usize {
-        if let Some(Route { access, owner }) = shared.cache.route(partition) {
+        if let Some(Route { access, owner }) = cache.route(partition) {
             let access = access.name();
             let _ = writeln!(text, "{partition:>9}  {access:<4}  {owner:>5}");
         }

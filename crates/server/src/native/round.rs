@@ -161,7 +161,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     /// Who has to execute a datagram instead of this worker.
     #[inline]
     fn elsewhere(&self, header: &Header, is_stale: bool, requests: &Requests<'d>) -> Option<usize> {
-        if self.context.shared.settings.threads == 1 {
+        if self.context.shared.wakers.len() == 1 {
             return None;
         }
         let cache = self.context.worker.cache();
@@ -417,11 +417,11 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         }
         self.counters.directories.add(1);
         let limit = datagram.len().min(self.native.payload_bytes);
-        let (shared, native) = (self.context.shared, self.native);
+        let (cache, native) = (&*self.context.shared.cache, self.native);
         let worker = self.context.worker.number();
         self.send_alone(source, |out| {
             let what = (worker, &reply);
-            directory::write(shared, native, what, request.first, &mut out[..limit])
+            directory::write(cache, native, what, request.first, &mut out[..limit])
         });
     }
 

@@ -1,6 +1,7 @@
 //! What the workers share of the native protocol.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use micanite_engine::Cache;
 use micanite_net::Waker;
@@ -37,6 +38,7 @@ pub struct NativeShared {
     generation_first: u32,
     /// Workers that sleep, or are about to.
     asleep: Box<[Asleep]>,
+    stream_port: AtomicU16,
 }
 
 impl NativeShared {
@@ -53,6 +55,7 @@ impl NativeShared {
             ids: Ids::default(),
             cookie_key: CookieKey([random[0], random[1]]),
             generation_first: random[2] as u32,
+            stream_port: AtomicU16::new(0),
         }
     }
 
@@ -103,6 +106,16 @@ impl NativeShared {
     pub fn generation(&self, cache: &Cache) -> u32 {
         self.generation_first
             .wrapping_add(cache.generation() as u32)
+    }
+
+    /// Returns the TCP port that the directory names, 0 if there is none.
+    pub fn stream_port(&self) -> u16 {
+        self.stream_port.load(Ordering::Relaxed)
+    }
+
+    /// Notes the TCP port that the directory names.
+    pub fn set_stream_port(&self, port: u16) {
+        self.stream_port.store(port, Ordering::Relaxed);
     }
 
     /// A worker is about to sleep. To be followed by a last look at its rings.

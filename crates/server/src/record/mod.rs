@@ -37,7 +37,7 @@ use micanite_workload::recording::{End, Seen};
 
 use crate::clock::{Clock, monotonic_us};
 use crate::limits::{RECORDING_PREFIX_BYTES_MAX, RECORDING_RING_BYTES, RECORDING_UNWRITTEN_BYTES};
-use crate::shared::Shared;
+use crate::shared::Server;
 use sample::Place;
 pub(crate) use sample::{Recording, Told};
 
@@ -157,12 +157,12 @@ impl Recorder {
     /// # Errors
     /// Why it cannot.
     pub fn start(
-        shared: &Arc<Shared>,
+        server: &Arc<Server>,
         clock: Clock,
         path: &Path,
         options: &RecordOptions,
     ) -> Result<String, String> {
-        let recorder = &shared.recorder;
+        let recorder = &server.shared.recorder;
         let mut state = recorder.lock();
         if let State::Running(running) = &*state {
             let path = running.path.display();
@@ -183,10 +183,10 @@ impl Recorder {
         let hash_max = fraction.hash_max();
         recorder.hash_max.store(hash_max, Ordering::Relaxed);
         recorder.generation.fetch_add(1, Ordering::Release);
-        shared.watch.set_recording(true);
-        let began = writer::start(shared, clock, file, before, options);
+        server.shared.watch.set_recording(true);
+        let began = writer::start(server, clock, file, before, options);
         let thread = began.map_err(|error| {
-            shared.watch.set_recording(false);
+            server.shared.watch.set_recording(false);
             // It is ours, and there is nothing in it.
             let _ = std::fs::remove_file(path);
             format!("{}: {error}", path.display())
@@ -202,7 +202,7 @@ impl Recorder {
             path.display(),
             size::text(Self::bytes(recorder.places.len()))
         );
-        if shared
+        if server
             .kernel_get
             .as_ref()
             .is_some_and(|state| state.program().is_some())

@@ -16,7 +16,7 @@ use micanite_workload::recording::{
 use super::{Ended, Recorder, State, since};
 use crate::clock::Clock;
 use crate::limits::{RECORDING_PREFIX_BYTES_MAX, RECORDING_UNWRITTEN_BYTES};
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// How often the rings are emptied.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -33,18 +33,18 @@ type Bytes = RecordingWriter<Vec<u8>>;
 
 /// Writes the beginning of the file, and starts the thread.
 pub(super) fn start(
-    shared: &Arc<Shared>,
+    server: &Arc<Server>,
     clock: Clock,
     file: File,
     before: Seen,
     options: &RecordOptions,
 ) -> io::Result<JoinHandle<()>> {
-    let recorder = &shared.recorder;
+    let recorder = &server.shared.recorder;
     let hash_max = recorder.hash_max.load(Ordering::Relaxed);
     let unwritten = Vec::with_capacity(RECORDING_UNWRITTEN_BYTES + RECORD_BYTES);
     let bytes = Bytes::new(unwritten, clock.now_ms(), hash_max, recorder.hash_id())?;
     let mut thread = Thread {
-        shared: Arc::clone(shared),
+        server: Arc::clone(server),
         generation: recorder.generation.load(Ordering::Relaxed) as u16,
         bytes,
         output: Output { file, end: 0 },
@@ -64,7 +64,7 @@ pub(super) fn start(
 }
 
 struct Thread {
-    shared: Arc<Shared>,
+    server: Arc<Server>,
     generation: u16,
     /// Not written yet.
     bytes: Bytes,
@@ -87,7 +87,7 @@ struct Thread {
 impl Thread {
     fn run(mut self) {
         let mut end = self.record();
-        self.shared.watch.set_recording(false);
+        self.server.shared.watch.set_recording(false);
         if let Ok(reason) = end {
             self.await_workers();
             end = self
@@ -103,7 +103,7 @@ impl Thread {
             }
         };
         seen.unnamed = self.prefixes.unnamed;
-        let recorder = &self.shared.recorder;
+        let recorder = &self.server.shared.recorder;
         let mut state = recorder.lock();
         if let State::Running(running) = &*state {
             let path = running.path.clone();
@@ -127,7 +127,7 @@ impl Thread {
     }
 
     fn recorder(&self) -> &Recorder {
-        &self.shared.recorder
+        &self.server.shared.recorder
     }
 
     /// Milliseconds since it began.
@@ -183,9 +183,9 @@ impl Thread {
         let until_us = self.recorder().now_us();
         let until_us = until_us.saturating_sub(margin.as_micros() as u64);
         let mut found = std::mem::take(&mut self.found);
-        let shared = Arc::clone(&self.shared);
+        let server = Arc::clone(&self.server);
         let (mut full, mut failed) = (false, Ok(()));
-        for place in &shared.recorder.places {
+        for place in &server.shared.recorder.places {
             place
                 .ring
                 .drain(self.generation, |tag, mut record, prefix| {
@@ -226,7 +226,7 @@ impl Thread {
             }
         }
         self.found = found;
-        let progress = &shared.recorder.progress;
+        let progress = &server.shared.recorder.progress;
         progress.records.store(self.records, Ordering::Relaxed);
         progress.bytes.store(self.length as u64, Ordering::Relaxed);
         Ok(full.then_some(End::Bytes))

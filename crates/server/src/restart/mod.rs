@@ -29,7 +29,7 @@ use micanite_engine::ImageState;
 use micanite_net::{ByteStream, Stream};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::shared::Shared;
+use crate::shared::Server;
 pub use handover::{Handover, Heirloom};
 pub use program::Program;
 pub use trial::{Trial, place};
@@ -108,10 +108,10 @@ impl Restart {
 
 /// Restarts, in a thread of its own, for the trial takes its time. A client is answered by the next
 /// program, or with the reason why there is none.
-pub fn begin(shared: &Arc<Shared>, force: bool, mut client: Option<Stream>) {
-    let shared = Arc::clone(shared);
+pub fn begin(server: &Arc<Server>, force: bool, mut client: Option<Stream>) {
+    let server = Arc::clone(server);
     let run = move || {
-        let Err(reason) = prepare(&shared, force, &mut client) else {
+        let Err(reason) = prepare(&server, force, &mut client) else {
             return;
         };
         match &mut client {
@@ -125,25 +125,25 @@ pub fn begin(shared: &Arc<Shared>, force: bool, mut client: Option<Stream>) {
     }
 }
 
-fn prepare(shared: &Shared, force: bool, client: &mut Option<Stream>) -> Result<(), String> {
-    if *shared.cache.image_state() == ImageState::None && !force {
+fn prepare(server: &Server, force: bool, client: &mut Option<Stream>) -> Result<(), String> {
+    if *server.shared.cache.image_state() == ImageState::None && !force {
         return Err(
             "there is no --image, so what is stored would be lost (ctl restart --force)".into(),
         );
     }
-    if let Some(reason) = &shared.restart.forbidden {
+    if let Some(reason) = &server.restart.forbidden {
         return Err(reason.clone());
     }
     let trial = Trial {
-        has_maps: !shared.cache.maps().is_empty(),
-        locks: shared.pin_locks.iter().flat_map(place).collect(),
+        has_maps: !server.shared.cache.maps().is_empty(),
+        locks: server.pin_locks.iter().flat_map(place).collect(),
     };
-    shared.restart.program()?.try_out(&trial)?;
-    if !shared.restart.note(client) {
+    server.restart.program()?.try_out(&trial)?;
+    if !server.restart.note(client) {
         return Err("a restart is under way".into());
     }
-    if !shared.end_for_restart() {
-        *client = shared.restart.take_waiting().client;
+    if !server.end_for_restart() {
+        *client = server.restart.take_waiting().client;
         return Err("the server is ending".into());
     }
     Ok(())

@@ -23,7 +23,7 @@ use crate::auth::Auth;
 use crate::clock::unix_now_s;
 use crate::configuration::ListenTls;
 use crate::restart;
-use crate::shared::{Ending, Shared};
+use crate::shared::{Ending, Server};
 use crate::worker::{Incoming, Post};
 
 const SIGNALS: u64 = u64::MAX;
@@ -42,7 +42,7 @@ const IDLE_MS: u16 = 60_000;
 #[derive(Debug)]
 pub(super) struct Acceptor {
     listeners: Vec<Listener>,
-    shared: Arc<Shared>,
+    server: Arc<Server>,
     poller: Poller,
     signals: SignalFd,
     /// Connections handed to each worker so far.
@@ -59,7 +59,7 @@ impl Acceptor {
         listeners: Vec<Listener>,
         activated: usize,
         supervisor: Supervisor,
-        shared: Arc<Shared>,
+        server: Arc<Server>,
     ) -> io::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [
@@ -75,14 +75,14 @@ impl Acceptor {
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         let poller = Poller::new()?;
         poller.add(&signals, SIGNALS, Interest::Read)?;
-        poller.add(&shared.main_waker, WAKER, Interest::Read)?;
+        poller.add(&server.main_waker, WAKER, Interest::Read)?;
         for (number, listener) in listeners.iter().enumerate() {
             poller.add(listener, number as u64, Interest::Read)?;
         }
-        let assigned = vec![0; shared.settings.threads];
+        let assigned = vec![0; server.settings.threads];
         Ok(Self {
             listeners,
-            shared,
+            server,
             poller,
             signals,
             assigned,
@@ -102,14 +102,14 @@ impl Acceptor {
         // The sockets of the other workers are at the same addresses.
         let sockets = udp.iter().take(1).flatten();
         let addresses: Vec<_> = sockets.flat_map(UdpSocket::local_addr).collect();
-        if let (Some(udp), Some(address)) = (&self.shared.udp, addresses.first()) {
+        if let (Some(udp), Some(address)) = (&self.server.shared.udp, addresses.first()) {
             udp.set_port(address.port());
         }
         let listening = |listener: &Listener| (listener.as_fd().as_raw_fd(), listener.address());
         let listening = self.listeners.iter().map(listening).collect();
-        self.shared.connection_table.set_listeners(listening);
+        self.server.shared.connection_table.set_listeners(listening);
         if let Some(address) = self.listeners.iter().find_map(Listener::address) {
-            self.shared.set_tcp_port(address.port());
+            self.server.set_tcp_port(address.port());
         }
         if let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME") {
             listeners::write_ports(Path::new(&path), &self.listeners, &addresses).map_err(
@@ -138,43 +138,43 @@ impl Acceptor {
     pub fn run(&mut self, threads: &Threads) {
         let links = &threads.links;
         self.supervisor.ready();
-        while self.shared.ending() == Ending::Not {
+        while self.server.shared.ending() == Ending::Not {
             self.round(links);
         }
         self.watch(Interest::Nothing);
-        self.shared.wakers.iter().for_each(Waker::wake);
-        self.supervisor.ending(self.shared.restart.is_wanted());
-        if self.shared.ending() == Ending::Gracefully {
-            let how = match self.shared.restart.is_wanted() {
+        self.server.shared.wakers.iter().for_each(Waker::wake);
+        self.supervisor.ending(self.server.restart.is_wanted());
+        if self.server.shared.ending() == Ending::Gracefully {
+            let how = match self.server.restart.is_wanted() {
                 true => "restarting",
                 false => "ending",
             };
             log!(
                 "{how} when {} connections have ended",
-                self.shared.connections()
+                self.server.connections()
             );
         }
-        let deadline = Instant::now() + self.shared.settings.drain;
-        while self.shared.ending() == Ending::Gracefully && self.shared.are_working() {
+        let deadline = Instant::now() + self.server.settings.drain;
+        while self.server.shared.ending() == Ending::Gracefully && self.server.are_working() {
             if Instant::now() >= deadline {
-                let connections = self.shared.connections();
+                let connections = self.server.connections();
                 log!("{connections} connections have not ended in time (--drain-seconds)");
-                return self.shared.cut_off();
+                return self.server.cut_off();
             }
             self.round(links);
         }
     }
 
     fn round(&mut self, links: &[Sender<Post>]) {
-        self.supervisor.tick(&self.shared);
-        let watching = self.pausing || self.shared.ending() != Ending::Not;
+        self.supervisor.tick(&self.server);
+        let watching = self.pausing || self.server.shared.ending() != Ending::Not;
         let wait_ms = if watching { WATCH_MS } else { IDLE_MS };
         let wait_ms = self.supervisor.wait_ms_max(wait_ms);
         let count = match self.poller.wait(wait_ms) {
             Ok(count) => count,
             Err(error) => {
                 log!("cannot wait for connections: {error}");
-                self.shared.end(Ending::AtOnce);
+                self.server.end(Ending::AtOnce);
                 return;
             }
         };
@@ -184,8 +184,8 @@ impl Acceptor {
         for number in 0..count {
             match self.poller.event(number).token {
                 SIGNALS => self.take_signals(),
-                WAKER => self.shared.main_waker.take(),
-                listener if self.shared.ending() == Ending::Not => {
+                WAKER => self.server.main_waker.take(),
+                listener if self.server.shared.ending() == Ending::Not => {
                     self.accept(listener as usize, links);
                 }
                 _ => {}
@@ -217,7 +217,7 @@ impl Acceptor {
 
     /// Connections of a worker that have not ended.
     fn load(&self, worker: usize) -> u64 {
-        let closed = self.shared.counters[worker].connections_closed.get();
+        let closed = self.server.shared.counters[worker].connections_closed.get();
         self.assigned[worker].saturating_sub(closed)
     }
 
@@ -225,12 +225,13 @@ impl Acceptor {
         let connections: u64 = (0..self.assigned.len())
             .map(|worker| self.load(worker))
             .sum();
-        connections >= self.shared.settings.connections_max as u64
+        connections >= self.server.settings.connections_max as u64
     }
 
     /// Whether a worker has not taken in yet what was handed to it.
     fn are_behind(&self) -> bool {
         let opened = self
+            .server
             .shared
             .counters
             .iter()
@@ -249,7 +250,7 @@ impl Acceptor {
         links: &[Sender<Post>],
     ) {
         if self.is_full() {
-            self.shared.acceptor.count_rejected();
+            self.server.acceptor.count_rejected();
             if tls.is_none() {
                 // Whether the peer hears it or not, the connection ends.
                 let _ = stream.send(reply::TOO_MANY_CONNECTIONS);
@@ -260,35 +261,35 @@ impl Acceptor {
             return;
         };
         self.assigned[worker] += 1;
-        self.shared.acceptor.count_accepted();
+        self.server.acceptor.count_accepted();
         if links[worker]
             .send(Post::Connection(Incoming { stream, tls }))
             .is_ok()
         {
-            self.shared.wakers[worker].wake();
+            self.server.shared.wakers[worker].wake();
         }
     }
 
     /// What a listener speaks, as the marks of `-l` say. Unix sockets are never encrypted.
     pub fn speaks(&self, listener: usize) -> ListenTls {
-        if self.shared.tls.is_none() || self.listeners[listener].address().is_none() {
+        if self.server.tls.is_none() || self.listeners[listener].address().is_none() {
             return ListenTls::Plain;
         }
         // The marks are those of the TCP listeners, in their order.
         let before = &self.listeners[..listener];
         let number = before.iter().filter(|it| it.address().is_some()).count();
-        let mark = self.shared.settings.listen.tls.get(number);
+        let mark = self.server.settings.listen.tls.get(number);
         mark.copied().unwrap_or_default()
     }
 
     fn tls(&self, listener: usize) -> Option<Arc<ServerConfig>> {
-        self.shared.tls.as_ref()?.config(self.speaks(listener))
+        self.server.tls.as_ref()?.config(self.speaks(listener))
     }
 
     /// Stops to accept for a moment, or goes on.
     fn pause(&mut self, pausing: bool) {
         self.pausing = pausing;
-        self.shared.acceptor.set_pausing(pausing);
+        self.server.acceptor.set_pausing(pausing);
         self.watch(if pausing {
             Interest::Nothing
         } else {
@@ -305,18 +306,18 @@ impl Acceptor {
 
     /// Reads certificates and passwords again.
     fn read_again(&self) {
-        let shared = &self.shared;
-        if shared.tls.is_none() && shared.auth.is_none() {
+        let server = &self.server;
+        if server.tls.is_none() && server.auth.is_none() {
             return log!("SIGHUP: there is nothing to be read again");
         }
-        match shared.tls.as_ref().map(|tls| tls.refresh(unix_now_s())) {
+        match server.tls.as_ref().map(|tls| tls.refresh(unix_now_s())) {
             None => {}
             Some(Ok(())) => log!("SIGHUP: certificates were read again"),
             Some(Err(what)) => {
                 log!("Could not reload TLS certificates on SIGHUP, the old ones stay: {what}");
             }
         }
-        match shared.auth.as_ref().map(Auth::refresh) {
+        match server.auth.as_ref().map(Auth::refresh) {
             None => {}
             Some(Ok(())) => log!("SIGHUP: passwords were read again"),
             Some(Err(what)) => log!("SIGHUP: the old passwords stay: {what}"),
@@ -326,12 +327,12 @@ impl Acceptor {
     fn take_signals(&self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
-                Ok(Signal::SIGUSR1) => self.shared.end(Ending::Gracefully),
-                Ok(Signal::SIGUSR2) => restart::begin(&self.shared, false, None),
+                Ok(Signal::SIGUSR1) => self.server.end(Ending::Gracefully),
+                Ok(Signal::SIGUSR2) => restart::begin(&self.server, false, None),
                 Ok(Signal::SIGHUP) => self.read_again(),
                 Ok(signal) => {
                     log!("ending on {signal}");
-                    self.shared.end(Ending::AtOnce);
+                    self.server.end(Ending::AtOnce);
                 }
                 Err(_) => {}
             }

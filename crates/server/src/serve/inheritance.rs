@@ -18,7 +18,7 @@ use super::acceptor::Acceptor;
 use crate::configuration::Settings;
 use crate::native::Sockets;
 use crate::restart::{Handover, Heirloom, monotonic_ns};
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// The number of the first descriptor that systemd passes.
 const FIRST: RawFd = 3;
@@ -119,13 +119,13 @@ impl Inheritance {
 
     /// Closes what the new configuration has no use for. After a restart, says how long nobody was
     /// served, to whoever has asked for it.
-    pub fn finish(mut self, shared: &Shared) {
+    pub fn finish(mut self, server: &Server) {
         self.close_rest();
         let Some(began_ns) = self.began_ns else {
             return;
         };
         let gap_ms = monotonic_ns().saturating_sub(began_ns) / 1_000_000;
-        let items = shared.cache.stats().items_live;
+        let items = server.shared.cache.stats().items_live;
         let text = format!("restarted in {gap_ms} ms, {items} items\n");
         log!("{}", text.trim_end());
         if let Some(client) = &mut self.client {
@@ -231,13 +231,13 @@ impl Drop for Inheritance {
 /// Executes the program anew in this process, with the sockets that it serves. Returns only when
 /// that fails.
 pub(super) fn pass_on(
-    shared: &Shared,
+    server: &Server,
     acceptor: &Acceptor,
     native: Option<&Sockets>,
     udp: &[OwnedFd],
     admin: Option<&Listener>,
 ) -> Failure {
-    let waiting = shared.restart.take_waiting();
+    let waiting = server.restart.take_waiting();
     let (activated, own) = acceptor.split();
     let native = native
         .into_iter()
@@ -248,9 +248,9 @@ pub(super) fn pass_on(
     kept.extend(native.map(|it| (Heirloom::Native, it.as_fd())));
     kept.extend(udp.iter().map(|it| (Heirloom::Udp, it.as_fd())));
     kept.extend(admin.map(|it| (Heirloom::Admin, it.as_fd())));
-    let maps = shared.cache.maps();
+    let maps = server.shared.cache.maps();
     kept.extend(maps.iter().map(|it| (Heirloom::Map, it.as_fd())));
-    let locks = shared.pin_locks.iter();
+    let locks = server.pin_locks.iter();
     kept.extend(locks.map(|it| (Heirloom::Lock, it.as_fd())));
     kept.extend(
         waiting
@@ -265,7 +265,7 @@ pub(super) fn pass_on(
             return failure(&error);
         }
     }
-    match shared.restart.program() {
+    match server.restart.program() {
         Ok(program) => failure(&program.execute(&handover)),
         Err(reason) => failure(&reason),
     }

@@ -32,7 +32,7 @@ use crate::control::{ControlThread, NoSocket, Socket};
 use crate::kernel_get::KernelGetThread;
 use crate::native::{NativeShared, Sockets};
 use crate::restart::{Program, Restart, Trial};
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::tls::TlsShared;
 use acceptor::Acceptor;
 pub use cgroup::memory_limit_bytes;
@@ -164,66 +164,66 @@ fn run(options: Options) -> Result<(), Failure> {
         native.ids.doubt(now_s);
     }
     settings.io.probe()?;
-    let shared = Shared::new(settings, cache, native, now_s);
-    let mut shared = shared.map_err(cannot_start)?;
-    shared.restart = Restart::new(program);
-    shared.pin_locks = locks;
-    if !is_as_started && shared.settings.bypass().is_some() {
-        let reason = ports::cannot_come_back(&shared.settings);
-        shared.restart.forbid(reason);
+    let server = Server::new(settings, cache, native, now_s);
+    let mut server = server.map_err(cannot_start)?;
+    server.restart = Restart::new(program);
+    server.pin_locks = locks;
+    if !is_as_started && server.settings.bypass().is_some() {
+        let reason = ports::cannot_come_back(&server.settings);
+        server.restart.forbid(reason);
     }
     if let Some(state) = kernel_get {
-        if !is_as_started && kernel_get::needs_rights(&shared.settings, &state) {
-            shared
+        if !is_as_started && kernel_get::needs_rights(&server.settings, &state) {
+            server
                 .restart
-                .forbid(kernel_get::cannot_come_back(&shared.settings));
+                .forbid(kernel_get::cannot_come_back(&server.settings));
         }
-        shared.set_kernel_get(state);
+        server.set_kernel_get(state);
     }
-    shared.tls = tls;
-    shared.auth = auth;
-    let shared = Arc::new(shared);
-    let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&shared));
+    server.tls = tls;
+    server.auth = auth;
+    let server = Arc::new(server);
+    let acceptor = Acceptor::new(listeners, activated, supervisor, Arc::clone(&server));
     let mut acceptor = acceptor.map_err(cannot_start)?;
     acceptor.note_ports(udp.as_deref().unwrap_or_default())?;
-    let socket = control_socket(&shared).inspect_err(|_| acceptor.remove_files())?;
-    let pidfile = process::write_pidfile(&shared.settings)?;
-    let threads = Threads::start(&shared, clock, (sockets.clone(), queues), udp)
+    let socket = control_socket(&server).inspect_err(|_| acceptor.remove_files())?;
+    let pidfile = process::write_pidfile(&server.settings)?;
+    let threads = Threads::start(&server, clock, (sockets.clone(), queues), udp)
         .map_err(|error| Failure::system(format!("cannot start the workers: {error}")))?;
-    let start = |socket| ControlThread::start(socket, &shared, clock, threads.links[0].clone());
+    let start = |socket| ControlThread::start(socket, &server, clock, threads.links[0].clone());
     let beside = || {
-        let kernel_get = KernelGetThread::start(&shared)?;
-        let balance = BalanceThread::start(&shared)?;
+        let kernel_get = KernelGetThread::start(&server)?;
+        let balance = BalanceThread::start(&server)?;
         Ok((socket.map(start).transpose()?, kernel_get, balance))
     };
     let (control, kernel_get, balance) = match beside() {
         Ok(threads) => threads,
         Err(error) => {
-            threads.give_up(&shared);
+            threads.give_up(&server);
             return Err(cannot_start(error));
         }
     };
-    admin.set_running(&shared, clock);
+    admin.set_running(&server, clock);
     report::print(
-        &shared,
+        &server,
         &acceptor,
         &threads.cpus,
         control.as_ref(),
         admin.address(),
     );
-    inheritance.finish(&shared);
+    inheritance.finish(&server);
     acceptor.run(&threads);
     control.into_iter().for_each(ControlThread::end);
     balance.into_iter().for_each(BalanceThread::end);
     kernel_get.into_iter().for_each(KernelGetThread::end);
-    threads.join(&shared);
+    threads.join(&server);
     // There may be none.
-    let _ = shared.recorder.stop(End::Server);
+    let _ = server.shared.recorder.stop(End::Server);
     let admin = admin.end();
     drop(image);
-    if shared.restart.is_wanted() {
+    if server.restart.is_wanted() {
         let failure = inheritance::pass_on(
-            &shared,
+            &server,
             &acceptor,
             sockets.as_ref(),
             &kept_udp,
@@ -300,9 +300,9 @@ fn cannot_start(error: std::io::Error) -> Failure {
 }
 
 /// The control socket, if there is to be one and can be.
-fn control_socket(shared: &Shared) -> Result<Option<Socket>, Failure> {
+fn control_socket(server: &Server) -> Result<Option<Socket>, Failure> {
     const ADVICE: &str = "--control-socket PATH chooses another one, none does without";
-    match Socket::open(shared) {
+    match Socket::open(server) {
         Ok(socket) => Ok(Some(socket)),
         Err(NoSocket::Unwanted) => Ok(None),
         Err(NoSocket::Without(reason)) => {

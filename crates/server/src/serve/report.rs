@@ -18,7 +18,7 @@ use crate::latency::Latency;
 use crate::limits::WATCHERS_MAX;
 use crate::native::{Ids, NativePort, ring_bytes};
 use crate::record::Recorder;
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::stats::{ConnectionTable, Prefixes};
 use crate::udp::UdpPort;
 use crate::worker::Worker;
@@ -109,7 +109,7 @@ pub(super) fn bytes_max(settings: &Settings) -> usize {
 
 /// Prints it.
 pub(super) fn print(
-    shared: &Shared,
+    server: &Server,
     acceptor: &Acceptor,
     cpus: &[usize],
     control: Option<&ControlThread>,
@@ -121,21 +121,21 @@ pub(super) fn print(
         std::process::id()
     );
     for (name, text) in [
-        ("listening", addresses(shared, acceptor)),
-        ("workers", workers(&shared.settings, cpus)),
-        ("memory", memory(shared)),
-        ("values", values(&shared.settings)),
-        ("beside", beside(&shared.settings)),
+        ("listening", addresses(server, acceptor)),
+        ("workers", workers(&server.settings, cpus)),
+        ("memory", memory(server)),
+        ("values", values(&server.settings)),
+        ("beside", beside(&server.settings)),
         ("control", control_text(control)),
     ] {
         log!("  {name:<10} {text}");
     }
-    let native = shared.native.as_ref();
-    let texts = native.map_or(Vec::new(), |native| ports::texts(native, &shared.settings));
+    let native = server.shared.native.as_ref();
+    let texts = native.map_or(Vec::new(), |native| ports::texts(native, &server.settings));
     for text in texts {
         log!("  {:<10} {text}", "port");
     }
-    if let Some(state) = &shared.kernel_get {
+    if let Some(state) = &server.kernel_get {
         log!("  {:<10} {}", "kernel get", state.text());
     }
     if let Some(address) = admin {
@@ -146,9 +146,9 @@ pub(super) fn print(
             );
         }
     }
-    exposure::warn(&shared.settings);
+    exposure::warn(&server.settings);
     if let Some(native) = native {
-        ports::warn(native, &shared.settings, cpus);
+        ports::warn(native, &server.settings, cpus);
     }
     log!("ready");
 }
@@ -157,7 +157,7 @@ fn control_text(control: Option<&ControlThread>) -> String {
     control.map_or("none".into(), |control| control.path.display().to_string())
 }
 
-fn addresses(shared: &Shared, acceptor: &Acceptor) -> String {
+fn addresses(server: &Server, acceptor: &Acceptor) -> String {
     let mut words = Vec::new();
     for (number, listener) in acceptor.listeners().iter().enumerate() {
         if let Some(address) = listener.address() {
@@ -168,14 +168,14 @@ fn addresses(shared: &Shared, acceptor: &Acceptor) -> String {
             words.push(format!("{protocol} {address}"));
         }
     }
-    if let (Some(udp), Some(settings)) = (&shared.udp, &shared.settings.udp) {
+    if let (Some(udp), Some(settings)) = (&server.shared.udp, &server.settings.udp) {
         let (port, allow) = (udp.port(), &settings.allow);
         words.push(format!("UDP port {port} for {allow}"));
     }
-    if let Some(path) = &shared.settings.unix_socket {
+    if let Some(path) = &server.settings.unix_socket {
         words.push(format!("Unix socket {}", path.display()));
     }
-    if let Some(native) = &shared.native {
+    if let Some(native) = &server.shared.native {
         let ports = native.cores.iter().map(|core| core.port);
         let (first, last) = (ports.clone().min().unwrap_or(0), ports.max().unwrap_or(0));
         words.push(match first == last {
@@ -218,34 +218,34 @@ fn workers(settings: &Settings, cpus: &[usize]) -> String {
     text
 }
 
-fn memory(shared: &Shared) -> String {
-    let layout = shared.cache.layout();
+fn memory(server: &Server) -> String {
+    let layout = server.shared.cache.layout();
     let partitions = match layout.partitions {
         1 => "1 partition".into(),
         count => format!("{count} partitions"),
     };
     format!(
         "{} in {partitions}, on {}; {}{}",
-        size::text(shared.settings.memory_bytes),
-        shared.cache.pages().name(),
-        when_full(&shared.settings),
-        image(shared),
+        size::text(server.settings.memory_bytes),
+        server.shared.cache.pages().name(),
+        when_full(&server.settings),
+        image(server),
     )
 }
 
 /// What the image held, or nothing.
-fn image(shared: &Shared) -> String {
-    let found = match shared.cache.image_state() {
+fn image(server: &Server) -> String {
+    let found = match server.shared.cache.image_state() {
         ImageState::None => return String::new(),
         ImageState::Created => "new".into(),
-        ImageState::Clean => format!("{} items", shared.cache.stats().items_live),
+        ImageState::Clean => format!("{} items", server.shared.cache.stats().items_live),
         ImageState::Recovered => format!(
             "not closed by the process before, checked: {} items",
-            shared.cache.stats().items_live
+            server.shared.cache.stats().items_live
         ),
         ImageState::Discarded { reason } => format!("discarded and made anew: {reason}"),
     };
-    match &shared.settings.image {
+    match &server.settings.image {
         Some(directory) => format!("; image {} ({found})", directory.display()),
         None => format!("; image in maps of the kernel ({found})"),
     }
@@ -269,7 +269,7 @@ fn values(settings: &Settings) -> String {
 fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
     format!(
-        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared{}{}",
+        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} server{}{}",
         size::text(beside.total()),
         size::text(beside.connections_bytes),
         settings.connections_max,

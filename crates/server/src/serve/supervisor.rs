@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use micanite_control::log;
 
 use crate::restart::monotonic_ns;
-use crate::shared::{Ending, Shared};
+use crate::shared::{Ending, Server};
 
 /// See the module. Without a supervisor it does nothing.
 #[derive(Debug)]
@@ -78,16 +78,21 @@ impl Supervisor {
 
     /// Tells, when it is time, that all workers have moved since the last time. One that has not
     /// keeps the watchdog waiting; while the server ends, the end has its own deadline.
-    pub fn tick(&mut self, shared: &Shared) {
+    pub fn tick(&mut self, server: &Server) {
         let Some(watchdog) = &mut self.watchdog else {
             return;
         };
         if watchdog.told.elapsed() < watchdog.interval {
             return;
         }
-        let spent_ns: Vec<_> = shared.counters.iter().map(|of| of.cpu_ns.get()).collect();
+        let spent_ns: Vec<_> = server
+            .shared
+            .counters
+            .iter()
+            .map(|of| of.cpu_ns.get())
+            .collect();
         let mut pairs = watchdog.seen_ns.iter().zip(&spent_ns);
-        if pairs.all(|(before, now)| before != now) || shared.ending() != Ending::Not {
+        if pairs.all(|(before, now)| before != now) || server.shared.ending() != Ending::Not {
             watchdog.told = Instant::now();
             watchdog.seen_ns = spent_ns;
             self.tell("WATCHDOG=1");

@@ -13,7 +13,7 @@ use micanite_net::{Poller, Streams, Uring, Waker};
 use super::ports::Queues;
 use crate::clock::Clock;
 use crate::native::{NativePort, Sockets, rings};
-use crate::shared::{Ending, Shared};
+use crate::shared::{Ending, Server};
 use crate::udp::{UdpPort, UdpSockets};
 use crate::worker::{Post, Worker};
 
@@ -34,21 +34,21 @@ pub(super) struct Threads {
 impl Threads {
     /// Starts them. None is left if one cannot be started.
     pub fn start(
-        shared: &Arc<Shared>,
+        server: &Arc<Server>,
         clock: Clock,
         (sockets, queues): (Option<Sockets>, Queues),
         udp: Option<UdpSockets>,
     ) -> io::Result<Self> {
         let mut threads = Self {
             links: Vec::new(),
-            cpus: cores::of_workers(shared.settings.threads),
+            cpus: cores::of_workers(server.settings.threads),
             workers: Vec::new(),
             pages: None,
         };
-        match threads.start_all(shared, clock, (sockets, queues), udp) {
+        match threads.start_all(server, clock, (sockets, queues), udp) {
             Ok(()) => Ok(threads),
             Err(error) => {
-                threads.give_up(shared);
+                threads.give_up(server);
                 Err(error)
             }
         }
@@ -56,24 +56,24 @@ impl Threads {
 
     fn start_all(
         &mut self,
-        shared: &Arc<Shared>,
+        server: &Arc<Server>,
         clock: Clock,
         (sockets, queues): (Option<Sockets>, Queues),
         udp: Option<UdpSockets>,
     ) -> io::Result<()> {
-        let count = shared.settings.threads;
-        let mut ports = native_ports(shared, sockets.as_ref(), queues);
-        let mut udp_ports = udp_ports(shared, udp);
+        let count = server.settings.threads;
+        let mut ports = native_ports(server, sockets.as_ref(), queues);
+        let mut udp_ports = udp_ports(server, udp);
         // Each connection goes to the worker that has fewest, so none ever has more than this.
-        let connections_max = shared.settings.connections_max.div_ceil(count);
+        let connections_max = server.settings.connections_max.div_ceil(count);
         for number in 0..count {
             let (posts, receiver) = channel();
             self.links.push(posts);
             let port = ports.next().flatten();
-            let shared = Arc::clone(shared);
+            let server = Arc::clone(server);
             let poller = Poller::new()?;
             let start = Start {
-                this: (number, shared),
+                this: (number, server),
                 clock,
                 receiver,
                 connections_max,
@@ -85,28 +85,28 @@ impl Threads {
             let worker = thread.spawn(move || work(start, poller, cpu))?;
             self.workers.push(worker);
         }
-        let pages = shared.settings.image.is_some().then(|| {
-            let shared = Arc::clone(shared);
+        let pages = server.settings.image.is_some().then(|| {
+            let server = Arc::clone(server);
             let thread = Builder::new().name("pages".into());
-            thread.spawn(move || put_pages(&shared))
+            thread.spawn(move || put_pages(&server))
         });
         self.pages = pages.transpose()?;
         Ok(())
     }
 
     /// Ends them, where a start cannot go on: they write the image.
-    pub fn give_up(self, shared: &Shared) {
-        shared.end(Ending::AtOnce);
+    pub fn give_up(self, server: &Server) {
+        server.end(Ending::AtOnce);
         // Those that run wait for all.
-        for _ in self.workers.len()..shared.settings.threads {
-            shared.worker_is_done();
+        for _ in self.workers.len()..server.settings.threads {
+            server.worker_is_done();
         }
-        self.join(shared);
+        self.join(server);
     }
 
     /// Waits for their end, which somebody has asked for.
-    pub fn join(self, shared: &Shared) {
-        shared.wakers.iter().for_each(Waker::wake);
+    pub fn join(self, server: &Server) {
+        server.shared.wakers.iter().for_each(Waker::wake);
         for worker in self.workers {
             // A panic ends the process before this.
             let _ = worker.join();
@@ -120,13 +120,13 @@ impl Threads {
 
 /// A port for each worker, if the native protocol is spoken; otherwise none.
 fn native_ports(
-    shared: &Shared,
+    server: &Server,
     sockets: Option<&Sockets>,
     queues: Queues,
 ) -> impl Iterator<Item = Option<NativePort>> {
-    let (native, mut queues) = (shared.native.as_ref(), queues.into_iter());
+    let (native, mut queues) = (server.shared.native.as_ref(), queues.into_iter());
     let rings = native.map_or(Vec::new(), |native| {
-        rings(shared.settings.threads, native.ring_datagram_bytes())
+        rings(server.settings.threads, native.ring_datagram_bytes())
     });
     let port = move |(worker, rings)| {
         let native = native?;
@@ -140,8 +140,8 @@ fn native_ports(
 }
 
 /// A port for each worker, if memcached's protocols are spoken over UDP; otherwise none.
-fn udp_ports(shared: &Shared, sockets: Option<UdpSockets>) -> impl Iterator<Item = UdpPort> {
-    let allow = shared.settings.udp.as_ref().map(|udp| udp.allow.clone());
+fn udp_ports(server: &Server, sockets: Option<UdpSockets>) -> impl Iterator<Item = UdpPort> {
+    let allow = server.settings.udp.as_ref().map(|udp| udp.allow.clone());
     let allow = allow.unwrap_or_default();
     let workers = sockets.into_iter().flatten().enumerate();
     workers.map(move |(worker, sockets)| UdpPort::new(worker, sockets, allow.clone()))
@@ -149,7 +149,7 @@ fn udp_ports(shared: &Shared, sockets: Option<UdpSockets>) -> impl Iterator<Item
 
 /// What a worker is made of, on its own thread: an io_uring belongs to the thread that made it.
 struct Start {
-    this: (usize, Arc<Shared>),
+    this: (usize, Arc<Server>),
     clock: Clock,
     receiver: Receiver<Post>,
     connections_max: usize,
@@ -159,7 +159,7 @@ struct Start {
 
 impl Start {
     fn serve(self, streams: impl Streams) -> io::Result<()> {
-        let shared = Arc::clone(&self.this.1);
+        let server = Arc::clone(&self.this.1);
         let (connections_max, native) = (self.connections_max, self.native);
         Worker::new(
             self.this,
@@ -171,8 +171,8 @@ impl Start {
         )
         .and_then(|worker| worker.with_udp(self.udp))
         .inspect_err(|_| {
-            shared.end(Ending::AtOnce);
-            shared.worker_is_done();
+            server.end(Ending::AtOnce);
+            server.worker_is_done();
         })?
         .run()
     }
@@ -199,9 +199,9 @@ fn work(start: Start, poller: Poller, cpu: Option<usize>) {
     }
 }
 
-fn put_pages(shared: &Shared) {
-    while shared.ending() == Ending::Not {
-        if !shared.cache.collapse_used() {
+fn put_pages(server: &Server) {
+    while server.shared.ending() == Ending::Not {
+        if !server.shared.cache.collapse_used() {
             park_timeout(PAGES_INTERVAL);
         }
     }

@@ -93,7 +93,7 @@ impl Session {
                 value_bytes,
                 noreply,
             } => {
-                let is_cache = context.shared.settings.semantics == Semantics::Cache;
+                let is_cache = context.server.settings.semantics == Semantics::Cache;
                 if verb == StoreVerb::Set && is_cache {
                     // The client believes that the old value has gone: it must not stay. A store
                     // drops nothing that it has acknowledged.
@@ -109,7 +109,7 @@ impl Session {
                 base64,
                 body_bytes,
             } => {
-                let is_cache = context.shared.settings.semantics == Semantics::Cache;
+                let is_cache = context.server.settings.semantics == Semantics::Cache;
                 let mut decoded = [0; DECODED_BYTES_MAX];
                 let key = if base64 {
                     decode(key, &mut decoded)
@@ -142,7 +142,7 @@ impl Session {
             }
             Command::Quit => self.closing = true,
             Command::FlushAll { noreply, .. } | Command::FlushNamespace { noreply, .. }
-                if context.shared.settings.switches.no_flush =>
+                if context.server.settings.switches.no_flush =>
             {
                 context.counters.cmd_flush.add(1);
                 say(FLUSH_REFUSED, noreply, output);
@@ -155,13 +155,13 @@ impl Session {
                 say(flush_namespace(name, context), noreply, output);
             }
             Command::Verbosity { level, noreply } => {
-                context.shared.set_verbosity(level);
+                context.server.set_verbosity(level);
                 say(reply::OK, noreply, output);
             }
             Command::RefreshCerts { noreply } => refresh_certs(noreply, output, context),
             Command::Shutdown { how, noreply } => match ending(how, context) {
                 Ok(ending) => {
-                    context.shared.end(ending);
+                    context.server.end(ending);
                     self.closing = true;
                 }
                 Err(refusal) => say(refusal, noreply, output),
@@ -185,7 +185,7 @@ impl Session {
 /// How the server is to end, or why it does not.
 fn ending(how: ShutdownHow, context: &Context<'_>) -> Result<Ending, &'static [u8]> {
     match how {
-        _ if !context.shared.settings.shutdown_enabled => Err(reply::SHUTDOWN_DISABLED),
+        _ if !context.server.settings.shutdown_enabled => Err(reply::SHUTDOWN_DISABLED),
         ShutdownHow::AtOnce => Ok(Ending::AtOnce),
         ShutdownHow::Gracefully => Ok(Ending::Gracefully),
         ShutdownHow::Unknown => Err(reply::SHUTDOWN_MODE),
@@ -211,7 +211,7 @@ pub(super) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
         ..=0 => context.now_s,
         later => expiry(later, context.now_s),
     };
-    if at_s >= context.shared.started_s {
+    if at_s >= context.server.started_s {
         context.worker.flush_all(at_s, context.now_s);
     }
 }
@@ -219,7 +219,7 @@ pub(super) fn flush_all(delay_s: i64, context: &mut Context<'_>) {
 /// Reads files, which takes a few milliseconds at most, and at most once a second; connections of this worker wait for it.
 fn refresh_certs(noreply: bool, output: &mut Output<'_>, context: &Context<'_>) {
     const BYTES_MAX: usize = 1024;
-    let refreshed = match &context.shared.tls {
+    let refreshed = match &context.server.tls {
         None => Err("Error TLS not enabled".into()),
         Some(tls) => tls.refresh_for_client(context.now_s),
     };
@@ -235,7 +235,7 @@ fn refresh_certs(noreply: bool, output: &mut Output<'_>, context: &Context<'_>) 
 }
 
 fn flush_namespace(name: &[u8], context: &mut Context<'_>) -> &'static [u8] {
-    if name.contains(&context.shared.settings.namespace_delimiter) {
+    if name.contains(&context.server.settings.namespace_delimiter) {
         return reply::BAD_NAMESPACE;
     }
     match context.worker.invalidate_namespace(name, context.now_s) {
@@ -252,18 +252,18 @@ pub(super) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Contex
         .split(|byte| *byte == b' ')
         .filter(|word| !word.is_empty());
     match words.next() {
-        None => stats::general(context.shared, context.now_s, output),
-        Some(b"settings") => stats::settings(context.shared, output),
+        None => stats::general(context.server, context.now_s, output),
+        Some(b"settings") => stats::settings(context.server, output),
         Some(b"partitions") => stats::partitions(context.shared, output),
         Some(b"native") => stats::native(context.shared, output),
-        Some(b"kernel") => stats::kernel(context.shared, output),
-        Some(b"udp") => stats::udp(context.shared, output),
-        Some(b"items") => stats::items(context.shared, output),
-        Some(b"slabs") => stats::slabs(context.shared, output),
+        Some(b"kernel") => stats::kernel(context.server, output),
+        Some(b"udp") => stats::udp(context.server, output),
+        Some(b"items") => stats::items(context.server, output),
+        Some(b"slabs") => stats::slabs(context.server, output),
         // Where a reply cannot be made in steps; and there is no external storage, no proxy.
         Some(b"sizes" | b"conns" | b"extstore" | b"proxy" | b"proxyfuncs") => {}
         Some(b"reset") => {
-            context.shared.reset();
+            context.server.reset();
             context.shared.prefixes.clear();
             return output.push(reply::RESET);
         }
@@ -283,7 +283,7 @@ const DETAIL_REFUSED: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
 fn detail(word: Option<&[u8]>, context: &Context<'_>) -> &'static [u8] {
     let shared = context.shared;
     match word {
-        _ if shared.settings.switches.no_dump => return DETAIL_REFUSED,
+        _ if context.server.settings.switches.no_dump => return DETAIL_REFUSED,
         Some(b"on") => {
             shared.prefixes.prepare();
             shared.watch.set_prefixes(true);

@@ -97,7 +97,7 @@ impl Session {
                 return stopped(Status::TurnOver);
             }
             if self.protocol == Protocol::Unknown {
-                self.protocol = Protocol::of(*first, context.shared.settings.switches.binding);
+                self.protocol = Protocol::of(*first, context.server.settings.switches.binding);
             }
             let done = match self.protocol {
                 Protocol::Binary => self.binary_stranger(rest, output, context),
@@ -161,7 +161,7 @@ impl Session {
     ) -> Done {
         use micanite_wire::memcache::binary::HEADER_BYTES;
         let step = sasl_step(input);
-        let has_sasl = context.shared.auth.as_ref().is_some_and(|auth| auth.sasl());
+        let has_sasl = context.server.auth.as_ref().is_some_and(|auth| auth.sasl());
         match step {
             SaslStep::Incomplete => Done::Incomplete,
             SaslStep::BadMagic => Done::Close,
@@ -230,7 +230,7 @@ impl Session {
         let counters = context.counters;
         counters.auth_cmds.add(1);
         let guard = &mut self.guard;
-        let verdict = match &context.shared.auth {
+        let verdict = match &context.server.auth {
             Some(auth) => auth.check(user, password, guard.source, context.now_s),
             None => Verdict::Wrong,
         };

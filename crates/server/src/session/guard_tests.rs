@@ -87,7 +87,7 @@ fn nothing_is_done_for_strangers() {
         REFUSED.repeat(requests.len())
     );
     assert_eq!(server.text(b"quit\r\nget a\r\n"), "");
-    let totals = server.bench.shared.totals();
+    let totals = server.bench.server.totals();
     assert_eq!(
         (totals.cmd_get, totals.cmd_flush, totals.auth_cmds),
         (0, 0, 0)
@@ -138,7 +138,7 @@ fn an_address_that_was_wrong_too_often_is_not_believed_for_a_while() {
     assert_eq!(server.says(Some("10.1.1.1"), LOGIN), FAILED.as_bytes());
     assert_eq!(server.says(Some("10.1.1.2"), LOGIN), b"STORED\r\n");
     assert_eq!(server.says(None, LOGIN), b"STORED\r\n");
-    assert_eq!(server.bench.shared.totals().auth_limited, 1);
+    assert_eq!(server.bench.server.totals().auth_limited, 1);
     server.bench.now_s += AUTH_FAILURE_FORGOTTEN_S;
     assert_eq!(server.says(Some("10.1.1.1"), LOGIN), b"STORED\r\n");
 }
@@ -150,7 +150,7 @@ fn passwords_are_read_again_and_a_bad_file_changes_nothing() {
     assert_eq!(server.text(LOGIN), "STORED\r\n");
     server
         .bench
-        .shared
+        .server
         .auth
         .as_ref()
         .unwrap()
@@ -160,7 +160,7 @@ fn passwords_are_read_again_and_a_bad_file_changes_nothing() {
     std::fs::write(&server.file, "alice\n").unwrap();
     let what = server
         .bench
-        .shared
+        .server
         .auth
         .as_ref()
         .unwrap()

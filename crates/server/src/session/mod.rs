@@ -37,7 +37,7 @@ use crate::limits::{
     STATS_REPLY_BYTES_MAX,
 };
 use crate::output::Output;
-use crate::shared::Shared;
+use crate::shared::{Server, Shared};
 use crate::stats::Counters;
 use crate::watch::{self, Watcher};
 use answer::Aside;
@@ -46,17 +46,33 @@ use guard::Guard;
 use long::{Answered, LongReply};
 use sink::{Around, Sink};
 
-/// What a session works with; of the worker that runs it.
+/// The context of a session: the worker that runs it, and the server.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// Executes requests.
+    /// The worker, which executes requests.
     pub worker: &'a mut Worker,
-    /// What the whole server shares.
+    /// The state that batches touch.
     pub shared: &'a Shared,
     /// The worker's counters.
     pub counters: &'a Counters,
+    /// The server, for commands of administration.
+    pub server: &'a Server,
     /// Unix time.
     pub now_s: u32,
+}
+
+impl<'a> Context<'a> {
+    /// The context of a turn of a worker.
+    #[inline]
+    pub fn new(worker: &'a mut Worker, server: &'a Server, now_s: u32) -> Self {
+        Self {
+            counters: &server.shared.counters[worker.number()],
+            worker,
+            shared: &server.shared,
+            server,
+            now_s,
+        }
+    }
 }
 
 impl Context<'_> {
@@ -67,6 +83,7 @@ impl Context<'_> {
             worker: self.worker,
             shared: self.shared,
             counters: self.counters,
+            server: self.server,
             now_s: self.now_s,
         }
     }
@@ -274,7 +291,7 @@ impl Session {
         if self.protocol == Protocol::Unknown
             && let Some(first) = input.first()
         {
-            self.protocol = Protocol::of(*first, context.shared.settings.switches.binding);
+            self.protocol = Protocol::of(*first, context.server.settings.switches.binding);
         }
         if self.protocol == Protocol::Binary {
             return self.process_binary(input, requests_left, output, context);

@@ -95,7 +95,7 @@ fn cache_memlimit(words: &Words<'_>, context: &Context<'_>) -> &'static [u8] {
     let Some(mebibytes) = words.as_slice().first().and_then(|word| number(word)) else {
         return reply::ERROR;
     };
-    let now_bytes = context.shared.settings.memory_bytes as u64;
+    let now_bytes = context.server.settings.memory_bytes as u64;
     match mebibytes {
         ..MEMLIMIT_MIB_MIN => LIMIT_TOO_SMALL,
         _ if mebibytes == now_bytes >> 20 => reply::OK,

@@ -440,15 +440,15 @@ fn shutdown_needs_its_option() {
         said(&mut closed, "shutdown\r\nmn\r\n"),
         format!("{refused}MN\r\n")
     );
-    assert_eq!(closed.shared.ending(), Ending::Not);
+    assert_eq!(closed.server.shared.ending(), Ending::Not);
     let mut open = Bench::new("enable-shutdown = true");
     assert_eq!(
         said(&mut open, "mn\r\nshutdown graceful\r\nmn\r\n"),
         "MN\r\n"
     );
-    assert_eq!(open.shared.ending(), Ending::Gracefully);
+    assert_eq!(open.server.shared.ending(), Ending::Gracefully);
     assert_eq!(said(&mut open, "shutdown\r\n"), "");
-    assert_eq!(open.shared.ending(), Ending::AtOnce);
+    assert_eq!(open.server.shared.ending(), Ending::AtOnce);
 }
 
 #[test]

@@ -4,14 +4,14 @@
 
 use super::Lines;
 use crate::output::Output;
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// Items are multiples of so many bytes.
 const CHUNK_BYTES: u64 = 8;
 
 /// `stats items`, without the final `END`; nothing while there are no items, as in memcached.
-pub fn items(shared: &Shared, output: &mut Output<'_>) {
-    let (now, before) = (shared.cache.stats(), shared.baseline().engine);
+pub fn items(server: &Server, output: &mut Output<'_>) {
+    let (now, before) = (server.shared.cache.stats(), server.baseline().engine);
     if now.items_live == 0 {
         return;
     }
@@ -37,10 +37,10 @@ pub fn items(shared: &Shared, output: &mut Output<'_>) {
 }
 
 /// `stats slabs`, without the final `END`.
-pub fn slabs(shared: &Shared, output: &mut Output<'_>) {
-    let engine = shared.cache.stats();
-    let partitions = shared.cache.layout().partitions as u64;
-    let count = shared.totals().since(&shared.baseline().totals);
+pub fn slabs(server: &Server, output: &mut Output<'_>) {
+    let engine = server.shared.cache.stats();
+    let partitions = server.shared.cache.layout().partitions as u64;
+    let count = server.totals().since(&server.baseline().totals);
     let chunks = engine.data_bytes / CHUNK_BYTES;
     let used = engine.item_bytes_live / CHUNK_BYTES;
     let mut lines = Lines::new(output);
@@ -64,5 +64,5 @@ pub fn slabs(shared: &Shared, output: &mut Output<'_>) {
         lines.stat(&format!("1:{name}"), number);
     }
     lines.stat("active_slabs", 1);
-    lines.stat("total_malloced", shared.settings.memory_bytes);
+    lines.stat("total_malloced", server.settings.memory_bytes);
 }

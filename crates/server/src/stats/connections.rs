@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::Lines;
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::watch::Peer;
 
 /// Room for the lines of one connection.
@@ -231,12 +231,12 @@ fn unpack(high: u64, low: u64, port: u16) -> SocketAddr {
 /// Writes more of the report; true if there is still more.
 pub(crate) fn connections(
     told: &mut ConnectionsTold,
-    shared: &Shared,
+    server: &Server,
     now_s: u32,
     lines: &mut Lines<'_, '_>,
 ) -> bool {
-    let table = &shared.connection_table;
-    let socket = shared.settings.unix_socket.as_ref();
+    let table = &server.shared.connection_table;
+    let socket = server.settings.unix_socket.as_ref();
     if !told.listeners {
         told.listeners = true;
         for (descriptor, address) in table.listeners.get().into_iter().flatten().take(32) {
@@ -244,7 +244,7 @@ pub(crate) fn connections(
             lines.stat(&format!("{descriptor}:state"), "conn_listening");
             lines.stat(
                 &format!("{descriptor}:secs_since_last_cmd"),
-                now_s.saturating_sub(shared.started_s),
+                now_s.saturating_sub(server.started_s),
             );
         }
     }

@@ -2,11 +2,11 @@
 
 use super::Lines;
 use crate::output::Output;
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// Writes it, without the final `END`; nothing where there is to be no such program.
-pub fn kernel(shared: &Shared, output: &mut Output<'_>) {
-    let Some(state) = &shared.kernel_get else {
+pub fn kernel(server: &Server, output: &mut Output<'_>) {
+    let Some(state) = &server.kernel_get else {
         return;
     };
     let mut lines = Lines::new(output);

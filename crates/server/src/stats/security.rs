@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use super::Lines;
 use crate::auth::Auth;
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// memcached shows the flags of OpenSSL that its number for `ssl_verify_mode` stands for.
 const VERIFY_FLAGS: [u8; 4] = [0, 1, 3, 7];
 
-pub(super) fn security(shared: &Shared, lines: &mut Lines<'_, '_>) {
-    let settings = shared.tls.as_ref().map(|tls| tls.settings());
+pub(super) fn security(server: &Server, lines: &mut Lines<'_, '_>) {
+    let settings = server.tls.as_ref().map(|tls| tls.settings());
     let yes = |on| if on { "yes" } else { "no" };
-    let auth = shared.auth.as_ref();
+    let auth = server.auth.as_ref();
     lines.stat("auth_enabled_sasl", yes(auth.is_some_and(Auth::sasl)));
     lines.stat("auth_enabled_ascii", file(auth.map(Auth::file), "no"));
     let options = settings.map(|settings| &settings.options);

@@ -5,19 +5,22 @@ use micanite_engine::Semantics;
 use super::Lines;
 use super::security::security;
 use crate::output::Output;
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::watch::Kinds;
 
 /// Writes the settings, without the final `END`.
-pub fn settings(shared: &Shared, output: &mut Output<'_>) {
-    let settings = &shared.settings;
+pub fn settings(server: &Server, output: &mut Output<'_>) {
+    let settings = &server.settings;
     let mut lines = Lines::new(output);
     lines.stat("maxbytes", settings.memory_bytes);
     lines.stat("maxconns", settings.connections_max);
-    lines.stat("tcpport", shared.tcp_port());
-    lines.stat("udpport", shared.udp.as_ref().map_or(0, |udp| udp.port()));
+    lines.stat("tcpport", server.tcp_port());
+    lines.stat(
+        "udpport",
+        server.shared.udp.as_ref().map_or(0, |udp| udp.port()),
+    );
     lines.stat("inter", settings.listen.words.join(","));
-    lines.stat("verbosity", shared.verbosity());
+    lines.stat("verbosity", server.verbosity());
     let evicts = settings.semantics == Semantics::Cache;
     lines.stat("evictions", if evicts { "on" } else { "off" });
     match &settings.unix_socket {
@@ -26,7 +29,7 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
     }
     lines.stat("umask", format_args!("{:o}", settings.unix_mode));
     lines.stat("stat_key_prefix", char::from(settings.namespace_delimiter));
-    let detail = shared.watch.wanted().any(Kinds::PREFIXES);
+    let detail = server.shared.watch.wanted().any(Kinds::PREFIXES);
     lines.stat("detail_enabled", on_off(detail));
     lines.stat("maxconns_fast", "yes");
     lines.stat("slab_reassign", "no");
@@ -62,14 +65,14 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
         },
     );
     lines.stat("access", settings.access.name());
-    lines.stat("balance", shared.balance.get().name());
+    lines.stat("balance", server.balance.get().name());
     lines.stat(
         "namespace_delimiter",
         char::from(settings.namespace_delimiter),
     );
     lines.stat("item_size_hint", settings.item_bytes_hint.unwrap_or(0));
-    lines.stat("partitions", shared.cache.layout().partitions);
-    let native = shared.native.as_ref();
+    lines.stat("partitions", server.shared.cache.layout().partitions);
+    let native = server.shared.native.as_ref();
     let port = native.and_then(|native| native.cores.first());
     lines.stat("native_port", port.map_or(0, |core| core.port));
     lines.stat(
@@ -88,7 +91,7 @@ pub fn settings(shared: &Shared, output: &mut Output<'_>) {
     lines.stat("io_backend", settings.io.backend());
     lines.stat("io_backend_reason", settings.io.reason());
     lines.stat("value_buffer_bytes", settings.value_buffer_bytes);
-    security(shared, &mut lines);
+    security(server, &mut lines);
 }
 
 const fn on_off(on: bool) -> &'static str {

@@ -7,7 +7,7 @@ use micanite_engine::{ItemInfo, Visit, Visitor, Walk, Walked, Worker};
 
 use crate::limits::LONG_REPLY_BUCKETS;
 use crate::output::Output;
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// Bytes that the items of a line may differ by, as in memcached; items beyond [`EXACT_BYTES`]
 /// are counted by 64 steps for each power of two.
@@ -64,8 +64,8 @@ impl Visitor for Count<'_> {
 
 impl Sizes {
     /// Begins to count; `None` while another client's count is under way.
-    pub fn begin(shared: &Shared) -> Option<Self> {
-        if shared.counting_sizes.swap(true, Ordering::Acquire) {
+    pub fn begin(server: &Server) -> Option<Self> {
+        if server.counting_sizes.swap(true, Ordering::Acquire) {
             return None;
         }
         Some(Self {
@@ -73,7 +73,7 @@ impl Sizes {
             counts: vec![0; STEPS * (1 + POWERS)].into(),
             counted: false,
             told: 0,
-            _turn: Turn(Arc::clone(&shared.counting_sizes)),
+            _turn: Turn(Arc::clone(&server.counting_sizes)),
         })
     }
 

@@ -2,12 +2,12 @@
 
 use super::Lines;
 use crate::output::Output;
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::udp::UdpCounters;
 
 /// Writes it, without the final `END`; nothing where there is no UDP.
-pub fn udp(shared: &Shared, output: &mut Output<'_>) {
-    let (Some(udp), Some(settings)) = (&shared.udp, &shared.settings.udp) else {
+pub fn udp(server: &Server, output: &mut Output<'_>) {
+    let (Some(udp), Some(settings)) = (&server.shared.udp, &server.settings.udp) else {
         return;
     };
     let mut lines = Lines::new(output);

@@ -46,7 +46,7 @@ pub(crate) fn answer(
     let mut output = Output::new(room, 0);
     let mut session = Session::default();
     context.worker.begin_turn();
-    let turn_requests_max = context.shared.settings.turn_requests_max;
+    let turn_requests_max = context.shared.turn_requests_max;
     let requests_max = turn_requests_max.max(DATAGRAM_REQUESTS);
     let mut requests_left = requests_max;
     let progress = session.process(requests, false, &mut requests_left, &mut output, context);

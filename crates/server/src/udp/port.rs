@@ -120,7 +120,7 @@ impl UdpPort {
             counters,
         };
         let (mut received_bytes, mut written_bytes, mut sent_bytes) = (0, 0, 0);
-        let mut requests_left = context.shared.settings.turn_requests_max;
+        let mut requests_left = context.shared.turn_requests_max;
         let mut moves_left_bytes = context.worker.cache().turn_moved_bytes();
         while received_bytes + written_bytes < UDP_TURN_BYTES_MAX
             && requests_left > 0

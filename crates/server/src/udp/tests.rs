@@ -271,7 +271,7 @@ fn a_datagram_has_a_limit_of_requests_and_of_administration() {
     assert_eq!(reply, "MN\r\n".repeat(16_384) + too_much);
     let flushes = udp.ask("flush_all noreply\r\n".repeat(1000));
     assert_eq!(flushes, too_much);
-    assert!((1..=16).contains(&udp.bench.shared.counters[0].cmd_flush.get()));
+    assert!((1..=16).contains(&udp.bench.server.shared.counters[0].cmd_flush.get()));
     assert_eq!(udp.counters.too_much.get(), 2);
 }
 
@@ -281,7 +281,7 @@ fn a_datagram_has_as_few_commands_of_administration_whatever_values_may_be() {
     for options in ["", "memory-limit = 256\nmax-item-size = \"8m\""] {
         let mut udp = Udp::new(options);
         udp.ask("flush_all noreply\r\n".repeat(1000));
-        let executed = udp.bench.shared.counters[0].cmd_flush.get();
+        let executed = udp.bench.server.shared.counters[0].cmd_flush.get();
         assert!((1..=16).contains(&executed), "{executed} with {options:?}");
     }
 }
@@ -293,7 +293,7 @@ fn port(bench: &Bench) -> (super::UdpPort, std::net::UdpSocket) {
     let socket = UdpSocket::bind(address, &UdpOptions::default()).unwrap();
     let client = std::net::UdpSocket::bind(address).unwrap();
     client.connect(socket.local_addr().unwrap()).unwrap();
-    let allowed = bench.shared.settings.udp.as_ref().unwrap().allow.clone();
+    let allowed = bench.server.settings.udp.as_ref().unwrap().allow.clone();
     (super::UdpPort::new(0, [socket].into(), allowed), client)
 }
 
@@ -312,7 +312,7 @@ fn replies_that_are_refused_count_as_written() {
             .unwrap();
     }
     let refused = |bench: &Bench| {
-        let counters = &bench.shared.udp.as_ref().unwrap().counters[0];
+        let counters = &bench.server.shared.udp.as_ref().unwrap().counters[0];
         counters.too_long.get()
     };
     let mut before = refused(&bench);
@@ -335,7 +335,7 @@ fn a_turn_takes_no_more_datagrams_than_requests() {
             client.send(datagram).unwrap();
         }
         let received = |bench: &Bench| {
-            let counters = &bench.shared.udp.as_ref().unwrap().counters[0];
+            let counters = &bench.server.shared.udp.as_ref().unwrap().counters[0];
             counters.bad_frames.get() + counters.datagrams_sent.get()
         };
         let (mut turns, mut before) = (0, received(&bench));

@@ -123,7 +123,7 @@ fn whoever_is_queued_waits_for_one_turn_of_each_other_connection() {
         attacker.write_all(append).unwrap();
     }
     let mut step = |bench: &mut Bench, turns: &mut [u32]| {
-        bench.worker.shared.wakers[0].wake();
+        bench.worker.server.shared.wakers[0].wake();
         bench.round();
         for (attacker, turns) in attackers.iter_mut().zip(turns) {
             if has_reply(attacker, 8) {
@@ -253,7 +253,7 @@ fn who_asks_a_busy_worker_is_answered_in_a_round() {
     let options = "threads = \"2\"\nmemory-limit = 64\naccess = \"erew\"";
     let mut bench = Bench::with(options, 0);
     let mut busy: Vec<_> = (0..3).map(|_| bench.connect(None)).collect();
-    let cache = Arc::clone(&bench.worker.shared.cache);
+    let cache = Arc::clone(&bench.worker.server.shared.cache);
     let is_here = |key: &String| {
         let partition = cache.partition_of(cache.hash(key.as_bytes()));
         cache.route(partition).unwrap().owner == 0

@@ -11,7 +11,7 @@ use crate::limits::IDLE_PASS_MS;
 impl<P: Streams> Worker<P> {
     /// Closes idle ones among the next connections in turn.
     pub(super) fn close_idle_for_long(&mut self, now_ms: u64, since_ms: u64) {
-        let timeout_ms = self.shared.settings.idle_timeout_ms;
+        let timeout_ms = self.server.settings.idle_timeout_ms;
         if timeout_ms == 0 || self.slots.is_empty() {
             return;
         }

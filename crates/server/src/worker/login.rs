@@ -10,7 +10,7 @@ impl<P: Streams> Worker<P> {
     /// Closes connections whose clients are not known in time. A client that was known once may take its time
     /// when it says anew who it is.
     pub(super) fn close_late_logins(&mut self, now_ms: u64) {
-        if self.shared.auth.is_none() || now_ms - self.logins_checked_ms < LOGINS_CHECK_MS {
+        if self.server.auth.is_none() || now_ms - self.logins_checked_ms < LOGINS_CHECK_MS {
             return;
         }
         self.logins_checked_ms = now_ms;

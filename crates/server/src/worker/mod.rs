@@ -35,7 +35,7 @@ use crate::latency::{Began, Transport};
 use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND, WAIT_MS_MAX};
 use crate::native::NativePort;
 use crate::session::{Context, Session};
-use crate::shared::{Ending, Shared};
+use crate::shared::{Ending, Server};
 use crate::stats::{ConnectionState, Counters};
 use crate::udp::UdpPort;
 use native::NativeTurn;
@@ -58,7 +58,7 @@ const UDP: u64 = u64::MAX - 2;
 #[derive(Debug)]
 pub struct Worker<P: Streams> {
     number: usize,
-    shared: Arc<Shared>,
+    server: Arc<Server>,
     engine: micanite_engine::Worker,
     clock: Clock,
     /// The worker's waker tells of them, and of the end.
@@ -106,19 +106,19 @@ impl<P: Streams> Worker<P> {
     /// # Panics
     /// When there is a worker of this number already.
     pub fn new(
-        (number, shared): (usize, Arc<Shared>),
+        (number, server): (usize, Arc<Server>),
         clock: Clock,
         posts: Receiver<Post>,
         connections_max: usize,
         native: Option<NativePort>,
         mut streams: P,
     ) -> io::Result<Self> {
-        streams.watch(shared.wakers[number].as_fd(), WAKER)?;
+        streams.watch(server.shared.wakers[number].as_fd(), WAKER)?;
         for descriptor in native.iter().flat_map(NativePort::descriptors) {
             streams.watch(descriptor, NATIVE)?;
         }
-        let engine = shared.cache.worker(number);
-        let alone = shared.settings.threads <= cores::allowed().len();
+        let engine = server.shared.cache.worker(number);
+        let alone = server.settings.threads <= cores::allowed().len();
         Ok(Self {
             number,
             engine: engine.expect("each worker is made once"),
@@ -128,7 +128,7 @@ impl<P: Streams> Worker<P> {
             streams,
             slots: Slots::new(connections_max),
             queues: Queues::new(connections_max),
-            buffers: Buffers::new(connections_max, shared.settings.value_buffer_bytes),
+            buffers: Buffers::new(connections_max, server.settings.value_buffer_bytes),
             maintained_ms: 0,
             idle_place: 0,
             round_began: None,
@@ -137,10 +137,10 @@ impl<P: Streams> Worker<P> {
             is_behind: false,
             handshakes_checked_ms: 0,
             logins_checked_ms: 0,
-            has_colleagues: shared.settings.threads > 1,
+            has_colleagues: server.settings.threads > 1,
             native: native.map(|port| NativeTurn::new(port, alone)),
             udp: None,
-            shared,
+            server,
         })
     }
 
@@ -151,9 +151,9 @@ impl<P: Streams> Worker<P> {
     pub fn run(mut self) -> io::Result<()> {
         let result = self.serve();
         if result.is_err() {
-            self.shared.end(Ending::AtOnce);
+            self.server.end(Ending::AtOnce);
         }
-        self.shared.worker_is_done();
+        self.server.worker_is_done();
         self.attend();
         result
     }
@@ -161,13 +161,13 @@ impl<P: Streams> Worker<P> {
     /// Executes what other workers ask of this one, as the owner of partitions, until they have
     /// nothing to ask any more; datagrams as well, for clients are told nothing of an end.
     fn attend(&mut self) {
-        while self.shared.are_working() {
+        while self.server.are_working() {
             let more = self.serve_native().unwrap_or(false);
             if self.wait(more).is_err() {
                 self.engine.serve();
                 std::thread::yield_now();
             }
-            self.shared.wakers[self.number].take();
+            self.server.shared.wakers[self.number].take();
         }
     }
 
@@ -195,7 +195,7 @@ impl<P: Streams> Worker<P> {
 
     /// The owner of a partition comes by for what a program in the kernel has noted.
     fn wait_ms_max(&self) -> u16 {
-        match &self.shared.kernel_get {
+        match &self.server.kernel_get {
             Some(state) if state.is_busy() => MAINTAIN_INTERVAL_MS as u16,
             _ => WAIT_MS_MAX,
         }
@@ -204,7 +204,7 @@ impl<P: Streams> Worker<P> {
     fn serve(&mut self) -> io::Result<()> {
         loop {
             let now_ms = self.round()?;
-            match self.shared.ending() {
+            match self.server.shared.ending() {
                 Ending::Not => {}
                 Ending::Gracefully if !self.close_idle(now_ms) => {}
                 Ending::Gracefully | Ending::AtOnce => return Ok(()),
@@ -219,8 +219,8 @@ impl<P: Streams> Worker<P> {
         let busy = self.serve_udp()? || queued || self.has_posts || more;
         let count = self.wait(busy)?;
         let now_ms = self.clock.now_ms();
-        self.round_began =
-            self.shared.latency[self.number].begin(Transport::Stream, now_ms, self.counters());
+        let latency = &self.server.shared.latency[self.number];
+        self.round_began = latency.begin(Transport::Stream, now_ms, self.counters());
         let begun = self.begin_round(now_ms);
         for number in 0..count {
             let event = self.streams.event(number);
@@ -229,7 +229,7 @@ impl<P: Streams> Worker<P> {
             } else if event.token == UDP {
                 self.udp_is_busy();
             } else if event.token == WAKER {
-                self.shared.wakers[self.number].take();
+                self.server.shared.wakers[self.number].take();
                 self.has_posts = true;
                 self.lingering = LINGER_ROUNDS;
             } else {
@@ -253,30 +253,21 @@ impl<P: Streams> Worker<P> {
             return;
         };
         let shaking = slot.is_shaking();
-        let mut context = Context {
-            worker: &mut self.engine,
-            shared: &self.shared,
-            counters: &self.shared.counters[self.number],
-            now_s: seconds(now_ms),
-        };
-        let requests_max = self.shared.settings.turn_requests_max;
+        let shared = &self.server.shared;
+        let counters = &shared.counters[self.number];
+        let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
         let turn = Turn::new(
             &mut self.buffers,
             &mut context,
             now_ms,
-            requests_max,
+            shared.turn_requests_max,
             readable || shaking,
         );
         let next = slot.connection.turn(turn);
         slot.note_turn(self.engine.moved_bytes());
-        let number = self.number;
-        self.shared.latency[number].record(
-            Transport::Stream,
-            self.round_began,
-            &self.shared.counters[number],
-        );
+        shared.latency[self.number].record(Transport::Stream, self.round_began, counters);
         if shaking {
-            tls::count_session(slot.connection.stream(), &self.shared.counters[self.number]);
+            tls::count_session(slot.connection.stream(), counters);
         }
         let interest = match next {
             Next::Read => Interest::Read,
@@ -286,7 +277,7 @@ impl<P: Streams> Worker<P> {
                 Interest::Read
             }
             Next::Wait { bytes } => {
-                self.shared.counters[self.number].value_buffer_waits.add(1);
+                counters.value_buffer_waits.add(1);
                 slot.wait_bytes = bytes;
                 self.queues.push_waiting(token);
                 if self.queues.count(Kind::Waiting) == 1 {
@@ -334,15 +325,15 @@ impl<P: Streams> Worker<P> {
     /// Takes a new connection in. Its first request is often there already, or it has left again.
     fn welcome(&mut self, incoming: Incoming, now_ms: u64) {
         let interest = Interest::Read;
-        self.shared.counters[self.number].connections_opened.add(1);
-        let session = match &self.shared.auth {
+        self.counters().connections_opened.add(1);
+        let session = match &self.server.auth {
             None => Session::default(),
             Some(_) => Session::guarded(incoming.stream.peer_ip()),
         };
         let arrival = Arrival::of(&incoming.stream);
         let stream = self.streams.adopt(incoming.stream);
         let Ok(stream) = stream.and_then(|stream| tls::transport(stream, incoming.tls)) else {
-            self.shared.counters[self.number].connections_closed.add(1);
+            self.counters().connections_closed.add(1);
             return;
         };
         let token = self.slots.insert(Slot {
@@ -356,7 +347,7 @@ impl<P: Streams> Worker<P> {
             opened_ms: now_ms,
         });
         self.note_arrival(token, &arrival, now_ms);
-        if self.shared.verbosity() > 0 {
+        if self.server.verbosity() > 0 {
             log!("worker {}: connection {token} opened", self.number);
         }
         let Some(slot) = self.slots.get_mut(token) else {
@@ -376,11 +367,11 @@ impl<P: Streams> Worker<P> {
                 self.queues.remove_waiting(token);
                 self.reserve_for_waiting();
             }
-            tls::count_failure(slot.connection.stream(), &self.shared.counters[self.number]);
+            tls::count_failure(slot.connection.stream(), self.counters());
             self.note_departure(token, "normal");
             slot.connection.release(&mut self.buffers);
-            self.shared.counters[self.number].connections_closed.add(1);
-            if self.shared.verbosity() > 0 {
+            self.counters().connections_closed.add(1);
+            if self.server.verbosity() > 0 {
                 log!("worker {}: connection {token} closed", self.number);
             }
         }
@@ -400,7 +391,7 @@ impl<P: Streams> Worker<P> {
             .housekeeping_ns
             .add(began.elapsed().as_nanos() as u64);
         self.counters().maintained_ms.set(now_ms);
-        self.shared.hot[self.number].calm(seconds(now_ms));
+        self.server.shared.hot[self.number].calm(seconds(now_ms));
         let spent_ns = cpu_time_ns();
         self.counters()
             .cpu_ns
@@ -408,7 +399,7 @@ impl<P: Streams> Worker<P> {
     }
 
     fn counters(&self) -> &Counters {
-        &self.shared.counters[self.number]
+        &self.server.shared.counters[self.number]
     }
 
     fn close_stalled(&mut self, now_ms: u64) {
@@ -417,9 +408,7 @@ impl<P: Streams> Worker<P> {
                 // Who is queued waits for the server.
                 |slot| !slot.queued && slot.connection.has_stalled(now_ms),
                 |worker| {
-                    worker.shared.counters[worker.number]
-                        .value_buffer_stalls
-                        .add(1);
+                    worker.counters().value_buffer_stalls.add(1);
                 },
             );
         }

@@ -42,19 +42,15 @@ impl<P: Streams> Worker<P> {
         let Some(turn) = &mut self.native else {
             return Ok(false);
         };
-        self.shared.watch.set_serving(self.number, -1);
+        self.server.shared.watch.set_serving(self.number, -1);
         let mut datagrams = 0;
         let moved_before_bytes = self.engine.moved_total_bytes();
         for _ in 0..ROUNDS_PER_POLL {
-            let (now_ms, counters) = (self.clock.now_ms(), &self.shared.counters[self.number]);
-            let latency = &self.shared.latency[self.number];
+            let (now_ms, shared) = (self.clock.now_ms(), &self.server.shared);
+            let counters = &shared.counters[self.number];
+            let latency = &shared.latency[self.number];
             let began = latency.begin(Transport::Native, now_ms, counters);
-            let mut context = Context {
-                worker: &mut self.engine,
-                shared: &self.shared,
-                counters: &self.shared.counters[self.number],
-                now_s: seconds(now_ms),
-            };
+            let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
             let count = turn.port.round(&mut context, now_ms)?;
             if self.has_colleagues {
                 // A round whose datagrams ask the engine for nothing does not serve others either.
@@ -93,7 +89,7 @@ impl<P: Streams> Worker<P> {
     /// Others have to wake this worker from now on. Returns whether it may sleep.
     pub(super) fn fall_asleep(&mut self) -> bool {
         let mut may_sleep = self.engine.fall_asleep();
-        if let (Some(turn), Some(native)) = (&mut self.native, &self.shared.native) {
+        if let (Some(turn), Some(native)) = (&mut self.native, &self.server.shared.native) {
             native.fall_asleep(self.number);
             if turn.port.has_handed_over() {
                 turn.idle.busy();
@@ -106,7 +102,7 @@ impl<P: Streams> Worker<P> {
     /// The worker is awake.
     pub(super) fn wake_up(&mut self) {
         self.engine.wake_up();
-        if let (Some(turn), Some(native)) = (&mut self.native, &self.shared.native) {
+        if let (Some(turn), Some(native)) = (&mut self.native, &self.server.shared.native) {
             native.wake_up(self.number);
             if turn.port.has_handed_over() {
                 turn.idle.busy();

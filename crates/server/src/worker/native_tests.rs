@@ -17,7 +17,7 @@ use micanite_wire::native::{CoreEntry, Opcode, PAYLOAD_BYTES, Request, Status};
 use crate::clock::{Clock, seconds};
 use crate::native::testing::{Answer, Asker, request, settings};
 use crate::native::{NativePort, NativeShared, Sockets, rings};
-use crate::shared::{Ending, Shared};
+use crate::shared::{self, Ending};
 use crate::worker::{Incoming, Post, Worker};
 
 /// How long a test waits for what has to come.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Running workers.
 struct Server {
-    shared: Arc<Shared>,
+    state: Arc<shared::Server>,
     clock: Clock,
     links: Vec<Sender<Post>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
@@ -53,21 +53,21 @@ impl Server {
         let clock = Clock::start();
         let now_s = seconds(clock.now_ms());
         let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
-        let shared = Arc::new(Shared::new(settings, cache, Some(native), now_s).unwrap());
+        let state = Arc::new(shared::Server::new(settings, cache, Some(native), now_s).unwrap());
         let (mut links, mut threads) = (Vec::new(), Vec::new());
         for (number, rings) in rings(workers, PAYLOAD_BYTES).into_iter().enumerate() {
             let (posts, receiver) = channel();
             links.push(posts);
-            let native = shared.native.as_ref().unwrap();
+            let native = state.shared.native.as_ref().unwrap();
             let port = NativePort::new(number, Arc::clone(&sockets), rings, native);
-            let shared = Arc::clone(&shared);
+            let state = Arc::clone(&state);
             let streams = Poller::new().unwrap();
-            let this = (number, shared);
+            let this = (number, state);
             let worker = Worker::new(this, clock, receiver, 16, Some(port), streams).unwrap();
             threads.push(std::thread::spawn(move || worker.run()));
         }
         Self {
-            shared,
+            state,
             clock,
             links,
             threads,
@@ -83,7 +83,7 @@ impl Server {
         self.links[worker]
             .send(Post::Connection(Incoming::plain(stream)))
             .unwrap();
-        self.shared.wakers[worker].wake();
+        self.state.shared.wakers[worker].wake();
         near
     }
 
@@ -93,15 +93,19 @@ impl Server {
         let peer = socket.local_addr().unwrap();
         let now_s = seconds(self.clock.now_ms());
         Client {
-            asker: Asker::at(&self.shared, peer, now_s),
+            asker: Asker::at(&self.state.shared, peer, now_s),
             socket,
             server: self,
         }
     }
 
     fn end(&self, how: Ending) {
-        self.shared.end(how);
-        self.shared.wakers.iter().for_each(|waker| waker.wake());
+        self.state.end(how);
+        self.state
+            .shared
+            .wakers
+            .iter()
+            .for_each(|waker| waker.wake());
     }
 
     fn join(self) {
@@ -119,7 +123,7 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn owner(&self, key: &[u8]) -> (u16, usize) {
-        let cache = &self.server.shared.cache;
+        let cache = &self.server.state.shared.cache;
         let partition = cache.partition_of(cache.hash(key));
         (partition as u16, cache.route(partition).unwrap().owner)
     }
@@ -158,7 +162,7 @@ impl Client<'_> {
     fn set(&self, key: &'static [u8]) -> Request<'static> {
         Request {
             value: b"0",
-            ..request(&self.server.shared.cache, Opcode::Set, key)
+            ..request(&self.server.state.shared.cache, Opcode::Set, key)
         }
     }
 }
@@ -175,7 +179,7 @@ fn every_port_answers_for_every_key_also_from_sleep() {
             assert_eq!(client.ask(to, set).statuses(), [Status::Ok], "{round}");
         }
     }
-    let counters = &server.shared.native.as_ref().unwrap().counters;
+    let counters = &server.state.shared.native.as_ref().unwrap().counters;
     // Counted behind what is handed over, whose reply may be here first.
     let began = Instant::now();
     while counters.iter().any(|each| each.forwarded.get() < 200) && began.elapsed() < PATIENCE {
@@ -281,7 +285,7 @@ fn increments_are_exact_however_often_and_wherever_they_arrive() {
                 let increment = Request {
                     argument: 1,
                     id: *id,
-                    ..request(&server.shared.cache, Opcode::Increment, key)
+                    ..request(&server.state.shared.cache, Opcode::Increment, key)
                 };
                 client.send(below(&mut random, 2), &[increment]);
                 if (round, place) == (0, 0) {
@@ -308,7 +312,7 @@ fn increments_are_exact_however_often_and_wherever_they_arrive() {
             numbers.sort_unstable();
             let expected: Vec<u64> = (1..=id / 2).collect();
             assert_eq!(numbers, expected, "{access}");
-            let get = request(&server.shared.cache, Opcode::Get, key);
+            let get = request(&server.state.shared.cache, Opcode::Get, key);
             let value = client.ask(0, get).replies[0].value.clone();
             assert_eq!(value, (id / 2).to_string().into_bytes());
         }

@@ -68,48 +68,56 @@ impl<P: Streams> Worker<P> {
     pub(super) fn note_arrival(&self, token: Token, arrival: &Arrival, now_ms: u64) {
         let place = (self.number, token.place());
         let ends = (arrival.peer, arrival.own);
-        let table = &self.shared.connection_table;
+        let table = &self.server.shared.connection_table;
         table.insert(place, arrival.descriptor, ends, seconds(now_ms));
-        self.shared
+        self.server
+            .shared
             .watch
             .connected(arrival.peer, arrival.descriptor);
     }
 
     /// A connection has gone, if it was there still.
     pub(super) fn note_departure(&self, token: Token, reason: &'static str) {
-        let table = &self.shared.connection_table;
+        let table = &self.server.shared.connection_table;
         if let Some((descriptor, peer)) = table.remove(self.number, token.place()) {
-            self.shared.watch.disconnected(peer, reason, descriptor);
+            self.server
+                .shared
+                .watch
+                .disconnected(peer, reason, descriptor);
         }
     }
 
     /// A connection has its turn.
     #[inline]
     pub(super) fn note_turn(&self, token: Token, now_ms: u64) {
-        let (table, place) = (&self.shared.connection_table, token.place());
+        let (table, place) = (&self.server.shared.connection_table, token.place());
         table.note_turn(self.number, place, seconds(now_ms));
-        if !self.shared.watch.wanted().is_empty() {
+        if !self.server.shared.watch.wanted().is_empty() {
             let descriptor = table.descriptor(self.number, place);
-            self.shared.watch.set_serving(self.number, descriptor);
+            self.server
+                .shared
+                .watch
+                .set_serving(self.number, descriptor);
         }
     }
 
     /// What a connection waits for now.
     #[cold]
     pub(super) fn note_state(&self, token: Token, state: ConnectionState) {
-        let table = &self.shared.connection_table;
+        let table = &self.server.shared.connection_table;
         table.note_state(self.number, token.place(), state);
     }
 
     /// Turns for the connections that watch, unless their peers do not read.
     pub(super) fn serve_watchers(&mut self, now_ms: u64) {
         let evictions = self
+            .server
             .shared
             .watch
             .wanted()
             .any(crate::watch::Kinds::EVICTIONS);
-        self.shared.cache.tell_evictions(evictions);
-        if !self.shared.watch.has_watchers() {
+        self.server.shared.cache.tell_evictions(evictions);
+        if !self.server.shared.watch.has_watchers() {
             return;
         }
         let mut from = 0;

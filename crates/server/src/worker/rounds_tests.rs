@@ -17,7 +17,7 @@ use micanite_wire::native::{CoreEntry, Opcode, PAYLOAD_BYTES, Request};
 use crate::clock::{Clock, seconds};
 use crate::native::testing::{Asker, request, settings};
 use crate::native::{NativePort, NativeShared, Sockets, rings};
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::worker::{Incoming, Post, Worker};
 
 const VALUE_BYTES: usize = 900_000;
@@ -54,14 +54,14 @@ impl Bench {
         let clock = Clock::start();
         let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
         let now_s = seconds(clock.now_ms());
-        let shared = Arc::new(Shared::new(settings, cache, Some(native), now_s).unwrap());
-        let rings = rings(shared.settings.threads, PAYLOAD_BYTES);
+        let server = Arc::new(Server::new(settings, cache, Some(native), now_s).unwrap());
+        let rings = rings(server.settings.threads, PAYLOAD_BYTES);
         let rings = rings.into_iter().next().unwrap();
-        let native = shared.native.as_ref().unwrap();
+        let native = server.shared.native.as_ref().unwrap();
         let port = (native_sockets > 0).then(|| NativePort::new(0, sockets, rings, native));
         let (link, posts) = channel();
         let streams = Poller::new().unwrap();
-        let this = (0, Arc::clone(&shared));
+        let this = (0, Arc::clone(&server));
         let worker = Worker::new(this, clock, posts, CONNECTIONS_MAX, port, streams).unwrap();
         Self {
             worker,
@@ -85,7 +85,7 @@ impl Bench {
         self.link.send(Post::Connection(incoming)).unwrap();
         let opened = |worker: &Worker<Poller>| worker.counters().connections_opened.get();
         let before = opened(&self.worker);
-        self.worker.shared.wakers[0].wake();
+        self.worker.server.shared.wakers[0].wake();
         while opened(&self.worker) == before || !self.worker.queues.is_empty() {
             self.round();
         }
@@ -200,17 +200,20 @@ fn native_rounds_count_what_all_sockets_have_moved() {
     bench.store("a");
     let client = ClientSocket::bind("127.0.0.1:0").unwrap();
     let now_s = seconds(bench.worker.clock.now_ms());
-    let shared = Arc::clone(&bench.worker.shared);
-    let mut asker = Asker::at(&shared, client.local_addr().unwrap(), now_s);
-    asker.header.partition = shared.cache.partition_of(shared.cache.hash(b"a")) as u16;
-    let get = request(&shared.cache, Opcode::Get, b"none");
+    let server = Arc::clone(&bench.worker.server);
+    let mut asker = Asker::at(&server.shared, client.local_addr().unwrap(), now_s);
+    asker.header.partition = server
+        .shared
+        .cache
+        .partition_of(server.shared.cache.hash(b"a")) as u16;
+    let get = request(&server.shared.cache, Opcode::Get, b"none");
     // The second socket has something for as many bursts as the first, and moves nothing.
     const BURSTS: usize = 3;
     for _ in 0..BURSTS * BURST_MESSAGES_MAX {
         let append = Request {
             value: b"x",
             id: asker.next_id(),
-            ..request(&shared.cache, Opcode::Append, b"a")
+            ..request(&server.shared.cache, Opcode::Append, b"a")
         };
         for (request, address) in [append, get].iter().zip(&bench.addresses) {
             let datagram = asker.datagram(std::slice::from_ref(request)).bytes;
@@ -218,7 +221,7 @@ fn native_rounds_count_what_all_sockets_have_moved() {
         }
     }
     let received = || {
-        let counters = &shared.native.as_ref().unwrap().counters[0];
+        let counters = &server.shared.native.as_ref().unwrap().counters[0];
         counters.datagrams_received.get() as usize
     };
     let allowed_bytes = bench.turn_moved_bytes() + VALUE_BYTES as u64 + 10_000;

@@ -54,7 +54,7 @@ impl<P: Streams> Worker<P> {
     /// Closes connections whose handshake takes too long.
     pub(super) fn close_late_handshakes(&mut self, now_ms: u64) {
         let since_ms = now_ms - self.handshakes_checked_ms;
-        if self.shared.tls.is_none() || since_ms < HANDSHAKES_CHECK_MS {
+        if self.server.tls.is_none() || since_ms < HANDSHAKES_CHECK_MS {
             return;
         }
         self.handshakes_checked_ms = now_ms;

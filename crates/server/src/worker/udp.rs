@@ -42,15 +42,12 @@ impl<P: Streams> Worker<P> {
             // Datagrams that ask the engine for nothing must not keep others waiting.
             self.engine.serve();
         }
-        let (now_ms, counters) = (self.clock.now_ms(), &self.shared.counters[self.number]);
-        let latency = &self.shared.latency[self.number];
+        let (now_ms, shared) = (self.clock.now_ms(), &self.server.shared);
+        let counters = &shared.counters[self.number];
+        let latency = &shared.latency[self.number];
         let began = latency.begin(Transport::Udp, now_ms, counters);
-        let more = port.turn(&mut Context {
-            worker: &mut self.engine,
-            shared: &self.shared,
-            counters,
-            now_s: seconds(now_ms),
-        });
+        let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
+        let more = port.turn(&mut context);
         latency.record(Transport::Udp, began, counters);
         more
     }

@@ -3,7 +3,7 @@
 use micanite_engine::Stats;
 
 use super::super::exposition::{Exposition, Type};
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// A number of the engine: name, help, where it is.
 type OfEngine = (&'static str, &'static str, fn(&Stats) -> u64);
@@ -72,8 +72,8 @@ const GAUGES: [OfEngine; 5] = [
     ),
 ];
 
-pub(super) fn write(shared: &Shared, to: &mut Exposition) {
-    let stats = shared.cache.stats();
+pub(super) fn write(server: &Server, to: &mut Exposition) {
+    let stats = server.shared.cache.stats();
     to.family(
         "micanite_evictions_total",
         Type::Counter,
@@ -87,11 +87,11 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     for (name, help, number) in GAUGES {
         to.one(name, Type::Gauge, help, number(&stats));
     }
-    memory(shared, &stats, to);
+    memory(server, &stats, to);
 }
 
-fn memory(shared: &Shared, stats: &Stats, to: &mut Exposition) {
-    let limit_bytes = shared.settings.memory_bytes as u64;
+fn memory(server: &Server, stats: &Stats, to: &mut Exposition) {
+    let limit_bytes = server.settings.memory_bytes as u64;
     to.one(
         "micanite_memory_limit_bytes",
         Type::Gauge,

@@ -3,10 +3,10 @@
 use micanite_kernel::Counters;
 
 use super::super::exposition::{Exposition, Type};
-use crate::shared::Shared;
+use crate::shared::Server;
 
-pub(super) fn write(shared: &Shared, to: &mut Exposition) {
-    let Some(state) = &shared.kernel_get else {
+pub(super) fn write(server: &Server, to: &mut Exposition) {
+    let Some(state) = &server.kernel_get else {
         return;
     };
     to.one(
@@ -24,7 +24,7 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     let counts: Vec<(&str, Counters)> = match state.program() {
         Some(program) => program.counters_of_interfaces().collect(),
         None => {
-            let names = shared
+            let names = server
                 .settings
                 .kernel_get
                 .iter()

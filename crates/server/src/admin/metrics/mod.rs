@@ -19,16 +19,16 @@ use super::state::State;
 pub(super) fn metrics(state: &State) -> String {
     let mut to = Exposition::default();
     process::write(state, &mut to);
-    if let Some((shared, _)) = state.running() {
-        commands::write(shared, &mut to);
-        latency::write(shared, &mut to);
-        workers::write(shared, &mut to);
-        engine::write(shared, &mut to);
-        routes::write(shared, &mut to);
-        native::write(shared, &mut to);
-        udp::write(shared, &mut to);
-        kernel::write(shared, &mut to);
-        recorder::write(shared, &mut to);
+    if let Some((server, _)) = state.running() {
+        commands::write(&server.shared, &mut to);
+        latency::write(&server.shared, &mut to);
+        workers::write(server, &mut to);
+        engine::write(server, &mut to);
+        routes::write(server, &mut to);
+        native::write(&server.shared, &mut to);
+        udp::write(&server.shared, &mut to);
+        kernel::write(server, &mut to);
+        recorder::write(&server.shared, &mut to);
     }
     to.finish()
 }

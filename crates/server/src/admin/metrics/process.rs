@@ -8,7 +8,7 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use super::super::exposition::{Exposition, Type};
 use super::super::state::State;
-use crate::shared::Shared;
+use crate::shared::Server;
 
 pub(super) fn write(state: &State, to: &mut Exposition) {
     to.family(
@@ -24,38 +24,38 @@ pub(super) fn write(state: &State, to: &mut Exposition) {
         "Whether connections are welcome: 1, or 0 at start and end.",
         u8::from(state.readiness().is_ok()),
     );
-    if let Some((shared, clock)) = state.running() {
+    if let Some((server, clock)) = state.running() {
         to.one(
             "micanite_start_time_seconds",
             gauge,
             "When the server started, unix time.",
-            shared.started_s,
+            server.started_s,
         );
-        let uptime_s = crate::clock::seconds(clock.now_ms()).saturating_sub(shared.started_s);
+        let uptime_s = crate::clock::seconds(clock.now_ms()).saturating_sub(server.started_s);
         to.one(
             "micanite_uptime_seconds",
             gauge,
             "How long the server has run.",
             uptime_s,
         );
-        connections(shared, to);
+        connections(server, to);
     }
     usage(to);
 }
 
-fn connections(shared: &Shared, to: &mut Exposition) {
-    let acceptor = shared.acceptor.now();
+fn connections(server: &Server, to: &mut Exposition) {
+    let acceptor = server.acceptor.now();
     to.one(
         "micanite_connections",
         Type::Gauge,
         "Connections that are open.",
-        shared.connections(),
+        server.connections(),
     );
     to.one(
         "micanite_connections_max",
         Type::Gauge,
         "Connections allowed at the same time.",
-        shared.settings.connections_max,
+        server.settings.connections_max,
     );
     to.one(
         "micanite_connections_accepted_total",

@@ -4,11 +4,11 @@ use micanite_control::Balance;
 
 use super::super::exposition::{Exposition, Type};
 use crate::limits::STATS_PARTITIONS_MAX;
-use crate::shared::Shared;
+use crate::shared::Server;
 
 /// `/directory` lists any number of partitions; samples of single ones are bounded.
-pub(super) fn write(shared: &Shared, to: &mut Exposition) {
-    let cache = &shared.cache;
+pub(super) fn write(server: &Server, to: &mut Exposition) {
+    let cache = &server.shared.cache;
     let partitions = cache.layout().partitions;
     to.one(
         "micanite_partitions",
@@ -26,16 +26,16 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
         "micanite_balance_auto",
         Type::Gauge,
         "Whether routes follow the load.",
-        u8::from(shared.balance.get() == Balance::Auto),
+        u8::from(server.balance.get() == Balance::Auto),
     );
     to.one(
         "micanite_balance_changes_total",
         Type::Counter,
         "Routes changed because of the load.",
-        shared.balance.changes(),
+        server.balance.changes(),
     );
     let owners = (0..partitions).filter_map(|partition| cache.route(partition));
-    let mut owned = vec![0; shared.settings.threads];
+    let mut owned = vec![0; server.settings.threads];
     owners.for_each(|route| owned[route.owner] += 1);
     to.family(
         "micanite_worker_partitions",
@@ -55,11 +55,11 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
             to.sample(&[("partition", &partition)], route.owner);
         }
     }
-    if shared.settings.threads == 1 {
+    if server.settings.threads == 1 {
         // A single worker counts nothing by partition.
         return;
     }
-    let counts = shared.loads.now(cache);
+    let counts = server.shared.loads.now(cache);
     to.family(
         "micanite_partition_requests_total",
         Type::Counter,

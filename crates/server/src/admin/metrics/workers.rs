@@ -1,7 +1,7 @@
 //! What each worker counts beside commands.
 
 use super::super::exposition::{Exposition, Type};
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::stats::{Counter, Counters};
 
 /// A counter of each worker: name, help, where it is.
@@ -98,22 +98,22 @@ const TIMES: [OfWorker; 2] = [
     ),
 ];
 
-pub(super) fn write(shared: &Shared, to: &mut Exposition) {
+pub(super) fn write(server: &Server, to: &mut Exposition) {
     to.one(
         "micanite_workers",
         Type::Gauge,
         "Worker threads.",
-        shared.settings.threads,
+        server.settings.threads,
     );
     for (name, help, counter) in COUNTS {
         to.family(name, Type::Counter, help);
-        for (worker, of) in shared.counters.iter().enumerate() {
+        for (worker, of) in server.shared.counters.iter().enumerate() {
             to.sample(&[("worker", &worker)], counter(of).get());
         }
     }
     for (name, help, counter) in TIMES {
         to.family(name, Type::Counter, help);
-        for (worker, of) in shared.counters.iter().enumerate() {
+        for (worker, of) in server.shared.counters.iter().enumerate() {
             to.sample(&[("worker", &worker)], counter(of).get() as f64 / 1e9);
         }
     }
@@ -122,7 +122,7 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
         Type::Gauge,
         "Open connections of a worker.",
     );
-    for (worker, of) in shared.counters.iter().enumerate() {
+    for (worker, of) in server.shared.counters.iter().enumerate() {
         let closed = of.connections_closed.get();
         let open = of.connections_opened.get().saturating_sub(closed);
         to.sample(&[("worker", &worker)], open);

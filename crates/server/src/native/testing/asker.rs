@@ -24,7 +24,7 @@ impl Asker {
     /// One that has learned everything: cookie, generation.
     pub fn new(bench: &NativeBench, peer: &str) -> Self {
         let peer = peer.parse().expect("an address");
-        Self::at(&bench.shared, peer, bench.now_s)
+        Self::at(&bench.server.shared, peer, bench.now_s)
     }
 
     /// The same, of a server that runs.
@@ -96,7 +96,7 @@ pub(crate) fn request<'a>(cache: &Cache, opcode: Opcode, key: &'a [u8]) -> Reque
 impl NativeBench {
     /// See [`request`].
     pub fn request<'a>(&self, opcode: Opcode, key: &'a [u8]) -> Request<'a> {
-        request(&self.shared.cache, opcode, key)
+        request(&self.server.shared.cache, opcode, key)
     }
 
     /// A request with a value.

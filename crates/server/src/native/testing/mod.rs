@@ -14,7 +14,7 @@ use micanite_wire::native::CoreEntry;
 use super::{Cookies, NativeShared, Outbox, Round, Source, Taken};
 use crate::configuration::{Options, Settings, Word};
 use crate::session::Context;
-use crate::shared::Shared;
+use crate::shared::Server;
 use crate::testing::NOW_S;
 pub(crate) use answers::check;
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub(crate) use asker::{Asker, request};
 
 /// What workers share, and their engines, driven by hand.
 pub(crate) struct NativeBench {
-    pub shared: Arc<Shared>,
+    pub server: Arc<Server>,
     pub workers: Vec<Bench>,
     pub now_s: u32,
     pub pressure: u16,
@@ -107,9 +107,9 @@ impl NativeBench {
             cookies: Cookies::new(native.cookie_key),
         };
         let workers = (0..threads).map(worker).collect();
-        let shared = Shared::new(settings, cache, Some(native), NOW_S);
+        let server = Server::new(settings, cache, Some(native), NOW_S);
         Self {
-            shared: Arc::new(shared.expect("wakers")),
+            server: Arc::new(server.expect("wakers")),
             workers,
             now_s: NOW_S,
             pressure: 0,
@@ -117,12 +117,12 @@ impl NativeBench {
     }
 
     pub fn native(&self) -> &NativeShared {
-        self.shared.native.as_ref().expect("made with it")
+        self.server.shared.native.as_ref().expect("made with it")
     }
 
     /// The directory's generation.
     pub fn generation(&self) -> u32 {
-        self.native().generation(&self.shared.cache)
+        self.native().generation(&self.server.shared.cache)
     }
 
     /// The cookie of an address now.
@@ -133,9 +133,9 @@ impl NativeBench {
     /// A round of one worker. `full`: what is for another worker finds its ring full.
     pub fn round(&mut self, worker: usize, burst: &[Arrival], full: bool) -> Sent {
         let Self {
-            shared, workers, ..
+            server, workers, ..
         } = self;
-        workers[worker].round(shared, (self.now_s, self.pressure), burst, full)
+        workers[worker].round(server, (self.now_s, self.pressure), burst, full)
     }
 }
 
@@ -143,20 +143,15 @@ impl Bench {
     /// See [`NativeBench::round`].
     pub fn round(
         &mut self,
-        shared: &Shared,
+        server: &Server,
         (now_s, pressure): (u32, u16),
         burst: &[Arrival],
         full: bool,
     ) -> Sent {
-        let native = shared.native.as_ref().expect("made with it");
+        let native = server.shared.native.as_ref().expect("made with it");
         let mut memory = Memory::new(native.payload_bytes);
         let mut elsewhere = Vec::new();
-        let context = Context {
-            counters: &shared.counters[self.engine.number()],
-            worker: &mut self.engine,
-            shared,
-            now_s,
-        };
+        let context = Context::new(&mut self.engine, server, now_s);
         let mut round = Round::new(context, native, &mut self.cookies, &mut memory, pressure);
         for (number, arrival) in burst.iter().enumerate() {
             let taken = round.take(&arrival.bytes, arrival.peer.into(), arrival.handed_over);

@@ -63,7 +63,7 @@ impl Queues {
         let rings = rings(2, bench.native().ring_datagram_bytes());
         let port = |(worker, rings)| BypassPort::new(worker, queue(4096), rings, bench.native());
         let ports = rings.into_iter().enumerate().map(port).collect();
-        let cache = &bench.shared.cache;
+        let cache = &bench.server.shared.cache;
         let of = |worker| {
             let owns = |key: &&[u8]| {
                 let route = cache.route(cache.partition_of(cache.hash(key)));
@@ -82,7 +82,7 @@ impl Queues {
 
     /// A datagram of requests, by the first one's partition.
     fn datagram(&self, asker: &mut Asker, requests: &[Request<'_>]) -> Vec<u8> {
-        let cache = &self.bench.shared.cache;
+        let cache = &self.bench.server.shared.cache;
         asker.header.partition = cache.partition_of(cache.hash(requests[0].key)) as u16;
         asker.datagram(requests).bytes
     }
@@ -94,13 +94,12 @@ impl Queues {
     }
 
     fn round(&mut self, worker: usize) -> usize {
-        let shared = &self.bench.shared;
-        let mut context = Context {
-            worker: &mut self.bench.workers[worker].engine,
-            shared,
-            counters: &shared.counters[worker],
-            now_s: self.bench.now_s,
-        };
+        let server = &self.bench.server;
+        let mut context = Context::new(
+            &mut self.bench.workers[worker].engine,
+            server,
+            self.bench.now_s,
+        );
         self.ports[worker].round(&mut context, 1).unwrap()
     }
 
@@ -237,19 +236,14 @@ fn workers_of_another_port_hand_nothing_over() {
     let datagram = queues.datagram(&mut asker, &[set]);
     queues.arrive(0, 0, &datagram);
     let done = AtomicBool::new(false);
-    let (shared, now_s) = (queues.bench.shared.clone(), queues.bench.now_s);
+    let (server, now_s) = (queues.bench.server.clone(), queues.bench.now_s);
     let [first, second] = queues.bench.workers.as_mut_slice() else {
         unreachable!("two workers");
     };
     let port = &mut queues.ports[0];
     std::thread::scope(|scope| {
         scope.spawn(|| second.serve_while(|| !done.load(Ordering::Acquire)));
-        let mut context = Context {
-            worker: &mut first.engine,
-            shared: &shared,
-            counters: &shared.counters[0],
-            now_s,
-        };
+        let mut context = Context::new(&mut first.engine, &server, now_s);
         assert_eq!(port.round(&mut context, 1).unwrap(), 1);
         done.store(true, Ordering::Release);
     });

@@ -51,7 +51,7 @@ fn beside(options: &str) -> Option<Beside> {
     let bench = NativeBench::over(options, PAYLOAD_BYTES, over, |native| native);
     let clock = Clock::start();
     let options = GetOptions {
-        geometry: bench.shared.cache.geometry(),
+        geometry: bench.server.shared.cache.geometry(),
         clock_offset_ms: clock.offset_ms(),
         memcached_port: None,
         native: Some(NativeOptions {
@@ -264,7 +264,7 @@ fn cookies_grow_old_as_those_of_a_worker() {
     for peer in PEERS {
         for age in [0, 1, 2, 3, -1i64, 1 << 20] {
             let made_s = (i64::from(now_s) - 64 * age) as u32;
-            let mut asker = Asker::at(&beside.bench.shared, peer.parse().unwrap(), made_s);
+            let mut asker = Asker::at(&beside.bench.server.shared, peer.parse().unwrap(), made_s);
             let gets = [b"a".as_slice(), b"long"].map(|key| beside.bench.request(Opcode::Get, key));
             for flipped in [0, 1, 1 << 63] {
                 asker.header.cookie ^= flipped;

@@ -163,7 +163,7 @@ fn what_is_too_large_is_refused_with_the_limit() {
     let set = bench.store(Opcode::Set, b"k", &[7; 4000]);
     let told = ask(&mut bench, &mut asker, set);
     assert_eq!(told.status, Status::TooLarge);
-    let limit_bytes = bench.shared.cache.value_bytes_max();
+    let limit_bytes = bench.server.shared.cache.value_bytes_max();
     assert_eq!(told.limit_bytes as usize, limit_bytes);
     let value = vec![7; limit_bytes];
     let set = bench.store(Opcode::Set, b"k", &value);
@@ -306,7 +306,7 @@ fn the_directory_comes_in_pieces_no_longer_than_the_request() {
         check(&bench, &[arrival], &sent, false);
         let (directory, told, entries) = Directory::read(&sent.datagrams[0].1).unwrap();
         assert_eq!(directory.payload_bytes_max as usize, PAYLOAD_BYTES);
-        assert_eq!(directory.hash_seed, bench.shared.cache.seed());
+        assert_eq!(directory.hash_seed, bench.server.shared.cache.seed());
         assert_eq!(told, first.min(directory.entries()));
         let room = (bytes / 8 * 8 - 80) as u32 / 4;
         let expected = room.min(directory.entries() - told);

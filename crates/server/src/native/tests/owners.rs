@@ -22,7 +22,7 @@ const KEYS: [&[u8]; 12] = [
 ];
 
 fn route(bench: &NativeBench, key: &[u8]) -> (usize, Route) {
-    let cache = &bench.shared.cache;
+    let cache = &bench.server.shared.cache;
     let partition = cache.partition_of(cache.hash(key));
     (partition, cache.route(partition).unwrap())
 }
@@ -129,13 +129,13 @@ fn what_was_handed_over_stays_whoever_owns_it_by_now() {
     arrival.handed_over = true;
     let burst = [arrival];
     let done = AtomicBool::new(false);
-    let (shared, time) = (bench.shared.clone(), (bench.now_s, 0));
+    let (server, time) = (bench.server.clone(), (bench.now_s, 0));
     let [first, second] = bench.workers.as_mut_slice() else {
         unreachable!("two workers");
     };
     let sent = std::thread::scope(|scope| {
         scope.spawn(|| second.serve_while(|| !done.load(Ordering::Acquire)));
-        let sent = first.round(&shared, time, &burst, false);
+        let sent = first.round(&server, time, &burst, false);
         done.store(true, Ordering::Release);
         sent
     });
@@ -200,7 +200,7 @@ fn a_request_that_one_worker_has_executed_is_answered_by_another_one() {
         access: Access::Crew,
         owner: 1,
     };
-    bench.shared.set_route(partition, route).unwrap();
+    bench.server.set_route(partition, route).unwrap();
     asker.header.resent = true;
     for generation in [asker.header.generation, bench.generation()] {
         asker.header.generation = generation;

@@ -49,7 +49,7 @@ impl Ports {
             client.set_read_timeout(Some(PATIENCE)).unwrap();
             client
         };
-        let cache = &bench.shared.cache;
+        let cache = &bench.server.shared.cache;
         let of = |worker| {
             let owns = |key: &&[u8]| {
                 let route = cache.route(cache.partition_of(cache.hash(key)));
@@ -69,8 +69,8 @@ impl Ports {
     /// A set of the key of a worker, as the client of an address sends it.
     fn set(&self, of: usize, address: usize) -> Vec<u8> {
         let peer = self.clients[address].local_addr().unwrap();
-        let mut asker = Asker::at(&self.bench.shared, peer, self.bench.now_s);
-        let cache = &self.bench.shared.cache;
+        let mut asker = Asker::at(&self.bench.server.shared, peer, self.bench.now_s);
+        let cache = &self.bench.server.shared.cache;
         asker.header.partition = cache.partition_of(cache.hash(self.keys[of])) as u16;
         let set = self.bench.store(Opcode::Set, self.keys[of], &[7; 100]);
         asker.datagram(&[set]).bytes
@@ -91,13 +91,12 @@ impl Ports {
 
     /// A round of a worker; returns the datagrams.
     fn round(&mut self, worker: usize) -> usize {
-        let shared = &self.bench.shared;
-        let mut context = Context {
-            worker: &mut self.bench.workers[worker].engine,
-            shared,
-            counters: &shared.counters[worker],
-            now_s: self.bench.now_s,
-        };
+        let server = &self.bench.server;
+        let mut context = Context::new(
+            &mut self.bench.workers[worker].engine,
+            server,
+            self.bench.now_s,
+        );
         self.ports[worker].round(&mut context, 1).unwrap()
     }
 
@@ -183,7 +182,7 @@ fn a_worker_that_sleeps_is_woken_once_for_a_burst() {
     let mut ports = Ports::new("erew");
     let set = ports.set(1, 0);
     let mut poller = Poller::new().unwrap();
-    let waker = |worker: usize| &ports.bench.shared.wakers[worker];
+    let waker = |worker: usize| &ports.bench.server.shared.wakers[worker];
     poller.add(waker(1), 1, Interest::Read).unwrap();
     let mut hand_over = |ports: &mut Ports| {
         for _ in 0..10 {
@@ -191,7 +190,7 @@ fn a_worker_that_sleeps_is_woken_once_for_a_burst() {
         }
         ports.run(0, 10);
         let woken = poller.wait(0).unwrap();
-        ports.bench.shared.wakers[1].take();
+        ports.bench.server.shared.wakers[1].take();
         woken
     };
     assert_eq!(hand_over(&mut ports), 0, "it is awake");

@@ -109,13 +109,8 @@ fn a_round_ends_within_a_burst() {
     let (mut taken, mut rounds) = (0, 0);
     while taken < datagrams {
         let before = counted(&bench);
-        let shared = std::sync::Arc::clone(&bench.shared);
-        let mut context = Context {
-            counters: &shared.counters[0],
-            worker: &mut bench.workers[0].engine,
-            shared: &shared,
-            now_s: bench.now_s,
-        };
+        let server = std::sync::Arc::clone(&bench.server);
+        let mut context = Context::new(&mut bench.workers[0].engine, &server, bench.now_s);
         let of_round = port.round(&mut context, 1).unwrap();
         assert!(of_round > 0, "the datagrams are there");
         let requests = counted(&bench) - before;

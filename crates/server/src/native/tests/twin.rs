@@ -48,7 +48,7 @@ impl Twin {
         };
         let mut filled = Header::BYTES;
         for (number, (request, told)) in requests.zip(&answer.replies).enumerate() {
-            let good_hash = bench.shared.cache.hash(request.key).0 == request.hash;
+            let good_hash = bench.server.shared.cache.hash(request.key).0 == request.hash;
             let trusts = header.generation == bench.generation();
             let end = match () {
                 () if request.opcode == Opcode::Noop => End::of(Status::Ok),

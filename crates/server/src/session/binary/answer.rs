@@ -61,7 +61,7 @@ impl Session {
         let Aside::Refused { head, .. } = aside else {
             return false;
         };
-        let has_sasl = context.shared.auth.as_ref().is_some_and(Auth::sasl);
+        let has_sasl = context.server.auth.as_ref().is_some_and(Auth::sasl);
         let again = has_sasl && (0x20..=0x22).contains(&head.opcode);
         if again {
             self.ask_again(head.opcode == 0x20);
@@ -91,7 +91,7 @@ impl Session {
                 self.closing = close;
             }
             Aside::TooLarge { store, head } => {
-                let is_cache = context.shared.settings.semantics == Semantics::Cache;
+                let is_cache = context.server.settings.semantics == Semantics::Cache;
                 let sets = matches!(head.opcode, 0x01 | 0x11);
                 if sets && is_cache {
                     // As with text: the client believes that the old value has gone.
@@ -118,7 +118,7 @@ impl Session {
             }
         };
         match command {
-            Command::Flush { .. } if context.shared.settings.switches.no_flush => {
+            Command::Flush { .. } if context.server.settings.switches.no_flush => {
                 context.counters.cmd_flush.add(1);
                 fail(output, head, Status::AuthError);
             }
@@ -153,7 +153,7 @@ fn statistics(arguments: &[u8], head: Head, output: &mut Output<'_>, context: &C
     match (words.next(), words.next()) {
         // memcached does not know it here either.
         (Some(b"conns"), _) => return fail(output, head, Status::NotFound),
-        (Some(b"detail"), Some(b"dump")) if !context.shared.settings.switches.no_dump => {
+        (Some(b"detail"), Some(b"dump")) if !context.server.settings.switches.no_dump => {
             return prefixes(lines, head, output, context);
         }
         _ => report(arguments, &mut lines, context),

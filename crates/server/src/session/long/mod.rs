@@ -82,7 +82,7 @@ impl Session {
 impl Session {
     /// From now on the connection shows what its words name.
     fn watch(&mut self, arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
-        if context.shared.settings.switches.no_watch {
+        if context.server.settings.switches.no_watch {
             return output.push(b"CLIENT_ERROR watch commands not allowed\r\n");
         }
         let Some(kinds) = Kinds::of(split(arguments)) else {
@@ -121,7 +121,7 @@ fn begin_stats(
 ) -> Result<LongReply, Answered> {
     let mut words = split(arguments);
     match (words.next(), words.next()) {
-        (Some(b"sizes"), _) => match Sizes::begin(context.shared) {
+        (Some(b"sizes"), _) => match Sizes::begin(context.server) {
             Some(sizes) => Ok(LongReply::Sizes(Box::new(sizes))),
             None => {
                 output.push(b"SERVER_ERROR stats sizes is at work for another client\r\n");
@@ -130,10 +130,10 @@ fn begin_stats(
         },
         (Some(b"conns"), _) => Ok(LongReply::Connections(ConnectionsTold::default())),
         (Some(b"cachedump"), _) => {
-            let is_allowed = !context.shared.settings.switches.no_dump;
+            let is_allowed = !context.server.settings.switches.no_dump;
             cachedump::begin(split(arguments).skip(1), is_allowed, output)
         }
-        (Some(b"detail"), Some(b"dump")) if !context.shared.settings.switches.no_dump => {
+        (Some(b"detail"), Some(b"dump")) if !context.server.settings.switches.no_dump => {
             Ok(LongReply::Prefixes(Vec::new()))
         }
         _ => Err(Answered::Elsewhere),
@@ -151,7 +151,7 @@ fn begin_dump(
         Some(b"mgdump") => Keys::Alone,
         _ => return Err(Answered::Elsewhere),
     };
-    if context.shared.settings.switches.no_dump {
+    if context.server.settings.switches.no_dump {
         output.push(match keys {
             Keys::WithMeta => b"ERROR metadump not allowed\r\n".as_slice(),
             Keys::Alone => b"ERROR key dump not allowed\r\n",
@@ -219,7 +219,7 @@ impl LongReply {
             Self::Sizes(sizes) => sizes.step(worker, context.now_s, output),
             Self::Connections(told) => {
                 let mut lines = Lines::new(output);
-                let more = connections(told, context.shared, context.now_s, &mut lines);
+                let more = connections(told, context.server, context.now_s, &mut lines);
                 full_or_end(more, output)
             }
             Self::Prefixes(told) => {

@@ -1,0 +1,219 @@
+//! State that control needs, around what workers touch per batch.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use micanite_engine::{Access, Cache, Route, RouteError, Stats};
+use micanite_net::Waker;
+
+use super::{AcceptorCounters, AcceptorNumbers, Ending, Shared};
+use crate::auth::Auth;
+use crate::balance::BalanceState;
+use crate::configuration::Settings;
+use crate::kernel_get::KernelGetState;
+use crate::native::NativeShared;
+use crate::restart::Restart;
+use crate::stats::Totals;
+use crate::tls::TlsShared;
+
+/// A server: the state of its workers, and what control needs beside it. Workers touch the latter
+/// when connections come and go, and for commands of administration.
+#[derive(Debug)]
+pub struct Server {
+    /// The state that workers touch per batch.
+    pub shared: Shared,
+    /// The settings, as configured.
+    pub settings: Settings,
+    /// Unix time of the start.
+    pub started_s: u32,
+    /// Counters that the acceptor alone writes.
+    pub acceptor: AcceptorCounters,
+    /// GETs answered in the kernel, if they are to be.
+    pub(crate) kernel_get: Option<Arc<KernelGetState>>,
+    /// Locks that keep other servers off the directories where the cache's memory is pinned, through restarts.
+    pub(crate) pin_locks: Vec<File>,
+    /// Users, if clients have to authenticate.
+    pub auth: Option<Auth>,
+    /// TLS, if it is spoken.
+    pub tls: Option<TlsShared>,
+    /// The balancing of partitions.
+    pub balance: BalanceState,
+    /// The program that follows in this process, if one does.
+    pub(crate) restart: Restart,
+    /// The waker of the main thread.
+    pub main_waker: Waker,
+    /// Workers that still have connections, or may get some.
+    working: AtomicUsize,
+    tcp_port: AtomicU16,
+    verbosity: AtomicU8,
+    /// A client has `stats sizes` counted.
+    pub counting_sizes: Arc<AtomicBool>,
+    baseline: Mutex<Baseline>,
+}
+
+/// The counters at the last `stats reset`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Baseline {
+    /// Counters of the workers.
+    pub totals: Totals,
+    /// Counters of the acceptor.
+    pub acceptor: AcceptorNumbers,
+    /// Counters of the engine.
+    pub engine: Stats,
+}
+
+impl Server {
+    /// A server that starts now.
+    ///
+    /// # Errors
+    /// The kernel has no more descriptors.
+    pub fn new(
+        settings: Settings,
+        cache: Arc<Cache>,
+        native: Option<NativeShared>,
+        started_s: u32,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            shared: Shared::new(&settings, cache, native)?,
+            balance: BalanceState::new(settings.balance),
+            working: AtomicUsize::new(settings.threads),
+            verbosity: AtomicU8::new(settings.verbosity),
+            settings,
+            started_s,
+            acceptor: AcceptorCounters::default(),
+            restart: Restart::new(Err(io::ErrorKind::Unsupported.into())),
+            main_waker: Waker::new()?,
+            tcp_port: AtomicU16::new(0),
+            counting_sizes: Arc::default(),
+            baseline: Mutex::default(),
+            kernel_get: None,
+            pin_locks: Vec::new(),
+            auth: None,
+            tls: None,
+        })
+    }
+
+    /// Returns the sums over workers, with what the kernel has answered.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for counters in &self.shared.counters {
+            totals.add(counters);
+        }
+        if let Some(kernel_get) = &self.kernel_get {
+            kernel_get.add_to(&mut totals);
+        }
+        totals
+    }
+
+    /// Notes that GETs are answered in the kernel, or the reason why not.
+    pub(crate) fn set_kernel_get(&mut self, state: KernelGetState) {
+        let state = Arc::new(state);
+        self.kernel_get = Some(Arc::clone(&state));
+        self.shared.watch.set_listener(state);
+    }
+
+    /// Returns the number of open connections.
+    pub fn connections(&self) -> u64 {
+        let closed = self.totals().connections_closed;
+        self.acceptor.now().accepted.saturating_sub(closed)
+    }
+
+    /// Returns the counters at the last reset.
+    pub fn baseline(&self) -> Baseline {
+        *self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets all counters begin at zero.
+    pub fn reset(&self) {
+        let baseline = Baseline {
+            totals: self.totals(),
+            acceptor: self.acceptor.now(),
+            engine: self.shared.cache.stats(),
+        };
+        *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = baseline;
+    }
+
+    /// Changes the route of a partition, from any thread that is not a worker.
+    ///
+    /// # Errors
+    /// There is no such partition or worker.
+    pub fn set_route(&self, partition: usize, route: Route) -> Result<(), RouteError> {
+        if route.access == Access::Erew {
+            self.shared.loads.expect_exclusive();
+        }
+        self.shared.cache.set_route(partition, route)?;
+        if let (Some(kernel_get), Some(native)) = (&self.kernel_get, &self.shared.native) {
+            kernel_get.set_generation(|| native.generation(&self.shared.cache));
+        }
+        Ok(())
+    }
+
+    /// Returns the verbosity, 0 to 3.
+    pub fn verbosity(&self) -> u8 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// Changes the verbosity.
+    pub fn set_verbosity(&self, level: u32) {
+        self.verbosity.store(level.min(3) as u8, Ordering::Relaxed);
+    }
+
+    /// Returns the first TCP port of the listeners, 0 if there is none.
+    pub fn tcp_port(&self) -> u16 {
+        self.tcp_port.load(Ordering::Relaxed)
+    }
+
+    /// Notes the first TCP port, which the directory names as well.
+    pub fn set_tcp_port(&self, port: u16) {
+        self.tcp_port.store(port, Ordering::Relaxed);
+        if let Some(native) = &self.shared.native {
+            native.set_stream_port(port);
+        }
+    }
+
+    /// Notes that a worker has no connections any more and will get none.
+    pub fn worker_is_done(&self) {
+        if self.working.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.wakers.iter().for_each(Waker::wake);
+            self.main_waker.wake();
+        }
+    }
+
+    /// Returns true if a worker may still have connections.
+    pub fn are_working(&self) -> bool {
+        self.working.load(Ordering::Acquire) > 0
+    }
+
+    /// Ends the server. No other program follows. An end at once does not become graceful again.
+    pub fn end(&self, how: Ending) {
+        self.restart.cancel();
+        self.begin_to_end(how);
+    }
+
+    /// Ends the server for another program that follows, unless it ends already.
+    pub(crate) fn end_for_restart(&self) -> bool {
+        let graceful = Ending::Gracefully as u8;
+        let order = Ordering::AcqRel;
+        let changed = self
+            .shared
+            .ending
+            .compare_exchange(0, graceful, order, Ordering::Acquire);
+        match changed {
+            Ok(_) => self.main_waker.wake(),
+            Err(_) => self.restart.cancel(),
+        }
+        changed.is_ok()
+    }
+
+    /// Ends the connections that have not finished in time.
+    pub(crate) fn cut_off(&self) {
+        self.begin_to_end(Ending::AtOnce);
+    }
+
+    fn begin_to_end(&self, how: Ending) {
+        self.shared.ending.fetch_max(how as u8, Ordering::AcqRel);
+        self.main_waker.wake();
+    }
+}
