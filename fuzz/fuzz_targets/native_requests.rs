@@ -1,4 +1,4 @@
-//! What a server reads of the native protocol: taken requests make sense, and written again mean the same.
+//! Input of a server of the native protocol: accepted requests are valid, and parse the same when written again.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| micanite_wire::fuzz::native_requests(data));

@@ -1,4 +1,4 @@
-/* An XDP program of somebody else's: everything goes on to the kernel. */
+/* A foreign XDP program: it passes everything on to the kernel. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>

@@ -1,9 +1,9 @@
-/* What stands for hardware on a veth pair, attached with tc:
+/* Replaces hardware on a veth pair, attached with tc:
  *
- *   direct  on the clients' side, outgoing: what a NIC's flow rules do. A datagram for port BASE + i arrives on
+ *   direct  on the clients' side, outgoing: replaces a NIC's flow rules. A datagram for port BASE + i arrives on
  *           receive queue i of the other end.
- *   pad     on the clients' side, outgoing: datagrams of ROOM bytes of Ethernet, zeros behind the packet. What is
- *           received has that much room for a reply, as in the buffers of a NIC, where veth's are as short as the packet.
+ *   pad     on the clients' side, outgoing: pads Ethernet frames to ROOM bytes with zeros, so that a received frame has room for a reply, as
+ *           in the buffers of a NIC. veth's buffers are only as long as the packet.
  *   lose    in either direction: drops UDP datagrams at random, LOSS of 65,536.
  */
 #include <linux/bpf.h>
@@ -30,11 +30,11 @@
 #define LOSS 0
 #endif
 
-/* The headers of Ethernet, IPv6 and UDP. */
+/* Length of the headers of Ethernet, IPv6 and UDP. */
 #define HEADER_BYTES 62
 
-/* The UDP header of a plain datagram, or nothing. Of what a packet socket sends from its ring, only the
- * Ethernet header lies where programs may look, until the rest is pulled there. */
+/* Returns the UDP header of a plain datagram, or NULL. Pulls the headers into the linear part first: of a packet
+ * that a packet socket sends from its ring, only the Ethernet header is there. */
 static __always_inline struct udphdr *udp_of(struct __sk_buff *skb)
 {
 	bpf_skb_pull_data(skb, skb->len < HEADER_BYTES ? skb->len : HEADER_BYTES);

@@ -121,7 +121,7 @@ fn many_at_once() -> Result<(), Error> {
 }
 
 #[test]
-fn nobody_there() {
+fn unreachable_servers_return_an_error() {
     // Bound and silent, so that no other program can answer.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let name = silent.local_addr().unwrap().to_string();

@@ -202,7 +202,8 @@ fn other_size(directory: &Path, partitions: usize, partition_bytes: usize) -> St
     let directory = directory.display();
     format!(
         "{directory} holds an image of other sizes than {partitions} partitions of {partition_bytes} bytes: \
-         start with the previous options (-m, -I, -t, --semantics), or delete its data: rm {directory}/partition-*"
+         start with the previous options (-m, -I, -t, --semantics), or delete its data: \
+         rm {directory}/partition-*"
     )
 }
 

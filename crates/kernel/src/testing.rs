@@ -9,7 +9,7 @@ use crate::maps::ImageMaps;
 use crate::program::Program;
 
 #[derive(Debug)]
-pub struct OnFrames(Program);
+pub struct TestProgram(Program);
 
 /// Result of running the program on a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Verdict {
     Other(u32),
 }
 
-impl OnFrames {
+impl TestProgram {
     /// Loads the program for an interface with these addresses and Ethernet's usual MTU.
     ///
     /// # Errors

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn work_begins_anew() {
+    fn work_restarts_the_steps() {
         let mut idle = Idle::new(IdleRounds::default());
         for interrupted_after in [1, IDLE_SPIN_ROUNDS, IDLE_SPIN_ROUNDS + IDLE_YIELD_ROUNDS] {
             for _ in 0..interrupted_after {

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_budget_is_lent_only_alone() {
+    fn more_than_the_budget_is_lent_exclusively() {
         let mut buffers = ValueBuffers::new(1000);
         let small = buffers.take(1).unwrap();
         assert!(buffers.take(5000).is_none());

@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_partition_follows_the_first_bits_of_the_hash_alone(
+        fn only_the_first_bits_of_the_hash_choose_the_partition(
             hash in any::<u64>(), bits in 0..=PARTITION_BITS, bit in 0u32..64,
         ) {
             let (one, other) = (KeyHash(hash), KeyHash(hash ^ 1 << bit));

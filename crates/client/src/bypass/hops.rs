@@ -27,7 +27,7 @@ pub(super) trait Hops<Q> {
     fn suspect_move(&mut self, port: &mut FramePort<Q>, to: SocketAddr) -> bool;
 
     /// Passes on datagrams for this port that arrived in another way; returns their number.
-    fn strays(&mut self, now_ns: u64, take: impl FnMut(&[u8], SocketAddr)) -> usize;
+    fn take_kernel_datagrams(&mut self, now_ns: u64, take: impl FnMut(&[u8], SocketAddr)) -> usize;
 
     /// Returns the sockets of that other way.
     fn bound(&self) -> &[Bound];
@@ -144,7 +144,11 @@ impl<Q> Hops<Q> for KernelHops {
         true
     }
 
-    fn strays(&mut self, now_ns: u64, mut take: impl FnMut(&[u8], SocketAddr)) -> usize {
+    fn take_kernel_datagrams(
+        &mut self,
+        now_ns: u64,
+        mut take: impl FnMut(&[u8], SocketAddr),
+    ) -> usize {
         if now_ns < self.look_at_ns {
             return 0;
         }

@@ -73,7 +73,7 @@ impl<Q: FrameQueue> Hops<Q> for OwnHops {
         false
     }
 
-    fn strays(&mut self, _: u64, _: impl FnMut(&[u8], SocketAddr)) -> usize {
+    fn take_kernel_datagrams(&mut self, _: u64, _: impl FnMut(&[u8], SocketAddr)) -> usize {
         0
     }
 

@@ -40,7 +40,7 @@ pub(super) struct FrameSocket<Q, H> {
     /// The last datagram had no frame.
     is_blocked: bool,
     /// Consecutive unsuccessful waits.
-    in_vain: u32,
+    idle_waits: u32,
     clock: PortClock,
     counters: PortCounters,
 }
@@ -83,7 +83,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             mailboxes,
             forwarded,
             is_blocked: false,
-            in_vain: 0,
+            idle_waits: 0,
             clock: PortClock::default(),
             counters: PortCounters::default(),
         }
@@ -135,9 +135,9 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
             mailbox.take(&mut self.forwarded);
             received += self.forwarded.read(&mut take);
         }
-        let strays = self.hops.strays(port_ns, take);
+        let strays = self.hops.take_kernel_datagrams(port_ns, take);
         counters.received_by_kernel += strays as u64;
-        self.in_vain *= u32::from(received + strays == 0);
+        self.idle_waits *= u32::from(received + strays == 0);
         Ok(received + strays)
     }
 
@@ -222,8 +222,8 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
 
     /// Waits a short time for a queue that has to be polled.
     fn look_again(&mut self, at_most: Option<Duration>) {
-        self.in_vain = self.in_vain.saturating_add(1);
-        if self.in_vain < YIELDS {
+        self.idle_waits = self.idle_waits.saturating_add(1);
+        if self.idle_waits < YIELDS {
             std::thread::yield_now();
         } else {
             std::thread::sleep(at_most.map_or(LOOK_AGAIN, |most| most.min(LOOK_AGAIN)));

@@ -53,7 +53,7 @@ impl Hops<MemoryQueue> for TestHops {
         true
     }
 
-    fn strays(&mut self, _: u64, mut take: impl FnMut(&[u8], SocketAddr)) -> usize {
+    fn take_kernel_datagrams(&mut self, _: u64, mut take: impl FnMut(&[u8], SocketAddr)) -> usize {
         let strays = std::mem::take(&mut self.strays);
         for (bytes, from) in &strays {
             take(bytes, *from);

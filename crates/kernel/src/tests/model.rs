@@ -74,8 +74,9 @@ fn ipv4(ip: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
     let address = |at: usize| <[u8; 4]>::try_from(&header[at..at + 4]).unwrap();
-    let nobody = matches!(header[12], 0 | 127 | 224..);
-    if header[0] != 0x45 || header[9] != 17 || fragment != 0 || nobody || checksum(header) != 0 {
+    let impossible = matches!(header[12], 0 | 127 | 224..);
+    if header[0] != 0x45 || header[9] != 17 || fragment != 0 || impossible || checksum(header) != 0
+    {
         return None;
     }
     let udp = exactly(rest, total.checked_sub(20)?)?;
@@ -87,8 +88,8 @@ fn ipv6(ip: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let bytes = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let address = |at: usize| <[u8; 16]>::try_from(&header[at..at + 16]).unwrap();
     let from = Ipv6Addr::from(address(8));
-    let nobody = from.is_multicast() || from.octets()[..8] == [0; 8];
-    if header[0] >> 4 != 6 || header[6] != 17 || nobody {
+    let impossible = from.is_multicast() || from.octets()[..8] == [0; 8];
+    if header[0] >> 4 != 6 || header[6] != 17 || impossible {
         return None;
     }
     Some((from.into(), address(24).into(), exactly(rest, bytes)?))

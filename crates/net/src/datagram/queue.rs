@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_datagrams_stay_alone() {
+    fn empty_datagrams_are_never_grouped() {
         assert_eq!(
             grouped(true, &[(1, 8), (1, 0), (1, 0)]),
             [(1, vec![8]), (1, vec![0]), (1, vec![0])]

@@ -22,7 +22,8 @@ const ATTACHED_GENERIC: u64 = 2;
 /// `IFA_ADDRESS`, `IFA_LOCAL`
 const ADDRESS: u16 = 1;
 const ADDRESS_LOCAL: u16 = 2;
-/// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_ID`, `CTRL_ATTR_FAMILY_NAME`; bytes of `genlmsghdr`.
+/// `GENL_ID_CTRL`, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_ID`, `CTRL_ATTR_FAMILY_NAME`; bytes of
+/// `genlmsghdr`.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;

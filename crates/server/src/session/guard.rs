@@ -179,12 +179,12 @@ impl Session {
                 head,
                 mechanism,
                 response,
-                goes_on,
+                continues,
                 bytes,
             } if has_sasl => {
                 let begun = std::mem::take(&mut self.guard.begun);
-                let is_plain = mechanism == b"PLAIN" && (begun || !goes_on);
-                if is_plain && response.is_empty() && !goes_on {
+                let is_plain = mechanism == b"PLAIN" && (begun || !continues);
+                if is_plain && response.is_empty() && !continues {
                     self.guard.begun = true;
                     let status = BinaryStatus::AuthContinue;
                     output.push_with(|out| binary_reply::error(out, head, status));

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use micanite_engine::{Config, Layout, Maps};
-use micanite_kernel::testing::{OnFrames, Verdict};
+use micanite_kernel::testing::{TestProgram, Verdict};
 use micanite_kernel::{GetOptions, IMAGE_BYTES_MAX, IS_BUILT, ImageMaps, NativeOptions};
 use micanite_net::frames::testing::MemoryQueue;
 use micanite_net::frames::{
@@ -24,7 +24,7 @@ const MACS: [MacAddress; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 /// A server, and the program over its image.
 struct Beside {
     bench: NativeBench,
-    program: OnFrames,
+    program: TestProgram,
     clock: Clock,
 }
 
@@ -65,7 +65,7 @@ fn beside(options: &str) -> Option<Beside> {
         spread_cpus: Vec::new(),
     };
     let own = SERVERS.map(|address| address.parse::<SocketAddr>().unwrap().ip());
-    let program = OnFrames::load(&options, &own, &image.unwrap()).unwrap();
+    let program = TestProgram::load(&options, &own, &image.unwrap()).unwrap();
     Some(Beside {
         bench,
         program,

@@ -30,7 +30,7 @@ pub enum SaslStep<'a> {
         mechanism: &'a [u8],
         response: &'a [u8],
         /// The request continues an earlier one.
-        goes_on: bool,
+        continues: bool,
         /// Length of the request.
         bytes: usize,
     },
@@ -67,7 +67,7 @@ pub fn sasl_step(input: &[u8]) -> SaslStep<'_> {
                 head,
                 mechanism,
                 response,
-                goes_on: head.opcode == 0x22,
+                continues: head.opcode == 0x22,
                 bytes: HEADER_BYTES + body_bytes,
             }
         }
@@ -112,7 +112,7 @@ mod tests {
             head: head(0x21),
             mechanism: b"PLAIN",
             response: b"\0a\0b",
-            goes_on: false,
+            continues: false,
             bytes: attempt.len(),
         };
         assert_eq!(sasl_step(&[attempt.as_slice(), b"more"].concat()), wanted);

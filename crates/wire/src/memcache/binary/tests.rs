@@ -137,7 +137,7 @@ fn stores_carry_their_extras_and_cas() {
 }
 
 #[test]
-fn arithmetic_carries_an_initial_number_unless_its_expiry_says_no() {
+fn arithmetic_carries_an_initial_number_unless_its_expiry_forbids_it() {
     let mut extras = [0; 20];
     extras[7] = 2;
     extras[15] = 9;
