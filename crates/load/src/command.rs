@@ -16,7 +16,7 @@ use crate::search::search;
 use crate::self_test::self_test;
 use crate::sweep::sweep;
 use crate::table::grouped;
-use crate::{figure, table};
+use crate::{latency_chart, table};
 
 /// Wrong values, no reply at all, no server, or nothing found within the bound.
 pub const EXIT_LOAD_FAILED: u8 = 1;
@@ -170,7 +170,7 @@ fn finish_several(
     title: &str,
 ) -> Result<(), Failure> {
     if let Some(path) = &options.svg {
-        write(path, &figure::draw(title, runs))?;
+        write(path, &latency_chart::draw(title, runs))?;
     }
     if let Some(report) = chosen.or_else(|| highest(runs)) {
         write_files(options, report, runs)?;

@@ -32,7 +32,7 @@ mod awaited;
 mod clock;
 mod command;
 mod feed;
-mod figure;
+mod latency_chart;
 mod machine;
 mod options;
 pub mod plan;
