@@ -73,6 +73,7 @@ struct Ended {
 /// Times in microseconds.
 #[derive(Debug, Serialize)]
 struct Times {
+    min: f64,
     p50: f64,
     p95: f64,
     p99: f64,
@@ -85,6 +86,7 @@ impl Times {
     fn of(ns: &Histogram<u64>) -> Self {
         let quantile = |quantile| ns.value_at_quantile(quantile) as f64 / 1e3;
         Self {
+            min: ns.min() as f64 / 1e3,
             p50: quantile(0.5),
             p95: quantile(0.95),
             p99: quantile(0.99),
