@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 /// Nanoseconds in a second.
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
+/// A request is late that is sent later than this after it was due.
+pub(crate) const LATE_NS: u64 = 1_000_000;
+
 /// A run's clock; copies agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);

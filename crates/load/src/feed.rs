@@ -3,16 +3,13 @@
 use micanite_workload::{Pool, Random};
 
 use crate::arrivals::Arrivals;
-use crate::clock::Clock;
+use crate::clock::{Clock, LATE_NS};
 use crate::recorder::Recorder;
 use crate::requests::{Next, Stream};
 use crate::target::{Connection, Stamp};
 
 /// Requests that the open loop hands over before it looks for replies again.
 const BURST_MAX: usize = 256;
-/// A request that is handed over later than this after it was due was delayed by the generator
-/// itself.
-const LATE_NS: u64 = 1_000_000;
 
 /// Connections of a thread; those that have failed are gone.
 pub(crate) type Connections<C> = Vec<Option<C>>;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+
+use micanite_workload::trace::StatusLine;
 
 use crate::recorder::Interval;
 use crate::report::Second;
@@ -47,10 +48,9 @@ impl Seconds {
     }
 }
 
-/// Shows a line per second on standard error; on a terminal always the same line.
+/// Shows a line per second on standard error.
 pub(crate) struct Progress {
-    terminal: bool,
-    shown: bool,
+    line: StatusLine,
     /// What the run is a part of.
     label: String,
 }
@@ -58,8 +58,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub fn new(label: &str) -> Self {
         Self {
-            terminal: std::io::stderr().is_terminal(),
-            shown: false,
+            line: StatusLine::new(),
             label: label.to_owned(),
         }
     }
@@ -78,22 +77,13 @@ impl Progress {
         if !second.measured {
             line.push_str("  (not measured)");
         }
-        // Where nobody can read it, nothing is lost.
-        let mut to = std::io::stderr().lock();
-        let _ = if self.terminal {
-            write!(to, "\r{line}\x1b[K").and_then(|()| to.flush())
-        } else {
-            writeln!(to, "{line}")
-        };
-        self.shown = true;
+        self.line.show(&line);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.terminal && self.shown {
-            let _ = writeln!(std::io::stderr());
-        }
+        self.line.keep();
     }
 }
 

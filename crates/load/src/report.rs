@@ -143,7 +143,7 @@ impl Second {
 }
 
 impl Latency {
-    fn new(latency_ns: &Histogram<u64>) -> Self {
+    pub(crate) fn new(latency_ns: &Histogram<u64>) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
         let quantile_us = |quantile| us(latency_ns.value_at_quantile(quantile));
         Self {
@@ -155,6 +155,14 @@ impl Latency {
             p999: quantile_us(0.999),
             max: us(latency_ns.max()),
         }
+    }
+
+    /// The percentiles in a line.
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "p50 {:.1}  p95 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.1}  mean {:.1}",
+            self.p50, self.p95, self.p99, self.p999, self.max, self.mean
+        )
     }
 }
 

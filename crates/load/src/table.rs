@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
+use micanite_workload::figure;
 
 use crate::plan::Plan;
 use crate::report::Report;
@@ -32,14 +33,7 @@ pub(crate) fn of_run(report: &Report) -> String {
         row("hit ratio", format!("{:.2} %", hit_ratio * 100.0));
     }
     row("wrong values", report.wrong_values.to_string());
-    let latency = &report.latency_us;
-    row(
-        "latency us",
-        format!(
-            "p50 {:.1}  p95 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.1}  mean {:.1}",
-            latency.p50, latency.p95, latency.p99, latency.p999, latency.max, latency.mean
-        ),
-    );
+    row("latency us", report.latency_us.line());
     if let Some(cpu_s) = report.server_cpu_s {
         let per_second = report
             .ops_per_server_core_second
@@ -188,29 +182,14 @@ pub(crate) fn percentiles(latency_ns: &Histogram<u64>) -> String {
 }
 
 /// A whole number with spaces between thousands.
-pub(crate) fn grouped(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && digit != '-' {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
+fn grouped(number: f64) -> String {
+    figure::grouped(number, ' ')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::recorder::latency_histogram;
-
-    #[test]
-    fn thousands() {
-        assert_eq!(grouped(0.4), "0");
-        assert_eq!(grouped(999.0), "999");
-        assert_eq!(grouped(1_234_567.0), "1 234 567");
-    }
 
     #[test]
     fn percentiles_end_with_all_of_them() {

@@ -16,7 +16,7 @@ use crate::recorder::{Interval, Recorder};
 use crate::report::Second;
 use crate::target::{
     Checks, Connection, Memcached, NativeConnection, Redis, SplitConnection, StreamConnection,
-    UdpConnection, introduce, open, open_native, open_stream,
+    UdpConnection, introduce_native, open, open_native, open_stream,
 };
 use crate::wait::Claim;
 use crate::worker::{Outcome, Task, Worker};
@@ -110,7 +110,7 @@ impl Running<'_> {
         let link = |_| {
             let mut link = open_native(plan, self.endpoints, self.pipeline, self.timeout)?;
             if plan.port.is_none() {
-                introduce(plan, std::slice::from_mut(&mut link))?;
+                introduce_native(plan, std::slice::from_mut(&mut link))?;
             }
             Ok(link)
         };
@@ -118,7 +118,7 @@ impl Running<'_> {
         if plan.port.is_some() {
             // Together: what is for one of them may come to the queue of another one.
             let mut all: Vec<_> = links.drain(..).flatten().collect();
-            introduce(plan, &mut all)?;
+            introduce_native(plan, &mut all)?;
             let mut all = all.into_iter();
             let of_thread = |places: &Vec<usize>| all.by_ref().take(places.len()).collect();
             links = places.iter().map(of_thread).collect();

@@ -8,7 +8,7 @@ use micanite_server::configuration::Options;
 
 mod trace;
 
-pub use trace::{EXIT_TRACE_FAILED, EXIT_TRACE_USAGE, TraceCommand, TraceOptions, trace};
+pub use trace::{TraceCommand, TraceOptions, trace};
 
 const SOURCES: &str = "\
 Every option may also come from the environment (MICANITE_MEMORY_LIMIT=1g for --memory-limit 1g)

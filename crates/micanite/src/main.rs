@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use micanite::{Command, CommandLine, EXIT_TRACE_USAGE, trace};
+use micanite::{Command, CommandLine, trace};
 use micanite_host::{EXIT_CONTROL_USAGE, control};
-use micanite_load::{EXIT_LOAD_USAGE, load};
+use micanite_load::load;
+use micanite_workload::trace::Failure;
 
 fn main() -> ExitCode {
     micanite::end_at_a_panic();
@@ -28,8 +29,7 @@ fn main() -> ExitCode {
             ExitCode::from(match std::env::args().nth(1) {
                 _ if !error.use_stderr() => 0,
                 Some(word) if word == "ctl" => EXIT_CONTROL_USAGE,
-                Some(word) if word == "load" => EXIT_LOAD_USAGE,
-                Some(word) if word == "trace" => EXIT_TRACE_USAGE,
+                Some(word) if word == "load" || word == "trace" => Failure::EXIT_USAGE,
                 _ => micanite_server::EXIT_USAGE,
             })
         }

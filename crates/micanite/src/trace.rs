@@ -7,14 +7,8 @@ use clap::{Args, Subcommand};
 use micanite_load::{ReplayOptions, replay};
 use micanite_workload::trace::simulate::{SimulateOptions, simulate};
 use micanite_workload::trace::{
-    CatOptions, ConvertOptions, Failure, GenerateOptions, StatsOptions, cat, convert, generate,
-    stats,
+    CatOptions, ConvertOptions, GenerateOptions, StatsOptions, cat, convert, generate, stats,
 };
-
-/// The trace cannot be read, or what was asked for could not be done.
-pub const EXIT_TRACE_FAILED: u8 = 1;
-/// The options do not make sense.
-pub const EXIT_TRACE_USAGE: u8 = 2;
 
 /// The options of `micanite trace`.
 #[derive(Args, Debug)]
@@ -53,13 +47,6 @@ pub fn trace(options: &TraceOptions) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { reason, is_usage }) => {
-            eprintln!("micanite trace: {reason}");
-            ExitCode::from(if is_usage {
-                EXIT_TRACE_USAGE
-            } else {
-                EXIT_TRACE_FAILED
-            })
-        }
+        Err(failure) => failure.tell("trace"),
     }
 }

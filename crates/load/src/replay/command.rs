@@ -1,26 +1,27 @@
 //! The command: options, threads, the signal that ends it.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::address::Address;
 use clap::Args;
+use micanite_workload::KEY_BYTES_MAX;
+use micanite_workload::trace::{Failure, Format, Opened, open};
 use nix::sys::signal::{SigSet, Signal};
 
-use super::connection::{Connection, Server};
+use super::connection::{self, Connection, Server};
 use super::dispatcher::Dispatcher;
 use super::progress::watch;
 use super::report::{Plan, Report, Source};
 use super::schedule::Schedule;
-use super::step::{KEY_BYTES_MAX, NUMBER_CHARACTERS, Skip, Translator};
+use super::step::{NUMBER_CHARACTERS, Skip, Translator};
 use super::tally::{Live, Tally};
 use super::worker::{Common, Worker};
-use micanite_workload::trace::{Failure, open};
-use micanite_workload::trace::{Format, Opened};
+use crate::address::Address;
+use crate::clock::Clock;
+use crate::output;
 
 const PIPELINE_MAX: usize = 4096;
 const CONNECTIONS_MAX: usize = 4096;
@@ -133,12 +134,10 @@ impl ReplayOptions {
         Ok(())
     }
 
-    /// That the report cannot be written is not found out at its end only.
+    /// Begins the report's file: that it cannot be written is found out before the replay.
     fn begin_json(&self) -> Result<(), Failure> {
         match self.json.as_deref() {
-            Some(path) if path != Path::new("-") => File::create(path)
-                .map(drop)
-                .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display()))),
+            Some(path) if !output::is_stdout(Some(path)) => output::write(path, ""),
             _ => Ok(()),
         }
     }
@@ -173,11 +172,11 @@ pub fn replay(options: &ReplayOptions) -> Result<(), Failure> {
         connections.push(Vec::new());
     }
     for number in 0..options.connections {
-        let opened = Connection::open(&options.url, &endpoint, &server, options.pipeline);
+        let opened = connection::open(&options.url, &endpoint, &server, options.pipeline);
         connections[number % options.threads].push(opened.map_err(Failure::new)?);
     }
     let common = Arc::new(Common {
-        start: Instant::now(),
+        clock: Clock::starting_in(Duration::ZERO),
         is_timed: options.speed.0.is_some(),
         prefix_bytes: options.key_prefix.len() as u64,
         is_ending: AtomicBool::new(false),
@@ -195,11 +194,9 @@ pub fn replay(options: &ReplayOptions) -> Result<(), Failure> {
         &tally,
         seconds,
         is_interrupted.load(Ordering::Relaxed),
-        common.start.elapsed(),
+        common.clock.now_ns() as f64 / 1e9,
     );
-    for remark in opened.reader.remarks() {
-        eprintln!("micanite trace: {}: {remark}", options.file.display());
-    }
+    opened.print_remarks(&options.file);
     report.write(options.json.as_deref())?;
     match failure {
         None if report.requests == 0 && report.sent == 0 => {
@@ -218,7 +215,7 @@ fn run(
     translator: Translator,
     opened: &mut Opened,
     common: &Common,
-    connections: Vec<Vec<Connection>>,
+    connections: Vec<Vec<Box<dyn Connection>>>,
 ) -> Ran {
     let (dispatcher, receivers) = Dispatcher::new(options.threads);
     let (end, ended) = channel::<()>();
@@ -232,7 +229,7 @@ fn run(
             })
             .collect();
         let shown = !options.quiet;
-        let watching = scope.spawn(move || watch(&common.live, common.start, &ended, shown));
+        let watching = scope.spawn(move || watch(&common.live, common.clock, &ended, shown));
         let mut source = Source::default();
         let read = read(options, translator, opened, common, dispatcher, &mut source);
         let mut failure = read.err().map(|failure| failure.reason);

@@ -1,15 +1,13 @@
-//! Connections of every protocol.
+//! Connections of every protocol: requests and replies of a trace, over the load generator's targets.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use crate::address::{Address, Endpoint, Protocol};
-use crate::target::{open as connect, server_version};
-
+use super::memcached::Memcached;
 use super::native::{self, Native};
 use super::step::Command;
-use super::stream::Stream;
+use crate::address::{Address, Endpoint, Protocol};
+use crate::target;
 
 /// A server that is silent for so long is given up.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -32,7 +30,7 @@ impl Server {
         match address.protocol() {
             Protocol::Native => native::meet(address, endpoint),
             _ => Ok(Self {
-                version: server_version(address, endpoint)?,
+                version: target::server_version(address, endpoint)?,
                 datagram_bytes: None,
             }),
         }
@@ -57,126 +55,64 @@ pub(super) enum Reply {
 }
 
 /// A connection; tokens say which request a reply belongs to. Nothing here blocks.
-pub(super) enum Connection {
-    /// memcached's text protocol over TCP or a Unix socket.
-    Stream(Stream),
-    /// Micanite's native protocol.
-    Native(Box<Native>),
-}
-
-impl Connection {
-    /// Connects, for so many requests at a time.
-    ///
-    /// # Errors
-    /// What went wrong, and what to do.
-    pub fn open(
-        address: &Address,
-        endpoint: &Endpoint,
-        server: &Server,
-        pipeline: usize,
-    ) -> Result<Self, String> {
-        Ok(match server.datagram_bytes {
-            None => Self::Stream(Stream::new(connect(address, endpoint)?)),
-            Some(bytes) => {
-                Self::Native(Box::new(Native::open(address, endpoint, pipeline, bytes)?))
-            }
-        })
-    }
-
+pub(super) trait Connection: AsFd + Send {
     /// Whether it takes another request.
-    pub fn has_room(&self) -> bool {
-        match self {
-            Self::Stream(stream) => stream.has_room(),
-            Self::Native(native) => native.has_room(),
-        }
+    fn has_room(&self) -> bool {
+        true
     }
 
-    /// Hands a request over; its reply will have `token`.
-    pub fn send(&mut self, token: u32, command: &Command<'_>) {
-        match self {
-            Self::Stream(stream) => stream.send(token, command),
-            Self::Native(native) => native.send(token, command),
-        }
-    }
+    /// Hands a request over, whose reply will have `token`; returns whether it was taken.
+    fn send(&mut self, token: u32, command: &Command<'_>) -> bool;
 
     /// Sends what was handed over; returns whether something is left that waits for room.
     ///
     /// # Errors
     /// When the connection is of no use any more.
-    pub fn flush(&mut self) -> Result<bool, String> {
-        match self {
-            Self::Stream(stream) => stream.flush(),
-            Self::Native(native) => native.flush(),
-        }
-    }
+    fn flush(&mut self) -> Result<bool, String>;
 
     /// Receives once; returns whether there may be more.
     ///
     /// # Errors
     /// When the connection is of no use any more.
-    pub fn receive(&mut self) -> Result<bool, String> {
-        match self {
-            Self::Stream(stream) => stream.receive(),
-            Self::Native(native) => native.receive(),
-        }
-    }
+    fn receive(&mut self) -> Result<bool, String>;
 
-    /// The next reply of what was received.
+    /// Returns the next reply of what was received.
     ///
     /// # Errors
     /// When it is no reply.
-    pub fn reply(&mut self) -> Result<Option<(u32, Reply)>, String> {
-        match self {
-            Self::Stream(stream) => stream.reply(),
-            Self::Native(native) => Ok(native.reply()),
-        }
-    }
+    fn reply(&mut self) -> Result<Option<(u32, Reply)>, String>;
 
     /// How long until it has to be received from, even if nothing arrives.
-    pub fn due_in(&self) -> Option<Duration> {
-        match self {
-            Self::Stream(_) => None,
-            Self::Native(native) => native.due_in(),
-        }
+    fn due_in(&self) -> Option<Duration> {
+        None
     }
 
     /// Datagrams that were sent again.
-    pub fn resent(&self) -> u64 {
-        match self {
-            Self::Stream(_) => 0,
-            Self::Native(native) => native.resent(),
-        }
+    fn resent(&self) -> u64 {
+        0
     }
 
     /// The text of the first error that the server answered with.
-    pub fn refusal(&self) -> Option<&str> {
-        match self {
-            Self::Stream(stream) => stream.refusal(),
-            Self::Native(native) => native.refusal(),
-        }
-    }
+    fn refusal(&self) -> Option<&str>;
 }
 
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Stream(stream) => stream.as_fd(),
-            Self::Native(native) => native.as_fd(),
-        }
-    }
+/// Connects, for so many requests at a time.
+///
+/// # Errors
+/// What went wrong, and what to do.
+pub(super) fn open(
+    address: &Address,
+    endpoint: &Endpoint,
+    server: &Server,
+    pipeline: usize,
+) -> Result<Box<dyn Connection>, String> {
+    Ok(match server.datagram_bytes {
+        None => Box::new(Memcached::new(target::open(address, endpoint)?)),
+        Some(bytes) => Box::new(Native::open(address, endpoint, pipeline, bytes)?),
+    })
 }
 
-/// Why a connection is of no use any more.
-pub(super) fn broken(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CLOSED.to_owned(),
-        _ => error.to_string(),
-    }
-}
-
-/// A server has been silent for so long.
+/// Says that a server has been silent for so long.
 pub(super) fn silent(patience: Duration) -> String {
     format!("the server did not reply for {} s", patience.as_secs())
 }
-
-pub(super) const CLOSED: &str = "the server has closed the connection";

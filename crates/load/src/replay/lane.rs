@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::connection::Connection;
-use super::step::{Command, KEY_BYTES_MAX, Step};
+use micanite_workload::KEY_BYTES_MAX;
 use micanite_workload::trace::Operation;
+
+use super::connection::Connection;
+use super::step::{Command, Step};
 
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +42,13 @@ impl Slot {
 
 /// A connection and its requests.
 pub(super) struct Lane {
-    pub connection: Connection,
+    pub connection: Box<dyn Connection>,
     pub slots: Vec<Slot>,
     free: Vec<u32>,
     /// Hashes of the keys that are under way.
     busy: Vec<u64>,
+    /// What the connection has not taken yet: tokens, operations, numbers of values.
+    untaken: VecDeque<(u32, Operation, u64)>,
     /// What waits for an earlier request of its key.
     parked: VecDeque<Slot>,
     /// Hashes of the keys of that.
@@ -55,12 +59,13 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub fn new(connection: Connection, pipeline: usize) -> Self {
+    pub fn new(connection: Box<dyn Connection>, pipeline: usize) -> Self {
         Self {
             connection,
             slots: Vec::with_capacity(pipeline),
             free: Vec::with_capacity(pipeline),
             busy: Vec::with_capacity(pipeline),
+            untaken: VecDeque::new(),
             parked: VecDeque::new(),
             parked_keys: VecDeque::new(),
             is_clogged: false,
@@ -69,7 +74,9 @@ impl Lane {
     }
 
     pub fn has_room(&self, pipeline: usize) -> bool {
-        self.busy.len() + self.parked.len() < pipeline && self.connection.has_room()
+        self.busy.len() + self.parked.len() < pipeline
+            && self.untaken.is_empty()
+            && self.connection.has_room()
     }
 
     pub fn is_idle(&self) -> bool {
@@ -126,7 +133,25 @@ impl Lane {
         self.command(token, operation, 0);
     }
 
+    /// Sends a command of a request, behind those that the connection has not taken yet.
     pub fn command(&mut self, token: u32, operation: Operation, cas: u64) {
+        if !self.untaken.is_empty() || !self.send(token, operation, cas) {
+            self.untaken.push_back((token, operation, cas));
+        }
+    }
+
+    /// Sends what there is, and notes whether output waits for room.
+    pub fn flush(&mut self) -> Result<(), String> {
+        while let Some(&(token, operation, cas)) = self.untaken.front()
+            && self.send(token, operation, cas)
+        {
+            self.untaken.pop_front();
+        }
+        self.is_clogged = self.connection.flush()?;
+        Ok(())
+    }
+
+    fn send(&mut self, token: u32, operation: Operation, cas: u64) -> bool {
         let slot = &self.slots[token as usize];
         let command = Command {
             operation,
@@ -135,7 +160,7 @@ impl Lane {
             expiry_s: slot.step.expiry_s,
             cas,
         };
-        self.connection.send(token, &command);
+        self.connection.send(token, &command)
     }
 
     pub fn end(&mut self, token: u32) {

@@ -12,17 +12,16 @@ mod command;
 mod connection;
 mod dispatcher;
 mod lane;
+mod memcached;
 mod native;
 mod progress;
+mod replies;
 mod report;
 mod schedule;
-mod settle;
 mod step;
-mod stream;
 mod tally;
 #[cfg(test)]
 mod tests;
-mod text;
 mod worker;
 
 pub use command::{ReplayOptions, replay};

@@ -5,23 +5,20 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::slice;
 use std::time::Duration;
 
-use crate::address::{Address, Endpoint};
-use crate::target::server_version;
-use arrayvec::ArrayVec;
 use micanite_client::{
-    Batch, Completion, Error, Link, Opcode, Options, Outcome, ServerAddress, SubmitError,
-    UdpOptions,
+    Batch, Completion, Error, Link, Opcode, Options, Outcome, SubmitError, UdpOptions,
 };
 use micanite_wire::native::{Header, PAYLOAD_BYTES_MAX, request_bytes};
-
-use super::connection::{Reply, SILENCE_MAX, Server, broken, silent};
-use super::step::{Command, KEY_BYTES_MAX};
 use micanite_workload::trace::Operation;
 
-/// A server may take so long to say which of its cores listen where.
-const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
+use super::connection::{Connection, Reply, SILENCE_MAX, Server, silent};
+use super::step::Command;
+use crate::address::{Address, Endpoint};
+use crate::target::{broken, introduce, open_link, server_version};
+
 /// Datagrams beside those of the requests: for what has to be sent again.
 const DATAGRAMS_MORE: usize = 64;
 
@@ -83,69 +80,19 @@ pub(super) fn meet(address: &Address, endpoint: &Endpoint) -> Result<Server, Str
 
 /// A client of the server whose directory it knows.
 fn open(address: &Address, endpoint: &Endpoint, options: Options) -> Result<Link, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("{address}: {error}");
-    let Endpoint::Inet(server) = endpoint else {
-        return Err(failed(&"the native protocol has no Unix sockets"));
-    };
-    let servers = [ServerAddress {
-        address: *server,
-        name: address.to_string(),
-        weight: 1,
-    }];
-    let opened = Link::open(&servers, options, &UdpOptions::default());
-    let mut link = opened.map_err(|error| failed(&error))?;
-    loop {
-        let now_ns = link.now_ns();
-        link.poll(now_ns, |_| {}).map_err(|error| failed(&error))?;
-        if link.driver().is_alive(0) {
-            return Ok(link);
-        }
-        if let Some(version) = link.driver().other_version(0) {
-            let server = address.to_string();
-            return Err(Error::Version { server, version }.to_string());
-        }
-        let left_ns = INTRODUCTION_NS_MAX.saturating_sub(now_ns);
-        if left_ns == 0 {
-            return Err(failed(&format!(
-                "nobody answers there in the native protocol; {}, or replay to its memcached://HOST:PORT",
+    let (targets, endpoints) = (slice::from_ref(address), slice::from_ref(endpoint));
+    let mut link = open_link(targets, endpoints, options, &UdpOptions::default(), None)?;
+    introduce(targets, slice::from_mut(&mut link), |_, version| {
+        let server = address.to_string();
+        match version {
+            Some(version) => Error::Version { server, version }.to_string(),
+            None => format!(
+                "{server}: nobody answers there in the native protocol; {}, or replay to its memcached://HOST:PORT",
                 address.how_to_start()
-            )));
+            ),
         }
-        link.wait(left_ns).map_err(|error| failed(&error))?;
-    }
-}
-
-/// A request that the link has not taken yet.
-struct Waiting {
-    token: u32,
-    operation: Operation,
-    key: ArrayVec<u8, KEY_BYTES_MAX>,
-    value_bytes: u32,
-    expiry_s: u32,
-    cas: u64,
-}
-
-impl Waiting {
-    fn new(token: u32, command: &Command<'_>) -> Self {
-        Self {
-            token,
-            operation: command.operation,
-            key: command.key.iter().copied().collect(),
-            value_bytes: command.value_bytes,
-            expiry_s: command.expiry_s,
-            cas: command.cas,
-        }
-    }
-
-    fn command(&self) -> Command<'_> {
-        Command {
-            operation: self.operation,
-            key: &self.key,
-            value_bytes: self.value_bytes,
-            expiry_s: self.expiry_s,
-            cas: self.cas,
-        }
-    }
+    })?;
+    Ok(link)
 }
 
 /// A client of one server.
@@ -153,7 +100,6 @@ pub(super) struct Native {
     link: Link,
     /// The link's socket.
     socket: OwnedFd,
-    waiting: VecDeque<Waiting>,
     ended: VecDeque<(u32, Reply)>,
     /// Whether something was submitted that the next flush sends.
     is_corked: bool,
@@ -188,7 +134,6 @@ impl Native {
         Ok(Self {
             link,
             socket,
-            waiting: VecDeque::new(),
             ended: VecDeque::new(),
             is_corked: false,
             is_down: false,
@@ -196,63 +141,9 @@ impl Native {
         })
     }
 
-    pub fn has_room(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    pub fn send(&mut self, token: u32, command: &Command<'_>) {
-        if !self.waiting.is_empty() || !self.submit(token, command) {
-            self.waiting.push_back(Waiting::new(token, command));
-        }
-    }
-
-    /// Hands a request to the link; returns whether there was room.
-    fn submit(&mut self, token: u32, command: &Command<'_>) -> bool {
-        if !self.is_corked {
-            self.link.cork();
-            self.is_corked = true;
-        }
-        let Some(operation) = operation(command) else {
-            self.refuse(token, &Error::TooLarge { limit_bytes: None });
-            return true;
-        };
-        let now_ns = self.link.now_ns();
-        match self.link.submit(now_ns, &operation, token.into()) {
-            Ok(()) => return true,
-            Err(SubmitError::Full) => return false,
-            Err(SubmitError::ServerDown { .. }) => self.is_down = true,
-            Err(SubmitError::BadKey) => self.refuse(token, &Error::BadKey),
-            // It did fit when the replay began.
-            Err(SubmitError::TooLong) => self.refuse(token, &Error::TooLarge { limit_bytes: None }),
-        }
-        true
-    }
-
     fn refuse(&mut self, token: u32, why: &Error) {
         self.ended.push_back((token, Reply::Refused));
         self.refusal.get_or_insert_with(|| why.to_string());
-    }
-
-    pub fn flush(&mut self) -> Result<bool, String> {
-        while let Some(next) = self.waiting.pop_front() {
-            if !self.submit(next.token, &next.command()) {
-                self.waiting.push_front(next);
-                break;
-            }
-        }
-        if self.is_corked {
-            self.link.flush();
-            self.is_corked = false;
-        } else if !self.link.is_sending_blocked() {
-            return Ok(false);
-        }
-        self.poll()?;
-        Ok(self.link.is_sending_blocked())
-    }
-
-    pub fn receive(&mut self) -> Result<bool, String> {
-        self.poll()?;
-        Ok(false)
     }
 
     fn poll(&mut self) -> Result<(), String> {
@@ -271,13 +162,51 @@ impl Native {
         }
         Ok(())
     }
+}
 
-    pub fn reply(&mut self) -> Option<(u32, Reply)> {
-        self.ended.pop_front()
+impl Connection for Native {
+    fn send(&mut self, token: u32, command: &Command<'_>) -> bool {
+        if !self.is_corked {
+            self.link.cork();
+            self.is_corked = true;
+        }
+        let Some(operation) = operation(command) else {
+            self.refuse(token, &Error::TooLarge { limit_bytes: None });
+            return true;
+        };
+        let now_ns = self.link.now_ns();
+        match self.link.submit(now_ns, &operation, token.into()) {
+            Ok(()) => {}
+            Err(SubmitError::Full) => return false,
+            Err(SubmitError::ServerDown { .. }) => self.is_down = true,
+            Err(SubmitError::BadKey) => self.refuse(token, &Error::BadKey),
+            // It did fit when the replay began.
+            Err(SubmitError::TooLong) => self.refuse(token, &Error::TooLarge { limit_bytes: None }),
+        }
+        true
+    }
+
+    fn flush(&mut self) -> Result<bool, String> {
+        if self.is_corked {
+            self.link.flush();
+            self.is_corked = false;
+        } else if !self.link.is_sending_blocked() {
+            return Ok(false);
+        }
+        self.poll()?;
+        Ok(self.link.is_sending_blocked())
+    }
+
+    fn receive(&mut self) -> Result<bool, String> {
+        self.poll().map(|()| false)
+    }
+
+    fn reply(&mut self) -> Result<Option<(u32, Reply)>, String> {
+        Ok(self.ended.pop_front())
     }
 
     /// How long until something has to be done even if nothing arrives.
-    pub fn due_in(&self) -> Option<Duration> {
+    fn due_in(&self) -> Option<Duration> {
         if !self.ended.is_empty() {
             return Some(Duration::ZERO);
         }
@@ -286,12 +215,11 @@ impl Native {
         Some(Duration::from_nanos(left_ns))
     }
 
-    /// Datagrams that were sent again.
-    pub fn resent(&self) -> u64 {
+    fn resent(&self) -> u64 {
         self.link.counters().resent
     }
 
-    pub fn refusal(&self) -> Option<&str> {
+    fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 }

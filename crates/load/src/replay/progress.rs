@@ -1,13 +1,14 @@
 //! The seconds of a replay while it runs.
 
-use std::io::{IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use micanite_workload::trace::StatusLine;
 use serde::Serialize;
 
 use super::tally::Live;
+use crate::clock::{Clock, SECOND_NS};
 
 /// One second of a replay.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -25,30 +26,33 @@ pub(super) struct Second {
 }
 
 impl Second {
-    fn hit_percent(&self) -> f64 {
-        100.0 * self.hits as f64 / self.reads.max(1) as f64
+    fn line(&self) -> String {
+        let hit_percent = 100.0 * self.hits as f64 / self.reads.max(1) as f64;
+        let mut line = format!(
+            "{:>5.0} s  {:>9} requests  hits {hit_percent:>6.2} %",
+            self.at_s, self.requests
+        );
+        if self.lag_ms_max > 0.0 {
+            line += &format!("  up to {:.1} ms late", self.lag_ms_max);
+        }
+        line
     }
 }
 
 /// Watches until `end` is closed; shows a line per second on standard error if it is wanted.
-pub(super) fn watch(
-    live: &Live,
-    start: Instant,
-    end: &Receiver<()>,
-    is_shown: bool,
-) -> Vec<Second> {
-    let is_terminal = std::io::stderr().is_terminal();
+pub(super) fn watch(live: &Live, clock: Clock, end: &Receiver<()>, is_shown: bool) -> Vec<Second> {
+    let mut progress = StatusLine::new();
     let mut seconds = Vec::new();
     let mut before = [0; 3];
     let mut is_over = false;
     while !is_over {
-        let next = start + Duration::from_secs(seconds.len() as u64 + 1);
-        let left = next.saturating_duration_since(Instant::now());
+        let next_ns = (seconds.len() as u64 + 1) * SECOND_NS;
+        let left = Duration::from_nanos(next_ns.saturating_sub(clock.now_ns()));
         is_over = end.recv_timeout(left) != Err(RecvTimeoutError::Timeout);
         let counts = [&live.answered, &live.reads, &live.hits];
         let now = counts.map(|count| count.load(Ordering::Relaxed));
         let second = Second {
-            at_s: start.elapsed().as_secs_f64(),
+            at_s: clock.now_ns() as f64 / 1e9,
             requests: now[0] - before[0],
             reads: now[1] - before[1],
             hits: now[2] - before[2],
@@ -57,29 +61,9 @@ pub(super) fn watch(
         before = now;
         seconds.push(second);
         if is_shown && !is_over {
-            show(&second, is_terminal);
+            progress.show(&second.line());
         }
     }
-    if is_shown && is_terminal && seconds.len() > 1 {
-        eprintln!();
-    }
+    progress.keep();
     seconds
-}
-
-fn show(second: &Second, is_terminal: bool) {
-    let mut line = format!(
-        "{:>5.0} s  {:>9} requests  hits {:>6.2} %",
-        second.at_s,
-        second.requests,
-        second.hit_percent()
-    );
-    if second.lag_ms_max > 0.0 {
-        line += &format!("  up to {:.1} ms late", second.lag_ms_max);
-    }
-    // Where nobody can read it, nothing is lost.
-    let mut to = std::io::stderr().lock();
-    let _ = match is_terminal {
-        true => write!(to, "\r{line}\x1b[K").and_then(|()| to.flush()),
-        false => writeln!(to, "{line}"),
-    };
 }

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
-use hdrhistogram::Histogram;
+use micanite_workload::trace::{Failure, Operation};
 use serde::Serialize;
 
 use super::progress::Second;
-use super::step::{Translator, is_read};
+use super::step::Translator;
 use super::tally::Tally;
-use micanite_workload::trace::{Failure, Operation};
+use crate::output;
+use crate::report::Latency;
 
 /// Requests that may be late before it is said.
 const LATE_RATIO_MAX: f64 = 0.01;
@@ -70,40 +69,6 @@ struct Ended {
     lost: u64,
 }
 
-/// Times in microseconds.
-#[derive(Debug, Serialize)]
-struct Times {
-    min: f64,
-    p50: f64,
-    p95: f64,
-    p99: f64,
-    p999: f64,
-    max: f64,
-    mean: f64,
-}
-
-impl Times {
-    fn of(ns: &Histogram<u64>) -> Self {
-        let quantile = |quantile| ns.value_at_quantile(quantile) as f64 / 1e3;
-        Self {
-            min: ns.min() as f64 / 1e3,
-            p50: quantile(0.5),
-            p95: quantile(0.95),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            max: ns.max() as f64 / 1e3,
-            mean: ns.mean() / 1e3,
-        }
-    }
-
-    fn line(&self) -> String {
-        format!(
-            "p50 {:.1}  p95 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.1}  mean {:.1}",
-            self.p50, self.p95, self.p99, self.p999, self.max, self.mean
-        )
-    }
-}
-
 /// The results of a replay.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -143,9 +108,9 @@ pub(super) struct Report {
     /// Keys that the server would not take; their requests had others.
     keys_replaced: u64,
     /// From when a request was due (as fast as possible: sent) to its reply.
-    latency_us: Times,
+    latency_us: Latency,
     /// From when a request was due to when it was sent.
-    lag_us: Option<Times>,
+    lag_us: Option<Latency>,
     /// Sent more than a millisecond late, for the server had not answered earlier ones.
     late_behind_server: u64,
     /// Sent more than a millisecond late otherwise.
@@ -161,21 +126,18 @@ impl Report {
         tally: &Tally,
         seconds: Vec<Second>,
         is_interrupted: bool,
-        taken: Duration,
+        seconds_taken: f64,
     ) -> Self {
         let all = || Operation::ALL.iter().zip(&tally.ends);
-        let ended =
-            |ends: &super::tally::Ends| ends.done + ends.not_done + ends.refused + ends.lost;
-        let sent = all().map(|(_, ends)| ended(ends)).sum::<u64>();
-        let reads = || all().filter(|(operation, _)| is_read(**operation));
+        let sent = all().map(|(_, ends)| ends.all()).sum::<u64>();
+        let reads = || all().filter(|(operation, _)| operation.reads());
         let hits = reads().map(|(_, ends)| ends.done).sum::<u64>();
         let misses = reads().map(|(_, ends)| ends.not_done).sum::<u64>();
         let ratio = |part: u64, rest: u64| match part + rest {
             0 => None,
             whole => Some(part as f64 / whole as f64),
         };
-        let operations = all().filter(|(_, ends)| ended(ends) > 0);
-        let seconds_taken = taken.as_secs_f64();
+        let operations = all().filter(|(_, ends)| ends.all() > 0);
         Self {
             version: env!("CARGO_PKG_VERSION"),
             server,
@@ -194,7 +156,7 @@ impl Report {
             operations: operations
                 .map(|(operation, ends)| {
                     let ended = Ended {
-                        answered: ended(ends) - ends.lost,
+                        answered: ends.all() - ends.lost,
                         done: ends.done,
                         not_done: ends.not_done,
                         refused: ends.refused,
@@ -212,8 +174,8 @@ impl Report {
             skipped_too_large: source.skipped_too_large,
             too_large_after_misses: tally.too_large,
             keys_replaced: source.keys_replaced,
-            latency_us: Times::of(&tally.latency_ns),
-            lag_us: plan.speed.map(|_| Times::of(&tally.lag_ns)),
+            latency_us: Latency::new(&tally.latency_ns),
+            lag_us: plan.speed.map(|_| Latency::new(&tally.lag_ns)),
             late_behind_server: tally.held,
             late_behind_generator: tally.late,
             seconds,
@@ -223,21 +185,10 @@ impl Report {
 
     /// Prints the table, or writes JSON, or both.
     pub fn write(&self, json: Option<&Path>) -> Result<(), Failure> {
-        let is_stdout = json == Some(Path::new("-"));
-        if !is_stdout {
-            say(&self.table());
+        if !output::is_stdout(json) {
+            output::say(&self.table());
         }
-        let Some(path) = json else {
-            return Ok(());
-        };
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Failure::new(format!("cannot write the report: {error}")))?;
-        if is_stdout {
-            say(&(text + "\n"));
-            return Ok(());
-        }
-        std::fs::write(path, text + "\n")
-            .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+        json.map_or(Ok(()), |path| output::write_json(path, self))
     }
 
     fn table(&self) -> String {
@@ -376,10 +327,4 @@ impl Ended {
         }
         line
     }
-}
-
-/// Prints. Where nobody reads any more, nothing is lost.
-fn say(text: &str) {
-    let mut to = std::io::stdout().lock();
-    let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
 }

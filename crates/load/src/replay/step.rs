@@ -1,10 +1,10 @@
 //! What is to be done, request by request, on its way from the trace to a connection.
 
-use super::native::fits;
+use micanite_workload::KEY_BYTES_MAX;
 use micanite_workload::trace::{Key, Operation, Outcome, Request};
 
-/// The longest key of memcached's protocol.
-pub(super) const KEY_BYTES_MAX: usize = 250;
+use super::native::fits;
+
 /// Characters of a key that stands for a number: so many hold 64 bits.
 pub(super) const NUMBER_CHARACTERS: usize = 11;
 /// Larger values are not sent: a server that takes them is not a cache of them.
@@ -90,7 +90,7 @@ pub(super) struct Translator {
 impl Translator {
     /// The step for a request; its key is in [`Self::key`].
     pub fn step(&mut self, request: &Request<'_>) -> Result<Step, Skip> {
-        let is_read = is_read(request.operation);
+        let (is_read, stores) = (request.operation.reads(), request.operation.stores());
         if self.is_read_only && !is_read {
             return Err(Skip::Write);
         }
@@ -103,12 +103,11 @@ impl Translator {
                 .map(|both| both.saturating_sub(key_bytes)),
             _ => request.value_bytes,
         };
-        if stores(request.operation) && value_bytes.is_none() {
+        if stores && value_bytes.is_none() {
             return Err(Skip::UnknownSize);
         }
-        let is_sent = is_read || stores(request.operation);
-        let is_too_large =
-            is_sent && value_bytes.is_some_and(|bytes| self.is_too_large(request.operation, bytes));
+        let is_too_large = (is_read || stores)
+            && value_bytes.is_some_and(|bytes| self.is_too_large(request.operation, bytes));
         if is_too_large && !is_read {
             return Err(Skip::TooLarge);
         }
@@ -178,26 +177,6 @@ fn is_key(text: &[u8]) -> bool {
 fn push_number(to: &mut Vec<u8>, number: u64) {
     let digits = (0..NUMBER_CHARACTERS).map(|at| DIGITS[(number >> (6 * at)) as usize & 63]);
     to.extend(digits);
-}
-
-pub(super) const fn is_read(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Get | Operation::Gets | Operation::GetAndTouch
-    )
-}
-
-/// Whether it sends a value.
-pub(super) const fn stores(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Set
-            | Operation::Add
-            | Operation::Replace
-            | Operation::Append
-            | Operation::Prepend
-            | Operation::Cas
-    )
 }
 
 /// What a step is on a connection. Values are zeros, so that they can be counted up and down.

@@ -1,15 +1,13 @@
 //! What one worker counts and times.
 
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
-
 use micanite_workload::trace::Operation;
 
-/// Longer times are recorded as this.
-const TIME_NS_MAX: u64 = 3_600_000_000_000;
-/// A request is late that leaves later than this after it was due.
-pub(super) const LATE_NS: u64 = 1_000_000;
+use crate::clock::LATE_NS;
+use crate::recorder::latency_histogram;
 
 /// How requests of one operation ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +20,22 @@ pub(super) struct Ends {
     pub refused: u64,
     /// Not answered.
     pub lost: u64,
+}
+
+impl Ends {
+    /// Answered by no error, by an error, or not at all.
+    pub const fn all(&self) -> u64 {
+        self.done + self.not_done + self.refused + self.lost
+    }
+}
+
+impl AddAssign for Ends {
+    fn add_assign(&mut self, other: Self) {
+        self.done += other.done;
+        self.not_done += other.not_done;
+        self.refused += other.refused;
+        self.lost += other.lost;
+    }
 }
 
 /// Of one worker; [`Self::add`] sums them up.
@@ -64,19 +78,11 @@ impl Default for Tally {
             resent: 0,
             held: 0,
             late: 0,
-            latency_ns: times(),
-            lag_ns: times(),
+            latency_ns: latency_histogram(),
+            lag_ns: latency_histogram(),
             refusal: None,
         }
     }
-}
-
-fn times() -> Histogram<u64> {
-    #[expect(
-        clippy::expect_used,
-        reason = "the bounds are constants that are valid"
-    )]
-    Histogram::new_with_bounds(1, TIME_NS_MAX, 3).expect("valid bounds")
 }
 
 impl Tally {
@@ -98,10 +104,7 @@ impl Tally {
 
     pub fn add(&mut self, other: &Self) {
         for (ends, others) in self.ends.iter_mut().zip(&other.ends) {
-            ends.done += others.done;
-            ends.not_done += others.not_done;
-            ends.refused += others.refused;
-            ends.lost += others.lost;
+            *ends += *others;
         }
         self.hit_bytes += other.hit_bytes;
         self.missed_bytes += other.missed_bytes;

@@ -10,9 +10,10 @@ use nix::sys::time::TimeSpec;
 
 use super::connection::{Connection, SILENCE_MAX, silent};
 use super::lane::{Lane, Slot};
-use super::settle::Counts;
+use super::replies::Counts;
 use super::step::Batch;
 use super::tally::{Live, News, Tally};
+use crate::clock::Clock;
 
 /// A server that is silent for so long when the replay is to end is given up.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
@@ -23,7 +24,7 @@ const SLEEP_HUNGRY_MAX: Duration = Duration::from_millis(1);
 
 /// What all workers of a replay share.
 pub(super) struct Common {
-    pub start: Instant,
+    pub clock: Clock,
     /// Whether requests have a time; else each is due as soon as it can be sent.
     pub is_timed: bool,
     /// Bytes at the start of keys that the trace does not count.
@@ -53,7 +54,7 @@ impl<'a> Worker<'a> {
     pub fn new(
         common: &'a Common,
         batches: Receiver<Batch>,
-        connections: Vec<Connection>,
+        connections: Vec<Box<dyn Connection>>,
         pipeline: usize,
     ) -> Self {
         let lanes = connections.into_iter();
@@ -99,7 +100,7 @@ impl<'a> Worker<'a> {
                 self.send_due()
             };
             for lane in &mut self.lanes {
-                lane.is_clogged = lane.connection.flush()?;
+                lane.flush()?;
             }
             let is_idle = self.lanes.iter().all(|lane| lane.is_idle());
             if is_idle && (is_ending || self.is_exhausted) {
@@ -122,13 +123,9 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn now_ns(&self) -> u64 {
-        self.common.start.elapsed().as_nanos() as u64
-    }
-
     /// Sends what is due and what the connections take; returns until when nothing else is.
     fn send_due(&mut self) -> Duration {
-        let now_ns = self.now_ns();
+        let now_ns = self.common.clock.now_ns();
         loop {
             let Some(step) = self.batch.steps.get(self.next).copied() else {
                 if !self.fetch(Duration::ZERO) {
@@ -225,8 +222,8 @@ impl<'a> Worker<'a> {
         for lane in &mut self.lanes {
             while lane.is_ready {
                 lane.is_ready = lane.connection.receive()?;
-                let start = self.common.start;
-                let now_ns = *now_ns.get_or_insert_with(|| start.elapsed().as_nanos() as u64);
+                let clock = self.common.clock;
+                let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
                 while let Some((token, reply)) = lane.connection.reply()? {
                     self.heard = Instant::now();
                     self.counts.settle(lane, token, reply, now_ns);

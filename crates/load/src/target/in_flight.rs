@@ -1,6 +1,7 @@
 //! Requests that wait for their replies, in order.
 
-use crate::recorder::Answer;
+use super::Stamp;
+use crate::recorder::{Answer, Kind};
 
 /// A request that was handed over.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,6 +12,22 @@ pub(crate) struct Pending {
     pub answer: Answer,
     /// Operations of a reading request whose outcome is known.
     pub settled: u32,
+}
+
+impl Pending {
+    #[inline]
+    pub fn new(kind: Kind, items: &[u64], stamp: Stamp) -> Self {
+        Self {
+            scheduled_ns: stamp.scheduled_ns,
+            sent_ns: stamp.now_ns,
+            answer: Answer {
+                kind,
+                operations: items.len() as u32,
+                ..Answer::default()
+            },
+            settled: 0,
+        }
+    }
 }
 
 /// A ring of requests, each with its items.

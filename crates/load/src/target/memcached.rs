@@ -26,10 +26,10 @@ impl Format for Memcached {
         output.extend_from_slice(b"set ");
         checks.items.push_key(item, output);
         output.extend_from_slice(b" 0 ");
-        push_decimal(output, checks.expiry_s as usize);
+        push_decimal(output, checks.expiry_s.into());
         output.push(b' ');
         let values = checks.items.values(item);
-        push_decimal(output, values.value_bytes());
+        push_decimal(output, values.value_bytes() as u64);
         output.extend_from_slice(b"\r\n");
         values.push(item, version, output);
         output.extend_from_slice(b"\r\n");
@@ -54,7 +54,7 @@ impl Format for Memcached {
             (b"END\r\n", Kind::Read) => Element::End,
             (b"STORED\r\n", Kind::Write) => Element::Done,
             (b"DELETED\r\n" | b"NOT_FOUND\r\n", Kind::Delete) => Element::Done,
-            _ if is_refusal(line) => Element::Refused(line),
+            _ if is_error(line) || line.starts_with(b"NOT_STORED") => Element::Refused(line),
             _ => {
                 return Err(format!(
                     "this is no reply of memcached's: {}",
@@ -66,12 +66,12 @@ impl Format for Memcached {
     }
 }
 
-fn is_refusal(line: &[u8]) -> bool {
+/// Whether a reply says that a request could not be understood or carried out.
+pub(crate) fn is_error(line: &[u8]) -> bool {
     [
         b"ERROR".as_slice(),
         b"CLIENT_ERROR ",
         b"SERVER_ERROR",
-        b"NOT_STORED",
         b"BUSY",
     ]
     .iter()

@@ -2,7 +2,9 @@
 //!
 //! A new target implements [`Connection`] and gets an arm in `crate::threads`.
 
+mod buffered;
 mod in_flight;
+mod link;
 mod memcached;
 mod native;
 mod open;
@@ -20,12 +22,14 @@ use nix::sys::epoll::Epoll;
 use crate::clock::Clock;
 use crate::recorder::Recorder;
 
-pub(crate) use memcached::Memcached;
-pub(crate) use native::{NativeConnection, introduce, open_native};
+pub(crate) use buffered::BufferedSocket;
+pub(crate) use link::{introduce, open_link};
+pub(crate) use memcached::{Memcached, is_error};
+pub(crate) use native::{NativeConnection, introduce_native, open_native};
 pub(crate) use open::open_stream;
-pub use open::{Socket, open, server_version};
+pub(crate) use open::{Socket, open, server_version};
 pub(crate) use redis::Redis;
-pub(crate) use reply::Checks;
+pub(crate) use reply::{Checks, escaped, push_decimal};
 pub(crate) use split::SplitConnection;
 pub(crate) use stream::StreamConnection;
 pub(crate) use udp::UdpConnection;
@@ -38,7 +42,7 @@ pub(crate) struct Stamp {
 }
 
 /// Why a connection is of no use any more.
-fn broken(error: &io::Error) -> String {
+pub(crate) fn broken(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CLOSED.to_owned(),
         _ => error.to_string(),

@@ -4,28 +4,25 @@ use std::io;
 use std::time::Duration;
 
 use micanite_client::{
-    Batch, Completion, Link, Opcode, Operation, Options, Outcome, PortCounters, ServerAddress,
-    SubmitError, UdpOptions,
+    Batch, Completion, Link, Opcode, Operation, Options, Outcome, PortCounters, SubmitError,
+    UdpOptions,
 };
 use micanite_workload::KEY_BYTES_MAX;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use super::in_flight::Pending;
+use super::link::{introduce, open_link};
 use super::reply::Checks;
 use super::{Connection, Stamp};
 use crate::address::Endpoint;
 use crate::clock::{Clock, nanoseconds};
 use crate::plan::Plan;
-use crate::recorder::{Answer, Kind, Recorder};
+use crate::recorder::{Kind, Recorder};
 
-/// A server may take so long to say which of its cores listen where.
-const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
-/// Of several clients each is looked at so often while one waits.
-const TURN_NS: u64 = 1_000_000;
 /// The clock is read again after so many completions.
 const COMPLETIONS_PER_LOOK: u32 = 32;
 
-/// Opens a client of all targets. [`introduce`] fetches their directories.
+/// Opens a client of all targets of a plan.
 ///
 /// # Errors
 /// When there is no socket or no queue to be had.
@@ -35,22 +32,6 @@ pub(crate) fn open_native(
     pipeline: usize,
     timeout: Duration,
 ) -> Result<Link, String> {
-    let address_of = |endpoint: &Endpoint| match endpoint {
-        Endpoint::Inet(address) => Ok(*address),
-        Endpoint::Unix(_) => Err("the native protocol has no Unix sockets".to_owned()),
-    };
-    let servers = plan
-        .targets
-        .iter()
-        .zip(endpoints)
-        .map(|(target, endpoint)| {
-            Ok(ServerAddress {
-                address: address_of(endpoint)?,
-                name: target.host().to_owned(),
-                weight: 1,
-            })
-        })
-        .collect::<Result<Vec<_>, String>>()?;
     let operations = pipeline * plan.multiget;
     let options = Options {
         deadline_ns: nanoseconds(timeout),
@@ -67,62 +48,28 @@ pub(crate) fn open_native(
         gso: plan.offload,
         ..UdpOptions::default()
     };
-    let opened = match &plan.port {
-        None => Link::open(&servers, options, &udp),
-        Some(port) => {
-            let queue = port.queue();
-            queue.and_then(|queue| Link::open_on(&servers, options, queue))
-        }
-    };
-    opened.map_err(|error| failed(plan, &error))
+    open_link(&plan.targets, endpoints, options, &udp, plan.port.as_ref())
 }
 
-fn failed(plan: &Plan, error: &dyn std::fmt::Display) -> String {
-    format!("{}: {error}", plan.targets[0])
-}
-
-/// Waits for the directories of all servers.
+/// Waits for the directories of all servers of a plan.
 ///
 /// # Errors
 /// When a server does not reply; what to do then.
-pub(crate) fn introduce(plan: &Plan, links: &mut [Link]) -> Result<(), String> {
-    loop {
-        let mut silent = None;
-        for (number, link) in links.iter_mut().enumerate() {
-            let now_ns = link.now_ns();
-            link.poll(now_ns, |_| {})
-                .map_err(|error| failed(plan, &error))?;
-            let driver = link.driver();
-            let first = (0..driver.servers()).find(|server| !driver.is_alive(*server));
-            silent = silent.or(first.map(|server| (number, server)));
+pub(crate) fn introduce_native(plan: &Plan, links: &mut [Link]) -> Result<(), String> {
+    introduce(&plan.targets, links, |server, version| {
+        let target = &plan.targets[server];
+        let how_to_start = target.how_to_start();
+        match (version, &plan.port) {
+            (Some(version), _) => {
+                format!("{target}: it speaks version {version} of the native protocol")
+            }
+            (None, None) => format!("{target}: nobody listens there; {how_to_start}"),
+            (None, Some(port)) => {
+                let port = port.name();
+                format!("{target}: nobody replies there by way of {port}; {how_to_start}")
+            }
         }
-        let Some((number, server)) = silent else {
-            return Ok(());
-        };
-        let (alone, link) = (links.len() == 1, &mut links[number]);
-        let version = link.driver().other_version(server);
-        let left_ns = INTRODUCTION_NS_MAX.saturating_sub(link.now_ns());
-        if left_ns == 0 || version.is_some() {
-            return Err(why_silent(plan, server, version));
-        }
-        let wait_ns = if alone { left_ns } else { TURN_NS };
-        link.wait(wait_ns).map_err(|error| failed(plan, &error))?;
-    }
-}
-
-fn why_silent(plan: &Plan, server: usize, version: Option<u8>) -> String {
-    let target = &plan.targets[server];
-    match (version, &plan.port) {
-        (Some(version), _) => {
-            format!("{target}: it speaks version {version} of the native protocol")
-        }
-        (None, None) => format!("{target}: nobody listens there; {}", target.how_to_start()),
-        (None, Some(port)) => format!(
-            "{target}: nobody replies there by way of {}; {}",
-            port.name(),
-            target.how_to_start()
-        ),
-    }
+    })
 }
 
 fn batch(plan: &Plan) -> Batch {
@@ -175,16 +122,7 @@ impl Slots {
             unreachable!("callers look for room first");
         };
         self.slots[number as usize] = Slot {
-            pending: Pending {
-                scheduled_ns: stamp.scheduled_ns,
-                sent_ns: stamp.now_ns,
-                answer: Answer {
-                    kind,
-                    operations: items.len() as u32,
-                    ..Answer::default()
-                },
-                settled: 0,
-            },
+            pending: Pending::new(kind, items, stamp),
             lost: 0,
         };
         let start = number as usize * self.items_each;

@@ -36,9 +36,9 @@ impl Format for Redis {
         output.extend_from_slice(b"\r\n");
         if expires {
             output.extend_from_slice(b"$2\r\nEX\r\n");
-            let seconds = checks.expiry_s as usize;
+            let seconds = checks.expiry_s;
             push_header(output, b'$', seconds.ilog10() as usize + 1);
-            push_decimal(output, seconds);
+            push_decimal(output, seconds.into());
             output.extend_from_slice(b"\r\n");
         }
     }
@@ -81,7 +81,7 @@ fn what(line: &[u8]) -> String {
 
 fn push_header(output: &mut Vec<u8>, kind: u8, number: usize) {
     output.push(kind);
-    push_decimal(output, number);
+    push_decimal(output, number as u64);
     output.extend_from_slice(b"\r\n");
 }
 

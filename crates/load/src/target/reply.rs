@@ -107,14 +107,14 @@ impl Checks {
     }
 }
 
-/// The beginning of what a server sent, for an error message.
+/// The beginning of what a server sent, as one line of text.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(60)].escape_ascii().to_string()
+}
+
+/// The same in quotes, for an error message.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
-    let text: String = bytes[..bytes.len().min(60)]
-        .iter()
-        .flat_map(|byte| std::ascii::escape_default(*byte))
-        .map(char::from)
-        .collect();
-    format!("'{text}'")
+    format!("'{}'", escaped(bytes))
 }
 
 /// The line that `input` begins with (its end included), or nothing while it is incomplete.
@@ -141,7 +141,7 @@ pub(super) fn decimal(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Appends a number.
-pub(super) fn push_decimal(output: &mut Vec<u8>, number: usize) {
+pub(crate) fn push_decimal(output: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut rest = number;
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn numbers() {
-        for number in [0, 9, 10, 1152, usize::from(u16::MAX)] {
+        for number in [0, 9, 10, 1152, 65_535] {
             let mut text = Vec::new();
-            push_decimal(&mut text, number);
+            push_decimal(&mut text, number as u64);
             assert_eq!(text, number.to_string().into_bytes());
             assert_eq!(decimal(&text), Some(number));
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Stamp;
 use super::in_flight::Pending;
-use crate::recorder::{Answer, Kind, Recorder};
+use crate::recorder::{Kind, Recorder};
 
 /// The longest body of a datagram that belongs to a reply of several.
 const PART_BYTES_MAX: usize = 1 << 14;
@@ -74,16 +74,7 @@ impl Slots {
         slot.uses = slot.uses.wrapping_add(1);
         let id = number | slot.uses.checked_shl(self.slot_bits).unwrap_or(0);
         slot.id = Some(id);
-        slot.pending = Pending {
-            scheduled_ns: stamp.scheduled_ns,
-            sent_ns: stamp.now_ns,
-            answer: Answer {
-                kind,
-                operations: items.len() as u32,
-                ..Answer::default()
-            },
-            settled: 0,
-        };
+        slot.pending = Pending::new(kind, items, stamp);
         let start = usize::from(number) * self.items_each;
         self.items[start..start + items.len()].copy_from_slice(items);
         id

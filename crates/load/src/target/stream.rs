@@ -1,19 +1,18 @@
 //! A connection over TCP or a Unix socket: replies come in the order of the requests.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::marker::PhantomData;
 
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
+use super::buffered::BufferedSocket;
 use super::in_flight::{InFlight, Pending};
 use super::open::Socket;
 use super::reply::{Checks, Format, excerpt};
-use super::{CLOSED, Connection, Stamp, broken};
+use super::{Connection, Stamp};
 use crate::clock::Clock;
-use crate::recorder::{Answer, Kind, Recorder};
+use crate::recorder::{Kind, Recorder};
 
-/// No more requests are taken while so much is not sent.
-const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// Room for replies, at least.
 const INPUT_BYTES_MIN: usize = 64 << 10;
 /// Receives in a row, so that a fast server does not keep the loop from sending.
@@ -22,16 +21,9 @@ const RECEIVES_MAX: usize = 4;
 /// A connection that speaks one protocol.
 #[derive(Debug)]
 pub(crate) struct StreamConnection<F> {
-    socket: Socket,
+    socket: BufferedSocket,
     in_flight: InFlight,
     checks: Checks,
-    output: Vec<u8>,
-    /// Bytes of `output` that the kernel has taken.
-    sent: usize,
-    input: Box<[u8]>,
-    /// Received and not understood yet: from, to.
-    start: usize,
-    end: usize,
     format: PhantomData<F>,
 }
 
@@ -41,57 +33,23 @@ impl<F: Format> StreamConnection<F> {
         let longest = checks.items.longest();
         let element_bytes = longest.key_bytes + longest.value_bytes + 64;
         Self {
-            socket,
+            socket: BufferedSocket::new(socket, INPUT_BYTES_MIN.max(2 * element_bytes)),
             in_flight: InFlight::new(pipeline, multiget),
-            output: Vec::with_capacity(OUTPUT_BYTES_MAX),
-            sent: 0,
-            input: vec![0; INPUT_BYTES_MIN.max(2 * element_bytes)].into(),
-            start: 0,
-            end: 0,
             checks,
             format: PhantomData,
         }
     }
 
+    #[inline]
     fn push(&mut self, kind: Kind, items: &[u64], stamp: Stamp) {
-        let pending = Pending {
-            scheduled_ns: stamp.scheduled_ns,
-            sent_ns: stamp.now_ns,
-            answer: Answer {
-                kind,
-                operations: items.len() as u32,
-                ..Answer::default()
-            },
-            settled: 0,
-        };
-        self.in_flight.push(pending, items);
-    }
-
-    /// Receives once; returns how many bytes, and whether there may be more.
-    fn receive(&mut self) -> Result<(usize, bool), String> {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        } else if self.end == self.input.len() {
-            self.input.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        let room = self.input.len() - self.end;
-        match self.socket.receive(&mut self.input[self.end..]) {
-            Ok(0) => Err(CLOSED.to_owned()),
-            Ok(received) => {
-                self.end += received;
-                Ok((received, received == room))
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok((0, false)),
-            Err(error) => Err(broken(&error)),
-        }
+        self.in_flight.push(Pending::new(kind, items, stamp), items);
     }
 
     /// Understands what has arrived; returns how many requests have ended.
     fn understand(&mut self, now_ns: u64, recorder: &mut Recorder) -> Result<usize, String> {
         let mut ended = 0;
-        while self.start < self.end {
-            let input = &self.input[self.start..self.end];
+        while !self.socket.input().is_empty() {
+            let input = self.socket.input();
             let Some((pending, items)) = self.in_flight.front() else {
                 return Err(format!(
                     "the server sent more than was asked for: {}",
@@ -107,14 +65,14 @@ impl<F: Format> StreamConnection<F> {
                 self.in_flight.pop();
                 ended += 1;
             }
-            self.start += length;
+            self.socket.consume(length);
         }
-        if self.end - self.start == self.input.len() {
+        if self.socket.is_full() {
             recorder.counts.wrong_values += 1;
             return Err(format!(
                 "a value is longer than the {} bytes of the data set: {}",
                 self.checks.items.longest().value_bytes,
-                excerpt(&self.input)
+                excerpt(self.socket.input())
             ));
         }
         Ok(ended)
@@ -124,7 +82,7 @@ impl<F: Format> StreamConnection<F> {
 impl<F: Format> Connection for StreamConnection<F> {
     #[inline]
     fn room(&self) -> usize {
-        if self.output.len() - self.sent < OUTPUT_BYTES_MAX {
+        if self.socket.has_room() {
             self.in_flight.room()
         } else {
             0
@@ -138,45 +96,30 @@ impl<F: Format> Connection for StreamConnection<F> {
 
     #[inline]
     fn read(&mut self, items: &[u64], stamp: Stamp) {
-        F::push_read(&mut self.output, &self.checks.items, items);
+        F::push_read(&mut self.socket.output, &self.checks.items, items);
         self.push(Kind::Read, items, stamp);
     }
 
     #[inline]
     fn write(&mut self, item: u64, version: u32, stamp: Stamp) {
-        F::push_write(&mut self.output, item, version, &self.checks);
+        F::push_write(&mut self.socket.output, item, version, &self.checks);
         self.push(Kind::Write, &[item], stamp);
     }
 
     #[inline]
     fn delete(&mut self, item: u64, stamp: Stamp) {
-        F::push_delete(&mut self.output, item, &self.checks.items);
+        F::push_delete(&mut self.socket.output, item, &self.checks.items);
         self.push(Kind::Delete, &[item], stamp);
     }
 
     fn flush(&mut self) -> Result<(), String> {
-        while self.sent < self.output.len() {
-            match self.socket.send(&self.output[self.sent..]) {
-                Ok(sent) => self.sent += sent,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if self.sent > self.output.len() / 2 {
-                        self.output.drain(..self.sent);
-                        self.sent = 0;
-                    }
-                    return Ok(());
-                }
-                Err(error) => return Err(broken(&error)),
-            }
-        }
-        self.output.clear();
-        self.sent = 0;
-        Ok(())
+        self.socket.flush().map(drop)
     }
 
     fn poll(&mut self, clock: Clock, recorder: &mut Recorder) -> Result<Option<usize>, String> {
         let mut ended = None;
         for _ in 0..RECEIVES_MAX {
-            let (received, more) = self.receive()?;
+            let (received, more) = self.socket.receive()?;
             if received > 0 {
                 let understood = self.understand(clock.now_ns(), recorder)?;
                 ended = Some(ended.unwrap_or(0) + understood);
@@ -205,8 +148,7 @@ impl<F: Format> Connection for StreamConnection<F> {
                 recorder.lost(pending.scheduled_ns, now_ns);
             }
         }
-        self.output.clear();
-        self.sent = 0;
+        self.socket.forget_output();
     }
 
     fn watch(&self, epoll: &Epoll, token: u64) -> io::Result<()> {

@@ -29,7 +29,7 @@ mod number;
 pub use axis::Axis;
 pub use bars::{Arrangement, Bar, BarChart, Series};
 pub use lines::{Line, LineChart, Point};
-pub use number::short;
+pub use number::{grouped, short};
 
 /// Where values come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -33,9 +33,29 @@ fn digits(value: f64) -> String {
     }
 }
 
+/// A whole number in groups of three digits.
+pub fn grouped(value: f64, separator: char) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && digit != '-' {
+            text.push(separator);
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let spaced = [0.4, 999.0, 1_234_567.2].map(|value| grouped(value, ' '));
+        assert_eq!(spaced, ["0", "999", "1 234 567"]);
+        assert_eq!(grouped(-1_000.0, ','), "-1,000");
+    }
 
     #[test]
     fn numbers_are_short() {

@@ -44,9 +44,7 @@ pub fn cat(options: &CatOptions) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         flushed => flushed.map_err(|error| Failure::new(format!("cannot print: {error}")))?,
     }
-    for remark in opened.reader.remarks() {
-        eprintln!("micanite trace: {}: {remark}", options.file.display());
-    }
+    opened.print_remarks(&options.file);
     Ok(())
 }
 

@@ -64,9 +64,7 @@ pub fn convert(options: &ConvertOptions) -> Result<(), Failure> {
         let _ = fs::remove_file(&partial);
     }
     let Conversion { seen, numbers, .. } = finished?;
-    for remark in opened.reader.remarks() {
-        eprintln!("micanite trace: {}: {remark}", file.display());
-    }
+    opened.print_remarks(file);
     if seen.unnamed > 0 {
         eprintln!("micanite trace: only the first {PREFIXES_MAX} prefixes are kept");
     }

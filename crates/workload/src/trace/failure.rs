@@ -1,6 +1,7 @@
 //! Why something could not be done.
 
 use std::fmt;
+use std::process::ExitCode;
 
 /// A sentence for the person who asked, and whether it is their options that are wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The exit status where something went wrong.
+    pub const EXIT_FAILED: u8 = 1;
+    /// The exit status where the options do not make sense.
+    pub const EXIT_USAGE: u8 = 2;
+
     /// Something went wrong.
     pub fn new(reason: impl Into<String>) -> Self {
         Self {
@@ -26,6 +32,15 @@ impl Failure {
             reason: reason.into(),
             is_usage: true,
         }
+    }
+
+    /// Says it on standard error for a command of `micanite`; returns what the command ends with.
+    pub fn tell(&self, command: &str) -> ExitCode {
+        eprintln!("micanite {command}: {}", self.reason);
+        ExitCode::from(match self.is_usage {
+            true => Self::EXIT_USAGE,
+            false => Self::EXIT_FAILED,
+        })
     }
 }
 

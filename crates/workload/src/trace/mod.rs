@@ -9,6 +9,7 @@
 //! | [`Request`], [`Key`], [`Operation`], [`Outcome`] | a request, whatever format it comes from |
 //! | [`Reader`], [`open()`] | a trace request by request, in bounded memory; the format is found by name and content |
 //! | `formats` | the readers |
+//! | [`StatusLine`] | how far a command is, on standard error |
 //! | [`mod@simulate`] | misses against memory: the engine itself, and references |
 //! | [`cat()`], [`convert()`], [`generate()`], [`stats()`], [`simulate::simulate()`] | commands of `micanite trace` with their options |
 //!
@@ -36,5 +37,6 @@ pub use failure::Failure;
 pub use generate::{GenerateOptions, generate};
 pub use open::{Format, Opened, Reader, open};
 pub use prefix::{DELIMITER, prefix_of};
+pub use progress::StatusLine;
 pub use request::{Key, Operation, Outcome, Request};
 pub use stats::{StatsOptions, stats};

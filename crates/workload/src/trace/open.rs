@@ -160,6 +160,15 @@ pub struct Opened {
     pub read_bytes: Arc<AtomicU64>,
 }
 
+impl Opened {
+    /// Says on standard error what was left out of the trace, whose name is `path`.
+    pub fn print_remarks(&self, path: &Path) {
+        for remark in self.reader.remarks() {
+            eprintln!("micanite trace: {}: {remark}", path.display());
+        }
+    }
+}
+
 /// Opens a trace, compressed by zstd or not; the format is told by name and content if it is not
 /// given. `-` is the standard input.
 ///

@@ -14,53 +14,93 @@ const FILE_INTERVAL: Duration = Duration::from_secs(10);
 /// Whoever counts requests looks at the clock after so many.
 pub(crate) const REQUESTS_PER_LOOK: u64 = 1 << 16;
 
+/// A line on standard error that is shown again and again; on a terminal each takes the place of the
+/// one before. Where nobody can read it, nothing is lost.
+#[derive(Debug)]
+pub struct StatusLine {
+    is_terminal: bool,
+    is_shown: bool,
+}
+
+impl Default for StatusLine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StatusLine {
+    /// Nothing is shown yet.
+    pub fn new() -> Self {
+        Self {
+            is_terminal: io::stderr().is_terminal(),
+            is_shown: false,
+        }
+    }
+
+    /// Shows a line.
+    pub fn show(&mut self, line: &str) {
+        let mut to = io::stderr().lock();
+        let _ = match self.is_terminal {
+            true => write!(to, "\r{line}\x1b[K").and_then(|()| to.flush()),
+            false => writeln!(to, "{line}"),
+        };
+        self.is_shown = true;
+    }
+
+    /// Leaves the line where it is: what follows begins another one.
+    pub fn keep(&mut self) {
+        self.end("\n");
+    }
+
+    /// Takes the line off a terminal.
+    pub fn clear(&mut self) {
+        self.end("\r\x1b[K");
+    }
+
+    fn end(&mut self, by: &str) {
+        if self.is_terminal && std::mem::take(&mut self.is_shown) {
+            let _ = io::stderr().write_all(by.as_bytes());
+        }
+    }
+}
+
 /// Says how far something is, now and then. On a terminal nothing of it stays.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// When something was said last, and whether anything was.
-    last: Mutex<(Instant, bool)>,
+    /// When something was shown last, or the beginning.
+    last: Mutex<(Instant, StatusLine)>,
     /// Between two lines; nothing is said without.
     interval: Option<Duration>,
-    is_terminal: bool,
 }
 
 impl Progress {
     pub fn new(is_quiet: bool) -> Self {
-        let is_terminal = io::stderr().is_terminal();
-        let interval = match is_terminal {
+        let line = StatusLine::new();
+        let interval = match line.is_terminal {
             true => TERMINAL_INTERVAL,
             false => FILE_INTERVAL,
         };
         Self {
-            last: Mutex::new((Instant::now(), false)),
+            last: Mutex::new((Instant::now(), line)),
             interval: (!is_quiet).then_some(interval),
-            is_terminal,
         }
     }
 
     /// Says it, if it is time for it.
     pub fn say(&self, what: impl FnOnce() -> String) {
-        let (Some(interval), Ok(mut last)) = (self.interval, self.last.try_lock()) else {
-            return;
-        };
-        if last.0.elapsed() < interval {
-            return;
+        if let (Some(interval), Ok(mut last)) = (self.interval, self.last.try_lock())
+            && last.0.elapsed() >= interval
+        {
+            last.0 = Instant::now();
+            last.1.show(&what());
         }
-        *last = (Instant::now(), true);
-        let mut to = io::stderr().lock();
-        // Nobody depends on it.
-        let _ = match self.is_terminal {
-            true => write!(to, "\r\x1b[K{}", what()).and_then(|()| to.flush()),
-            false => writeln!(to, "{}", what()),
-        };
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        let has_said = self.last.get_mut().map_or(true, |last| last.1);
-        if self.is_terminal && has_said {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+        if let Ok(last) = self.last.get_mut() {
+            last.1.clear();
         }
     }
 }

@@ -230,9 +230,7 @@ fn load(
     });
     drop(progress);
     let trace = trace?;
-    for remark in opened.reader.remarks() {
-        eprintln!("micanite trace: {}: {remark}", options.file.display());
-    }
+    opened.print_remarks(&options.file);
     if trace.reads == 0 {
         let name = options.file.display();
         return Err(Failure::new(format!("{name}: nothing in it reads")));

@@ -6,6 +6,7 @@ use super::causes::Read;
 use super::figures::{Figures, HOURS};
 use super::gather::Gathered;
 use super::sizes::Sizes;
+use crate::figure;
 use crate::trace::Operation;
 
 /// A table by its name: `NAME.csv`.
@@ -364,17 +365,9 @@ fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A whole number in groups of three digits.
+/// A whole number with commas between thousands.
 pub(super) fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && digit != '-' {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    figure::grouped(value, ',')
 }
 
 #[cfg(test)]
@@ -382,11 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_are_written_as_they_should_be() {
-        assert_eq!(
-            [grouped(0.0), grouped(999.0), grouped(1_234_567.2)],
-            ["0", "999", "1,234,567"]
-        );
+    fn names_are_quoted_and_columns_aligned() {
         assert_eq!([quoted("a"), quoted("a,\"b\"")], ["a", "\"a,\"\"b\"\"\""]);
         let rows = [["", "all"], ["requests", "12"]].map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(aligned(&rows), "          all\nrequests   12\n");

@@ -1,10 +1,11 @@
 //! What a reply means, and what follows from it.
 
+use micanite_workload::trace::Operation;
+
 use super::connection::Reply;
 use super::lane::{Lane, Phase, Slot};
-use super::step::{Fill, is_read};
+use super::step::Fill;
 use super::tally::{News, Tally};
-use micanite_workload::trace::Operation;
 
 /// Where requests and replies are counted.
 pub(super) struct Counts {
@@ -92,7 +93,7 @@ impl Counts {
             Reply::Refused => ends.refused += 1,
             Reply::Lost => ends.lost += 1,
         }
-        if !is_read(operation) || matches!(reply, Reply::Refused | Reply::Lost) {
+        if !operation.reads() || matches!(reply, Reply::Refused | Reply::Lost) {
             return;
         }
         self.news.reads += 1;

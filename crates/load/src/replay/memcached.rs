@@ -2,31 +2,26 @@
 //! of values only the length is kept.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::target::Socket;
 use memchr::memchr;
+use micanite_workload::trace::Operation;
 
-use super::connection::{CLOSED, Reply, broken};
-use super::step::{Command, is_read};
+use super::connection::{Connection, Reply};
+use super::step::Command;
+use crate::target::{BufferedSocket, Socket, escaped, is_error, push_decimal};
 
-/// No more requests are taken while so much is not sent.
-const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// Room for replies; a line is shorter.
 const INPUT_BYTES: usize = 64 << 10;
-const EXCERPT_BYTES: usize = 60;
+/// Times to live beyond this are dates in memcached's protocol.
+const RELATIVE_S_MAX: u32 = 30 * 24 * 3600;
+/// The last date that memcached understands.
+const DATE_S_MAX: u64 = i32::MAX as u64;
 
 /// A connection.
-pub(super) struct Stream {
-    socket: Socket,
-    output: Vec<u8>,
-    /// Bytes of `output` that the kernel has taken.
-    sent: usize,
-    input: Box<[u8]>,
-    /// Received and not understood yet: from, to.
-    start: usize,
-    end: usize,
+pub(super) struct Memcached {
+    socket: BufferedSocket,
     /// Bytes of a value that are still to come.
     skip: u64,
     /// What the request at the front has found so far: bytes, and the value's number.
@@ -36,79 +31,46 @@ pub(super) struct Stream {
     refusal: Option<String>,
 }
 
-impl Stream {
+impl Memcached {
     /// Takes a connected socket over.
     pub fn new(socket: Socket) -> Self {
         Self {
-            socket,
-            output: Vec::new(),
-            sent: 0,
-            input: vec![0; INPUT_BYTES].into(),
-            start: 0,
-            end: 0,
+            socket: BufferedSocket::new(socket, INPUT_BYTES),
             skip: 0,
             found: None,
             waiting: VecDeque::new(),
             refusal: None,
         }
     }
+}
 
-    pub fn has_room(&self) -> bool {
-        self.output.len() - self.sent < OUTPUT_BYTES_MAX
+impl Connection for Memcached {
+    fn has_room(&self) -> bool {
+        self.socket.has_room()
     }
 
-    pub fn send(&mut self, token: u32, command: &Command<'_>) {
-        command.push_text(&mut self.output);
-        self.waiting.push_back((token, is_read(command.operation)));
+    fn send(&mut self, token: u32, command: &Command<'_>) -> bool {
+        push(&mut self.socket.output, command);
+        self.waiting.push_back((token, command.operation.reads()));
+        true
     }
 
-    pub fn flush(&mut self) -> Result<bool, String> {
-        while self.sent < self.output.len() {
-            match self.socket.send(&self.output[self.sent..]) {
-                Ok(sent) => self.sent += sent,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if self.sent > self.output.len() / 2 {
-                        self.output.drain(..self.sent);
-                        self.sent = 0;
-                    }
-                    return Ok(true);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(broken(&error)),
-            }
-        }
-        self.output.clear();
-        self.output.shrink_to(2 * OUTPUT_BYTES_MAX);
-        self.sent = 0;
-        Ok(false)
+    fn flush(&mut self) -> Result<bool, String> {
+        self.socket.flush()
     }
 
-    pub fn receive(&mut self) -> Result<bool, String> {
-        self.input.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
-        match self.socket.receive(&mut self.input[self.end..]) {
-            Ok(0) => Err(CLOSED.to_owned()),
-            Ok(received) => {
-                self.end += received;
-                Ok(self.end == self.input.len())
-            }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(broken(&error)),
-        }
+    fn receive(&mut self) -> Result<bool, String> {
+        self.socket.receive().map(|(_, more)| more)
     }
 
-    pub fn reply(&mut self) -> Result<Option<(u32, Reply)>, String> {
+    fn reply(&mut self) -> Result<Option<(u32, Reply)>, String> {
         loop {
-            let skipped = self.skip.min((self.end - self.start) as u64);
+            let skipped = self.skip.min(self.socket.input().len() as u64);
             self.skip -= skipped;
-            self.start += skipped as usize;
-            let input = &self.input[self.start..self.end];
+            self.socket.consume(skipped as usize);
+            let input = self.socket.input();
             let Some(length) = memchr(b'\n', input) else {
-                return match input.len() == INPUT_BYTES {
+                return match self.socket.is_full() {
                     true => Err(no_reply(input)),
                     false => Ok(None),
                 };
@@ -117,7 +79,7 @@ impl Stream {
             let Some(&(token, reads)) = self.waiting.front() else {
                 return Err(format!(
                     "the server sent more than was asked for: {}",
-                    excerpt(line)
+                    escaped(line)
                 ));
             };
             let text = line.strip_suffix(b"\r\n").ok_or_else(|| no_reply(line))?;
@@ -125,37 +87,80 @@ impl Stream {
                 Line::Value(value_bytes, cas) => {
                     self.found = Some((value_bytes, cas));
                     self.skip = value_bytes + 2;
-                    self.start += length + 1;
+                    self.socket.consume(length + 1);
                     continue;
                 }
-                Line::End => self
-                    .found
-                    .take()
-                    .map_or(Reply::NotFound, |found| Reply::Found {
-                        value_bytes: Some(found.0),
-                        cas: found.1,
-                    }),
+                Line::End => match self.found {
+                    None => Reply::NotFound,
+                    Some((value_bytes, cas)) => Reply::Found {
+                        value_bytes: Some(value_bytes),
+                        cas,
+                    },
+                },
                 Line::Reply(reply) => reply,
             };
-            if reply == Reply::Refused && self.refusal.is_none() {
-                self.refusal = Some(excerpt(text));
+            if reply == Reply::Refused {
+                self.refusal.get_or_insert_with(|| escaped(text));
             }
-            self.start += length + 1;
+            self.socket.consume(length + 1);
             self.found = None;
             self.waiting.pop_front();
             return Ok(Some((token, reply)));
         }
     }
 
-    pub fn refusal(&self) -> Option<&str> {
+    fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for Memcached {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Appends a request.
+fn push(to: &mut Vec<u8>, command: &Command<'_>) {
+    let expiry = |to: &mut Vec<u8>| push_decimal(to, expiry(command.expiry_s));
+    to.extend_from_slice(command.operation.name().as_bytes());
+    to.push(b' ');
+    if command.operation == Operation::GetAndTouch {
+        expiry(to);
+        to.push(b' ');
+    }
+    to.extend_from_slice(command.key);
+    match command.operation {
+        Operation::Increment | Operation::Decrement => to.extend_from_slice(b" 1"),
+        Operation::Touch => {
+            to.push(b' ');
+            expiry(to);
+        }
+        operation if operation.stores() => {
+            to.extend_from_slice(b" 0 ");
+            expiry(to);
+            to.push(b' ');
+            push_decimal(to, command.value_bytes.into());
+            if operation == Operation::Cas {
+                to.push(b' ');
+                push_decimal(to, command.cas);
+            }
+            to.extend_from_slice(b"\r\n");
+            to.resize(to.len() + command.value_bytes as usize, b'0');
+        }
+        _ => {}
+    }
+    to.extend_from_slice(b"\r\n");
+}
+
+/// As memcached has it: seconds from now, or a date.
+fn expiry(expiry_s: u32) -> u64 {
+    if expiry_s <= RELATIVE_S_MAX {
+        return expiry_s.into();
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let date_s = now.unwrap_or_default().as_secs() + u64::from(expiry_s);
+    date_s.min(DATE_S_MAX)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,41 +176,27 @@ enum Line {
 fn understood(text: &[u8], reads: bool) -> Option<Line> {
     if let Some(rest) = text.strip_prefix(b"VALUE ") {
         let mut words = rest.split(|byte| *byte == b' ').skip(2);
-        let value_bytes = decimal(words.next()?).filter(|bytes| *bytes <= 1 << 31)?;
-        let cas = words.next().map_or(Some(0), decimal)?;
+        let value_bytes = number(words.next()?).filter(|bytes| *bytes <= 1 << 31)?;
+        let cas = words.next().map_or(Some(0), number)?;
         return reads.then_some(Line::Value(value_bytes, cas));
     }
-    let is_refusal = [
-        b"ERROR".as_slice(),
-        b"CLIENT_ERROR ",
-        b"SERVER_ERROR ",
-        b"BUSY",
-    ]
-    .iter()
-    .any(|word| text.starts_with(word));
     match (text, reads) {
         (b"END", true) => Some(Line::End),
-        _ if is_refusal => Some(Line::Reply(Reply::Refused)),
+        _ if is_error(text) => Some(Line::Reply(Reply::Refused)),
         (_, true) => None,
         (b"STORED" | b"DELETED" | b"TOUCHED", _) => Some(Line::Reply(Reply::Done)),
         (b"NOT_STORED" | b"NOT_FOUND" | b"EXISTS", _) => Some(Line::Reply(Reply::NotDone)),
         // The number that was counted to; shorter ones are filled up by blanks.
-        _ => decimal(text.trim_ascii_end()).map(|_| Line::Reply(Reply::Done)),
+        _ => number(text.trim_ascii_end()).map(|_| Line::Reply(Reply::Done)),
     }
 }
 
-fn decimal(text: &[u8]) -> Option<u64> {
+fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 fn no_reply(line: &[u8]) -> String {
-    format!("this is no reply of memcached's: {}", excerpt(line))
-}
-
-/// The beginning of what a server sent, for a message.
-fn excerpt(bytes: &[u8]) -> String {
-    let shown = &bytes[..bytes.len().min(EXCERPT_BYTES)];
-    shown.escape_ascii().to_string()
+    format!("this is no reply of memcached's: {}", escaped(line))
 }
 
 #[cfg(test)]

@@ -1,0 +1,80 @@
+//! Clients of the native protocol: opening them, and waiting for the directories of their servers.
+
+use micanite_client::{BypassPort, Link, Options, ServerAddress, UdpOptions};
+
+use crate::address::{Address, Endpoint};
+
+/// A server may take so long to say which of its cores listen where.
+const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
+/// Of several clients each is looked at so often while one waits.
+const TURN_NS: u64 = 1_000_000;
+
+/// Opens a client of all targets, by a port around the kernel if there is one. [`introduce`] fetches
+/// their directories.
+///
+/// # Errors
+/// When there is no socket or no queue to be had.
+pub(crate) fn open_link(
+    targets: &[Address],
+    endpoints: &[Endpoint],
+    options: Options,
+    udp: &UdpOptions,
+    port: Option<&BypassPort>,
+) -> Result<Link, String> {
+    let server = |(target, endpoint): (&Address, &Endpoint)| match endpoint {
+        Endpoint::Inet(address) => Ok(ServerAddress {
+            address: *address,
+            name: target.host().to_owned(),
+            weight: 1,
+        }),
+        Endpoint::Unix(_) => Err("the native protocol has no Unix sockets".to_owned()),
+    };
+    let servers = targets.iter().zip(endpoints).map(server);
+    let servers = servers.collect::<Result<Vec<_>, String>>()?;
+    let opened = match port {
+        None => Link::open(&servers, options, udp),
+        Some(port) => {
+            let queue = port.queue();
+            queue.and_then(|queue| Link::open_on(&servers, options, queue))
+        }
+    };
+    opened.map_err(|error| failed(&targets[0], &error))
+}
+
+fn failed(target: &Address, error: &dyn std::fmt::Display) -> String {
+    format!("{target}: {error}")
+}
+
+/// Waits for the directories of all servers. `why_silent` explains why a target does not reply, by its
+/// number and the other version of the protocol that it speaks, if it does.
+///
+/// # Errors
+/// When a server does not reply; what to do then.
+pub(crate) fn introduce(
+    targets: &[Address],
+    links: &mut [Link],
+    why_silent: impl Fn(usize, Option<u8>) -> String,
+) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| failed(&targets[0], error);
+    loop {
+        let mut silent = None;
+        for (number, link) in links.iter_mut().enumerate() {
+            let now_ns = link.now_ns();
+            link.poll(now_ns, |_| {}).map_err(|error| failed(&error))?;
+            let driver = link.driver();
+            let first = (0..driver.servers()).find(|server| !driver.is_alive(*server));
+            silent = silent.or(first.map(|server| (number, server)));
+        }
+        let Some((number, server)) = silent else {
+            return Ok(());
+        };
+        let (alone, link) = (links.len() == 1, &mut links[number]);
+        let version = link.driver().other_version(server);
+        let left_ns = INTRODUCTION_NS_MAX.saturating_sub(link.now_ns());
+        if left_ns == 0 || version.is_some() {
+            return Err(why_silent(server, version));
+        }
+        let wait_ns = if alone { left_ns } else { TURN_NS };
+        link.wait(wait_ns).map_err(|error| failed(&error))?;
+    }
+}
