@@ -1,4 +1,4 @@
-//! The load generator.
+//! The load generator, and the replay of traces against live servers.
 //!
 //! ```text
 //!  command line -> Plan -> [ sweep, search ] -> run -> Report -> table, JSON, histogram, figure
@@ -10,57 +10,24 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`plan`], [`address`], [`profile`] | what is to be done |
+//! | `command` | the command `micanite load`, and what makes several runs of one |
+//! | `plan`, `address` | one run, completely described |
 //! | `target` | connections of every protocol behind one trait |
-//! | `requests` | what is asked for |
-//! | `feed`, `arrivals` | which request is sent when |
-//! | `worker` | the loop of a thread: receive, send, wait |
-//! | `port` | ports around the kernel's network stack |
-//! | `recorder` | counts and latencies of a thread |
-//! | [`run()`], `threads` | connecting, threads, the measured part, the server's CPU time |
-//! | [`report`] | what came out |
-//! | [`search`], [`sweep`] | several runs |
-//! | [`self_test`] | what the generator itself can do |
-//! | [`replay()`] | a trace against a live server |
-//! | [`load`] | the command |
-//!
-//! A program uses it by way of [`Plan`], [`run()`] and [`Report`].
+//! | `requests` | which request is sent when |
+//! | `run` | connecting, threads, their loop, counts and latencies, the server's CPU time |
+//! | `report` | the results, as a table and as a figure |
+//! | `replay` | a trace against a live server |
 
-pub mod address;
-mod arrivals;
-mod awaited;
-mod clock;
+mod address;
 mod command;
-mod feed;
-mod latency_chart;
-mod machine;
-mod options;
 mod output;
-pub mod plan;
-mod port;
-pub mod profile;
-mod progress;
-mod recorder;
+mod parse;
+mod plan;
 mod replay;
-pub mod report;
+mod report;
 mod requests;
 mod run;
-pub mod search;
-pub mod self_test;
-mod server_time;
-pub mod sweep;
-mod table;
 mod target;
-mod threads;
-mod wait;
-mod words;
-mod worker;
 
-pub use address::{Address, Endpoint, Protocol};
-pub use command::load;
-pub use options::{LoadOptions, Spacing};
-pub use plan::Plan;
-pub use port::PortReport;
+pub use command::{LoadOptions, load};
 pub use replay::{ReplayOptions, replay};
-pub use report::Report;
-pub use run::{fill, run};

@@ -20,8 +20,8 @@ use super::step::{NUMBER_CHARACTERS, Skip, Translator};
 use super::tally::{Live, Tally};
 use super::worker::{Common, Worker};
 use crate::address::Address;
-use crate::clock::Clock;
 use crate::output;
+use crate::run::clock::Clock;
 
 const PIPELINE_MAX: usize = 4096;
 const CONNECTIONS_MAX: usize = 4096;

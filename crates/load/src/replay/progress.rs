@@ -8,7 +8,7 @@ use micanite_workload::trace::StatusLine;
 use serde::Serialize;
 
 use super::tally::Live;
-use crate::clock::{Clock, SECOND_NS};
+use crate::run::clock::{Clock, SECOND_NS};
 
 /// One second of a replay.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hdrhistogram::Histogram;
 use micanite_workload::trace::Operation;
 
-use crate::clock::LATE_NS;
-use crate::recorder::latency_histogram;
+use crate::run::clock::LATE_NS;
+use crate::run::recorder::latency_histogram;
 
 /// How requests of one operation ended.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,7 +13,7 @@ use super::lane::{Lane, Slot};
 use super::replies::Counts;
 use super::step::Batch;
 use super::tally::{Live, News, Tally};
-use crate::clock::Clock;
+use crate::run::clock::Clock;
 
 /// A server that is silent for so long when the replay is to end is given up.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);

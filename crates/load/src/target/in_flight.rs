@@ -1,7 +1,7 @@
 //! Requests that wait for their replies, in order.
 
 use super::Stamp;
-use crate::recorder::{Answer, Kind};
+use crate::run::recorder::{Answer, Kind};
 
 /// A request that was handed over.
 #[derive(Clone, Copy, Debug, Default)]

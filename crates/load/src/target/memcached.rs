@@ -4,7 +4,7 @@ use micanite_workload::Items;
 
 use super::in_flight::Pending;
 use super::reply::{Checks, Element, Format, Parsed, decimal, excerpt, line, push_decimal};
-use crate::recorder::Kind;
+use crate::run::recorder::Kind;
 
 /// memcached's text protocol, on streams and in datagrams.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ fn parse_value(input: &[u8]) -> Parsed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::{Answer, Recorder};
+    use crate::run::recorder::{Answer, Recorder};
     use micanite_workload::DataSet;
 
     fn pending(kind: Kind, operations: u32) -> Pending {

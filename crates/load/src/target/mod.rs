@@ -1,6 +1,6 @@
 //! Connections: requests in, answers out. The loops know nothing else of a protocol.
 //!
-//! A new target implements [`Connection`] and gets an arm in `crate::threads`.
+//! A new target implements [`Connection`] and gets an arm in `crate::run::threads`.
 
 mod buffered;
 mod in_flight;
@@ -19,8 +19,8 @@ use std::io;
 
 use nix::sys::epoll::Epoll;
 
-use crate::clock::Clock;
-use crate::recorder::Recorder;
+use crate::run::clock::Clock;
+use crate::run::recorder::Recorder;
 
 pub(crate) use buffered::BufferedSocket;
 pub(crate) use link::{introduce, open_link};

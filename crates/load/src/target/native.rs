@@ -15,9 +15,9 @@ use super::link::{introduce, open_link};
 use super::reply::Checks;
 use super::{Connection, Stamp};
 use crate::address::Endpoint;
-use crate::clock::{Clock, nanoseconds};
 use crate::plan::Plan;
-use crate::recorder::{Kind, Recorder};
+use crate::run::clock::{Clock, nanoseconds};
+use crate::run::recorder::{Kind, Recorder};
 
 /// The clock is read again after so many completions.
 const COMPLETIONS_PER_LOOK: u32 = 32;
@@ -143,7 +143,7 @@ impl Slots {
         let number = token / self.items_each;
         let slot = &mut self.slots[number];
         outcome(self.items[token], slot, recorder);
-        recorder.awaited.ended(&self.items[token..=token]);
+        recorder.held_updates.read_ended(&self.items[token..=token]);
         slot.pending.settled += 1;
         let pending = &slot.pending;
         if pending.settled < pending.answer.operations {
@@ -368,8 +368,8 @@ impl Connection for NativeConnection {
             .filter(|(_, waits)| *waits)
         {
             recorder
-                .awaited
-                .ended(&items[..slot.pending.answer.operations as usize]);
+                .held_updates
+                .read_ended(&items[..slot.pending.answer.operations as usize]);
             recorder.lost(slot.pending.scheduled_ns, now_ns);
         }
         self.slots.free = (0..self.slots.slots.len() as u32).collect();

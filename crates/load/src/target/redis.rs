@@ -4,7 +4,7 @@ use micanite_workload::Items;
 
 use super::in_flight::Pending;
 use super::reply::{Checks, Element, Format, Parsed, decimal, excerpt, line, push_decimal};
-use crate::recorder::Kind;
+use crate::run::recorder::Kind;
 
 /// Redis's protocol, of which GET, MGET, SET and DEL are used.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ fn parse_bulk<'a>(input: &'a [u8], line: &[u8]) -> Parsed<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::{Answer, Recorder};
+    use crate::run::recorder::{Answer, Recorder};
     use micanite_workload::DataSet;
 
     fn pending(kind: Kind, operations: u32) -> Pending {

@@ -3,7 +3,7 @@
 use micanite_workload::Items;
 
 use super::in_flight::Pending;
-use crate::recorder::Recorder;
+use crate::run::recorder::Recorder;
 
 /// A piece of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

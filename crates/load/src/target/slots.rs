@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Stamp;
 use super::in_flight::Pending;
-use crate::recorder::{Kind, Recorder};
+use crate::run::recorder::{Kind, Recorder};
 
 /// The longest body of a datagram that belongs to a reply of several.
 const PART_BYTES_MAX: usize = 1 << 14;
@@ -149,7 +149,9 @@ impl Slots {
             }
             let start = number * self.items_each;
             let operations = slot.pending.answer.operations as usize;
-            recorder.awaited.ended(&self.items[start..][..operations]);
+            recorder
+                .held_updates
+                .read_ended(&self.items[start..][..operations]);
             recorder.lost(slot.pending.scheduled_ns, now_ns);
             self.release(number);
             given_up += 1;
@@ -240,12 +242,12 @@ mod tests {
         let (mut slots, item) = (Slots::new(4, 1), u64::MAX);
         let mut recorder = Recorder::new(0..u64::MAX);
         slots.take(Kind::Read, &[item], stamp(10));
-        recorder.awaited.asked(&[item]);
-        assert!(recorder.awaited.hold(item));
-        assert_eq!(recorder.awaited.take_due(), None);
+        recorder.held_updates.read_sent(&[item]);
+        assert!(recorder.held_updates.hold(item));
+        assert_eq!(recorder.held_updates.take_due(), None);
         slots.give_up_sent_before(20, 30, &mut recorder);
-        assert_eq!(recorder.awaited.take_due(), Some(item));
-        assert!(!recorder.awaited.hold(item));
+        assert_eq!(recorder.held_updates.take_due(), Some(item));
+        assert!(!recorder.held_updates.hold(item));
     }
 
     #[test]

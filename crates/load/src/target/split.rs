@@ -6,8 +6,8 @@ use std::io;
 use nix::sys::epoll::Epoll;
 
 use super::{Connection, Memcached, Stamp, StreamConnection, UdpConnection};
-use crate::clock::Clock;
-use crate::recorder::Recorder;
+use crate::run::clock::Clock;
+use crate::run::recorder::Recorder;
 
 /// A socket of each kind to the same server.
 pub(crate) struct SplitConnection {

@@ -10,8 +10,8 @@ use super::in_flight::{InFlight, Pending};
 use super::open::Socket;
 use super::reply::{Checks, Format, excerpt};
 use super::{Connection, Stamp};
-use crate::clock::Clock;
-use crate::recorder::{Kind, Recorder};
+use crate::run::clock::Clock;
+use crate::run::recorder::{Kind, Recorder};
 
 /// Room for replies, at least.
 const INPUT_BYTES_MIN: usize = 64 << 10;
@@ -143,7 +143,9 @@ impl<F: Format> Connection for StreamConnection<F> {
             {
                 items.extend_from_slice(self.in_flight.front_items());
             }
-            recorder.awaited.ended(self.in_flight.front_items());
+            recorder
+                .held_updates
+                .read_ended(self.in_flight.front_items());
             if let Some(pending) = self.in_flight.pop() {
                 recorder.lost(pending.scheduled_ns, now_ns);
             }

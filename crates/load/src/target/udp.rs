@@ -12,8 +12,8 @@ use super::open::Socket;
 use super::reply::{Checks, Format, excerpt};
 use super::slots::Slots;
 use super::{Connection, Memcached, Stamp};
-use crate::clock::Clock;
-use crate::recorder::{Kind, Recorder};
+use crate::run::clock::Clock;
+use crate::run::recorder::{Kind, Recorder};
 
 /// Datagrams per system call.
 const BURST: usize = 32;

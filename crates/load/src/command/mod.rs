@@ -1,5 +1,10 @@
 //! `micanite load`: options in, reports out.
 
+pub(crate) mod options;
+mod search;
+mod self_test;
+mod sweep;
+
 use std::process::ExitCode;
 
 use micanite_client::BypassPort;
@@ -7,15 +12,17 @@ use micanite_workload::figure::grouped;
 use micanite_workload::trace::Failure;
 use serde::Serialize;
 
-use crate::options::LoadOptions;
+pub use options::LoadOptions;
+use search::search;
+use self_test::self_test;
+use sweep::sweep;
+
+use crate::output;
 use crate::plan::Plan;
-use crate::progress::Progress;
 use crate::report::{Latency, Report};
+use crate::report::{latency_chart, table};
+use crate::run::progress::Progress;
 use crate::run::{fill, run_watched};
-use crate::search::search;
-use crate::self_test::self_test;
-use crate::sweep::sweep;
-use crate::{latency_chart, output, table};
 
 /// Runs the command.
 pub fn load(options: &LoadOptions) -> ExitCode {
@@ -94,7 +101,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
     let report = one(&plan).map_err(Failure::new)?;
     write_files(options, &report, &[])?;
     if !output::is_stdout(options.json.as_deref()) {
-        output::say(&table::of_run(&report));
+        output::say(&table::run_text(&report));
     }
     Ok(report.is_sound())
 }
@@ -150,10 +157,10 @@ fn finish_several(
         write_files(options, report, runs)?;
     }
     if !output::is_stdout(options.json.as_deref()) {
-        output::say(&table::of_runs(runs));
+        output::say(&table::runs_text(runs));
         if let Some(report) = chosen {
             output::say("\n");
-            output::say(&table::of_run(report));
+            output::say(&table::run_text(report));
         }
     }
     Ok(())

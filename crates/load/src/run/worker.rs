@@ -4,13 +4,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::mpsc::Sender;
 
-use crate::clock::{Clock, SECOND_NS};
-use crate::feed::{Connections, Feed, Lateness};
-use crate::machine;
-use crate::recorder::{Interval, Recorder};
-use crate::server_time::ServerTime;
+use crate::requests::feed::{Connections, Feed, Lateness};
+use crate::run::clock::{Clock, SECOND_NS};
+use crate::run::machine;
+use crate::run::recorder::{Interval, Recorder};
+use crate::run::server_time::ServerTime;
+use crate::run::wait::{Claim, Waiter};
 use crate::target::Connection;
-use crate::wait::{Claim, Waiter};
 
 /// With at most so many connections each is asked directly; with more, epoll says which.
 const DIRECT_MAX: usize = 4;

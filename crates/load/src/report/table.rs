@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::report::Report;
 
 /// A run, for people.
-pub(crate) fn of_run(report: &Report) -> String {
+pub(crate) fn run_text(report: &Report) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
         let _ = writeln!(text, "{name:<22}{value}");
@@ -125,7 +125,7 @@ fn requests_line(report: &Report) -> String {
 }
 
 /// Several runs, a line each.
-pub(crate) fn of_runs(reports: &[Report]) -> String {
+pub(crate) fn runs_text(reports: &[Report]) -> String {
     let mut text = String::from(
         "     offered   throughput  loss %       p50 us       p95 us       p99 us     p99.9 us       max us  busy %\n",
     );
@@ -189,7 +189,7 @@ fn grouped(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::latency_histogram;
+    use crate::run::recorder::latency_histogram;
 
     #[test]
     fn percentiles_end_with_all_of_them() {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use micanite_workload::trace::StatusLine;
 
-use crate::recorder::Interval;
 use crate::report::Second;
+use crate::run::recorder::Interval;
 
 /// Puts together what the threads report of each second.
 pub(crate) struct Seconds {

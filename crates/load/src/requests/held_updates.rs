@@ -10,17 +10,17 @@ use micanite_workload::Pool;
 
 /// GETs of items that may be missing, as long as they are in flight, and what waits for them.
 #[derive(Debug, Default)]
-pub(crate) struct Awaited {
+pub(crate) struct HeldUpdates {
     /// The items, and whether an UPDATE waits.
     reads: HashMap<u64, bool>,
     /// Items of UPDATEs that need not wait any more.
     due: Vec<u64>,
 }
 
-impl Awaited {
+impl HeldUpdates {
     /// A GET of these items is about to be sent.
     #[inline]
-    pub fn asked(&mut self, items: &[u64]) {
+    pub fn read_sent(&mut self, items: &[u64]) {
         for item in items {
             if !Pool::is_resident(*item) {
                 self.reads.entry(*item).or_insert(false);
@@ -30,7 +30,7 @@ impl Awaited {
 
     /// A GET of these items has been answered, or has been given up.
     #[inline]
-    pub fn ended(&mut self, items: &[u64]) {
+    pub fn read_ended(&mut self, items: &[u64]) {
         if self.reads.is_empty() {
             return;
         }

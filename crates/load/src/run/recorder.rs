@@ -5,7 +5,7 @@ use std::ops::{AddAssign, Range};
 use hdrhistogram::Histogram;
 use micanite_client::PortCounters;
 
-use crate::awaited::Awaited;
+use crate::requests::held_updates::HeldUpdates;
 
 /// Longer latencies are recorded as this.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -99,7 +99,7 @@ pub(crate) struct Recorder {
     /// Items that were read and not found, when they are to be stored then.
     pub missed: Option<Vec<u64>>,
     /// GETs of a pool that UPDATEs may have to wait for.
-    pub awaited: Awaited,
+    pub held_updates: HeldUpdates,
     /// The first error that a server answered with.
     pub refusal: Option<String>,
 }
@@ -123,7 +123,7 @@ impl Recorder {
             repeated: Repeated::default(),
             resend: None,
             missed: None,
-            awaited: Awaited::default(),
+            held_updates: HeldUpdates::default(),
             refusal: None,
         }
     }
@@ -180,7 +180,7 @@ impl Recorder {
     #[inline]
     pub fn note_answer(&mut self, items: &[u64], answer: &Answer) {
         if answer.kind == Kind::Read {
-            self.awaited.ended(items);
+            self.held_updates.read_ended(items);
         }
         if let (Some(missed), [item]) = (&mut self.missed, items)
             && answer.kind == Kind::Read

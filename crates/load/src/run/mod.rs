@@ -1,20 +1,28 @@
 //! One run: connections, threads, the measured part, the report.
 
+pub(crate) mod clock;
+mod machine;
+pub(crate) mod progress;
+pub(crate) mod recorder;
+mod server_time;
+mod threads;
+mod wait;
+pub(crate) mod worker;
+
 use std::time::Duration;
 
 use micanite_workload::Workload;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::address::{Endpoint, Protocol};
-use crate::arrivals::{Arrivals, Rate};
-use crate::clock::{Clock, nanoseconds};
-use crate::feed::{Feed, Fill, Open, Share, Source};
-use crate::machine;
 use crate::plan::Plan;
 use crate::report::{Report, Second, Surroundings, Total};
 use crate::requests::Stream;
+use crate::requests::arrivals::{Arrivals, Rate};
+use crate::requests::feed::{Feed, Fill, Open, Share, Source};
+use crate::run::clock::{Clock, nanoseconds};
+use crate::run::threads::{Running, places};
 use crate::target::server_version;
-use crate::threads::{Running, places};
 
 /// While filling, about so many requests are in flight: more datagrams could overflow the server's
 /// socket.

@@ -9,11 +9,11 @@ use micanite_client::{PortName, PortOptions};
 use micanite_workload::{DataSet, Popularity, Workload};
 
 use crate::address::Address;
+use crate::command::search::Bound;
+use crate::command::sweep::Rates;
+use crate::parse;
 use crate::plan::Plan;
-use crate::profile::RateProfile;
-use crate::search::Bound;
-use crate::sweep::Rates;
-use crate::words;
+use crate::plan::rate_profile::RateProfile;
 
 /// Options of `micanite load`.
 #[derive(Args, Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct LoadOptions {
 
     /// Open loop: offer so many operations per second, whatever the server does; latency counts
     /// from the time a request was due. Without it: closed loop, as fast as replies come
-    #[arg(long, value_name = "OPS", value_parser = words::rate, help_heading = "Load")]
+    #[arg(long, value_name = "OPS", value_parser = parse::rate, help_heading = "Load")]
     pub rate: Option<f64>,
     /// Change the rate over time: steps:1@10s,2@10s or spike:3@5s+2s (factor@start+length) or a
     /// file with a time and a factor per line, stretched to the run
@@ -56,7 +56,7 @@ pub struct LoadOptions {
     pub port: Option<PortName>,
     /// Addresses of the port with the lengths of their prefixes: 10.0.0.9/24,fd00::9/64 [xdp: those
     /// of the interface; dpdk: must be given]
-    #[arg(long, value_name = "IP/LENGTH", value_delimiter = ',', value_parser = words::prefix, requires = "port", help_heading = "Port")]
+    #[arg(long, value_name = "IP/LENGTH", value_delimiter = ',', value_parser = parse::prefix, requires = "port", help_heading = "Port")]
     pub port_ip: Vec<(IpAddr, u8)>,
     /// dpdk: where what is outside of the prefixes is sent
     #[arg(long, value_name = "IP", requires = "port", help_heading = "Port")]
@@ -95,17 +95,17 @@ pub struct LoadOptions {
     )]
     pub threads: usize,
     /// CPUs that the threads are pinned to, in turn: 1 or 0,2 or 4-7
-    #[arg(long, value_name = "LIST", value_parser = words::cpus, help_heading = "Load")]
+    #[arg(long, value_name = "LIST", value_parser = parse::cpus, help_heading = "Load")]
     pub cpu: Option<std::vec::Vec<usize>>,
 
     /// Load before the measured part
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = words::duration, help_heading = "Time")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::duration, help_heading = "Time")]
     pub warmup: Duration,
     /// Length of the measured part [default: 10s, or that of the steps of --rate-profile]
-    #[arg(short, long, value_name = "TIME", value_parser = words::duration, help_heading = "Time")]
+    #[arg(short, long, value_name = "TIME", value_parser = parse::duration, help_heading = "Time")]
     pub duration: Option<Duration>,
     /// After this the reply to a datagram counts as lost
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = words::duration, help_heading = "Time")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse::duration, help_heading = "Time")]
     pub timeout: Duration,
 
     /// A published workload: ycsb-a, -b, -c, -d, -f; mica-tiny, -small, -large, -xlarge (skewed, 95 %
@@ -120,7 +120,7 @@ pub struct LoadOptions {
     )]
     pub workload: Option<Workload>,
     /// Percentages of GET, UPDATE (set) and DELETE instead of those of the pool: 90/8/2
-    #[arg(long, value_name = "G/U/D", value_parser = words::mix, requires = "workload", help_heading = "Data")]
+    #[arg(long, value_name = "G/U/D", value_parser = parse::mix, requires = "workload", help_heading = "Data")]
     pub mix: Option<[f64; 3]>,
     /// Store what a GET misses, as the clients of a look-aside cache do
     #[arg(long, help_heading = "Data")]
@@ -138,7 +138,7 @@ pub struct LoadOptions {
     )]
     pub dataset: DataSet,
     /// How many items there are [default: 1m; innercache: as many as make 500 MB]
-    #[arg(long, value_name = "N", value_parser = words::count, help_heading = "Data")]
+    #[arg(long, value_name = "N", value_parser = parse::count, help_heading = "Data")]
     pub items: Option<u64>,
     /// Which items are asked for: uniform, zipf:0.99 (exact), zipf-gray:0.99 (fast and biased, as
     /// in MICA), scrambled (YCSB's), latest, hot:KEYS/REQUESTS (fractions) [default: uniform, or the
@@ -147,7 +147,7 @@ pub struct LoadOptions {
     pub popularity: Option<Popularity>,
     /// Percentage of the operations that read; the others write [default: 95, or the
     /// workload's]
-    #[arg(long, value_name = "PERCENT", value_parser = words::percent, help_heading = "Data")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse::percent, help_heading = "Data")]
     pub get: Option<f64>,
     /// What is written expires after so many seconds; 0: never
     #[arg(

@@ -117,7 +117,7 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    crate::words::duration(text.trim()).map(|duration| duration.as_secs_f64())
+    crate::parse::duration(text.trim()).map(|duration| duration.as_secs_f64())
 }
 
 /// `FACTOR@LENGTH,FACTOR@LENGTH`.

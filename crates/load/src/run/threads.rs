@@ -7,19 +7,19 @@ use std::time::Duration;
 use micanite_client::Link;
 
 use crate::address::{Endpoint, Protocol};
-use crate::clock::{Clock, SECOND_NS, nanoseconds};
-use crate::feed::Feed;
-use crate::machine;
 use crate::plan::Plan;
-use crate::progress::Seconds;
-use crate::recorder::{Interval, Recorder};
 use crate::report::Second;
+use crate::requests::feed::Feed;
+use crate::run::clock::{Clock, SECOND_NS, nanoseconds};
+use crate::run::machine;
+use crate::run::progress::Seconds;
+use crate::run::recorder::{Interval, Recorder};
+use crate::run::wait::Claim;
+use crate::run::worker::{Outcome, Task, Worker};
 use crate::target::{
     Checks, Connection, Memcached, NativeConnection, Redis, SplitConnection, StreamConnection,
     UdpConnection, introduce_native, open, open_native, open_stream,
 };
-use crate::wait::Claim;
-use crate::worker::{Outcome, Task, Worker};
 
 /// Threads are given this long to start.
 const START_DELAY: Duration = Duration::from_millis(5);

@@ -1,12 +1,16 @@
 //! What came out of a run.
 
+pub(crate) mod latency_chart;
+mod port;
+pub(crate) mod table;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::plan::Plan;
-use crate::port::PortReport;
-use crate::recorder::{Counts, Interval, latency_histogram};
-use crate::worker::Outcome;
+use crate::report::port::PortReport;
+use crate::run::recorder::{Counts, Interval, latency_histogram};
+use crate::run::worker::Outcome;
 
 /// A thread that has something to do for more than this part of the time is a limit itself.
 const BUSY_RATIO_MAX: f64 = 0.9;

@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
+use crate::parse;
 use crate::plan::Plan;
 use crate::report::Report;
-use crate::words;
 
 /// Rates in operations per second, in the order in which they are measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,14 +18,14 @@ impl FromStr for Rates {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((from, rest)) = text.split_once("..") else {
-            let rates = text.split(',').map(words::rate);
+            let rates = text.split(',').map(parse::rate);
             return rates.collect::<Result<_, _>>().map(Self);
         };
         let (to, count) = rest
             .split_once('/')
             .ok_or_else(|| format!("'{text}' should be FROM..TO/COUNT"))?;
-        let (from, to) = (words::rate(from)?, words::rate(to)?);
-        let count = words::count(count)?;
+        let (from, to) = (parse::rate(from)?, parse::rate(to)?);
+        let count = parse::count(count)?;
         if !(2..=RATES_MAX).contains(&count) || from >= to {
             return Err(format!(
                 "'{text}' should be FROM..TO/COUNT, with 2 rates or more"

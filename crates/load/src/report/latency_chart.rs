@@ -4,7 +4,10 @@ use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 
 use crate::report::{Latency, Report};
 
-const LINES: [(&str, fn(&Latency) -> f64); 4] = [
+/// A line by its name.
+type Percentile = (&'static str, fn(&Latency) -> f64);
+
+const LINES: [Percentile; 4] = [
     ("p50", |latency| latency.p50),
     ("p95", |latency| latency.p95),
     ("p99", |latency| latency.p99),
@@ -16,7 +19,7 @@ pub(crate) fn draw(title: &str, reports: &[Report]) -> String {
     let mut runs: Vec<_> = reports.iter().collect();
     let rate = |report: &Report| report.offered_ops.unwrap_or(report.throughput_ops);
     runs.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let line = |(name, latency_us): (&str, fn(&Latency) -> f64)| Line {
+    let line = |(name, latency_us): Percentile| Line {
         name: name.to_owned(),
         kind: Kind::Measured,
         points: runs

@@ -1,11 +1,15 @@
 //! What a thread asks for next: by laws, or as a pool does.
 
+pub(crate) mod arrivals;
+pub(crate) mod feed;
+pub(crate) mod held_updates;
+
 use std::collections::VecDeque;
 
 use micanite_workload::{PoolOperation, PoolOptions, PoolRequest, PoolStream, Requests, Workload};
 
-use crate::awaited::Awaited;
 use crate::plan::Plan;
+use crate::requests::held_updates::HeldUpdates;
 
 /// Requests that one of several keys may bring forward, at most: it is sent with fewer then.
 const WAITING_MAX: usize = 4096;
@@ -25,12 +29,12 @@ pub(crate) enum Next {
 
 /// The requests of one thread, without end.
 pub(crate) enum Stream {
-    Laws(OfLaws),
-    Pool(Box<OfPool>),
+    Laws(LawRequests),
+    Pool(Box<PoolRequests>),
 }
 
 /// Requests by laws.
-pub(crate) struct OfLaws {
+pub(crate) struct LawRequests {
     requests: Requests,
     reads_before_writing: bool,
     /// Read, and to be written next.
@@ -38,7 +42,7 @@ pub(crate) struct OfLaws {
 }
 
 /// A pool's requests, those of several keys put together.
-pub(crate) struct OfPool {
+pub(crate) struct PoolRequests {
     stream: PoolStream,
     version: u32,
     /// What comes between GETs that share a request: sent behind it.
@@ -58,7 +62,7 @@ impl Stream {
     /// The requests of a thread of the plan.
     pub fn new(plan: &Plan, part: (usize, usize)) -> Self {
         match plan.workload.and_then(Workload::pool) {
-            None => Self::Laws(OfLaws {
+            None => Self::Laws(LawRequests {
                 requests: Requests::new(plan.popularity, plan.items, plan.mix(), plan.seed, part)
                     .in_flight(in_flight(plan, part.1)),
                 reads_before_writing: plan.reads_before_writing,
@@ -70,7 +74,7 @@ impl Stream {
                     mix: plan.mix_percent,
                     ..PoolOptions::new(plan.items, plan.seed)
                 };
-                Self::Pool(Box::new(OfPool {
+                Self::Pool(Box::new(PoolRequests {
                     stream: PoolStream::new(pool, options),
                     version: (part.0 as u32) << 24,
                     waiting: VecDeque::new(),
@@ -81,10 +85,10 @@ impl Stream {
 
     /// The next request; the items that it reads go to `items`.
     #[inline]
-    pub fn next(&mut self, items: &mut [u64], awaited: &mut Awaited) -> Next {
+    pub fn next(&mut self, items: &mut [u64], held_updates: &mut HeldUpdates) -> Next {
         match self {
             Self::Laws(laws) => laws.next(items),
-            Self::Pool(requests) => requests.next(items, awaited),
+            Self::Pool(requests) => requests.next(items, held_updates),
         }
     }
 
@@ -97,7 +101,7 @@ impl Stream {
     }
 }
 
-impl OfLaws {
+impl LawRequests {
     #[inline]
     fn next(&mut self, items: &mut [u64]) -> Next {
         if let Some((item, version)) = self.read.take() {
@@ -119,23 +123,23 @@ impl OfLaws {
     }
 }
 
-impl OfPool {
+impl PoolRequests {
     #[inline]
-    fn next(&mut self, items: &mut [u64], awaited: &mut Awaited) -> Next {
-        if let Some(item) = awaited.take_due() {
+    fn next(&mut self, items: &mut [u64], held_updates: &mut HeldUpdates) -> Next {
+        if let Some(item) = held_updates.take_due() {
             return Next::Write(item, self.next_version());
         }
         loop {
             let request = self.next_of_pool();
             let item = request.item.number;
             match request.operation {
-                PoolOperation::Update if awaited.hold(item) => {}
+                PoolOperation::Update if held_updates.hold(item) => {}
                 PoolOperation::Update => return Next::Write(item, self.next_version()),
                 PoolOperation::Delete => return Next::Delete(item),
                 PoolOperation::Get => {
                     items[0] = item;
                     let read = 1 + self.collect(&mut items[1..]);
-                    awaited.asked(&items[..read]);
+                    held_updates.read_sent(&items[..read]);
                     return Next::Read(read);
                 }
             }
@@ -198,12 +202,12 @@ mod tests {
             let mut stream = stream("fb-etc", None);
             let mut items = vec![0; keys];
             let (mut gets, mut updates, mut deletes) = (0.0, 0.0, 0.0);
-            let mut awaited = Awaited::default();
+            let mut held_updates = HeldUpdates::default();
             while gets < 200_000.0 {
-                match stream.next(&mut items, &mut awaited) {
+                match stream.next(&mut items, &mut held_updates) {
                     Next::Read(read) => {
                         assert_eq!(read, keys);
-                        awaited.ended(&items);
+                        held_updates.read_ended(&items);
                         gets += keys as f64;
                     }
                     Next::Write(..) => updates += 1.0,
@@ -221,8 +225,8 @@ mod tests {
     fn a_request_waits_for_few_others() {
         let mut stream = stream("fb-etc", Some([0.1, 99.9, 0.0]));
         let mut items = vec![0; 1000];
-        let mut awaited = Awaited::default();
-        let reads = (0..100_000).filter_map(|_| match stream.next(&mut items, &mut awaited) {
+        let mut held_updates = HeldUpdates::default();
+        let reads = (0..100_000).filter_map(|_| match stream.next(&mut items, &mut held_updates) {
             Next::Read(read) => Some(read),
             _ => None,
         });
@@ -239,12 +243,12 @@ mod tests {
     fn an_update_does_not_overtake_the_get_that_is_to_miss() {
         for (keys, in_flight_max) in [(1, 1), (1, 4), (1, 500), (3, 20)] {
             let mut stream = stream("fb-var", None);
-            let (mut awaited, mut items) = (Awaited::default(), vec![0; keys]);
+            let (mut held_updates, mut items) = (HeldUpdates::default(), vec![0; keys]);
             let (mut in_flight, mut stored) = (VecDeque::new(), HashSet::new());
             let (mut gets, mut missed) = (0u32, HashSet::new());
             let mut random = Random::new(5);
             while gets < 100_000 {
-                match stream.next(&mut items, &mut awaited) {
+                match stream.next(&mut items, &mut held_updates) {
                     Next::Read(read) => {
                         gets += read as u32;
                         let new = items.iter().filter(|item| !Pool::is_resident(**item));
@@ -263,7 +267,7 @@ mod tests {
                 if in_flight.len() == in_flight_max {
                     let any = random.below(in_flight.len() as u64) as usize;
                     let answered = in_flight.remove(any).flatten();
-                    awaited.ended(&answered.unwrap_or_default());
+                    held_updates.read_ended(&answered.unwrap_or_default());
                 }
             }
             let ratio = missed.len() as f64 / f64::from(gets);
@@ -284,10 +288,10 @@ mod tests {
             ..Plan::new(Vec::new())
         };
         let mut stream = Stream::new(&options, (0, 1));
-        let (mut items, mut awaited) = ([0], Awaited::default());
+        let (mut items, mut held_updates) = ([0], HeldUpdates::default());
         let (mut reads, mut writes, mut last) = (0, 0, None);
         for _ in 0..100_000 {
-            match stream.next(&mut items, &mut awaited) {
+            match stream.next(&mut items, &mut held_updates) {
                 Next::Read(1) => {
                     reads += 1;
                     last = Some(items[0]);

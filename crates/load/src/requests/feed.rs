@@ -2,10 +2,10 @@
 
 use micanite_workload::{Pool, Random};
 
-use crate::arrivals::Arrivals;
-use crate::clock::{Clock, LATE_NS};
-use crate::recorder::Recorder;
+use crate::requests::arrivals::Arrivals;
 use crate::requests::{Next, Stream};
+use crate::run::clock::{Clock, LATE_NS};
+use crate::run::recorder::Recorder;
 use crate::target::{Connection, Stamp};
 
 /// Requests that the open loop hands over before it looks for replies again.
@@ -44,7 +44,10 @@ impl Source {
 
     #[inline]
     fn hand_over<C: Connection>(&mut self, to: &mut C, stamp: Stamp, recorder: &mut Recorder) {
-        match self.requests.next(&mut self.items, &mut recorder.awaited) {
+        match self
+            .requests
+            .next(&mut self.items, &mut recorder.held_updates)
+        {
             Next::Read(items) => to.read(&self.items[..items], stamp),
             Next::Write(item, version) => to.write(item, version, stamp),
             Next::Delete(item) => to.delete(item, stamp),

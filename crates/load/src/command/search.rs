@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::parse;
 use crate::plan::Plan;
 use crate::report::Report;
-use crate::words;
 
 /// Where a search begins if nothing is said.
 const RATE_FIRST: f64 = 10_000.0;
@@ -53,10 +53,10 @@ impl FromStr for Bound {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.ends_with('%') {
-            return words::percent(text).map(|percent| Self::Loss(percent / 100.0));
+            return parse::percent(text).map(|percent| Self::Loss(percent / 100.0));
         }
         let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
-        match words::duration(text) {
+        match parse::duration(text) {
             Ok(bound) if has_unit && !bound.is_zero() => Ok(Self::P99(bound)),
             _ => Err(format!(
                 "'{text}' is no bound: of loss as 1%, or of the 99th percentile as 500us"

@@ -2,8 +2,8 @@
 
 use micanite_workload::{EtcModel, Random};
 
-use crate::options::Spacing;
-use crate::profile::RateProfile;
+use crate::command::options::Spacing;
+use crate::plan::rate_profile::RateProfile;
 
 /// Within this time the rate of a profile is taken as constant.
 const SLICE_NS: f64 = 1e6;
