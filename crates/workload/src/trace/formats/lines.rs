@@ -163,6 +163,59 @@ impl Unreadable {
     }
 }
 
+/// The lines of a text, each of which is a request with the same columns.
+pub(crate) struct Rows {
+    pub lines: Lines,
+    /// The columns, for messages.
+    columns: &'static str,
+    is_begun: bool,
+    unreadable: Unreadable,
+}
+
+impl Rows {
+    pub fn new(lines: Lines, columns: &'static str) -> Self {
+        Self {
+            lines,
+            columns,
+            is_begun: false,
+            unreadable: Unreadable::default(),
+        }
+    }
+
+    /// The next line that is a request, as `parse` reads it. Nothing later than a first line that is none
+    /// is an error: a file may have been cut, and the large traces have a few lines that were.
+    pub fn next<T>(
+        &mut self,
+        parse: impl Fn(&[u8]) -> Option<T>,
+        is_passed_over: impl Fn(&[u8], u64) -> bool,
+    ) -> Result<Option<T>, Failure> {
+        while self.lines.advance()? {
+            let (line, number) = (self.lines.line(), self.lines.number());
+            if let Some(parsed) = parse(line) {
+                self.is_begun = true;
+                return Ok(Some(parsed));
+            }
+            if is_passed_over(line, number) {
+                continue;
+            }
+            if !self.is_begun {
+                let (name, columns) = (self.lines.name(), self.columns);
+                return Err(Failure::new(format!(
+                    "{name}: line {number} is no {columns}"
+                )));
+            }
+            self.unreadable.count(number);
+        }
+        Ok(None)
+    }
+
+    /// What is told of the lines that are no requests.
+    pub fn remarks(&self) -> Vec<String> {
+        let remark = self.unreadable.remark(&format!("not {}", self.columns));
+        remark.into_iter().collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

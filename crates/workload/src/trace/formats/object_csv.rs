@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use super::lines::{Lines, Unreadable, number, number_u32};
+use super::lines::{Lines, Rows, number, number_u32};
 use crate::trace::open::Reader;
 use crate::trace::{Failure, Key, Operation, Outcome, Request};
 
@@ -10,9 +10,7 @@ use crate::trace::{Failure, Key, Operation, Outcome, Request};
 const COLUMNS: &str = "'time, object, size'";
 
 pub(crate) struct ObjectCsv {
-    lines: Lines,
-    unreadable: Unreadable,
-    is_begun: bool,
+    rows: Rows,
     time_ms: u64,
 }
 
@@ -33,46 +31,25 @@ fn fields(line: &[u8]) -> Option<(u64, u64, u32)> {
     Some((u64::from(time_s) * 1000, object, size))
 }
 
+/// Whether a line is a comment, a heading or blank.
+fn is_no_request(line: &[u8], number: u64) -> bool {
+    line.starts_with(b"#")
+        || number == 1 && line.starts_with(b"time")
+        || line.trim_ascii().is_empty()
+}
+
 impl ObjectCsv {
     pub fn new(bytes: Box<dyn BufRead>, name: String) -> Self {
         Self {
-            lines: Lines::new(bytes, name),
-            unreadable: Unreadable::default(),
-            is_begun: false,
+            rows: Rows::new(Lines::new(bytes, name), COLUMNS),
             time_ms: 0,
         }
-    }
-
-    /// What is in the next line that is a request. Nothing later than a first line that is none is an
-    /// error: a file may have been cut.
-    fn advance(&mut self) -> Result<Option<(u64, u64, u32)>, Failure> {
-        while self.lines.advance()? {
-            let (line, number) = (self.lines.line(), self.lines.number());
-            if line.starts_with(b"#") || number == 1 && line.starts_with(b"time") {
-                continue;
-            }
-            if let Some(fields) = fields(line) {
-                self.is_begun = true;
-                return Ok(Some(fields));
-            }
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            if !self.is_begun {
-                let name = self.lines.name();
-                return Err(Failure::new(format!(
-                    "{name}: line {number} is no {COLUMNS}"
-                )));
-            }
-            self.unreadable.count(number);
-        }
-        Ok(None)
     }
 }
 
 impl Reader for ObjectCsv {
     fn next(&mut self) -> Result<Option<Request<'_>>, Failure> {
-        let Some((time_ms, object, size)) = self.advance()? else {
+        let Some((time_ms, object, size)) = self.rows.next(fields, is_no_request)? else {
             return Ok(None);
         };
         self.time_ms = self.time_ms.max(time_ms);
@@ -88,8 +65,7 @@ impl Reader for ObjectCsv {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let remark = self.unreadable.remark(&format!("not {COLUMNS}"));
-        remark.into_iter().collect()
+        self.rows.remarks()
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::lines::{Lines, Unreadable, number_u32};
+use super::lines::{Lines, Rows, number_u32};
 use crate::trace::open::Reader;
 use crate::trace::{Failure, Key, Operation, Outcome, Request};
 
@@ -16,9 +16,7 @@ use crate::trace::{Failure, Key, Operation, Outcome, Request};
 const COLUMNS: &str = "'timestamp,key,key size,value size,client id,operation,TTL'";
 
 pub(crate) struct Twitter {
-    lines: Lines,
-    unreadable: Unreadable,
-    is_begun: bool,
+    rows: Rows,
     time_ms: u64,
 }
 
@@ -57,21 +55,10 @@ fn split_last_comma(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..at], &line[at + 1..]))
 }
 
+/// The operation of a name; these traces have none that touch.
 fn operation_named(name: &[u8]) -> Option<Operation> {
-    Some(match name {
-        b"get" => Operation::Get,
-        b"gets" => Operation::Gets,
-        b"set" => Operation::Set,
-        b"add" => Operation::Add,
-        b"replace" => Operation::Replace,
-        b"cas" => Operation::Cas,
-        b"append" => Operation::Append,
-        b"prepend" => Operation::Prepend,
-        b"delete" => Operation::Delete,
-        b"incr" => Operation::Increment,
-        b"decr" => Operation::Decrement,
-        _ => return None,
-    })
+    let operation = Operation::named(std::str::from_utf8(name).ok()?)?;
+    (!matches!(operation, Operation::Touch | Operation::GetAndTouch)).then_some(operation)
 }
 
 /// Whether a file begins like this.
@@ -85,36 +72,15 @@ pub(crate) fn is_one(first: &[u8]) -> bool {
 impl Twitter {
     pub fn new(bytes: Box<dyn BufRead>, name: String) -> Self {
         Self {
-            lines: Lines::new(bytes, name),
-            unreadable: Unreadable::default(),
-            is_begun: false,
+            rows: Rows::new(Lines::new(bytes, name), COLUMNS),
             time_ms: 0,
         }
-    }
-
-    /// The next line that is a request. Nothing later than a first line that is none is an error:
-    /// the large traces have a few that were cut.
-    fn next_line(&mut self) -> Result<Option<Line>, Failure> {
-        while self.lines.advance()? {
-            if let Some(line) = Line::parse(self.lines.line()) {
-                self.is_begun = true;
-                return Ok(Some(line));
-            }
-            let (name, number) = (self.lines.name(), self.lines.number());
-            if !self.is_begun {
-                return Err(Failure::new(format!(
-                    "{name}: line {number} is no {COLUMNS}"
-                )));
-            }
-            self.unreadable.count(number);
-        }
-        Ok(None)
     }
 }
 
 impl Reader for Twitter {
     fn next(&mut self) -> Result<Option<Request<'_>>, Failure> {
-        let Some(line) = self.next_line()? else {
+        let Some(line) = self.rows.next(Line::parse, |_, _| false)? else {
             return Ok(None);
         };
         let Line {
@@ -127,7 +93,7 @@ impl Reader for Twitter {
         let has_size = operation.stores() || operation.reads() && value_bytes > 0;
         Ok(Some(Request {
             time_ms: self.time_ms,
-            key: Key::Text(&self.lines.line()[line.key]),
+            key: Key::Text(&self.rows.lines.line()[line.key]),
             operation,
             key_bytes: line.key_bytes,
             value_bytes: has_size.then_some(value_bytes),
@@ -137,8 +103,7 @@ impl Reader for Twitter {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let remark = self.unreadable.remark(&format!("not {COLUMNS}"));
-        remark.into_iter().collect()
+        self.rows.remarks()
     }
 }
 
