@@ -3,10 +3,10 @@
 use micanite_wire::memcache::text::Parser;
 
 use super::expected::Expectations;
-use super::half::{Half, Next};
-use super::inflow::Inflow;
+use super::framing::Framing;
 use super::packet::Piece;
 use super::queue::Queue;
+use super::reassembly::{Next, Reassembly};
 use super::replies::Replies;
 use super::requests::Requests;
 
@@ -31,8 +31,8 @@ pub(super) struct Counts {
 #[derive(Default)]
 pub(super) struct Conversation {
     parser: Parser,
-    requests: Inflow,
-    replies: Inflow,
+    requests: Framing,
+    replies: Framing,
     expected: Expectations,
 }
 
@@ -87,8 +87,8 @@ impl Conversation {
 
 /// A TCP connection.
 pub(super) struct Connection {
-    from_client: Half,
-    from_server: Half,
+    from_client: Reassembly,
+    from_server: Reassembly,
     conversation: Conversation,
     is_new: bool,
     is_tls: bool,
@@ -103,8 +103,8 @@ impl Connection {
         conversation.requests.get_lost();
         conversation.replies.get_lost();
         Self {
-            from_client: Half::default(),
-            from_server: Half::default(),
+            from_client: Reassembly::default(),
+            from_server: Reassembly::default(),
             conversation,
             is_new: false,
             is_tls: false,
@@ -154,10 +154,10 @@ impl Connection {
             *self = Self::begun_before();
             self.is_new = true;
             self.from_client.start(first);
-            self.conversation.requests = Inflow::default();
+            self.conversation.requests = Framing::default();
         } else {
             self.from_server.start(first);
-            self.conversation.replies = Inflow::default();
+            self.conversation.replies = Framing::default();
         }
     }
 

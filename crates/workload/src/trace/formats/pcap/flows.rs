@@ -5,9 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use micanite_wire::memcache::udp::{Frame, REPLY_DATAGRAM_BYTES_MAX};
 
 use super::conversation::{Connection, Conversation, Counts};
-use super::half::Next;
 use super::packet::{Flow, Piece};
 use super::queue::Queue;
+use super::reassembly::Next;
 
 /// Conversations that are remembered; the half that was idle for longest is forgotten.
 const FLOWS_MAX: usize = 1 << 16;

@@ -2,8 +2,8 @@
 //! outcomes and lengths of values from what servers answer.
 //!
 //! ```text
-//!   file --Packet--> packet --Piece--> flows --> half --bytes in order--> inflow --messages--> requests --> queue
-//!                                                                                 `-> replies --settle-------^
+//!   file --Packet--> packet --Piece--> flows --> reassembly --bytes in order--> framing --messages--> requests --> queue
+//!                                                                                            `-> replies --settle---^
 //! ```
 //!
 //! A stream with something missing goes on at the next line that is certainly a message. A request
@@ -13,12 +13,12 @@ mod conversation;
 mod expected;
 mod file;
 mod flows;
+mod framing;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
-mod half;
-mod inflow;
 mod packet;
 mod queue;
+mod reassembly;
 mod replies;
 mod requests;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use micanite_wire::memcache::binary;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::expected::{Answer, Change, Expectations, Expected, Meta};
-use super::inflow::Taken;
+use super::framing::Taken;
 use super::queue::{Queue, Waiting};
 use crate::trace::Outcome;
 use crate::trace::formats::lines::number_u32;

@@ -6,7 +6,7 @@ use micanite_wire::memcache::text::{Command, Parser, RELATIVE_EXPTIME_MAX_S, Ste
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::expected::{Answer, Change, Expectations, Expected, Meta};
-use super::inflow::Taken;
+use super::framing::Taken;
 use super::queue::{KEY_BYTES_MAX, Queue, Waiting};
 use crate::trace::{Operation, Outcome};
 

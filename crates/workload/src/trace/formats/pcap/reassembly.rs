@@ -29,7 +29,7 @@ impl Early {
 }
 
 #[derive(Default)]
-pub(super) struct Half {
+pub(super) struct Reassembly {
     /// The sequence number of the next byte, once that is known.
     next: Option<u32>,
     early: Vec<Early>,
@@ -38,7 +38,7 @@ pub(super) struct Half {
     acknowledged: Option<u32>,
 }
 
-impl Half {
+impl Reassembly {
     /// The next byte has this number, whatever came before.
     pub fn start(&mut self, sequence: u32) {
         *self = Self {
@@ -180,10 +180,10 @@ mod tests {
     use super::*;
 
     /// What comes out; a dot for every missing byte.
-    fn text(half: &mut Half, segments: &[(u32, &[u8], usize)]) -> String {
+    fn text(stream: &mut Reassembly, segments: &[(u32, &[u8], usize)]) -> String {
         let mut text = String::new();
         for (sequence, payload, missing) in segments {
-            half.segment(*sequence, payload, *missing, |next| match next {
+            stream.segment(*sequence, payload, *missing, |next| match next {
                 Next::Bytes(bytes) => text.push_str(std::str::from_utf8(bytes).unwrap()),
                 Next::Missing(bytes) => text.push_str(&".".repeat(bytes.min(9) as usize)),
             });
@@ -191,10 +191,10 @@ mod tests {
         text
     }
 
-    fn started(sequence: u32) -> Half {
-        let mut half = Half::default();
-        half.start(sequence);
-        half
+    fn started(sequence: u32) -> Reassembly {
+        let mut stream = Reassembly::default();
+        stream.start(sequence);
+        stream
     }
 
     #[test]
@@ -210,47 +210,47 @@ mod tests {
             (at(7), b"hij", 0),
             (at(0), b"ab", 0),
         ];
-        let mut half = started(first);
-        assert_eq!(text(&mut half, &segments), "abcdefghij");
-        assert_eq!(half.held_bytes(), 0);
+        let mut stream = started(first);
+        assert_eq!(text(&mut stream, &segments), "abcdefghij");
+        assert_eq!(stream.held_bytes(), 0);
     }
 
     #[test]
     fn what_is_acknowledged_is_not_waited_for() {
-        let mut half = started(100);
-        assert_eq!(text(&mut half, &[(102, b"c", 0)]), "");
-        half.acknowledge(103);
-        assert_eq!(text(&mut half, &[(105, b"f", 0)]), "..c");
-        half.acknowledge(107);
-        assert_eq!(text(&mut half, &[(107, b"h", 0)]), "..f.h");
+        let mut stream = started(100);
+        assert_eq!(text(&mut stream, &[(102, b"c", 0)]), "");
+        stream.acknowledge(103);
+        assert_eq!(text(&mut stream, &[(105, b"f", 0)]), "..c");
+        stream.acknowledge(107);
+        assert_eq!(text(&mut stream, &[(107, b"h", 0)]), "..f.h");
     }
 
     #[test]
     fn waiting_is_bounded() {
-        let mut half = started(0);
+        let mut stream = started(0);
         let all: String = (1..600)
-            .map(|number| text(&mut half, &[(2 * number, b"x", 0)]))
+            .map(|number| text(&mut stream, &[(2 * number, b"x", 0)]))
             .collect();
-        assert!(all.starts_with("..x.x.x") && half.early.len() < EARLY_SEGMENTS_MAX);
+        assert!(all.starts_with("..x.x.x") && stream.early.len() < EARLY_SEGMENTS_MAX);
         let payload = vec![b'y'; EARLY_BYTES_MAX / 2];
-        let mut half = started(0);
+        let mut stream = started(0);
         for number in 1..20 {
-            text(&mut half, &[(number << 20, &payload, 0)]);
-            assert!(half.held_bytes() < 2 * EARLY_BYTES_MAX);
+            text(&mut stream, &[(number << 20, &payload, 0)]);
+            assert!(stream.held_bytes() < 2 * EARLY_BYTES_MAX);
         }
     }
 
     #[test]
     fn what_was_not_captured_of_a_segment_is_missing() {
-        let mut half = Half::default();
+        let mut stream = Reassembly::default();
         assert_eq!(
             text(
-                &mut half,
+                &mut stream,
                 &[(7, b"ab", 3), (12, b"f", 0), (9, b"cdefgh", 0)]
             ),
             "ab...fgh"
         );
-        half.acknowledge(1 << 31);
-        assert_eq!(text(&mut half, &[(1 << 31, b"z", 0)]), ".........z");
+        stream.acknowledge(1 << 31);
+        assert_eq!(text(&mut stream, &[(1 << 31, b"z", 0)]), ".........z");
     }
 }

@@ -17,7 +17,7 @@ pub(super) enum Taken {
 
 /// The bytes of one direction that are not taken apart yet.
 #[derive(Default)]
-pub(super) struct Inflow {
+pub(super) struct Framing {
     buffer: Vec<u8>,
     /// Bytes of a value that are still to come.
     skip: u64,
@@ -25,7 +25,7 @@ pub(super) struct Inflow {
     is_lost: bool,
 }
 
-impl Inflow {
+impl Framing {
     /// Takes more bytes. `take` gets what begins a message, and whether that is not certain; after
     /// nonsense it is tried at the next line.
     pub fn feed(&mut self, data: &[u8], mut take: impl FnMut(&[u8], bool) -> Taken) {
@@ -120,7 +120,7 @@ mod tests {
     fn messages_are_the_same_however_they_are_cut() {
         let text = b"3a\nxyz0b\n9c\n\n\n\n\n\n\n\n\n\n2d\n??0e\n";
         for cut in 1..text.len() {
-            let (mut inflow, mut messages) = (Inflow::default(), Vec::new());
+            let (mut inflow, mut messages) = (Framing::default(), Vec::new());
             for part in text.chunks(cut) {
                 inflow.feed(part, |bytes, is_lost| take(bytes, is_lost, &mut messages));
             }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_of_a_value_loses_nothing() {
-        let (mut inflow, mut messages) = (Inflow::default(), Vec::new());
+        let (mut inflow, mut messages) = (Framing::default(), Vec::new());
         inflow.feed(b"5a\nx", |bytes, is_lost| {
             take(bytes, is_lost, &mut messages)
         });
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_message_without_end_is_not_kept() {
-        let (mut inflow, mut messages) = (Inflow::default(), Vec::new());
+        let (mut inflow, mut messages) = (Framing::default(), Vec::new());
         for _ in 0..1000 {
             inflow.feed(&[b'x'; 100], |bytes, is_lost| {
                 take(bytes, is_lost, &mut messages)
