@@ -95,7 +95,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         if found.best.is_none() {
             eprintln!("micanite load: no rate was found with {bound}");
         }
-        let wrong_values: u64 = found.runs.iter().map(|run| run.wrong_values).sum();
+        let wrong_values: u64 = found.runs.iter().map(|run| run.counts.wrong_values).sum();
         return Ok(wrong_values == 0 && found.best.is_some());
     }
     let report = one(&plan).map_err(Failure::new)?;
@@ -198,7 +198,7 @@ fn write_files(options: &LoadOptions, report: &Report, runs: &[Report]) -> Resul
         offered_ops: report.offered_ops,
         throughput_ops: report.throughput_ops,
         loss_ratio: report.loss_ratio,
-        wrong_values: report.wrong_values,
+        wrong_values: report.counts.wrong_values,
         latency_us: report.latency_us,
         ops_per_server_core_second: report.ops_per_server_core_second,
         generator_busy_ratio: report.generator.busy_ratio,

@@ -8,7 +8,7 @@ use crate::parse;
 use crate::plan::Plan;
 use crate::report::Report;
 
-/// Where a search begins if nothing is said.
+/// First rate of a search by default.
 const RATE_FIRST: f64 = 10_000.0;
 /// Below this nothing is looked for.
 const RATE_LEAST: f64 = 10.0;
@@ -18,10 +18,10 @@ const RATE_MOST: f64 = 1e9;
 const PRECISION: f64 = 1.02;
 /// A rate breaks the bound when so many runs in a row do: others on the machine may spoil one.
 const TRIES: usize = 2;
-/// What may be lost when latency is the bound.
+/// Requests that may be lost when latency is the bound.
 const LOSS_RATIO: f64 = 0.01;
 
-/// What a rate has to keep.
+/// The bound that a rate has to keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// At most this part of the requests may be lost or left over.
@@ -31,14 +31,14 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Whether a run at a fixed rate has kept it.
+    /// Returns whether a run at a fixed rate has kept it.
     pub fn kept(&self, report: &Report) -> bool {
         let loss_ratio = match self {
             Self::Loss(loss_ratio) => *loss_ratio,
             Self::P99(_) => LOSS_RATIO,
         };
         let offered = report.offered_ops.unwrap_or(0.0);
-        let carried = report.answered > 0
+        let carried = report.counts.answered > 0
             && report.loss_ratio <= loss_ratio
             && report.throughput_ops >= offered * (1.0 - loss_ratio.max(LOSS_RATIO));
         match self {
@@ -74,7 +74,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What a search has found.
+/// Result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The run with the highest rate that kept the bound.
@@ -87,7 +87,7 @@ pub struct Found {
 /// measures a plan.
 ///
 /// # Errors
-/// Those of `run`.
+/// Returns the errors of `run`.
 pub fn search(
     plan: &Plan,
     bound: Bound,
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Where a server that carries exactly `limit` is found to end, and in how many runs.
+    /// Searches for the rate of a server that carries exactly `limit`; returns it and the number of runs.
     fn find(limit: f64, first: f64) -> (f64, usize) {
         let (mut kept, mut broken, mut rate, mut runs) = (None, None, first, 1);
         loop {

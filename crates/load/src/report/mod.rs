@@ -1,4 +1,4 @@
-//! What came out of a run.
+//! Results of a run.
 
 pub(crate) mod latency_chart;
 mod port;
@@ -21,44 +21,25 @@ const LATE_RATIO_MAX: f64 = 0.001;
 /// keys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Of the generator.
+    /// Version of the generator.
     pub version: &'static str,
-    /// What each target says of itself.
+    /// Versions of the servers.
     pub servers: Vec<Option<String>>,
-    /// What was done.
+    /// The run that was done.
     pub plan: Plan,
     /// Operations per second that were due; only an open loop offers.
     pub offered_ops: Option<f64>,
     /// Operations per second that were answered during the measured part.
     pub throughput_ops: f64,
-    /// Requests handed to connections.
-    pub sent: u64,
-    /// Requests answered.
-    pub answered: u64,
-    /// Requests sent and not answered in time.
-    pub lost: u64,
-    /// Requests that were due and could not be sent, because too many were in flight.
-    pub unsent: u64,
-    /// Replies that came after their request had been given up, or twice.
-    pub late: u64,
-    /// Datagrams that the native client has sent again, in the whole run: what was lost on the way
-    /// and is answered after all.
-    pub resent: u64,
-    /// Requests answered by an error.
-    pub refused: u64,
-    /// The first such error.
+    /// Counts of requests and operations.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// The first error that a server answered with.
     pub refusal: Option<String>,
     /// Lost and unsent requests in relation to all that were due.
     pub loss_ratio: f64,
-    /// Operations that read.
-    pub read_operations: u64,
-    /// Operations that wrote.
-    pub write_operations: u64,
-    /// Of those that read.
+    /// Reading operations that found a value.
     pub hit_ratio: Option<f64>,
-    /// Values that do not belong to their key, or are not whole; of the whole run, warm-up
-    /// included.
-    pub wrong_values: u64,
     /// Connections that were closed, or by which something came that is no reply.
     pub failed_connections: usize,
     /// From the time a request was due (open loop) or sent (closed loop) to its reply.
@@ -69,11 +50,11 @@ pub struct Report {
     pub ops_per_server_core_second: Option<f64>,
     /// The port around the kernel, if there was one.
     pub port: Option<PortReport>,
-    /// How the generator did.
+    /// Load of the generator itself.
     pub generator: Generator,
-    /// What happened in each second from the start, warm-up included.
+    /// Each second from the start, warm-up included.
     pub seconds: Vec<Second>,
-    /// What to know when reading the figures.
+    /// Warnings to whoever reads the figures.
     pub warnings: Vec<String>,
     /// All latencies, in nanoseconds.
     #[serde(skip)]
@@ -99,7 +80,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// How far the generator is from being the limit itself.
+/// Distance of the generator from being the limit itself.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Generator {
     /// Part of its threads' time in which there was something to do.
@@ -115,9 +96,9 @@ pub struct Generator {
 /// One second of a run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Second {
-    /// Its end, in seconds from the start.
+    /// End of the second, in seconds from the start.
     pub at_s: u64,
-    /// Whether it lies in the measured part.
+    /// True if it lies in the measured part.
     pub measured: bool,
     /// Operations answered.
     pub throughput_ops: u64,
@@ -170,7 +151,7 @@ impl Latency {
     }
 }
 
-/// What the threads of a run found out, together.
+/// Sum of the results of a run's threads.
 pub(crate) struct Total {
     pub counts: Counts,
     pub latency_ns: Histogram<u64>,
@@ -209,7 +190,7 @@ impl Total {
     }
 }
 
-/// What is known of a run beside its threads' results.
+/// Facts of a run beside its threads' results.
 pub(crate) struct Surroundings {
     pub servers: Vec<Option<String>>,
     pub server_cpu_s: Option<f64>,
@@ -231,19 +212,10 @@ impl Report {
             plan: plan.clone(),
             offered_ops: plan.rate_ops.map(|_| offered),
             throughput_ops: operations / seconds,
-            sent: counts.sent,
-            answered: counts.answered,
-            lost: counts.lost,
-            unsent: counts.unsent,
-            late: counts.late,
-            resent: counts.resent,
-            refused: counts.refused,
+            counts,
             refusal: total.refusal,
             loss_ratio: ratio(counts.lost + counts.unsent, due).unwrap_or(0.0),
-            read_operations: counts.read_operations,
-            write_operations: counts.write_operations,
             hit_ratio: ratio(counts.hits, counts.read_operations),
-            wrong_values: counts.wrong_values,
             failed_connections: total.failed,
             latency_us: Latency::new(&total.latency_ns),
             server_cpu_s: around.server_cpu_s,
@@ -269,22 +241,22 @@ impl Report {
         report
     }
 
-    /// Whether the run showed what it should: replies, no wrong ones, and a connection at its end.
+    /// Returns whether the run showed what it should: replies, no wrong ones, and a connection at its end.
     pub fn is_sound(&self) -> bool {
-        self.wrong_values == 0
-            && self.answered > 0
+        self.counts.wrong_values == 0
+            && self.counts.answered > 0
             && self.failed_connections < self.plan.connections
     }
 
     fn warn(&mut self, failure: Option<&str>) {
         let mut warnings = Vec::new();
-        if self.wrong_values > 0 {
+        if self.counts.wrong_values > 0 {
             warnings.push(format!(
                 "{} values were wrong: not what was stored under their key (or stored by a run with other lengths)",
-                self.wrong_values
+                self.counts.wrong_values
             ));
         }
-        if self.answered == 0 {
+        if self.counts.answered == 0 {
             warnings.push("no request was answered".to_owned());
         }
         if let Some(failure) = failure {
@@ -292,9 +264,12 @@ impl Report {
             warnings.push(format!("{failed} of {all} connections failed: {failure}"));
         }
         if let Some(line) = &self.refusal {
-            warnings.push(format!("{} requests were refused: {line}", self.refused));
+            warnings.push(format!(
+                "{} requests were refused: {line}",
+                self.counts.refused
+            ));
         }
-        if self.hit_ratio == Some(0.0) && self.read_operations > 0 && !self.plan.fill {
+        if self.hit_ratio == Some(0.0) && self.counts.read_operations > 0 && !self.plan.fill {
             warnings.push("nothing was found: --fill stores the items first".to_owned());
         }
         warnings.extend(self.port.iter().flat_map(PortReport::warnings));
@@ -316,7 +291,7 @@ impl Report {
                 ops_per_core_second.unwrap_or(0.0),
             ));
         }
-        if late_requests as f64 > self.sent as f64 * LATE_RATIO_MAX {
+        if late_requests as f64 > self.counts.sent as f64 * LATE_RATIO_MAX {
             warnings.push(format!(
                 "the generator fell behind its own schedule: {late_requests} requests left more than 1 ms late although there was room; it needs a core to itself (--cpu) or more --threads"
             ));

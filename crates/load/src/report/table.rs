@@ -32,7 +32,7 @@ pub(crate) fn run_text(report: &Report) -> String {
     if let Some(hit_ratio) = report.hit_ratio {
         row("hit ratio", format!("{:.2} %", hit_ratio * 100.0));
     }
-    row("wrong values", report.wrong_values.to_string());
+    row("wrong values", report.counts.wrong_values.to_string());
     row("latency us", report.latency_us.line());
     if let Some(cpu_s) = report.server_cpu_s {
         let per_second = report
@@ -82,7 +82,7 @@ fn load_line(report: &Report) -> String {
     )
 }
 
-/// What is asked for.
+/// Describes the data and the requests.
 fn data_words(plan: &Plan) -> String {
     let name = match plan.workload {
         None => plan.dataset.to_string(),
@@ -109,13 +109,16 @@ fn data_words(plan: &Plan) -> String {
 }
 
 fn requests_line(report: &Report) -> String {
-    let mut line = format!("{} sent, {} answered", report.sent, report.answered);
+    let mut line = format!(
+        "{} sent, {} answered",
+        report.counts.sent, report.counts.answered
+    );
     for (number, what) in [
-        (report.lost, "lost"),
-        (report.unsent, "not sent"),
-        (report.late, "late"),
-        (report.resent, "resent"),
-        (report.refused, "refused"),
+        (report.counts.lost, "lost"),
+        (report.counts.unsent, "not sent"),
+        (report.counts.late, "late"),
+        (report.counts.resent, "resent"),
+        (report.counts.refused, "refused"),
     ] {
         if number > 0 {
             let _ = write!(line, ", {number} {what}");

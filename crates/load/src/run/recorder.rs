@@ -1,9 +1,10 @@
-//! What one thread counts and times.
+//! Counts and times of one thread.
 
 use std::ops::{AddAssign, Range};
 
 use hdrhistogram::Histogram;
 use micanite_client::PortCounters;
+use serde::Serialize;
 
 use crate::requests::held_updates::HeldUpdates;
 
@@ -14,8 +15,9 @@ const MISSED_MAX: usize = 1 << 16;
 
 /// Counts of requests, except where operations (keys) are named. They belong to the requests that
 /// were due in the measured part of the run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Handed to connections.
     pub sent: u64,
     pub answered: u64,
     /// Sent, and not answered in time.
@@ -31,11 +33,14 @@ pub(crate) struct Counts {
     /// Values that do not belong to their key, at any time.
     pub wrong_values: u64,
     pub read_operations: u64,
+    #[serde(skip)]
     pub hits: u64,
     pub write_operations: u64,
-    /// What has happened at the port around the kernel, in the whole run.
+    /// Counts of the port around the kernel, in the whole run.
+    #[serde(skip)]
     pub port: PortCounters,
     /// Operations that were answered during the measured part, whenever they were due.
+    #[serde(skip)]
     pub operations_in_window: u64,
 }
 
@@ -57,7 +62,7 @@ impl AddAssign for Counts {
     }
 }
 
-/// What a request does.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     #[default]
@@ -66,7 +71,7 @@ pub(crate) enum Kind {
     Delete,
 }
 
-/// How a request has ended.
+/// Answer to a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answer {
     pub kind: Kind,
@@ -76,7 +81,7 @@ pub(crate) struct Answer {
     pub refused: bool,
 }
 
-/// What happened within a second, measured or not.
+/// Counts of a second, measured or not.
 #[derive(Debug)]
 pub(crate) struct Interval {
     pub operations: u64,
@@ -107,7 +112,7 @@ pub(crate) struct Recorder {
 #[derive(Clone, Copy, Debug, Default)]
 struct Repeated {
     latency_ns: u64,
-    /// How many are not recorded yet, and how many of these belong to the measured part.
+    /// Latencies that are not recorded yet, and those of them that belong to the measured part.
     count: u64,
     measured: u64,
 }
@@ -229,7 +234,7 @@ impl Recorder {
         let _ = self.interval.latency.record_n(latency_ns, count);
     }
 
-    /// What happened since the last call.
+    /// Returns the counts since the last call.
     pub fn take_interval(&mut self) -> Interval {
         self.record_repeated();
         std::mem::replace(&mut self.interval, Interval::new())

@@ -66,7 +66,7 @@ impl Format for Memcached {
     }
 }
 
-/// Whether a reply says that a request could not be understood or carried out.
+/// Returns whether a reply says that a request could not be understood or carried out.
 pub(crate) fn is_error(line: &[u8]) -> bool {
     [
         b"ERROR".as_slice(),
@@ -110,31 +110,15 @@ fn parse_value(input: &[u8]) -> Parsed<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reply::testing::{assert_removals, checks, parse_in_pieces, pending};
     use super::*;
-    use crate::run::recorder::{Answer, Recorder};
-    use micanite_workload::DataSet;
+    use crate::run::recorder::Recorder;
 
-    fn pending(kind: Kind, operations: u32) -> Pending {
-        Pending {
-            answer: Answer {
-                kind,
-                operations,
-                ..Answer::default()
-            },
-            ..Pending::default()
-        }
-    }
-
-    fn checks() -> Checks {
-        Checks {
-            items: Items::from("8/16".parse::<DataSet>().unwrap()),
-            expiry_s: 60,
-        }
-    }
+    const DATA_SET: &str = "8/16";
 
     #[test]
     fn requests() {
-        let checks = checks();
+        let checks = checks(DATA_SET, 60);
         let mut output = Vec::new();
         Memcached::push_read(&mut output, &checks.items, &[1, 2]);
         assert_eq!(output.len(), "get 12345678 12345678\r\n".len());
@@ -150,25 +134,21 @@ mod tests {
     #[test]
     fn removing() {
         let mut output = Vec::new();
-        Memcached::push_delete(&mut output, 1, &checks().items);
+        Memcached::push_delete(&mut output, 1, &checks(DATA_SET, 60).items);
         assert_eq!(output.len(), "delete 12345678\r\n".len());
-        for (line, kind, done) in [
+        assert_removals::<Memcached>(&[
             ("DELETED\r\n", Kind::Delete, true),
             ("NOT_FOUND\r\n", Kind::Delete, true),
             ("DELETED\r\n", Kind::Write, false),
             ("STORED\r\n", Kind::Delete, false),
             ("END\r\n", Kind::Delete, false),
-        ] {
-            let parsed = Memcached::parse(line.as_bytes(), &pending(kind, 1));
-            let expected = Some((Element::Done, line.len()));
-            assert_eq!(parsed == Ok(expected), done, "{kind:?} {line:?}");
-        }
+        ]);
     }
 
     /// The reply to a multi-get of items 1, 2, 3 where 2 is missing, in pieces of every length.
     #[test]
     fn a_reply_in_pieces() {
-        let checks = checks();
+        let checks = checks(DATA_SET, 60);
         let mut reply = Vec::new();
         for item in [1, 3] {
             reply.extend_from_slice(b"VALUE ");
@@ -178,24 +158,12 @@ mod tests {
             reply.extend_from_slice(b"\r\n");
         }
         reply.extend_from_slice(b"END\r\n");
-        let mut recorder = Recorder::new(0..1);
-        let mut pending = pending(Kind::Read, 3);
-        let (mut start, mut complete) = (0, false);
-        for end in 0..=reply.len() {
-            while let Some((element, length)) =
-                Memcached::parse(&reply[start..end], &pending).unwrap()
-            {
-                complete = checks.settle(&mut pending, &[1, 2, 3], &element, &mut recorder);
-                start += length;
-            }
-            assert_eq!(complete, end == reply.len());
-        }
-        assert_eq!((pending.answer.hits, pending.answer.wrong_values), (2, 0));
+        assert_eq!(parse_in_pieces::<Memcached>(&reply, &checks), (2, 0));
     }
 
     #[test]
     fn wrong_values_and_keys() {
-        let checks = checks();
+        let checks = checks(DATA_SET, 60);
         let wrong = |key_of: u64, value_of: u64| {
             let mut reply = b"VALUE ".to_vec();
             checks.items.push_key(key_of, &mut reply);

@@ -108,30 +108,13 @@ fn parse_bulk<'a>(input: &'a [u8], line: &[u8]) -> Parsed<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reply::testing::{assert_removals, checks, parse_in_pieces, pending};
     use super::*;
-    use crate::run::recorder::{Answer, Recorder};
-    use micanite_workload::DataSet;
 
-    fn pending(kind: Kind, operations: u32) -> Pending {
-        Pending {
-            answer: Answer {
-                kind,
-                operations,
-                ..Answer::default()
-            },
-            ..Pending::default()
-        }
-    }
+    const DATA_SET: &str = "tiny";
 
     fn items() -> Items {
-        Items::from("tiny".parse::<DataSet>().unwrap())
-    }
-
-    fn checks(expiry_s: u32) -> Checks {
-        Checks {
-            items: items(),
-            expiry_s,
-        }
+        checks(DATA_SET, 0).items
     }
 
     #[test]
@@ -143,10 +126,10 @@ mod tests {
         Redis::push_read(&mut output, &items(), &[1, 2]);
         assert!(output.starts_with(b"*3\r\n$4\r\nMGET\r\n$8\r\n"));
         output.clear();
-        Redis::push_write(&mut output, 1, 1, &checks(0));
+        Redis::push_write(&mut output, 1, 1, &checks(DATA_SET, 0));
         assert!(output.starts_with(b"*3\r\n$3\r\nSET\r\n$8\r\n"));
         output.clear();
-        Redis::push_write(&mut output, 1, 1, &checks(100));
+        Redis::push_write(&mut output, 1, 1, &checks(DATA_SET, 100));
         assert!(output.starts_with(b"*5\r\n") && output.ends_with(b"$2\r\nEX\r\n$3\r\n100\r\n"));
     }
 
@@ -155,40 +138,25 @@ mod tests {
         let mut output = Vec::new();
         Redis::push_delete(&mut output, 1, &items());
         assert!(output.starts_with(b"*2\r\n$3\r\nDEL\r\n$8\r\n"));
-        for (line, kind, done) in [
+        assert_removals::<Redis>(&[
             (":1\r\n", Kind::Delete, true),
             (":0\r\n", Kind::Delete, true),
             (":2\r\n", Kind::Delete, false),
             (":1\r\n", Kind::Write, false),
             ("+OK\r\n", Kind::Delete, false),
-        ] {
-            let parsed = Redis::parse(line.as_bytes(), &pending(kind, 1));
-            let expected = Some((Element::Done, line.len()));
-            assert_eq!(parsed == Ok(expected), done, "{kind:?} {line:?}");
-        }
+        ]);
     }
 
     /// A hit, a miss and a wrong value, cut at every place.
     #[test]
     fn a_reply_in_pieces() {
-        let checks = checks(0);
+        let checks = checks(DATA_SET, 0);
         let mut reply = b"*3\r\n$8\r\n".to_vec();
         checks.items.values(1).push(1, 7, &mut reply);
         reply.extend_from_slice(b"\r\n$-1\r\n$8\r\n");
         checks.items.values(1).push(1, 7, &mut reply);
         reply.extend_from_slice(b"\r\n");
-        let mut recorder = Recorder::new(0..1);
-        let mut pending = pending(Kind::Read, 3);
-        let (mut start, mut complete) = (0, false);
-        for end in 0..=reply.len() {
-            while let Some((element, length)) = Redis::parse(&reply[start..end], &pending).unwrap()
-            {
-                complete = checks.settle(&mut pending, &[1, 2, 3], &element, &mut recorder);
-                start += length;
-            }
-            assert_eq!(complete, end == reply.len());
-        }
-        assert_eq!((pending.answer.hits, pending.answer.wrong_values), (1, 1));
+        assert_eq!(parse_in_pieces::<Redis>(&reply, &checks), (1, 1));
     }
 
     #[test]

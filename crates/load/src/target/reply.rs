@@ -43,7 +43,7 @@ pub(crate) trait Format {
     fn parse<'a>(input: &'a [u8], pending: &Pending) -> Parsed<'a>;
 }
 
-/// How keys and values look, and how long values live.
+/// The keys and values of a run, and the time that values live.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
     pub items: Items,
@@ -51,7 +51,7 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// What `element` means for the request; returns whether its reply is complete.
+    /// Notes an element of a request's reply; returns whether the reply is complete.
     #[inline]
     pub fn settle(
         &self,
@@ -112,7 +112,7 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(60)].escape_ascii().to_string()
 }
 
-/// The same in quotes, for an error message.
+/// Returns the beginning of what a server sent in quotes, for an error message.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     format!("'{}'", escaped(bytes))
 }
@@ -154,6 +154,56 @@ pub(crate) fn push_decimal(output: &mut Vec<u8>, number: u64) {
         }
     }
     output.extend_from_slice(&digits[at..]);
+}
+
+/// Helpers of the tests of formats.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+    use crate::run::recorder::{Answer, Kind};
+
+    pub fn pending(kind: Kind, operations: u32) -> Pending {
+        Pending {
+            answer: Answer {
+                kind,
+                operations,
+                ..Answer::default()
+            },
+            ..Pending::default()
+        }
+    }
+
+    pub fn checks(data_set: &str, expiry_s: u32) -> Checks {
+        Checks {
+            items: Items::from(data_set.parse::<micanite_workload::DataSet>().unwrap()),
+            expiry_s,
+        }
+    }
+
+    /// Parses the reply to a read of items 1, 2 and 3 in pieces of every length; returns hits and wrong
+    /// values.
+    pub fn parse_in_pieces<F: Format>(reply: &[u8], checks: &Checks) -> (u32, u32) {
+        let mut recorder = Recorder::new(0..1);
+        let mut pending = pending(Kind::Read, 3);
+        let (mut start, mut complete) = (0, false);
+        for end in 0..=reply.len() {
+            while let Some((element, length)) = F::parse(&reply[start..end], &pending).unwrap() {
+                complete = checks.settle(&mut pending, &[1, 2, 3], &element, &mut recorder);
+                start += length;
+            }
+            assert_eq!(complete, end == reply.len());
+        }
+        (pending.answer.hits, pending.answer.wrong_values)
+    }
+
+    /// Asserts which replies say that something was removed: line, kind of the request, whether it is one.
+    pub fn assert_removals<F: Format>(replies: &[(&str, Kind, bool)]) {
+        for (line, kind, done) in replies {
+            let parsed = F::parse(line.as_bytes(), &pending(*kind, 1));
+            let expected = Some((Element::Done, line.len()));
+            assert_eq!(parsed == Ok(expected), *done, "{kind:?} {line:?}");
+        }
+    }
 }
 
 #[cfg(test)]
