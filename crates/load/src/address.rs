@@ -1,4 +1,4 @@
-//! Where the load goes: `SCHEME://ADDRESS`.
+//! Addresses of servers: `SCHEME://ADDRESS`.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -18,7 +18,7 @@ pub enum Protocol {
     Native,
 }
 
-/// Where a server listens.
+/// A place where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// `host:port`.
@@ -38,7 +38,7 @@ pub struct Address {
 /// A resolved address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Of TCP or UDP.
+    /// An address of TCP or UDP.
     Inet(SocketAddr),
     /// Path of a Unix socket.
     Unix(PathBuf),
@@ -81,7 +81,7 @@ impl Address {
         }
     }
 
-    /// How to start something that listens there.
+    /// Says how to start something that listens there.
     pub fn how_to_start(&self) -> String {
         match (&self.place, self.protocol) {
             (_, Protocol::Redis) => "start a Redis server there".to_owned(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use micanite_workload::trace::Failure;
 use serde::Serialize;
 
-/// Whether this names the standard output.
+/// Returns whether this names the standard output.
 pub(crate) fn is_stdout(path: Option<&Path>) -> bool {
     path == Some(Path::new("-"))
 }

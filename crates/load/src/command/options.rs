@@ -269,7 +269,7 @@ impl LoadOptions {
         }
     }
 
-    /// What cannot be asked for together, beyond what the options themselves exclude.
+    /// Returns why options contradict each other, beyond what clap excludes.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let pool = self.workload.and_then(Workload::pool)?;
         let given = |option: &str, instead: &str| {

@@ -1,4 +1,4 @@
-//! What the generator itself can do: the same loops and connections, and a thread that answers at
+//! Measures the generator itself: the same loops and connections, and a thread that answers at
 //! once.
 
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ const WARMUP: Duration = Duration::from_millis(200);
 /// Requests in flight if the person did not ask for more: one would measure the waiting.
 const PIPELINE: usize = 64;
 
-/// What one core can do.
+/// The rate of one core.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ability {
     /// Over what.

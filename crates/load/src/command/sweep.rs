@@ -43,7 +43,7 @@ impl FromStr for Rates {
 /// Measures the plan at each rate. `run` measures a plan.
 ///
 /// # Errors
-/// Those of `run`.
+/// Returns the errors of `run`.
 pub fn sweep(
     plan: &Plan,
     rates: &Rates,

@@ -1,4 +1,4 @@
-//! What cannot be done, said before anything is sent.
+//! Checks of a plan, before anything is sent.
 
 use micanite_client::PortName;
 use micanite_workload::{DataSet, ITEMS_MAX};
@@ -159,7 +159,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether this can be done by a port.
+    /// Returns whether this can be done by a port.
     pub(crate) fn check_port(&self, name: &PortName) -> Result<(), String> {
         let threads = self.threads;
         let others = |target: &&Address| target.protocol() != Protocol::Native;

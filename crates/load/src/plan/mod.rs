@@ -13,7 +13,7 @@ use crate::address::{Address, Protocol};
 use crate::command::options::Spacing;
 use crate::plan::rate_profile::RateProfile;
 
-/// What a run does. [`Plan::new`] gives something sensible for every field.
+/// A run. [`Plan::new`] gives something sensible for every field.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// The servers; connections go to them in turn.
@@ -22,10 +22,10 @@ pub struct Plan {
     /// Operations per second that are offered (open loop); without it every connection sends as
     /// soon as it may (closed loop).
     pub rate_ops: Option<f64>,
-    /// How the rate changes.
+    /// Changes of the rate.
     #[serde(serialize_with = "as_text_option")]
     pub rate_profile: Option<RateProfile>,
-    /// How requests of the open loop follow each other.
+    /// Spacing of the requests of the open loop.
     pub arrivals: Spacing,
     /// Connections (or UDP sockets) in total.
     pub connections: usize,
@@ -58,27 +58,27 @@ pub struct Plan {
     pub workload: Option<Workload>,
     /// Percentages of GET, UPDATE and DELETE instead of the pool's.
     pub mix_percent: Option<[f64; 3]>,
-    /// Whether what a GET misses is stored.
+    /// True if what a GET misses is stored.
     pub demand_fill: bool,
-    /// Whether only GETs go by datagrams, and all else over TCP.
+    /// True if only GETs go by datagrams, and all else over TCP.
     pub tcp_writes: bool,
     /// Lengths of keys and values.
     #[serde(serialize_with = "as_text")]
     pub dataset: DataSet,
     /// Items that are asked for.
     pub items: u64,
-    /// How often each of them.
+    /// Popularity of the items.
     #[serde(serialize_with = "as_text")]
     pub popularity: Popularity,
     /// Percentage of the operations that read.
     pub get_percent: f64,
-    /// Whether an operation that writes reads the same item first.
+    /// True if an operation that writes reads the same item first.
     pub reads_before_writing: bool,
     /// Seconds after which what is written expires; 0 is never.
     pub expiry_s: u32,
-    /// Whether all items are written before the run.
+    /// True if all items are written before the run.
     pub fill: bool,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
     /// Process of the server, for its CPU time.
     pub server_pid: Option<u32>,
@@ -162,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// How many items filling stores.
+    /// Number of items that filling stores.
     pub(crate) fn items_to_fill(&self) -> u64 {
         let pool = self.workload.and_then(Workload::pool);
         pool.map_or(self.items, |pool| pool.prefill_items(self.items))

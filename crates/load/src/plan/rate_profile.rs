@@ -1,4 +1,4 @@
-//! How the offered rate changes during a run, as a factor of `--rate`.
+//! Changes of the offered rate during a run, as a factor of `--rate`.
 
 use std::fmt;
 use std::path::Path;
@@ -54,7 +54,7 @@ impl RateProfile {
         }
     }
 
-    /// How long the profile is by itself, if it says.
+    /// Length of the profile, if it has one.
     pub fn length_s(&self) -> Option<f64> {
         match &self.shape {
             Shape::Steps(steps) => Some(steps.iter().map(|(_, length_s)| length_s).sum()),

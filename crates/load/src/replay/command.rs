@@ -91,7 +91,7 @@ fn target(text: &str) -> Result<Address, String> {
     }
 }
 
-/// What the trace's times are divided by; nothing is as fast as possible.
+/// Divisor of the trace's times; none means as fast as possible.
 #[derive(Clone, Copy, Debug)]
 struct Speed(Option<f64>);
 

@@ -12,10 +12,10 @@ use crate::target;
 /// A server that is silent for so long is given up.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// What is known of a server before anything is sent.
+/// Facts about a server, asked before anything is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    /// What it says of itself.
+    /// Version of the server.
     pub version: Option<String>,
     /// The longest datagram that it takes, if it is sent such.
     pub datagram_bytes: Option<usize>,
@@ -37,7 +37,7 @@ impl Server {
     }
 }
 
-/// What a server answered.
+/// A server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// A read found a value; its length if it was told.
@@ -56,7 +56,7 @@ pub(super) enum Reply {
 
 /// A connection; tokens say which request a reply belongs to. Nothing here blocks.
 pub(super) trait Connection: AsFd + Send {
-    /// Whether it takes another request.
+    /// Returns whether it takes another request.
     fn has_room(&self) -> bool {
         true
     }
@@ -82,7 +82,7 @@ pub(super) trait Connection: AsFd + Send {
     /// When it is no reply.
     fn reply(&mut self) -> Result<Option<(u32, Reply)>, String>;
 
-    /// How long until it has to be received from, even if nothing arrives.
+    /// Time until it has to be received from, even if nothing arrives.
     fn due_in(&self) -> Option<Duration> {
         None
     }
@@ -99,7 +99,7 @@ pub(super) trait Connection: AsFd + Send {
 /// Connects, for so many requests at a time.
 ///
 /// # Errors
-/// What went wrong, and what to do.
+/// Says what went wrong, and what to do.
 pub(super) fn open(
     address: &Address,
     endpoint: &Endpoint,

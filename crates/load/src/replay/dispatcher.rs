@@ -14,7 +14,7 @@ const AHEAD_BATCHES: usize = 16;
 pub(super) struct Dispatcher {
     open: Vec<Batch>,
     workers: Vec<SyncSender<Batch>>,
-    /// Whether a worker has ended.
+    /// True if a worker has ended.
     pub is_over: bool,
 }
 

@@ -8,11 +8,11 @@ use micanite_workload::trace::Operation;
 use super::connection::Connection;
 use super::step::{Command, Step};
 
-/// How far a request is.
+/// Progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     First,
-    /// What was missed is being stored.
+    /// The missed item is being stored.
     Fill,
     /// The value's number is known, the value is being replaced.
     Swap,
@@ -47,13 +47,13 @@ pub(super) struct Lane {
     free: Vec<u32>,
     /// Hashes of the keys that are under way.
     busy: Vec<u64>,
-    /// What the connection has not taken yet: tokens, operations, numbers of values.
+    /// Commands that the connection has not taken yet: tokens, operations, numbers of values.
     untaken: VecDeque<(u32, Operation, u64)>,
-    /// What waits for an earlier request of its key.
+    /// Requests that wait for an earlier one of their key.
     parked: VecDeque<Slot>,
     /// Hashes of the keys of that.
     parked_keys: VecDeque<u64>,
-    /// Whether output waits for room.
+    /// True if output waits for room.
     pub is_clogged: bool,
     pub is_ready: bool,
 }
@@ -83,12 +83,12 @@ impl Lane {
         self.busy.is_empty()
     }
 
-    /// Whether a request of the key is under way.
+    /// Returns whether a request of the key is under way.
     pub fn is_busy_with(&self, key_hash: u64) -> bool {
         self.busy.contains(&key_hash)
     }
 
-    /// Whether an earlier request of the key has not ended.
+    /// Returns whether an earlier request of the key has not ended.
     pub fn has(&self, key_hash: u64) -> bool {
         self.busy.contains(&key_hash) || self.parked_keys.contains(&key_hash)
     }

@@ -24,7 +24,7 @@ pub(super) struct Memcached {
     socket: BufferedSocket,
     /// Bytes of a value that are still to come.
     skip: u64,
-    /// What the request at the front has found so far: bytes, and the value's number.
+    /// The value that the request at the front has found so far: bytes, and its number.
     found: Option<(u64, u64)>,
     /// Requests without a reply: their tokens, and whether they read.
     waiting: VecDeque<(u32, bool)>,
@@ -172,7 +172,7 @@ enum Line {
     Reply(Reply),
 }
 
-/// What a line means, without its end.
+/// Understands a line without its end.
 fn understood(text: &[u8], reads: bool) -> Option<Line> {
     if let Some(rest) = text.strip_prefix(b"VALUE ") {
         let mut words = rest.split(|byte| *byte == b' ').skip(2);

@@ -24,7 +24,7 @@ const DATAGRAMS_MORE: usize = 64;
 
 static ZEROS: [u8; PAYLOAD_BYTES_MAX] = [b'0'; PAYLOAD_BYTES_MAX];
 
-/// Whether the value of a request, or the one that is stored after its miss, fits a datagram.
+/// Returns whether the value of a request, or the one that is stored after its miss, fits a datagram.
 pub(super) fn fits(
     datagram_bytes: usize,
     operation: Operation,
@@ -55,7 +55,7 @@ const fn opcode(operation: Operation) -> Opcode {
     }
 }
 
-/// What a server says of itself.
+/// Asks a server for its version and its longest datagram.
 ///
 /// # Errors
 /// When it does not answer; what to do then.
@@ -101,7 +101,7 @@ pub(super) struct Native {
     /// The link's socket.
     socket: OwnedFd,
     ended: VecDeque<(u32, Reply)>,
-    /// Whether something was submitted that the next flush sends.
+    /// True if something was submitted that the next flush sends.
     is_corked: bool,
     is_down: bool,
     refusal: Option<String>,
@@ -205,7 +205,7 @@ impl Connection for Native {
         Ok(self.ended.pop_front())
     }
 
-    /// How long until something has to be done even if nothing arrives.
+    /// Time until something has to be done even if nothing arrives.
     fn due_in(&self) -> Option<Duration> {
         if !self.ended.is_empty() {
             return Some(Duration::ZERO);

@@ -13,7 +13,7 @@ use crate::run::clock::{Clock, SECOND_NS};
 /// One second of a replay.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Second {
-    /// Its end, in seconds from the start.
+    /// End of the second, in seconds from the start.
     pub at_s: f64,
     /// Requests answered in it.
     pub requests: u64,

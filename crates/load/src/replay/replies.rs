@@ -1,4 +1,4 @@
-//! What a reply means, and what follows from it.
+//! Replies: their meaning, and the commands that follow from them.
 
 use micanite_workload::trace::Operation;
 
@@ -7,13 +7,13 @@ use super::lane::{Lane, Phase, Slot};
 use super::step::Fill;
 use super::tally::{News, Tally};
 
-/// Where requests and replies are counted.
+/// Counts of requests and replies.
 pub(super) struct Counts {
     pub tally: Tally,
     pub news: News,
     /// Bytes at the start of keys that the trace does not count.
     pub prefix_bytes: u64,
-    /// Whether requests have a time.
+    /// True if requests have a time.
     pub is_timed: bool,
 }
 
@@ -27,7 +27,7 @@ impl Counts {
         }
     }
 
-    /// What a reply means for its request, and what follows.
+    /// Counts a reply, and sends the command that follows from it.
     pub fn settle(&mut self, lane: &mut Lane, token: u32, reply: Reply, now_ns: u64) {
         let slot = lane.slots[token as usize];
         let operation = slot.step.operation;

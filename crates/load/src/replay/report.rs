@@ -1,4 +1,4 @@
-//! What came out.
+//! Results of a replay.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,24 +16,24 @@ use crate::report::Latency;
 /// Requests that may be late before it is said.
 const LATE_RATIO_MAX: f64 = 0.01;
 
-/// What was to be done.
+/// The replay that was asked for.
 #[derive(Debug, Serialize)]
 pub(super) struct Plan {
     pub trace: String,
     pub target: String,
-    /// What the trace's times are divided by; nothing is as fast as possible.
+    /// Divisor of the trace's times; none means as fast as possible.
     pub speed: Option<f64>,
     pub threads: usize,
     pub connections: usize,
     pub pipeline: usize,
     pub read_only: bool,
     pub key_prefix: String,
-    /// What values must fit into with their keys; nothing where they may be longer.
+    /// Bytes that a value must fit into with its key; none where it may be longer.
     pub datagram_bytes: Option<usize>,
 }
 
 impl Plan {
-    /// What makes requests of the trace's.
+    /// Returns the translator of the trace's requests.
     pub fn translator(&self) -> Translator {
         Translator {
             key_prefix: self.key_prefix.clone().into_bytes(),
@@ -46,7 +46,7 @@ impl Plan {
     }
 }
 
-/// What was read of the trace, and what of it was not sent.
+/// Counts of requests that were read, and of those that were not sent.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     pub read: u64,
@@ -57,7 +57,7 @@ pub(super) struct Source {
     pub keys_replaced: u64,
 }
 
-/// How the requests of one operation ended.
+/// Ends of the requests of one operation.
 #[derive(Debug, Serialize)]
 struct Ended {
     answered: u64,
@@ -73,12 +73,12 @@ struct Ended {
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     version: &'static str,
-    /// What the server says of itself.
+    /// Version of the server.
     server: Option<String>,
     plan: Plan,
     is_interrupted: bool,
     seconds_taken: f64,
-    /// Of the trace, that were read.
+    /// Requests of the trace that were read.
     pub requests: u64,
     /// Requests of the trace that have ended; storing what was missed is not counted here.
     pub sent: u64,
@@ -265,7 +265,7 @@ impl Report {
         )
     }
 
-    /// What one should know before believing the figures.
+    /// Warnings to whoever reads the figures.
     fn sentences(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.is_interrupted {

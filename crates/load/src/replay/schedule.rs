@@ -1,4 +1,4 @@
-//! When requests are due.
+//! Times at which requests are due.
 
 use super::step::{Batch, Step};
 
@@ -9,10 +9,10 @@ const SECOND_MS: u64 = 1_000;
 /// Gives steps their times. Traces that tell whole seconds only would be bursts: their requests are
 /// spread evenly over each second.
 pub(super) struct Schedule {
-    /// What the trace's times are divided by; nothing is as fast as possible.
+    /// Divisor of the trace's times; none means as fast as possible.
     speed: Option<f64>,
     first_ms: Option<u64>,
-    /// Of the requests in `group`.
+    /// Time of the requests in `group`.
     time_ms: u64,
     group: Batch,
     has_whole_seconds: bool,

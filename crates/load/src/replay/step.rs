@@ -1,4 +1,4 @@
-//! What is to be done, request by request, on its way from the trace to a connection.
+//! Requests on their way from the trace to a connection.
 
 use micanite_workload::KEY_BYTES_MAX;
 use micanite_workload::trace::{Key, Operation, Outcome, Request};
@@ -17,21 +17,21 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 pub(super) struct Step {
     /// Since the start of the replay; 0 if it is due as soon as possible.
     pub due_ns: u64,
-    /// Of the trace's key.
+    /// Hash of the trace's key.
     pub key_hash: u64,
-    /// Where its key is in the batch.
+    /// Place of its key in the batch.
     pub key_start: u32,
     pub key_bytes: u8,
     pub operation: Operation,
-    /// Of the value, when one is stored; nothing if the trace does not say.
+    /// Length of the value that is stored; none if the trace does not say.
     pub value_bytes: Option<u32>,
     /// Seconds from when it is sent; 0 is never.
     pub expiry_s: u32,
-    /// Whether it is stored if it is not found.
+    /// True if it is stored if it is not found.
     pub fill: Fill,
 }
 
-/// Whether what a read misses is stored.
+/// Decision to store what a read misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
     No,
@@ -77,7 +77,7 @@ pub(super) enum Skip {
 pub(super) struct Translator {
     pub key_prefix: Vec<u8>,
     pub is_read_only: bool,
-    /// What the trace's seconds are divided by; nothing if it is replayed as fast as possible.
+    /// Divisor of the trace's times; none means as fast as possible.
     pub speed: Option<f64>,
     /// The longest datagram, where requests are sent in such.
     pub datagram_bytes: Option<usize>,
@@ -132,7 +132,7 @@ impl Translator {
         })
     }
 
-    /// Whether a value cannot be stored under the key that was written last.
+    /// Returns whether a value cannot be stored under the key that was written last.
     fn is_too_large(&self, operation: Operation, value_bytes: u32) -> bool {
         let fits = |datagram_bytes| fits(datagram_bytes, operation, self.key.len(), value_bytes);
         value_bytes > VALUE_BYTES_MAX || !self.datagram_bytes.is_none_or(fits)
@@ -169,7 +169,7 @@ impl Translator {
     }
 }
 
-/// Whether a server takes it as a key.
+/// Returns whether a server takes it as a key.
 fn is_key(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| *byte > b' ' && *byte != 0x7f)
 }
@@ -179,7 +179,7 @@ fn push_number(to: &mut Vec<u8>, number: u64) {
     to.extend(digits);
 }
 
-/// What a step is on a connection. Values are zeros, so that they can be counted up and down.
+/// A step on a connection. Values are zeros, so that they can be counted up and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Command<'a> {
     /// `Get`, `Gets`, `GetAndTouch` read; `Cas` is the second half, with the value's number.

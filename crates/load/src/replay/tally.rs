@@ -1,4 +1,4 @@
-//! What one worker counts and times.
+//! Counts and times of one worker.
 
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use micanite_workload::trace::Operation;
 use crate::run::clock::LATE_NS;
 use crate::run::recorder::latency_histogram;
 
-/// How requests of one operation ended.
+/// Ends of the requests of one operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ends {
     /// The item was found, or what was asked for was done.
@@ -38,7 +38,7 @@ impl AddAssign for Ends {
     }
 }
 
-/// Of one worker; [`Self::add`] sums them up.
+/// Counts of one worker; [`Self::add`] sums them up.
 pub(super) struct Tally {
     /// By [`Operation`], in the order of [`Operation::ALL`].
     pub ends: [Ends; Operation::ALL.len()],
@@ -123,7 +123,7 @@ impl Tally {
     }
 }
 
-/// What all workers have done so far, for those who watch.
+/// Counts of all workers so far, for whoever watches.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     /// Requests that have been answered.

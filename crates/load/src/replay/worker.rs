@@ -19,13 +19,13 @@ use crate::run::clock::Clock;
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// The longest sleep: whether the replay is to end is looked at so often.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// What comes from the reader wakes nobody who waits for a server.
+/// The longest sleep without a step: the reader wakes nobody who waits for a server.
 const SLEEP_HUNGRY_MAX: Duration = Duration::from_millis(1);
 
-/// What all workers of a replay share.
+/// State that all workers of a replay share.
 pub(super) struct Common {
     pub clock: Clock,
-    /// Whether requests have a time; else each is due as soon as it can be sent.
+    /// True if requests have a time; else each is due as soon as it can be sent.
     pub is_timed: bool,
     /// Bytes at the start of keys that the trace does not count.
     pub prefix_bytes: u64,
@@ -43,7 +43,7 @@ pub(super) struct Worker<'a> {
     batch: Batch,
     /// The next step of the batch.
     next: usize,
-    /// Whether the next step was due, and had to wait for the server.
+    /// True if the next step was due, and had to wait for the server.
     was_held: bool,
     is_exhausted: bool,
     heard: Instant,

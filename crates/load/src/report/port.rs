@@ -1,14 +1,14 @@
-//! What a report says of a port around the kernel.
+//! Part of a report about a port around the kernel.
 
 use micanite_client::{BypassPort, PortCounters};
 use serde::Serialize;
 
-/// What has happened at a port around the kernel, in the whole run, warm-up included.
+/// Counts of a port around the kernel, in the whole run, warm-up included.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortReport {
     /// Which.
     pub name: String,
-    /// What was got.
+    /// Description of what was opened.
     pub description: String,
     /// The UDP port of the first thread.
     pub first_udp_port: u16,
@@ -32,7 +32,7 @@ pub struct PortReport {
     pub received_by_kernel: u64,
     /// Replies that came to the queue of another thread and were passed on.
     pub passed_on: u64,
-    /// Those of them for which there was no room.
+    /// Replies for another thread for which there was no room.
     pub passed_lost: u64,
 }
 
@@ -79,7 +79,7 @@ impl PortReport {
         line
     }
 
-    /// What to know when reading the figures.
+    /// Warnings to whoever reads the figures.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let how = match self.name.strip_prefix("xdp:") {

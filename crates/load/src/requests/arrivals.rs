@@ -1,4 +1,4 @@
-//! When requests are due in the open loop.
+//! Times at which requests of the open loop are due.
 
 use micanite_workload::{EtcModel, Random};
 
@@ -20,7 +20,7 @@ pub(crate) struct Arrivals {
     next_ns: f64,
 }
 
-/// What the schedules of all threads have in common.
+/// The common part of all threads' schedules.
 #[derive(Clone, Debug)]
 pub(crate) struct Rate {
     /// Requests (not operations) per second of all threads.

@@ -21,7 +21,7 @@ pub(crate) enum Feed {
     Fill(Fill),
 }
 
-/// Where requests come from.
+/// The source of requests.
 pub(crate) struct Source {
     pub requests: Stream,
     /// Items of one reading request.
@@ -253,7 +253,7 @@ impl Open {
         (next_ns < self.source.end_ns).then_some(next_ns)
     }
 
-    /// Whether everything that was due has been handed over.
+    /// Returns whether everything that was due has been handed over.
     pub fn is_done(&self, now_ns: u64) -> bool {
         now_ns >= self.source.end_ns && self.due_ns.is_empty() && self.next_due_ns().is_none()
     }
@@ -339,7 +339,7 @@ impl Fill {
         })
     }
 
-    /// Whether every item has been handed over.
+    /// Returns whether every item has been handed over.
     pub fn is_done(&self, recorder: &Recorder) -> bool {
         recorder.resend.as_ref().is_none_or(Vec::is_empty)
             && self.shares.iter().all(|share| share.next >= share.items)

@@ -41,7 +41,7 @@ impl HeldUpdates {
         }
     }
 
-    /// Whether an UPDATE of this item has to wait. If so it comes back from [`Self::take_due`].
+    /// Returns whether an UPDATE of this item has to wait. If so it comes back from [`Self::take_due`].
     #[inline]
     pub fn hold(&mut self, item: u64) -> bool {
         if Pool::is_resident(item) {

@@ -1,4 +1,4 @@
-//! What a thread asks for next: by laws, or as a pool does.
+//! Requests of a thread: by laws, or as a pool does.
 
 pub(crate) mod arrivals;
 pub(crate) mod feed;
@@ -45,7 +45,7 @@ pub(crate) struct LawRequests {
 pub(crate) struct PoolRequests {
     stream: PoolStream,
     version: u32,
-    /// What comes between GETs that share a request: sent behind it.
+    /// Requests between GETs that share a request: sent behind it.
     waiting: VecDeque<PoolRequest>,
 }
 

@@ -27,29 +27,29 @@ use crate::target::server_version;
 /// While filling, about so many requests are in flight: more datagrams could overflow the server's
 /// socket.
 const FILL_IN_FLIGHT: usize = 128;
-/// Of which on one connection at most.
+/// Requests in flight on one connection at most, while filling.
 const FILL_PIPELINE_MAX: usize = 64;
 /// While filling, lost datagrams are sent again after this.
 const FILL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// What came of filling.
+/// Result of filling.
 #[derive(Clone, Copy, Debug)]
 pub struct Filled {
     /// Items stored, on every target.
     pub items: u64,
-    /// How long that took.
+    /// Time that it took.
     pub seconds: f64,
 }
 
 /// Does what the plan says, but does not fill.
 ///
 /// # Errors
-/// What is wrong with the plan, or why no server could be reached; a sentence that says what to do.
+/// Says what is wrong with the plan, or why no server could be reached, and what to do.
 pub fn run(plan: &Plan) -> Result<Report, String> {
     run_watched(plan, |_| {})
 }
 
-/// The same; `watch` is called with every second as it ends.
+/// Does what the plan says; calls `watch` with every second as it ends.
 pub(crate) fn run_watched(plan: &Plan, watch: impl FnMut(&Second)) -> Result<Report, String> {
     plan.check()?;
     check_machine(plan)?;
@@ -148,7 +148,7 @@ fn shares(items: u64, places: &[Vec<usize>], step: u64) -> Vec<Vec<Share>> {
         .collect()
 }
 
-/// What thread `thread` sends.
+/// Returns the feed of thread `thread`.
 fn load_feed(plan: &Plan, thread: usize, end_ns: u64) -> Feed {
     let part = (thread, plan.threads);
     let mix = plan.mix();

@@ -51,7 +51,7 @@ impl Seconds {
 /// Shows a line per second on standard error.
 pub(crate) struct Progress {
     line: StatusLine,
-    /// What the run is a part of.
+    /// Text before each line.
     label: String,
 }
 

@@ -34,7 +34,7 @@ impl ServerTime {
         }
     }
 
-    /// What the server has used, if the run came to its end.
+    /// CPU time of the server, if the run came to its end.
     pub fn used_s(&self) -> Option<f64> {
         Some(self.end_s? - self.begin_s?)
     }

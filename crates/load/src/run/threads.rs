@@ -33,11 +33,11 @@ pub(crate) struct Running<'a> {
     pub pipeline: usize,
     /// After this a datagram is lost.
     pub timeout: Duration,
-    /// Whether lost writes are written again.
+    /// True if lost writes are written again.
     pub resend: bool,
 }
 
-/// What came of it.
+/// Results of a run's threads.
 pub(crate) struct Watched {
     pub outcomes: Vec<Outcome>,
     pub seconds: Vec<Second>,

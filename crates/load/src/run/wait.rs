@@ -19,7 +19,7 @@ const EARLY_NS: u64 = 300_000;
 const SLEEP_MS_MAX: u64 = 10;
 const EVENTS_MAX: usize = 256;
 
-/// How much of a CPU a thread may claim while it waits.
+/// Claim of a thread to a CPU while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// It is pinned to a CPU that no other thread of the run has.
@@ -30,11 +30,11 @@ pub(crate) enum Claim {
     Shared,
 }
 
-/// What a thread watches, and how it waits.
+/// The descriptors that a thread watches, and its way to wait.
 pub(crate) struct Waiter {
     pub epoll: Epoll,
     events: Box<[EpollEvent]>,
-    /// How much of the CPU this thread may claim.
+    /// Claim of this thread to its CPU.
     claim: Claim,
 }
 
@@ -47,7 +47,7 @@ impl Waiter {
         })
     }
 
-    /// How many descriptors have something; their tokens are [`Self::token`].
+    /// Returns how many descriptors have something; their tokens are [`Self::token`].
     pub fn ready(&mut self) -> usize {
         self.wait(EpollTimeout::ZERO)
     }

@@ -14,25 +14,25 @@ use crate::target::Connection;
 
 /// With at most so many connections each is asked directly; with more, epoll says which.
 const DIRECT_MAX: usize = 4;
-/// How often connections are looked at that have not reported anything.
+/// Interval of looks at connections that have not reported anything.
 const ROUND_OF_ALL_NS: u64 = 1_000_000;
 /// While filling, a server may be silent for so long.
 const SILENCE_NS_MAX: u64 = 15 * SECOND_NS;
 
-/// What a thread is given.
+/// Task of a thread.
 pub(crate) struct Task {
     pub clock: Clock,
     pub window_ns: Range<u64>,
     /// Replies are waited for until then.
     pub deadline_ns: u64,
     pub claim: Claim,
-    /// Where what happened in each second goes, with the number of the second.
+    /// Takes the counts of each second, with its number.
     pub intervals: Sender<(u64, Interval)>,
     /// The server, if this thread is the one that reads its CPU time.
     pub server_pid: Option<u32>,
 }
 
-/// What a thread has found out.
+/// Results of a thread.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub recorder: Recorder,
@@ -162,7 +162,7 @@ impl<C: Connection> Worker<C> {
         }
     }
 
-    /// What the loops without schedule send on a connection that has room.
+    /// Sends the requests of a loop without schedule on a connection that has room.
     fn refill(&mut self, turn: usize) {
         let Some(connection) = &mut self.connections[turn] else {
             return;
@@ -178,7 +178,7 @@ impl<C: Connection> Worker<C> {
         }
     }
 
-    /// What the open loop has to send now.
+    /// Sends the requests of the open loop that are due.
     fn send(&mut self, now_ns: u64) -> bool {
         let Feed::Open(open) = &mut self.feed else {
             return false;

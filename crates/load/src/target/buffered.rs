@@ -38,7 +38,7 @@ impl BufferedSocket {
         }
     }
 
-    /// Whether it takes another request.
+    /// Returns whether it takes another request.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.output.len() - self.sent < OUTPUT_BYTES_MAX
@@ -101,7 +101,7 @@ impl BufferedSocket {
         }
     }
 
-    /// What has arrived and is not understood yet.
+    /// Returns the bytes that are not understood yet.
     #[inline]
     pub fn input(&self) -> &[u8] {
         &self.input[self.start..self.end]
@@ -113,7 +113,7 @@ impl BufferedSocket {
         self.start += bytes;
     }
 
-    /// Whether there is no room for more input.
+    /// Returns whether there is no room for more input.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.end - self.start == self.input.len()

@@ -6,7 +6,7 @@ use crate::address::{Address, Endpoint};
 
 /// A server may take so long to say which of its cores listen where.
 const INTRODUCTION_NS_MAX: u64 = 2_000_000_000;
-/// Of several clients each is looked at so often while one waits.
+/// Interval of looks at each of several clients while one waits.
 const TURN_NS: u64 = 1_000_000;
 
 /// Opens a client of all targets, by a port around the kernel if there is one. [`introduce`] fetches

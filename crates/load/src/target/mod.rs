@@ -53,11 +53,11 @@ const CLOSED: &str = "the server has closed the connection";
 
 /// One connection to a server, or one socket of datagrams. Nothing here blocks.
 pub(crate) trait Connection {
-    /// Whether it has to be asked in every round, even if nothing arrives: it sends or resends by
+    /// True if it has to be asked in every round, even if nothing arrives: it sends or resends by
     /// itself then.
     const RESTLESS: bool = false;
 
-    /// How many requests can be handed over now.
+    /// Returns how many requests can be handed over now.
     fn room(&self) -> usize;
 
     /// Requests that are neither answered nor given up.

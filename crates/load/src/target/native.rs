@@ -94,7 +94,7 @@ pub(crate) struct NativeConnection {
     link: Link,
     slots: Slots,
     checks: Checks,
-    /// What a request's operations have in common is sent at once.
+    /// True if the operations of a request are sent together.
     together: bool,
     /// From the run's clock to the link's.
     ahead_ns: Option<u64>,

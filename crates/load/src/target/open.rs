@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::address::{Address, Endpoint, Protocol};
 
-/// How long a server may take to accept.
+/// Time that a server may take to accept.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it may take to say its version; that is for the report only.
+/// Time that it may take to say its version; that is for the report only.
 const VERSION_TIMEOUT: Duration = Duration::from_millis(300);
-/// What the kernel is asked to keep of datagrams, each way.
+/// Bytes of datagrams that the kernel is asked to keep, each way.
 const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 
 /// A connected socket that does not block.
@@ -83,7 +83,7 @@ impl AsFd for Socket {
 /// Connects to a server.
 ///
 /// # Errors
-/// What went wrong, and what to do.
+/// Says what went wrong, and what to do.
 pub fn open(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
     opened(connect(address, endpoint)).map_err(|error| failure(address, &error))
 }
@@ -91,7 +91,7 @@ pub fn open(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
 /// Connects to the TCP port of the same number as the UDP port that `address` names.
 ///
 /// # Errors
-/// What went wrong, and what to do.
+/// Says what went wrong, and what to do.
 pub(crate) fn open_stream(address: &Address, endpoint: &Endpoint) -> Result<Socket, String> {
     opened(connect_by(endpoint, Protocol::Memcached))
         .map_err(|error| format!("over TCP, for --tcp-writes: {}", failure(address, &error)))
@@ -156,7 +156,7 @@ fn failure(address: &Address, error: &io::Error) -> String {
     }
 }
 
-/// What a server says of itself, over a connection of its own. A server that says nothing may still
+/// Asks a server for its version, over a connection of its own. A server that says nothing may still
 /// be loaded.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ pub(super) struct Slots {
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// Of the request that waits, if one does.
+    /// Id of the request that waits, if one does.
     id: Option<u16>,
     uses: u16,
     pending: Pending,

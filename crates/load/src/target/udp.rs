@@ -34,7 +34,7 @@ pub(crate) struct UdpConnection {
     /// Datagrams to be sent, one after the other, and where each of them ends.
     output: Vec<u8>,
     ends: Vec<usize>,
-    /// How many of them the kernel has taken.
+    /// Datagrams that the kernel has taken.
     sent: usize,
     input: Box<[u8]>,
 }

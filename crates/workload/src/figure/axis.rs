@@ -5,11 +5,11 @@ use super::number::short;
 /// An axis and what it says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What is shown, with its unit: `throughput (operations/s)`.
+    /// Quantity that is shown, with its unit: `throughput (operations/s)`.
     pub label: String,
-    /// Whether equal distances are equal factors; values of zero and below are left out then.
+    /// True if equal distances are equal factors; values of zero and below are left out then.
     pub is_log: bool,
-    /// Whether it begins at zero (linear axes only).
+    /// True if it begins at zero (linear axes only).
     pub from_zero: bool,
 }
 
@@ -40,7 +40,7 @@ impl Axis {
         }
     }
 
-    /// Whether a value has a place.
+    /// Returns whether a value has a place.
     pub(crate) fn shows(&self, value: f64) -> bool {
         value.is_finite() && (!self.is_log || value > 0.0)
     }
@@ -64,7 +64,7 @@ impl Axis {
     }
 }
 
-/// What an axis reaches over, and where it has ticks.
+/// Range of an axis, and its ticks.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
     low: f64,
@@ -133,7 +133,7 @@ impl Range {
         }
     }
 
-    /// Where a value is: 0 at the low end, 1 at the high one.
+    /// Returns the place of a value: 0 at the low end, 1 at the high one.
     pub fn place(&self, value: f64) -> f64 {
         let place = if self.is_log {
             (value / self.low).ln() / (self.high / self.low).ln()

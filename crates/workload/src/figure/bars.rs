@@ -8,7 +8,7 @@ use super::number::short;
 /// A value and its spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
-    /// What was measured; of several times, the median.
+    /// Measured value; of several, the median.
     pub value: f64,
     /// The least.
     pub low: f64,
@@ -32,13 +32,13 @@ impl Bar {
 pub struct Series {
     /// For the legend.
     pub name: String,
-    /// Where they come from.
+    /// Origin of the values.
     pub kind: Kind,
     /// One for each group; nothing where there is none.
     pub bars: Vec<Option<Bar>>,
 }
 
-/// How the bars of a group stand.
+/// Arrangement of the bars of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
     /// Each from the axis.
@@ -50,7 +50,7 @@ pub enum Arrangement {
 /// Bars in groups, from left to right, with their names beside them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarChart {
-    /// What it shows.
+    /// Title.
     pub title: String,
     /// Along.
     pub x: Axis,
@@ -58,7 +58,7 @@ pub struct BarChart {
     pub groups: Vec<String>,
     /// In the order of the legend.
     pub series: Vec<Series>,
-    /// How the bars of a group stand.
+    /// Arrangement of the bars of a group.
     pub arrangement: Arrangement,
     /// A value that the others are beside: a dashed line, say at 1.
     pub reference: Option<f64>,

@@ -1,4 +1,4 @@
-//! What figures are drawn with: texts, lines, legends, and the colours of light and dark.
+//! Texts, lines, legends of figures, and the colours of light and dark.
 
 use std::fmt::Write as _;
 

@@ -34,7 +34,7 @@ impl Point {
 pub struct Line {
     /// For the legend.
     pub name: String,
-    /// Where they come from.
+    /// Origin of the values.
     pub kind: Kind,
     /// In the order in which they are joined.
     pub points: Vec<Point>,
@@ -43,7 +43,7 @@ pub struct Line {
 /// Lines over two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineChart {
-    /// What it shows.
+    /// Title.
     pub title: String,
     /// Along.
     pub x: Axis,

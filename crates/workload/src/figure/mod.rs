@@ -31,7 +31,7 @@ pub use bars::{Arrangement, Bar, BarChart, Series};
 pub use lines::{Line, LineChart, Point};
 pub use number::{grouped, short};
 
-/// Where values come from.
+/// Origin of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// In this run.

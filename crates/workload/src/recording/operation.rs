@@ -1,5 +1,5 @@
-//! What was asked for, and how that ended: numbers of the file.
-/// What is asked for. The numbers are those of the recording format.
+//! Operations and their outcomes: numbers of the file.
+/// An operation. The numbers are those of the recording format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
@@ -32,7 +32,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All of them, in the order of their numbers.
+    /// All operations, in the order of their numbers.
     pub const ALL: [Self; 13] = [
         Self::Get,
         Self::Gets,
@@ -49,7 +49,7 @@ impl Operation {
         Self::GetAndTouch,
     ];
 
-    /// Its name as memcached's protocol has it.
+    /// Name in memcached's protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -75,12 +75,12 @@ impl Operation {
             .find(|operation| operation.name() == name)
     }
 
-    /// Whether it returns a value.
+    /// Returns whether it returns a value.
     pub const fn reads(self) -> bool {
         matches!(self, Self::Get | Self::Gets | Self::GetAndTouch)
     }
 
-    /// Whether the item is there afterwards, if it is carried out (see [`Outcome`]).
+    /// Returns whether the item is there afterwards, if it is carried out (see [`Outcome`]).
     pub const fn stores(self) -> bool {
         matches!(
             self,
@@ -89,7 +89,7 @@ impl Operation {
     }
 }
 
-/// What the server answered when the trace was taken.
+/// Answer of the server when the trace was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Outcome {

@@ -19,9 +19,9 @@ pub struct Record {
     pub prefix: u16,
     /// Length of the key.
     pub key_bytes: u8,
-    /// What was asked for.
+    /// Operation.
     pub operation: Operation,
-    /// What the server answered.
+    /// Answer of the server.
     pub outcome: Outcome,
 }
 

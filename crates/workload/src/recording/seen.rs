@@ -1,4 +1,4 @@
-//! What the server was asked for while it recorded.
+//! Counts of all requests to a server while it recorded.
 
 use super::RECORD_BYTES;
 
@@ -7,9 +7,9 @@ use super::RECORD_BYTES;
 pub struct Seen {
     /// Requests.
     pub requests: u64,
-    /// Those that read.
+    /// Requests that read.
     pub reads: u64,
-    /// Those that read and found their item.
+    /// Requests that read and found their item.
     pub read_hits: u64,
     /// Requests of recorded keys that are missing: they came faster than they could be written.
     pub dropped: u64,
@@ -57,7 +57,7 @@ impl Seen {
 pub enum End {
     /// It was stopped.
     Stopped = 1,
-    /// Its time was over.
+    /// The time that it was given was over.
     Time = 2,
     /// The file had reached its length.
     Bytes = 3,

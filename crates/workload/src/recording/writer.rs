@@ -21,7 +21,7 @@ impl<W: Write> RecordingWriter<W> {
     /// 2^64; `hash_id` by which hash.
     ///
     /// # Errors
-    /// Those of writing.
+    /// When it cannot be written.
     pub fn new(mut to: W, start_unix_ms: u64, hash_max: u64, hash_id: u64) -> io::Result<Self> {
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(&MAGIC);
@@ -45,7 +45,7 @@ impl<W: Write> RecordingWriter<W> {
     /// Gives a prefix its number; of a longer one the first 255 bytes.
     ///
     /// # Errors
-    /// Those of writing.
+    /// When it cannot be written.
     pub fn name_prefix(&mut self, number: u16, prefix: &[u8]) -> io::Result<()> {
         let prefix = &prefix[..prefix.len().min(PREFIX_BYTES_MAX)];
         let mut record = [0; RECORD_BYTES];
@@ -64,7 +64,7 @@ impl<W: Write> RecordingWriter<W> {
     /// Writes a request.
     ///
     /// # Errors
-    /// Those of writing.
+    /// When it cannot be written.
     pub fn write(&mut self, record: &Record) -> io::Result<()> {
         self.to.write_all(&record.to_bytes())
     }
@@ -72,7 +72,7 @@ impl<W: Write> RecordingWriter<W> {
     /// Tells what was seen until now, and whether the recording ends here.
     ///
     /// # Errors
-    /// Those of writing.
+    /// When it cannot be written.
     pub fn tell_seen(&mut self, seen: &Seen, time_ms: u32, end: Option<End>) -> io::Result<()> {
         let mut record = [0; RECORD_BYTES];
         record[8..12].copy_from_slice(&time_ms.to_le_bytes());
@@ -85,12 +85,12 @@ impl<W: Write> RecordingWriter<W> {
     /// Hands everything on.
     ///
     /// # Errors
-    /// Those of writing.
+    /// When it cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
 
-    /// What it writes to.
+    /// Returns the file or buffer that it writes to.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.to
     }

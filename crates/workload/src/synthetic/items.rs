@@ -16,7 +16,7 @@ pub enum Items {
     EtcModel,
     /// Keys of one length, values around a mean.
     Around(KeyedLengths),
-    /// Of a pool.
+    /// Items of a pool.
     Pool(Pool),
 }
 
@@ -71,7 +71,7 @@ impl Items {
         }
     }
 
-    /// How many items have different keys.
+    /// Number of items with different keys.
     pub fn items_max(&self) -> u64 {
         match self {
             Self::Alike { keys, .. } => keys.items_max(),
@@ -104,7 +104,7 @@ impl Items {
         key
     }
 
-    /// Whether `key` is this item's.
+    /// Returns whether `key` is this item's.
     #[inline]
     pub fn has_key(&self, item: u64, key: &[u8]) -> bool {
         match self {

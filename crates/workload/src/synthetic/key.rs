@@ -38,7 +38,7 @@ impl Keys {
         self.key_bytes
     }
 
-    /// How many items have different keys.
+    /// Number of items with different keys.
     pub const fn items_max(&self) -> u64 {
         1 << self.bits
     }
@@ -71,7 +71,7 @@ impl Keys {
         self.write(item, &mut to[start..]);
     }
 
-    /// Whether `key` is this item's.
+    /// Returns whether `key` is this item's.
     #[inline]
     pub fn matches(&self, item: u64, key: &[u8]) -> bool {
         if key.len() != self.key_bytes {

@@ -5,15 +5,15 @@ use crate::{DataSet, Items, KeyedLengths, Popularity};
 /// A published workload that is a choice of laws.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
     /// Lengths of keys and values.
     pub lengths: Lengths,
-    /// How often each item is asked for.
+    /// Popularity of the items.
     pub popularity: Popularity,
     /// Percentage of the operations that read; the others write, or read and then write.
     pub get_percent: f64,
-    /// Whether what writes reads the same item first: an operation of two requests.
+    /// True if what writes reads the same item first: an operation of two requests.
     pub reads_before_writing: bool,
     /// Items, if nothing else is said.
     pub items: u64,
@@ -22,7 +22,7 @@ pub struct Preset {
 /// Lengths of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lengths {
-    /// The same for all items.
+    /// Equal lengths for all items.
     Alike(DataSet),
     /// Values of different lengths with this mean.
     Around(KeyedLengths),
@@ -87,7 +87,7 @@ const fn inner_of(
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     ///
     /// YCSB A to D and F: E scans, which a cache does not. An update of YCSB writes one field of a
     /// record; here it writes the value, which is the record. MICA's four data sets with the mix
@@ -130,7 +130,7 @@ impl Preset {
         ]
     };
 
-    /// Its keys and values.
+    /// Keys and values of the preset.
     pub fn items_of(&self) -> Items {
         match self.lengths {
             Lengths::Alike(lengths) => Items::alike(lengths),

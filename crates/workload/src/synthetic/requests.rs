@@ -2,7 +2,7 @@
 
 use crate::{Popularity, Random, Sampler};
 
-/// How many of the operations are what.
+/// Shares of the operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
     /// Fraction of the operations that read, 0 to 1.
@@ -33,7 +33,7 @@ pub struct Requests {
     sampler: Sampler,
     reading_requests: f64,
     latest: Option<Latest>,
-    /// Of the next value; every thread begins elsewhere.
+    /// Version of the next value; every thread begins elsewhere.
     version: u32,
 }
 
@@ -74,7 +74,7 @@ impl Requests {
         self
     }
 
-    /// Whether the next request reads.
+    /// Returns whether the next request reads.
     #[inline]
     pub fn reads(&mut self) -> bool {
         self.random.chance(self.reading_requests)
@@ -115,7 +115,7 @@ struct Latest {
     first: u64,
     step: u64,
     inserted: u64,
-    /// Of the newest, those that may not be there yet.
+    /// Newest items that may not be there yet.
     unsettled: u64,
 }
 

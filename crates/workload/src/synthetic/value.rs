@@ -2,7 +2,7 @@
 
 use crate::synthetic::random::mix;
 
-/// What each further word of a value adds to the one before.
+/// Difference between a word of a value and the one before.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Values of one length.
@@ -57,7 +57,7 @@ impl Values {
         self.write(item, version, &mut to[start..]);
     }
 
-    /// Whether `value` is one of this item's.
+    /// Returns whether `value` is one of this item's.
     #[inline]
     pub fn verify(&self, item: u64, value: &[u8]) -> bool {
         if value.len() != self.value_bytes {

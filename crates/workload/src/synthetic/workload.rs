@@ -17,7 +17,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Its keys and values.
+    /// Keys and values of the workload.
     pub fn items(self) -> Items {
         match self {
             Self::Pool(pool) => Items::Pool(pool),

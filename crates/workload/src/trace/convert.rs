@@ -82,7 +82,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Where the recording goes: compressed or not.
+/// File of the recording: compressed or not.
 enum Output {
     Plain(BufWriter<File>),
     Zstd(BufWriter<zstd::Encoder<'static, File>>),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub struct Failure {
     /// The sentence, without a name of a program in front.
     pub reason: String,
-    /// Whether the options do not make sense.
+    /// True if the options do not make sense.
     pub is_usage: bool,
 }
 

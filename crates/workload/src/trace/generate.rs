@@ -94,7 +94,7 @@ enum Law {
     Choice {
         requests: Requests,
         reads_before_writing: bool,
-        /// What has been read, to be written next.
+        /// Item that has been read, to be written next.
         read: Option<u64>,
     },
 }

@@ -14,9 +14,9 @@ use crate::trace::formats;
 use crate::trace::request::Request;
 use crate::trace::unpack;
 
-/// What is read ahead.
+/// Bytes that are read ahead.
 const BUFFER_BYTES: usize = 1 << 18;
-/// What is waited for, however slowly it comes, before the format is told by it.
+/// Bytes that are waited for, however slowly they come, before the format is told by them.
 const FIRST_BYTES: u64 = 1 << 12;
 
 /// A format of traces; `FromStr` and `Display` are each other's inverse.
@@ -40,7 +40,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 6] = [
         Self::ObjectCsv,
         Self::OracleGeneral,
@@ -121,12 +121,12 @@ pub trait Reader {
     /// is not read.
     fn next(&mut self) -> Result<Option<Request<'_>>, Failure>;
 
-    /// Whether times are since 1970 (UTC), not since the beginning of the trace.
+    /// Returns whether times are since 1970 (UTC), not since the beginning of the trace.
     fn is_dated(&self) -> bool {
         false
     }
 
-    /// What was left out, and why, in words: nothing if nothing was. Complete at the end.
+    /// Sentences about what was left out, and why. Complete at the end.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
@@ -141,7 +141,7 @@ pub trait Reader {
         1.0
     }
 
-    /// What there was of all keys, up to some moment before the last request, or to the end of the trace
+    /// Counts of all keys, up to some moment before the last request, or to the end of the trace
     /// at its end; nothing if the trace does not say.
     fn seen(&self) -> Option<Seen> {
         None
@@ -150,9 +150,9 @@ pub trait Reader {
 
 /// An open trace.
 pub struct Opened {
-    /// Its requests.
+    /// Reader of its requests.
     pub reader: Box<dyn Reader>,
-    /// Its format.
+    /// Format of the trace.
     pub format: Format,
     /// Bytes of the file; 0 of a pipe.
     pub file_bytes: u64,

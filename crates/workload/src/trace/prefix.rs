@@ -5,7 +5,7 @@ use memchr::memchr;
 /// The delimiter that applications use if nothing else is said.
 pub const DELIMITER: u8 = b':';
 
-/// What is before the first delimiter of a key; nothing if there is no delimiter, or nothing before
+/// Returns the part of a key before its first delimiter; none if there is no delimiter, or nothing before
 /// it.
 pub fn prefix_of(key: &[u8], delimiter: u8) -> Option<&[u8]> {
     memchr(delimiter, key)

@@ -1,4 +1,4 @@
-//! What goes to the standard output.
+//! Printing to the standard output.
 
 use std::io::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! How far something is, on the standard error.
+//! Progress of a command, on the standard error.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,7 +7,7 @@ pub use crate::recording::{Operation, Outcome};
 /// The key of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key<'a> {
-    /// Its bytes.
+    /// Bytes of the key.
     Text(&'a [u8]),
     /// A number that stands for it: the trace does not tell keys, or only their hashes.
     Number(u64),
@@ -37,9 +37,9 @@ pub struct Request<'a> {
     /// Milliseconds since the beginning of the trace, or since 1970 where
     /// [`crate::trace::Reader::is_dated`]. Never less than that of the request before.
     pub time_ms: u64,
-    /// What is asked for.
+    /// Key that is asked for.
     pub key: Key<'a>,
-    /// What is done with it.
+    /// Operation on the key.
     pub operation: Operation,
     /// Length of the key; 0 where the trace gives only the length of both together.
     pub key_bytes: u32,
@@ -48,7 +48,7 @@ pub struct Request<'a> {
     pub value_bytes: Option<u32>,
     /// Seconds from now until a stored item expires: 0 is never; nothing if the trace does not say.
     pub expiry_s: Option<u32>,
-    /// What the server answered.
+    /// Answer of the server.
     pub outcome: Outcome,
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The last three of the first bytes of a frame to skip; parallel compressors begin with one.
 const ZSTD_SKIPPED_MAGIC: [u8; 3] = [0x2a, 0x4d, 0x18];
-/// What is handed over at once.
+/// Bytes that are handed over at once.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Chunks that may wait to be read.
 const CHUNKS_AHEAD: usize = 2;
@@ -19,7 +19,7 @@ const OTHERS: [(&[u8], &str); 3] = [
     (b"BZh", "bzip2"),
 ];
 
-/// Whether a file that begins like this is compressed by zstd.
+/// Returns whether a file that begins like this is compressed by zstd.
 ///
 /// # Errors
 /// It is compressed by something else; the sentence says what to do.
@@ -33,10 +33,10 @@ pub(crate) fn is_zstd(first: &[u8]) -> Result<bool, String> {
     Ok(first.starts_with(&ZSTD_MAGIC) || is_skipped)
 }
 
-/// What the zstd frames of a file hold.
+/// Unpacks the zstd frames of a file.
 ///
 /// # Errors
-/// Those of starting a thread and a decoder.
+/// When a thread or a decoder cannot be started.
 pub(crate) fn zstd(packed: impl BufRead + Send + 'static) -> io::Result<impl BufRead> {
     let decoder = zstd::stream::read::Decoder::with_buffer(packed)?;
     let (chunks_to, chunks) = sync_channel(CHUNKS_AHEAD);
@@ -96,7 +96,7 @@ fn fill(from: &mut impl Read, chunk: &mut [u8]) -> Result<usize, (usize, io::Err
     Ok(filled)
 }
 
-/// What the thread has unpacked.
+/// Bytes that the thread has unpacked.
 struct Unpacked {
     chunks: Receiver<Chunk>,
     empty: SyncSender<Vec<u8>>,

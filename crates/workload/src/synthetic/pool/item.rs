@@ -38,7 +38,7 @@ impl PoolItem {
         Keys::new(self.key_bytes()).push(self.number, to);
     }
 
-    /// Whether `key` is this item's.
+    /// Returns whether `key` is this item's.
     #[inline]
     pub fn has_key(self, key: &[u8]) -> bool {
         Keys::new(self.key_bytes()).matches(self.number, key)
@@ -50,7 +50,7 @@ impl PoolItem {
         Values::new(self.value_bytes()).push(self.number, version, to);
     }
 
-    /// Whether `value` is one of this item's, of any version.
+    /// Returns whether `value` is one of this item's, of any version.
     #[inline]
     pub fn verify(self, value: &[u8]) -> bool {
         Values::new(self.value_bytes()).verify(self.number, value)

@@ -50,12 +50,12 @@ pub enum Pool {
     Etc,
     /// Browser information on the server's side: mostly written.
     Var,
-    /// Where services are found; cached by its clients, so that few keys are asked for at a time.
+    /// Locations of services; cached by its clients, so that few keys are asked for at a time.
     Sys,
 }
 
 impl Pool {
-    /// All of them, in the papers' order.
+    /// All pools, in the papers' order.
     pub const ALL: [Self; 5] = [Self::Usr, Self::App, Self::Etc, Self::Var, Self::Sys];
 
     /// Its requests over `keys` resident items, without end: [`PoolStream::new`] with the pool's own
@@ -75,7 +75,7 @@ impl Pool {
         (0..all).map(move |at| self.prefill_item(keys, at as u64))
     }
 
-    /// How many items [`Self::prefill`] has.
+    /// Number of items of [`Self::prefill`].
     pub fn prefill_items(self, keys: u64) -> u64 {
         keys + stream::invalidated_items(self, keys)
     }
@@ -88,7 +88,7 @@ impl Pool {
         })
     }
 
-    /// Whether the item of this number, of whatever pool, is one of the resident ones, which are in
+    /// Returns whether the item of this number, of whatever pool, is one of the resident ones, which are in
     /// the server from the start to the end.
     #[inline]
     pub const fn is_resident(number: u64) -> bool {

@@ -27,11 +27,11 @@ pub(super) struct Parameters {
     pub residents: Residents,
     /// Fraction of the UPDATEs that store what was missed last, if something was.
     pub fills: f64,
-    /// Whether that is a new key (else one that was invalidated).
+    /// True if that is a new key (else one that was invalidated).
     pub fills_new_keys: bool,
 }
 
-/// How requests choose among the items that are resident.
+/// Choice of requests among the resident items.
 #[derive(Debug)]
 pub(super) enum Residents {
     /// Some are more popular than others, all the time.

@@ -17,7 +17,7 @@ use super::{Pool, PoolItem};
 use crate::synthetic::random::mix;
 use crate::{ITEMS_MAX, Random};
 
-/// Where the numbers of each kind begin; those of resident items at 0.
+/// First numbers of each kind; those of resident items begin at 0.
 pub(super) const INVALIDATED: u64 = 1 << 54;
 const SCANNED: u64 = 2 << 54;
 const NEW: u64 = 3 << 54;
@@ -29,7 +29,7 @@ const INVALIDATED_HOURS: f64 = 0.5;
 /// Hours from one GET of a scanned item to the next.
 const SCAN_HOURS: f64 = 24.0;
 
-/// What is asked of the server.
+/// A request to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolOperation {
     /// Reads an item.
@@ -56,7 +56,7 @@ pub enum Miss {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolRequest {
-    /// What is to be done with it.
+    /// Operation on the item.
     pub operation: PoolOperation,
     /// The item.
     pub item: PoolItem,
@@ -64,12 +64,12 @@ pub struct PoolRequest {
     pub miss: Option<Miss>,
 }
 
-/// What a stream is made of.
+/// Options of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolOptions {
     /// Resident items; [`Pool::prefill`] has to be given the same.
     pub keys: u64,
-    /// The same seed gives the same requests.
+    /// Seed; the same one gives the same requests.
     pub seed: u64,
     /// Thread and number of threads that share the items, and the hours.
     pub part: (usize, usize),
@@ -108,7 +108,7 @@ pub struct PoolStream {
     scanned: Ring,
     scans: u64,
     new: u64,
-    /// What was missed last and has not been stored since.
+    /// Item that was missed last and has not been stored since.
     missed: Option<u64>,
 }
 
@@ -219,12 +219,12 @@ impl Iterator for PoolStream {
     }
 }
 
-/// How many items are invalidated again and again.
+/// Number of items that are invalidated again and again.
 pub(super) fn invalidated_items(pool: Pool, keys: u64) -> u64 {
     items_within(pool, keys, Miss::Invalidation, INVALIDATED_HOURS).max(16)
 }
 
-/// How many items come and go in the time that a server holds an item nobody asks for again.
+/// Number of items that come and go in the time that a server holds an item nobody asks for again.
 pub(super) fn passing_items(pool: Pool, keys: u64) -> u64 {
     let hours = match pool.parameters().residents {
         Residents::Popular(_) => SCAN_HOURS / 2.0,
@@ -237,7 +237,7 @@ pub(super) fn passing_items(pool: Pool, keys: u64) -> u64 {
         .sum()
 }
 
-/// How many misses of a cause there are in so many hours.
+/// Number of misses of a cause in so many hours.
 fn items_within(pool: Pool, keys: u64, cause: Miss, hours: f64) -> u64 {
     let misses_per_hour = pool.gets_per_hour(keys) * (1.0 - pool.hit_rate());
     (misses_per_hour * pool.miss_share(cause) * hours) as u64

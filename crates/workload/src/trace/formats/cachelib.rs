@@ -14,7 +14,7 @@ use crate::trace::{Failure, Key, Operation, Outcome, Request};
 /// Later seconds than this (2001) are since 1970.
 const DATED_S_MIN: u64 = 1_000_000_000;
 
-/// Where the columns are that we know.
+/// Places of the columns that we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Columns {
     key: usize,
@@ -47,7 +47,7 @@ fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// Whether a file begins like this.
+/// Returns whether a file begins like this.
 pub(crate) fn is_one(first: &[u8]) -> bool {
     let heading = first.split(|byte| *byte == b'\n').next();
     heading.is_some_and(|heading| Columns::of(heading).is_some())
@@ -61,7 +61,7 @@ enum Broken {
     NoCount,
 }
 
-/// What is in a line.
+/// Fields of a line.
 #[derive(Default)]
 struct Line {
     time_s: u64,
@@ -152,7 +152,7 @@ pub(crate) struct CacheLib {
     lines: Lines,
     columns: Columns,
     line: Line,
-    /// How many requests of the line are still to come.
+    /// Requests of the line that are still to come.
     left: u32,
     time_ms: u64,
     is_dated: bool,

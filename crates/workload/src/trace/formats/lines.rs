@@ -9,7 +9,7 @@ use crate::trace::Failure;
 
 /// A longer line is none of any format.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 16;
-/// What is read at once.
+/// Bytes that are read at once.
 const BUFFER_BYTES: usize = 4 * LINE_BYTES_MAX;
 
 /// A file line by line: borrowed from a buffer, with the end of line taken off.
@@ -78,7 +78,7 @@ impl Lines {
         &self.buffer[self.line.clone()]
     }
 
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -150,7 +150,7 @@ impl Unreadable {
         self.lines += 1;
     }
 
-    /// What is told of them.
+    /// Says how many there were.
     pub fn remark(&self, what: &str) -> Option<String> {
         let Self { lines, first } = self;
         match lines {
@@ -209,7 +209,7 @@ impl Rows {
         Ok(None)
     }
 
-    /// What is told of the lines that are no requests.
+    /// Says how many lines were no requests.
     pub fn remarks(&self) -> Vec<String> {
         let remark = self.unreadable.remark(&format!("not {}", self.columns));
         remark.into_iter().collect()

@@ -14,7 +14,7 @@ pub(crate) struct ObjectCsv {
     time_ms: u64,
 }
 
-/// Whether a file begins like this.
+/// Returns whether a file begins like this.
 pub(crate) fn is_one(first: &[u8]) -> bool {
     let line = first
         .split(|byte| *byte == b'\n')
@@ -31,7 +31,7 @@ fn fields(line: &[u8]) -> Option<(u64, u64, u32)> {
     Some((u64::from(time_s) * 1000, object, size))
 }
 
-/// Whether a line is a comment, a heading or blank.
+/// Returns whether a line is a comment, a heading or blank.
 fn is_no_request(line: &[u8], number: u64) -> bool {
     line.starts_with(b"#")
         || number == 1 && line.starts_with(b"time")

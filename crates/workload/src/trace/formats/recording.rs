@@ -73,7 +73,7 @@ impl RecordingReader {
         Ok(Some(record))
     }
 
-    /// What was seen, whose first record has been read.
+    /// Reads the counts of all keys, whose first record has been read.
     fn read_seen(&mut self, first: &[u8; RECORD_BYTES]) -> Result<(), Failure> {
         let mut bytes = [0; Seen::BYTES];
         for part in bytes.as_chunks_mut::<RECORD_BYTES>().0 {

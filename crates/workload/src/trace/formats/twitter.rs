@@ -20,7 +20,7 @@ pub(crate) struct Twitter {
     time_ms: u64,
 }
 
-/// What is in a line.
+/// Fields of a line.
 struct Line {
     time_s: u32,
     key: Range<usize>,
@@ -49,7 +49,7 @@ impl Line {
     }
 }
 
-/// What is before and behind the last comma: the fields at the end are short.
+/// Splits a line at its last comma: the fields at the end are short.
 fn split_last_comma(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = line.iter().rposition(|byte| *byte == b',')?;
     Some((&line[..at], &line[at + 1..]))
@@ -61,7 +61,7 @@ fn operation_named(name: &[u8]) -> Option<Operation> {
     (!matches!(operation, Operation::Touch | Operation::GetAndTouch)).then_some(operation)
 }
 
-/// Whether a file begins like this.
+/// Returns whether a file begins like this.
 pub(crate) fn is_one(first: &[u8]) -> bool {
     let line = first
         .split(|byte| *byte == b'\n')

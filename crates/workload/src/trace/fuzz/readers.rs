@@ -1,4 +1,4 @@
-//! The same bytes for every reader.
+//! Any bytes, for every reader.
 
 use std::io::{BufReader, Cursor};
 use std::path::Path;
@@ -26,11 +26,11 @@ pub fn trace_readers(data: &[u8]) {
     }
 }
 
-/// What a reader says.
+/// Summary of what a reader says.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
     requests: usize,
-    /// All of them in one number.
+    /// Digest of all requests.
     digest: u64,
     remarks: Vec<String>,
     failure: Option<String>,

@@ -37,7 +37,7 @@ fn fuzz_on_the_seeds() {
     }
 }
 
-/// Where, how many bytes, and by what they are replaced.
+/// Place and number of bytes, and their replacement.
 type Edit = (prop::sample::Index, usize, u8);
 
 fn mutate(mut input: Vec<u8>, edits: Vec<Edit>) -> Vec<u8> {

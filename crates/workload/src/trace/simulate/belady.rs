@@ -31,7 +31,7 @@ pub(crate) fn next_reads(trace: &Compact) -> Vec<u32> {
     next
 }
 
-/// See the module.
+/// The policy.
 #[derive(Debug)]
 pub(crate) struct Belady<'a> {
     next: &'a [u32],

@@ -1,4 +1,4 @@
-//! What all simulated caches have in common, and how a trace is sent to one.
+//! The common part of all simulated caches, and the way a trace is sent to one.
 //!
 //! Look-aside, as clients of memcached do it: what a read misses is stored at once, with the size
 //! that the trace gives. Writes, removals and expiries are done as the trace has them.
@@ -24,9 +24,9 @@ pub(crate) struct Stored {
 pub(crate) trait Cache {
     /// The time is now this second, and the request to come is this one of the trace.
     fn turn(&mut self, event: usize, now_s: u32);
-    /// Whether the object is there; the policy takes notice.
+    /// Returns whether the object is there; the policy takes notice.
     fn read(&mut self, object: u32) -> bool;
-    /// Whether the object is there, by the by.
+    /// Returns whether the object is there, by the by.
     fn has(&mut self, object: u32) -> bool;
     /// Stores an object, or another version of it.
     fn store(&mut self, stored: Stored);
@@ -45,7 +45,7 @@ pub struct Counts {
     pub misses: u64,
     /// Bytes of key and value of the reads.
     pub bytes: u64,
-    /// The same of those that missed.
+    /// Bytes of key and value of the reads that missed.
     pub bytes_missed: u64,
 }
 
@@ -99,7 +99,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Whether the object was there.
+    /// Returns whether the object was there.
     fn request(&mut self, event: Event, cache: &mut impl Cache) -> bool {
         let object = event.object();
         match event.kind() {

@@ -8,7 +8,7 @@ use super::event::{Event, Kind, Mark, UNKNOWN};
 use crate::trace::progress::REQUESTS_PER_LOOK;
 use crate::trace::{Failure, Operation, Reader, Request};
 
-/// How much of a trace is kept.
+/// Bounds on the part of a trace that is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// Requests that are read, at most.
@@ -52,7 +52,7 @@ pub struct Compact {
     pub fraction: f64,
     /// Requests of the trace that were read, kept or not.
     pub requests: u64,
-    /// Of these, reads.
+    /// Reads among these.
     pub reads: u64,
     /// Reads of all keys, where the trace is a sample itself and tells it; otherwise as estimated.
     pub reads_of_all: f64,
@@ -60,7 +60,7 @@ pub struct Compact {
     pub read_bytes: u64,
     /// The fraction of keys that the trace itself has.
     sampled: f64,
-    /// Whether the trace does not tell the size of some reads.
+    /// True if the trace does not tell the size of some reads.
     has_unknown_sizes: bool,
     /// Reads that are here.
     pub reads_kept: u64,
@@ -77,7 +77,7 @@ impl Compact {
     /// Reads a trace; `at` is called every now and then with the number of requests.
     ///
     /// # Errors
-    /// Those of the reader.
+    /// Returns the errors of the reader.
     pub fn read(
         reader: &mut dyn Reader,
         bounds: Bounds,
@@ -129,7 +129,7 @@ impl Compact {
         (self.footprint_bytes_kept() as f64 / self.fraction) as u64
     }
 
-    /// The same of the objects that are here.
+    /// Bytes of key and value of the objects that are here.
     pub(crate) fn footprint_bytes_kept(&self) -> u64 {
         let sizes = self.objects.iter().map(|object| object.payload_bytes);
         sizes.filter(|size| *size != UNKNOWN).map(u64::from).sum()

@@ -32,7 +32,7 @@ const BYTES_MIN: u64 = 1 << 10;
 /// A server refuses values that are larger than this share of its memory.
 const VALUE_SHARE: u64 = 3;
 
-/// What counts against the capacity.
+/// Bytes that count against the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// Everything, as with `-m`.
@@ -152,7 +152,7 @@ impl EngineCache {
         }
     }
 
-    /// Whether an object is there; it counts as requested.
+    /// Returns whether an object is there; it counts as requested.
     pub fn get(&mut self, number: u64, key_bytes: u8) -> bool {
         let key = self.key(number, key_bytes);
         let found = self.worker.get_with(key.bytes(), self.now_s, |_, _| ());

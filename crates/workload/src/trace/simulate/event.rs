@@ -2,13 +2,13 @@
 
 use crate::trace::{Operation, Outcome, Request};
 
-/// What a request does to a cache.
+/// Effect of a request on a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// Looks for an object; what is missing is stored.
     Read = 0,
-    /// The same, and gives it the expiry of [`Event::expiry`].
+    /// Looks for an object, and gives it the expiry of [`Event::expiry`].
     ReadAndTouch = 1,
     /// Stores it.
     Store = 2,
@@ -36,7 +36,7 @@ impl Kind {
         Self::Mark,
     ];
 
-    /// What a request does; nothing if it did nothing when the trace was taken.
+    /// Returns the effect of a request; none if it had none when the trace was taken.
     pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
         let was_refused = request.outcome == Outcome::Miss;
         Some(match request.operation {
@@ -58,7 +58,7 @@ impl Kind {
         })
     }
 
-    /// Whether it looks for an object.
+    /// Returns whether it looks for an object.
     pub const fn reads(self) -> bool {
         matches!(self, Self::Read | Self::ReadAndTouch)
     }
@@ -104,7 +104,7 @@ impl Event {
         }
     }
 
-    /// What it does.
+    /// Returns the effect.
     pub fn kind(self) -> Kind {
         Kind::ALL[(self.0 >> (32 + VALUE_BITS)) as usize]
     }
@@ -124,7 +124,7 @@ impl Event {
         Self(self.0 >> 32 << 32 | u64::from(object))
     }
 
-    /// What a mark says.
+    /// Returns the meaning of a mark.
     pub fn marked(self) -> Mark {
         let value = self.payload_bytes();
         match self.object() {
@@ -135,7 +135,7 @@ impl Event {
     }
 }
 
-/// What is said between requests.
+/// A mark between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// So many seconds have passed.

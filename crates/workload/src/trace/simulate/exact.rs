@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 struct Node {
     newer: u32,
     older: u32,
-    /// What it takes; [`NONE`] if it is not there.
+    /// Bytes that it takes; [`NONE`] if it is not there.
     bytes: u32,
     expiry_s: u32,
 }

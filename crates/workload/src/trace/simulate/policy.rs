@@ -25,14 +25,14 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub fn all() -> Vec<Self> {
         let engine = Eviction::ALL.map(Self::Engine);
         let references = [Self::Lru, Self::Fifo, Self::Belady];
         engine.into_iter().chain(references).collect()
     }
 
-    /// Those that are simulated if nobody says which.
+    /// Policies that are simulated by default.
     pub fn usual() -> Vec<Self> {
         let engine = [Eviction::S3Fifo, Eviction::Clock, Eviction::ApproximateLru];
         let references = [Self::Lru, Self::Fifo, Self::Belady];
@@ -73,7 +73,7 @@ impl FromStr for Policy {
     }
 }
 
-/// What counts against the capacity.
+/// Bytes that count against the capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
     /// All memory, as with `-m`: keys, values, headers, padding, index.
@@ -83,7 +83,7 @@ pub enum Accounting {
     Payload,
 }
 
-/// What an item of the engine takes beside key and value, for the references: its header, and its
+/// Bytes that an item of the engine takes beside key and value, for the references: its header, and its
 /// part of the index (14 to 15 bytes, see `limits.rs` of the engine).
 const HEADER_BYTES: u32 = 8;
 const EXPIRY_BYTES: u32 = 8;
@@ -106,7 +106,7 @@ impl Accounting {
         }
     }
 
-    /// Its name.
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Real => "real",

@@ -17,17 +17,17 @@ const MORE_OF_REQUESTS: f64 = 0.005;
 const PRECISION: f64 = 1.1;
 /// A server has no less.
 const MEMORY_BYTES_LEAST: u64 = MEMORY_BYTES_MIN as u64;
-/// What an item takes at most beside key and value: padding, header, expiry, index.
+/// Bytes that an item takes at most beside key and value: padding, header, expiry, index.
 const ITEM_OVERHEAD_BYTES: u64 = 48;
 /// For the ends of a log's laps, which stay unused.
 const SLACK: u64 = 2;
 
-/// What to buy, and what that does.
+/// The memory to buy, and its misses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recommendation {
     /// The memory, its half, and its double; nothing if no memory does any good.
     pub memory: Option<[MissRatio; 3]>,
-    /// What memory without an end would miss.
+    /// Misses of memory without an end.
     pub least: f64,
 }
 
@@ -44,7 +44,7 @@ pub fn room_for_all(trace: &Compact) -> u64 {
 /// than `room_bytes`, where there is room for all.
 ///
 /// # Errors
-/// Those of the simulation.
+/// Returns the errors of the simulation.
 pub fn recommend(
     simulation: &Simulation<'_>,
     policy: Policy,
@@ -146,7 +146,7 @@ impl Recommendation {
     }
 }
 
-/// How a server is told to have a policy that is not its default.
+/// Returns the option for a policy that is not the server's default.
 fn eviction(policy: Policy) -> String {
     match policy {
         Policy::Engine(eviction) if eviction != Eviction::default() => {

@@ -17,10 +17,10 @@ const UNITS_PER_ITEM_MIN: u64 = 8;
 /// The log of an engine where payload alone counts has these bytes per unit, its index included.
 const PAYLOAD_FACTOR: u64 = 10;
 
-/// How simulations are done.
+/// Rules of simulations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
-    /// What counts against the capacity.
+    /// Bytes that count against the capacity.
     pub accounting: Accounting,
     /// The share of requests, at the beginning, that are not counted.
     pub warm_up: f64,
@@ -47,14 +47,14 @@ pub struct Case {
     pub bytes: u64,
 }
 
-/// What a policy misses at a size.
+/// Misses of a policy at a size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissRatio {
-    /// What was simulated.
+    /// The case that was simulated.
     pub case: Case,
     /// Reads that missed, of all reads.
     pub objects: f64,
-    /// The same weighted by bytes of key and value.
+    /// Reads that missed, of all reads, weighted by bytes of key and value.
     pub bytes: f64,
     /// Reads and misses that were counted, in the sample if it is one.
     pub counts: Counts,
@@ -154,7 +154,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Of a sample the number of reads is not that of the misses: whether the hottest keys are in
+    /// Corrects the reads of a sample. Whether the hottest keys are in
     /// it makes much of the reads, and nothing of the misses, for these keys hit. So misses are
     /// divided by the reads that the sample should have (SHARDS-adj).
     fn ratio(&self, case: Case, counts: Counts) -> MissRatio {
@@ -185,7 +185,7 @@ fn room_to_spare(trace: &Compact) -> u64 {
     room_for_all(trace).saturating_mul(4)
 }
 
-/// What a reference needs per object of the trace, at most.
+/// Bytes that a reference needs per object of the trace, at most.
 const REFERENCE_BYTES: f64 = 56.0;
 
 /// The share of what is in memory that can be simulated at these sizes within the rules.

@@ -12,7 +12,7 @@ const FIRST_SECOND: u64 = 2;
 /// Items up to this size are stored, as a server stores them by default.
 const ITEM_BYTES_MAX: u64 = 1 << 20;
 
-/// What became of a read.
+/// End of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// It found the item.
@@ -26,7 +26,7 @@ pub(super) enum Read {
 }
 
 impl Read {
-    /// All of them, in the order of their numbers.
+    /// All ends, in the order of their numbers.
     pub const ALL: [Self; 4] = [
         Self::Hit,
         Self::Compulsory,
@@ -117,7 +117,7 @@ impl MissCauses {
         None
     }
 
-    /// What is missed is stored.
+    /// Reads a key, and stores it if it was missed.
     fn read(&mut self, key: Asked, state: &mut KeyState) -> Read {
         if self.cache.get(key.hash, key.key_bytes) {
             return Read::Hit;
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// What became of the reads of a key that is asked for so: (seconds, operation, bytes, expiry).
+    /// Returns the ends of the reads of a key that is asked for so: (seconds, operation, bytes, expiry).
     fn reads(requests: &[(u64, Operation, Option<u32>, Option<u32>)]) -> Vec<Read> {
         let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
         let mut state = KeyState::default();

@@ -1,4 +1,4 @@
-//! What is counted of a group of keys: of all of them, or of those with one prefix.
+//! Counts of a group of keys: of all keys, or of those with one prefix.
 
 use super::keys::KeyState;
 use super::sizes::Sizes;
@@ -35,7 +35,7 @@ pub(super) fn covered(start_ms: u64, end_ms: u64) -> [u64; HOURS] {
     covered
 }
 
-/// What is counted of a group. Fractions of keys stand for others where the keys are a sample: what
+/// Counts of a group. Fractions of keys stand for others where the keys are a sample: what
 /// depends on keys is in units of all of them, and may be broken.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
@@ -55,7 +55,7 @@ pub(super) struct Figures {
     pub days: Windows,
     /// Gaps between requests of the same key by their whole hours.
     pub reuse: Vec<f64>,
-    /// What became of the reads in a cache of some memory, by [`super::causes::Read`].
+    /// Ends of the reads in a cache of some memory, by [`super::causes::Read`].
     pub reads: [f64; 4],
 }
 
@@ -79,7 +79,7 @@ impl Default for Figures {
 }
 
 impl Figures {
-    /// What does not depend on the key; `start_ms` is the time of the first request of the trace.
+    /// Counts what does not depend on the key; `start_ms` is the time of the first request of the trace.
     pub fn count(&mut self, request: &Request<'_>, start_ms: u64) {
         self.requests += 1;
         self.operations[request.operation as usize] += 1;
@@ -123,7 +123,7 @@ impl Figures {
         }
     }
 
-    /// Of the gaps between requests of the same key, those of less than so many hours.
+    /// Share of the gaps between requests of the same key that are less than so many hours.
     pub fn reused_within(&self, hours: usize) -> f64 {
         let all: f64 = self.reuse.iter().sum();
         if all > 0.0 {
@@ -133,7 +133,7 @@ impl Figures {
         }
     }
 
-    /// Of the reads in a cache of some memory, the part that missed, and of these the part of each
+    /// Share of the reads in a cache of some memory that missed, and of these the share of each
     /// cause; nothing if no cache was asked.
     pub fn misses(&self) -> Option<(f64, [f64; 3])> {
         let [hits, compulsory, invalidation, capacity] = self.reads;
@@ -147,7 +147,7 @@ impl Figures {
         })
     }
 
-    /// Of the reads of which the trace says so, those that hit; nothing if it says nothing.
+    /// Share of hits among the reads whose end the trace tells; none if it tells none.
     pub fn hit_ratio(&self) -> Option<f64> {
         let hits = self.outcomes[Outcome::Hit as usize];
         let said = hits + self.outcomes[Outcome::Miss as usize];

@@ -14,7 +14,7 @@ use crate::trace::open::Reader;
 use crate::trace::progress::REQUESTS_PER_LOOK;
 use crate::trace::{Failure, Request, prefix_of};
 
-/// What is to be found out, and how.
+/// The question, and bounds on the work.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     /// Ends the prefix of a key.
@@ -29,7 +29,7 @@ pub(super) struct Question {
     pub memory_bytes: Option<u64>,
 }
 
-/// What was found out.
+/// The answer.
 pub(super) struct Gathered {
     pub groups: Groups,
     pub keys: Keys,
@@ -38,14 +38,14 @@ pub(super) struct Gathered {
     pub is_dated: bool,
     /// Fraction of the keys that the trace has.
     pub trace_fraction: f64,
-    /// What there was of all keys, where the trace tells.
+    /// Counts of all keys, where the trace tells.
     pub seen: Option<Seen>,
     pub remarks: Vec<String>,
     popularities: RefCell<HashMap<u16, Rc<Popularity>>>,
 }
 
 impl Gathered {
-    /// How many keys a remembered one stands for, those included that are not in the trace.
+    /// Number of keys that a remembered one stands for, those included that are not in the trace.
     pub fn weight(&self) -> f64 {
         self.keys.weight() / self.trace_fraction
     }
@@ -62,7 +62,7 @@ impl Gathered {
         (objects as f64 * self.weight(), bytes as f64 * self.weight())
     }
 
-    /// How the requests of a group are spread over its keys.
+    /// Spread of the requests of a group over its keys.
     pub fn popularity(&self, group: u16) -> Rc<Popularity> {
         let curve = || {
             let of_group = self
@@ -78,7 +78,7 @@ impl Gathered {
         Rc::clone(known.entry(group).or_insert_with(curve))
     }
 
-    /// How many milliseconds the trace was in each hour of the week (UTC).
+    /// Milliseconds of the trace in each hour of the week (UTC).
     pub fn covered(&self) -> [u64; HOURS] {
         covered(self.start_ms, self.end_ms)
     }

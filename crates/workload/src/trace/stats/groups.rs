@@ -54,7 +54,7 @@ impl Groups {
         &mut self.figures[usize::from(number)]
     }
 
-    /// What is told of prefixes without figures of their own.
+    /// Says how many prefixes have no figures of their own.
     pub fn remark(&self) -> Option<String> {
         let late = self.late;
         (late > 0).then(|| {

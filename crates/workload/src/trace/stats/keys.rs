@@ -1,17 +1,17 @@
-//! What is remembered of every key, within bounds: of too many keys those with the greater hashes are
+//! State of every key, within bounds: of too many keys those with the greater hashes are
 //! forgotten, and the others stand for them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What is remembered of a key.
+/// State of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeyState {
     /// Requests so far.
     pub requests: u32,
     /// The group that it belongs to.
     pub group: u16,
-    /// What became of it last.
+    /// Last change of the key.
     pub state: State,
     /// Bytes of key and value.
     pub payload_bytes: u32,
@@ -24,13 +24,13 @@ pub(super) struct KeyState {
 }
 
 impl KeyState {
-    /// Whether it has not expired at this second.
+    /// Returns whether it has not expired at this second.
     pub const fn lives(&self, now_s: u32) -> bool {
         self.expires_s == 0 || self.expires_s > now_s
     }
 }
 
-/// What became of a key last.
+/// Last change of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// Nobody has stored it or asked for it.
@@ -78,12 +78,12 @@ impl Keys {
         }
     }
 
-    /// How many keys each key stands for.
+    /// Number of keys that each key stands for.
     pub fn weight(&self) -> f64 {
         2f64.powi(64) / (self.hash_max as f64 + 1.0)
     }
 
-    /// What is remembered of a key; nothing if it is not in the sample.
+    /// Returns the state of a key; none if it is not in the sample.
     pub fn of(&mut self, hash: u64) -> Option<&mut KeyState> {
         if hash > self.hash_max {
             return None;

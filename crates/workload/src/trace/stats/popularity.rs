@@ -1,4 +1,4 @@
-//! How the requests are spread over the keys.
+//! Spread of the requests over the keys.
 
 /// Points of a curve.
 const POINTS: usize = 200;
@@ -36,7 +36,7 @@ pub(super) fn curve(mut requests: Vec<u32>) -> Popularity {
     }
 }
 
-/// How the requests are spread over the keys.
+/// Spread of the requests over the keys.
 #[derive(Clone, Debug)]
 pub(super) struct Popularity {
     /// Part of the keys, part of the requests.
@@ -53,7 +53,7 @@ pub(super) struct Popularity {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Zipf {
     pub exponent: f64,
-    /// Of the variance of the logarithms, what the law explains.
+    /// Share of the variance of the logarithms that the law explains.
     pub r_squared: f64,
 }
 

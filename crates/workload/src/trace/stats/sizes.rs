@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Lengths up to this are counted exactly; longer ones to one part in 64.
 const EXACT_MAX: u32 = 4096;
 
-/// How often each length occurred.
+/// Counts of each length.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sizes {
     counts: BTreeMap<u32, u64>,
@@ -17,9 +17,9 @@ pub(super) struct Sizes {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct UpTo {
     pub bytes: u32,
-    /// Of the occurrences, those up to this length.
+    /// Share of the occurrences up to this length.
     pub count_share: f64,
-    /// Of the bytes of all of them, those up to this length.
+    /// Share of all bytes in lengths up to this one.
     pub bytes_share: f64,
 }
 

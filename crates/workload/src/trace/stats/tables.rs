@@ -99,7 +99,7 @@ pub(super) const DAYS: [&str; 7] = [
 /// Requests of an hour of the day, or of a weekday.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
-    /// Of all requests.
+    /// Share of all requests.
     pub share: f64,
     /// As long as the trace was in such hours; nothing if it never was.
     pub per_s: Option<f64>,

@@ -1,4 +1,4 @@
-//! What happened when: rates over time, and windows of it.
+//! Rates over time, and windows of it.
 
 /// Bins of a rate, at most; beyond that each gets twice as wide.
 const BINS_MAX: usize = 512;
@@ -40,7 +40,7 @@ impl Rate {
     }
 }
 
-/// What was touched in a window of time.
+/// Keys and bytes that were touched in a window of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Window {
     /// The window's number since the beginning of the trace.

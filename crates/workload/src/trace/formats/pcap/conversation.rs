@@ -10,10 +10,10 @@ use super::reassembly::{Next, Reassembly};
 use super::replies::Replies;
 use super::requests::Requests;
 
-/// How a TLS connection begins.
+/// First bytes of a TLS connection.
 const TLS_HELLO: [u8; 2] = [0x16, 0x03];
 
-/// What could not be read, and how often.
+/// Counts of what could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Streams that went on behind something missing, without knowing where a message begins.
@@ -23,7 +23,7 @@ pub(super) struct Counts {
     pub fragments: u64,
     pub cut_packets: u64,
     pub split_requests: u64,
-    /// What was forgotten of conversations, lest memory grew.
+    /// Conversations that were forgotten to bound the memory.
     pub dropped: u64,
 }
 
@@ -161,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// Whether it is over.
+    /// Returns whether it is over.
     pub fn ends_with(&mut self, piece: &Piece<'_>) -> bool {
         self.client_ended |= piece.tcp.is_last && piece.is_from_client;
         self.server_ended |= piece.tcp.is_last && !piece.is_from_client;

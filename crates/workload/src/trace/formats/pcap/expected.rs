@@ -1,4 +1,4 @@
-//! What a server has been asked and has not answered yet.
+//! Requests that a server has not answered yet.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ pub(super) enum Meta {
     Noop,
 }
 
-/// What the answer looks like.
+/// Form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Values, then `END`; `is_open` if more keys of the same command follow.
@@ -53,7 +53,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// How a request ended that was answered by nothing; nothing if it has to be answered.
+    /// Returns how a request ended that was answered by nothing; none if it has to be answered.
     fn silent_outcome(self) -> Option<Outcome> {
         match self {
             Self::Meta {
@@ -95,7 +95,7 @@ impl Expected {
 #[derive(Default)]
 pub(super) struct Expectations {
     expected: VecDeque<Expected>,
-    /// Whether the next answer may be another one's: some were lost.
+    /// True if the next answer may be another one's: some were lost.
     is_adrift: bool,
 }
 

@@ -50,7 +50,7 @@ impl Encoding {
 /// The first bytes of a pcapng file.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Whether a file begins like this, or like what is converted to it.
+/// Returns whether a file begins like this, or like what is converted to it.
 pub(crate) fn is_one(first: &[u8]) -> bool {
     let magic = first.first_chunk();
     magic.is_some_and(|magic| Encoding::of(*magic).is_some() || *magic == PCAPNG_MAGIC)
@@ -71,7 +71,7 @@ pub(super) struct Packets {
 #[derive(Clone, Copy)]
 pub(super) struct Packet {
     pub time_ms: u64,
-    /// Its length before some of it was left out of the capture.
+    /// Length before some of it was left out of the capture.
     pub wire_bytes: usize,
 }
 
@@ -153,7 +153,7 @@ impl Packets {
         Ok(true)
     }
 
-    /// What was captured of the packet.
+    /// Captured bytes of the packet.
     pub fn bytes(&self) -> &[u8] {
         &self.packet
     }
@@ -162,7 +162,7 @@ impl Packets {
         self.link
     }
 
-    /// Whether it ends within a packet.
+    /// Returns whether it ends within a packet.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -11,7 +11,7 @@ use super::reassembly::Next;
 
 /// Conversations that are remembered; the half that was idle for longest is forgotten.
 const FLOWS_MAX: usize = 1 << 16;
-/// What all of them may hold: early segments, beginnings of messages, expected answers.
+/// Bytes that all of them may hold: early segments, beginnings of messages, expected answers.
 const HELD_BYTES_MAX: usize = 64 << 20;
 /// Datagrams of one client whose answers are waited for.
 const EXCHANGES_MAX: usize = 64;
@@ -106,7 +106,7 @@ impl Datagrams {
     }
 }
 
-/// Whether these are several datagrams of one reply.
+/// Returns whether these are several datagrams of one reply.
 fn is_joined(payload: &[u8]) -> bool {
     let next = payload
         .get(REPLY_DATAGRAM_BYTES_MAX..)
@@ -193,7 +193,7 @@ impl Flows {
         }
     }
 
-    /// Whether what is held is counted, and not too much.
+    /// Returns whether what is held is counted, and not too much.
     #[cfg(any(test, feature = "fuzz"))]
     pub fn held_bytes_are_bounded(&self) -> bool {
         let held = self.entries.values().map(|entry| entry.talk.held_bytes());

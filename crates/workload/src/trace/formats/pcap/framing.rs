@@ -5,7 +5,7 @@ use memchr::memchr;
 /// The longest message that is waited for; values do not count.
 const MESSAGE_BYTES_MAX: usize = 1 << 14;
 
-/// What was made of the bytes at the start of a message.
+/// Meaning of the bytes at the start of a message.
 pub(super) enum Taken {
     /// There is not enough of it yet.
     Incomplete,
@@ -21,7 +21,7 @@ pub(super) struct Framing {
     buffer: Vec<u8>,
     /// Bytes of a value that are still to come.
     skip: u64,
-    /// Whether it is not known where a message begins.
+    /// True if it is not known where a message begins.
     is_lost: bool,
 }
 
@@ -87,7 +87,7 @@ impl Framing {
         };
     }
 
-    /// Whether nothing has begun that has not ended.
+    /// Returns whether nothing has begun that has not ended.
     pub fn is_between_messages(&self) -> bool {
         self.skip == 0 && self.buffer.is_empty()
     }

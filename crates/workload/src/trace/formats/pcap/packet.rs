@@ -1,6 +1,6 @@
 //! From a link layer's frame to what TCP or UDP carries.
 
-/// What stands before a packet's IP header.
+/// Link layer before a packet's IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     Ethernet,
@@ -28,7 +28,7 @@ pub(super) struct Flow {
     pub is_tcp: bool,
 }
 
-/// What a packet carries between them.
+/// Payload of a packet between them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     pub flow: Flow,
@@ -39,7 +39,7 @@ pub(super) struct Piece<'a> {
     pub missing: usize,
 }
 
-/// Of TCP's header, what is looked at; all zero for UDP.
+/// Fields of TCP's header; all zero for UDP.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tcp {
     pub sequence: u32,
@@ -71,7 +71,7 @@ impl Link {
         }
     }
 
-    /// What is behind the link layer's header, if it is IP.
+    /// Returns the bytes behind the link layer's header, if they are IP.
     fn ip(self, frame: &[u8]) -> Result<&[u8], Skipped> {
         let (mut protocol, mut at) = match self {
             Self::RawIp => return Ok(frame),
@@ -111,12 +111,12 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Skipped> {
     Ok(u32::from(u16_at(bytes, at)?) << 16 | u32::from(u16_at(bytes, at + 2)?))
 }
 
-/// What an IP packet carries.
+/// Payload of an IP packet.
 struct Ip<'a> {
     from: [u8; 16],
     to: [u8; 16],
     protocol: u8,
-    /// What was captured of it, without what the link layer has filled it up with.
+    /// Captured bytes, without the link layer's padding.
     payload: &'a [u8],
     missing: usize,
 }
@@ -204,7 +204,7 @@ impl<'a> Ip<'a> {
     }
 }
 
-/// What a captured frame carries to or from a port.
+/// Returns what a captured frame carries to or from a port.
 pub(super) fn decode(
     link: Link,
     frame: &[u8],

@@ -9,7 +9,7 @@ use crate::trace::{Operation, Outcome};
 pub(super) const KEY_BYTES_MAX: usize = micanite_wire::memcache::text::KEY_BYTES_MAX;
 /// Requests that may wait.
 const WAITING_MAX: usize = 1 << 16;
-/// How long a request may wait.
+/// Time that a request may wait.
 const WAIT_MS_MAX: u64 = 2_000;
 
 /// A request whose outcome may not be known yet.
@@ -66,7 +66,7 @@ impl Queue {
         self.time_ms
     }
 
-    /// Its number.
+    /// Returns the number of the request.
     pub fn push(&mut self, request: Waiting) -> u64 {
         self.waiting.push_back(request);
         self.next_number() - 1

@@ -6,7 +6,7 @@ const EARLY_BYTES_MAX: usize = 1 << 20;
 /// Further away than any window: another connection.
 const DISTANCE_MAX: u32 = 1 << 30;
 
-/// What comes next of a stream.
+/// The next part of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<'a> {
     Bytes(&'a [u8]),
@@ -34,7 +34,7 @@ pub(super) struct Reassembly {
     next: Option<u32>,
     early: Vec<Early>,
     early_bytes: usize,
-    /// What the other side says to have got.
+    /// Notes what the other side says to have received.
     acknowledged: Option<u32>,
 }
 
@@ -133,7 +133,7 @@ impl Reassembly {
         }
     }
 
-    /// Whether what is missing before the first early segment does not come any more.
+    /// Returns whether what is missing before the first early segment does not come any more.
     fn waits_in_vain(&self) -> bool {
         let Some(first) = self.early.first() else {
             return false;
@@ -179,7 +179,7 @@ impl Reassembly {
 mod tests {
     use super::*;
 
-    /// What comes out; a dot for every missing byte.
+    /// Returns the bytes in order; a dot for every missing byte.
     fn text(stream: &mut Reassembly, segments: &[(u32, &[u8], usize)]) -> String {
         let mut text = String::new();
         for (sequence, payload, missing) in segments {

@@ -1,4 +1,4 @@
-//! What servers send, in memcached's text, meta and binary protocols.
+//! Messages of servers, in memcached's text, meta and binary protocols.
 
 use memchr::memchr;
 use micanite_wire::memcache::binary;
@@ -15,7 +15,7 @@ const LINE_BYTES_MAX: usize = 2048;
 /// A longer body is no reply.
 const BODY_BYTES_MAX: u32 = 1 << 30;
 
-/// Where it is told how requests ended.
+/// The queue that learns how requests ended.
 pub(super) struct Replies<'a> {
     pub queue: &'a mut Queue,
     pub expected: &'a mut Expectations,
@@ -215,7 +215,7 @@ impl Replies<'_> {
     }
 }
 
-/// Whether a word begins a line that servers send.
+/// Returns whether a word begins a line that servers send.
 fn is_status(word: &[u8]) -> bool {
     matches!(
         word,
@@ -233,7 +233,7 @@ fn is_status(word: &[u8]) -> bool {
     )
 }
 
-/// How a command ended that is answered so; nothing if it is not.
+/// Returns how a command ended that is answered so; none if it is not an answer.
 fn outcome(change: Change, answer: &[u8]) -> Option<Outcome> {
     match (change, answer) {
         (Change::Store, b"STORED") | (Change::Delete, b"DELETED") | (Change::Touch, b"TOUCHED") => {
@@ -247,7 +247,7 @@ fn outcome(change: Change, answer: &[u8]) -> Option<Outcome> {
     }
 }
 
-/// Whether a meta command may be answered by this; quiet ones are not told what is usual.
+/// Returns whether a meta command may be answered by this; quiet ones are not told what is usual.
 fn answers(code: &[u8], verb: Meta, is_quiet: bool) -> bool {
     match code {
         b"VA" => matches!(verb, Meta::Get | Meta::Arithmetic),

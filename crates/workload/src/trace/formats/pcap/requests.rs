@@ -1,4 +1,4 @@
-//! What clients send, in memcached's text, meta and binary protocols.
+//! Messages of clients, in memcached's text, meta and binary protocols.
 
 use micanite_wire::memcache::binary;
 use micanite_wire::memcache::text::meta::{MetaFlags, MetaLine, MetaVerb, base64};
@@ -15,7 +15,7 @@ const LINE_BYTES_MAX: usize = 1 << 13;
 /// The binary protocol's no-op, which clients send behind quiet commands.
 const NOOP: u8 = 0x0a;
 
-/// Where requests go, and what they make expect.
+/// The queue that takes requests, and the answers that are expected.
 pub(super) struct Requests<'a> {
     pub queue: &'a mut Queue,
     pub expected: &'a mut Expectations,
@@ -105,7 +105,7 @@ impl Requests<'_> {
         }
     }
 
-    /// What is to be skipped behind the line.
+    /// Bytes to be skipped behind the line.
     fn text(&mut self, command: &Command<'_>) -> u64 {
         let answer = |noreply: bool, answer: Answer| (!noreply).then_some(answer);
         match *command {
@@ -194,7 +194,7 @@ impl Requests<'_> {
         self.expect(requests, Answer::Values { is_open });
     }
 
-    /// What is to be skipped behind the line.
+    /// Bytes to be skipped behind the line.
     fn meta(&mut self, line: &MetaLine<'_>) -> u64 {
         let stored_bytes = match line.verb {
             MetaVerb::Store { value_bytes } => Some(value_bytes),
@@ -345,7 +345,7 @@ impl Requests<'_> {
     }
 }
 
-/// Whether a command asks for items: hardly any value looks like one.
+/// Returns whether a command asks for items: hardly any value looks like one.
 fn is_data(command: &Command<'_>) -> bool {
     matches!(
         command,

@@ -35,7 +35,7 @@ pub struct Capture {
     pub time_us: u64,
 }
 
-/// What a TCP segment has besides its bytes.
+/// Fields of a TCP segment besides its bytes.
 #[derive(Clone, Copy, Default)]
 pub struct Tcp {
     pub sequence: u32,

@@ -1,4 +1,4 @@
-//! What is made of requests and replies.
+//! Requests with replies, and what is read of them.
 
 use super::capture::{Capture, Connection, Form, SERVER_PORT, read};
 use crate::trace::formats::pcap::Pcap;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::capture::{Capture, Connection, Form, read};
 
-/// What a client asks for and gets, and how it is read back.
+/// An exchange of a client, and how it is read back.
 #[derive(Clone, Debug)]
 struct Exchange {
     request: Vec<u8>,
