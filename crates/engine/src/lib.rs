@@ -7,7 +7,7 @@
 //! whoever reads beside the writer checks both afterwards.
 //!
 //! ```text
-//!  Worker::execute(batch)                          pipeline.rs
+//!  Worker::execute(batch)                          worker/pipeline.rs
 //!    stage 1  prefetch the bucket of each key      index/bucket.rs
 //!    stage 2  match tags, prefetch the items       index/entry.rs, log/
 //!    stage 3  in order, each one of                operations/, reader.rs
@@ -71,13 +71,10 @@ mod meta;
 mod namespace;
 mod operations;
 mod partition;
-mod pipeline;
 mod reader;
 mod region;
 mod request;
 mod samples;
-mod scan;
-mod simple;
 mod stats;
 #[cfg(any(test, feature = "fuzz"))]
 mod tests;

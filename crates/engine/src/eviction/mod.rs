@@ -1,5 +1,5 @@
 //! Eviction: the policy that chooses items, and the listener that is notified of them. The head of
-//! a log (`log/head.rs`) carries the policy out.
+//! a log (`writer/log_head.rs`) carries the policy out.
 
 pub(crate) mod listener;
 mod policy;

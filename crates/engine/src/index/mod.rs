@@ -5,8 +5,6 @@
 pub(crate) mod bucket;
 pub(crate) mod chain;
 pub(crate) mod entry;
-mod growth;
 pub(crate) mod hash;
-pub(crate) mod shrink;
 pub(crate) mod visits;
 pub(crate) mod walkers;

@@ -6,9 +6,7 @@
 //! the head, a fence, the bytes, then (by the caller) the index. A reader copies, fences, and loads
 //! the head again.
 
-pub(crate) mod head;
 pub(crate) mod item;
-mod reserve;
 
 use micanite_memory::sync::AtomicU64;
 use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};

@@ -1,6 +1,8 @@
 //! A worker executes batches of requests, with its permission for each partition.
 
 mod flush;
+pub(crate) mod pipeline;
+mod simple;
 mod upkeep;
 
 use std::sync::Arc;
@@ -15,9 +17,9 @@ use crate::index::hash::IndexHash;
 use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
 use crate::lock::{Queue, Turn};
 use crate::partition::{Hint, Partition};
-use crate::pipeline::{Own, Share};
 use crate::reader::{Plain, Read};
 use crate::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
+use crate::worker::pipeline::{Own, Share};
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
 /// thread.

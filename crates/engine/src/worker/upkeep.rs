@@ -3,8 +3,8 @@
 use crate::access::Permission;
 use crate::copy_budget;
 use crate::limits::SHRINK_ROUNDS_MAX;
-use crate::pipeline::{Mode, Own, Share};
 use crate::worker::Worker;
+use crate::worker::pipeline::{Mode, Own, Share};
 use crate::writer::Writer;
 
 impl Worker {

@@ -4,11 +4,17 @@
 mod compact;
 mod find;
 mod full;
+pub(crate) mod growth;
 mod insert;
 mod item;
+mod log_head;
+mod log_tail;
 mod overwrite;
 mod publish;
 mod reserve;
+mod scan;
+mod shrink;
+mod slots;
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;

@@ -2,9 +2,9 @@
 //! [`Worker::delete`]. Batches ([`Worker::execute`]) are faster: they overlap the memory's latency.
 
 use crate::access::Permission;
-use crate::pipeline::{Mode, Own};
 use crate::request::{Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
 use crate::worker::Worker;
+use crate::worker::pipeline::{Mode, Own};
 
 /// Keeps one reply.
 #[derive(Default)]

@@ -13,7 +13,6 @@ use micanite_memory::sync::fence;
 use crate::copy_budget;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::index::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};
 use crate::index::hash::Buckets;
 use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, INDEX_SPARSE_SHARE, SHRINK_BUCKETS_MAX,
@@ -21,6 +20,7 @@ use crate::limits::{
 };
 use crate::partition::{Field, Partition};
 use crate::writer::Writer;
+use crate::writer::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};
 
 /// A merge that is possible.
 struct Merge<'a> {

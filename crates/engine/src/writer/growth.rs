@@ -212,37 +212,4 @@ impl Writer<'_> {
         }
         true
     }
-
-    /// Moves the entries of a chain to its front, and frees the spare buckets left over.
-    pub fn close_gaps(&self, main: Bucket<'_>) {
-        let p = self.partition;
-        let (mut to, mut to_slot) = (main, 0);
-        for from in p.chain(main) {
-            for slot in 0..BUCKET_ENTRIES {
-                let entry = from.entry(slot);
-                if entry.is_empty() {
-                    continue;
-                }
-                if to_slot == BUCKET_ENTRIES {
-                    to = p.next_bucket(to).unwrap_or(to); // it is at most as far as `from`
-                    to_slot = 0;
-                }
-                let (at, free) = (from.slot_word(slot), to.slot_word(to_slot));
-                if at != free {
-                    // The copy comes first: a process that is killed between the stores leaves the
-                    // entry twice.
-                    p.word(free).store(entry.0, Release);
-                    p.word(at).store(0, Release);
-                }
-                to_slot += 1;
-            }
-        }
-        let mut unused = to.next_spare();
-        to.set_next_spare(None);
-        while let Some(number) = unused {
-            unused = p.spare_bucket(number).next_spare();
-            p.free_spare(number);
-            p.subtract(Field::SparesUsed, 1);
-        }
-    }
 }
