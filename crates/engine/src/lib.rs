@@ -10,7 +10,7 @@
 //!  Worker::execute(batch)                          worker/pipeline.rs
 //!    stage 1  prefetch the bucket of each key      index/bucket.rs
 //!    stage 2  match tags, prefetch the items       index/entry.rs, log/
-//!    stage 3  in order, each one of                operations/, reader.rs
+//!    stage 3  in order, each one of                operations/, reader/
 //!             one worker:      the owner: no lock, no validation
 //!             several workers: reads optimistic, writes under the partition's lock
 //! ```
@@ -50,55 +50,42 @@
 //! ```
 
 mod access;
-mod ages;
 mod cache;
-mod config;
-mod copy_budget;
-mod delegate;
-mod error;
 mod eviction;
-mod external_reader;
-#[cfg(all(any(test, feature = "fuzz"), not(loom)))]
-pub mod fuzz;
 mod heap;
 mod image;
 mod index;
-mod layout;
 pub mod limits;
-mod lock;
 mod log;
-mod meta;
-mod namespace;
 mod operations;
 mod partition;
 mod reader;
-mod region;
-mod request;
-mod samples;
-mod stats;
 #[cfg(any(test, feature = "fuzz"))]
 mod tests;
-mod walk;
 mod worker;
 mod writer;
 
 pub use access::{Access, Route};
+pub use cache::config::{Config, Maps, Semantics, Simulated};
+pub use cache::error::{CreateError, CreateErrorKind};
+pub use cache::layout::Layout;
+pub use cache::stats::Stats;
 pub use cache::{Cache, RouteError};
-pub use config::{Config, Maps, Semantics, Simulated};
-pub use error::{CreateError, CreateErrorKind};
 pub use eviction::Eviction;
-pub use external_reader::Geometry;
 pub use image::{ImageState, Snapshot};
 pub use index::hash::{BUCKET_BITS, Buckets, IndexHash, Secret, TAG_BITS};
-pub use layout::Layout;
 pub use limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX};
 pub use micanite_memory::Pages;
 pub use micanite_wire::hash::KeyHash;
-pub use namespace::TooManyNamespaces;
-pub use request::{
+pub use operations::request::{
     Condition, Expiry, ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation,
     Outcome, ReplySink, Request, StoreMode, ValueMeta,
 };
-pub use stats::Stats;
-pub use walk::{ItemInfo, PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Walk, Walked};
+pub use partition::namespace::TooManyNamespaces;
+pub use reader::external::Geometry;
+pub use reader::walk::{
+    ItemInfo, PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Walk, Walked,
+};
+#[cfg(all(any(test, feature = "fuzz"), not(loom)))]
+pub use tests::fuzz;
 pub use worker::Worker;

@@ -7,7 +7,7 @@ use micanite_memory::sync::{AtomicBool, Ordering};
 use crate::cache::Cache;
 use crate::limits::KEY_BYTES_MAX;
 use crate::partition::{Partition, Place};
-use crate::walk::ItemInfo;
+use crate::reader::walk::ItemInfo;
 use crate::writer::Writer;
 
 type Listener = Box<dyn Fn(&ItemInfo<'_>, u32) + Send + Sync>;

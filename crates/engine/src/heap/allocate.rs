@@ -1,8 +1,8 @@
 //! Allocation and release of blocks.
 
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, Heap, PREVIOUS_FREE};
-use crate::copy_budget;
 use crate::limits::{FIT_CANDIDATE_BYTES, FIT_CANDIDATES_MAX};
+use crate::partition::copy_budget;
 
 impl Heap<'_> {
     /// Allocates a block of at least `units` words, from the smallest free block that is large

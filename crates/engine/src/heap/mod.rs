@@ -65,7 +65,7 @@ mod verify;
 
 use micanite_memory::sync::Ordering;
 
-use crate::region::Region;
+use crate::partition::region::Region;
 
 pub(crate) use classes::BLOCK_UNITS_MIN;
 use classes::{BLOCK_UNITS_MAX, CLASS_UNITS_EXACT};

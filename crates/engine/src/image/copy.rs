@@ -12,8 +12,8 @@ use crate::cache::Cache;
 use crate::index::entry::Entry;
 use crate::limits::{COPY_ATTEMPTS_MAX, ITEM_UNITS_MORE, KEY_BYTES_MAX};
 use crate::log::item::{State, unpack_meta};
+use crate::operations::request::Expiry;
 use crate::partition::{Partition, Place};
-use crate::request::Expiry;
 use crate::writer::Writer;
 
 /// An item as it was read.

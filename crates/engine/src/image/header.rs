@@ -2,11 +2,11 @@
 
 use micanite_wire::hash::PARTITION_BITS;
 
-use crate::config::{Config, Semantics};
+use crate::cache::config::{Config, Semantics};
+use crate::cache::layout::Layout;
 use crate::eviction::Eviction;
 use crate::image::source::HeaderWords;
 use crate::index::hash::Secret;
-use crate::layout::Layout;
 use crate::limits::{BUCKET_WORDS, PARTITION_BYTES_MAX};
 use crate::partition::fields::{LAYOUT_VERSION, MAGIC};
 use crate::partition::{Field, PartitionLayout};

@@ -22,11 +22,11 @@ use micanite_memory::PAGE_BYTES;
 use micanite_memory::hold::Hold;
 use micanite_wire::hash::KeyHash;
 
-use crate::config::{Config, Semantics};
-use crate::error::{CreateError, CreateErrorKind};
+use crate::cache::config::{Config, Semantics};
+use crate::cache::error::{CreateError, CreateErrorKind};
+use crate::cache::layout::Layout;
 use crate::eviction::Eviction;
 use crate::index::hash::Secret;
-use crate::layout::Layout;
 use crate::log::LogKind;
 use crate::partition::{Field, LogField, Partition};
 

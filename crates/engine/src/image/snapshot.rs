@@ -9,13 +9,13 @@ use std::io;
 use std::path::Path;
 
 use crate::cache::Cache;
-use crate::config::Config;
-use crate::error::CreateErrorKind;
+use crate::cache::config::Config;
+use crate::cache::error::CreateErrorKind;
 use crate::image::copy::Copied;
 use crate::image::{self, Source};
 use crate::index::hash::IndexHash;
+use crate::operations::request::Outcome;
 use crate::partition::Partition;
-use crate::request::Outcome;
 use crate::writer::{NewItem, Writer};
 use micanite_wire::hash::KeyHash;
 

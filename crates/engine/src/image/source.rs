@@ -12,12 +12,12 @@ use micanite_memory::sync::Ordering::Relaxed;
 use micanite_memory::{PAGE_BYTES, allocate};
 use micanite_wire::hash::PARTITION_BITS;
 
-use crate::config::{Config, Maps};
-use crate::error::{CreateError, CreateErrorKind};
-use crate::layout::Layout;
+use crate::cache::config::{Config, Maps};
+use crate::cache::error::{CreateError, CreateErrorKind};
+use crate::cache::layout::Layout;
 use crate::partition::Field;
 use crate::partition::fields::MAGIC;
-use crate::region::Region;
+use crate::partition::region::Region;
 
 /// Words of the header that are read before anything is mapped.
 const LOOK_WORDS: usize = 64;

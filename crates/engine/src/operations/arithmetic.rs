@@ -3,8 +3,8 @@
 //! A number that gets shorter keeps its length, padded with spaces; one that gets longer takes the
 //! space that it needs. Values of more than 64 bytes are not numbers.
 
-use crate::meta::MetaArithmetic;
-use crate::request::{HashedRequest, Outcome};
+use crate::operations::meta::MetaArithmetic;
+use crate::operations::request::{HashedRequest, Outcome};
 use crate::writer::Writer;
 
 /// Longest value that can be a number, padding included.

@@ -1,6 +1,6 @@
 //! append, prepend.
 
-use crate::request::{HashedRequest, Outcome};
+use crate::operations::request::{HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Writer};
 
 /// Side of the old value that the new bytes go to.

@@ -1,6 +1,6 @@
 //! delete.
 
-use crate::request::{HashedRequest, Outcome};
+use crate::operations::request::{HashedRequest, Outcome};
 use crate::writer::Writer;
 
 impl Writer<'_> {

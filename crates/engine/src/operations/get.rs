@@ -1,7 +1,7 @@
 //! get, gets by the writer of the partition: nothing changes meanwhile, so it validates nothing.
 
+use crate::operations::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::partition::Hint;
-use crate::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {

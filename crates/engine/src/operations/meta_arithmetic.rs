@@ -2,10 +2,10 @@
 //! an initial number, a new expiry.
 
 use crate::log::item::State;
-use crate::meta::{ItemMeta, MetaArithmetic};
 use crate::operations::arithmetic::{NUMBER_BYTES_MAX, format, parse};
+use crate::operations::meta::{ItemMeta, MetaArithmetic};
 use crate::operations::meta_store::Described;
-use crate::request::{Expiry, HashedRequest, Outcome};
+use crate::operations::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 impl Writer<'_> {

@@ -7,9 +7,9 @@ use micanite_memory::sync::Ordering::Release;
 use micanite_memory::sync::fence;
 
 use crate::log::item::State;
-use crate::meta::{ItemMeta, MetaGet};
+use crate::operations::meta::{ItemMeta, MetaGet};
+use crate::operations::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::partition::{Hint, Partition};
-use crate::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 impl MetaGet {

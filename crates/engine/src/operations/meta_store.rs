@@ -2,9 +2,9 @@
 //! values, appending to an item that need not exist.
 
 use crate::log::item::State;
-use crate::meta::{ItemMeta, MetaStore, StoreMode};
 use crate::operations::Side;
-use crate::request::{Expiry, HashedRequest, Outcome};
+use crate::operations::meta::{ItemMeta, MetaStore, StoreMode};
+use crate::operations::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 /// Outcome of a meta store, and the description of the item afterwards.

@@ -1,15 +1,19 @@
-//! One operation per file, each on a [`crate::writer::Writer`].
+//! The operations: requests and their options, and a file for each operation, on a
+//! [`crate::writer::Writer`].
 
 mod arithmetic;
 mod concatenate;
-pub(crate) use concatenate::Side;
 mod delete;
 mod flush;
 pub(crate) mod get;
+pub(crate) mod meta;
 mod meta_arithmetic;
 mod meta_delete;
 mod meta_get;
 mod meta_store;
-pub(crate) use meta_store::Described;
+pub(crate) mod request;
 mod store;
 mod touch;
+
+pub(crate) use concatenate::Side;
+pub(crate) use meta_store::Described;

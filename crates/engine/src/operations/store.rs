@@ -3,8 +3,8 @@
 use micanite_memory::sync::yield_now;
 
 use crate::limits::BUSY_ROUNDS_MAX;
+use crate::operations::request::{Condition, Expiry, HashedRequest, Outcome};
 use crate::partition::{Hint, Partition};
-use crate::request::{Condition, Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 
 impl Writer<'_> {

@@ -3,7 +3,7 @@
 use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::log::item::pack_meta;
-use crate::request::{Expiry, HashedRequest, Outcome};
+use crate::operations::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {

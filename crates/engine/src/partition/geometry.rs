@@ -2,7 +2,7 @@
 
 use micanite_memory::sync::Ordering;
 
-use crate::config::Semantics;
+use crate::cache::config::Semantics;
 use crate::eviction::Policy;
 use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::hash::{Buckets, Secret};

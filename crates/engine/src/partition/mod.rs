@@ -7,8 +7,12 @@
 //! `docs/partition-image.md` specifies the image. Its header holds what changes and what a reader
 //! of the image needs; this struct holds copies of what does not change.
 
+pub(crate) mod ages;
+pub(crate) mod copy_budget;
 pub(crate) mod fields;
 mod geometry;
+pub(crate) mod namespace;
+pub(crate) mod region;
 
 use std::io;
 use std::sync::Arc;
@@ -20,9 +24,10 @@ use micanite_wire::hash::KeyHash;
 pub(crate) use fields::{Field, LogField};
 pub(crate) use geometry::PartitionLayout;
 
+use crate::access::lock::Lock;
 use crate::access::{Access, Route, RouteWord};
-use crate::ages::Ages;
-use crate::config::Semantics;
+use crate::cache::config::Semantics;
+use crate::cache::stats::Stats;
 use crate::eviction::listener::EvictionListener;
 use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::bucket::Bucket;
@@ -32,12 +37,11 @@ use crate::index::walkers::Walkers;
 use crate::limits::{
     BUCKET_WORDS, COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS, ITEM_UNITS_MORE, KEY_BYTES_MAX,
 };
-use crate::lock::Lock;
 use crate::log::item::Header;
 use crate::log::{Log, LogKind};
-use crate::region::{Region, Word};
-use crate::samples::Samples;
-use crate::stats::Stats;
+use crate::partition::ages::Ages;
+use crate::partition::region::{Region, Word};
+use crate::reader::samples::Samples;
 use crate::writer::{Compaction, Writer};
 
 /// A partition.
@@ -280,8 +284,11 @@ impl Partition {
 
     /// Returns a request with its hash within this partition: for tests.
     #[cfg(test)]
-    pub fn hashed<'a>(&self, request: &'a crate::Request<'_>) -> crate::request::HashedRequest<'a> {
-        crate::request::HashedRequest {
+    pub fn hashed<'a>(
+        &self,
+        request: &'a crate::Request<'_>,
+    ) -> crate::operations::request::HashedRequest<'a> {
+        crate::operations::request::HashedRequest {
             hash: self.index_hash(request.hash),
             key: request.key,
             operation: &request.operation,

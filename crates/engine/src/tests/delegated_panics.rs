@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::AssertUnwindSafe;
 use std::process::{Command, Stdio};
 
-use crate::delegate::Mailboxes;
+use crate::access::delegate::Mailboxes;
 
 const CASE: &str = "MICANITE_PANIC_CASE";
 /// Exit code of a child that a panic has not ended.

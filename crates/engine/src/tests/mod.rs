@@ -22,6 +22,8 @@ mod external_requests;
 mod flush;
 #[cfg(all(test, not(any(loom, miri))))]
 mod full_store;
+#[cfg(not(loom))]
+pub mod fuzz;
 #[cfg(all(test, not(any(loom, miri))))]
 mod kill;
 #[cfg(all(test, loom))]

@@ -2,7 +2,7 @@
 
 use micanite_memory::sync::Ordering;
 
-use crate::lock::Turn;
+use crate::access::lock::Turn;
 use crate::worker::Worker;
 use crate::writer::Writer;
 

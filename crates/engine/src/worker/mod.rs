@@ -11,14 +11,14 @@ use micanite_memory::sync::{Ordering, yield_now};
 use micanite_wire::hash::KeyHash;
 
 use crate::access::Permission;
+use crate::access::lock::{Queue, Turn};
 use crate::cache::Cache;
-use crate::copy_budget;
 use crate::index::hash::IndexHash;
 use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
-use crate::lock::{Queue, Turn};
+use crate::operations::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
+use crate::partition::copy_budget;
 use crate::partition::{Hint, Partition};
 use crate::reader::{Plain, Read};
-use crate::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::worker::pipeline::{Own, Share};
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per

@@ -12,11 +12,13 @@ use micanite_memory::sync::yield_now;
 use crate::cache::Cache;
 use crate::index::bucket::Bucket;
 use crate::limits::{BATCH_REQUESTS_MAX, BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
-use crate::meta::MetaGet;
+use crate::operations::meta::MetaGet;
+use crate::operations::request::{
+    Condition, Expiry, HashedRequest, Operation, Outcome, ReplySink, Request,
+};
 use crate::operations::{Described, Side};
 use crate::partition::{Hint, Partition};
 use crate::reader::{Plain, Read};
-use crate::request::{Condition, Expiry, HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::writer::Writer;
 
 /// Results of prefetching, for each request.
@@ -63,7 +65,7 @@ impl Mode for Own {
     fn writer(partition: &Partition, now_s: u32) -> Writer<'_> {
         #[expect(unsafe_code, reason = "the exclusive owner takes no lock")]
         // SAFETY: chosen only for a worker that has the permission `Own`, inside a batch: until
-        // it ends the batch nobody else gets a permission to write (`access.rs`).
+        // it ends the batch nobody else gets a permission to write (`access/mod.rs`).
         unsafe {
             partition.owner(now_s)
         }

@@ -2,7 +2,9 @@
 //! [`Worker::delete`]. Batches ([`Worker::execute`]) are faster: they overlap the memory's latency.
 
 use crate::access::Permission;
-use crate::request::{Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
+use crate::operations::request::{
+    Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta,
+};
 use crate::worker::Worker;
 use crate::worker::pipeline::{Mode, Own};
 

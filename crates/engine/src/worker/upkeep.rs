@@ -1,8 +1,8 @@
 //! Upkeep by a worker of its share of the partitions.
 
 use crate::access::Permission;
-use crate::copy_budget;
 use crate::limits::SHRINK_ROUNDS_MAX;
+use crate::partition::copy_budget;
 use crate::worker::Worker;
 use crate::worker::pipeline::{Mode, Own, Share};
 use crate::writer::Writer;

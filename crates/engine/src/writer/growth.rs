@@ -3,7 +3,6 @@
 
 use micanite_memory::sync::Ordering::Release;
 
-use crate::copy_budget;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
@@ -12,6 +11,7 @@ use crate::limits::{
     INDEX_LOAD_SIXTEENTHS,
 };
 use crate::log::LogKind;
+use crate::partition::copy_budget;
 use crate::partition::{Field, Place};
 use crate::writer::Writer;
 

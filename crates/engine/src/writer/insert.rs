@@ -1,8 +1,8 @@
 //! Inserts an item: reserves space, writes the item, publishes it.
 
 use crate::index::hash::IndexHash;
+use crate::operations::request::{Expiry, HashedRequest, Outcome};
 use crate::partition::Field;
-use crate::request::{Expiry, HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Reservation, Writer};
 
 impl Writer<'_> {

@@ -2,11 +2,11 @@
 
 use micanite_memory::sync::Ordering::Relaxed;
 
-use crate::copy_budget;
 use crate::log::LogKind;
 use crate::log::item::{Shape, State, pack_meta};
+use crate::operations::request::Expiry;
 use crate::partition::Partition;
-use crate::request::Expiry;
+use crate::partition::copy_budget;
 use crate::writer::{Found, Reservation, Writer};
 
 /// An item to be written.

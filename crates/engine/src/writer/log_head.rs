@@ -2,11 +2,11 @@
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
-use crate::copy_budget;
 use crate::index::entry::Entry;
 use crate::limits::{EVICT_BYTES, KEY_BYTES_MAX};
 use crate::log::LogKind;
 use crate::log::item::Header;
+use crate::partition::copy_budget;
 use crate::partition::{Field, LogField, Place};
 use crate::writer::{Found, NewItem, Refusal, Writer};
 

@@ -25,8 +25,8 @@ use crate::index::hash::IndexHash;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
 use crate::log::item::{Header, Shape, State, pack_meta, unpack_meta};
+use crate::operations::request::{Expiry, Outcome};
 use crate::partition::{Field, Partition, Place};
-use crate::request::{Expiry, Outcome};
 
 pub(crate) use compact::Compaction;
 pub(crate) use item::{NewItem, Part};

@@ -5,12 +5,12 @@ use micanite_memory::sync::fence;
 
 use crate::index::hash::IndexHash;
 
-use crate::copy_budget;
 use crate::limits::LONG_VALUE_BYTES;
 use crate::log::LogKind;
 use crate::log::item::{Shape, pack_meta};
+use crate::operations::request::Expiry;
+use crate::partition::copy_budget;
 use crate::partition::{Field, LogField};
-use crate::request::Expiry;
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {

@@ -3,8 +3,8 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::index::hash::IndexHash;
+use crate::operations::request::{Expiry, Outcome};
 use crate::partition::Field;
-use crate::request::{Expiry, Outcome};
 use crate::writer::{Found, Refusal, Reservation, Writer};
 
 impl Writer<'_> {

@@ -3,10 +3,10 @@
 
 use micanite_memory::sync::Ordering::Relaxed;
 
-use crate::copy_budget;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::{SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
+use crate::partition::copy_budget;
 use crate::partition::{Field, Place};
 use crate::writer::{Found, Writer};
 

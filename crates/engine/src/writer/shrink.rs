@@ -10,7 +10,6 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
-use crate::copy_budget;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
@@ -18,6 +17,7 @@ use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, INDEX_SPARSE_SHARE, SHRINK_BUCKETS_MAX,
     UNSWEPT_SHARE,
 };
+use crate::partition::copy_budget;
 use crate::partition::{Field, Partition};
 use crate::writer::Writer;
 use crate::writer::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};

@@ -85,7 +85,7 @@ fn loom_no_worker_is_in_an_excluded_partition() {
 #[test]
 fn loom_a_job_is_run_once_by_a_worker_that_may_be_asleep() {
     model(|| {
-        let mailboxes = Arc::new(crate::delegate::Mailboxes::new(2));
+        let mailboxes = Arc::new(crate::access::delegate::Mailboxes::new(2));
         let woken = Arc::new(loom::sync::atomic::AtomicBool::new(false));
         let owner = {
             let (mailboxes, woken) = (Arc::clone(&mailboxes), Arc::clone(&woken));
@@ -109,7 +109,7 @@ fn loom_a_job_is_run_once_by_a_worker_that_may_be_asleep() {
 
 /// A cell that the holder of a queue's turn writes.
 struct Queued {
-    queue: crate::lock::Queue,
+    queue: crate::access::lock::Queue,
     cell: loom::cell::UnsafeCell<u64>,
 }
 
@@ -136,7 +136,7 @@ impl Queued {
 fn loom_a_queue_gives_one_turn_at_a_time() {
     model(|| {
         let queued = Arc::new(Queued {
-            queue: crate::lock::Queue::new(),
+            queue: crate::access::lock::Queue::new(),
             cell: loom::cell::UnsafeCell::new(0),
         });
         let other = Arc::clone(&queued);

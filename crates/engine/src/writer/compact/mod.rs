@@ -25,13 +25,13 @@ mod state;
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
-use crate::copy_budget;
 use crate::index::entry::Entry;
 use crate::limits::{
     COMPACT_FREE_SHARE, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT,
     COMPACT_SAMPLE_BUCKETS, COMPACT_VISIT_UNITS, SCATTERED_SHARE, SPARSE_SHARE,
 };
 use crate::log::LogKind;
+use crate::partition::copy_budget;
 use crate::partition::{Field, Place};
 use crate::writer::{Found, Writer};
 

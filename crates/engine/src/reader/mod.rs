@@ -4,6 +4,10 @@
 //! unchanged and the head has not passed the item. Until then everything it reads may be torn: it
 //! checks positions and lengths against bounds before it uses them.
 
+pub(crate) mod external;
+pub(crate) mod samples;
+pub(crate) mod walk;
+
 use micanite_memory::sync::{Ordering, fence, spin_loop};
 
 use crate::index::bucket::Bucket;
@@ -14,9 +18,9 @@ use crate::limits::{
     READ_BYTES_IN_VAIN_MAX,
 };
 use crate::log::item::unpack_meta;
-use crate::meta::MetaGet;
+use crate::operations::meta::MetaGet;
+use crate::operations::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::partition::{Partition, Place};
-use crate::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::writer::Found;
 
 /// Result of an optimistic read.

@@ -6,6 +6,9 @@
 //! forbids everything, then waits until each worker has been outside of a batch once, then permits
 //! the new mode. So a worker that acts on a permission acts before the next change.
 
+pub(crate) mod delegate;
+pub(crate) mod lock;
+
 use micanite_memory::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 /// An access mode.

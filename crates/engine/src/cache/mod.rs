@@ -1,23 +1,28 @@
 //! A cache: its partitions, their routes, and the handles of its workers.
 
+pub(crate) mod config;
+pub(crate) mod error;
+pub(crate) mod layout;
+pub(crate) mod stats;
+
 use std::sync::{Arc, OnceLock};
 
 use micanite_memory::Pages;
 use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use micanite_wire::hash::KeyHash;
 
+use crate::access::delegate::Mailboxes;
+use crate::access::lock::Queue;
 use crate::access::{Access, Epochs, Route};
-use crate::config::Config;
-use crate::delegate::Mailboxes;
-use crate::error::CreateError;
+use crate::cache::config::Config;
+use crate::cache::error::CreateError;
+use crate::cache::layout::Layout;
+use crate::cache::stats::Stats;
 use crate::eviction::listener::EvictionListener;
 use crate::image::{self, ImageState, Source};
 use crate::index::hash::Secret;
-use crate::layout::Layout;
 use crate::limits::{TURN_MOVED_BYTES_MIN, TURN_MOVED_VALUES};
-use crate::lock::Queue;
 use crate::partition::Partition;
-use crate::stats::Stats;
 use crate::worker::Worker;
 use crate::writer::Writer;
 

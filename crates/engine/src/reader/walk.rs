@@ -15,8 +15,8 @@ use crate::index::entry::Entry;
 use crate::index::walkers::Walking;
 use crate::limits::{ITEM_UNITS_MORE, KEY_BYTES_MAX, VISIT_ATTEMPTS_MAX};
 use crate::log::item::{State, unpack_meta};
+use crate::operations::request::Expiry;
 use crate::partition::{Partition, Place};
-use crate::request::Expiry;
 use crate::worker::Worker;
 
 /// Items of a bucket that a visitor must have room for at first. The walk visits the items of a

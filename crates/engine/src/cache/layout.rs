@@ -1,8 +1,8 @@
 //! Division of the memory of a cache into partitions. Within a partition, index and items share the
 //! memory as they grow.
 
-use crate::config::{Config, Semantics, Simulated};
-use crate::error::CreateError;
+use crate::cache::config::{Config, Semantics, Simulated};
+use crate::cache::error::CreateError;
 use crate::heap::Heap;
 use crate::index::hash::Secret;
 use crate::limits::{

@@ -10,8 +10,8 @@ use crate::limits::NAMESPACES_MAX;
 use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
+use crate::partition::region::Word;
 use crate::partition::{Field, LogField, Partition, Place};
-use crate::region::Word;
 use crate::writer::{Found, Writer};
 
 /// Hash word of a record that is being replaced.
