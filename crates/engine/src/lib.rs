@@ -1,10 +1,11 @@
-//! The partition: index, log, operations, eviction, batch pipeline. No I/O, no threads, no clock.
+//! The engine: partitions with index, logs or heap, operations, eviction, batch pipeline. No threads,
+//! no clock.
 //!
-//! A [`Cache`] is a few partitions; the high bits of a key's hash choose one. A partition is an
-//! index of cache-line buckets and a circular log of items, addressed by offsets; its bytes are
-//! specified in `docs/partition-image.md`. One thread writes it at a time. Others may read it
-//! while it is written: every bucket carries a version, every item says which key it holds, and
-//! whoever reads beside the writer checks both afterwards.
+//! A [`Cache`] consists of a few partitions; the high bits of a key's hash choose one. A partition
+//! is an index of cache-line buckets, and items in circular logs or in a heap, addressed by
+//! offsets; `docs/partition-image.md` specifies its bytes. One thread writes it at a time. Others
+//! may read it meanwhile: every bucket carries a version, every item contains its key, and a
+//! concurrent reader checks both afterwards.
 //!
 //! ```text
 //!  Worker::execute(batch)                          worker/pipeline.rs
@@ -15,8 +16,8 @@
 //!             several workers: reads optimistic, writes under the partition's lock
 //! ```
 //!
-//! A cache may miss: items leave when the log is full (at its head), when their bucket is full,
-//! when they expire. It never returns a wrong value.
+//! A cache may miss: it evicts items when a log is full (at its head) or a chain is full, and items
+//! expire. It never returns a wrong value.
 //!
 //! # Example
 //! ```

@@ -133,13 +133,13 @@ fn a_stepped_store_loses_nothing() {
     stepped(Semantics::Store, Script::Roomy);
 }
 
-/// So it is without any space left.
+/// Proves the same without any space left.
 #[test]
 fn a_stepped_full_store_loses_nothing() {
     stepped(Semantics::Store, Script::Full);
 }
 
-/// Nor does it while buckets are split.
+/// Proves the same while buckets are split.
 #[test]
 fn a_stepped_store_whose_index_grows_loses_nothing() {
     stepped(Semantics::Store, Script::Growing);

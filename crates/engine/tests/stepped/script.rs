@@ -1,4 +1,4 @@
-//! What the stepped writer does.
+//! Operations of the stepped writer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,20 +25,20 @@ pub enum Step {
     Delete(&'static str),
 }
 
-/// What the store is like when the steps begin.
+/// State of the store when the steps begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
-    /// It has room.
+    /// There is room.
     Roomy,
-    /// It has no space left.
+    /// There is no space left.
     Full,
-    /// Its index splits buckets as items come.
+    /// The index splits buckets as items come.
     Growing,
 }
 
 use Step::*;
 
-/// With room.
+/// Steps with room.
 pub const ROOMY: &[Step] = &[
     Set("new", b'a', 40, 0),
     Set("new", b'b', 40, 0),
@@ -80,7 +80,7 @@ pub const GROWING: &[Step] = &[
     Set("grown-7", b'h', 8, 0),
 ];
 
-/// Items beside those of the steps.
+/// Items besides those of the steps.
 pub const OTHERS: usize = 20;
 /// Fillers that are looked at.
 pub const FILLERS: usize = 6;
@@ -195,7 +195,7 @@ fn set(value: &[u8], expiry_s: u32) -> Operation<'_> {
     }
 }
 
-/// The writer: stops before and after each step.
+/// Runs the writer: stops before and after each step.
 pub fn run(directory: &Path, semantics: Semantics, script: Script) {
     let cache = Arc::new(Cache::new(&config(directory, semantics)).unwrap());
     let mut worker = cache.worker(0).unwrap();
@@ -225,7 +225,7 @@ pub fn run(directory: &Path, semantics: Semantics, script: Script) {
     assert!(grown || script != Script::Growing, "no bucket was split");
 }
 
-/// Until insertions split buckets.
+/// Inserts until insertions split buckets.
 fn fill_until_it_grows(worker: &mut Worker) {
     let split = |worker: &Worker| worker.cache().stats().buckets_split;
     let before = split(worker);
@@ -238,7 +238,7 @@ fn fill_until_it_grows(worker: &mut Worker) {
     panic!("the index does not grow");
 }
 
-/// Until a store refuses even the shortest.
+/// Fills a store until it refuses even the shortest item.
 fn fill(worker: &mut Worker) {
     let mut bytes = FILLER_BYTES;
     for number in 0..2000 {
