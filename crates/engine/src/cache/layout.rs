@@ -1,5 +1,4 @@
-//! Division of the memory of a cache into partitions. Within a partition, index and items share the
-//! memory as they grow.
+//! Division of the memory of a cache into partitions, in which index and items share the memory.
 
 use crate::cache::config::{Config, Semantics, Simulated};
 use crate::cache::error::CreateError;
@@ -331,8 +330,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
 
-        /// Proves that the largest value that any configuration of a memory accepts can be stored
-        /// and read when the index has grown to its limit.
+        /// Proves that the largest accepted value fits when the index has grown to its limit.
         #[test]
         fn the_largest_value_fits_when_the_index_has_grown(
             memory_kib in 1024usize..2048,

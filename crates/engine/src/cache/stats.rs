@@ -1,5 +1,9 @@
 //! Counters of the engine, summed over partitions.
 
+use micanite_memory::sync::Ordering;
+
+use crate::partition::{Field, Partition};
+
 /// Statistics of [`crate::Cache::stats`]. Counters only grow; levels describe the present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -60,5 +64,39 @@ impl Stats {
     /// Returns the number of items ever stored, in a new place or in the old one.
     pub fn items_stored(&self) -> u64 {
         self.items_appended + self.items_overwritten
+    }
+}
+
+impl Partition {
+    /// Adds this partition's statistics to `total`.
+    pub fn add_stats(&self, total: &mut Stats) {
+        total.items_live += self.get(Field::ItemsLive);
+        total.item_bytes_live += self.get(Field::UnitsLive) * 8;
+        total.items_appended += self.get(Field::ItemsAppended);
+        total.items_overwritten += self.get(Field::ItemsOverwritten);
+        total.evicted_log += self.get(Field::EvictedLog);
+        total.evicted_bucket += self.get(Field::EvictedBucket);
+        total.expired += self.get(Field::Expired);
+        total.evicted_unfetched += self.get(Field::EvictedUnfetched);
+        total.expired_unfetched += self.get(Field::ExpiredUnfetched);
+        total.data_bytes += (self.get(Field::DataEnd) - self.layout.heap_first() as u64) * 8;
+        total.reinserted += self.get(Field::Reinserted);
+        total.promoted += self.get(Field::Promoted);
+        total.ghosts_met += self.get(Field::GhostsMet);
+        total.read_retries += self.read_retries.load(Ordering::Relaxed);
+        total.buckets_scanned += self.get(Field::BucketsScanned);
+        total.dangling_cleared += self.get(Field::DanglingCleared);
+        total.buckets += self.buckets();
+        total.buckets_split += self.get(Field::BucketsSplit);
+        total.spare_buckets += self.layout.spares(self.buckets());
+        total.spare_buckets_used += self.get(Field::SparesUsed);
+        total.index_bytes += (self.layout.region_words - self.get(Field::DataEnd)) * 8;
+        total.early_bytes += self.get(Field::UnitsLeftEarly) * 8;
+        total.out_of_memory += self.get(Field::OutOfMemory);
+        total.compacted_bytes += self.compaction.moved_units() * 8;
+        let lag = self
+            .get(Field::ExpiryLag)
+            .max(self.get(Field::ExpiryLagLast));
+        total.expiry_lag_s = total.expiry_lag_s.max(lag);
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod copy_budget;
 pub(crate) mod fields;
 mod geometry;
 pub(crate) mod namespace;
+mod prefetch;
 pub(crate) mod region;
 
 use std::io;
@@ -23,20 +24,18 @@ use micanite_wire::hash::KeyHash;
 
 pub(crate) use fields::{Field, LogField};
 pub(crate) use geometry::PartitionLayout;
+pub(crate) use prefetch::Hint;
 
 use crate::access::lock::Lock;
 use crate::access::{Access, Route, RouteWord};
 use crate::cache::config::Semantics;
-use crate::cache::stats::Stats;
 use crate::eviction::listener::EvictionListener;
 use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::{Buckets, IndexHash};
 use crate::index::walkers::Walkers;
-use crate::limits::{
-    BUCKET_WORDS, COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS, ITEM_UNITS_MORE, KEY_BYTES_MAX,
-};
+use crate::limits::{COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS, ITEM_UNITS_MORE, KEY_BYTES_MAX};
 use crate::log::item::Header;
 use crate::log::{Log, LogKind};
 use crate::partition::ages::Ages;
@@ -76,58 +75,6 @@ pub(crate) struct Partition {
     pub swept_in_vain_s: AtomicU32,
     /// Walks and copies in the partition.
     pub walkers: Walkers,
-}
-
-/// Result of prefetching for a key. Only a hint: the entry may have changed since, and be another
-/// key's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hint {
-    /// Hash of the key within its partition.
-    pub hash: IndexHash,
-    /// Word of the first entry with the tag; 0 = there was none.
-    pub slot: usize,
-    /// The entry; 0 = it led nowhere.
-    pub entry: u64,
-    /// Position of its item.
-    pub position: usize,
-    /// Tails of the logs at that time.
-    pub tails: u64,
-}
-
-impl Hint {
-    /// Makes the hint that nothing was found.
-    #[inline]
-    pub const fn nothing(hash: IndexHash) -> Self {
-        Self {
-            hash,
-            slot: 0,
-            entry: 0,
-            position: 0,
-            tails: 0,
-        }
-    }
-
-    /// Makes the hint that a spare bucket has to be searched: its number, without an entry.
-    #[inline]
-    const fn chained(hash: IndexHash, number: u64) -> Self {
-        Self {
-            hash,
-            slot: 0,
-            entry: 0,
-            position: number as usize + 1,
-            tails: 0,
-        }
-    }
-
-    /// Returns the spare bucket to search.
-    #[inline]
-    pub const fn spare(&self) -> Option<u64> {
-        if self.slot == 0 && self.position != 0 {
-            Some(self.position as u64 - 1)
-        } else {
-            None
-        }
-    }
 }
 
 /// Place of an item.
@@ -381,58 +328,6 @@ impl Partition {
             && !header.is_free_block()
     }
 
-    /// Prefetches the lines of an item of the usual length: its first, its last, and the one behind
-    /// the first if it may have three. A line that is not prefetched costs more than all else that
-    /// a request does. For longer items the processor prefetches.
-    #[inline(always)]
-    fn prefetch_span(&self, position: usize) {
-        let last = self.item_words.load(Ordering::Relaxed) as usize - 1;
-        self.region.prefetch(position);
-        self.region.prefetch(position + last.min(2 * BUCKET_WORDS));
-        if last > BUCKET_WORDS {
-            self.region.prefetch(position + BUCKET_WORDS);
-        }
-    }
-
-    /// Measures the average length of the items.
-    pub fn measure_items(&self) {
-        let items = self.get(Field::ItemsLive).max(1);
-        let words = self.get(Field::UnitsLive) / items;
-        self.item_words.store(words.max(3), Ordering::Relaxed);
-    }
-
-    /// Looks up the item of a key and prefetches it, or the next bucket of the chain if no entry in
-    /// this one has the tag. `bucket` is in the cache.
-    #[inline(always)]
-    pub fn prefetch_item(&self, bucket: Bucket<'_>, hash: IndexHash) -> Hint {
-        let entries = bucket.entries();
-        let matches = crate::index::entry::match_tags(&entries, hash.tag());
-        if matches == 0 {
-            return match bucket.next_spare().filter(|_| !bucket.is_being_written()) {
-                Some(number) => {
-                    let word = self.layout.spare_bucket_word(number);
-                    self.region.prefetch(word);
-                    Hint::chained(hash, number)
-                }
-                None => Hint::nothing(hash),
-            };
-        }
-        let slot = matches.trailing_zeros() as usize;
-        let entry = Entry(entries[slot]);
-        let tails = self.tails();
-        let Some(place) = self.place(entry) else {
-            return Hint::nothing(hash);
-        };
-        self.prefetch_span(place.position);
-        Hint {
-            hash,
-            slot: bucket.slot_word(slot),
-            entry: entry.0,
-            position: place.position,
-            tails,
-        }
-    }
-
     /// Puts huge pages under the parts that have come into use since the last call: items from the
     /// beginning of the region on, the index from its end. Returns whether more than one call does
     /// is left.
@@ -467,37 +362,5 @@ impl Partition {
             }
         }
         has_more
-    }
-
-    /// Adds this partition's statistics to `total`.
-    pub fn add_stats(&self, total: &mut Stats) {
-        total.items_live += self.get(Field::ItemsLive);
-        total.item_bytes_live += self.get(Field::UnitsLive) * 8;
-        total.items_appended += self.get(Field::ItemsAppended);
-        total.items_overwritten += self.get(Field::ItemsOverwritten);
-        total.evicted_log += self.get(Field::EvictedLog);
-        total.evicted_bucket += self.get(Field::EvictedBucket);
-        total.expired += self.get(Field::Expired);
-        total.evicted_unfetched += self.get(Field::EvictedUnfetched);
-        total.expired_unfetched += self.get(Field::ExpiredUnfetched);
-        total.data_bytes += (self.get(Field::DataEnd) - self.layout.heap_first() as u64) * 8;
-        total.reinserted += self.get(Field::Reinserted);
-        total.promoted += self.get(Field::Promoted);
-        total.ghosts_met += self.get(Field::GhostsMet);
-        total.read_retries += self.read_retries.load(Ordering::Relaxed);
-        total.buckets_scanned += self.get(Field::BucketsScanned);
-        total.dangling_cleared += self.get(Field::DanglingCleared);
-        total.buckets += self.buckets();
-        total.buckets_split += self.get(Field::BucketsSplit);
-        total.spare_buckets += self.layout.spares(self.buckets());
-        total.spare_buckets_used += self.get(Field::SparesUsed);
-        total.index_bytes += (self.layout.region_words - self.get(Field::DataEnd)) * 8;
-        total.early_bytes += self.get(Field::UnitsLeftEarly) * 8;
-        total.out_of_memory += self.get(Field::OutOfMemory);
-        total.compacted_bytes += self.compaction.moved_units() * 8;
-        let lag = self
-            .get(Field::ExpiryLag)
-            .max(self.get(Field::ExpiryLagLast));
-        total.expiry_lag_s = total.expiry_lag_s.max(lag);
     }
 }
