@@ -205,6 +205,8 @@ fn check(directory: &Path, semantics: Semantics, is_small: bool, killed: bool) -
     assert_eq!(*cache.image_state(), expected);
     let mut worker = cache.worker(0).unwrap();
     let mut held = 0;
+    let stats = cache.stats();
+    let has_evicted = stats.evicted_log + stats.evicted_bucket + stats.reinserted > 0;
     let journals = read_journals(directory);
     let mut settled = fs::File::create(directory.join("settled")).unwrap();
     for (key, allowed) in journals {
@@ -224,9 +226,9 @@ fn check(directory: &Path, semantics: Semantics, is_small: bool, killed: bool) -
         };
         held += usize::from(stamp != 0);
         // A store may lose nothing. A cache may lose an item that was being overwritten, or is
-        // evicted.
+        // evicted: after hundreds of rounds the logs of a large one have gone round, too.
         let is_cache = semantics == Semantics::Cache;
-        let lost = stamp == 0 && is_cache && (is_small || allowed.under_way.is_some());
+        let lost = stamp == 0 && is_cache && (has_evicted || allowed.under_way.is_some());
         assert!(
             stamp == allowed.done || Some(stamp) == allowed.under_way || lost,
             "key {key} holds {stamp}, acknowledged was {}, under way {:?}",
@@ -293,7 +295,11 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
     }
     assert!(held > 0, "nothing survived");
     let is_full = semantics == Semantics::Store && is_small;
-    assert_eq!(refusals > 0, is_full, "{refusals} refusals");
+    // A cache refuses a write only after it has waited in vain for the other thread, which a busy
+    // machine may keep from running.
+    if semantics == Semantics::Store {
+        assert_eq!(refusals > 0, is_full, "{refusals} refusals");
+    }
     fs::remove_dir_all(directory).unwrap();
 }
 
