@@ -139,10 +139,12 @@ bench-limits:
 
 # What live servers miss on a trace: ours beside Debian's memcached with the same -m.
 bench-replay: build
+	@scripts/deps test
 	@scripts/peer-memcached >/dev/null
 	@scripts/fetch-traces >/dev/null
-	$(LAB) traces --case live --replayed $(TARGET_DIR)/traces/twitter_cluster52_10m.csv.zst \
-	  $(if $(findstring --sizes,$(ARGS)),,--sizes 24,32,48,64) $(if $(LAB_FLAGS),--requests 2000000) $(ARGS)
+	$(LAB) traces --case live --server $(MICANITE_BIN) --replayed $(TARGET_DIR)/traces/twitter_cluster52_10m.csv.zst \
+	  $(if $(findstring --sizes,$(ARGS)),,--sizes 24,32,48,64) \
+	  $(if $(LAB_FLAGS),$(if $(findstring --requests,$(ARGS)),,--requests 2000000)) $(ARGS)
 
 # Our port over our engine, beside the same port over other tables.
 bench-tables: build

@@ -162,7 +162,7 @@ fn a_list_survives_a_dead_server() -> Result<(), Error> {
     for key in &keys {
         match client.get(key) {
             Ok(Some(value)) => kept += u32::from(value.bytes == *key),
-            Ok(None) => panic!("a key of a server_or_substitute server is gone"),
+            Ok(None) => panic!("a key of a living server is gone"),
             Err(Error::TimedOut { server } | Error::Unreachable { server }) => {
                 assert_eq!(server, dead);
                 lost += 1;

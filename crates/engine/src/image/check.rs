@@ -146,6 +146,8 @@ impl Partition {
                 "too many seconds",
             )?;
         }
+        let never_reached = |word| word < 1 << 62;
+        self.ensure_field(Field::Stamp, never_reached, "more writes than can be")?;
         let stamp = self.get(Field::Stamp);
         self.ensure_field(Field::FlushStamp, |word| word <= stamp, "a flush to come")?;
         let buckets = self.buckets();

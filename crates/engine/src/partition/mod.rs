@@ -146,7 +146,7 @@ impl Partition {
     /// Returns the only writer, for a caller that is the only user of the partition.
     ///
     /// # Safety
-    /// While the writer lives, no other thread writes the partition.
+    /// While the writer lives, nobody else writes the partition, on this thread or another.
     #[inline]
     #[expect(unsafe_code, reason = "the exclusive owner takes no lock")]
     pub unsafe fn owner(&self, now_s: u32) -> Writer<'_> {

@@ -45,3 +45,5 @@ mod shrink;
 #[cfg(all(test, not(any(loom, miri))))]
 mod stress;
 pub(crate) mod support;
+#[cfg(all(test, not(any(loom, miri))))]
+mod walk;

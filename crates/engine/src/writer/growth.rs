@@ -17,8 +17,8 @@ use crate::writer::Writer;
 
 /// Items of a bucket, times 16, above which the index grows whatever its spare buckets are.
 pub(crate) const LOAD_ITEMS_SIXTEENTHS: u64 = BUCKET_ENTRIES as u64 * INDEX_LOAD_SIXTEENTHS;
-/// Spare buckets are scarce when fewer than one in this many is free. Chains of a cache keep theirs
-/// after the items have left, until the next visit; those of a store do not.
+/// Spare buckets are scarce when there is less than one free for this many main buckets. Chains of
+/// a cache keep theirs after the items have left, until the next visit; those of a store do not.
 const SPARES_LEFT_CACHE: u64 = 12;
 pub(crate) const SPARES_LEFT_STORE: u64 = 100;
 /// Buckets that an insertion splits at once when it finds no spare one.

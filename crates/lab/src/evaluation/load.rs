@@ -87,13 +87,9 @@ impl<'a> Client<'a> {
     /// than a hit: nearly all must be found.
     pub fn slice(&self, side: &Side, flags: &[&str]) -> Result<Figures> {
         let figures = self.any_slice(side, flags)?;
-        match figures.hit_ratio < HIT_RATIO_MIN {
-            true => {
-                let (name, found) = (&side.name, figures.hit_ratio * 100.0);
-                Err(format!("{name}: only {found:.1} % of the items were found").into())
-            }
-            false => Ok(figures),
-        }
+        figures
+            .without_misses()
+            .map_err(|reason| format!("{}: {reason}", side.name).into())
     }
 
     /// The same, whatever is found.
@@ -129,6 +125,19 @@ impl<'a> Client<'a> {
     }
 }
 
+impl Figures {
+    /// Refuses figures of requests that missed.
+    fn without_misses(self) -> Result<Self> {
+        match self.hit_ratio < HIT_RATIO_MIN {
+            true => {
+                let found = self.hit_ratio * 100.0;
+                Err(format!("only {found:.1} % of the items were found").into())
+            }
+            false => Ok(self),
+        }
+    }
+}
+
 /// Reads the report of `micanite load`.
 fn figures(report: &Value) -> Result<Figures> {
     let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64);
@@ -149,8 +158,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_read() {
-        let report = serde_json::json!({
+    fn figures_are_read_and_misses_are_refused() {
+        let mut report = serde_json::json!({
             "throughput_ops": 5.0, "hit_ratio": 1.0, "loss_ratio": 0.25,
             "latency_us": {"p50": 1.0, "p95": 2.0, "p99": 3.0},
             "ops_per_server_core_second": null,
@@ -158,6 +167,8 @@ mod tests {
         let read = figures(&report).unwrap();
         assert_eq!((read.per_second, read.p95_us, read.loss), (5.0, 2.0, 0.25));
         assert!(read.per_core_second.is_nan());
-        assert_eq!(read.hit_ratio, 1.0);
+        assert_eq!(read.without_misses().unwrap().hit_ratio, 1.0);
+        report["hit_ratio"] = 0.5.into();
+        assert!(figures(&report).unwrap().without_misses().is_err());
     }
 }

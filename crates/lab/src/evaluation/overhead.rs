@@ -40,7 +40,9 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
 
 fn overhead_bytes(client: &Client<'_>, side: &Side) -> Result<f64> {
     // A full memcached refuses a few: what it holds counts.
-    let _ = client.fill(side);
+    if let Err(error) = client.fill(side) {
+        eprintln!("{}: {error}", side.name);
+    }
     let flags = ["--connections", "4", "--multiget", "64", "--get", "100"];
     let found = client.any_slice(side, &flags)?.hit_ratio;
     if found == 0.0 || found == 1.0 {

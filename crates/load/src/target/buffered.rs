@@ -9,7 +9,7 @@ use super::{CLOSED, broken};
 /// No more requests are taken while so much is not sent.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// Room for output that is kept when everything has been sent.
-const OUTPUT_BYTES_KEPT: usize = 1 << 20;
+const OUTPUT_BYTES_KEPT: usize = 4 << 20;
 
 /// A socket of a stream and its buffers. Nothing here blocks.
 #[derive(Debug)]

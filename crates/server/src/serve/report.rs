@@ -269,7 +269,7 @@ fn values(settings: &Settings) -> String {
 fn beside(settings: &Settings) -> String {
     let beside = Beside::of(settings);
     format!(
-        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} server{}{}",
+        "at most {} more: {} for {} connections that do not read, {} for long values on their way, {} shared{}{}",
         size::text(beside.total()),
         size::text(beside.connections_bytes),
         settings.connections_max,

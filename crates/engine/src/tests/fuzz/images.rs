@@ -383,6 +383,14 @@ mod tests {
         run_all(inputs.into_iter().map(<[u8]>::to_vec));
     }
 
+    /// Proves it for a stamp after which no other comes: the next write overflowed it.
+    #[test]
+    fn fuzz_images_on_the_last_stamp() {
+        run_all(std::iter::once(vec![
+            57, 2, 194, 208, 43, 24, 64, 0, 0, 0, 0, 0, 0, 0,
+        ]));
+    }
+
     /// Proves it for a few changes outside of the items, of which most are in the index.
     #[test]
     fn fuzz_images_on_changes_outside_of_the_items() {

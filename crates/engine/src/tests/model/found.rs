@@ -60,11 +60,11 @@ fn a_flush_that_was_due_was_forgotten_for_one_that_is_to_come() {
     }
 }
 
-/// Proves that a due flush survives a kill. The model once assumed a flush that was due at the
-/// second in which the process ended.
+/// Proves that a flush which the first batch at its second has done survives a kill. One that no
+/// batch and no upkeep has done yet is lost with the process.
 #[test]
 #[cfg_attr(miri, ignore = "maps memory")]
-fn a_flush_that_is_due_is_done_by_the_next_request_and_survives_a_kill() {
+fn a_flush_is_done_by_the_first_batch_at_its_second_and_survives_a_kill() {
     for geometry in [cache_geometry(0, 2), store_geometry(0, 2)] {
         let mut model = Model::new(&geometry, 1);
         set(&mut model, 0, 10);
