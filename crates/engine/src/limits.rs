@@ -32,6 +32,8 @@ pub const PARTITION_ITEMS_MIN: usize = 16;
 /// for its largest item, for overwriting when everything else is taken. Where there is more than
 /// one partition, it is room for the largest item.
 pub const RESERVE_SHARE: u64 = 16;
+/// Stamps of a store are less than this: it counts its writes. A damaged image may say otherwise.
+pub const STAMP_END: u64 = 1 << 62;
 /// Marks of a partition that record when items were stored.
 pub const AGE_MARKS_MAX: usize = 64;
 /// The most bytes of one partition: bucket numbers have 32 bits, positions in the heap 32 bits

@@ -13,7 +13,7 @@
 
 use crate::eviction::Eviction;
 use crate::index::hash::Buckets;
-use crate::limits::{BUCKET_WORDS, NAMESPACES_MAX};
+use crate::limits::{BUCKET_WORDS, NAMESPACES_MAX, STAMP_END};
 use crate::log::{LAP_SHARE, LogKind};
 use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
 use crate::partition::{Field, LogField, Partition};
@@ -146,8 +146,8 @@ impl Partition {
                 "too many seconds",
             )?;
         }
-        let never_reached = |word| word < 1 << 62;
-        self.ensure_field(Field::Stamp, never_reached, "more writes than can be")?;
+        let possible = |word| word < STAMP_END;
+        self.ensure_field(Field::Stamp, possible, "more writes than can be")?;
         let stamp = self.get(Field::Stamp);
         self.ensure_field(Field::FlushStamp, |word| word <= stamp, "a flush to come")?;
         let buckets = self.buckets();

@@ -26,7 +26,7 @@ use crate::image::starts::Starts;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
-use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX};
+use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, STAMP_END};
 use crate::log::LogKind;
 use crate::log::item::Header;
 use crate::partition::{Field, LogField, Partition};
@@ -274,7 +274,10 @@ impl Writer<'_> {
             return false;
         }
         let header = p.header(place.position);
-        !header.is_busy() && !header.is_dead() && p.holds(place.position, header)
+        !header.is_busy()
+            && !header.is_dead()
+            && p.holds(place.position, header)
+            && (!p.is_store() || p.stamp(&place, header) < STAMP_END)
     }
 
     /// Removes entries that dangle, that lead to busy items (`busy`: their positions, in order), or

@@ -424,7 +424,14 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..Default::default() })]
+        // The draws are the same each time. Once in some ten thousand, a change copies the key of one
+        // item over another's, which nothing can tell from a real item. `make fuzz` draws others.
+        #![proptest_config(ProptestConfig {
+            cases: 1500,
+            failure_persistence: None,
+            rng_seed: proptest::test_runner::RngSeed::Fixed(17),
+            ..Default::default()
+        })]
 
         /// Proves it for a few changes anywhere.
         #[test]
