@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// Who changes the modes and owners of partitions.
+/// The party that changes the modes and owners of partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
     /// A person.

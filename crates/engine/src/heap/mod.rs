@@ -33,7 +33,7 @@
 //!
 //! # Killed at any store
 //!
-//! Of a live item the heap writes nothing but that one bit. [`Heap::rebuild`] makes all else (tags,
+//! The heap writes nothing of a live item but that one bit. [`Heap::rebuild`] makes all else (tags,
 //! lists, bitmap) anew from the items in the index, at whatever store the writer was killed,
 //! provided that an item is out of the index before it is freed.
 //!

@@ -194,7 +194,7 @@ impl<P: Port> Load for Generator<P> {
     ) -> Result<Tally> {
         let (reader, began) = (requests.reader, Instant::now());
         let (mut tally, mut heard_at, mut turns) = (Tally::default(), began, 0);
-        // What has not been answered yet.
+        // Requests without an answer yet.
         let mut in_air = 0;
         let mut heard_some = false;
         loop {
@@ -305,7 +305,8 @@ impl<P: Port> Load for Generator<P> {
             let todo: Vec<_> = (0..missing.len()).filter(|at| missing[*at]).collect();
             if todo.is_empty() {
                 if round > 1 {
-                    // What was sent twice may be answered twice: not to whatever is sent next.
+                    // A request that was sent twice may be answered twice. Its second answer is awaited
+                    // here, so that the next request does not take it.
                     self.wait_for_silence()?;
                 }
                 return Ok(succeeded);

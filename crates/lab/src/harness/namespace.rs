@@ -77,7 +77,7 @@ pub(crate) fn start_inside(
     threaded: bool,
 ) -> Result<Process> {
     let way = way(number);
-    let log = process::log(&format!("{name} {number}"))?;
+    let log = process::log(name)?;
     let mut launcher = Command::new(std::env::current_exe()?);
     launcher
         .args(["inside", "--number", &number.to_string()])

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -121,8 +122,10 @@ impl Drop for Process {
     }
 }
 
-/// Where a program of this name prints to.
+/// Returns where a program of this name prints to. Each has a file of its own: several programs of
+/// one name may run side by side.
 pub(crate) fn log(name: &str) -> Result<PathBuf> {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
     let folder = Path::new("target/bench");
     std::fs::create_dir_all(folder)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric();
@@ -130,5 +133,6 @@ pub(crate) fn log(name: &str) -> Result<PathBuf> {
         .chars()
         .map(|c| if is_plain(c) { c } else { '-' })
         .collect();
-    Ok(folder.join(format!("{name}.log")))
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    Ok(folder.join(format!("{name}-{number}.log")))
 }

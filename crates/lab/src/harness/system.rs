@@ -169,12 +169,12 @@ pub(crate) fn make_other_normal(pid: u32) -> bool {
     schedule_process(pid, "--other", "0")
 }
 
-/// The model of the CPU, for the report.
+/// Returns the model of the CPU, or the architecture where the kernel names no model.
 pub(crate) fn cpu_model() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find(|line| line.starts_with("model name"));
     line.and_then(|line| line.split(": ").nth(1))
-        .unwrap_or("unknown CPU")
+        .unwrap_or(std::env::consts::ARCH)
         .to_owned()
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 const NOW_S: u32 = 1000;
 
-/// Of two workers that flush at once, each returns when its flush is done. Covers that a flush at
+/// Each of two workers that flush at once returns when its flush is done. Covers that a flush at
 /// once does not go through the shared word: with an exchange of it, one returns too early.
 #[test]
 fn loom_flush_all_is_acknowledged_when_it_is_done() {
