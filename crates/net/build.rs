@@ -21,24 +21,13 @@ fn main() {
 
 /// Compiles the shim and links DPDK's libraries, with the flags of `pkg-config`.
 fn dpdk() {
-    for source in [
-        "dpdk.h",
-        "dpdk_queue.h",
-        "dpdk_gate.h",
-        "dpdk_burst.c",
-        "dpdk_gate.c",
-        "dpdk_port.c",
-    ] {
+    for source in ["dpdk.h", "dpdk_queue.h", "dpdk_gate.h", "dpdk_burst.c", "dpdk_gate.c", "dpdk_port.c"] {
         println!("cargo:rerun-if-changed=shims/{source}");
     }
     println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
     let mut build = cc::Build::new();
     build
-        .files([
-            "shims/dpdk_burst.c",
-            "shims/dpdk_gate.c",
-            "shims/dpdk_port.c",
-        ])
+        .files(["shims/dpdk_burst.c", "shims/dpdk_gate.c", "shims/dpdk_port.c"])
         .opt_level(2)
         .warnings(true)
         .extra_warnings(true);
@@ -48,10 +37,7 @@ fn dpdk() {
     }
     build.compile("micanite_dpdk");
     for directory in pkg_config(&["--libs-only-L", "libdpdk"]) {
-        println!(
-            "cargo:rustc-link-search=native={}",
-            directory.trim_start_matches("-L")
-        );
+        println!("cargo:rustc-link-search=native={}", directory.trim_start_matches("-L"));
     }
     // DPDK loads drivers from its own directory when the environment starts.
     for library in ["ethdev", "mempool", "mbuf", "eal"] {
@@ -63,10 +49,9 @@ fn dpdk() {
 fn pkg_config(arguments: &[&str]) -> Vec<String> {
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".to_owned());
     match Command::new(&program).args(arguments).output() {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout)
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect(),
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect()
+        }
         Ok(output) => fail(&String::from_utf8_lossy(&output.stderr)),
         Err(error) => fail(&format!("{program}: {error}")),
     }

@@ -30,14 +30,8 @@ const TARGETS: &[(&str, Body)] = &[
     ("frames", micanite_net::frames::fuzz::frames),
     ("operations", micanite_engine::fuzz::operations),
     ("images", micanite_engine::fuzz::images),
-    (
-        "trace_readers",
-        micanite_workload::trace::fuzz::trace_readers,
-    ),
-    (
-        "trace_packets",
-        micanite_workload::trace::fuzz::trace_packets,
-    ),
+    ("trace_readers", micanite_workload::trace::fuzz::trace_readers),
+    ("trace_packets", micanite_workload::trace::fuzz::trace_packets),
 ];
 
 /// What the protocols' grammars are made of: mutations insert these besides random bytes.
@@ -98,10 +92,7 @@ fn main() -> ExitCode {
         eprintln!("no fuzz target {target}; there are {}", names.join(", "));
         return ExitCode::from(2);
     };
-    let (Ok(seconds), Ok(seed)) = (
-        seconds.parse(),
-        rest.first().map_or(Ok(1), |text| text.parse()),
-    ) else {
+    let (Ok(seconds), Ok(seed)) = (seconds.parse(), rest.first().map_or(Ok(1), |text| text.parse())) else {
         eprintln!("SECONDS and SEED are numbers");
         return ExitCode::from(2);
     };
@@ -116,26 +107,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    fuzz(
-        target,
-        *body,
-        pool,
-        Duration::from_secs(seconds),
-        Generator(seed),
-    )
+    fuzz(target, *body, pool, Duration::from_secs(seconds), Generator(seed))
 }
 
 /// Every file of the folder, in the order of their names so that a seed means the same run everywhere.
 fn read_corpus(folder: &Path) -> std::io::Result<Vec<Vec<u8>>> {
-    let mut paths = fs::read_dir(folder)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<Vec<_>>>()?;
+    let mut paths =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.sort();
-    paths
-        .iter()
-        .filter(|path| path.is_file())
-        .map(fs::read)
-        .collect()
+    paths.iter().filter(|path| path.is_file()).map(fs::read).collect()
 }
 
 fn fuzz(
@@ -145,28 +125,16 @@ fn fuzz(
     time: Duration,
     mut generator: Generator,
 ) -> ExitCode {
-    println!(
-        "{name}: {} inputs, {} s, seed {}",
-        pool.len(),
-        time.as_secs(),
-        generator.0
-    );
+    println!("{name}: {} inputs, {} s, seed {}", pool.len(), time.as_secs(), generator.0);
     let start = Instant::now();
     let (mut runs, mut reported) = (0u64, start);
     for index in 0.. {
         // The corpus itself goes first, as it is.
-        let input = if index < pool.len() {
-            pool[index].clone()
-        } else {
-            mutate(&pool, &mut generator)
-        };
+        let input = if index < pool.len() { pool[index].clone() } else { mutate(&pool, &mut generator) };
         if panic::catch_unwind(|| body(&input)).is_err() {
             let path = format!("crash-{name}");
             let written = fs::write(&path, &input);
-            eprintln!(
-                "{name}: run {runs} panicked; input of {} bytes in {path}: {written:?}",
-                input.len()
-            );
+            eprintln!("{name}: run {runs} panicked; input of {} bytes in {path}: {written:?}", input.len());
             return ExitCode::FAILURE;
         }
         runs += 1;

@@ -83,14 +83,7 @@ fn describe(functions: &[(usize, &str, bool)]) -> (Vec<u8>, Vec<[u32; 2]>) {
         info.push([*at as u32, TYPE_GLOBAL + 1 + number as u32]);
     }
     let type_bytes = types.len() as u32 * 4;
-    let header = [
-        MAGIC,
-        HEADER_BYTES,
-        0,
-        type_bytes,
-        type_bytes,
-        texts.len() as u32,
-    ];
+    let header = [MAGIC, HEADER_BYTES, 0, type_bytes, type_bytes, texts.len() as u32];
     let words = header.into_iter().chain(types);
     let mut bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
     bytes.extend(texts);

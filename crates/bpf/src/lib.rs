@@ -11,10 +11,7 @@
 //! however that ends. No library is used here, because the maintained ones attach programs in other
 //! ways where the kernel refuses a link (`docs/dependencies.md`).
 
-#![expect(
-    unsafe_code,
-    reason = "bpf(2) has no safe face in any library that we use"
-)]
+#![expect(unsafe_code, reason = "bpf(2) has no safe face in any library that we use")]
 
 mod functions;
 mod map;
@@ -23,8 +20,8 @@ mod program;
 
 pub use map::{Map, MapOptions, MapType, possible_cpus};
 pub use program::{
-    Bound, MODE_GENERIC, MODE_NATIVE, Object, ProgramType, Refused, attach, attach_to_sockets,
-    interface_of, load_program, program_name, run,
+    Bound, MODE_GENERIC, MODE_NATIVE, Object, ProgramType, Refused, attach, attach_to_sockets, interface_of,
+    load_program, program_name, run,
 };
 
 use std::ffi::c_long;

@@ -154,11 +154,7 @@ impl Map {
     /// Returns the kernel's error; `NotFound` if nothing is pinned there.
     pub fn pinned(path: &Path) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
-        let mut get = Pin {
-            path: path.as_ptr() as u64,
-            descriptor: 0,
-            flags: 0,
-        };
+        let mut get = Pin { path: path.as_ptr() as u64, descriptor: 0, flags: 0 };
         Self::of_descriptor(owned(call(OBJECT_GET, &mut get)?))
     }
 
@@ -168,11 +164,7 @@ impl Map {
     /// The descriptor is not that of a map.
     pub fn of_descriptor(descriptor: OwnedFd) -> io::Result<Self> {
         let [_, _, key_bytes, value_bytes, _] = info(&descriptor)?;
-        Ok(Self {
-            descriptor,
-            key_bytes: key_bytes as usize,
-            value_bytes: value_bytes as usize,
-        })
+        Ok(Self { descriptor, key_bytes: key_bytes as usize, value_bytes: value_bytes as usize })
     }
 
     /// Returns the kernel's number of the map.
@@ -189,11 +181,8 @@ impl Map {
     /// Returns the kernel's error: the path exists already, or the file system is of another kind.
     pub fn pin(&self, path: &Path) -> io::Result<()> {
         let path = CString::new(path.as_os_str().as_bytes())?;
-        let mut pin = Pin {
-            path: path.as_ptr() as u64,
-            descriptor: self.descriptor.as_raw_fd() as u32,
-            flags: 0,
-        };
+        let mut pin =
+            Pin { path: path.as_ptr() as u64, descriptor: self.descriptor.as_raw_fd() as u32, flags: 0 };
         call(OBJECT_PIN, &mut pin).map(drop)
     }
 
@@ -286,6 +275,5 @@ pub fn possible_cpus() -> usize {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit(['-', ',']).next();
     // A number that is too large does no harm.
-    last.and_then(|last| last.parse().ok())
-        .map_or(8192, |last: usize| last + 1)
+    last.and_then(|last| last.parse().ok()).map_or(8192, |last: usize| last + 1)
 }

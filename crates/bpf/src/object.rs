@@ -82,10 +82,7 @@ impl Build<'_> {
             .map_err(|error| format!("{clang}: {error}"))?;
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr).replace('\n', " ");
-            return Err(format!(
-                "{clang} does not compile {}: {errors}",
-                self.source
-            ));
+            return Err(format!("{clang} does not compile {}: {errors}", self.source));
         }
         let object = fs::read(&out).map_err(|error| format!("{}: {error}", out.display()))?;
         source(&object).ok_or_else(|| format!("{clang} produced an object of an unexpected form"))
@@ -95,33 +92,20 @@ impl Build<'_> {
 /// Finds `$CLANG`, `clang`, or a clang with a version in its name.
 fn clang() -> Option<String> {
     let works = |name: &String| {
-        Command::new(name)
-            .arg("--version")
-            .output()
-            .is_ok_and(|output| output.status.success())
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     };
     let versions = (11..=25).rev().map(|version| format!("clang-{version}"));
-    env::var("CLANG")
-        .into_iter()
-        .chain(["clang".to_owned()])
-        .chain(versions)
-        .find(works)
+    env::var("CLANG").into_iter().chain(["clang".to_owned()]).chain(versions).find(works)
 }
 
 /// Converts an object to the Rust source that the crate includes.
 fn source(object: &[u8]) -> Option<String> {
     let sections = sections(object)?;
-    let (own, section) = sections
-        .iter()
-        .enumerate()
-        .find(|(_, section)| section.name == SECTION)?;
+    let (own, section) = sections.iter().enumerate().find(|(_, section)| section.name == SECTION)?;
     let symbols = sections.iter().find(|section| section.name == ".symtab")?;
     let texts = sections.get(symbols.link)?;
-    let mut instructions: Vec<u64> = section
-        .bytes
-        .chunks_exact(8)
-        .map(|instruction| u64_at(instruction, 0))
-        .collect::<Option<_>>()?;
+    let mut instructions: Vec<u64> =
+        section.bytes.chunks_exact(8).map(|instruction| u64_at(instruction, 0)).collect::<Option<_>>()?;
     let mut names = String::new();
     let relocations = format!(".rel{SECTION}");
     let relocations = sections.iter().find(|section| section.name == relocations);

@@ -101,11 +101,7 @@ pub struct Object {
 
 impl Object {
     /// Stands in for a program that was not compiled.
-    pub const NONE: Self = Self {
-        instructions: &[],
-        names: &[],
-        functions: &[],
-    };
+    pub const NONE: Self = Self { instructions: &[], names: &[], functions: &[] };
 }
 
 #[repr(C)]
@@ -141,10 +137,9 @@ pub fn load_program<'a>(
         [_, _, ..] => Some(Functions::load(object.functions)),
         _ => None,
     };
-    let functions = functions.transpose().map_err(|error| Refused {
-        error,
-        log: "its functions cannot be described".to_owned(),
-    })?;
+    let functions = functions
+        .transpose()
+        .map_err(|error| Refused { error, log: "its functions cannot be described".to_owned() })?;
     let mut instructions = object.instructions.to_vec();
     for (at, name) in object.names {
         let (source, map) = match bound(name) {
@@ -223,12 +218,8 @@ pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: u32) -> io::Result<
         attach: u32,
         flags: u32,
     }
-    let mut create = Create {
-        program: program.as_raw_fd() as u32,
-        interface,
-        attach: ATTACH_XDP,
-        flags: mode,
-    };
+    let mut create =
+        Create { program: program.as_raw_fd() as u32, interface, attach: ATTACH_XDP, flags: mode };
     call(LINK_CREATE, &mut create).map(owned)
 }
 
@@ -281,11 +272,7 @@ pub fn program_name(id: u32) -> io::Result<String> {
         next: u32,
         flags: u32,
     }
-    let mut by_id = ById {
-        id,
-        next: 0,
-        flags: 0,
-    };
+    let mut by_id = ById { id, next: 0, flags: 0 };
     let program = owned(call(PROGRAM_BY_ID, &mut by_id)?);
     let mut bytes = [0u8; INFO_NAME + 16];
     let mut info = ObjectInfo {

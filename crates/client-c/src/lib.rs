@@ -1,10 +1,7 @@
 //! The native client for C. `include/micanite.h` declares and documents it.
 
 #![deny(missing_docs)]
-#![expect(
-    unsafe_code,
-    reason = "C passes pointers, and the symbols have C's names"
-)]
+#![expect(unsafe_code, reason = "C passes pointers, and the symbols have C's names")]
 
 mod call;
 mod status;
@@ -30,10 +27,7 @@ pub struct Micanite {
 /// # Safety
 /// `servers` is null or a C string; `client` is null or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn micanite_connect(
-    servers: *const c_char,
-    client: *mut *mut Micanite,
-) -> Status {
+pub unsafe extern "C" fn micanite_connect(servers: *const c_char, client: *mut *mut Micanite) -> Status {
     if servers.is_null() || client.is_null() {
         return Status::BadArgument;
     }
@@ -41,10 +35,7 @@ pub unsafe extern "C" fn micanite_connect(
     let servers = unsafe { CStr::from_ptr(servers) }.to_string_lossy();
     let names = servers.split(',').map(str::trim);
     let builder = names.fold(Client::builder(), |builder, name| builder.server(name));
-    let mut made = Box::new(Micanite {
-        client: None,
-        error: CString::default(),
-    });
+    let mut made = Box::new(Micanite { client: None, error: CString::default() });
     let status = match builder.connect() {
         Ok(connected) => {
             made.client = Some(connected);
@@ -159,29 +150,15 @@ macro_rules! store {
     };
 }
 
-store!(
-    micanite_set,
-    "Stores a value.",
-    |client, key, value, flags, expiry| {
-        client.set(key, value, flags, expiry).map(|()| Status::Ok)
-    }
-);
-store!(
-    micanite_add,
-    "Stores if there is no such item.",
-    |client, key, value, flags, expiry| {
-        client.add(key, value, flags, expiry).map(Status::stored)
-    }
-);
-store!(
-    micanite_replace,
-    "Stores if there is such an item.",
-    |client, key, value, flags, expiry| {
-        client
-            .replace(key, value, flags, expiry)
-            .map(Status::stored)
-    }
-);
+store!(micanite_set, "Stores a value.", |client, key, value, flags, expiry| {
+    client.set(key, value, flags, expiry).map(|()| Status::Ok)
+});
+store!(micanite_add, "Stores if there is no such item.", |client, key, value, flags, expiry| {
+    client.add(key, value, flags, expiry).map(Status::stored)
+});
+store!(micanite_replace, "Stores if there is such an item.", |client, key, value, flags, expiry| {
+    client.replace(key, value, flags, expiry).map(Status::stored)
+});
 
 /// Stores if the item still has this CAS value.
 ///

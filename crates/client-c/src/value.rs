@@ -19,13 +19,7 @@ pub struct MicaniteValue {
 
 impl MicaniteValue {
     const fn none(status: Status) -> Self {
-        Self {
-            status,
-            flags: 0,
-            cas: 0,
-            bytes: ptr::null_mut(),
-            length: 0,
-        }
+        Self { status, flags: 0, cas: 0, bytes: ptr::null_mut(), length: 0 }
     }
 
     fn of(found: Option<Value>) -> Self {
@@ -103,11 +97,7 @@ pub(crate) unsafe fn fetch_many(
     values: *mut MicaniteValue,
 ) -> Status {
     if keys.is_null() || lengths.is_null() || values.is_null() {
-        return if count == 0 {
-            Status::Ok
-        } else {
-            Status::BadArgument
-        };
+        return if count == 0 { Status::Ok } else { Status::BadArgument };
     }
     // SAFETY: it is not null, and has so many entries, as the caller promises.
     let starts = unsafe { slice::from_raw_parts(keys, count) };

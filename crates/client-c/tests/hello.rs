@@ -33,9 +33,7 @@ fn library(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folders = test.ancestors().skip(1).take(2);
     let mut places = folders.map(|folder| folder.join(name));
-    places
-        .find(|place| place.exists())
-        .unwrap_or_else(|| panic!("cargo has built no {name}"))
+    places.find(|place| place.exists()).unwrap_or_else(|| panic!("cargo has built no {name}"))
 }
 
 fn compile(example: &Path, link: &[String]) -> PathBuf {
@@ -57,11 +55,7 @@ fn compile(example: &Path, link: &[String]) -> PathBuf {
 
 fn hello(program: &Path, servers: &str) -> (bool, String, String) {
     let folder = library("libmicanite.so").parent().unwrap().to_owned();
-    let ran = Command::new(program)
-        .arg(servers)
-        .env("LD_LIBRARY_PATH", folder)
-        .output()
-        .unwrap();
+    let ran = Command::new(program).arg(servers).env("LD_LIBRARY_PATH", folder).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (ran.status.success(), text(ran.stdout), text(ran.stderr))
 }
@@ -88,18 +82,12 @@ fn the_example_prints_the_expected_lines() {
     for link in [&shared[..], &archive] {
         let program = compile(&example, link);
         let (succeeded, out, error) = hello(&program, &server.native);
-        assert_eq!(
-            (succeeded, out.as_str(), error.as_str()),
-            (true, EXPECTED, "")
-        );
+        assert_eq!((succeeded, out.as_str(), error.as_str()), (true, EXPECTED, ""));
 
         let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let name = silent.local_addr().unwrap().to_string();
         let (succeeded, _, error) = hello(&program, &name);
-        assert!(
-            !succeeded && error.contains(&format!("no reply from {name}")),
-            "{error}"
-        );
+        assert!(!succeeded && error.contains(&format!("no reply from {name}")), "{error}");
     }
 }
 
@@ -115,9 +103,5 @@ fn the_header_compiles_as_cxx() {
         .arg(header)
         .output()
         .unwrap();
-    assert!(
-        checked.status.success(),
-        "{}",
-        String::from_utf8_lossy(&checked.stderr)
-    );
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }

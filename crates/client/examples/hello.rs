@@ -15,14 +15,8 @@ fn main() -> Result<(), Error> {
 
     let read = client.gets(b"visits")?.unwrap_or_default();
     let unique = read.cas.unwrap_or_default();
-    assert_eq!(
-        client.cas(b"visits", b"7", unique, (0, 0))?,
-        CasOutcome::Stored
-    );
-    assert_eq!(
-        client.cas(b"visits", b"8", unique, (0, 0))?,
-        CasOutcome::Exists
-    );
+    assert_eq!(client.cas(b"visits", b"7", unique, (0, 0))?, CasOutcome::Stored);
+    assert_eq!(client.cas(b"visits", b"8", unique, (0, 0))?, CasOutcome::Exists);
 
     // Longer than a datagram, so it automatically uses TCP.
     let long = vec![b'x'; 100_000];

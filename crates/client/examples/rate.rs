@@ -17,19 +17,13 @@ fn main() -> Result<(), Error> {
         0 => Batch::Adaptive,
         requests => Batch::Fixed(requests),
     };
-    let options = Options {
-        batch,
-        ..Options::default()
-    };
+    let options = Options { batch, ..Options::default() };
     let mut link = Link::connect(&servers, options, &UdpOptions::default())?;
 
     for item in 0..ITEMS {
         let key = item.to_le_bytes();
         let now_ns = link.now_ns();
-        while link
-            .submit(now_ns, &Operation::set(&key, &key), item)
-            .is_err()
-        {
+        while link.submit(now_ns, &Operation::set(&key, &key), item).is_err() {
             link.poll(now_ns, |_| {})?;
         }
         link.poll(now_ns, |_| {})?;
@@ -57,10 +51,7 @@ fn main() -> Result<(), Error> {
     }
     let rate = found as f64 / began.elapsed().as_secs_f64();
     let counters = link.counters();
-    println!(
-        "{:.2} M gets per second, {idle} polls without a datagram",
-        rate / 1e6
-    );
+    println!("{:.2} M gets per second, {idle} polls without a datagram", rate / 1e6);
     println!(
         "datagrams {} resent {} late {} cuts {} timed out {} round trip {} us",
         counters.sent,

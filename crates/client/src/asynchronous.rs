@@ -49,20 +49,12 @@ impl Owned {
         Self {
             key: operation.key.to_vec(),
             value: operation.value.to_vec(),
-            rest: Operation {
-                key: &[],
-                value: &[],
-                ..*operation
-            },
+            rest: Operation { key: &[], value: &[], ..*operation },
         }
     }
 
     fn borrow(&self) -> Operation<'_> {
-        Operation {
-            key: &self.key,
-            value: &self.value,
-            ..self.rest
-        }
+        Operation { key: &self.key, value: &self.value, ..self.rest }
     }
 }
 
@@ -82,10 +74,7 @@ impl Builder {
             // For waiting only: the link reads and writes.
             UdpSocket::from_std(socket.try_clone_to_owned()?.into())
         };
-        let sockets = link
-            .descriptors()
-            .map(register)
-            .collect::<io::Result<Vec<_>>>()?;
+        let sockets = link.descriptors().map(register).collect::<io::Result<Vec<_>>>()?;
         if let (true, Some(name)) = (sockets.is_empty(), link.port_name()) {
             return Err(Error::Port {
                 reason: format!(
@@ -94,19 +83,9 @@ impl Builder {
             });
         }
         let (calls, waiting) = mpsc::channel(WAITING_MAX);
-        let task = Task {
-            link,
-            sockets,
-            waiting,
-            in_flight: HashMap::new(),
-            next: 0,
-            held: None,
-        };
+        let task = Task { link, sockets, waiting, in_flight: HashMap::new(), next: 0, held: None };
         tokio::spawn(task.run());
-        Ok(AsyncClient {
-            calls,
-            streams: Arc::new(Mutex::new(streams)),
-        })
+        Ok(AsyncClient { calls, streams: Arc::new(Mutex::new(streams)) })
     }
 }
 
@@ -126,10 +105,7 @@ impl AsyncClient {
     pub async fn call(&self, operation: &Operation<'_>) -> Result<Answer, Error> {
         let operation = Owned::of(operation);
         let (done, answered) = oneshot::channel();
-        let call = Call {
-            operation: operation.clone(),
-            done,
-        };
+        let call = Call { operation: operation.clone(), done };
         let ended = || Error::Io(io::Error::other("the client's task has ended"));
         self.calls.send(call).await.map_err(|_| ended())?;
         match answered.await.map_err(|_| ended())? {
@@ -171,13 +147,7 @@ impl AsyncClient {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub async fn set(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        flags: u32,
-        expiry_s: u32,
-    ) -> Result<(), Error> {
+    pub async fn set(&self, key: &[u8], value: &[u8], flags: u32, expiry_s: u32) -> Result<(), Error> {
         let operation = Operation::set(key, value).with_flags(flags);
         let answer = self.call(&operation.with_expiry(expiry_s)).await;
         answer.map(drop)

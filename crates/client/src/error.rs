@@ -100,9 +100,7 @@ impl fmt::Display for Error {
                 "a value that does not fit a datagram uses the memcached text protocol, \
                  which allows no spaces and control characters in keys"
             ),
-            Self::TooLarge {
-                limit_bytes: Some(limit),
-            } => {
+            Self::TooLarge { limit_bytes: Some(limit) } => {
                 write!(out, "the value exceeds the server's limit of {limit} bytes")
             }
             Self::TooLarge { limit_bytes: None } => {

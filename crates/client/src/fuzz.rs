@@ -2,8 +2,8 @@
 
 use crate::{Completion, Counters, Driver, OnDead, Operation, Options, ServerAddress};
 use micanite_wire::native::{
-    CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, Kind, Opcode,
-    PartitionAccess, PartitionEntry, ReplyWriter, Requests, Status,
+    CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, Kind, Opcode, PartitionAccess,
+    PartitionEntry, ReplyWriter, Requests, Status,
 };
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -52,12 +52,8 @@ fn run(data: &[u8]) -> Counters {
         name: format!("10.0.0.1:{port}"),
         weight: 1,
     };
-    let options = Options {
-        datagrams: 16,
-        deadline_ns: 50 * MS,
-        on_dead: OnDead::MoveOn,
-        ..Options::default()
-    };
+    let options =
+        Options { datagrams: 16, deadline_ns: 50 * MS, on_dead: OnDead::MoveOn, ..Options::default() };
     let mut case = Case {
         driver: Driver::new(options, &[server(1000), server(2000)], 1),
         now_ns: 1,
@@ -99,11 +95,7 @@ impl Case {
         let opcode = Opcode::ALL[usize::from(what / 8) % Opcode::ALL.len()];
         let length = usize::from(input.byte().unwrap_or(1));
         // Mostly short, so that a script has room for many.
-        let length = if length < 250 {
-            length % 16
-        } else {
-            length * 6
-        };
+        let length = if length < 250 { length % 16 } else { length * 6 };
         let bytes = input.take(length).to_vec();
         let operation = Operation {
             opcode,
@@ -156,9 +148,7 @@ impl Case {
         };
         let (to, datagram) = self.sent[number].clone();
         let mut reply = match Header::read(&datagram) {
-            Ok(header) if header.kind == Kind::DirectoryRequest => {
-                directory(&header, &datagram, input)
-            }
+            Ok(header) if header.kind == Kind::DirectoryRequest => directory(&header, &datagram, input),
             Ok(header) => replies(&header, &datagram, input),
             Err(_) => panic!("the client wrote no header"),
         };
@@ -213,18 +203,11 @@ fn directory(header: &Header, datagram: &[u8], input: &mut Input<'_>) -> Vec<u8>
         return out;
     };
     let cores = u32::from(facts.cores);
-    let access = [
-        PartitionAccess::Erew,
-        PartitionAccess::Crew,
-        PartitionAccess::Crcw,
-    ];
+    let access = [PartitionAccess::Erew, PartitionAccess::Crew, PartitionAccess::Crcw];
     while writer.next() < facts.entries() {
         let number = writer.next();
         let entry = match number < cores {
-            true => Entry::Core(CoreEntry {
-                port: 1000 + number as u16,
-                node: number as u16 % 2,
-            }),
+            true => Entry::Core(CoreEntry { port: 1000 + number as u16, node: number as u16 % 2 }),
             false => Entry::Partition(PartitionEntry {
                 owner: (number % cores) as u16,
                 access: access[usize::from(choice) % 3],

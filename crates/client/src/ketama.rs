@@ -21,10 +21,7 @@ impl Continuum {
     pub(crate) fn new<'a>(servers: impl ExactSizeIterator<Item = (&'a str, u32)> + Clone) -> Self {
         let count = servers.len() as f32;
         let weight_of = |weight: u32| weight.max(1);
-        let total: u64 = servers
-            .clone()
-            .map(|(_, weight)| u64::from(weight_of(weight)))
-            .sum();
+        let total: u64 = servers.clone().map(|(_, weight)| u64::from(weight_of(weight))).sum();
         let mut points = Vec::new();
         for (server, (name, weight)) in servers.enumerate() {
             // In single precision, with libmemcached's summand, because rounding matters.
@@ -33,11 +30,7 @@ impl Continuum {
             let name = name.strip_suffix(USUAL_PORT).unwrap_or(name);
             for number in 0..digests.floor() as u32 {
                 let digest = Md5::digest(format!("{name}-{number}"));
-                points.extend(
-                    digest
-                        .chunks_exact(4)
-                        .map(|bytes| (point(bytes), server as u16)),
-                );
+                points.extend(digest.chunks_exact(4).map(|bytes| (point(bytes), server as u16)));
             }
         }
         points.sort_unstable();
@@ -112,11 +105,7 @@ mod tests {
     }
 
     fn continuum(servers: &[(String, u32)]) -> Continuum {
-        Continuum::new(
-            servers
-                .iter()
-                .map(|(name, weight)| (name.as_str(), *weight)),
-        )
+        Continuum::new(servers.iter().map(|(name, weight)| (name.as_str(), *weight)))
     }
 
     #[test]
@@ -130,10 +119,7 @@ mod tests {
             }
             let place = |number: u32| continuum.find(format!("key-{number}").as_bytes()) as u8;
             let places: Vec<u8> = (0..10_000).map(place).collect();
-            let digest: String = Md5::digest(&places)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
+            let digest: String = Md5::digest(&places).iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(digest, list.digest, "{:?}", list.servers);
         }
     }
@@ -142,9 +128,7 @@ mod tests {
     fn rounding_takes_a_digest_from_25_equal_servers() {
         // As in libmemcached, whose list of 25 servers is in the file.
         let points = |count: usize| {
-            let servers: Vec<_> = (0..count)
-                .map(|number| (format!("host-{number}:1"), 3))
-                .collect();
+            let servers: Vec<_> = (0..count).map(|number| (format!("host-{number}:1"), 3)).collect();
             continuum(&servers).points.len()
         };
         assert_eq!([points(1), points(24)], [160, 24 * 160]);

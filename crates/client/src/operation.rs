@@ -24,15 +24,7 @@ pub struct Operation<'a> {
 
 impl<'a> Operation<'a> {
     const fn new(opcode: Opcode, key: &'a [u8], value: &'a [u8]) -> Self {
-        Self {
-            opcode,
-            key,
-            value,
-            flags: 0,
-            expiry_s: 0,
-            argument: 0,
-            wants_cas: false,
-        }
+        Self { opcode, key, value, flags: 0, expiry_s: 0, argument: 0, wants_cas: false }
     }
 
     /// Creates a no-op: one round trip to the first server.
@@ -205,15 +197,6 @@ pub struct Completion<'a> {
 impl Completion<'_> {
     /// Creates a completion without a reply.
     pub(crate) fn without_reply(token: u64, opcode: Opcode, outcome: Outcome) -> Self {
-        Self {
-            token,
-            opcode,
-            outcome,
-            resent: false,
-            flags: 0,
-            cas: None,
-            number: 0,
-            value: &[],
-        }
+        Self { token, opcode, outcome, resent: false, flags: 0, cas: None, number: 0, value: &[] }
     }
 }

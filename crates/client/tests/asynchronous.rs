@@ -51,10 +51,7 @@ async fn many_tasks_share_a_client() -> Result<(), Error> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_wait_for_room_are_not_forgotten() -> Result<(), Error> {
     let server = Server::start("-t 2");
-    let options = Options {
-        datagrams: 1,
-        ..Options::default()
-    };
+    let options = Options { datagrams: 1, ..Options::default() };
     let builder = Builder::default().server(&server.native).options(options);
     let client = builder.connect_async().await?;
     let task = |number: u64| {

@@ -21,10 +21,7 @@ fn every_call_works() -> Result<(), Error> {
     assert_eq!(client.get(b"a")?, None);
     client.set(b"a", b"value", 7, 0)?;
     let found = client.get(b"a")?.unwrap();
-    assert_eq!(
-        (&found.bytes[..], found.flags, found.cas),
-        (&b"value"[..], 7, None)
-    );
+    assert_eq!((&found.bytes[..], found.flags, found.cas), (&b"value"[..], 7, None));
     assert!(!client.add(b"a", b"other", 0, 0)?);
     assert!(client.add(b"b", b"other", 0, 0)?);
     assert!(client.replace(b"b", b"5", 0, 0)?);
@@ -36,18 +33,9 @@ fn every_call_works() -> Result<(), Error> {
     assert!(client.append(b"a", b">")? && client.prepend(b"a", b"<")?);
     assert_eq!(client.get(b"a")?.unwrap().bytes, b"<value>");
     let unique = client.gets(b"a")?.unwrap().cas.unwrap();
-    assert_eq!(
-        client.cas(b"a", b"new", unique, (0, 0))?,
-        CasOutcome::Stored
-    );
-    assert_eq!(
-        client.cas(b"a", b"new", unique, (0, 0))?,
-        CasOutcome::Exists
-    );
-    assert_eq!(
-        client.cas(b"c", b"new", unique, (0, 0))?,
-        CasOutcome::NotFound
-    );
+    assert_eq!(client.cas(b"a", b"new", unique, (0, 0))?, CasOutcome::Stored);
+    assert_eq!(client.cas(b"a", b"new", unique, (0, 0))?, CasOutcome::Exists);
+    assert_eq!(client.cas(b"c", b"new", unique, (0, 0))?, CasOutcome::NotFound);
     assert!(client.touch(b"a", 1000)? && !client.touch(b"c", 1000)?);
     assert_eq!(client.get_and_touch(b"a", 0)?.unwrap().bytes, b"new");
     assert!(client.delete(b"a")? && !client.delete(b"a")?);
@@ -66,30 +54,15 @@ fn long_values_go_over_the_stream() -> Result<(), Error> {
         let found = client.gets(b"long")?.unwrap();
         assert_eq!((found.bytes == value, found.flags), (true, 9), "{length}");
         let unique = found.cas.unwrap();
-        assert_eq!(
-            client.cas(b"long", &value, unique, (1, 0))?,
-            CasOutcome::Stored
-        );
-        assert_eq!(
-            client.cas(b"long", &value, unique, (1, 0))?,
-            CasOutcome::Exists
-        );
+        assert_eq!(client.cas(b"long", &value, unique, (1, 0))?, CasOutcome::Stored);
+        assert_eq!(client.cas(b"long", &value, unique, (1, 0))?, CasOutcome::Exists);
         assert!(client.append(b"long", &[b'x'; 3000])?);
-        assert_eq!(
-            client.get_and_touch(b"long", 0)?.unwrap().bytes.len(),
-            length + 3000
-        );
+        assert_eq!(client.get_and_touch(b"long", 0)?.unwrap().bytes.len(), length + 3000);
     }
     let too_long = vec![0; 2 << 20];
-    assert!(matches!(
-        client.set(b"long", &too_long, 0, 0),
-        Err(Error::TooLarge { .. })
-    ));
+    assert!(matches!(client.set(b"long", &too_long, 0, 0), Err(Error::TooLarge { .. })));
     client.set(b"long", b"short", 0, 0)?;
-    assert!(matches!(
-        client.set(b"not text", &[0; 5000], 0, 0),
-        Err(Error::KeyNotText)
-    ));
+    assert!(matches!(client.set(b"not text", &[0; 5000], 0, 0), Err(Error::KeyNotText)));
     client.set(b"not text", b"but short", 0, 0)?;
     assert_eq!(client.get(b"not text")?.unwrap().bytes, b"but short");
     Ok(())
@@ -99,16 +72,10 @@ fn long_values_go_over_the_stream() -> Result<(), Error> {
 fn many_at_once() -> Result<(), Error> {
     let server = Server::start("-t 2");
     let mut client = Client::connect(&server.native)?;
-    let keys: Vec<_> = (0..5000)
-        .map(|number| format!("key {number}").into_bytes())
-        .collect();
+    let keys: Vec<_> = (0..5000).map(|number| format!("key {number}").into_bytes()).collect();
     let sets: Vec<_> = keys.iter().map(|key| Operation::set(key, key)).collect();
     assert!(client.batch(&sets).iter().all(Result::is_ok));
-    let wanted: Vec<&[u8]> = keys
-        .iter()
-        .map(Vec::as_slice)
-        .chain([&b"none"[..]])
-        .collect();
+    let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).chain([&b"none"[..]]).collect();
     let found = client.multi_get(&wanted)?;
     for (key, value) in keys.iter().zip(&found) {
         assert_eq!(value.as_ref().map(|value| &value.bytes), Some(key));
@@ -128,14 +95,8 @@ fn unreachable_servers_return_an_error() {
     let error = Client::connect(&name).unwrap_err();
     assert!(matches!(&error, Error::Unreachable { server } if *server == name));
     assert!(error.to_string().contains("--native"));
-    assert!(matches!(
-        Client::connect("nonsense"),
-        Err(Error::Address { .. })
-    ));
-    assert!(matches!(
-        Client::builder().connect(),
-        Err(Error::Address { .. })
-    ));
+    assert!(matches!(Client::connect("nonsense"), Err(Error::Address { .. })));
+    assert!(matches!(Client::builder().connect(), Err(Error::Address { .. })));
 }
 
 #[test]
@@ -146,13 +107,9 @@ fn a_list_survives_a_dead_server() -> Result<(), Error> {
         deadline_ns: 3_000_000_000,
         ..Options::default()
     };
-    let named = servers.iter().fold(Client::builder(), |list, server| {
-        list.server(&server.native)
-    });
+    let named = servers.iter().fold(Client::builder(), |list, server| list.server(&server.native));
     let mut client = named.options(options).connect()?;
-    let keys: Vec<_> = (0..300)
-        .map(|number| format!("key {number}").into_bytes())
-        .collect();
+    let keys: Vec<_> = (0..300).map(|number| format!("key {number}").into_bytes()).collect();
     for key in &keys {
         client.set(key, key, 0, 0)?;
     }
@@ -177,17 +134,9 @@ fn a_list_survives_a_dead_server() -> Result<(), Error> {
 #[test]
 fn a_link_completes_each_token_once() -> Result<(), Error> {
     let server = Server::start("-t 2");
-    for batch in [
-        Batch::Fixed(1),
-        Batch::Fixed(16),
-        Batch::Full,
-        Batch::Adaptive,
-    ] {
+    for batch in [Batch::Fixed(1), Batch::Fixed(16), Batch::Full, Batch::Adaptive] {
         let servers = [ServerAddress::resolve(&server.native)?];
-        let options = Options {
-            batch,
-            ..Options::default()
-        };
+        let options = Options { batch, ..Options::default() };
         let mut link = Link::connect(&servers, options, &UdpOptions::default())?;
         let (mut next, mut ended) = (0_u64, HashSet::new());
         while ended.len() < 20_000 {
@@ -205,10 +154,7 @@ fn a_link_completes_each_token_once() -> Result<(), Error> {
             }
             let before = ended.len();
             link.poll(now_ns, |completion| {
-                assert!(matches!(
-                    completion.outcome,
-                    Outcome::Ok | Outcome::NotFound
-                ));
+                assert!(matches!(completion.outcome, Outcome::Ok | Outcome::NotFound));
                 assert!(ended.insert(completion.token));
             })?;
             if ended.len() == before {

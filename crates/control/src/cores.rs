@@ -8,13 +8,10 @@ use nix::unistd::Pid;
 /// The CPUs that this process may use: one of each physical core first, then their siblings.
 pub fn allowed() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-    let cpus: Vec<_> = (0..CpuSet::count())
-        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
-        .collect();
+    let cpus: Vec<_> = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect();
     let mut cores = HashSet::new();
-    let (mut first, siblings): (Vec<_>, Vec<_>) = cpus
-        .into_iter()
-        .partition(|cpu| cores.insert(core_of(*cpu)));
+    let (mut first, siblings): (Vec<_>, Vec<_>) =
+        cpus.into_iter().partition(|cpu| cores.insert(core_of(*cpu)));
     first.extend(siblings);
     first
 }
@@ -39,10 +36,7 @@ pub fn node_of(cpu: usize) -> u16 {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}");
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     let node = |name: std::ffi::OsString| name.to_str()?.strip_prefix("node")?.parse().ok();
-    entries
-        .filter_map(|entry| node(entry.file_name()))
-        .next()
-        .unwrap_or(0)
+    entries.filter_map(|entry| node(entry.file_name())).next().unwrap_or(0)
 }
 
 /// The CPU of each of so many workers: none where there are more workers than CPUs, which are
@@ -68,8 +62,7 @@ mod tests {
         let cpus = allowed();
         assert!(!cpus.is_empty());
         assert!((1..=cpus.len()).contains(&physical()));
-        let pinned =
-            std::thread::spawn(move || cpus.iter().all(|cpu| pin(*cpu) && allowed() == [*cpu]));
+        let pinned = std::thread::spawn(move || cpus.iter().all(|cpu| pin(*cpu) && allowed() == [*cpu]));
         assert!(pinned.join().unwrap());
     }
 }

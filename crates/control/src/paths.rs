@@ -14,9 +14,7 @@ pub fn of_port(port: u16) -> Vec<PathBuf> {
     let runtime = runtime.map(|directory| directory.join("micanite"));
     let temporary = PathBuf::from(format!("/tmp/micanite-{}", Uid::effective()));
     let directories = runtime.into_iter().chain([temporary]);
-    directories
-        .map(|directory| directory.join(format!("{port}.ctl")))
-        .collect()
+    directories.map(|directory| directory.join(format!("{port}.ctl"))).collect()
 }
 
 /// The path of the socket of a server on a Unix socket.

@@ -44,10 +44,7 @@ impl RecordOptions {
         else {
             return match rest {
                 "" => Ok(Self::default()),
-                "stop" => Ok(Self {
-                    stop: true,
-                    ..Self::default()
-                }),
+                "stop" => Ok(Self { stop: true, ..Self::default() }),
                 _ => Err(is_not()),
             };
         };

@@ -100,26 +100,17 @@ impl FromStr for Request {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         let words: Vec<_> = rest.split_whitespace().collect();
         Ok(match (verb, words.as_slice()) {
-            ("mode", [access]) => Self::Mode {
-                access: access.parse()?,
-                partition: None,
-            },
-            ("mode", [access, partition]) => Self::Mode {
-                access: access.parse()?,
-                partition: Some(number(partition)?),
-            },
-            ("move", [partition, owner]) => Self::Move {
-                partition: number(partition)?,
-                owner: number(owner)?,
-            },
+            ("mode", [access]) => Self::Mode { access: access.parse()?, partition: None },
+            ("mode", [access, partition]) => {
+                Self::Mode { access: access.parse()?, partition: Some(number(partition)?) }
+            }
+            ("move", [partition, owner]) => {
+                Self::Move { partition: number(partition)?, owner: number(owner)? }
+            }
             ("routes", []) => Self::Routes,
             ("directory", []) => Self::Directory,
-            ("balance", [balance]) => Self::Balance {
-                balance: balance.parse()?,
-            },
-            ("invalidate", [name]) => Self::Invalidate {
-                name: (*name).into(),
-            },
+            ("balance", [balance]) => Self::Balance { balance: balance.parse()? },
+            ("invalidate", [name]) => Self::Invalidate { name: (*name).into() },
             ("stats", []) => Self::Stats,
             ("hotkeys", []) => Self::Hotkeys,
             ("ping", []) => Self::Ping,

@@ -18,19 +18,12 @@ pub fn parse(text: &str, unit_bytes: u64) -> Result<usize, String> {
     };
     let number: u64 = digits.parse().map_err(|_| what())?;
     let bytes = number.checked_mul(unit);
-    bytes
-        .and_then(|bytes| usize::try_from(bytes).ok())
-        .ok_or_else(|| format!("'{text}' is too much"))
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| format!("'{text}' is too much"))
 }
 
 /// Writes a size for people: exact where it is a whole number of units, else with one decimal.
 pub fn text(bytes: usize) -> String {
-    let units = [
-        (1usize << 40, "TiB"),
-        (1 << 30, "GiB"),
-        (1 << 20, "MiB"),
-        (1 << 10, "KiB"),
-    ];
+    let units = [(1usize << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     for (unit, name) in units {
         if bytes >= unit {
             return if bytes.is_multiple_of(unit) {

@@ -7,18 +7,15 @@ use super::{Balance, Fraction, RecordOptions, Request};
 fn requests() -> impl Strategy<Value = Request> {
     let access = prop::sample::select(vec!["erew", "crew", "crcw"]);
     prop_oneof![
-        (access, any::<Option<usize>>()).prop_map(|(access, partition)| Request::Mode {
-            access: access.parse().unwrap(),
-            partition,
-        }),
+        (access, any::<Option<usize>>())
+            .prop_map(|(access, partition)| Request::Mode { access: access.parse().unwrap(), partition }),
         any::<(usize, usize)>().prop_map(|(partition, owner)| Request::Move { partition, owner }),
         Just(Request::Routes),
         Just(Request::Directory),
         Just(Request::Hotkeys),
         Just(Request::Stats),
-        any::<bool>().prop_map(|auto| Request::Balance {
-            balance: if auto { Balance::Auto } else { Balance::Off },
-        }),
+        any::<bool>()
+            .prop_map(|auto| Request::Balance { balance: if auto { Balance::Auto } else { Balance::Off } }),
         "[!-~]{1,250}".prop_map(|name| Request::Invalidate { name }),
         "/[!-~ ]{0,40}[!-~]".prop_map(|path| Request::Snapshot { path: path.into() }),
         recordings().prop_map(Request::Record),
@@ -44,10 +41,7 @@ fn recordings() -> impl Strategy<Value = RecordOptions> {
             stop: false,
         },
     );
-    let without = any::<bool>().prop_map(|stop| RecordOptions {
-        stop,
-        ..RecordOptions::default()
-    });
+    let without = any::<bool>().prop_map(|stop| RecordOptions { stop, ..RecordOptions::default() });
     prop_oneof![of_file, without]
 }
 

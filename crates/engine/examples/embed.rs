@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use micanite_engine::{
-    Access, Cache, Config, Expiry, KeyHash, Operation, Outcome, ReplySink, Request, Route,
-    ValueMeta, Worker,
+    Access, Cache, Config, Expiry, KeyHash, Operation, Outcome, ReplySink, Request, Route, ValueMeta, Worker,
 };
 
 /// Readers beside the owner.
@@ -17,12 +16,8 @@ const NOW_S: u32 = 1_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Open. `image: Some(directory)` would keep the items for the next start.
-    let config = Config {
-        memory_bytes: 64 << 20,
-        workers: 1 + READERS,
-        access: Access::Crew,
-        ..Config::default()
-    };
+    let config =
+        Config { memory_bytes: 64 << 20, workers: 1 + READERS, access: Access::Crew, ..Config::default() };
     let cache = Arc::new(Cache::new(&config)?);
     // Worker 0 owns everything: it alone writes, and its reads are in place.
     for partition in 0..cache.layout().partitions {
@@ -64,11 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for key in &keys {
         owner.set(key.as_bytes(), key.as_bytes(), Expiry::NEVER, NOW_S);
     }
-    println!(
-        "{} of {} keys found in one batch",
-        batch(&mut owner, &keys),
-        keys.len()
-    );
+    println!("{} of {} keys found in one batch", batch(&mut owner, &keys), keys.len());
     Ok(())
 }
 
@@ -96,11 +87,7 @@ fn batch(worker: &mut Worker, keys: &[String]) -> usize {
     let hash = |key: &String| -> KeyHash { worker.cache().hash(key.as_bytes()) };
     let requests: Vec<Request<'_>> = keys
         .iter()
-        .map(|key| Request {
-            hash: hash(key),
-            key: key.as_bytes(),
-            operation: Operation::Get { cas: false },
-        })
+        .map(|key| Request { hash: hash(key), key: key.as_bytes(), operation: Operation::Get { cas: false } })
         .collect();
     let mut values = Values::default();
     worker.execute(&requests, NOW_S, &mut values);

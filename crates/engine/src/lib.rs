@@ -79,14 +79,12 @@ pub use limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX};
 pub use micanite_memory::Pages;
 pub use micanite_wire::hash::KeyHash;
 pub use operations::request::{
-    Condition, Expiry, ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation,
-    Outcome, ReplySink, Request, StoreMode, ValueMeta,
+    Condition, Expiry, ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation, Outcome,
+    ReplySink, Request, StoreMode, ValueMeta,
 };
 pub use partition::namespace::TooManyNamespaces;
 pub use reader::external::Geometry;
-pub use reader::walk::{
-    ItemInfo, PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Walk, Walked,
-};
+pub use reader::walk::{ItemInfo, PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Walk, Walked};
 #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
 pub use tests::fuzz;
 pub use worker::Worker;

@@ -58,11 +58,7 @@ impl ReplySink for Reply {
 fn ask(worker: &mut Worker, key: u64, operation: Operation<'_>) -> Reply {
     let key = format!("key-{key}");
     let hash = worker.cache().hash(key.as_bytes());
-    let request = Request {
-        hash,
-        key: key.as_bytes(),
-        operation,
-    };
+    let request = Request { hash, key: key.as_bytes(), operation };
     let mut reply = Reply::default();
     worker.execute(&[request], 1000, &mut reply);
     reply
@@ -93,11 +89,7 @@ fn writer_process() {
     };
     let directory = PathBuf::from(directory);
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
-    let semantics = if number("MICANITE_CRASH_STORE") == 1 {
-        Semantics::Store
-    } else {
-        Semantics::Cache
-    };
+    let semantics = if number("MICANITE_CRASH_STORE") == 1 { Semantics::Store } else { Semantics::Cache };
     let is_small = number("MICANITE_CRASH_SMALL") == 1;
     let keys = keys(semantics, is_small);
     let config = config(&directory, semantics, is_small);
@@ -108,11 +100,7 @@ fn writer_process() {
             let journal = directory.join(format!("journal-{thread}"));
             let mut random = number("MICANITE_CRASH_SEED") * 2 + thread + 1;
             scope.spawn(move || {
-                let mut journal = OpenOptions::new()
-                    .create(true)
-                    .append(true)
-                    .open(journal)
-                    .unwrap();
+                let mut journal = OpenOptions::new().create(true).append(true).open(journal).unwrap();
                 let mut record = |phase: u64, key: u64, stamp: u64| {
                     let words = [phase, key, stamp].map(u64::to_le_bytes);
                     journal.write_all(words.as_flattened()).unwrap();
@@ -127,15 +115,7 @@ fn writer_process() {
                     } else {
                         let (condition, value) = (Condition::Always, value.as_slice());
                         let (flags, expiry) = (0, Expiry::NEVER);
-                        (
-                            Operation::Store {
-                                condition,
-                                value,
-                                flags,
-                                expiry,
-                            },
-                            stamp,
-                        )
+                        (Operation::Store { condition, value, flags, expiry }, stamp)
                     };
                     record(INTENT, key, stamp);
                     let outcome = ask(&mut worker, key, operation).0.unwrap();
@@ -171,10 +151,7 @@ fn read_journals(directory: &Path) -> HashMap<u64, Allowed> {
                 INTENT => of.under_way = Some(stamp),
                 REFUSED => of.under_way = None,
                 _ => {
-                    *of = Allowed {
-                        done: stamp,
-                        under_way: None,
-                    };
+                    *of = Allowed { done: stamp, under_way: None };
                 }
             }
         }
@@ -202,11 +179,7 @@ fn check(
     evicted: &mut u64,
 ) -> usize {
     let cache = Arc::new(Cache::new(&config(directory, semantics, is_small)).unwrap());
-    let expected = if killed {
-        ImageState::Recovered
-    } else {
-        ImageState::Clean
-    };
+    let expected = if killed { ImageState::Recovered } else { ImageState::Clean };
     assert_eq!(*cache.image_state(), expected);
     let mut worker = cache.worker(0).unwrap();
     let mut held = 0;
@@ -220,11 +193,7 @@ fn check(
             Some(Outcome::Hit) => {
                 let first = u64::from_le_bytes(*reply.1.first_chunk().unwrap());
                 let stamp = first & ((1 << 48) - 1);
-                assert_eq!(
-                    reply.1,
-                    value(key, stamp),
-                    "a torn or foreign value of {key}"
-                );
+                assert_eq!(reply.1, value(key, stamp), "a torn or foreign value of {key}");
                 stamp
             }
             _ => 0,
@@ -245,17 +214,10 @@ fn check(
         settled.write_all(words.as_flattened()).unwrap();
     }
     // A kill may lose what a thread was moving from one end of its log to the other.
-    let moving = if stats.reinserted > 0 {
-        THREADS as u64
-    } else {
-        0
-    };
+    let moving = if stats.reinserted > 0 { THREADS as u64 } else { 0 };
     let evicted_now = stats.evicted_log + stats.evicted_bucket;
     let evicted_since = evicted_now - std::mem::replace(evicted, evicted_now);
-    assert!(
-        missing <= evicted_since + moving,
-        "{missing} items are missing, {evicted_since} were evicted"
-    );
+    assert!(missing <= evicted_since + moving, "{missing} items are missing, {evicted_since} were evicted");
     drop(settled);
     // The next round begins with the contents that this one found.
     fs::rename(directory.join("settled"), directory.join("journal-0")).unwrap();
@@ -270,15 +232,10 @@ static STARTING: Mutex<()> = Mutex::new(());
 fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
     let _starting = STARTING.lock().unwrap_or_else(|held| held.into_inner());
     let shared = Path::new("/dev/shm");
-    let base = if shared.is_dir() {
-        shared.into()
-    } else {
-        std::env::temp_dir()
-    };
+    let base = if shared.is_dir() { shared.into() } else { std::env::temp_dir() };
     let directory = base.join(format!("micanite-crash-{name}-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
-    let rounds: u64 =
-        std::env::var("MICANITE_CRASH_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
+    let rounds: u64 = std::env::var("MICANITE_CRASH_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap());
     let (mut held, mut refusals, mut evicted) = (0, 0, 0);
     let setting = (directory.as_path(), semantics, is_small);
     for round in 1..=rounds {
@@ -286,10 +243,7 @@ fn kill_often(name: &str, semantics: Semantics, is_small: bool) {
             .args(["--exact", "writer_process", "--nocapture"])
             .env("MICANITE_CRASH_DIRECTORY", &directory)
             .env("MICANITE_CRASH_SEED", round.to_string())
-            .env(
-                "MICANITE_CRASH_STORE",
-                u8::from(semantics == Semantics::Store).to_string(),
-            )
+            .env("MICANITE_CRASH_STORE", u8::from(semantics == Semantics::Store).to_string())
             .env("MICANITE_CRASH_SMALL", u8::from(is_small).to_string())
             .stdout(std::process::Stdio::null())
             .spawn()
@@ -356,34 +310,10 @@ fn an_image_of_another_layout_is_refused_with_the_reason() {
     drop(cache);
     let refused = |config: Config| Cache::new(&config).unwrap_err().to_string();
     for (changed, word) in [
-        (
-            Config {
-                memory_bytes: 96 << 20,
-                ..first.clone()
-            },
-            "-m",
-        ),
-        (
-            Config {
-                semantics: Semantics::Store,
-                ..first.clone()
-            },
-            "--semantics",
-        ),
-        (
-            Config {
-                eviction: Eviction::Fifo,
-                ..first.clone()
-            },
-            "--eviction",
-        ),
-        (
-            Config {
-                value_bytes_max: 4096,
-                ..first.clone()
-            },
-            "-I",
-        ),
+        (Config { memory_bytes: 96 << 20, ..first.clone() }, "-m"),
+        (Config { semantics: Semantics::Store, ..first.clone() }, "--semantics"),
+        (Config { eviction: Eviction::Fifo, ..first.clone() }, "--eviction"),
+        (Config { value_bytes_max: 4096, ..first.clone() }, "-I"),
     ] {
         let reason = refused(changed);
         assert!(reason.contains(word), "{reason}");
@@ -398,22 +328,14 @@ fn an_image_of_another_layout_is_refused_with_the_reason() {
 fn a_snapshot_taken_while_threads_write_holds_whole_items() {
     let _starting = STARTING.lock().unwrap_or_else(|held| held.into_inner());
     let directory = std::env::temp_dir().join(format!("micanite-snapshot-{}", std::process::id()));
-    let config = Config {
-        image: None,
-        ..config(&directory, Semantics::Cache, false)
-    };
+    let config = Config { image: None, ..config(&directory, Semantics::Cache, false) };
     let cache = Arc::new(Cache::new(&config).unwrap());
     let mut workers = [cache.worker(0).unwrap(), cache.worker(1).unwrap()];
     let store = |worker: &mut Worker, key, stamp| {
         let value = value(key, stamp);
         let (condition, value) = (Condition::Always, value.as_slice());
         let (flags, expiry) = (0, Expiry::NEVER);
-        let operation = Operation::Store {
-            condition,
-            value,
-            flags,
-            expiry,
-        };
+        let operation = Operation::Store { condition, value, flags, expiry };
         assert_eq!(ask(worker, key, operation).0, Some(Outcome::Stored));
     };
     for key in 0..KEYS {
@@ -444,10 +366,7 @@ fn a_snapshot_taken_while_threads_write_holds_whole_items() {
     assert_eq!((taken.items, taken.left_out), (KEYS, 0));
     let again = cache.snapshot(&directory.join("image"), 1000);
     assert_eq!(again.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
-    let copy = Config {
-        image: Some(directory.join("image")),
-        ..config
-    };
+    let copy = Config { image: Some(directory.join("image")), ..config };
     let copy = Arc::new(Cache::new(&copy).unwrap());
     assert_eq!(*copy.image_state(), ImageState::Clean);
     let mut worker = copy.worker(0).unwrap();

@@ -48,11 +48,7 @@ fn ask(worker: &mut Worker, key: usize, operation: Operation<'_>) -> Reply {
     let key = format!("{key}");
     let key = key.as_bytes();
     let hash = worker.cache().hash(key);
-    let request = Request {
-        hash,
-        key,
-        operation,
-    };
+    let request = Request { hash, key, operation };
     let mut reply = Reply::default();
     worker.execute(&[request], 1000, &mut reply);
     reply
@@ -87,10 +83,7 @@ fn step(model: &mut [Item], seed: u64, number: u64) -> usize {
         words if words > WORDS_MAX || (drawn >> 32).is_multiple_of(8) => 0,
         words => words + 1,
     };
-    model[key] = Item {
-        written: number,
-        words,
-    };
+    model[key] = Item { written: number, words };
     key
 }
 
@@ -115,12 +108,9 @@ fn writer_process() {
         let value = model[key].value(key);
         let operation = match &value {
             None => Operation::Delete,
-            Some(value) => Operation::Store {
-                condition: Condition::Always,
-                value,
-                flags: 0,
-                expiry: Expiry::NEVER,
-            },
+            Some(value) => {
+                Operation::Store { condition: Condition::Always, value, flags: 0, expiry: Expiry::NEVER }
+            }
         };
         let outcome = ask(&mut worker, key, operation).0;
         let done = matches!(outcome, Some(Outcome::Stored | Outcome::Deleted));
@@ -132,9 +122,7 @@ fn writer_process() {
 /// Returns the last operation that was acknowledged.
 fn acknowledged(journal: &Path) -> u64 {
     let bytes = fs::read(journal).unwrap_or_default();
-    bytes
-        .first_chunk()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Starts a writer, kills it some operations later, and returns how many it did.
@@ -183,18 +171,13 @@ fn check(directory: &Path, semantics: Semantics, seed: u64, done: u64) -> u64 {
 }
 
 fn kill_often(semantics: Semantics) {
-    let rounds: u64 =
-        std::env::var("MICANITE_CRASH_ROUNDS").map_or(8, |rounds| rounds.parse().unwrap());
+    let rounds: u64 = std::env::var("MICANITE_CRASH_ROUNDS").map_or(8, |rounds| rounds.parse().unwrap());
     let shared = Path::new("/dev/shm");
     let base = match shared.is_dir() {
         true => shared.into(),
         false => std::env::temp_dir(),
     };
-    let name = format!(
-        "micanite-growth-{}-{}",
-        semantics.name(),
-        std::process::id()
-    );
+    let name = format!("micanite-growth-{}-{}", semantics.name(), std::process::id());
     let directory = base.join(name);
     let mut splits = 0;
     for round in 1..=rounds {

@@ -30,11 +30,7 @@ impl ReplySink for One {
 fn ask(worker: &mut Worker, number: u64, operation: Operation<'_>) -> Outcome {
     let key = &number.to_le_bytes();
     let hash = worker.cache().hash(key);
-    let request = Request {
-        hash,
-        key,
-        operation,
-    };
+    let request = Request { hash, key, operation };
     let mut one = One::default();
     worker.execute(&[request], NOW_S, &mut one);
     one.0.unwrap()
@@ -129,10 +125,7 @@ fn an_image_whose_first_file_is_missing_is_refused_and_kept() {
         let before = directory.files();
         let error = Cache::new(&directory.config(semantics)).unwrap_err();
         assert_eq!(error.kind(), CreateErrorKind::Damaged);
-        assert!(
-            error.to_string().contains("partition-0000 is missing"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("partition-0000 is missing"), "{error}");
         fs::rename(&away, directory.file(0)).unwrap();
         let after = directory.files();
         assert!(before.iter().all(|(path, bytes)| {
@@ -225,8 +218,5 @@ fn a_snapshot_into_the_image_itself_says_so() {
     let directory = Directory::new("own");
     let cache = Cache::new(&directory.config(Semantics::Cache)).unwrap();
     let error = cache.snapshot(&directory.0, NOW_S).unwrap_err();
-    assert!(
-        error.to_string().contains("this process has it open"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("this process has it open"), "{error}");
 }

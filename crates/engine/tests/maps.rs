@@ -25,17 +25,12 @@ impl Memory {
 
     fn maps(&self, kept: bool) -> Maps {
         let descriptor = |file: &File| Arc::new(file.try_clone().unwrap().into());
-        Maps {
-            descriptors: self.0.iter().map(descriptor).collect(),
-            kept,
-        }
+        Maps { descriptors: self.0.iter().map(descriptor).collect(), kept }
     }
 
     fn word(&self, partition: usize, word: u64) -> u64 {
         let mut bytes = [0; 8];
-        self.0[partition]
-            .read_exact_at(&mut bytes, word * 8)
-            .unwrap();
+        self.0[partition].read_exact_at(&mut bytes, word * 8).unwrap();
         u64::from_le_bytes(bytes)
     }
 
@@ -97,11 +92,7 @@ impl ReplySink for Reply {
 fn ask(worker: &mut Worker, key: &[u8], operation: Operation<'_>) -> Reply {
     let mut reply = Reply::default();
     let hash = worker.cache().hash(key);
-    let request = Request {
-        hash,
-        key,
-        operation,
-    };
+    let request = Request { hash, key, operation };
     assert_eq!(worker.execute(&[request], NOW_S, &mut reply), 1);
     reply
 }
@@ -129,11 +120,7 @@ fn fill(cache: &Arc<Cache>, keys: u32) {
 fn hits(cache: &Arc<Cache>, keys: u32) -> u32 {
     let mut worker = cache.worker(0).unwrap();
     let is_there = |key: &u32| {
-        let reply = ask(
-            &mut worker,
-            &key.to_le_bytes(),
-            Operation::Get { cas: false },
-        );
+        let reply = ask(&mut worker, &key.to_le_bytes(), Operation::Get { cas: false });
         let hit = reply.1 == Some(Outcome::Hit);
         assert!(!hit || reply.0 == value(*key), "another value");
         hit
@@ -145,10 +132,7 @@ fn hits(cache: &Arc<Cache>, keys: u32) -> u32 {
 fn kept_maps_go_on_whether_they_were_closed_or_not() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
-        let config = |maps| Config {
-            semantics,
-            ..config(maps)
-        };
+        let config = |maps| Config { semantics, ..config(maps) };
         let cache = open(config(memory.maps(false)));
         assert_eq!(*cache.image_state(), ImageState::Created);
         assert_eq!(cache.pages(), Pages::Small);
@@ -156,10 +140,7 @@ fn kept_maps_go_on_whether_they_were_closed_or_not() {
         fill(&cache, 5000);
         cache.close().unwrap();
         drop(cache);
-        let other_seed = Config {
-            seed: 8,
-            ..config(memory.maps(true))
-        };
+        let other_seed = Config { seed: 8, ..config(memory.maps(true)) };
         let cache = open(other_seed);
         assert_eq!(*cache.image_state(), ImageState::Clean);
         assert_eq!((cache.seed(), cache.geometry().seed), (7, 7));
@@ -179,10 +160,7 @@ fn kept_maps_go_on_whether_they_were_closed_or_not() {
 fn items_flushed_before_a_kill_are_not_counted_after_it() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
-        let config = |kept| Config {
-            semantics,
-            ..config(memory.maps(kept))
-        };
+        let config = |kept| Config { semantics, ..config(memory.maps(kept)) };
         let cache = open(config(false));
         fill(&cache, 1000);
         cache.worker(0).unwrap().flush_all(NOW_S, NOW_S);
@@ -201,10 +179,7 @@ fn maps_that_are_not_kept_begin_anew_whatever_they_contain() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
         for keys in [5000, 0, 3000] {
-            let cache = open(Config {
-                semantics,
-                ..config(memory.maps(false))
-            });
+            let cache = open(Config { semantics, ..config(memory.maps(false)) });
             assert_eq!(*cache.image_state(), ImageState::Created);
             assert_eq!((cache.stats().items_live, hits(&cache, 5000)), (0, 0));
             fill(&cache, keys);
@@ -230,10 +205,7 @@ fn maps_without_a_complete_image_begin_anew() {
 fn maps_of_another_boot_are_discarded_and_those_of_a_store_refused() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
-        let config = |maps| Config {
-            semantics,
-            ..config(maps)
-        };
+        let config = |maps| Config { semantics, ..config(maps) };
         let cache = open(config(memory.maps(false)));
         fill(&cache, 100);
         drop(cache);
@@ -259,26 +231,11 @@ fn maps_that_do_not_fit_are_refused_with_the_reason() {
     open(config(memory.maps(false))).close().unwrap();
     let kept = || config(memory.maps(true));
     let memory_bytes = 8 * PARTITION_BYTES;
-    let larger = Config {
-        memory_bytes,
-        ..kept()
-    };
-    let store = Config {
-        semantics: Semantics::Store,
-        ..kept()
-    };
-    let fifo = Config {
-        eviction: Eviction::Fifo,
-        ..kept()
-    };
-    let longer = Config {
-        value_bytes_max: 200_000,
-        ..kept()
-    };
-    let in_files = Config {
-        image: Some("nowhere".into()),
-        ..kept()
-    };
+    let larger = Config { memory_bytes, ..kept() };
+    let store = Config { semantics: Semantics::Store, ..kept() };
+    let fifo = Config { eviction: Eviction::Fifo, ..kept() };
+    let longer = Config { value_bytes_max: 200_000, ..kept() };
+    let in_files = Config { image: Some("nowhere".into()), ..kept() };
     for (config, word) in [
         (larger, "-m"),
         (store, "--semantics"),
@@ -289,10 +246,7 @@ fn maps_that_do_not_fit_are_refused_with_the_reason() {
         let reason = refusal(&config);
         assert!(reason.contains(word), "{reason}");
     }
-    let three = Maps {
-        descriptors: memory.maps(true).descriptors[..3].to_vec(),
-        kept: true,
-    };
+    let three = Maps { descriptors: memory.maps(true).descriptors[..3].to_vec(), kept: true };
     assert!(refusal(&config(three)).contains("3 maps for 4"));
     let mut mixed = memory.maps(true);
     mixed.descriptors.swap(1, 2);
@@ -310,10 +264,7 @@ fn maps_that_do_not_fit_are_refused_with_the_reason() {
 fn the_geometry_matches_the_header() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
-        let cache = open(Config {
-            semantics,
-            ..config(memory.maps(false))
-        });
+        let cache = open(Config { semantics, ..config(memory.maps(false)) });
         let of = cache.geometry();
         let store = u64::from(of.is_store) << 63;
         let shape = u64::from(of.offset_bits) | of.main_per_spare << 8 | store;
@@ -324,10 +275,7 @@ fn the_geometry_matches_the_header() {
             assert_eq!(word(3), number);
             assert_eq!(word(4) * 8, of.partition_bytes as u64);
             assert_eq!((word(6), word(7)), (of.item_units_max, shape));
-            assert_eq!(
-                (word(8) << 8 >> 8, word(59)),
-                (of.buckets_first, of.buckets_first)
-            );
+            assert_eq!((word(8) << 8 >> 8, word(59)), (of.buckets_first, of.buckets_first));
         }
         let first_of_log = memory.word(0, 20);
         assert!(of.is_store || first_of_log == of.data_first_word as u64);
@@ -381,11 +329,7 @@ fn nothing_that_a_cache_prints_of_itself_tells_its_secret() {
 fn files_of_an_image_are_their_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
     let directory = std::env::temp_dir().join(format!("micanite-modes-{}", std::process::id()));
-    let config = Config {
-        memory_bytes: 16 << 20,
-        image: Some(directory.clone()),
-        ..Config::default()
-    };
+    let config = Config { memory_bytes: 16 << 20, image: Some(directory.clone()), ..Config::default() };
     let file = directory.join("partition-0000");
     let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
     open(config.clone()).close().unwrap();

@@ -80,11 +80,7 @@ fn a_recovery_takes_a_bit_for_each_word_of_a_partition() {
             expiry: Expiry::NEVER,
         };
         let hash = cache.hash(key);
-        let request = Request {
-            hash,
-            key,
-            operation,
-        };
+        let request = Request { hash, key, operation };
         let mut stored = Stored(None);
         worker.execute(&[request], 1000, &mut stored);
         if stored.0 != Some(Outcome::Stored) {
@@ -102,8 +98,5 @@ fn a_recovery_takes_a_bit_for_each_word_of_a_partition() {
     assert_eq!(*cache.image_state(), ImageState::Recovered);
     assert_eq!(cache.stats().items_live, items);
     let most = cache.layout().recovery_bytes() + ELSE_BYTES;
-    assert!(
-        taken <= most && most < items as usize * 4,
-        "{taken} bytes for {items} items"
-    );
+    assert!(taken <= most && most < items as usize * 4, "{taken} bytes for {items} items");
 }

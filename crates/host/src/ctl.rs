@@ -25,13 +25,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Args, Clone, Debug)]
 pub struct ControlOptions {
     /// The server's TCP port [default: 11211]
-    #[arg(
-        short = 'p',
-        long,
-        value_name = "N",
-        global = true,
-        conflicts_with = "socket"
-    )]
+    #[arg(short = 'p', long, value_name = "N", global = true, conflicts_with = "socket")]
     pub port: Option<u16>,
     /// Its control socket; of a server without a port, its Unix socket with .ctl behind [default:
     /// MICANITE_CONTROL_SOCKET, unless there is a port]
@@ -66,9 +60,7 @@ pub fn control(options: ControlOptions) -> ExitCode {
         Errand::Ask(request) => request,
         Errand::Doctor(doctor_options) => return doctor(&doctor_options),
         Errand::Nic(nic_options) => {
-            return nic(&nic_options, |request| {
-                ask(request, port, socket.as_deref())
-            });
+            return nic(&nic_options, |request| ask(request, port, socket.as_deref()));
         }
     };
     match ask(request, port, socket.as_deref()) {
@@ -91,10 +83,7 @@ fn socket_of_environment() -> Option<PathBuf> {
 }
 
 fn ask(mut request: Request, port: u16, socket: Option<&Path>) -> Result<String, String> {
-    if let Request::Snapshot { path }
-    | Request::Record(RecordOptions {
-        file: Some(path), ..
-    }) = &mut request
+    if let Request::Snapshot { path } | Request::Record(RecordOptions { file: Some(path), .. }) = &mut request
     {
         // The server has another working directory.
         *path = std::path::absolute(&*path).map_err(|error| error.to_string())?;

@@ -159,8 +159,7 @@ impl Configuration {
         // An empty range if the protocol is disabled.
         let (native_first, native_last) = native.map_or((1, 0), |native| native.ports);
         let native_bytes_max = native.map_or(0, |native| native.payload_bytes_max);
-        let frame_payload_bytes =
-            |headers: usize| mtu.saturating_sub(headers).min(PAYLOAD_BYTES_MAX) as u64;
+        let frame_payload_bytes = |headers: usize| mtu.saturating_sub(headers).min(PAYLOAD_BYTES_MAX) as u64;
         let mut this = Self {
             hash_1_3: ((SECRET[0] ^ SECRET[0] >> 32) & 0xffff_ffff).wrapping_add(seed),
             hash_4_8: (SECRET[1] ^ SECRET[2]).wrapping_sub(seed_4_8),
@@ -211,10 +210,7 @@ impl Configuration {
 
     /// Returns the same configuration for another place.
     pub fn at(self, place: Place) -> Self {
-        Self {
-            place: place as u64,
-            ..self
-        }
+        Self { place: place as u64, ..self }
     }
 
     /// Returns the bytes for the map.

@@ -12,10 +12,7 @@
 //! The program never writes to the image. It is attached by an unpinned link. So when the process
 //! ends, however it ends, the stack gets all packets again.
 
-#![expect(
-    unsafe_code,
-    reason = "the counters and samples of the program are memory that it shares with us"
-)]
+#![expect(unsafe_code, reason = "the counters and samples of the program are memory that it shares with us")]
 
 mod configuration;
 mod counters;

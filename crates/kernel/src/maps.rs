@@ -46,10 +46,7 @@ impl ImageMaps {
         partition_bytes: usize,
     ) -> Result<(Self, bool), String> {
         if !Self::are_pinned(directory) {
-            return Ok((
-                Self::pin_new(directory, partitions, partition_bytes)?,
-                false,
-            ));
+            return Ok((Self::pin_new(directory, partitions, partition_bytes)?, false));
         }
         let open = |number| {
             let path = path_of(directory, number);
@@ -66,11 +63,7 @@ impl ImageMaps {
         Ok((Self::of(maps?, partition_bytes)?, true))
     }
 
-    fn pin_new(
-        directory: &Path,
-        partitions: usize,
-        partition_bytes: usize,
-    ) -> Result<Self, String> {
+    fn pin_new(directory: &Path, partitions: usize, partition_bytes: usize) -> Result<Self, String> {
         clear(directory)?;
         let this = Self::create(partitions, partition_bytes)?;
         this.pin_all(directory)?;
@@ -134,11 +127,7 @@ impl ImageMaps {
     pub fn of(partitions: Vec<Arc<OwnedFd>>, partition_bytes: usize) -> Result<Self, String> {
         let outer = Self::outer(&partitions);
         let outer = outer.map_err(|error| format!("the kernel refuses a BPF map: {error}"))?;
-        Ok(Self {
-            partitions,
-            outer,
-            partition_bytes,
-        })
+        Ok(Self { partitions, outer, partition_bytes })
     }
 
     fn outer(partitions: &[Arc<OwnedFd>]) -> io::Result<Map> {
@@ -208,10 +197,7 @@ fn other_size(directory: &Path, partitions: usize, partition_bytes: usize) -> St
 }
 
 fn partition(bytes: usize) -> MapOptions<'static> {
-    MapOptions {
-        mmapable: true,
-        ..MapOptions::new((MapType::Array, "micanite_image"), 4, bytes, 1)
-    }
+    MapOptions { mmapable: true, ..MapOptions::new((MapType::Array, "micanite_image"), 4, bytes, 1) }
 }
 
 fn refused(error: &io::Error, bytes: usize) -> String {
@@ -220,10 +206,9 @@ fn refused(error: &io::Error, bytes: usize) -> String {
             "creating BPF maps requires root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
                 .to_owned()
         }
-        Some(libc::ENOMEM) => format!(
-            "the kernel has no {} MiB for BPF maps: choose a smaller -m, or add memory",
-            bytes >> 20
-        ),
+        Some(libc::ENOMEM) => {
+            format!("the kernel has no {} MiB for BPF maps: choose a smaller -m, or add memory", bytes >> 20)
+        }
         Some(libc::E2BIG) => {
             "this kernel supports no BPF maps of that size: use Linux 6.0 or later".to_owned()
         }

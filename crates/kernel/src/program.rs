@@ -73,16 +73,12 @@ impl KernelGet {
 
     /// Returns each interface with its attachment mode.
     pub fn descriptions(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.interfaces
-            .iter()
-            .map(|(name, _, attached)| (name.as_str(), attached.mode.as_str()))
+        self.interfaces.iter().map(|(name, _, attached)| (name.as_str(), attached.mode.as_str()))
     }
 
     /// Returns whether the program is still attached to each interface, as far as the kernel tells.
     pub fn attachments(&self) -> impl Iterator<Item = (&str, io::Result<bool>)> {
-        self.interfaces
-            .iter()
-            .map(|(name, _, attached)| (name.as_str(), attached.is_attached()))
+        self.interfaces.iter().map(|(name, _, attached)| (name.as_str(), attached.is_attached()))
     }
 
     /// Returns the counters of all interfaces together.
@@ -180,27 +176,15 @@ fn array(name: &str, bytes: usize) -> MapOptions<'_> {
 /// Creates a frozen map, whose contents the verifier treats as constants.
 fn constant(configuration: &Configuration) -> io::Result<Map> {
     let bytes = configuration.bytes();
-    let map = Map::create(&MapOptions {
-        program_reads_only: true,
-        ..array("configuration", bytes.len())
-    })?;
+    let map = Map::create(&MapOptions { program_reads_only: true, ..array("configuration", bytes.len()) })?;
     map.set(&[0; 4], bytes)?;
     map.freeze()?;
     Ok(map)
 }
 
 impl<'a> Maps<'a> {
-    fn create(
-        image: &'a ImageMaps,
-        configuration: &Configuration,
-        cpus: usize,
-    ) -> io::Result<Self> {
-        let shared = |name, words| {
-            Map::create(&MapOptions {
-                mmapable: true,
-                ..array(name, words * 8)
-            })
-        };
+    fn create(image: &'a ImageMaps, configuration: &Configuration, cpus: usize) -> io::Result<Self> {
+        let shared = |name, words| Map::create(&MapOptions { mmapable: true, ..array(name, words * 8) });
         Ok(Self {
             partitions: image.outer_map(),
             configuration: constant(configuration)?,
@@ -232,20 +216,18 @@ impl<'a> Maps<'a> {
     }
 
     fn load(&self, kind: ProgramType) -> Result<OwnedFd, String> {
-        load_program((kind, NAME), &compiled::OBJECT, |name| self.of_name(name)).map_err(
-            |refused| {
-                if let Some(path) = std::env::var_os("MICANITE_VERIFIER_LOG") {
-                    // For developers of the program, who notice when the file is missing.
-                    let _ = std::fs::write(path, &refused.log);
-                }
-                match refused.error.raw_os_error() {
-                    Some(libc::EPERM) => NO_RIGHTS.to_owned(),
-                    // The verifier's message when it tracks addresses for an unprivileged user.
-                    Some(libc::EACCES) if refused.log.contains("for !root") => NO_RIGHTS.to_owned(),
-                    _ => format!("the kernel refuses the XDP program: {refused}"),
-                }
-            },
-        )
+        load_program((kind, NAME), &compiled::OBJECT, |name| self.of_name(name)).map_err(|refused| {
+            if let Some(path) = std::env::var_os("MICANITE_VERIFIER_LOG") {
+                // For developers of the program, who notice when the file is missing.
+                let _ = std::fs::write(path, &refused.log);
+            }
+            match refused.error.raw_os_error() {
+                Some(libc::EPERM) => NO_RIGHTS.to_owned(),
+                // The verifier's message when it tracks addresses for an unprivileged user.
+                Some(libc::EACCES) if refused.log.contains("for !root") => NO_RIGHTS.to_owned(),
+                _ => format!("the kernel refuses the XDP program: {refused}"),
+            }
+        })
     }
 
     fn of_name(&self, name: &str) -> Bound<'_> {
@@ -263,33 +245,19 @@ impl<'a> Maps<'a> {
 }
 
 impl Program {
-    fn load(
-        options: &GetOptions,
-        interface: &Interface,
-        image: &ImageMaps,
-    ) -> Result<Self, String> {
+    fn load(options: &GetOptions, interface: &Interface, image: &ImageMaps) -> Result<Self, String> {
         let own: Vec<IpAddr> = interface.addresses.iter().map(|(ip, _)| *ip).collect();
         let addresses: Vec<IpAddr> = match options.addresses.is_empty() {
             true => own,
-            false => own
-                .into_iter()
-                .filter(|ip| options.addresses.contains(ip))
-                .collect(),
+            false => own.into_iter().filter(|ip| options.addresses.contains(ip)).collect(),
         };
         if addresses.is_empty() {
             return Err("the server listens on none of the interface's addresses (-l)".to_owned());
         }
         if addresses.len() > ADDRESSES_MAX {
-            return Err(format!(
-                "the interface has more than {ADDRESSES_MAX} addresses (-l)"
-            ));
+            return Err(format!("the interface has more than {ADDRESSES_MAX} addresses (-l)"));
         }
-        Self::with(
-            options,
-            &addresses,
-            (interface.mtu, interface.has_partial_checksums()),
-            image,
-        )
+        Self::with(options, &addresses, (interface.mtu, interface.has_partial_checksums()), image)
     }
 
     /// Loads the program for an interface with these addresses, MTU, and whether its frames may

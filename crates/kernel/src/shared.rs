@@ -22,18 +22,10 @@ unsafe impl Sync for SharedWords {}
 impl SharedWords {
     /// Maps the first `words` of a map.
     pub fn new(map: &Map, words: usize) -> io::Result<Self> {
-        let (protection, descriptor) =
-            (libc::PROT_READ | libc::PROT_WRITE, map.as_fd().as_raw_fd());
+        let (protection, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, map.as_fd().as_raw_fd());
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                words * 8,
-                protection,
-                libc::MAP_SHARED,
-                descriptor,
-                0,
-            )
+            libc::mmap(std::ptr::null_mut(), words * 8, protection, libc::MAP_SHARED, descriptor, 0)
         };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

@@ -27,11 +27,7 @@ impl TestProgram {
     ///
     /// # Errors
     /// Describes why it cannot be loaded.
-    pub fn load(
-        options: &GetOptions,
-        addresses: &[IpAddr],
-        image: &ImageMaps,
-    ) -> Result<Self, String> {
+    pub fn load(options: &GetOptions, addresses: &[IpAddr], image: &ImageMaps) -> Result<Self, String> {
         Program::with(options, addresses, (1500, false), image).map(Self)
     }
 

@@ -28,11 +28,7 @@ use results::measurement::Measurement;
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 #[derive(Parser)]
-#[command(
-    name = "micanite-lab",
-    version,
-    about = "Benchmarks of Micanite beside its peers"
-)]
+#[command(name = "micanite-lab", version, about = "Benchmarks of Micanite beside its peers")]
 struct CommandLine {
     #[command(subcommand)]
     target: Target,

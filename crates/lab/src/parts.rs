@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use micanite_engine::{
-    Cache, Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta, Worker,
-};
+use micanite_engine::{Cache, Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta, Worker};
 use micanite_server::configuration::{Options, Settings, Word};
 use micanite_server::native::NativeShared;
 use micanite_server::shared::Server;
@@ -46,18 +44,10 @@ pub(crate) fn fill(cache: &Cache, worker: &mut Worker, items: u64) {
             continue;
         }
         values.write(item, 0, &mut value);
-        let operation = Operation::Store {
-            condition: Condition::Always,
-            value: &value,
-            flags: 0,
-            expiry: Expiry::NEVER,
-        };
+        let operation =
+            Operation::Store { condition: Condition::Always, value: &value, flags: 0, expiry: Expiry::NEVER };
         let key = &key[..];
-        let request = Request {
-            hash,
-            key,
-            operation,
-        };
+        let request = Request { hash, key, operation };
         worker.execute(&[request], NOW_S, &mut Nothing);
     }
 }

@@ -28,8 +28,6 @@ impl Popularity {
         };
         let sampler = Sampler::new(law, items);
         let mut random = Random::new(seed);
-        (0..count)
-            .map(|_| sampler.item(&mut random) as u32)
-            .collect()
+        (0..count).map(|_| sampler.item(&mut random) as u32).collect()
     }
 }

@@ -14,25 +14,13 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn lab(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_micanite-lab"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .unwrap()
+    Command::new(env!("CARGO_BIN_EXE_micanite-lab")).args(arguments).current_dir(folder).output().unwrap()
 }
 
 #[test]
 fn a_run_writes_what_the_documentation_says() {
     let folder = folder("engine");
-    let small = [
-        "engine",
-        "--quick",
-        "--no-real-time",
-        "--rounds",
-        "1",
-        "--items",
-        "65536",
-    ];
+    let small = ["engine", "--quick", "--no-real-time", "--rounds", "1", "--items", "65536"];
     let arguments = [&small[..], &["--case", "tiny 8/8 uniform 95 % GET"]].concat();
     let output = lab(&folder, &arguments);
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -42,11 +30,7 @@ fn a_run_writes_what_the_documentation_says() {
 
     let json = std::fs::read_to_string(folder.join("target/bench/engine.json")).unwrap();
     let records: Vec<serde_json::Map<String, Value>> = serde_json::from_str(&json).unwrap();
-    assert_eq!(
-        records.len(),
-        5,
-        "two peers, the limit, the store, and the hits"
-    );
+    assert_eq!(records.len(), 5, "two peers, the limit, the store, and the hits");
     for record in &records {
         let mut fields: Vec<_> = record.keys().map(String::as_str).collect();
         fields.sort_unstable();

@@ -19,8 +19,7 @@ struct Bench(PathBuf);
 
 impl Bench {
     fn new(name: &str, lab: &str) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("micanite-report-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("micanite-report-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(folder.join("programs")).unwrap();
         let bench = Self(folder);
@@ -69,9 +68,7 @@ impl Drop for Bench {
 }
 
 fn writes(records: &str) -> String {
-    format!(
-        "echo 'note: said by the lab'\ncat >\"$MICANITE_BENCH_DIR/server.json\" <<'END'\n{records}\nEND"
-    )
+    format!("echo 'note: said by the lab'\ncat >\"$MICANITE_BENCH_DIR/server.json\" <<'END'\n{records}\nEND")
 }
 
 fn said(output: &Output) -> String {
@@ -83,19 +80,11 @@ fn a_section_is_run_kept_and_drawn() {
     let bench = Bench::new("well", &writes(RECORDS));
     let output = bench.run(&["--only", SECTION]);
     assert!(output.status.success(), "{}", said(&output));
-    assert!(
-        said(&output).contains("micanite-lab evaluation --case prefetch"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("micanite-lab evaluation --case prefetch"), "{}", said(&output));
     let page = bench.read("index.html");
     assert!(page.contains("<svg") && page.contains("1.5") && page.contains("said by the lab"));
     assert!(bench.read("raw/prefetch/server.json").contains("multi-get"));
-    assert!(
-        bench
-            .read("raw/prefetch/server.log")
-            .contains("said by the lab")
-    );
+    assert!(bench.read("raw/prefetch/server.log").contains("said by the lab"));
     assert!(bench.read("raw/report.json").contains("\"prefetch\""));
 }
 
@@ -120,10 +109,7 @@ fn a_failure_is_on_the_page() {
     for (lab, reason) in [
         ("echo 'no port is free' >&2; exit 3", "no port is free"),
         ("exit 0", "it wrote 0 files of JSON"),
-        (
-            "echo '[' >\"$MICANITE_BENCH_DIR/server.json\"",
-            "it wrote no JSON",
-        ),
+        ("echo '[' >\"$MICANITE_BENCH_DIR/server.json\"", "it wrote no JSON"),
     ] {
         let bench = Bench::new("failure", lab);
         let output = bench.run(&["--only", SECTION]);
@@ -135,11 +121,7 @@ fn a_failure_is_on_the_page() {
     std::fs::remove_file(bench.0.join("programs/micanite-lab")).unwrap();
     let output = bench.run(&["--only", SECTION]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        bench.read("index.html").contains("cannot start"),
-        "{}",
-        said(&output)
-    );
+    assert!(bench.read("index.html").contains("cannot start"), "{}", said(&output));
 }
 
 #[test]
@@ -153,11 +135,7 @@ fn options_that_make_no_sense_are_refused() {
         &["--reuse", "--full"],
     ] {
         let output = bench.run(arguments);
-        assert!(
-            !output.status.success() && said(&output).len() > 20,
-            "{arguments:?}: {}",
-            said(&output)
-        );
+        assert!(!output.status.success() && said(&output).len() > 20, "{arguments:?}: {}", said(&output));
         assert_eq!(bench.read("index.html"), "", "{arguments:?}");
     }
     let output = bench.run(&["--list"]);

@@ -117,9 +117,7 @@ impl FromStr for Address {
         let (scheme, rest) = text.split_once("://").ok_or_else(what)?;
         if scheme == "unix" || scheme == "redis+unix" {
             if !rest.starts_with('/') {
-                return Err(format!(
-                    "'{text}' should be {scheme}:///PATH, with three slashes"
-                ));
+                return Err(format!("'{text}' should be {scheme}:///PATH, with three slashes"));
             }
             return Ok(Self {
                 protocol: match scheme {
@@ -130,10 +128,7 @@ impl FromStr for Address {
                 text: text.to_owned(),
             });
         }
-        let (_, protocol, port) = SCHEMES
-            .into_iter()
-            .find(|(name, ..)| *name == scheme)
-            .ok_or_else(what)?;
+        let (_, protocol, port) = SCHEMES.into_iter().find(|(name, ..)| *name == scheme).ok_or_else(what)?;
         Ok(Self {
             protocol,
             place: Place::Host(with_port(rest.trim_end_matches('/'), port).ok_or_else(what)?),
@@ -177,10 +172,7 @@ mod tests {
         assert_eq!(host("redis://[::1]:7/"), "[::1]:7");
         assert_eq!(host("unix:///tmp/socket"), "/tmp/socket");
         let address: Address = "memcached://[::1]:5".parse().unwrap();
-        assert_eq!(
-            address.resolve(),
-            Ok(Endpoint::Inet("[::1]:5".parse().unwrap()))
-        );
+        assert_eq!(address.resolve(), Ok(Endpoint::Inet("[::1]:5".parse().unwrap())));
         for text in [
             "",
             "127.0.0.1:1",

@@ -19,11 +19,7 @@ pub(crate) fn number(text: &str) -> Result<f64, String> {
     };
     let number: f64 = digits.parse().map_err(|_| what())?;
     let number = number * unit;
-    if number.is_finite() && number >= 0.0 {
-        Ok(number)
-    } else {
-        Err(what())
-    }
+    if number.is_finite() && number >= 0.0 { Ok(number) } else { Err(what()) }
 }
 
 /// A whole number, written like [`number`].
@@ -76,26 +72,17 @@ pub(crate) fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
 /// Parts of GET, UPDATE and DELETE, not all of them nothing: `90/8/2`.
 pub(crate) fn mix(text: &str) -> Result<[f64; 3], String> {
     let what = || format!("'{text}' is no mix: percentages of GET, UPDATE and DELETE, as 90/8/2");
-    let part = |word: &str| {
-        word.parse()
-            .ok()
-            .filter(|part: &f64| (0.0..=1e6).contains(part))
-    };
+    let part = |word: &str| word.parse().ok().filter(|part: &f64| (0.0..=1e6).contains(part));
     let parts: Option<Vec<f64>> = text.split('/').map(part).collect();
     match parts.as_deref() {
-        Some(&[gets, updates, deletes]) if gets + updates + deletes > 0.0 => {
-            Ok([gets, updates, deletes])
-        }
+        Some(&[gets, updates, deletes]) if gets + updates + deletes > 0.0 => Ok([gets, updates, deletes]),
         _ => Err(what()),
     }
 }
 
 /// A percentage, 0 to 100, with or without its sign.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text
-        .trim_end_matches('%')
-        .parse()
-        .map_err(|_| format!("'{text}' is no percentage"))?;
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("'{text}' is no percentage"))?;
     if (0.0..=100.0).contains(&number) {
         Ok(number)
     } else {
@@ -105,10 +92,8 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
 
 /// CPU numbers: `1`, `0,2`, `0-3`.
 pub(crate) fn cpus(text: &str) -> Result<Vec<usize>, String> {
-    let number = |word: &str| {
-        word.parse::<usize>()
-            .map_err(|_| format!("'{text}' is no list of CPUs: 1, 0,2 or 0-3"))
-    };
+    let number =
+        |word: &str| word.parse::<usize>().map_err(|_| format!("'{text}' is no list of CPUs: 1, 0,2 or 0-3"));
     let mut cpus = Vec::new();
     for word in text.split(',') {
         match word.split_once('-') {

@@ -71,14 +71,9 @@ mod tests {
             take(&file, bytes).unwrap();
             let about = file.metadata().unwrap();
             assert_eq!(about.len(), bytes as u64);
-            assert!(
-                about.blocks() * 512 >= bytes as u64,
-                "{} blocks",
-                about.blocks()
-            );
+            assert!(about.blocks() * 512 >= bytes as u64, "{} blocks", about.blocks());
             let mut read = [0; 6];
-            file.read_exact_at(&mut read, STEP_BYTES as u64 + 4)
-                .unwrap();
+            file.read_exact_at(&mut read, STEP_BYTES as u64 + 4).unwrap();
             assert_eq!(&read, b"\0here\0");
         }
     }

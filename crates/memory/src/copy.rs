@@ -131,9 +131,7 @@ mod tests {
         for (at, byte) in (first_byte..).zip(source) {
             let mut bytes = region.word(at / 8).load(Relaxed).to_le_bytes();
             bytes[at % 8] = *byte;
-            region
-                .word(at / 8)
-                .store(u64::from_le_bytes(bytes), Relaxed);
+            region.word(at / 8).store(u64::from_le_bytes(bytes), Relaxed);
         }
     }
 
@@ -247,13 +245,9 @@ mod mapping_tests {
         for word in (0..region.words()).step_by(511) {
             region.word(word).store(word as u64 % (1 << 20), Relaxed);
         }
-        let before: Vec<_> = (0..region.words())
-            .map(|w| region.word(w).load(Relaxed))
-            .collect();
+        let before: Vec<_> = (0..region.words()).map(|w| region.word(w).load(Relaxed)).collect();
         region.collapse(0, 8 << 20);
-        let after: Vec<_> = (0..region.words())
-            .map(|w| region.word(w).load(Relaxed))
-            .collect();
+        let after: Vec<_> = (0..region.words()).map(|w| region.word(w).load(Relaxed)).collect();
         assert!(before == after);
     }
 

@@ -65,16 +65,10 @@ impl Folder {
         let open_to_others = may_be_written_by_others(&about);
         if open_to_others && about.st_mode & STICKY == 0 {
             let path = path.display();
-            let text = format!(
-                "others may write to {path}: chmod go-w {path}, or choose another directory"
-            );
+            let text = format!("others may write to {path}: chmod go-w {path}, or choose another directory");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
-        Ok(Self {
-            descriptor,
-            path: path.to_owned(),
-            is_shared: open_to_others || !is_trusted(&about),
-        })
+        Ok(Self { descriptor, path: path.to_owned(), is_shared: open_to_others || !is_trusted(&about) })
     }
 
     /// Opens a directory and creates it if it is missing.
@@ -97,9 +91,7 @@ impl Folder {
     /// As for [`Folder::open`]; `InvalidInput` for a path without a file name.
     pub fn of(path: &Path) -> io::Result<(Self, OsString)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = Self::open(parent.unwrap_or(Path::new(".")))?;
         Ok((folder, name.to_owned()))
     }
@@ -165,11 +157,7 @@ impl Folder {
     /// a regular file.
     pub fn replace(self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<Placed> {
         let name = name.as_ref().to_owned();
-        match fstatat(
-            &self.descriptor,
-            name.as_os_str(),
-            AtFlags::AT_SYMLINK_NOFOLLOW,
-        ) {
+        match fstatat(&self.descriptor, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(about) => self.check_kind(&name, &about)?,
             Err(Errno::ENOENT) => {}
             Err(error) => return Err(error.into()),
@@ -192,11 +180,7 @@ impl Folder {
             Err(error) => return Err(error),
         };
         let identity = identity(&file)?;
-        Ok(Placed {
-            folder: self,
-            name,
-            identity,
-        })
+        Ok(Placed { folder: self, name, identity })
     }
 
     /// Creates a file under an unused name; returns both.
@@ -222,11 +206,7 @@ impl Folder {
 
     /// Returns device and inode of a name; for a link those of the link itself.
     pub(crate) fn identity_of(&self, name: impl AsRef<OsStr>) -> io::Result<(u64, u64)> {
-        let about = fstatat(
-            &self.descriptor,
-            name.as_ref(),
-            AtFlags::AT_SYMLINK_NOFOLLOW,
-        )?;
+        let about = fstatat(&self.descriptor, name.as_ref(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
         Ok((about.st_dev, about.st_ino))
     }
 
@@ -249,9 +229,7 @@ impl Folder {
     /// Returns the kernel's error.
     pub fn bytes_free(&self) -> io::Result<u64> {
         let about = fstatvfs(&self.descriptor)?;
-        Ok(about
-            .blocks_available()
-            .saturating_mul(about.fragment_size()))
+        Ok(about.blocks_available().saturating_mul(about.fragment_size()))
     }
 
     fn open_at(&self, name: &OsStr, flags: OFlag, mode: u32) -> io::Result<File> {
@@ -266,10 +244,9 @@ impl Folder {
     fn check(&self, name: &OsStr, about: &FileStat) -> io::Result<()> {
         self.check_kind(name, about)?;
         if self.is_shared && !is_trusted(about) {
-            return Err(self.refused(
-                name,
-                "it belongs to another user, and others may write to its directory",
-            ));
+            return Err(
+                self.refused(name, "it belongs to another user, and others may write to its directory")
+            );
         }
         Ok(())
     }
@@ -277,30 +254,21 @@ impl Folder {
     fn check_kind(&self, name: &OsStr, about: &FileStat) -> io::Result<()> {
         match SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT {
             SFlag::S_IFREG => Ok(()),
-            SFlag::S_IFLNK => {
-                Err(self.refused(name, "it is a symbolic link, which is not followed"))
-            }
+            SFlag::S_IFLNK => Err(self.refused(name, "it is a symbolic link, which is not followed")),
             _ => Err(self.refused(name, "it is not a regular file")),
         }
     }
 
     fn refused(&self, name: &OsStr, why: &str) -> io::Error {
         let path = self.path.join(name);
-        io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!("{}: {why}", path.display()),
-        )
+        io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: {why}", path.display()))
     }
 }
 
 impl Placed {
     /// Removes the file, unless another file has its name now.
     pub fn remove(&self) {
-        if self
-            .folder
-            .identity_of(&self.name)
-            .is_ok_and(|it| it == self.identity)
-        {
+        if self.folder.identity_of(&self.name).is_ok_and(|it| it == self.identity) {
             self.folder.remove(&self.name);
         }
     }

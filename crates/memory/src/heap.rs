@@ -14,9 +14,7 @@ pub struct Region {
 impl Region {
     /// Creates a zeroed region.
     pub fn private(bytes: usize) -> io::Result<Self> {
-        Ok(Self {
-            words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),
-        })
+        Ok(Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect() })
     }
 
     /// Unsupported here.
@@ -43,9 +41,7 @@ impl Region {
     /// Returns `N` words from `first` on.
     #[inline]
     pub fn array<const N: usize>(&self, first: usize) -> &[AtomicU64; N] {
-        self.words[first..]
-            .first_chunk()
-            .expect("words within the region")
+        self.words[first..].first_chunk().expect("words within the region")
     }
 
     /// Returns `words` words from `first` on. Panics beyond the end.

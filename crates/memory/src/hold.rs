@@ -91,10 +91,7 @@ impl Folder {
             }
             // The locked file may have been removed or replaced since it was opened.
             if self.identity_of(name).ok() == Some(identity(&file)?) {
-                return Ok(Hold {
-                    _directory: directory,
-                    _file: file,
-                });
+                return Ok(Hold { _directory: directory, _file: file });
             }
         }
         let text = "its lock file was replaced at every attempt";
@@ -123,10 +120,7 @@ pub fn holder(file: &File) -> Option<Holder> {
     let command = &command[..command.len().min(COMMAND_BYTES_MAX)];
     let command = String::from_utf8_lossy(command).replace('\0', " ");
     let shown = |letter: char| if letter.is_control() { '?' } else { letter };
-    Some(Holder {
-        pid,
-        command: command.trim().chars().map(shown).collect(),
-    })
+    Some(Holder { pid, command: command.trim().chars().map(shown).collect() })
 }
 
 /// Returns whether a process has a file open with a lock on it.

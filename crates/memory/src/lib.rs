@@ -14,10 +14,7 @@
 
 #![cfg_attr(
     not(any(loom, miri)),
-    expect(
-        unsafe_code,
-        reason = "the mappings of the whole project are made here"
-    )
+    expect(unsafe_code, reason = "the mappings of the whole project are made here")
 )]
 
 mod allocate;

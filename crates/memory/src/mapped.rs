@@ -130,11 +130,7 @@ impl Region {
         let base = self.base.as_ptr().cast();
         // SAFETY: the range is mapped by this region; the advice changes no contents.
         let advised = unsafe { libc::madvise(base, self.bytes(), libc::MADV_HUGEPAGE) } == 0;
-        if self.is_file {
-            self.collapse(0, HUGE_PAGE_BYTES)
-        } else {
-            advised
-        }
+        if self.is_file { self.collapse(0, HUGE_PAGE_BYTES) } else { advised }
     }
 
     fn bytes(&self) -> usize {
@@ -195,9 +191,7 @@ impl Region {
     /// While the slice lives, no thread writes any word of the range.
     #[inline]
     pub unsafe fn plain_bytes(&self, first_byte: usize, bytes: usize) -> &[u8] {
-        assert!(
-            bytes <= self.words() * WORD_BYTES && first_byte <= self.words() * WORD_BYTES - bytes
-        );
+        assert!(bytes <= self.words() * WORD_BYTES && first_byte <= self.words() * WORD_BYTES - bytes);
         let start = self.base.as_ptr().cast::<u8>().wrapping_add(first_byte);
         // SAFETY: in bounds (checked), and not written meanwhile (the contract of this function).
         unsafe { std::slice::from_raw_parts(start, bytes) }
@@ -311,9 +305,5 @@ fn map_fixed(address: *mut libc::c_void, bytes: usize, backing: Backing<'_>) -> 
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the range lies in a reservation of this region, which nothing else uses.
     let mapped = unsafe { libc::mmap(address, bytes, protection, flags | libc::MAP_FIXED, fd, 0) };
-    if mapped == libc::MAP_FAILED {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

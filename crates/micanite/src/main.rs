@@ -11,18 +11,10 @@ use micanite_workload::trace::Failure;
 fn main() -> ExitCode {
     micanite::end_at_a_panic();
     match CommandLine::try_parse() {
-        Ok(CommandLine {
-            command: Command::Serve(options),
-        }) => micanite_server::serve(*options),
-        Ok(CommandLine {
-            command: Command::Ctl(options),
-        }) => control(options),
-        Ok(CommandLine {
-            command: Command::Load(options),
-        }) => load(&options),
-        Ok(CommandLine {
-            command: Command::Trace(options),
-        }) => trace(&options),
+        Ok(CommandLine { command: Command::Serve(options) }) => micanite_server::serve(*options),
+        Ok(CommandLine { command: Command::Ctl(options) }) => control(options),
+        Ok(CommandLine { command: Command::Load(options) }) => load(&options),
+        Ok(CommandLine { command: Command::Trace(options) }) => trace(&options),
         Err(error) => {
             // Help and version come this way too. Where it cannot be printed, the status tells.
             let _ = error.print();

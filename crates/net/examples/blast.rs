@@ -41,15 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (bypass, queues) = Bypass::open(&options)?;
     println!("{}", bypass.description);
     let blast = Blast {
-        header: Header::new(
-            (bypass.mac, (from, FROM_PORT).into()),
-            (parse_mac(mac)?, to),
-            None,
-        ),
-        local: Local {
-            addresses: vec![from],
-            ports: FROM_PORT..=FROM_PORT,
-        },
+        header: Header::new((bypass.mac, (from, FROM_PORT).into()), (parse_mac(mac)?, to), None),
+        local: Local { addresses: vec![from], ports: FROM_PORT..=FROM_PORT },
         payload: (0..payload_bytes).map(|byte| byte as u8).collect(),
         window,
         lasts: Duration::from_secs(seconds as u64),
@@ -64,13 +57,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn parse_mac(text: &str) -> Result<MacAddress, Box<dyn Error>> {
-    let bytes: Result<Vec<u8>, _> = text
-        .split(':')
-        .map(|byte| u8::from_str_radix(byte, 16))
-        .collect();
-    bytes?
-        .try_into()
-        .map_err(|_| "a MAC address has six bytes".into())
+    let bytes: Result<Vec<u8>, _> = text.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
+    bytes?.try_into().map_err(|_| "a MAC address has six bytes".into())
 }
 
 struct Blast {

@@ -38,10 +38,7 @@ fn run() -> Result<(), String> {
     let (options, wait) = options()?;
     let (port, queues) = Bypass::open(&options)?;
     let addresses: Vec<_> = port.addresses.iter().map(|(address, _)| *address).collect();
-    let local = Local {
-        addresses,
-        ports: options.ports.clone(),
-    };
+    let local = Local { addresses, ports: options.ports.clone() };
     println!("ready: {}", port.description);
     let threads: Vec<_> = queues
         .into_iter()
@@ -112,22 +109,14 @@ fn options() -> Result<(BypassOptions, Wait), String> {
         values.insert(name.trim_start_matches("--").to_owned(), value.clone());
     }
     let mut take = |name: &str, default: &str| values.remove(name).unwrap_or(default.to_owned());
-    let number = |text: String| {
-        text.parse()
-            .map_err(|_| format!("'{text}' is not a number"))
-    };
+    let number = |text: String| text.parse().map_err(|_| format!("'{text}' is not a number"));
     let ports = take("ports", "11300-11300");
     let (first, last) = ports.split_once('-').unwrap_or((&ports, &ports));
     let number_16 = |text: &str| number(text.to_owned()).map(|number: u32| number as u16);
     let mut addresses = Vec::new();
-    for text in take("port-ip", "")
-        .split(',')
-        .filter(|text| !text.is_empty())
-    {
+    for text in take("port-ip", "").split(',').filter(|text| !text.is_empty()) {
         let (address, prefix) = text.split_once('/').ok_or("--port-ip ADDRESS/PREFIX")?;
-        let address = address
-            .parse()
-            .map_err(|_| format!("'{text}': no address"))?;
+        let address = address.parse().map_err(|_| format!("'{text}': no address"))?;
         addresses.push((address, number(prefix.to_owned())? as u8));
     }
     let wait = match take("wait", "yield").as_str() {
@@ -143,10 +132,7 @@ fn options() -> Result<(BypassOptions, Wait), String> {
         queues: number(take("queues", "1"))? as usize,
         payload_bytes_max: 1452,
         busy_poll_us: number(take("busy-poll", "0"))?,
-        dpdk_arguments: take("dpdk-args", "")
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect(),
+        dpdk_arguments: take("dpdk-args", "").split_whitespace().map(str::to_owned).collect(),
     };
     match values.keys().next() {
         None => Ok((options, wait)),

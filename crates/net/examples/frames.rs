@@ -46,14 +46,7 @@ impl Ring {
         for buffer in memory.chunks_mut(BUFFER_BYTES).take(buffers) {
             buffer[HEADROOM..HEADROOM + frame.len()].copy_from_slice(frame);
         }
-        Self {
-            memory,
-            frame_bytes: frame.len(),
-            next: 0,
-            checksums,
-            hardware,
-            sent: 0,
-        }
+        Self { memory, frame_bytes: frame.len(), next: 0, checksums, hardware, sent: 0 }
     }
 
     fn frame(&mut self, bytes: usize) -> Frame {
@@ -133,9 +126,7 @@ fn frame(from: &str, to: &str) -> Vec<u8> {
 
 fn local() -> Local {
     Local {
-        addresses: ["10.0.0.2", "fd00::2"]
-            .map(|address| address.parse().expect("an address"))
-            .into(),
+        addresses: ["10.0.0.2", "fd00::2"].map(|address| address.parse().expect("an address")).into(),
         ports: 11300..=11303,
     }
 }
@@ -191,16 +182,8 @@ type Case = (&'static str, fn(&mut FramePort<Ring>));
 fn main() {
     let v4 = frame("10.0.0.1:4000", "10.0.0.2:11300");
     let v6 = frame("[fd00::1]:4000", "[fd00::2]:11300");
-    let cases: [Case; 4] = [
-        ("queue", bare),
-        ("receive", receive),
-        ("echo", echo),
-        ("in place", in_place),
-    ];
-    println!(
-        "{:<34} {:>8} {:>8}  ns per datagram",
-        "", "median", "fastest"
-    );
+    let cases: [Case; 4] = [("queue", bare), ("receive", receive), ("echo", echo), ("in place", in_place)];
+    println!("{:<34} {:>8} {:>8}  ns per datagram", "", "median", "fastest");
     for buffers in [256, 4096] {
         for (family, frame) in [("IPv4", &v4), ("IPv6", &v6)] {
             for (sums, checksums, hardware) in [

@@ -69,10 +69,7 @@ impl Blocks {
 
     fn place(&self, block: &Block) -> (usize, usize) {
         let number = block.0 as usize;
-        (
-            number / CHUNK_BLOCKS,
-            number % CHUNK_BLOCKS * self.block_bytes,
-        )
+        (number / CHUNK_BLOCKS, number % CHUNK_BLOCKS * self.block_bytes)
     }
 }
 

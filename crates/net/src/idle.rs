@@ -43,20 +43,14 @@ pub struct IdleRounds {
 
 impl Default for IdleRounds {
     fn default() -> Self {
-        Self {
-            spin: IDLE_SPIN_ROUNDS,
-            r#yield: IDLE_YIELD_ROUNDS,
-        }
+        Self { spin: IDLE_SPIN_ROUNDS, r#yield: IDLE_YIELD_ROUNDS }
     }
 }
 
 impl Idle {
     /// Starts in the state after work.
     pub const fn new(rounds: IdleRounds) -> Self {
-        Self {
-            rounds,
-            idle_rounds: 0,
-        }
+        Self { rounds, idle_rounds: 0 }
     }
 
     /// Records a round with work: the next idle time begins with spinning.
@@ -115,10 +109,7 @@ mod tests {
 
     #[test]
     fn the_longest_rounds_do_not_overflow() {
-        let mut idle = Idle::new(IdleRounds {
-            spin: u32::MAX,
-            r#yield: u32::MAX,
-        });
+        let mut idle = Idle::new(IdleRounds { spin: u32::MAX, r#yield: u32::MAX });
         idle.idle_rounds = u32::MAX - 1;
         assert_eq!(idle.step(), Step::Spin);
         assert_eq!(idle.step(), Step::Yield);

@@ -9,8 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::socket::{
-    AddressFamily, SockType, SockaddrLike, SockaddrStorage, getsockname, getsockopt, setsockopt,
-    sockopt,
+    AddressFamily, SockType, SockaddrLike, SockaddrStorage, getsockname, getsockopt, setsockopt, sockopt,
 };
 
 use crate::{Listener, Stream};
@@ -83,14 +82,7 @@ impl Inherited {
 pub fn keep_none_open() {
     let (first, last) = (FIRST as libc::c_uint, libc::c_uint::MAX);
     // SAFETY: it takes numbers, and only marks descriptors, which stay open here.
-    unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            first,
-            last,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    };
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
 /// Keeps a descriptor open in the program that this one executes in its place.
@@ -167,18 +159,10 @@ mod tests {
     #[test]
     fn other_descriptors_are_refused_with_a_reason() {
         let own = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(
-            Inherited::take(own.as_raw_fd())
-                .unwrap_err()
-                .contains("not inherited")
-        );
+        assert!(Inherited::take(own.as_raw_fd()).unwrap_err().contains("not inherited"));
         let file = std::fs::File::open("/dev/null").unwrap();
         let number = inherited(file);
-        assert!(
-            Inherited::take(number)
-                .unwrap_err()
-                .contains("not a socket")
-        );
+        assert!(Inherited::take(number).unwrap_err().contains("not a socket"));
         assert!(Inherited::take(0).unwrap_err().contains("not open"));
         assert!(Inherited::take(1 << 20).unwrap_err().contains("not open"));
     }

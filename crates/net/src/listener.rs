@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, bind, listen, setsockopt,
-    socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, SockaddrIn6, bind, listen, setsockopt, socket,
+    sockopt,
 };
 use nix::sys::stat::{Mode, umask};
 
@@ -53,9 +53,7 @@ impl Listener {
             SocketAddr::V6(address) => bind(descriptor.as_raw_fd(), &SockaddrIn6::from(address))?,
         }
         start(&descriptor, backlog)?;
-        Ok(Self {
-            socket: Socket::Tcp(descriptor.into()),
-        })
+        Ok(Self { socket: Socket::Tcp(descriptor.into()) })
     }
 
     /// Listens on a Unix socket with the given permission bits. Replaces an abandoned socket.
@@ -78,17 +76,13 @@ impl Listener {
         listener.set_nonblocking(true)?;
         set_socket_mode(path, mode)?;
         start(&listener, backlog)?;
-        Ok(Self {
-            socket: Socket::Unix(listener, path.to_path_buf()),
-        })
+        Ok(Self { socket: Socket::Unix(listener, path.to_path_buf()) })
     }
 
     /// Takes over a listening TCP socket.
     pub(crate) fn of_tcp(listener: TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Self {
-            socket: Socket::Tcp(listener),
-        })
+        Ok(Self { socket: Socket::Tcp(listener) })
     }
 
     /// Takes over a listening Unix socket.
@@ -96,9 +90,7 @@ impl Listener {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let path = address.as_pathname().unwrap_or(Path::new("")).into();
-        Ok(Self {
-            socket: Socket::Unix(listener, path),
-        })
+        Ok(Self { socket: Socket::Unix(listener, path) })
     }
 
     /// Accepts the next connection; `None` if none is waiting.
@@ -107,12 +99,8 @@ impl Listener {
     /// Returns the kernel's error, for example too many open files.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
         let accepted = match &self.socket {
-            Socket::Tcp(listener) => listener
-                .accept()
-                .and_then(|(stream, _)| Stream::tcp(stream)),
-            Socket::Unix(listener, _) => listener
-                .accept()
-                .and_then(|(stream, _)| Stream::unix(stream)),
+            Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| Stream::tcp(stream)),
+            Socket::Unix(listener, _) => listener.accept().and_then(|(stream, _)| Stream::unix(stream)),
         };
         match accepted {
             Ok(stream) => Ok(Some(stream)),

@@ -92,10 +92,7 @@ impl Poller {
     /// # Errors
     /// Returns the kernel's error. An interruption by a signal counts as no event.
     pub fn wait(&mut self, timeout_ms: u16) -> io::Result<usize> {
-        self.ready = match self
-            .epoll
-            .wait(&mut self.events, EpollTimeout::from(timeout_ms))
-        {
+        self.ready = match self.epoll.wait(&mut self.events, EpollTimeout::from(timeout_ms)) {
             Ok(count) => count,
             Err(nix::errno::Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
@@ -112,9 +109,7 @@ impl Poller {
         let event = &self.events[..self.ready][number];
         Event {
             token: event.data(),
-            broken: event
-                .events()
-                .intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR),
+            broken: event.events().intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR),
         }
     }
 }
@@ -165,9 +160,7 @@ mod tests {
 
     fn tokens(poller: &mut Poller) -> Vec<(u64, bool)> {
         let count = poller.wait(0).unwrap();
-        (0..count)
-            .map(|number| (poller.event(number).token, poller.event(number).broken))
-            .collect()
+        (0..count).map(|number| (poller.event(number).token, poller.event(number).broken)).collect()
     }
 
     #[test]

@@ -104,13 +104,7 @@ pub fn xdp_program() -> io::Result<()> {
 /// # Errors
 /// As for [`xdp_program`].
 pub fn socket_map() -> io::Result<()> {
-    let attributes = MapAttributes {
-        kind: TYPE_XSK_MAP,
-        key_bytes: 4,
-        value_bytes: 4,
-        entries: 1,
-        flags: 0,
-    };
+    let attributes = MapAttributes { kind: TYPE_XSK_MAP, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
     bpf(MAP_CREATE, &attributes).map(drop)
 }
 
@@ -119,14 +113,7 @@ pub fn socket_map() -> io::Result<()> {
 fn bpf<T>(command: c_int, attributes: &T) -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads the attributes, whose length it is given, and what they point to,
     // which outlives the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            ptr::from_ref(attributes),
-            size_of::<T>(),
-        )
-    };
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, ptr::from_ref(attributes), size_of::<T>()) };
     owned(answer(result)?)
 }
 
@@ -179,25 +166,13 @@ mod tests {
     /// A forbidden probe returns an error. Nothing else fails, and no descriptor stays open.
     #[test]
     fn probes_leave_no_descriptor_open() {
-        let probes: [fn() -> io::Result<()>; 4] = [
-            af_xdp_socket,
-            || frame_memory(1 << 20),
-            xdp_program,
-            socket_map,
-        ];
-        let refusals = [
-            libc::EPERM,
-            libc::EACCES,
-            libc::EAFNOSUPPORT,
-            libc::ENOSYS,
-            libc::ENOBUFS,
-        ];
+        let probes: [fn() -> io::Result<()>; 4] =
+            [af_xdp_socket, || frame_memory(1 << 20), xdp_program, socket_map];
+        let refusals = [libc::EPERM, libc::EACCES, libc::EAFNOSUPPORT, libc::ENOSYS, libc::ENOBUFS];
         for (number, probe) in probes.iter().enumerate() {
             for _ in 0..100 {
                 if let Err(error) = probe() {
-                    let known = error
-                        .raw_os_error()
-                        .is_some_and(|it| refusals.contains(&it));
+                    let known = error.raw_os_error().is_some_and(|it| refusals.contains(&it));
                     assert!(known, "probe {number}: {error}");
                 }
             }

@@ -58,9 +58,7 @@ impl Stream {
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Self {
-            socket: stream.into(),
-        })
+        Ok(Self { socket: stream.into() })
     }
 
     /// Takes over a connection over a Unix socket.
@@ -69,9 +67,7 @@ impl Stream {
     /// Returns the kernel's error.
     pub fn unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self {
-            socket: stream.into(),
-        })
+        Ok(Self { socket: stream.into() })
     }
 }
 

@@ -69,9 +69,7 @@ impl ValueBuffers {
         if !fits_beside && (self.reserved_bytes > 0 || !self.can_take(bytes)) {
             return None;
         }
-        let memory = self
-            .take_spare(bytes)
-            .unwrap_or_else(|| vec![0; bytes].into());
+        let memory = self.take_spare(bytes).unwrap_or_else(|| vec![0; bytes].into());
         self.lent_bytes += memory.len();
         Some(ValueBuffer { memory, bytes })
     }
@@ -143,10 +141,7 @@ mod tests {
         let (first, second) = (buffers.take(300).unwrap(), buffers.take(300).unwrap());
         assert!(buffers.take(900).is_none());
         buffers.reserve(900);
-        assert!(
-            buffers.take(100).is_none(),
-            "there are 400, and all are kept"
-        );
+        assert!(buffers.take(100).is_none(), "there are 400, and all are kept");
         buffers.give_back(first);
         assert!(buffers.take(100).is_none());
         buffers.give_back(second);

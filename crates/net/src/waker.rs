@@ -18,9 +18,7 @@ impl Waker {
     /// Returns the kernel's error.
     pub fn new() -> io::Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        Ok(Self {
-            event: EventFd::from_flags(flags)?,
-        })
+        Ok(Self { event: EventFd::from_flags(flags)? })
     }
 
     /// Makes the waiting thread return, now or at its next wait.

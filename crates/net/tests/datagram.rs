@@ -96,25 +96,17 @@ impl End {
 
 /// Creates a payload that differs from those of other numbers.
 fn payload(number: usize, bytes: usize) -> Vec<u8> {
-    (0..bytes)
-        .map(|at| (number * 131 + at * 7 + at / 256) as u8)
-        .collect()
+    (0..bytes).map(|at| (number * 131 + at * 7 + at / 256) as u8).collect()
 }
 
 fn options(gro: bool, gso: bool) -> UdpOptions {
-    UdpOptions {
-        gro,
-        gso,
-        receive_buffer_bytes: 8 << 20,
-        ..UdpOptions::default()
-    }
+    UdpOptions { gro, gso, receive_buffer_bytes: 8 << 20, ..UdpOptions::default() }
 }
 
 /// Combines GRO, GSO and both families in all ways.
 fn combinations() -> impl Iterator<Item = (&'static str, bool, bool)> {
     [V4, V6].into_iter().flat_map(|address| {
-        [(false, false), (false, true), (true, false), (true, true)]
-            .map(|(gro, gso)| (address, gro, gso))
+        [(false, false), (false, true), (true, false), (true, true)].map(|(gro, gso)| (address, gro, gso))
     })
 }
 
@@ -218,16 +210,11 @@ fn datagrams_begin_aligned_where_the_layout_allows_it() {
 fn echo_serves_many_alternating_peers() {
     for (address, gro, gso) in combinations() {
         let mut server = End::new(address, &options(gro, gso), 1472);
-        let mut clients: Vec<_> = (0..12)
-            .map(|_| End::new(address, &options(gro, gso), 1472))
-            .collect();
+        let mut clients: Vec<_> = (0..12).map(|_| End::new(address, &options(gro, gso), 1472)).collect();
         let rounds = 20;
         for round in 0..rounds {
             for (number, client) in clients.iter_mut().enumerate() {
-                client.commit(
-                    server.address(),
-                    &payload(number, 20 + number * (round % 3)),
-                );
+                client.commit(server.address(), &payload(number, 20 + number * (round % 3)));
                 client.send_all();
             }
         }
@@ -250,10 +237,7 @@ fn echo_serves_many_alternating_peers() {
 
 #[test]
 fn drops_of_the_socket_are_counted() {
-    let small = UdpOptions {
-        receive_buffer_bytes: 16 << 10,
-        ..options(false, false)
-    };
+    let small = UdpOptions { receive_buffer_bytes: 16 << 10, ..options(false, false) };
     let mut from = End::new(V4, &options(false, false), 1472);
     let mut to = End::new(V4, &small, 1472);
     let peer = to.address();

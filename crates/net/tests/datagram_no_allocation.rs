@@ -56,21 +56,14 @@ fn exchange(from: &UdpSocket, sender: &mut Sender, to: &UdpSocket, receiver: &mu
         received += receiver.recv(to).unwrap();
         assert!(Instant::now() < deadline);
     }
-    let bytes: usize = receiver
-        .datagrams()
-        .map(|datagram| datagram.bytes.len())
-        .sum();
+    let bytes: usize = receiver.datagrams().map(|datagram| datagram.bytes.len()).sum();
     assert!(bytes > 0);
 }
 
 #[test]
 fn bursts_allocate_nothing() {
     for (gro, gso) in [(false, false), (true, true)] {
-        let options = UdpOptions {
-            gro,
-            gso,
-            ..UdpOptions::default()
-        };
+        let options = UdpOptions { gro, gso, ..UdpOptions::default() };
         let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
         let (from, to) = (bind(), bind());
         let mut sender = Sender::new(from.granted().gso, 1472);

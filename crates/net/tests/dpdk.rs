@@ -50,10 +50,7 @@ fn open_one(device: &str) -> (Bypass, DpdkQueue) {
 }
 
 fn frame_port(queue: DpdkQueue) -> FramePort<DpdkQueue> {
-    let local = Local {
-        addresses: vec![OURS.into()],
-        ports: PORT..=PORT + 7,
-    };
+    let local = Local { addresses: vec![OURS.into()], ports: PORT..=PORT + 7 };
     FramePort::new(queue, local, PAYLOAD_BYTES_MAX)
 }
 
@@ -191,16 +188,10 @@ fn exhausted_buffers_do_no_harm() {
 #[test]
 fn wrong_options_are_refused_before_opening() {
     let refused = |options: &BypassOptions| Bypass::open(options).unwrap_err();
-    let without_address = BypassOptions {
-        addresses: Vec::new(),
-        ..options("net_null7", 1)
-    };
+    let without_address = BypassOptions { addresses: Vec::new(), ..options("net_null7", 1) };
     assert!(refused(&without_address).contains("--port-ip"));
     let unknown = refused(&options("net_nothing0", 1));
-    assert!(
-        unknown.starts_with("dpdk:net_nothing0: DPDK finds no driver"),
-        "{unknown}"
-    );
+    assert!(unknown.starts_with("dpdk:net_nothing0: DPDK finds no driver"), "{unknown}");
     let queues = refused(&options("net_af_packet0,iface=lo", 2));
     assert!(queues.contains("1 queue(s)"), "{queues}");
     let (_bypass, _queue) = open_one("net_null8");
@@ -235,18 +226,8 @@ struct Echo(Child);
 impl Echo {
     fn start(device: &str) -> Self {
         let child = Command::new(echo_program())
-            .args([
-                "--port",
-                &format!("dpdk:{device}"),
-                "--port-ip",
-                "10.0.0.2/24",
-            ])
-            .args([
-                "--ports",
-                &format!("{THEIR_PORT}-{THEIR_PORT}"),
-                "--wait",
-                "yield",
-            ])
+            .args(["--port", &format!("dpdk:{device}"), "--port-ip", "10.0.0.2/24"])
+            .args(["--ports", &format!("{THEIR_PORT}-{THEIR_PORT}"), "--wait", "yield"])
             // It ends at the end of its input.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -316,15 +297,8 @@ fn killed_memif_peers_can_return() {
         // Bursts continue while the driver removes the rings, and afterwards.
         let (begun, goal) = (Instant::now(), closed + 2);
         while port.queue().gate_closed() < goal {
-            assert!(
-                begun.elapsed() < DEADLINE,
-                "nobody kept bursts out in round {round}"
-            );
-            send(
-                &mut port,
-                &to_us(THEIR_MAC, PORT),
-                &[b"to nobody".as_slice(); 32],
-            );
+            assert!(begun.elapsed() < DEADLINE, "nobody kept bursts out in round {round}");
+            send(&mut port, &to_us(THEIR_MAC, PORT), &[b"to nobody".as_slice(); 32]);
             port.recv().unwrap();
         }
     }
@@ -371,12 +345,7 @@ fn memif_peers_can_leave_before_the_greeting() {
     let address = UnixAddr::new(&path).unwrap();
     let closed = port.queue().gate_closed();
     for _ in 0..1000 {
-        let peer = socket(
-            AddressFamily::Unix,
-            SockType::SeqPacket,
-            SockFlag::SOCK_CLOEXEC,
-            None,
-        );
+        let peer = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None);
         let peer = peer.unwrap();
         // It waits in the listen queue.
         connect(peer.as_raw_fd(), &address).unwrap();
@@ -384,10 +353,7 @@ fn memif_peers_can_leave_before_the_greeting() {
     }
     let _peer = Echo::start(&device("client"));
     exchange(&mut port, bypass.mac, 2000);
-    assert!(
-        port.queue().gate_closed() >= closed + 1000,
-        "not all were seen"
-    );
+    assert!(port.queue().gate_closed() >= closed + 1000, "not all were seen");
 }
 
 /// The client reconnects even if it only receives, like a server does.
@@ -403,9 +369,7 @@ fn a_memif_client_finds_its_server_again() {
         }
         thread::yield_now();
     };
-    let Some(BypassQueue::Dpdk(queue)) = queues.pop() else {
-        unreachable!()
-    };
+    let Some(BypassQueue::Dpdk(queue)) = queues.pop() else { unreachable!() };
     let mut port = frame_port(queue);
     exchange(&mut port, bypass.mac, 2000);
     server.kill();

@@ -32,13 +32,7 @@ fn only(mut queues: Vec<BypassQueue>) -> XdpQueue {
 fn datagrams_return_in_their_frames_and_the_kernel_gets_the_rest() {
     let Some(veth) = VethPair::new(1) else { return };
     let echo = Echo::open(&veth, &options(1)).unwrap();
-    assert!(
-        echo.port
-            .description
-            .contains("native XDP, 1 of 1 queues, copy"),
-        "{}",
-        echo.port.description
-    );
+    assert!(echo.port.description.contains("native XDP, 1 of 1 queues, copy"), "{}", echo.port.description);
     assert_eq!(echo.port.payload_bytes_max, 1452);
     for address in [IPV4, IPV6] {
         let socket = veth.socket(address);
@@ -50,19 +44,12 @@ fn datagrams_return_in_their_frames_and_the_kernel_gets_the_rest() {
     }
     // The kernel keeps other ports, TCP, ICMP and ARP.
     let other = inside(&veth.server, || UdpSocket::bind("10.9.0.2:11299").unwrap());
-    veth.socket("10.9.0.2:11299")
-        .send(b"for the kernel")
-        .unwrap();
+    veth.socket("10.9.0.2:11299").send(b"for the kernel").unwrap();
     let mut buffer = [0; 64];
-    other
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    other.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     assert_eq!(other.recv(&mut buffer).unwrap(), 14);
     let filter = echo.port.filter_counters().unwrap();
-    assert!(
-        filter.other_port >= 1 && filter.other_protocol >= 1,
-        "{filter:?}"
-    );
+    assert!(filter.other_port >= 1 && filter.other_protocol >= 1, "{filter:?}");
 
     let seen = echo.finish().remove(0);
     assert_eq!(seen.counters.reused, seen.counters.datagrams);
@@ -84,10 +71,7 @@ fn a_vlan_tag_comes_back() {
     theirs.addresses = vec![(client.ip(), 24)];
     let (port, queues) = inside(&veth.client, || Bypass::open(&theirs)).unwrap();
     let queue = only(queues);
-    let local = Local {
-        addresses: vec![client.ip()],
-        ports: theirs.ports.clone(),
-    };
+    let local = Local { addresses: vec![client.ip()], ports: theirs.ports.clone() };
     let mut frames = FramePort::new(queue, local, 1452);
     let header = Header::new((port.mac, client), (echo.port.mac, server), Some(7));
     until("an echo with its tag", || {
@@ -99,14 +83,8 @@ fn a_vlan_tag_comes_back() {
         frames.recv().unwrap();
         let (mut datagrams, _) = frames.split();
         datagrams.next().is_some_and(|datagram| {
-            assert_eq!(
-                (datagram.bytes, datagram.found.link_bytes),
-                (&b"tagged"[..], 18)
-            );
-            assert_eq!(
-                Header::of(datagram.frame, &datagram.found).as_bytes()[14..16],
-                [0, 7]
-            );
+            assert_eq!((datagram.bytes, datagram.found.link_bytes), (&b"tagged"[..], 18));
+            assert_eq!(Header::of(datagram.frame, &datagram.found).as_bytes()[14..16], [0, 7]);
             true
         })
     });
@@ -157,9 +135,7 @@ fn queues_have_own_flows_and_unused_ones_go_to_the_kernel() {
     for socket in &flows {
         let _ = socket.send(b"flow");
     }
-    until("a datagram of the other queue", || {
-        echo.port.filter_counters().unwrap().no_socket > 0
-    });
+    until("a datagram of the other queue", || echo.port.filter_counters().unwrap().no_socket > 0);
 }
 
 /// Counts from the end to a flow that is answered.
@@ -168,11 +144,7 @@ fn first_of(flows: &[UdpSocket]) -> usize {
     let is_answered = |socket: &UdpSocket| {
         (0..20).any(|_| socket.send(b"flow").is_ok() && socket.recv(&mut buffer).is_ok())
     };
-    flows
-        .iter()
-        .rev()
-        .position(is_answered)
-        .expect("a flow of the queue with a socket")
+    flows.iter().rev().position(is_answered).expect("a flow of the queue with a socket")
 }
 
 #[test]
@@ -194,10 +166,7 @@ fn foreign_programs_stay_and_own_ones_detach() {
     assert!(has_program(&veth));
     // For a second port, the first one's program is foreign.
     let why = inside(&veth.server, || Bypass::open(&options(1)).unwrap_err());
-    assert!(
-        why.contains("'micanite_port'") && why.contains("not ours to replace"),
-        "{why}"
-    );
+    assert!(why.contains("'micanite_port'") && why.contains("not ours to replace"), "{why}");
     comes_back(&veth.socket(IPV4), b"still there");
     echo.finish();
     // A process that another test is starting holds the program, too, until its exec.
@@ -229,10 +198,7 @@ fn child_that_is_killed() {
     let Ok(server) = std::env::var(CHILD_NAMESPACE) else {
         return;
     };
-    let veth = std::mem::ManuallyDrop::new(VethPair {
-        client: String::new(),
-        server,
-    });
+    let veth = std::mem::ManuallyDrop::new(VethPair { client: String::new(), server });
     let echo = Echo::open(&veth, &options(1)).unwrap();
     until("a kill", || echo.has_ended());
 }
@@ -252,10 +218,7 @@ fn restarted_interfaces_work_again_and_removed_ones_are_reported() {
     run(&format!("ip -n {server} link del {INTERFACE}"));
     until("the end of the echo", || echo.has_ended());
     let error = echo.finish().remove(0).error.unwrap();
-    assert!(
-        error.to_string().contains("the interface is gone"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("the interface is gone"), "{error}");
 }
 
 #[test]
@@ -264,10 +227,7 @@ fn unsendable_frames_are_dropped_without_touching_received_ones() {
     let (port, queues) = inside(&veth.server, || Bypass::open(&options(1))).unwrap();
     let queue = only(queues);
     let (server, peer) = (IPV4.parse().unwrap(), "10.9.0.1:9".parse().unwrap());
-    let local = Local {
-        addresses: vec![],
-        ports: 1..=1,
-    };
+    let local = Local { addresses: vec![], ports: 1..=1 };
     let mut frames = FramePort::new(queue, local, 1452);
     let header = Header::new((port.mac, server), ([2; 6], peer), None);
     let send = |frames: &mut FramePort<XdpQueue>| {
@@ -282,10 +242,7 @@ fn unsendable_frames_are_dropped_without_touching_received_ones() {
     send(&mut frames);
     let [free, receiving, sending, elsewhere] = frames.queue_mut().chunks();
     assert_eq!((free, receiving, sending, elsewhere), (0, 1024, 3072, 0));
-    assert_eq!(
-        frames.counters().no_frame + frames.queue().unsent(),
-        10_000 - 3072
-    );
+    assert_eq!(frames.counters().no_frame + frames.queue().unsent(), 10_000 - 3072);
     // Once the interface is up again, the frames leave and their chunks return.
     run(&format!("ip -n {} link set {INTERFACE} up", veth.server));
     until("that they have left", || {
@@ -303,10 +260,7 @@ fn large_mtus_fall_back_to_generic_mode() {
     }
     let echo = Echo::open(&veth, &options(1)).unwrap();
     let description = echo.port.description.clone();
-    assert!(
-        description.contains("generic XDP") && description.contains("MTU 9000"),
-        "{description}"
-    );
+    assert!(description.contains("generic XDP") && description.contains("MTU 9000"), "{description}");
     // A frame has to fit a chunk.
     let longest = echo.port.payload_bytes_max;
     assert_eq!(longest, 4096 - 256 - 18 - 48);

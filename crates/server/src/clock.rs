@@ -17,9 +17,7 @@ impl Clock {
     pub fn start() -> Self {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         let unix_ms = unix.map_or(0, |time| time.as_millis() as u64);
-        Self {
-            offset_ms: unix_ms.saturating_sub(monotonic_ms()),
-        }
+        Self { offset_ms: unix_ms.saturating_sub(monotonic_ms()) }
     }
 
     /// Unix time, in milliseconds, of the coarse monotonic clock's zero.
@@ -43,16 +41,14 @@ pub fn unix_now_s() -> u32 {
 #[inline]
 fn monotonic_ms() -> u64 {
     // It cannot fail: every Linux that has epoll has this clock.
-    clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(0, |time| {
-        time.tv_sec() as u64 * 1000 + time.tv_nsec() as u64 / 1_000_000
-    })
+    clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE)
+        .map_or(0, |time| time.tv_sec() as u64 * 1000 + time.tv_nsec() as u64 / 1_000_000)
 }
 
 /// Microseconds of the monotonic clock, for what needs an order.
 pub(crate) fn monotonic_us() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
-        time.tv_sec() as u64 * 1_000_000 + time.tv_nsec() as u64 / 1000
-    })
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000 + time.tv_nsec() as u64 / 1000)
 }
 
 /// Whole seconds of a time in milliseconds.

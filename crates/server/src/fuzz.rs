@@ -42,9 +42,7 @@ pub fn session(data: &[u8]) {
 }
 
 fn has_long_line(input: &[u8]) -> bool {
-    input
-        .split(|byte| *byte == b'\n')
-        .any(|line| line.len() > LINE_BYTES_MAX)
+    input.split(|byte| *byte == b'\n').any(|line| line.len() > LINE_BYTES_MAX)
 }
 
 fn fresh() -> Bench {
@@ -82,10 +80,7 @@ fn without_varying_lines(replies: &[u8]) -> Vec<&[u8]> {
         .iter()
         .any(|name| line.starts_with(name))
     };
-    replies
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !varies(line))
-        .collect()
+    replies.split(|byte| *byte == b'\n').filter(|line| !varies(line)).collect()
 }
 
 /// Replies of the binary protocol, but no statistics.
@@ -93,9 +88,7 @@ fn without_statistics(mut replies: &[u8]) -> Vec<&[u8]> {
     const STAT: u8 = 0x10;
     let mut others = Vec::new();
     while let Some((header, _)) = replies.split_first_chunk::<HEADER_BYTES>() {
-        let [.., b0, b1, b2, b3] = header[..12] else {
-            unreachable!("a header is longer")
-        };
+        let [.., b0, b1, b2, b3] = header[..12] else { unreachable!("a header is longer") };
         let body_bytes = u32::from_be_bytes([b0, b1, b2, b3]) as usize;
         let (reply, behind) = replies.split_at(HEADER_BYTES + body_bytes);
         if header[1] != STAT {
@@ -118,10 +111,7 @@ mod tests {
         let entries = std::fs::read_dir(folder).unwrap();
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         files.sort();
-        files
-            .iter()
-            .map(|file| std::fs::read(file).unwrap())
-            .collect()
+        files.iter().map(|file| std::fs::read(file).unwrap()).collect()
     }
 
     #[test]

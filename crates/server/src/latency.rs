@@ -39,13 +39,7 @@ pub enum Class {
 
 impl Class {
     /// Each of them.
-    pub const ALL: [Self; 5] = [
-        Self::Get,
-        Self::Set,
-        Self::Touch,
-        Self::Delete,
-        Self::Arithmetic,
-    ];
+    pub const ALL: [Self; 5] = [Self::Get, Self::Set, Self::Touch, Self::Delete, Self::Arithmetic];
 
     /// The name in metrics.
     pub const fn name(self) -> &'static str {
@@ -109,10 +103,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self {
-            buckets: std::array::from_fn(|_| Counter::default()),
-            sum_ns: Counter::default(),
-        }
+        Self { buckets: std::array::from_fn(|_| Counter::default()), sum_ns: Counter::default() }
     }
 }
 
@@ -143,10 +134,7 @@ pub struct HistogramSum {
 
 impl Default for HistogramSum {
     fn default() -> Self {
-        Self {
-            buckets: [0; BUCKETS + 1],
-            sum_ns: 0,
-        }
+        Self { buckets: [0; BUCKETS + 1], sum_ns: 0 }
     }
 }
 
@@ -198,8 +186,7 @@ impl Latency {
     pub fn begin(&self, transport: Transport, now_ms: u64, counters: &Counters) -> Option<Began> {
         let rounds = &self.rounds[transport as usize];
         rounds.add(1);
-        if !rounds.get().is_multiple_of(ROUNDS) && self.timed_ms[transport as usize].get() == now_ms
-        {
+        if !rounds.get().is_multiple_of(ROUNDS) && self.timed_ms[transport as usize].get() == now_ms {
             return None;
         }
         for class in Class::ALL {

@@ -162,9 +162,8 @@ const _: () = assert!(INPUT_BYTES >= 4 * LINE_BYTES_MAX && INPUT_BYTES > 16 * KE
 // The room for a batch's short replies leaves most of the output for values.
 const _: () = assert!(OUTPUT_BYTES >= 4 * BATCH_REPLY_BYTES);
 // The shortest request that is answered fills a datagram.
-const _: () = assert!(
-    DATAGRAM_REQUESTS as usize * "mn\r\n".len() >= micanite_net::limits::DATAGRAM_PAYLOAD_BYTES_MAX
-);
+const _: () =
+    assert!(DATAGRAM_REQUESTS as usize * "mn\r\n".len() >= micanite_net::limits::DATAGRAM_PAYLOAD_BYTES_MAX);
 // Pipelines of short requests stay light.
 const _: () = assert!(TURN_BYTES + 64 * (KEY_BYTES + 2 * 128) <= HEAVY_TURN_BYTES);
 // Statistics fit beside them.
@@ -172,8 +171,7 @@ const _: () = assert!(OUTPUT_BYTES > STATS_REPLY_BYTES_MAX + BATCH_REPLY_BYTES);
 // Three lines for each partition, with the largest numbers.
 const _: () = assert!(
     STATS_REPLY_BYTES_MAX
-        >= STATS_PARTITIONS_MAX * 3 * "STAT 127:requests \r\n".len()
-            + STATS_PARTITIONS_MAX * (4 + 4 + 20)
+        >= STATS_PARTITIONS_MAX * 3 * "STAT 127:requests \r\n".len() + STATS_PARTITIONS_MAX * (4 + 4 + 20)
 );
 // A value that came in one block of input can be answered from the output without a buffer.
 const _: () = assert!(OUTPUT_BYTES > INPUT_BYTES + VALUE_HEADER_BYTES_MAX + BATCH_REPLY_BYTES);

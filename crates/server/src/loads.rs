@@ -23,10 +23,8 @@ impl Loads {
     pub fn new(workers: usize, cache: &Cache) -> Self {
         let partitions = cache.layout().partitions;
         let of_worker = |_| (0..partitions).map(|_| Counter::default()).collect();
-        let loads = Self {
-            delegated: (0..workers).map(of_worker).collect(),
-            has_exclusive: AtomicBool::new(false),
-        };
+        let loads =
+            Self { delegated: (0..workers).map(of_worker).collect(), has_exclusive: AtomicBool::new(false) };
         let mut routes = (0..partitions).filter_map(|partition| cache.route(partition));
         if workers > 1 && routes.any(|route| route.access == Access::Erew) {
             loads.expect_exclusive();
@@ -66,11 +64,7 @@ impl Loads {
         };
         let partitions = cache.layout().partitions;
         (0..self.delegated.len())
-            .map(|worker| {
-                (0..partitions)
-                    .map(|partition| of(worker, partition))
-                    .collect()
-            })
+            .map(|worker| (0..partitions).map(|partition| of(worker, partition)).collect())
             .collect()
     }
 }

@@ -56,24 +56,14 @@ impl Bench {
     /// Calls with what a session works with.
     #[cfg(test)]
     pub fn with_context<T>(&mut self, call: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        call(&mut Context::new(
-            &mut self.worker,
-            &self.server,
-            self.now_s,
-        ))
+        call(&mut Context::new(&mut self.worker, &self.server, self.now_s))
     }
 
     /// One turn of a connection.
     pub fn turn<S: ByteStream>(&mut self, connection: &mut Connection<S>, readable: bool) -> Next {
         let mut context = Context::new(&mut self.worker, &self.server, self.now_s);
         let buffers = &mut self.buffers;
-        let turn = Turn::new(
-            buffers,
-            &mut context,
-            self.now_ms,
-            self.requests_max,
-            readable,
-        );
+        let turn = Turn::new(buffers, &mut context, self.now_ms, self.requests_max, readable);
         connection.turn(turn)
     }
 
@@ -114,11 +104,7 @@ impl Bench {
         assert_eq!(self.drive(&mut connection), Next::Close);
         let output = connection.stream().output.clone();
         connection.release(&mut self.buffers);
-        assert_eq!(
-            self.buffers.values.lent_bytes(),
-            0,
-            "a value buffer was lost"
-        );
+        assert_eq!(self.buffers.values.lent_bytes(), 0, "a value buffer was lost");
         output
     }
 }
@@ -145,10 +131,7 @@ impl Script {
     /// A peer that sends these pieces and reads everything.
     pub fn of(pieces: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self {
-            input: pieces
-                .into_iter()
-                .filter(|piece| !piece.is_empty())
-                .collect(),
+            input: pieces.into_iter().filter(|piece| !piece.is_empty()).collect(),
             ends: false,
             output: Vec::new(),
             send_bytes_max: usize::MAX,
@@ -172,11 +155,7 @@ impl ByteStream for Script {
         assert!(!into.is_empty(), "an empty read looks like the end");
         self.recvs += 1;
         let Some(mut piece) = self.input.pop_front() else {
-            return if self.ends {
-                Ok(0)
-            } else {
-                Err(io::ErrorKind::WouldBlock.into())
-            };
+            return if self.ends { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
         };
         let bytes = piece.len().min(into.len());
         into[..bytes].copy_from_slice(&piece[..bytes]);

@@ -31,19 +31,14 @@ struct Configs {
 impl Configs {
     fn load(settings: &TlsSettings) -> Result<Self, String> {
         let with = |clients| {
-            let options = TlsOptions {
-                clients,
-                ..settings.options.clone()
-            };
+            let options = TlsOptions { clients, ..settings.options.clone() };
             load(&options)
         };
         let has_authorities = settings.options.client_authorities.is_some();
         Ok(Self {
             default: load(&settings.options)?,
             basic: with(ClientCertificates::None)?,
-            mutual: has_authorities
-                .then(|| with(ClientCertificates::Require))
-                .transpose()?,
+            mutual: has_authorities.then(|| with(ClientCertificates::Require)).transpose()?,
         })
     }
 }
@@ -68,9 +63,7 @@ impl TlsShared {
     /// As [`Self::new`]; or somebody has asked within this second.
     pub fn refresh_for_client(&self, now_s: u32) -> Result<(), String> {
         if self.asked_s.fetch_max(now_s, Ordering::Relaxed) >= now_s {
-            return Err(
-                "Error certificates were read within this second, ask again in the next".into(),
-            );
+            return Err("Error certificates were read within this second, ask again in the next".into());
         }
         self.refresh(now_s)
     }

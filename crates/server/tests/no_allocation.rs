@@ -48,12 +48,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Processes an input that is complete, and returns the length of the replies.
-fn process(
-    session: &mut Session,
-    input: &[u8],
-    output: &mut [u8],
-    context: &mut Context<'_>,
-) -> usize {
+fn process(session: &mut Session, input: &[u8], output: &mut [u8], context: &mut Context<'_>) -> usize {
     let (mut at, mut bytes, mut requests) = (0, 0, u32::MAX);
     loop {
         let mut output = Output::new(output, 0);
@@ -76,16 +71,7 @@ fn binary_requests(keys: &[String], value: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     let mut add = |opcode: u8, extras: &[u8], key: &str, value: &[u8], cas: u8| {
         let body_bytes = (extras.len() + key.len() + value.len()) as u32;
-        all.extend([
-            0x80,
-            opcode,
-            0,
-            key.len() as u8,
-            extras.len() as u8,
-            0,
-            0,
-            0,
-        ]);
+        all.extend([0x80, opcode, 0, key.len() as u8, extras.len() as u8, 0, 0, 0]);
         all.extend(body_bytes.to_be_bytes());
         all.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, cas]);
         all.extend([extras, key.as_bytes(), value].concat());
@@ -134,30 +120,19 @@ fn allocates_nothing(file: Option<&Path>) {
 
     let keys: Vec<String> = (0..200).map(|n| format!("key{n}")).collect();
     let value = "v".repeat(1000);
-    let sets: String = keys
-        .iter()
-        .map(|key| format!("set {key} 5 100 1000\r\n{value}\r\n"))
-        .collect();
+    let sets: String = keys.iter().map(|key| format!("set {key} 5 100 1000\r\n{value}\r\n")).collect();
     let multi_get = format!("get {}\r\n", keys.join(" "));
     let others = "incr n 1\r\ndelete key1\r\ntouch key2 5\r\ngat 5 key3\r\nappend key4 0 0 1\r\nx\r\nbogus\r\nmn\r\n\
                   gets none key5\r\nset key6 0 0 9999999 noreply\r\n";
     let binary = binary_requests(&keys, value.as_bytes());
     if let Some(file) = file {
-        let options = RecordOptions {
-            fraction: Some("1".parse().unwrap()),
-            ..RecordOptions::default()
-        };
+        let options = RecordOptions { fraction: Some("1".parse().unwrap()), ..RecordOptions::default() };
         Recorder::start(&server, Clock::start(), file, &options).unwrap();
     }
     let before = CALLS.get();
     let mut replies = 0;
     replies += process(&mut session, sets.as_bytes(), &mut output, &mut context);
-    replies += process(
-        &mut session,
-        multi_get.as_bytes(),
-        &mut output,
-        &mut context,
-    );
+    replies += process(&mut session, multi_get.as_bytes(), &mut output, &mut context);
     replies += process(&mut session, others.as_bytes(), &mut output, &mut context);
     replies += process(&mut Session::default(), &binary, &mut output, &mut context);
     let calls = CALLS.get() - before;

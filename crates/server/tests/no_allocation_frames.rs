@@ -145,10 +145,7 @@ unsafe impl FrameQueue for Repeating {
 }
 
 fn local() -> Local {
-    Local {
-        addresses: vec!["10.0.0.2".parse().unwrap()],
-        ports: 20_000..=20_001,
-    }
+    Local { addresses: vec!["10.0.0.2".parse().unwrap()], ports: 20_000..=20_001 }
 }
 
 /// A frame with a datagram to the first worker.
@@ -179,19 +176,13 @@ fn datagram(shared: &Shared, key: &[u8], opcode: Opcode) -> Vec<u8> {
         argument: 0,
         id: 0,
         key,
-        value: if opcode.has_value() {
-            &[b'7'; 100]
-        } else {
-            b""
-        },
+        value: if opcode.has_value() { &[b'7'; 100] } else { b"" },
     };
     writer.push(&request).unwrap();
     let length = writer.finish(&Header {
         client: 1,
         generation: native.generation(cache),
-        cookie: Cookies::new(native.cookie_key)
-            .check(peer, 0, NOW_S)
-            .renewal,
+        cookie: Cookies::new(native.cookie_key).check(peer, 0, NOW_S).renewal,
         partition: cache.partition_of(cache.hash(key)) as u16,
         ..Header::REQUESTS
     });
@@ -206,10 +197,7 @@ fn frames_are_answered_without_an_allocation() {
     let options: Options = toml::from_str(options).unwrap();
     let settings = Settings::of(&options, 1).unwrap();
     let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
-    let core = |worker: u16| CoreEntry {
-        port: 20_000 + worker,
-        node: 0,
-    };
+    let core = |worker: u16| CoreEntry { port: 20_000 + worker, node: 0 };
     let native = NativeShared::new([core(0), core(1)].into(), PAYLOAD_BYTES, [1, 2, 3]);
     let native = native.over(Vec::new(), std::iter::once(0..2).collect());
     let rings = rings(2, native.ring_datagram_bytes()).into_iter();
@@ -224,12 +212,8 @@ fn frames_are_answered_without_an_allocation() {
     let server = Server::new(settings, cache, Some(native), NOW_S).unwrap();
     let keys: Vec<String> = (0..20).map(|number| format!("key{number}")).collect();
     let opcodes = [Opcode::Set, Opcode::Get, Opcode::Delete, Opcode::Get];
-    let asked = keys
-        .iter()
-        .flat_map(|key| opcodes.map(|opcode| (key.as_bytes(), opcode)));
-    let frames: Vec<_> = asked
-        .map(|(key, opcode)| frame(&datagram(&server.shared, key, opcode)))
-        .collect();
+    let asked = keys.iter().flat_map(|key| opcodes.map(|opcode| (key.as_bytes(), opcode)));
+    let frames: Vec<_> = asked.map(|(key, opcode)| frame(&datagram(&server.shared, key, opcode))).collect();
     let asked = frames.len() as u64;
     workers[0].1.port().queue_mut().frames = frames;
     let counters = &server.shared.native.as_ref().unwrap().frames;
@@ -242,10 +226,7 @@ fn frames_are_answered_without_an_allocation() {
                 let mut context = Context::new(worker, &server, NOW_S);
                 port.round(&mut context, 1).unwrap();
             }
-            answered = workers
-                .iter_mut()
-                .map(|(_, port)| port.port().queue().sent)
-                .sum();
+            answered = workers.iter_mut().map(|(_, port)| port.port().queue().sent).sum();
         }
         assert_eq!(answered, round * asked);
         assert_eq!(CALLS.get(), before, "calls of the allocator");

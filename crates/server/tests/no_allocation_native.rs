@@ -76,11 +76,7 @@ impl Server {
             })
             .collect();
         let state = shared::Server::new(settings, cache, Some(native), NOW_S).unwrap();
-        Self {
-            state,
-            sockets,
-            workers,
-        }
+        Self { state, sockets, workers }
     }
 
     /// Rounds of both until so many datagrams were sent; returns the calls of the allocator.
@@ -132,20 +128,14 @@ impl Client {
             writer.push(request).unwrap();
         }
         let partition = cache.partition_of(cache.hash(requests[0].key)) as u16;
-        let length = writer.finish(&Header {
-            partition,
-            ..self.header
-        });
+        let length = writer.finish(&Header { partition, ..self.header });
         bytes.truncate(length);
         bytes
     }
 
     fn directory(&self) -> Vec<u8> {
         let mut bytes = vec![0; PAYLOAD_BYTES];
-        let header = Header {
-            kind: Kind::DirectoryRequest,
-            ..self.header
-        };
+        let header = Header { kind: Kind::DirectoryRequest, ..self.header };
         DirectoryRequest { first: 0 }.write(&header, &mut bytes);
         bytes
     }

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use micanite_client::{
-    Client, Completion, Error, Link, Operation, Options as ClientOptions, Outcome, ServerAddress,
-    UdpOptions,
+    Client, Completion, Error, Link, Operation, Options as ClientOptions, Outcome, ServerAddress, UdpOptions,
 };
 use micanite_workload::Random;
 use serde::Serialize;
@@ -66,10 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         // Not by set: a copy of that, kept back on the way, would undo increments.
         reader.add(&key(number), b"0", 0, 0)?;
     }
-    let mut total = Report {
-        sums: vec![0; options.keys.into()],
-        ..Report::default()
-    };
+    let mut total = Report { sums: vec![0; options.keys.into()], ..Report::default() };
     thread::scope(|scope| -> Result<()> {
         let clients: Vec<_> = (0..options.clients)
             .map(|number| scope.spawn(move || add(options, number).map_err(|e| e.to_string())))
@@ -88,11 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
     }
     println!("{}", serde_json::to_string(&total)?);
-    if total.done == options.count && total.wrong_sums == 0 {
-        Ok(())
-    } else {
-        Err("not exact".into())
-    }
+    if total.done == options.count && total.wrong_sums == 0 { Ok(()) } else { Err("not exact".into()) }
 }
 
 impl Report {
@@ -126,10 +118,7 @@ impl Report {
 }
 
 fn client_options() -> ClientOptions {
-    ClientOptions {
-        deadline_ns: DEADLINE.as_nanos() as u64,
-        ..ClientOptions::default()
-    }
+    ClientOptions { deadline_ns: DEADLINE.as_nanos() as u64, ..ClientOptions::default() }
 }
 
 /// Connects, again if need be.
@@ -152,13 +141,9 @@ fn add(options: &Options, number: u16) -> Result<Report> {
     let count = options.count / clients + u64::from(u64::from(number) < options.count % clients);
     let mut random = Random::new(options.seed * 1000 + u64::from(number) + 1);
     let keys: Vec<_> = (0..options.keys).map(key).collect();
-    let mut report = Report {
-        sums: vec![0; keys.len()],
-        ..Report::default()
-    };
+    let mut report = Report { sums: vec![0; keys.len()], ..Report::default() };
     let servers = [ServerAddress::resolve(&options.server)?];
-    let mut link =
-        persistently(|| Link::connect(&servers, client_options(), &UdpOptions::default()))?;
+    let mut link = persistently(|| Link::connect(&servers, client_options(), &UdpOptions::default()))?;
     let mut submitted = 0;
     // What is to be added next, until the link has taken it.
     let mut next = None;

@@ -10,11 +10,7 @@ use clap::{Parser, Subcommand};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 #[derive(Parser)]
-#[command(
-    name = "micanite-test-tools",
-    version,
-    about = "What the tests of Micanite need"
-)]
+#[command(name = "micanite-test-tools", version, about = "What the tests of Micanite need")]
 struct CommandLine {
     #[command(subcommand)]
     tool: Tool,

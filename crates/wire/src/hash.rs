@@ -42,12 +42,7 @@ mod tests {
         ("key", 1, 0x0c37_033b_f421_05f2, 48),
         ("12345678", 0x0123_4567_89ab_cdef, 0x1779_2f54_ab4a_fa32, 93),
         ("sixteen-byte-key", 7, 0x971d_9851_aa25_4331, 604),
-        (
-            "a key of more than sixteen bytes, but not long",
-            7,
-            0x2824_cae7_89b1_befc,
-            160,
-        ),
+        ("a key of more than sixteen bytes, but not long", 7, 0x2824_cae7_89b1_befc, 160),
         ("LONG", 7, 0x90df_e13f_c381_a3f4, 579),
     ];
 
@@ -57,11 +52,7 @@ mod tests {
             let long = "k".repeat(250);
             let key = if key == "LONG" { &long } else { key };
             let of = KeyHash::of(key.as_bytes(), seed);
-            assert_eq!(
-                (of.0, of.partition(10)),
-                (hash, partition),
-                "{key:?} {seed}"
-            );
+            assert_eq!((of.0, of.partition(10)), (hash, partition), "{key:?} {seed}");
         }
     }
 

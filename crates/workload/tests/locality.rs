@@ -132,10 +132,7 @@ impl Server {
 /// Percentages of the GETs that hit, and of the misses by their causes; in three days that follow
 /// two to warm up.
 fn look_aside(pool: Pool) -> (f64, [f64; 3]) {
-    let mut server = Server {
-        items_max: pool.items_held(KEYS) as usize,
-        ..Server::default()
-    };
+    let mut server = Server { items_max: pool.items_held(KEYS) as usize, ..Server::default() };
     for item in pool.prefill(KEYS) {
         server.asked.insert(item.number);
         server.store(item.number);
@@ -163,10 +160,7 @@ fn look_aside(pool: Pool) -> (f64, [f64; 3]) {
         }
     }
     let misses = f64::from(causes.iter().sum::<u32>());
-    (
-        100.0 - 100.0 * misses / f64::from(gets),
-        causes.map(|count| 100.0 * f64::from(count) / misses),
-    )
+    (100.0 - 100.0 * misses / f64::from(gets), causes.map(|count| 100.0 * f64::from(count) / misses))
 }
 
 #[test]

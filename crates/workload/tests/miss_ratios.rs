@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 
 use micanite_engine::Eviction;
 use micanite_workload::trace::open;
-use micanite_workload::trace::simulate::{
-    Accounting, Bounds, Case, Compact, Policy, Rules, Simulation,
-};
+use micanite_workload::trace::simulate::{Accounting, Bounds, Case, Compact, Policy, Rules, Simulation};
 
 /// Computed by libCacheSim.
 const PUBLISHED: &str = include_str!("../testdata/miss_ratios_twitter_1m.csv");
@@ -44,10 +42,7 @@ fn published() -> Vec<(&'static str, u64, f64)> {
 }
 
 fn simulated(trace: &Compact, cases: &[Case]) -> Vec<f64> {
-    let rules = Rules {
-        accounting: Accounting::Payload,
-        ..Rules::default()
-    };
+    let rules = Rules { accounting: Accounting::Payload, ..Rules::default() };
     let policies: Vec<_> = cases.iter().map(|case| case.policy).collect();
     let simulation = Simulation::new(trace, rules, &policies);
     let ratios = simulation.run(cases, |_| ()).expect("simulated");
@@ -87,10 +82,7 @@ fn the_default_policy_beats_lru_and_keeps_up_with_the_best() {
         row.expect("a row").2
     };
     let sizes = [29_227, 292_272, 1_461_360, 2_922_721, 7_306_804, 14_613_609];
-    let cases = sizes.map(|bytes| Case {
-        policy: DEFAULT,
-        bytes,
-    });
+    let cases = sizes.map(|bytes| Case { policy: DEFAULT, bytes });
     let measured = simulated(&trace, &cases);
     for (bytes, measured) in sizes.into_iter().zip(&measured) {
         let lru = of("lru", bytes);

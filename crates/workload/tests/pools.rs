@@ -3,17 +3,13 @@
 
 use std::collections::HashSet;
 
-use micanite_workload::{
-    Miss, Pool, PoolItem, PoolOperation, PoolOptions, PoolRequest, PoolStream,
-};
+use micanite_workload::{Miss, Pool, PoolItem, PoolOperation, PoolOptions, PoolRequest, PoolStream};
 
 const KEYS: u64 = 100_000;
 const REQUESTS: usize = 1_000_000;
 
 fn stored(pool: Pool) -> Vec<PoolItem> {
-    let updates = pool
-        .stream(KEYS, 3)
-        .filter(|request| request.operation == PoolOperation::Update);
+    let updates = pool.stream(KEYS, 3).filter(|request| request.operation == PoolOperation::Update);
     updates.take(100_000).map(|request| request.item).collect()
 }
 
@@ -46,10 +42,7 @@ fn ninety_ninth_percentiles() {
                 ("values", quantile(&mut values, 0.99), value_bytes),
             ] {
                 let relative = found as f64 / published as f64 - 1.0;
-                assert!(
-                    relative.abs() < 0.05,
-                    "{pool} {what}: {found}, not {published}"
-                );
+                assert!(relative.abs() < 0.05, "{pool} {what}: {found}, not {published}");
             }
         }
     }
@@ -105,10 +98,7 @@ fn operations() {
         }
         for (count, published) in counts.into_iter().zip(published) {
             let found = 100.0 * f64::from(count) / REQUESTS as f64;
-            assert!(
-                (found - published).abs() < 0.15,
-                "{pool}: {found}, not {published}"
-            );
+            assert!((found - published).abs() < 0.15, "{pool}: {found}, not {published}");
         }
     }
 }
@@ -117,21 +107,12 @@ fn operations() {
 #[test]
 fn another_mix() {
     for pool in Pool::ALL {
-        let options = PoolOptions {
-            mix: Some([1.0, 1.0, 0.0]),
-            ..PoolOptions::new(KEYS, 1)
-        };
+        let options = PoolOptions { mix: Some([1.0, 1.0, 0.0]), ..PoolOptions::new(KEYS, 1) };
         let requests: Vec<_> = PoolStream::new(pool, options).take(REQUESTS).collect();
-        let gets: Vec<_> = requests
-            .iter()
-            .filter(|request| request.operation == PoolOperation::Get)
-            .collect();
+        let gets: Vec<_> =
+            requests.iter().filter(|request| request.operation == PoolOperation::Get).collect();
         assert!((gets.len() as f64 / REQUESTS as f64 - 0.5).abs() < 0.003);
-        assert!(
-            requests
-                .iter()
-                .all(|request| request.operation != PoolOperation::Delete)
-        );
+        assert!(requests.iter().all(|request| request.operation != PoolOperation::Delete));
         let hits = share(&gets, |request| request.miss.is_none());
         assert!((hits - pool.hit_rate()).abs() < 0.003, "{pool}: {hits}");
     }
@@ -145,9 +126,8 @@ fn hits_of_the_prefilled_set() {
     for (pool, published) in Pool::ALL.into_iter().zip(published) {
         let keys = 2000;
         let mut server: HashSet<_> = pool.prefill(keys).collect();
-        let mut streams: Vec<_> = (0..2)
-            .map(|thread| PoolStream::new(pool, of_thread(keys, thread)))
-            .collect();
+        let mut streams: Vec<_> =
+            (0..2).map(|thread| PoolStream::new(pool, of_thread(keys, thread))).collect();
         for round in 0..4 {
             let (mut gets, mut hits) = (0.0, 0.0);
             for turn in 0..REQUESTS / 2 {
@@ -167,10 +147,7 @@ fn hits_of_the_prefilled_set() {
 }
 
 fn of_thread(keys: u64, thread: usize) -> PoolOptions {
-    PoolOptions {
-        part: (thread, 2),
-        ..PoolOptions::new(keys, 5)
-    }
+    PoolOptions { part: (thread, 2), ..PoolOptions::new(keys, 5) }
 }
 
 /// Whether the item was there.
@@ -198,10 +175,7 @@ fn pools_have_keys_of_their_own() {
 fn new_keys_are_new() {
     let mut seen = HashSet::new();
     for (seed, thread) in [(1, 0), (1, 1), (2, 0)] {
-        let options = PoolOptions {
-            part: (thread, 2),
-            ..PoolOptions::new(1000, seed)
-        };
+        let options = PoolOptions { part: (thread, 2), ..PoolOptions::new(1000, seed) };
         for request in PoolStream::new(Pool::Var, options).take(100_000) {
             if request.miss == Some(Miss::Compulsory) {
                 let mut key = Vec::new();
@@ -246,11 +220,7 @@ fn digest(pool: Pool) -> String {
         request.item.push_key(&mut bytes);
         if words.is_empty() {
             let key = String::from_utf8_lossy(&bytes[1..]);
-            words = format!(
-                "{:?} {key} {}",
-                request.operation,
-                request.item.value_bytes()
-            );
+            words = format!("{:?} {key} {}", request.operation, request.item.value_bytes());
         }
         bytes.extend((request.item.value_bytes() as u32).to_le_bytes());
         for byte in &bytes {

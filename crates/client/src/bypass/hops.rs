@@ -84,41 +84,28 @@ impl KernelHops {
                  the server has to be on another machine, or in another network namespace"
             ));
         }
-        let has_socket =
-            |address: &IpAddr| self.bound.iter().any(|bound| bound.address == *address);
+        let has_socket = |address: &IpAddr| self.bound.iter().any(|bound| bound.address == *address);
         let mut ours = self.addresses.iter().filter(|(own, _)| has_socket(own));
         if let Some((from, _)) = ours.clone().find(|prefix| is_in(to, **prefix)) {
-            return Ok(Hop {
-                from: *from,
-                next: to,
-            });
+            return Ok(Hop { from: *from, next: to });
         }
         let route = self
             .netlink
             .route(to)
             .map_err(|error| format!("no route to {to}: {error} (ip route get {to})"))?;
         if route.interface != self.interface {
-            return Err(format!(
-                "the route to {to} does not use this interface (ip route get {to})"
-            ));
+            return Err(format!("the route to {to} does not use this interface (ip route get {to})"));
         }
         let like = |address: &IpAddr| match (address, to) {
             (IpAddr::V4(_), IpAddr::V4(_)) => true,
             (IpAddr::V6(own), IpAddr::V6(to)) => is_of_link(*own) == is_of_link(to),
             _ => false,
         };
-        let from = route
-            .source
-            .filter(has_socket)
-            .or_else(|| ours.find(|(own, _)| like(own)).map(|(own, _)| *own));
+        let from =
+            route.source.filter(has_socket).or_else(|| ours.find(|(own, _)| like(own)).map(|(own, _)| *own));
         match from {
-            Some(from) => Ok(Hop {
-                from,
-                next: route.gateway.unwrap_or(to),
-            }),
-            None => Err(format!(
-                "this interface has no address from which {to} can be reached"
-            )),
+            Some(from) => Ok(Hop { from, next: route.gateway.unwrap_or(to) }),
+            None => Err(format!("this interface has no address from which {to} can be reached")),
         }
     }
 }
@@ -144,11 +131,7 @@ impl<Q> Hops<Q> for KernelHops {
         true
     }
 
-    fn take_kernel_datagrams(
-        &mut self,
-        now_ns: u64,
-        mut take: impl FnMut(&[u8], SocketAddr),
-    ) -> usize {
+    fn take_kernel_datagrams(&mut self, now_ns: u64, mut take: impl FnMut(&[u8], SocketAddr)) -> usize {
         if now_ns < self.look_at_ns {
             return 0;
         }

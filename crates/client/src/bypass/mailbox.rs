@@ -74,10 +74,7 @@ impl Mailbox {
 
     /// Adds a datagram; returns whether there was room.
     pub fn put(&self, from: SocketAddr, bytes: &[u8]) -> bool {
-        let mut forwarded = self
-            .forwarded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut forwarded = self.forwarded.lock().unwrap_or_else(PoisonError::into_inner);
         let is_put = forwarded.push(from, bytes);
         drop(forwarded);
         // Either the sleeper sees the datagram before it sleeps, or this thread sees that it
@@ -94,10 +91,7 @@ impl Mailbox {
     pub fn take(&self, empty: &mut Forwarded) {
         if self.has_some.load(Ordering::Relaxed) {
             self.has_some.store(false, Ordering::SeqCst);
-            let mut forwarded = self
-                .forwarded
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut forwarded = self.forwarded.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut *forwarded, empty);
         }
     }
@@ -143,9 +137,7 @@ mod tests {
     fn sleepers_are_woken_by_new_datagrams() {
         let (mailbox, mut forwarded) = Mailbox::new().unwrap();
         let mut poller = micanite_net::Poller::new().unwrap();
-        poller
-            .add(&mailbox.waker, 1, micanite_net::Interest::Read)
-            .unwrap();
+        poller.add(&mailbox.waker, 1, micanite_net::Interest::Read).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| mailbox.put("10.0.0.1:7".parse().unwrap(), b"letter"));
             mailbox.sleep(|_| assert_eq!(poller.wait(60_000).unwrap(), 1));

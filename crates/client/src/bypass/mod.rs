@@ -114,9 +114,7 @@ impl BypassPort {
             },
         };
         let shared = open(options).map_err(named)?;
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Returns an unused queue. Dropping it, or the [`crate::Link`] that uses it, returns it.
@@ -183,9 +181,7 @@ fn open(options: &PortOptions) -> Result<SharedPort, String> {
             (index, first, bound)
         }
         PortName::Dpdk { .. } => {
-            let first = options
-                .first_port
-                .unwrap_or_else(|| source::random_first(options.queues));
+            let first = options.first_port.unwrap_or_else(|| source::random_first(options.queues));
             (0, first, Vec::new())
         }
     };
@@ -203,11 +199,7 @@ fn open(options: &PortOptions) -> Result<SharedPort, String> {
     })?;
     let longest = Longest::new(options.payload_bytes, bypass.payload_bytes_max);
     let local = Local {
-        addresses: bypass
-            .addresses
-            .iter()
-            .map(|(address, _)| *address)
-            .collect(),
+        addresses: bypass.addresses.iter().map(|(address, _)| *address).collect(),
         ports: first..=last,
     };
     let mut mailboxes = Mailboxes::new(queues.len())?;
@@ -223,16 +215,14 @@ fn open(options: &PortOptions) -> Result<SharedPort, String> {
                 let link = (interface, bypass.mac);
                 let sockets = (port, bound.pop().unwrap_or_default());
                 let hops = KernelHops::new(link, bypass.addresses.clone(), sockets);
-                let hops =
-                    hops.map_err(|error| format!("cannot open a netlink socket: {error}"))?;
+                let hops = hops.map_err(|error| format!("cannot open a netlink socket: {error}"))?;
                 let frames = FramePort::new(queue, local.clone(), longest.ipv4);
                 Queue::Xdp(number, FrameSocket::new(frames, hops, ports, boxes))
             }
             BypassQueue::Dpdk(queue) => {
                 let neighbours = || Neighbours::new(bypass.mac, &bypass.addresses, options.gateway);
                 let hops = OwnHops::new(neighbours(), port, shared.clone());
-                let frames = FramePort::new(queue, local.clone(), longest.ipv4)
-                    .with_neighbours(neighbours());
+                let frames = FramePort::new(queue, local.clone(), longest.ipv4).with_neighbours(neighbours());
                 Queue::Dpdk(number, FrameSocket::new(frames, hops, ports, boxes))
             }
         }));
@@ -258,10 +248,7 @@ struct Longest {
 impl Longest {
     /// Limits the wanted length to what fits.
     fn new(wanted: usize, ipv6_max: usize) -> Self {
-        Self {
-            ipv4: wanted.min(ipv6_max + IPV4_MORE_BYTES),
-            ipv6: wanted.min(ipv6_max),
-        }
+        Self { ipv4: wanted.min(ipv6_max + IPV4_MORE_BYTES), ipv6: wanted.min(ipv6_max) }
     }
 
     /// Returns the longest datagram for all of these servers.
@@ -284,16 +271,13 @@ impl Mailboxes {
         let (mut all, mut empty) = (Vec::new(), Vec::new());
         for _ in 0..queues {
             if queues > 1 {
-                let (mailbox, forwarded) = Mailbox::new()
-                    .map_err(|error| format!("cannot create an event descriptor: {error}"))?;
+                let (mailbox, forwarded) =
+                    Mailbox::new().map_err(|error| format!("cannot create an event descriptor: {error}"))?;
                 all.push(mailbox);
                 empty.push(forwarded);
             }
         }
-        Ok(Self {
-            all: all.into(),
-            empty,
-        })
+        Ok(Self { all: all.into(), empty })
     }
 
     fn next(&mut self) -> (Arc<[Mailbox]>, mailbox::Forwarded) {

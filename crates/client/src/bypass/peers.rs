@@ -165,10 +165,7 @@ impl Peer {
         (self.sent, self.heard) = (false, false);
         match (pace, header) {
             (Pace::Fast, Some(header)) => {
-                let is_same = self
-                    .headers
-                    .iter()
-                    .any(|(to, known)| *to == self.probe && *known == header);
+                let is_same = self.headers.iter().any(|(to, known)| *to == self.probe && *known == header);
                 if !is_same {
                     self.headers.clear();
                     self.headers.push((self.probe, header));

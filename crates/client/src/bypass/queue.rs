@@ -60,10 +60,7 @@ macro_rules! each {
 
 impl PortQueue {
     pub(super) const fn new(queue: Box<Queue>, shared: Arc<SharedPort>) -> Self {
-        Self {
-            queue: Some(queue),
-            shared,
-        }
+        Self { queue: Some(queue), shared }
     }
 
     /// Returns the name of its port.
@@ -91,9 +88,7 @@ impl PortQueue {
         if let Some(Queue::Xdp(_, socket)) = self.queue.as_deref_mut() {
             for server in servers {
                 let hop = socket.hops.hop(server.address.ip());
-                hop.map_err(|reason| Error::Port {
-                    reason: format!("{}: {reason}", self.shared.name),
-                })?;
+                hop.map_err(|reason| Error::Port { reason: format!("{}: {reason}", self.shared.name) })?;
             }
         }
         Ok(())

@@ -98,12 +98,7 @@ impl<Q: FrameQueue, H: Hops<Q>> FrameSocket<Q, H> {
         sink: &mut impl FnMut(Completion<'_>),
     ) -> io::Result<usize> {
         let port_ns = self.clock.at(now_ns);
-        let Self {
-            port,
-            peers,
-            counters,
-            ..
-        } = self;
+        let Self { port, peers, counters, .. } = self;
         let ours = self.ports.0 + self.ports.1 as u16;
         let mut received = 0;
         for _ in 0..BURSTS_MAX {

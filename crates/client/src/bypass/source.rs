@@ -89,9 +89,7 @@ pub(super) fn bind(
             Err(error) => last = error.to_string(),
         }
     }
-    Err(format!(
-        "no {queues} consecutive UDP ports are free: {last}"
-    ))
+    Err(format!("no {queues} consecutive UDP ports are free: {last}"))
 }
 
 /// Returns a random first port for as many ports as there are queues.

@@ -40,8 +40,7 @@ struct TestHops {
 impl Hops<MemoryQueue> for TestHops {
     fn header(&mut self, _: &mut FramePort<MemoryQueue>, to: SocketAddr, _: u64) -> Option<Header> {
         let from = SocketAddr::new(address(), FIRST);
-        self.mac
-            .map(|mac| Header::new((CLIENT, from), (mac, to), None))
+        self.mac.map(|mac| Header::new((CLIENT, from), (mac, to), None))
     }
 
     fn send_slowly(&mut self, to: SocketAddr, bytes: &[u8]) -> bool {
@@ -67,10 +66,7 @@ impl Hops<MemoryQueue> for TestHops {
 }
 
 fn frames(buffers: usize, queues: u16) -> FramePort<MemoryQueue> {
-    let local = Local {
-        addresses: vec![address()],
-        ports: FIRST..=FIRST + queues - 1,
-    };
+    let local = Local { addresses: vec![address()], ports: FIRST..=FIRST + queues - 1 };
     FramePort::new(MemoryQueue::new(buffers, 4096, 64), local, 1472)
 }
 
@@ -93,11 +89,7 @@ impl<H: Hops<MemoryQueue>> Client<H> {
         number: usize,
         boxes: (Arc<[Mailbox]>, Forwarded),
     ) -> Self {
-        let server = ServerAddress {
-            address: server().base,
-            name: "server".to_owned(),
-            weight: 1,
-        };
+        let server = ServerAddress { address: server().base, name: "server".to_owned(), weight: 1 };
         Self {
             driver: Driver::new(Options::default(), &[server], 1 + number as u64),
             socket: FrameSocket::new(port, hops, (FIRST, number), boxes),
@@ -190,10 +182,7 @@ fn answer_frame(fake: &mut Fake, frame: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn known() -> TestHops {
-    TestHops {
-        mac: Some(SERVER),
-        ..TestHops::default()
-    }
+    TestHops { mac: Some(SERVER), ..TestHops::default() }
 }
 
 #[test]
@@ -208,15 +197,9 @@ fn operations_use_frames_and_return_all_buffers() {
         assert_eq!(client.call(&mut fake, SERVER, &get), Outcome::Ok);
     }
     assert_eq!(client.driver.counters().bogus, 0);
-    assert!(
-        fake.seen.iter().all(|seen| *seen > 0),
-        "both ports are used"
-    );
+    assert!(fake.seen.iter().all(|seen| *seen > 0), "both ports are used");
     let counters = client.socket.counters();
-    assert_eq!(
-        counters.copied_frames,
-        client.driver.counters().sent + fake.directory_requests
-    );
+    assert_eq!(counters.copied_frames, client.driver.counters().sent + fake.directory_requests);
     assert_eq!(counters.received_datagrams, counters.received_frames);
     assert_eq!((counters.sent_by_kernel, counters.no_frame), (0, 0));
     client.poll();
@@ -232,11 +215,7 @@ fn datagrams_use_the_slow_path_until_the_next_hop_is_known() {
     assert_eq!(to, fake.base);
     // The kernel has resolved the neighbour, and its reply arrives at the port.
     client.socket.hops.mac = Some(SERVER);
-    let header = Header::new(
-        (SERVER, fake.base),
-        (CLIENT, SocketAddr::new(address(), FIRST)),
-        None,
-    );
+    let header = Header::new((SERVER, fake.base), (CLIENT, SocketAddr::new(address(), FIRST)), None);
     let mut port = frames(1, 1);
     let mut replies = port.replies();
     assert!(replies.open(ReplyTo::Header(&header)));

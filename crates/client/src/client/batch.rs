@@ -22,25 +22,14 @@ impl Client {
         answers.resize_with(operations.len(), || None);
         let mut large = Vec::new();
         if let Err(error) = self.exchange(operations, &mut answers, &mut large) {
-            let failed = || {
-                Err(Error::Io(std::io::Error::new(
-                    error.kind(),
-                    error.to_string(),
-                )))
-            };
-            return answers
-                .into_iter()
-                .map(|answer| answer.unwrap_or_else(failed))
-                .collect();
+            let failed = || Err(Error::Io(std::io::Error::new(error.kind(), error.to_string())));
+            return answers.into_iter().map(|answer| answer.unwrap_or_else(failed)).collect();
         }
         for number in large {
             answers[number] = Some(self.over_stream(&operations[number]));
         }
         let missing = || Err(Error::Refused);
-        answers
-            .into_iter()
-            .map(|answer| answer.unwrap_or_else(missing))
-            .collect()
+        answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
     }
 
     /// Executes a batch by datagrams. Numbers of operations that need a stream go to `large`.
@@ -111,17 +100,11 @@ pub(crate) fn answer(completion: &Completion<'_>) -> Result<Answer, Error> {
         Outcome::Ok | Outcome::NotFound | Outcome::Exists | Outcome::NotStored => Ok(Answer {
             outcome: completion.outcome,
             number: completion.number,
-            value: Value {
-                bytes: completion.value.to_vec(),
-                flags: completion.flags,
-                cas: completion.cas,
-            },
+            value: Value { bytes: completion.value.to_vec(), flags: completion.flags, cas: completion.cas },
             resent: completion.resent,
         }),
         Outcome::OutOfSpace => Err(Error::OutOfSpace),
-        Outcome::TooLarge { limit_bytes } => Err(Error::TooLarge {
-            limit_bytes: Some(limit_bytes),
-        }),
+        Outcome::TooLarge { limit_bytes } => Err(Error::TooLarge { limit_bytes: Some(limit_bytes) }),
         Outcome::NotANumber => Err(Error::NotANumber),
         Outcome::BadRequest | Outcome::UseStream => Err(Error::Refused),
         Outcome::Version(version) => Err(Error::Version { server, version }),

@@ -69,11 +69,7 @@ impl Builder {
         let resolve = |(name, weight): &(String, u32)| {
             ServerAddress::resolve(name).map(|server| server.with_weight(*weight))
         };
-        let servers = self
-            .servers
-            .iter()
-            .map(resolve)
-            .collect::<Result<Vec<_>, _>>()?;
+        let servers = self.servers.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
         let deadline = Duration::from_nanos(self.options.deadline_ns);
         let port = match self.port {
             None => None,
@@ -91,9 +87,6 @@ impl Builder {
                 Link::connect_on(&servers, self.options, queue)?
             }
         };
-        Ok(Client {
-            link,
-            streams: Streams::new(servers.len(), deadline),
-        })
+        Ok(Client { link, streams: Streams::new(servers.len(), deadline) })
     }
 }

@@ -130,16 +130,8 @@ impl Client {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub fn set(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        flags: u32,
-        expiry_s: u32,
-    ) -> Result<(), Error> {
-        let operation = Operation::set(key, value)
-            .with_flags(flags)
-            .with_expiry(expiry_s);
+    pub fn set(&mut self, key: &[u8], value: &[u8], flags: u32, expiry_s: u32) -> Result<(), Error> {
+        let operation = Operation::set(key, value).with_flags(flags).with_expiry(expiry_s);
         self.call(&operation).map(drop)
     }
 
@@ -147,16 +139,8 @@ impl Client {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub fn add(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        flags: u32,
-        expiry_s: u32,
-    ) -> Result<bool, Error> {
-        let operation = Operation::add(key, value)
-            .with_flags(flags)
-            .with_expiry(expiry_s);
+    pub fn add(&mut self, key: &[u8], value: &[u8], flags: u32, expiry_s: u32) -> Result<bool, Error> {
+        let operation = Operation::add(key, value).with_flags(flags).with_expiry(expiry_s);
         self.done(&operation)
     }
 
@@ -164,16 +148,8 @@ impl Client {
     ///
     /// # Errors
     /// Any [`Error`].
-    pub fn replace(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        flags: u32,
-        expiry_s: u32,
-    ) -> Result<bool, Error> {
-        let operation = Operation::replace(key, value)
-            .with_flags(flags)
-            .with_expiry(expiry_s);
+    pub fn replace(&mut self, key: &[u8], value: &[u8], flags: u32, expiry_s: u32) -> Result<bool, Error> {
+        let operation = Operation::replace(key, value).with_flags(flags).with_expiry(expiry_s);
         self.done(&operation)
     }
 
@@ -188,9 +164,7 @@ impl Client {
         unique: u64,
         (flags, expiry_s): (u32, u32),
     ) -> Result<CasOutcome, Error> {
-        let operation = Operation::cas(key, value, unique)
-            .with_flags(flags)
-            .with_expiry(expiry_s);
+        let operation = Operation::cas(key, value, unique).with_flags(flags).with_expiry(expiry_s);
         Ok(CasOutcome::of(self.call(&operation)?.outcome))
     }
 

@@ -27,10 +27,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub(crate) fn new(servers: usize, deadline: Duration) -> Self {
-        Self {
-            streams: (0..servers).map(|_| None).collect(),
-            deadline,
-        }
+        Self { streams: (0..servers).map(|_| None).collect(), deadline }
     }
 
     /// Executes an operation at a server, whose TCP port is at `address`.
@@ -72,10 +69,7 @@ impl Stream {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(deadline))?;
         stream.set_write_timeout(Some(deadline))?;
-        Ok(Self {
-            server,
-            reader: BufReader::new(stream),
-        })
+        Ok(Self { server, reader: BufReader::new(stream) })
     }
 
     /// Executes an operation whose key the text protocol allows. After an error of the stream
@@ -110,11 +104,7 @@ impl Stream {
             head.extend_from_slice(format!(" {}", operation.argument).as_bytes());
         }
         head.extend_from_slice(b"\r\n");
-        if opcode.has_value() {
-            self.store(&head, operation.value)
-        } else {
-            self.fetch(&head, operation)
-        }
+        if opcode.has_value() { self.store(&head, operation.value) } else { self.fetch(&head, operation) }
     }
 
     fn store(&mut self, head: &[u8], value: &[u8]) -> Result<Answer, Error> {
@@ -133,12 +123,7 @@ impl Stream {
             _ if line.contains("out of memory") => return Err(Error::OutOfSpace),
             _ => return Err(self.failed(line)),
         };
-        Ok(Answer {
-            outcome,
-            number: 0,
-            value: Value::default(),
-            resent: false,
-        })
+        Ok(Answer { outcome, number: 0, value: Value::default(), resent: false })
     }
 
     fn fetch(&mut self, head: &[u8], operation: &Operation<'_>) -> Result<Answer, Error> {
@@ -174,12 +159,7 @@ impl Stream {
             return Err(self.failed(end));
         }
         let cas = operation.wants_cas.then_some(cas);
-        Ok(Answer {
-            outcome: Outcome::Ok,
-            number: 0,
-            value: Value { bytes, flags, cas },
-            resent: false,
-        })
+        Ok(Answer { outcome: Outcome::Ok, number: 0, value: Value { bytes, flags, cas }, resent: false })
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
@@ -203,10 +183,7 @@ impl Stream {
     }
 
     fn failed(&self, reason: String) -> Error {
-        Error::Stream {
-            server: self.server.to_string(),
-            reason,
-        }
+        Error::Stream { server: self.server.to_string(), reason }
     }
 }
 

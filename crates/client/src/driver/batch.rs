@@ -52,8 +52,7 @@ impl Gathering {
         if elapsed_ns < INTERVAL_NS {
             return;
         }
-        let now_spacing_ns =
-            elapsed_ns as f64 * f64::from(self.destinations) / f64::from(self.submitted);
+        let now_spacing_ns = elapsed_ns as f64 * f64::from(self.destinations) / f64::from(self.submitted);
         if elapsed_ns > FRESH_NS || self.spacing_ns.is_infinite() {
             self.spacing_ns = now_spacing_ns;
         } else {
@@ -77,10 +76,7 @@ impl Gathering {
                 if more < 1.0 {
                     (1, 0)
                 } else {
-                    (
-                        more.min(65_534.0) as u16 + 1,
-                        wait_ns.min(self.linger_ns_max),
-                    )
+                    (more.min(65_534.0) as u16 + 1, wait_ns.min(self.linger_ns_max))
                 }
             }
         }
@@ -110,9 +106,7 @@ mod tests {
     /// Computes equation 1 as in the paper.
     fn delay_ns(batch: u16, destinations: usize, rate_per_s: u64) -> f64 {
         let interval_ns = destinations as f64 * 1e9 / rate_per_s as f64;
-        let sum: f64 = (1..=batch)
-            .map(|i| f64::from(batch - i) * interval_ns)
-            .sum();
+        let sum: f64 = (1..=batch).map(|i| f64::from(batch - i) * interval_ns).sum();
         sum / f64::from(batch)
     }
 

@@ -57,12 +57,7 @@ impl Driver {
         true
     }
 
-    fn ask(
-        &mut self,
-        now_ns: u64,
-        number: usize,
-        send: &mut impl FnMut(SocketAddr, &[u8]) -> bool,
-    ) -> bool {
+    fn ask(&mut self, now_ns: u64, number: usize, send: &mut impl FnMut(SocketAddr, &[u8]) -> bool) -> bool {
         // The server's limit is not known yet, and it may drop longer datagrams.
         let payload_bytes = self.options.payload_bytes.min(PAYLOAD_BYTES_MIN);
         let server = &mut self.servers[number];
@@ -127,13 +122,7 @@ impl Driver {
     }
 
     /// Processes a page.
-    pub(super) fn on_directory(
-        &mut self,
-        now_ns: u64,
-        header: &Header,
-        bytes: &[u8],
-        from: SocketAddr,
-    ) {
+    pub(super) fn on_directory(&mut self, now_ns: u64, header: &Header, bytes: &[u8], from: SocketAddr) {
         let Some(number) = self.fetching(header, from) else {
             return;
         };
@@ -217,21 +206,12 @@ impl Driver {
         self.share_datagrams();
         // Datagrams for removed cores still have to leave, so their lanes stay.
         for core in 0..lanes as u16 {
-            self.wake(Place {
-                server: number as u16,
-                core,
-            });
+            self.wake(Place { server: number as u16, core });
         }
     }
 
     /// Handles a server that replies in another version of the protocol.
-    pub(super) fn on_other_version(
-        &mut self,
-        now_ns: u64,
-        header: &Header,
-        version: u8,
-        from: SocketAddr,
-    ) {
+    pub(super) fn on_other_version(&mut self, now_ns: u64, header: &Header, version: u8, from: SocketAddr) {
         let Some(number) = self.fetching(header, from) else {
             return;
         };

@@ -16,12 +16,7 @@ pub(super) struct Ids {
 
 impl Ids {
     pub(super) fn new() -> Self {
-        Self {
-            next: 1,
-            oldest: 1,
-            window: 1,
-            ended: vec![0; WORDS],
-        }
+        Self { next: 1, oldest: 1, window: 1, ended: vec![0; WORDS] }
     }
 
     /// Sets how many ids the server remembers.
@@ -92,10 +87,7 @@ mod tests {
         ids.end(3);
         assert_eq!(ids.take(), None);
         ids.end(1);
-        assert_eq!(
-            [ids.take(), ids.take(), ids.take(), ids.take()],
-            [Some(5), Some(6), Some(7), None]
-        );
+        assert_eq!([ids.take(), ids.take(), ids.take(), ids.take()], [Some(5), Some(6), Some(7), None]);
         assert_eq!(ids.take_last(), Some(8));
         ids.untake(8);
         ids.untake(7);

@@ -61,9 +61,7 @@ impl Driver {
         slot.generation = map.generation;
         slot.deadline_at = now_ns.saturating_add(self.options.deadline_ns);
         let payload_bytes = server.payload_bytes(&self.options);
-        let put = self
-            .slots
-            .append(index, &request, (OWN_TOKEN, payload_bytes, 0.0));
+        let put = self.slots.append(index, &request, (OWN_TOKEN, payload_bytes, 0.0));
         debug_assert!(put.is_ok());
         server.hold(now_ns, entry.owner);
         server.introducing = true;

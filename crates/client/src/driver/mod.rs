@@ -100,22 +100,15 @@ impl Driver {
     /// If there are no servers, or more than 65,535.
     pub fn new(mut options: Options, servers: &[ServerAddress], seed: u64) -> Self {
         assert!(!servers.is_empty() && servers.len() <= usize::from(u16::MAX));
-        let payload_bytes = options
-            .payload_bytes
-            .clamp(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX);
+        let payload_bytes = options.payload_bytes.clamp(PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX);
         options.payload_bytes = payload_bytes;
         let mut random = Random::new(seed);
         let slots = Slots::new(options.datagrams, payload_bytes);
-        let weights = servers
-            .iter()
-            .map(|server| (server.name.as_str(), server.weight));
+        let weights = servers.iter().map(|server| (server.name.as_str(), server.weight));
         let mut driver = Self {
             client: (random.next() as u32).max(1),
             continuum: Continuum::new(weights),
-            servers: servers
-                .iter()
-                .map(|server| Server::new(server.address))
-                .collect(),
+            servers: servers.iter().map(|server| Server::new(server.address)).collect(),
             wheel: Wheel::new(),
             gathering: Gathering::new(options.batch, options.linger_ns_max),
             ready: VecDeque::with_capacity(servers.len()),

@@ -156,10 +156,7 @@ impl Driver {
     /// Removes a datagram from its list.
     pub(super) fn take_out(&mut self, index: u16) {
         let slot = self.slots.get(index);
-        let place = Place {
-            server: slot.server,
-            core: slot.core,
-        };
+        let place = Place { server: slot.server, core: slot.core };
         let server = &mut self.servers[usize::from(place.server)];
         let lane = &mut server.lanes[usize::from(place.core)];
         match slot.state {
@@ -180,13 +177,7 @@ impl Driver {
     }
 
     /// Ends requests with final replies, and sends the others again.
-    fn end_answered(
-        &mut self,
-        now_ns: u64,
-        index: u16,
-        bytes: &[u8],
-        sink: &mut impl FnMut(Completion<'_>),
-    ) {
+    fn end_answered(&mut self, now_ns: u64, index: u16, bytes: &[u8], sink: &mut impl FnMut(Completion<'_>)) {
         let count = self.slots.get(index).count;
         let Ok(replies) = Replies::new(bytes, count) else {
             return;
@@ -252,10 +243,7 @@ impl Driver {
         let slot: &Slot = self.slots.get(index);
         let server = usize::from(slot.server);
         let entry = self.slots.entries(index)[number];
-        let id = self
-            .slots
-            .request(index, &entry)
-            .map_or(0, |request| request.id);
+        let id = self.slots.request(index, &entry).map_or(0, |request| request.id);
         let server = &mut self.servers[server];
         server.ids.end(id);
         server.introduced |= answered;
@@ -265,12 +253,7 @@ impl Driver {
     }
 
     /// Ends all requests of a datagram, which is in no list, with the same outcome.
-    pub(super) fn end_all(
-        &mut self,
-        index: u16,
-        outcome: Outcome,
-        sink: &mut impl FnMut(Completion<'_>),
-    ) {
+    pub(super) fn end_all(&mut self, index: u16, outcome: Outcome, sink: &mut impl FnMut(Completion<'_>)) {
         for number in 0..usize::from(self.slots.get(index).count) {
             let entry = self.slots.entries(index)[number];
             if entry.opcode.has_id() {
@@ -278,11 +261,7 @@ impl Driver {
             }
             self.counters.completed += 1;
             if entry.token != OWN_TOKEN {
-                sink(Completion::without_reply(
-                    entry.token,
-                    entry.opcode,
-                    outcome,
-                ));
+                sink(Completion::without_reply(entry.token, entry.opcode, outcome));
             }
         }
         self.give_back(index);

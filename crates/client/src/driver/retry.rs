@@ -47,8 +47,7 @@ impl Driver {
             true => {
                 let once = lane.rtt.smoothed_ns().max(self.options.resend_ns_min / 8);
                 let doubled = once.saturating_mul(1 << backoff.min(32));
-                self.random
-                    .jittered(doubled.min(self.options.resend_ns_max))
+                self.random.jittered(doubled.min(self.options.resend_ns_max))
             }
             false => 0,
         };
@@ -62,8 +61,7 @@ impl Driver {
     /// Sends all requests of a datagram, which is in no list, where the current directory says.
     pub(super) fn redirect(&mut self, now_ns: u64, index: u16) {
         self.scratch_entries.clear();
-        self.scratch_entries
-            .extend_from_slice(self.slots.entries(index));
+        self.scratch_entries.extend_from_slice(self.slots.entries(index));
         let slot = self.slots.get_mut(index);
         if slot.attempts > 0 {
             slot.resent = true;
@@ -89,8 +87,7 @@ impl Driver {
             let Some((mut request, _)) = Request::read(&bytes[usize::from(entry.offset)..]) else {
                 continue; // impossible: this client wrote it
             };
-            let (place, shared, partition) =
-                self.direct(old.server, old.core, &mut request, old.stays);
+            let (place, shared, partition) = self.direct(old.server, old.core, &mut request, old.stays);
             if first {
                 first = false;
                 self.move_to(now_ns, index, place, (shared, partition));
@@ -117,13 +114,7 @@ impl Driver {
     }
 
     /// Returns the path of a request by the current directory.
-    fn direct(
-        &self,
-        server: u16,
-        core: u16,
-        request: &mut Request<'_>,
-        stays: bool,
-    ) -> (Place, bool, u16) {
+    fn direct(&self, server: u16, core: u16, request: &mut Request<'_>, stays: bool) -> (Place, bool, u16) {
         let here = Place { server, core };
         let Some(map) = &self.servers[usize::from(server)].map else {
             return (here, false, 0);
@@ -197,10 +188,7 @@ impl Driver {
         let slot = self.slots.get_mut(index);
         slot.state = State::Queued;
         slot.due_at = due_at;
-        let place = Place {
-            server: slot.server,
-            core: slot.core,
-        };
+        let place = Place { server: slot.server, core: slot.core };
         let server = &mut self.servers[usize::from(place.server)];
         let lane = &mut server.lanes[usize::from(place.core)];
         self.slots.push_front(&mut lane.queue, index);

@@ -36,8 +36,7 @@ impl Rtt {
             smoothed => smoothed + 4 * self.variation_ns,
         };
         let once = once.max(options.resend_ns_min);
-        once.saturating_mul(1 << (failures / 2).min(32))
-            .min(options.resend_ns_max.max(options.resend_ns_min))
+        once.saturating_mul(1 << (failures / 2).min(32)).min(options.resend_ns_max.max(options.resend_ns_min))
     }
 }
 

@@ -183,10 +183,7 @@ impl Server {
 
     /// Returns the longest datagram that both sides accept.
     pub(super) fn payload_bytes(&self, options: &Options) -> usize {
-        let theirs = self
-            .map
-            .as_ref()
-            .map_or(usize::MAX, |map| map.facts.payload_bytes_max as usize);
+        let theirs = self.map.as_ref().map_or(usize::MAX, |map| map.facts.payload_bytes_max as usize);
         theirs.min(options.payload_bytes)
     }
 }

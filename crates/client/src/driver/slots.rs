@@ -79,10 +79,7 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) const EMPTY: Self = Self {
-        head: NONE,
-        tail: NONE,
-    };
+    pub(super) const EMPTY: Self = Self { head: NONE, tail: NONE };
 
     pub(super) fn is_empty(&self) -> bool {
         self.head == NONE
@@ -133,12 +130,7 @@ impl Slots {
             next: NONE,
             previous: NONE,
         };
-        let entry = Entry {
-            token: 0,
-            hash_low: 0,
-            offset: 0,
-            opcode: Opcode::Noop,
-        };
+        let entry = Entry { token: 0, hash_low: 0, offset: 0, opcode: Opcode::Noop };
         Self {
             slots: (0..datagrams).map(slot).collect(),
             entries: vec![entry; datagrams * entries_each],
@@ -240,11 +232,7 @@ impl Slots {
         let slot = &mut self.slots[at];
         let (count, filled) = (usize::from(slot.count), slot.filled);
         let opcode = request.opcode;
-        let answer = if opcode.answers_value() {
-            value_bytes
-        } else {
-            0.0
-        };
+        let answer = if opcode.answers_value() { value_bytes } else { 0.0 };
         let reply_bytes = slot.reply_bytes + REPLY_BYTES + answer;
         if count >= self.entries_each || count > 0 && reply_bytes > limit_bytes as f32 {
             return Err(Full);
@@ -252,12 +240,8 @@ impl Slots {
         let limit_bytes = limit_bytes.min(self.bytes_each);
         let bytes = &mut self.bytes[at * self.bytes_each..][..limit_bytes];
         let length = request.write(bytes.get_mut(filled..).ok_or(Full)?)?;
-        self.entries[at * self.entries_each + count] = Entry {
-            token,
-            hash_low: request.hash as u32,
-            offset: filled as u16,
-            opcode,
-        };
+        self.entries[at * self.entries_each + count] =
+            Entry { token, hash_low: request.hash as u32, offset: filled as u16, opcode };
         slot.count += 1;
         slot.filled += length;
         slot.reply_bytes = reply_bytes;

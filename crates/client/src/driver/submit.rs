@@ -35,12 +35,7 @@ impl Driver {
     /// # Errors
     /// The operation was refused; there will be no completion.
     #[inline]
-    pub fn submit(
-        &mut self,
-        now_ns: u64,
-        operation: &Operation<'_>,
-        token: u64,
-    ) -> Result<(), SubmitError> {
+    pub fn submit(&mut self, now_ns: u64, operation: &Operation<'_>, token: u64) -> Result<(), SubmitError> {
         let key = operation.key;
         let is_noop = operation.opcode == Opcode::Noop;
         if key.is_empty() != is_noop || key.len() > KEY_BYTES_MAX {
@@ -71,9 +66,7 @@ impl Driver {
             OnDead::FailFast => None,
             OnDead::MoveOn => self.continuum.find_where(key, is_up),
         };
-        stands_in
-            .map(|server| server as u16)
-            .ok_or(SubmitError::ServerDown { server })
+        stands_in.map(|server| server as u16).ok_or(SubmitError::ServerDown { server })
     }
 
     fn place(
@@ -86,9 +79,7 @@ impl Driver {
         let state = &mut self.servers[usize::from(server)];
         let limit_bytes = state.payload_bytes(&self.options);
         let Some(map) = &state.map else {
-            return Err(SubmitError::ServerDown {
-                server: usize::from(server),
-            });
+            return Err(SubmitError::ServerDown { server: usize::from(server) });
         };
         let value_bytes = match operation.opcode.has_value() {
             true => operation.value.len(),
@@ -208,10 +199,7 @@ impl Driver {
         let slot = self.slots.get_mut(index);
         slot.state = State::Queued;
         let (shared, core) = (slot.shared, slot.core);
-        let place = Place {
-            server: slot.server,
-            core,
-        };
+        let place = Place { server: slot.server, core };
         let server = &mut self.servers[usize::from(place.server)];
         let lane = &mut server.lanes[usize::from(core)];
         lane.filling[usize::from(shared)] = NONE;
@@ -236,10 +224,7 @@ impl Driver {
             next = self.slots.after(index);
             let slot = self.slots.get_mut(index);
             slot.due_at = 0;
-            let place = Place {
-                server: slot.server,
-                core: slot.core,
-            };
+            let place = Place { server: slot.server, core: slot.core };
             self.wake(place);
         }
         self.filling_due_at = u64::MAX;

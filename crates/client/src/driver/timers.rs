@@ -37,10 +37,7 @@ impl Driver {
     /// Handles a missing reply to a datagram, which is out of the wheel.
     fn on_missed(&mut self, now_ns: u64, index: u16, sink: &mut impl FnMut(Completion<'_>)) {
         let slot = self.slots.get(index);
-        let place = Place {
-            server: slot.server,
-            core: slot.core,
-        };
+        let place = Place { server: slot.server, core: slot.core };
         let server = &mut self.servers[usize::from(place.server)];
         let lane = &mut server.lanes[usize::from(place.core)];
         lane.in_flight -= 1;
@@ -107,12 +104,7 @@ impl Driver {
             }
         }
         let state = &mut self.servers[usize::from(server)];
-        debug_assert!(
-            state
-                .lanes
-                .iter()
-                .all(|lane| lane.held == 0 && lane.filling == [NONE; 2])
-        );
+        debug_assert!(state.lanes.iter().all(|lane| lane.held == 0 && lane.filling == [NONE; 2]));
         state.fetch = None;
         let again_at = now_ns.saturating_add(self.options.dead_for_ns);
         self.fetch_directory(server, again_at);

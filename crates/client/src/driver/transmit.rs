@@ -48,10 +48,7 @@ impl Driver {
                 self.filling_due_at = self.filling_due_at.min(slot.due_at);
                 continue;
             }
-            let place = Place {
-                server: slot.server,
-                core: slot.core,
-            };
+            let place = Place { server: slot.server, core: slot.core };
             self.wake(place);
         }
     }
@@ -69,8 +66,7 @@ impl Driver {
             let lane = &mut server.lanes[usize::from(place.core)];
             if lane.queue.is_empty() {
                 let filling = lane.filling;
-                let is_ripe =
-                    |index: &u16| *index != NONE && self.slots.get(*index).due_at <= now_ns;
+                let is_ripe = |index: &u16| *index != NONE && self.slots.get(*index).due_at <= now_ns;
                 let Some(index) = filling.into_iter().find(is_ripe) else {
                     lane.ready = false;
                     lane.blocked = false;

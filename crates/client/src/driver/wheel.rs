@@ -19,11 +19,7 @@ pub(super) struct Wheel {
 
 impl Wheel {
     pub(super) fn new() -> Self {
-        Self {
-            buckets: vec![List::EMPTY; BUCKETS as usize],
-            filled: [0; (BUCKETS / 64) as usize],
-            tick: 0,
-        }
+        Self { buckets: vec![List::EMPTY; BUCKETS as usize], filled: [0; (BUCKETS / 64) as usize], tick: 0 }
     }
 
     /// Returns the bucket of a time. It does not depend on the current time, so an entry never

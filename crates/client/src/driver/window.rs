@@ -22,12 +22,7 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new(first: u16, max: u16) -> Self {
         let max = f32::from(max.max(1));
-        Self {
-            datagrams: f32::from(first).clamp(1.0, max),
-            max,
-            doubling: true,
-            cut_at: 0,
-        }
+        Self { datagrams: f32::from(first).clamp(1.0, max), max, doubling: true, cut_at: 0 }
     }
 
     pub(super) fn allows(&self, in_flight: u32) -> bool {
@@ -36,11 +31,7 @@ impl Window {
 
     /// Grows after a reply, if the window was the limit.
     pub(super) fn grow(&mut self) {
-        let by = if self.doubling {
-            1.0
-        } else {
-            1.0 / self.datagrams
-        };
+        let by = if self.doubling { 1.0 } else { 1.0 / self.datagrams };
         self.datagrams = (self.datagrams + by).min(self.max);
     }
 
@@ -82,14 +73,8 @@ mod tests {
         assert!(window.allows(31) && !window.allows(32));
         assert!(window.missed(1, 0, RTT_NS));
         assert!(window.allows(15) && !window.allows(16));
-        assert!(
-            !window.missed(RTT_NS, RTT_NS - 1, RTT_NS),
-            "once per round trip"
-        );
-        assert!(
-            !window.missed(9 * RTT_NS, 0, RTT_NS),
-            "lost with the others"
-        );
+        assert!(!window.missed(RTT_NS, RTT_NS - 1, RTT_NS), "once per round trip");
+        assert!(!window.missed(9 * RTT_NS, 0, RTT_NS), "lost with the others");
         (0..17).for_each(|_| window.grow());
         assert!(window.allows(16) && !window.allows(18));
     }

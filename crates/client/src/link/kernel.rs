@@ -74,11 +74,7 @@ pub(super) fn receive(
         for _ in 0..BURSTS_MAX {
             let burst = socket.receiver.recv(&socket.socket)?;
             received += burst;
-            for datagram in socket
-                .receiver
-                .datagrams()
-                .filter(|datagram| !datagram.truncated)
-            {
+            for datagram in socket.receiver.datagrams().filter(|datagram| !datagram.truncated) {
                 driver.on_datagram(now_ns, datagram.bytes, datagram.peer, sink);
             }
             if burst < BURST_SMALL {
@@ -94,9 +90,7 @@ pub(super) fn receive(
 pub(super) fn transmit(sockets: &mut [Socket], now_ns: u64, driver: &mut Driver) -> io::Result<()> {
     loop {
         driver.transmit(now_ns, |to, bytes| {
-            let socket = sockets
-                .iter_mut()
-                .find(|socket| socket.is_v4 == to.is_ipv4());
+            let socket = sockets.iter_mut().find(|socket| socket.is_v4 == to.is_ipv4());
             socket.is_some_and(|socket| socket.push(to, bytes))
         });
         for socket in &mut *sockets {

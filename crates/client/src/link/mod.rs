@@ -61,21 +61,10 @@ impl ServerAddress {
     /// # Errors
     /// The name is no `host:port`, or the host has no address.
     pub fn resolve(name: &str) -> Result<Self, Error> {
-        let failed = |reason: String| Error::Address {
-            name: name.to_owned(),
-            reason,
-        };
-        let mut found = name
-            .to_socket_addrs()
-            .map_err(|error| failed(error.to_string()))?;
-        let address = found
-            .next()
-            .ok_or_else(|| failed("the name has no address".to_owned()))?;
-        Ok(Self {
-            address,
-            name: name.to_owned(),
-            weight: 1,
-        })
+        let failed = |reason: String| Error::Address { name: name.to_owned(), reason };
+        let mut found = name.to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+        let address = found.next().ok_or_else(|| failed("the name has no address".to_owned()))?;
+        Ok(Self { address, name: name.to_owned(), weight: 1 })
     }
 
     /// Sets the server's share of the keys, relative to the other servers.
@@ -91,11 +80,7 @@ impl Link {
     /// # Errors
     /// No server replies, or all replying servers speak another version, or the list is empty, or
     /// sockets are not available.
-    pub fn connect(
-        servers: &[ServerAddress],
-        options: Options,
-        udp: &UdpOptions,
-    ) -> Result<Self, Error> {
+    pub fn connect(servers: &[ServerAddress], options: Options, udp: &UdpOptions) -> Result<Self, Error> {
         Self::open(servers, options, udp)?.introduced()
     }
 
@@ -103,11 +88,7 @@ impl Link {
     ///
     /// # Errors
     /// As for [`Self::connect`], and a server is unreachable from that port.
-    pub fn connect_on(
-        servers: &[ServerAddress],
-        options: Options,
-        queue: PortQueue,
-    ) -> Result<Self, Error> {
+    pub fn connect_on(servers: &[ServerAddress], options: Options, queue: PortQueue) -> Result<Self, Error> {
         Self::open_on(servers, options, queue)?.introduced()
     }
 
@@ -132,19 +113,12 @@ impl Link {
     ///
     /// # Errors
     /// The list is empty, or sockets are not available.
-    pub fn open(
-        servers: &[ServerAddress],
-        options: Options,
-        udp: &UdpOptions,
-    ) -> Result<Self, Error> {
+    pub fn open(servers: &[ServerAddress], options: Options, udp: &UdpOptions) -> Result<Self, Error> {
         check(servers)?;
         let payload_bytes = options.payload_bytes;
         let mut sockets = Vec::new();
         for is_v4 in [true, false] {
-            if servers
-                .iter()
-                .any(|server| server.address.is_ipv4() == is_v4)
-            {
+            if servers.iter().any(|server| server.address.is_ipv4() == is_v4) {
                 sockets.push(Socket::bind(is_v4, payload_bytes, udp)?);
             }
         }
@@ -190,12 +164,7 @@ impl Link {
     /// # Errors
     /// The operation was refused; there will be no completion.
     #[inline]
-    pub fn submit(
-        &mut self,
-        now_ns: u64,
-        operation: &Operation<'_>,
-        token: u64,
-    ) -> Result<(), SubmitError> {
+    pub fn submit(&mut self, now_ns: u64, operation: &Operation<'_>, token: u64) -> Result<(), SubmitError> {
         self.driver.submit(now_ns, operation, token)
     }
 
@@ -266,10 +235,7 @@ impl Link {
     pub(crate) fn down(&self, server: usize) -> Error {
         let name = self.name(server).to_owned();
         match self.driver.other_version(server) {
-            Some(version) => Error::Version {
-                server: name,
-                version,
-            },
+            Some(version) => Error::Version { server: name, version },
             None => Error::Unreachable { server: name },
         }
     }
@@ -296,14 +262,9 @@ impl Link {
                 ),
             });
         }
-        let directory = self
-            .driver
-            .directory(server)
-            .ok_or_else(|| self.down(server))?;
+        let directory = self.driver.directory(server).ok_or_else(|| self.down(server))?;
         if directory.stream_port == 0 {
-            return Err(Error::NoStream {
-                server: self.name(server).to_owned(),
-            });
+            return Err(Error::NoStream { server: self.name(server).to_owned() });
         }
         let ip = self.driver.address(server).ip();
         Ok(SocketAddr::new(ip, directory.stream_port))

@@ -47,10 +47,7 @@ unsafe impl Sync for Mailbox {}
 
 impl std::fmt::Debug for Mailbox {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Mailbox")
-            .field("posted", &self.posted)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Mailbox").field("posted", &self.posted).finish_non_exhaustive()
     }
 }
 
@@ -70,10 +67,7 @@ pub(crate) struct Mailboxes(Box<[Mailbox]>);
 
 impl Mailboxes {
     pub fn new(workers: usize) -> Self {
-        let slot = |_| Slot {
-            state: AtomicU32::new(EMPTY),
-            job: UnsafeCell::new(None),
-        };
+        let slot = |_| Slot { state: AtomicU32::new(EMPTY), job: UnsafeCell::new(None) };
         let mailbox = |_| Mailbox {
             posted: AtomicU32::new(0),
             asleep: AtomicBool::new(false),
@@ -97,10 +91,7 @@ impl Mailboxes {
         }
         let mailbox = &self.0[owner];
         let slot = &mailbox.slots[requester];
-        let erased = Job {
-            run: call::<F>,
-            data: (&raw mut job).cast(),
-        };
+        let erased = Job { run: call::<F>, data: (&raw mut job).cast() };
         #[expect(unsafe_code, reason = "the slot is this worker's while it is empty")]
         // SAFETY: only this worker posts into this slot, and it waits until the job is done.
         unsafe {
@@ -148,10 +139,7 @@ impl Mailboxes {
             let job = unsafe { (*slot.job.get()).take() };
             if let Some(job) = job {
                 let running = NoUnwinding;
-                #[expect(
-                    unsafe_code,
-                    reason = "the closure lives until its requester continues"
-                )]
+                #[expect(unsafe_code, reason = "the closure lives until its requester continues")]
                 // SAFETY: the function and the data belong together; only this worker, the owner of
                 // the mailbox, runs the job, once, while the worker that posted it waits.
                 unsafe {

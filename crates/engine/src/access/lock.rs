@@ -29,11 +29,7 @@ impl Lock {
         let mut spins = 0;
         while !self.try_lock() {
             spins += 1;
-            if spins < SPINS && !cfg!(loom) {
-                spin_loop()
-            } else {
-                yield_now()
-            }
+            if spins < SPINS && !cfg!(loom) { spin_loop() } else { yield_now() }
         }
     }
 
@@ -65,10 +61,7 @@ impl Drop for Turn<'_> {
 
 impl Queue {
     pub fn new() -> Self {
-        Self {
-            next: AtomicU64::new(0),
-            served: AtomicU64::new(0),
-        }
+        Self { next: AtomicU64::new(0), served: AtomicU64::new(0) }
     }
 
     /// Waits for the lock; calls `idle` meanwhile.

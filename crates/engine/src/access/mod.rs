@@ -95,10 +95,7 @@ impl RouteWord {
     /// Returns the route; during a change, the previous one.
     pub fn load(&self) -> Route {
         let word = self.0.load(Ordering::Acquire);
-        Route {
-            access: Access::ALL[(word & 3) as usize],
-            owner: (word >> OWNER_SHIFT) as usize,
-        }
+        Route { access: Access::ALL[(word & 3) as usize], owner: (word >> OWNER_SHIFT) as usize }
     }
 
     /// Returns the permission of `worker`, which is inside a batch; it holds until the batch ends.
@@ -133,12 +130,7 @@ impl RouteWord {
     /// Runs `run` while no worker has a permission. One caller at a time, as with `change`. A
     /// worker that began a batch meanwhile, and prefetched without a permission, has left the batch
     /// before the permissions return.
-    pub fn exclude<R>(
-        &self,
-        epochs: &Epochs,
-        mut idle: impl FnMut(),
-        run: impl FnOnce() -> R,
-    ) -> R {
+    pub fn exclude<R>(&self, epochs: &Epochs, mut idle: impl FnMut(), run: impl FnOnce() -> R) -> R {
         let before = self.0.load(Ordering::Relaxed);
         self.0.store(before | CHANGING, Ordering::Relaxed);
         epochs.wait_for_all(&mut idle);

@@ -67,11 +67,7 @@ impl Layout {
             )));
         }
         let partition_bytes = Self::whole_pages(config.memory_bytes / partitions);
-        let layout = Self {
-            partitions,
-            partition_bytes,
-            value_bytes_max: config.value_bytes_max,
-        };
+        let layout = Self { partitions, partition_bytes, value_bytes_max: config.value_bytes_max };
         let partition = layout.partition(config, Secret::KNOWN, 0);
         let least_units = partition.data_units_min - partition.reserve_units;
         let room_units = partition.room_units_min().min(least_units * 9 / 10);
@@ -119,28 +115,17 @@ impl Layout {
 
     /// Rounds the bytes of a partition to whole pages, huge ones if it is large.
     pub(crate) fn whole_pages(bytes: usize) -> usize {
-        let page = if bytes >= HUGE_PARTITION_BYTES_MIN {
-            HUGE_PAGE_BYTES
-        } else {
-            PAGE_BYTES
-        };
+        let page = if bytes >= HUGE_PARTITION_BYTES_MIN { HUGE_PAGE_BYTES } else { PAGE_BYTES };
         bytes / page * page
     }
 
-    pub(crate) fn partition(
-        &self,
-        config: &Config,
-        secret: Secret,
-        number: usize,
-    ) -> PartitionLayout {
+    pub(crate) fn partition(&self, config: &Config, secret: Secret, number: usize) -> PartitionLayout {
         let item_units_max = item_bytes_max(self.value_bytes_max) as u64 / 8;
         let state_words = match config.semantics {
             Semantics::Cache => 0,
             Semantics::Store => Heap::state_words(item_units_max as usize),
         };
-        let data_bytes = self
-            .partition_bytes
-            .saturating_sub((IMAGE_HEADER_WORDS + state_words) * 8);
+        let data_bytes = self.partition_bytes.saturating_sub((IMAGE_HEADER_WORDS + state_words) * 8);
         let data_units_min = (data_bytes / 100 * DATA_PERCENT_MIN / 8) as u64;
         let region_words = (self.partition_bytes / 8) as u64;
         let outlives = config.image.is_some() || config.maps.is_some();
@@ -176,13 +161,11 @@ impl Layout {
 
 /// Returns the initial number of main buckets.
 fn buckets(config: &Config, data_bytes: usize) -> u64 {
-    let bytes_per_bucket = config
-        .item_bytes_hint
-        .map_or(BYTES_PER_BUCKET, |item_bytes| {
-            // Header and rounding of the items that a bucket has, and the bucket with its spare.
-            let items = BUCKET_ENTRIES * INDEX_LOAD_SIXTEENTHS as usize / 16;
-            (item_bytes + 16) / 8 * 8 * items + BUCKET_WORDS * 8 * 11 / 10
-        });
+    let bytes_per_bucket = config.item_bytes_hint.map_or(BYTES_PER_BUCKET, |item_bytes| {
+        // Header and rounding of the items that a bucket has, and the bucket with its spare.
+        let items = BUCKET_ENTRIES * INDEX_LOAD_SIXTEENTHS as usize / 16;
+        (item_bytes + 16) / 8 * 8 * items + BUCKET_WORDS * 8 * 11 / 10
+    });
     ((data_bytes / bytes_per_bucket) as u64).max(2)
 }
 
@@ -191,11 +174,7 @@ fn check(config: &Config) -> Result<(), CreateError> {
         CreateError::new(format!("{what} is {value}, must be {least} to {most}"))
     };
     let in_range = |what, value, least, most| {
-        if (least..=most).contains(&value) {
-            Ok(())
-        } else {
-            Err(refused(what, value, least, most))
-        }
+        if (least..=most).contains(&value) { Ok(()) } else { Err(refused(what, value, least, most)) }
     };
     in_range(
         "memory in bytes",
@@ -212,12 +191,7 @@ fn check(config: &Config) -> Result<(), CreateError> {
         MEMORY_BYTES_MIN,
         PARTITION_BYTES_MAX,
     )?;
-    in_range(
-        "largest value in bytes",
-        config.value_bytes_max,
-        VALUE_BYTES_MAX_MIN,
-        VALUE_BYTES_MAX,
-    )?;
+    in_range("largest value in bytes", config.value_bytes_max, VALUE_BYTES_MAX_MIN, VALUE_BYTES_MAX)?;
     if let Some(hint) = config.item_bytes_hint {
         in_range("expected item in bytes", hint, 2, VALUE_BYTES_MAX)?;
     }
@@ -226,13 +200,8 @@ fn check(config: &Config) -> Result<(), CreateError> {
 
 /// Returns the bytes that the largest item takes in the log.
 fn item_bytes_max(value_bytes_max: usize) -> usize {
-    let shape = Shape {
-        key_bytes: KEY_BYTES_MAX,
-        value_bytes: value_bytes_max,
-        meta: true,
-        state: true,
-        cas: true,
-    };
+    let shape =
+        Shape { key_bytes: KEY_BYTES_MAX, value_bytes: value_bytes_max, meta: true, state: true, cas: true };
     shape.units() as usize * 8
 }
 
@@ -246,12 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn config(memory_bytes: usize, value_bytes_max: usize, workers: usize) -> Config {
-        Config {
-            memory_bytes,
-            value_bytes_max,
-            workers,
-            ..Config::default()
-        }
+        Config { memory_bytes, value_bytes_max, workers, ..Config::default() }
     }
 
     proptest! {
@@ -285,10 +249,7 @@ mod tests {
     #[test]
     fn a_limit_of_partitions_makes_more_of_them() {
         let limited = |memory_bytes, value_bytes_max| {
-            Layout::of(&Config {
-                partition_bytes_max: 512 << 20,
-                ..config(memory_bytes, value_bytes_max, 1)
-            })
+            Layout::of(&Config { partition_bytes_max: 512 << 20, ..config(memory_bytes, value_bytes_max, 1) })
         };
         for (memory_gib, partitions) in [(1, 4), (4, 8), (64, 128), (512, 1024)] {
             let layout = limited(memory_gib << 30, 1 << 20).unwrap();
@@ -360,10 +321,7 @@ mod tests {
         // A cache gives its log up lap by lap.
         while partition.buckets() < most && stored < config.memory_bytes as u64 / 4 {
             stored += 1;
-            assert_eq!(
-                client.set(&stored.to_le_bytes(), b"12345678"),
-                Outcome::Stored
-            );
+            assert_eq!(client.set(&stored.to_le_bytes(), b"12345678"), Outcome::Stored);
             partition.writer(1000).grow(0);
         }
         assert_eq!(partition.buckets(), most);
@@ -380,9 +338,7 @@ mod tests {
     #[test]
     fn small_memories_have_few_partitions() {
         let partitions = |mib: usize, value: usize, workers| {
-            Layout::of(&config(mib << 20, value, workers))
-                .unwrap()
-                .partitions
+            Layout::of(&config(mib << 20, value, workers)).unwrap().partitions
         };
         assert_eq!(partitions(64, 1 << 20, 1), 2);
         assert_eq!(partitions(256, 16 << 20, 4), 1);

@@ -63,10 +63,7 @@ pub struct Cache {
 
 impl std::fmt::Debug for Cache {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Cache")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Cache").field("layout", &self.layout).finish_non_exhaustive()
     }
 }
 
@@ -79,10 +76,7 @@ impl Cache {
     pub fn new(config: &Config) -> Result<Self, CreateError> {
         if let Some(source) = Source::of(config)? {
             let opened = image::open(config, &source)?;
-            let config = Config {
-                seed: opened.seed,
-                ..config.clone()
-            };
+            let config = Config { seed: opened.seed, ..config.clone() };
             let mut cache = Self::of(opened.partitions.into(), opened.layout, &config);
             cache.image_state = opened.state;
             cache.image_lock = opened.lock;
@@ -140,11 +134,7 @@ impl Cache {
         for (number, partition) in partitions.iter_mut().enumerate() {
             partition.eviction_listener = Arc::clone(&eviction_listener);
             let owner = number % workers;
-            let access = if workers == 1 {
-                Access::Erew
-            } else {
-                config.access
-            };
+            let access = if workers == 1 { Access::Erew } else { config.access };
             partition.route.set(Route { access, owner });
         }
         let loads = |_| partitions.iter().map(|_| AtomicU64::new(0)).collect();
@@ -160,9 +150,7 @@ impl Cache {
             mailboxes: Mailboxes::new(workers),
             waker: OnceLock::new(),
             eviction_listener,
-            loads: (0..if workers > 1 { workers } else { 0 })
-                .map(loads)
-                .collect(),
+            loads: (0..if workers > 1 { workers } else { 0 }).map(loads).collect(),
             changing: Queue::new(),
             flushing: Queue::new(),
             generation: AtomicU64::new(0),
@@ -183,19 +171,14 @@ impl Cache {
             .map(|number| crate::partition::PartitionLayout { number, ..layout });
         let partitions = match &config.maps {
             Some(maps) => image::partitions_in_maps(maps, layouts)?,
-            None => layouts
-                .map(|layout| Partition::new(layout).unwrap())
-                .collect(),
+            None => layouts.map(|layout| Partition::new(layout).unwrap()).collect(),
         };
         let sizes = Layout {
             partitions: 1 << layout.partition_bits,
             partition_bytes: layout.region_words as usize * 8,
             value_bytes_max: config.value_bytes_max,
         };
-        let config = Config {
-            seed: partitions[0].layout.seed,
-            ..config.clone()
-        };
+        let config = Config { seed: partitions[0].layout.seed, ..config.clone() };
         Ok(Arc::new(Self::of(partitions.into(), sizes, &config)))
     }
 
@@ -220,8 +203,8 @@ impl Cache {
     #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
     pub(crate) fn items_in_index(&self) -> u64 {
         let in_partition = |partition: &Partition| {
-            let buckets = (0..partition.buckets())
-                .flat_map(|number| partition.chain(partition.main_bucket(number)));
+            let buckets =
+                (0..partition.buckets()).flat_map(|number| partition.chain(partition.main_bucket(number)));
             let entries = buckets.flat_map(|bucket| bucket.entries());
             let placed = entries.filter(|entry| {
                 let place = partition.place(crate::index::entry::Entry(*entry));
@@ -292,10 +275,7 @@ impl Cache {
 
     /// Returns the smallest kind of pages among all partitions.
     pub fn pages(&self) -> Pages {
-        let pages = self
-            .partitions
-            .iter()
-            .map(|partition| partition.region.pages());
+        let pages = self.partitions.iter().map(|partition| partition.region.pages());
         pages.max().unwrap_or(Pages::Small)
     }
 

@@ -9,9 +9,7 @@ use crate::writer::Writer;
 impl Cache {
     /// Returns mode and owner of a partition; `None` if there is no such partition.
     pub fn route(&self, partition: usize) -> Option<Route> {
-        self.partitions
-            .get(partition)
-            .map(|partition| partition.route.load())
+        self.partitions.get(partition).map(|partition| partition.route.load())
     }
 
     /// Returns the requests that a worker has executed for a partition since the start. One worker
@@ -64,10 +62,7 @@ impl Cache {
         let partition = &self.partitions[partition];
         let _changing = self.changing.wait(&mut idle);
         let route = partition.route.load();
-        let shared = Route {
-            access: Access::Crcw,
-            ..route
-        };
+        let shared = Route { access: Access::Crcw, ..route };
         partition.route.change(shared, &self.epochs, &mut idle);
         let result = run(&partition.writer(now_s));
         partition.route.change(route, &self.epochs, &mut idle);
@@ -114,11 +109,7 @@ impl std::fmt::Display for RouteError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoSuchPartition { partitions } => {
-                write!(
-                    formatter,
-                    "no such partition: they are 0 to {}",
-                    partitions - 1
-                )
+                write!(formatter, "no such partition: they are 0 to {}", partitions - 1)
             }
             Self::NoSuchWorker { workers } => {
                 write!(formatter, "no such worker: they are 0 to {}", workers - 1)

@@ -94,9 +94,7 @@ impl Partition {
         total.early_bytes += self.get(Field::UnitsLeftEarly) * 8;
         total.out_of_memory += self.get(Field::OutOfMemory);
         total.compacted_bytes += self.compaction.moved_units() * 8;
-        let lag = self
-            .get(Field::ExpiryLag)
-            .max(self.get(Field::ExpiryLagLast));
+        let lag = self.get(Field::ExpiryLag).max(self.get(Field::ExpiryLagLast));
         total.expiry_lag_s = total.expiry_lag_s.max(lag);
     }
 }

@@ -35,9 +35,7 @@ impl Cache {
 
     /// Turns the notifications of the listener on or off.
     pub fn tell_evictions(&self, wanted: bool) {
-        self.eviction_listener
-            .wanted
-            .store(wanted, Ordering::Relaxed);
+        self.eviction_listener.wanted.store(wanted, Ordering::Relaxed);
     }
 }
 
@@ -45,12 +43,7 @@ impl Writer<'_> {
     /// Notifies the listener, if that is on. Call it before the item at a place is evicted.
     #[inline]
     pub fn note_eviction(&self, place: &Place) {
-        if self
-            .partition
-            .eviction_listener
-            .wanted
-            .load(Ordering::Relaxed)
-        {
+        if self.partition.eviction_listener.wanted.load(Ordering::Relaxed) {
             self.partition.tell_eviction(place, self.now_s);
         }
     }

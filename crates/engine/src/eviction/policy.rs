@@ -51,13 +51,7 @@ const NO_MOVES: u64 = u64::MAX;
 
 impl Eviction {
     /// All policies, the default first.
-    pub const ALL: [Self; 5] = [
-        Self::S3Fifo,
-        Self::Clock,
-        Self::ApproximateLru,
-        Self::Lru,
-        Self::Fifo,
-    ];
+    pub const ALL: [Self; 5] = [Self::S3Fifo, Self::Clock, Self::ApproximateLru, Self::Lru, Self::Fifo];
 
     pub(crate) const fn policy(self) -> Policy {
         let fifo = Policy {
@@ -68,28 +62,13 @@ impl Eviction {
             reinsert_percent: NO_MOVES,
             ghost_percent: 0,
         };
-        let clock = Policy {
-            frequency_max: FREQUENCY_MAX,
-            requeue_max: 32,
-            ..fifo
-        };
+        let clock = Policy { frequency_max: FREQUENCY_MAX, requeue_max: 32, ..fifo };
         match self {
             Self::Fifo => fifo,
-            Self::Lru => Policy {
-                reinsert_percent: 0,
-                ..fifo
-            },
-            Self::ApproximateLru => Policy {
-                reinsert_percent: 50,
-                ..fifo
-            },
+            Self::Lru => Policy { reinsert_percent: 0, ..fifo },
+            Self::ApproximateLru => Policy { reinsert_percent: 50, ..fifo },
             Self::Clock => clock,
-            Self::S3Fifo => Policy {
-                small_percent: 10,
-                promote_at: 2,
-                ghost_percent: 100,
-                ..clock
-            },
+            Self::S3Fifo => Policy { small_percent: 10, promote_at: 2, ghost_percent: 100, ..clock },
         }
     }
 
@@ -109,12 +88,9 @@ impl std::str::FromStr for Eviction {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|policy| policy.name() == name)
-            .ok_or_else(|| {
-                let names = Self::ALL.map(Self::name).join(", ");
-                format!("unknown eviction policy '{name}': one of {names}")
-            })
+        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("unknown eviction policy '{name}': one of {names}")
+        })
     }
 }

@@ -24,11 +24,8 @@ impl Heap<'_> {
     /// are at least those of the smallest block.
     #[inline]
     pub(super) fn allocate_quickly(&self, units: usize) -> Option<usize> {
-        let (block, class) = if units <= self.units_exact {
-            self.first_from(units)?
-        } else {
-            self.first_fit(units)?
-        };
+        let (block, class) =
+            if units <= self.units_exact { self.first_from(units)? } else { self.first_fit(units)? };
         self.take_front(block, class, units);
         Some(block)
     }
@@ -80,8 +77,7 @@ impl Heap<'_> {
         if units > self.units_max {
             return None;
         }
-        self.first_of_class(units, FIT_CANDIDATES_MAX)
-            .or_else(|| self.first_from(self.class(units) + 1))
+        self.first_of_class(units, FIT_CANDIDATES_MAX).or_else(|| self.first_from(self.class(units) + 1))
     }
 
     /// Returns the first block that is large enough in all of the class of such a size: the last

@@ -54,11 +54,7 @@ impl Heap<'_> {
             while let Some(block) = candidate {
                 let units = self.free_block_units(block);
                 assert_eq!(self.class(units), class, "block {block} in a wrong list");
-                assert_eq!(
-                    listed.insert(block, units),
-                    None,
-                    "block {block} listed twice"
-                );
+                assert_eq!(listed.insert(block, units), None, "block {block} listed twice");
                 candidate = self.next(block);
             }
         }
@@ -66,9 +62,7 @@ impl Heap<'_> {
         let first = self.class_with_blocks(0);
         let found = std::iter::successors(first, |&class| {
             let next = class + 1;
-            (next < classes::count(self.units_exact))
-                .then(|| self.class_with_blocks(next))
-                .flatten()
+            (next < classes::count(self.units_exact)).then(|| self.class_with_blocks(next)).flatten()
         });
         assert!(found.eq(marked.iter().copied()), "levels of the bitmap");
         assert_eq!(self.class_largest(), marked.last().copied());

@@ -19,11 +19,7 @@ const STEP_BITS: u32 = if cfg!(loom) { 0 } else { 6 };
 /// Returns the largest size with a class of its own, in a heap whose largest block is `units_max`.
 #[inline]
 pub(super) const fn units_exact(units_max: usize) -> usize {
-    if units_max < CLASS_UNITS_EXACT {
-        units_max
-    } else {
-        CLASS_UNITS_EXACT
-    }
+    if units_max < CLASS_UNITS_EXACT { units_max } else { CLASS_UNITS_EXACT }
 }
 
 /// Returns the size as a tiny floating-point number: it grows with the size, coarsely.
@@ -36,11 +32,7 @@ const fn magnitude(units: usize) -> usize {
 /// Returns the class of blocks of `units`; larger blocks never have a smaller class.
 #[inline]
 pub(super) const fn class(units: usize, units_exact: usize) -> usize {
-    if units <= units_exact {
-        units
-    } else {
-        units_exact + 1 + magnitude(units) - magnitude(units_exact + 1)
-    }
+    if units <= units_exact { units } else { units_exact + 1 + magnitude(units) - magnitude(units_exact + 1) }
 }
 
 /// Returns the number of classes of a heap.

@@ -52,33 +52,20 @@ fn utilization(mut item_bytes: impl FnMut(&mut Random, usize) -> usize) -> f64 {
 
 fn assert_floor(name: &str, floor: f64, item_bytes: impl FnMut(&mut Random, usize) -> usize) {
     let utilization = utilization(item_bytes);
-    println!(
-        "fragmentation, {name}: {:.1} % live at the first failure",
-        utilization * 100.0
-    );
+    println!("fragmentation, {name}: {:.1} % live at the first failure", utilization * 100.0);
     assert!(cfg!(miri) || utilization > floor, "{utilization}");
 }
 
 #[test]
 fn uniform_sizes() {
-    assert_floor("uniform 64 to 1024 bytes", 0.90, |random, _| {
-        64 + random.below(961)
-    });
+    assert_floor("uniform 64 to 1024 bytes", 0.90, |random, _| 64 + random.below(961));
 }
 
 #[test]
 fn bimodal_sizes() {
-    assert_floor(
-        "bimodal, 9 of 10 of 64 to 128 and 1 of 2048 to 6144 bytes",
-        0.90,
-        |random, _| {
-            if random.below(10) > 0 {
-                64 + random.below(65)
-            } else {
-                2048 + random.below(4097)
-            }
-        },
-    );
+    assert_floor("bimodal, 9 of 10 of 64 to 128 and 1 of 2048 to 6144 bytes", 0.90, |random, _| {
+        if random.below(10) > 0 { 64 + random.below(65) } else { 2048 + random.below(4097) }
+    });
 }
 
 /// Proves that growing sizes leave no space stranded, as slabs of fixed classes do.

@@ -62,11 +62,7 @@ fn killed_at_any_store_the_items_are_enough() {
         after(Some(stores));
         let ended = std::panic::catch_unwind(AssertUnwindSafe(|| script(&heap, &mut live)));
         after(None);
-        let twin = Twin {
-            allocated: live,
-            first: space.first,
-            end: heap.end(),
-        };
+        let twin = Twin { allocated: live, first: space.first, end: heap.end() };
         let items = twin.allocated.iter().map(|(&b, &u)| (b, u));
         // A walk is possible even now.
         heap.walk(|_, _, _| {});

@@ -57,10 +57,7 @@ impl Heap<'_> {
     #[inline]
     pub(super) fn links(&self, block: usize) -> Links {
         let links = self.load(block + 1);
-        Links {
-            previous: (links & POSITION) as usize,
-            next: (links >> POSITION_BITS) as usize,
-        }
+        Links { previous: (links & POSITION) as usize, next: (links >> POSITION_BITS) as usize }
     }
 
     #[inline]
@@ -83,13 +80,7 @@ impl Heap<'_> {
         let next = head.flatten().unwrap_or(0);
         if next != 0 {
             let links = self.links(next);
-            self.set_links(
-                next,
-                Links {
-                    previous: block,
-                    ..links
-                },
-            );
+            self.set_links(next, Links { previous: block, ..links });
         }
         self.set_links(block, Links { previous: 0, next });
         self.set_head(class, block);
@@ -120,13 +111,7 @@ impl Heap<'_> {
         self.set_links(to, Links { previous, next });
         if next != 0 {
             let links = self.links(next);
-            self.set_links(
-                next,
-                Links {
-                    previous: to,
-                    ..links
-                },
-            );
+            self.set_links(next, Links { previous: to, ..links });
         }
         if previous != 0 {
             let links = self.links(previous);

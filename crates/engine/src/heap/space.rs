@@ -144,21 +144,14 @@ impl Heap<'_> {
         loop {
             let header = self.load(block);
             let is_free = header & FREE != 0;
-            let bits = if is_free {
-                super::FREE_UNITS
-            } else {
-                ALLOCATED_UNITS
-            };
+            let bits = if is_free { super::FREE_UNITS } else { ALLOCATED_UNITS };
             let units = header & bits;
             // The size tells, not the position: between two stores of a cut there are two
             // sentinels.
             if units == SENTINEL {
                 return;
             }
-            assert!(
-                units >= BLOCK_UNITS_MIN as u64,
-                "a broken header at {block}"
-            );
+            assert!(units >= BLOCK_UNITS_MIN as u64, "a broken header at {block}");
             visit(block, units as usize, is_free);
             block += units as usize;
         }

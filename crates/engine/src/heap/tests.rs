@@ -21,11 +21,7 @@ impl Space {
     pub(super) fn new(words: usize, units_max: usize) -> Self {
         let first = 8 + Heap::state_words(units_max);
         let region = Region::private((first + words) * 8).unwrap();
-        let space = Self {
-            region,
-            units_max,
-            first,
-        };
+        let space = Self { region, units_max, first };
         space.heap().format(first, first + words);
         space
     }
@@ -81,20 +77,12 @@ pub(super) const CALLERS: u64 = 0x0fff_ffff << 30;
 fn run(words: usize, units_max: usize, steps: &[Step]) {
     let space = Space::new(words, units_max);
     let heap = space.heap();
-    let mut twin = Twin {
-        allocated: BTreeMap::new(),
-        first: space.first,
-        end: space.first + words,
-    };
+    let mut twin = Twin { allocated: BTreeMap::new(), first: space.first, end: space.first + words };
     for step in steps {
         match *step {
             Step::Allocate(units) => allocate(&heap, &mut twin, units),
             Step::Free(any) if !twin.allocated.is_empty() => {
-                let block = *twin
-                    .allocated
-                    .keys()
-                    .nth(any % twin.allocated.len())
-                    .unwrap();
+                let block = *twin.allocated.keys().nth(any % twin.allocated.len()).unwrap();
                 twin.allocated.remove(&block);
                 heap.free(block);
             }
@@ -117,19 +105,12 @@ fn run(words: usize, units_max: usize, steps: &[Step]) {
 
 fn allocate(heap: &Heap<'_>, twin: &mut Twin, units: usize) {
     let wanted = units.max(BLOCK_UNITS_MIN);
-    let fitting = twin
-        .free_intervals()
-        .into_iter()
-        .filter(|&(_, free)| free >= wanted);
+    let fitting = twin.free_intervals().into_iter().filter(|&(_, free)| free >= wanted);
     let fitting: BTreeMap<usize, usize> = fitting.collect();
     let before = image(heap);
     let Some(block) = heap.allocate(units) else {
         assert!(fitting.is_empty() || wanted > heap.units_max);
-        assert_eq!(
-            before,
-            image(heap),
-            "a refused allocation changed something"
-        );
+        assert_eq!(before, image(heap), "a refused allocation changed something");
         return;
     };
     let whole = fitting[&block];
@@ -138,14 +119,7 @@ fn allocate(heap: &Heap<'_>, twin: &mut Twin, units: usize) {
     let header = heap.load(block);
     let units = header as usize & ALLOCATED_UNITS as usize;
     let rest = whole - wanted;
-    assert_eq!(
-        units,
-        if rest < BLOCK_UNITS_MIN {
-            whole
-        } else {
-            wanted
-        }
-    );
+    assert_eq!(units, if rest < BLOCK_UNITS_MIN { whole } else { wanted });
     assert_eq!(header, units as u64);
     heap.store(block, header | CALLERS);
     for word in block + 1..block + units {
@@ -156,9 +130,7 @@ fn allocate(heap: &Heap<'_>, twin: &mut Twin, units: usize) {
 
 fn shrink(heap: &Heap<'_>, twin: &mut Twin, units: usize) {
     let free = twin.free_intervals();
-    let last = free
-        .last()
-        .filter(|&&(block, free)| block + free == twin.end - 1);
+    let last = free.last().filter(|&&(block, free)| block + free == twin.end - 1);
     let last_units = last.map_or(0, |&(_, units)| units);
     let rest = last_units.checked_sub(units);
     let expected = rest.is_some();
@@ -174,9 +146,7 @@ fn shrink(heap: &Heap<'_>, twin: &mut Twin, units: usize) {
 
 /// Returns every word of the region.
 fn image(heap: &Heap<'_>) -> Vec<u64> {
-    (0..heap.region.words())
-        .map(|word| heap.load(word))
-        .collect()
+    (0..heap.region.words()).map(|word| heap.load(word)).collect()
 }
 
 /// Checks that the heap is sound and equals the twin, and that no item was written.
@@ -197,11 +167,7 @@ pub(super) fn compare(heap: &Heap<'_>, twin: &Twin) {
         let header = heap.load(block);
         assert_eq!(header & !PREVIOUS_FREE, CALLERS | units as u64);
         for word in block + 1..block + units {
-            assert_eq!(
-                heap.load(word),
-                u64::MAX - block as u64,
-                "an item was written"
-            );
+            assert_eq!(heap.load(word), u64::MAX - block as u64, "an item was written");
         }
     }
 }
@@ -242,11 +208,7 @@ fn classes_grow_with_the_size() {
         for units in BLOCK_UNITS_MIN + 1..4 * CLASS_UNITS_EXACT {
             let class = classes::class(units, units_exact);
             let step = class - previous;
-            assert!(if units <= units_exact {
-                step == 1
-            } else {
-                step <= 1 || units < 128
-            });
+            assert!(if units <= units_exact { step == 1 } else { step <= 1 || units < 128 });
             previous = class;
         }
         let last = classes::class((1 << POSITION_BITS) - 1, units_exact);
@@ -395,11 +357,7 @@ fn lists_that_the_heap_cannot_have_made_are_refused() {
     let (heap, first) = (space.heap(), space.first);
     let end = first + 100;
     let rebuilt = |items: &[(usize, usize)]| {
-        heap.rebuild(
-            first,
-            end,
-            items.iter().map(|&(at, units)| (first + at, units)),
-        )
+        heap.rebuild(first, end, items.iter().map(|&(at, units)| (first + at, units)))
     };
     assert!(rebuilt(&[(0, 10), (10, 3), (16, 83)]));
     heap.check();

@@ -2,8 +2,8 @@
 
 use super::list::Links;
 use super::{
-    ALLOCATED_UNITS, BITMAP_MIDDLE, BITMAP_TOP, BLOCK_UNITS_MIN, END, FIRST, FREE, FREE_TOTAL,
-    FREE_UNITS, Heap, classes,
+    ALLOCATED_UNITS, BITMAP_MIDDLE, BITMAP_TOP, BLOCK_UNITS_MIN, END, FIRST, FREE, FREE_TOTAL, FREE_UNITS,
+    Heap, classes,
 };
 
 impl Heap<'_> {
@@ -33,10 +33,7 @@ impl Heap<'_> {
         let Links { previous, next } = self.links(block);
         let leads_back = |previous: usize| self.links(previous).next == block;
         let previous_is_sound = previous != 0 && self.may_be_free(previous) && leads_back(previous);
-        Links {
-            previous: if previous_is_sound { previous } else { 0 },
-            next: self.sound_next(block, next),
-        }
+        Links { previous: if previous_is_sound { previous } else { 0 }, next: self.sound_next(block, next) }
     }
 
     /// Returns the block behind `block` in its list, if it links back; zero if not.
@@ -89,9 +86,7 @@ impl Heap<'_> {
             let bits = self.load(self.leaves_word + leaf);
             let middle = self.load(self.state_word + BITMAP_MIDDLE + leaf / 64);
             if (middle >> (leaf % 64) & 1 == 1) != (bits != 0) {
-                return Err(format!(
-                    "the heap's bitmap: word {leaf} is not as the level above says"
-                ));
+                return Err(format!("the heap's bitmap: word {leaf} is not as the level above says"));
             }
             let classes = (0..64).filter(|bit| bits >> bit & 1 == 1);
             for class in classes.map(|bit| leaf * 64 + bit) {
@@ -101,9 +96,7 @@ impl Heap<'_> {
         self.check_top()?;
         if total != self.units_free() {
             let counted = self.units_free();
-            return Err(format!(
-                "the heap counts {counted} free units, its lists have {total}"
-            ));
+            return Err(format!("the heap counts {counted} free units, its lists have {total}"));
         }
         Ok(())
     }
@@ -136,13 +129,9 @@ impl Heap<'_> {
         }
         let (mut previous, mut block) = (0, self.head(class));
         loop {
-            let units = self
-                .sound_free_units(block)
-                .filter(|units| self.class(*units) == class);
+            let units = self.sound_free_units(block).filter(|units| self.class(*units) == class);
             let Some(units) = units.filter(|_| self.links(block).previous == previous) else {
-                return Err(format!(
-                    "the heap's list {class}: no free block of it at word {block}"
-                ));
+                return Err(format!("the heap's list {class}: no free block of it at word {block}"));
             };
             *total += units;
             if *total >= most {

@@ -111,9 +111,7 @@ impl Partition {
         let (first, most) = (self.layout.buckets, self.layout.buckets_max());
         let count = Buckets::unpack(first, word).count();
         let possible = (first..=most).contains(&count) && Buckets::of(first, count).pack() == word;
-        ensure(possible, || {
-            self.wrong(Field::Buckets, "no number of buckets and their level")
-        })?;
+        ensure(possible, || self.wrong(Field::Buckets, "no number of buckets and their level"))?;
         let first = self.layout.heap_first() as u64 + self.layout.small_units();
         // The line of the next bucket may be reserved already.
         let lowest = self.layout.data_end(count + 1).max(first + 1);
@@ -127,12 +125,8 @@ impl Partition {
             self.ensure_field(field, |word| word < COUNT_MAX, "too large")?;
         }
         let region_words = self.layout.region_words;
-        for field in [
-            Field::ItemsLive,
-            Field::UnitsLive,
-            Field::UnitsLeftEarly,
-            Field::UnitsLeftEarlyInMain,
-        ] {
+        for field in [Field::ItemsLive, Field::UnitsLive, Field::UnitsLeftEarly, Field::UnitsLeftEarlyInMain]
+        {
             let fits = |word| word <= region_words;
             self.ensure_field(field, fits, "more than the memory holds")?;
         }
@@ -140,11 +134,7 @@ impl Partition {
             self.ensure_field(field, |word| word <= 1, "it is 0 or 1")?;
         }
         for field in [Field::ExpiryLag, Field::ExpiryLagLast] {
-            self.ensure_field(
-                field,
-                |word| word <= u64::from(u32::MAX),
-                "too many seconds",
-            )?;
+            self.ensure_field(field, |word| word <= u64::from(u32::MAX), "too many seconds")?;
         }
         let possible = |word| word < STAMP_END;
         self.ensure_field(Field::Stamp, possible, "more writes than can be")?;
@@ -158,13 +148,9 @@ impl Partition {
     /// tail lies in it once.
     fn check_log(&self, which: LogKind, first: u64, end: u64) -> Checked {
         let log = self.log(which);
-        let [tail, head, lap, before] = [
-            LogField::Tail,
-            LogField::Head,
-            LogField::LapStart,
-            LogField::LapBefore,
-        ]
-        .map(|field| log.get(field));
+        let [tail, head, lap, before] =
+            [LogField::Tail, LogField::Head, LogField::LapStart, LogField::LapBefore]
+                .map(|field| log.get(field));
         let units = end - first;
         // The small log keeps its length. The main one gives up a share of itself at a time, for
         // the line of a bucket and its spare one, or more.
@@ -184,10 +170,7 @@ impl Partition {
             (laps_in_order, "Tail, LapStart and LapBefore"),
             (head_in_laps, "Head"),
             (laps_in_order && tail - lap <= units, "LapStart"),
-            (
-                laps_in_order && head_in_laps && (head >= lap || beside()),
-                "Head beside Tail",
-            ),
+            (laps_in_order && head_in_laps && (head >= lap || beside()), "Head beside Tail"),
         ];
         let broken = relations.into_iter().find(|(holds, _)| !holds);
         let name = format!("{which:?}").to_lowercase();
@@ -201,9 +184,7 @@ impl Partition {
     fn check_scan(&self) -> Checked {
         let behind = self.tails().wrapping_sub(self.get(Field::ScanTail));
         let most = self.scan_interval_units + self.layout.data_units();
-        ensure(behind <= most, || {
-            self.wrong(Field::ScanTail, "it is not near the tails")
-        })
+        ensure(behind <= most, || self.wrong(Field::ScanTail, "it is not near the tails"))
     }
 
     fn check_namespaces(&self) -> Checked {

@@ -21,17 +21,14 @@ impl Partition {
     pub(super) fn check_index(&self, clean: bool) -> Checked<Vec<bool>> {
         let mut used = vec![false; self.layout.spares(self.buckets()) as usize];
         for number in 0..self.buckets() {
-            self.check_chain(number, clean, &mut used)
-                .map_err(|what| format!("bucket {number}: {what}"))?;
+            self.check_chain(number, clean, &mut used).map_err(|what| format!("bucket {number}: {what}"))?;
         }
         Ok(used)
     }
 
     fn check_chain(&self, number: u64, clean: bool, used: &mut [bool]) -> Checked {
         let main = self.main_bucket(number);
-        ensure(!clean || !main.is_being_written(), || {
-            "it is being written".to_owned()
-        })?;
+        ensure(!clean || !main.is_being_written(), || "it is being written".to_owned())?;
         let mut bucket = main;
         let mut buckets = 1;
         loop {
@@ -82,11 +79,9 @@ impl Partition {
         let positions = first as u64..self.get(Field::DataEnd) - 1;
         for entry in bucket.entries().map(Entry) {
             let position = entry.0 & self.offset_mask;
-            let possible = entry.is_well_formed()
-                && (!store || entry.log() == 0 && positions.contains(&position));
-            ensure(entry.is_empty() || possible, || {
-                format!("the entry {:#x} leads nowhere", entry.0)
-            })?;
+            let possible =
+                entry.is_well_formed() && (!store || entry.log() == 0 && positions.contains(&position));
+            ensure(entry.is_empty() || possible, || format!("the entry {:#x} leads nowhere", entry.0))?;
         }
         Ok(())
     }
@@ -104,10 +99,7 @@ impl Partition {
                 Some(used) if !*used => *used = true,
                 _ => return Err(format!("spare bucket {number} cannot be free")),
             }
-            next = self
-                .spare_bucket(number)
-                .next_spare()
-                .map_or(0, |next| next + 1);
+            next = self.spare_bucket(number).next_spare().map_or(0, |next| next + 1);
         }
         // A merge of two buckets, and a split, rely on the others.
         let lost = used.iter().position(|used| !used);
@@ -141,9 +133,8 @@ impl Partition {
         let main = self.main_bucket(number);
         let writer = Writer::new(self, false, 0);
         let entry = main.entries().into_iter().map(Entry);
-        let (entry, place) = entry
-            .filter_map(|entry| Some((entry, writer.place_of_item(entry)?)))
-            .find(|(_, place)| {
+        let (entry, place) =
+            entry.filter_map(|entry| Some((entry, writer.place_of_item(entry)?))).find(|(_, place)| {
                 let header = self.header(place.position);
                 !header.is_busy() && !header.is_dead()
             })?;
@@ -230,11 +221,7 @@ impl Partition {
     /// chain, or in the last bucket that was split and the one that it was split into.
     fn is_moving(&self, position: usize, one: u64, other: u64) -> bool {
         let buckets = self.all_buckets();
-        let place = Place {
-            log: LogKind::Small,
-            offset: position as u64,
-            position,
-        };
+        let place = Place { log: LogKind::Small, offset: position as u64, position };
         let by_split = || {
             (Some(one), other) == (buckets.last_split_from(), buckets.count() - 1)
                 && self.holds(position, self.header(position))

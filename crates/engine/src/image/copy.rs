@@ -136,16 +136,11 @@ impl Partition {
             return None;
         }
         let key_word = position + header.key_word();
-        let is_copied =
-            |key: &Vec<u8>| key.len() == header.key_bytes() && self.region.equals(key_word, key);
+        let is_copied = |key: &Vec<u8>| key.len() == header.key_bytes() && self.region.equals(key_word, key);
         if copied.iter().any(is_copied) {
             return None;
         }
-        let meta = if header.has_meta() {
-            self.word(position + 1).load(Relaxed)
-        } else {
-            0
-        };
+        let meta = if header.has_meta() { self.word(position + 1).load(Relaxed) } else { 0 };
         let (expiry_s, flags) = unpack_meta(meta);
         let mut key = vec![0; header.key_bytes()];
         self.region.copy_out(key_word * 8, &mut key);
@@ -171,12 +166,7 @@ impl Writer<'_> {
         let p = self.partition;
         let mut keys = Vec::new();
         for bucket in p.chain(p.main_bucket(number)) {
-            for place in bucket
-                .entries()
-                .map(Entry)
-                .into_iter()
-                .filter_map(|entry| p.place(entry))
-            {
+            for place in bucket.entries().map(Entry).into_iter().filter_map(|entry| p.place(entry)) {
                 if !p.holds(place.position, p.header(place.position)) {
                     continue;
                 }

@@ -33,11 +33,7 @@ pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout,
             word(Field::LayoutVersion)
         )));
     }
-    let semantics = if word(Field::Shape) >> 63 == 1 {
-        Semantics::Store
-    } else {
-        Semantics::Cache
-    };
+    let semantics = if word(Field::Shape) >> 63 == 1 { Semantics::Store } else { Semantics::Cache };
     if semantics != config.semantics {
         return Err(Unusable::Other(format!(
             "the image is a {}, not a {} (--semantics)",
@@ -85,10 +81,7 @@ pub(super) fn layout_of(config: &Config, header: &HeaderWords) -> Result<Layout,
 
 /// Returns the layout of a partition with the values that an image keeps: its seed, its secret, and
 /// its initial number of buckets.
-pub(super) fn with_own(
-    of: PartitionLayout,
-    header: &HeaderWords,
-) -> Result<PartitionLayout, &'static str> {
+pub(super) fn with_own(of: PartitionLayout, header: &HeaderWords) -> Result<PartitionLayout, &'static str> {
     let word = |field: Field| header[field as usize];
     // The index leaves half of a partition to items, except for a rest.
     let index_words_max = of.region_words.saturating_sub(of.data_first() as u64) / 4 * 3;

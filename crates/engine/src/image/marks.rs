@@ -152,9 +152,7 @@ mod tests {
     fn a_disk_with_the_first_mark_holds_all_data_whenever_the_power_goes() {
         for count in 1..4 {
             let machine = Machine::new(count, true);
-            let partitions: Vec<_> = (0..count)
-                .map(|number| Partition(&machine, number))
-                .collect();
+            let partitions: Vec<_> = (0..count).map(|number| Partition(&machine, number)).collect();
             for round in 1..4 {
                 clear(&partitions).unwrap();
                 for number in 0..count {

@@ -65,9 +65,8 @@ pub(crate) struct Opened {
 
 /// Opens the image of a source, or makes one.
 pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, CreateError> {
-    let failed = |what: &str, error: &dyn std::fmt::Display| {
-        CreateError::new(format!("{what} {source}: {error}"))
-    };
+    let failed =
+        |what: &str, error: &dyn std::fmt::Display| CreateError::new(format!("{what} {source}: {error}"));
     let lock = source.lock()?;
     let header = match source.first().map_err(|error| failed("in", &error))? {
         First::Header(header) => header,
@@ -116,18 +115,8 @@ pub(crate) fn open(config: &Config, source: &Source<'_>) -> Result<Opened, Creat
             CreateError::of(CreateErrorKind::Damaged, text)
         }
     })?;
-    let state = if clean {
-        ImageState::Clean
-    } else {
-        ImageState::Recovered
-    };
-    Ok(Opened {
-        partitions,
-        layout,
-        seed: header[Field::Seed as usize],
-        state,
-        lock,
-    })
+    let state = if clean { ImageState::Clean } else { ImageState::Recovered };
+    Ok(Opened { partitions, layout, seed: header[Field::Seed as usize], state, lock })
 }
 
 /// Returns the error for a damaged image, with its remedy.
@@ -196,10 +185,7 @@ pub(crate) fn create_new(config: &Config, source: &Source<'_>) -> Result<Opened,
     let is_free = !matches!(source.first(), Ok(First::Header(_)) | Err(_));
     match is_free.then(|| source.remove_begun(false)) {
         Some(Ok(Ok(()))) => create(config, source, ImageState::Created, lock),
-        _ => Err(CreateError::of(
-            CreateErrorKind::Exists,
-            format!("there is an image in {source} already"),
-        )),
+        _ => Err(CreateError::of(CreateErrorKind::Exists, format!("there is an image in {source} already"))),
     }
 }
 
@@ -237,16 +223,8 @@ fn create(
     }
     partitions.reverse();
     let synced = mark_open(&partitions).and_then(|()| source.sync_names());
-    synced.map_err(|error| {
-        CreateError::new(format!("cannot write the image in {source}: {error}"))
-    })?;
-    Ok(Opened {
-        partitions,
-        layout,
-        seed: config.seed,
-        state,
-        lock,
-    })
+    synced.map_err(|error| CreateError::new(format!("cannot write the image in {source}: {error}")))?;
+    Ok(Opened { partitions, layout, seed: config.seed, state, lock })
 }
 
 /// Makes partitions of any size in their maps, for tests of the limits. Like [`open`], it takes the

@@ -60,9 +60,7 @@ impl Partition {
             writer.set_header(position, filler);
         }
         self.restart_sweep();
-        ensure(writer.finish_split(), || {
-            "the last split has no room".into()
-        })?;
+        ensure(writer.finish_split(), || "the last split has no room".into())?;
         match self.is_store() {
             true => self.recover_heap(&writer),
             false => Ok(()),
@@ -78,8 +76,7 @@ impl Partition {
         };
         let hash = writer.hash_at(found.place.position);
         let left = writer.leave_reserve(hash, &found);
-        left.map(drop)
-            .map_err(|_| "the heap has no room for the item in the reserve".to_owned())
+        left.map(drop).map_err(|_| "the heap has no room for the item in the reserve".to_owned())
     }
 
     /// Counts the contents of the logs of a cache by walking them. Returns the positions of busy
@@ -243,8 +240,7 @@ impl Writer<'_> {
             for slot in 0..BUCKET_ENTRIES {
                 let entry = bucket.entry(slot);
                 if self.is_sound(entry)
-                    && p.place(entry)
-                        .is_some_and(|place| self.is_in_last(&place, buckets))
+                    && p.place(entry).is_some_and(|place| self.is_in_last(&place, buckets))
                 {
                     if !self.is_in_chain(target, entry) {
                         let Some(word) = self.free_slot(target) else {
@@ -287,8 +283,7 @@ impl Writer<'_> {
         let mut seen = Vec::new();
         let mut changed = false;
         for bucket in p.chain(main) {
-            changed |=
-                bucket.entries() == [0; BUCKET_ENTRIES] && bucket.first_word != main.first_word;
+            changed |= bucket.entries() == [0; BUCKET_ENTRIES] && bucket.first_word != main.first_word;
             for slot in 0..BUCKET_ENTRIES {
                 let entry = bucket.entry(slot);
                 if entry.is_empty() {

@@ -63,9 +63,9 @@ impl<'a> Source<'a> {
             (None, None) => Ok(None),
             (Some(directory), None) => Self::directory(directory).map(Some),
             (None, Some(maps)) => Ok(Some(Self::Maps(maps))),
-            (Some(_), Some(_)) => Err(CreateError::new(
-                "an image lies in a directory or in maps, not in both".into(),
-            )),
+            (Some(_), Some(_)) => {
+                Err(CreateError::new("an image lies in a directory or in maps, not in both".into()))
+            }
         }
     }
 
@@ -129,9 +129,7 @@ impl<'a> Source<'a> {
             let may_go = is_image && (!is_used(&header) || given_up && !is_of_store(&header));
             if !may_go && !is_begun(&header, &file)? {
                 let (first, other) = (file_name(0), file_name(number));
-                return Ok(Err(format!(
-                    "{other} is in use, and {first} is missing or empty"
-                )));
+                return Ok(Err(format!("{other} is in use, and {first} is missing or empty")));
             }
         }
         self.remove(PARTITIONS_MAX);
@@ -191,9 +189,8 @@ impl<'a> Source<'a> {
             return Ok(());
         };
         (0..layout.partitions).try_for_each(|number| {
-            let failed = |error: io::Error| {
-                CreateError::new(format!("cannot use the image in {self}: {error}"))
-            };
+            let failed =
+                |error: io::Error| CreateError::new(format!("cannot use the image in {self}: {error}"));
             let file = folder.existing(file_name(number)).map_err(failed)?;
             let about = file.metadata().map_err(failed)?;
             if about.permissions().mode() & 0o077 != 0 {
@@ -233,10 +230,7 @@ impl<'a> Source<'a> {
     /// Returns the error for lack of space for an image.
     pub fn no_space(&self, layout: &Layout, error: &io::Error) -> CreateError {
         let bytes = layout.partitions * layout.partition_bytes;
-        let is_full = matches!(
-            error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        );
+        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let text = match self {
             Self::Directory(folder) if is_full => {
                 let free = folder.bytes_free().unwrap_or(0) >> 20;
@@ -283,12 +277,7 @@ fn is_of_store(header: &HeaderWords) -> bool {
 
 /// Returns whether items were stored in an image, or it was closed.
 fn is_used(header: &HeaderWords) -> bool {
-    let fields = [
-        Field::Clean,
-        Field::ItemsLive,
-        Field::ItemsAppended,
-        Field::Stamp,
-    ];
+    let fields = [Field::Clean, Field::ItemsLive, Field::ItemsAppended, Field::Stamp];
     fields.iter().any(|field| header[*field as usize] != 0)
 }
 

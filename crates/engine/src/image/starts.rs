@@ -18,10 +18,7 @@ impl Starts {
 
     fn within(first: usize, end: usize) -> Self {
         let words = end.saturating_sub(first);
-        Self {
-            first,
-            bits: vec![0; words.div_ceil(64)],
-        }
+        Self { first, bits: vec![0; words.div_ceil(64)] }
     }
 
     /// Adds a position within the heap. Returns false if it was there already.

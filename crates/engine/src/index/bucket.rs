@@ -68,8 +68,7 @@ impl<'a> Bucket<'a> {
     pub fn set_next_spare(self, spare: Option<u64>) {
         let version = self.version().load(Ordering::Relaxed) & VERSION_MASK;
         let chain = spare.map_or(0, |number| number + 1);
-        self.version()
-            .store(version | chain << 32, Ordering::Release);
+        self.version().store(version | chain << 32, Ordering::Release);
     }
 
     /// Returns the version, if no writer is changing the bucket.
@@ -111,9 +110,7 @@ impl<'a> Bucket<'a> {
     /// Empties a bucket that no reader can reach.
     pub fn clear(self) {
         for word in 0..=BUCKET_ENTRIES {
-            self.region
-                .word(self.first_word + word)
-                .store(0, Ordering::Relaxed);
+            self.region.word(self.first_word + word).store(0, Ordering::Relaxed);
         }
     }
 

@@ -70,9 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn match_tags_naive(entries: &[u64; 7], tag: u64) -> Vec<usize> {
-        (0..7)
-            .filter(|slot| entries[*slot] != 0 && entries[*slot] >> 48 == tag)
-            .collect()
+        (0..7).filter(|slot| entries[*slot] != 0 && entries[*slot] >> 48 == tag).collect()
     }
 
     proptest! {

@@ -139,11 +139,7 @@ const LEVEL_SHIFT: u32 = 56;
 impl Buckets {
     /// Makes the initial buckets, of which there are one or more.
     pub const fn new(first: u64) -> Self {
-        Self {
-            first,
-            count: first,
-            level: 0,
-        }
+        Self { first, count: first, level: 0 }
     }
 
     /// Makes `count` buckets, grown from `first`, which is not more.
@@ -152,21 +148,13 @@ impl Buckets {
         while first << (level + 1) < count {
             level += 1;
         }
-        Self {
-            first,
-            count,
-            level,
-        }
+        Self { first, count, level }
     }
 
     /// Unpacks the word of [`Buckets::pack`], which leaves out the first number.
     #[inline]
     pub const fn unpack(first: u64, word: u64) -> Self {
-        Self {
-            first,
-            count: word & ((1 << LEVEL_SHIFT) - 1),
-            level: (word >> LEVEL_SHIFT) as u32,
-        }
+        Self { first, count: word & ((1 << LEVEL_SHIFT) - 1), level: (word >> LEVEL_SHIFT) as u32 }
     }
 
     /// Packs count and level into one word.
@@ -183,11 +171,7 @@ impl Buckets {
     /// Returns one bucket more, whose number is the present count.
     pub const fn grown(self) -> Self {
         let level = self.level_of_next();
-        Self {
-            count: self.count + 1,
-            level,
-            ..self
-        }
+        Self { count: self.count + 1, level, ..self }
     }
 
     /// Returns the bucket that is split when the next one is added.
@@ -219,12 +203,7 @@ mod tests {
     const GOLDEN: [(u64, u64, usize, u64); 4] = [
         (0, 0xabac_0158_050f_c4dc, 271_687, 0xc4dc),
         (1, 0x6d47_f8f6_7a13_2c23, 531_124, 0x2c23),
-        (
-            0x2d06_8005_38d3_94c2,
-            0x1448_7022_59c4_3297,
-            452_131,
-            0x3297,
-        ),
+        (0x2d06_8005_38d3_94c2, 0x1448_7022_59c4_3297, 452_131, 0x3297),
         (u64::MAX, 0x3f43_7d1f_5d17_07cc, 279_054, 0x07cc),
     ];
 
@@ -242,11 +221,7 @@ mod tests {
             copies *= 2;
         }
         let bucket = base + first * (field % copies);
-        (if bucket < count {
-            bucket
-        } else {
-            base + first * (field % (copies / 2))
-        }) as usize
+        (if bucket < count { bucket } else { base + first * (field % (copies / 2)) }) as usize
     }
 
     #[test]

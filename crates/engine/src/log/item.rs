@@ -324,13 +324,7 @@ mod tests {
 
     #[test]
     fn a_tiny_item_takes_24_bytes() {
-        let shape = Shape {
-            key_bytes: 8,
-            value_bytes: 8,
-            meta: false,
-            state: false,
-            cas: false,
-        };
+        let shape = Shape { key_bytes: 8, value_bytes: 8, meta: false, state: false, cas: false };
         assert_eq!(shape.units() * 8, 24);
     }
 }

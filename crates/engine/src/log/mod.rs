@@ -48,17 +48,13 @@ impl<'a> Log<'a> {
 
     #[inline]
     pub fn get(self, field: LogField) -> u64 {
-        self.partition
-            .word(self.line + field as usize)
-            .load(Relaxed)
+        self.partition.word(self.line + field as usize).load(Relaxed)
     }
 
     /// Only the writer may call it.
     #[inline]
     pub fn set(self, field: LogField, value: u64) {
-        self.partition
-            .word(self.line + field as usize)
-            .store(value, Release);
+        self.partition.word(self.line + field as usize).store(value, Release);
     }
 
     /// Formats an empty log of `units` from the word `first` on. Offsets begin at one, so that no
@@ -66,13 +62,9 @@ impl<'a> Log<'a> {
     pub fn format(self, first: u64, units: u64) {
         self.set(LogField::First, first);
         self.set(LogField::Limit, units);
-        for field in [
-            LogField::Tail,
-            LogField::Head,
-            LogField::LapStart,
-            LogField::LapBefore,
-            LogField::Opened,
-        ] {
+        for field in
+            [LogField::Tail, LogField::Head, LogField::LapStart, LogField::LapBefore, LogField::Opened]
+        {
             self.set(field, 1);
         }
     }
@@ -129,19 +121,9 @@ impl<'a> Log<'a> {
     pub fn position(self, offset: u64) -> usize {
         // A previous lap is published before its successor: this order gives a pair that was there
         // together, or one in which the offset has been evicted since.
-        let lap = self
-            .partition
-            .word(self.line + LogField::LapStart as usize)
-            .load(Acquire);
-        let start = if offset >= lap {
-            lap
-        } else {
-            self.get(LogField::LapBefore)
-        };
-        (self
-            .get(LogField::First)
-            .wrapping_add(offset)
-            .wrapping_sub(start)) as usize
+        let lap = self.partition.word(self.line + LogField::LapStart as usize).load(Acquire);
+        let start = if offset >= lap { lap } else { self.get(LogField::LapBefore) };
+        (self.get(LogField::First).wrapping_add(offset).wrapping_sub(start)) as usize
     }
 
     /// Returns the end of the lap that holds an offset between head and tail.

@@ -31,9 +31,7 @@ impl Writer<'_> {
         if found.header.has_state() {
             // A stale item stays stale, as for the meta command.
             let plain = MetaArithmetic::default();
-            return self
-                .write_number(request, &plain, &found, (number, value))
-                .0;
+            return self.write_number(request, &plain, &found, (number, value)).0;
         }
         match self.write_value(request, Some(&found), value, (found.flags, found.expiry)) {
             Outcome::Stored => Outcome::Number(number),
@@ -48,17 +46,14 @@ pub(super) fn parse(value: &[u8]) -> Option<u64> {
     let start = value.iter().position(|byte| !is_space(byte))?;
     let value = &value[start..];
     let value = value.strip_prefix(b"+".as_slice()).unwrap_or(value);
-    let digits = value
-        .iter()
-        .position(|byte| !byte.is_ascii_digit())
-        .unwrap_or(value.len());
+    let digits = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
     let ends = value.get(digits).is_none_or(is_space);
     if digits == 0 || !ends {
         return None;
     }
-    value[..digits].iter().try_fold(0u64, |number, digit| {
-        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-    })
+    value[..digits]
+        .iter()
+        .try_fold(0u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
 /// Writes a number at the start of a buffer, with spaces behind it; returns the number of digits.

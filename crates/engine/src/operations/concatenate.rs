@@ -33,13 +33,7 @@ impl Writer<'_> {
     }
 
     /// Returns the item that an append or prepend makes of another.
-    pub(super) fn joined<'b>(
-        &self,
-        key: &'b [u8],
-        found: &Found,
-        side: Side,
-        more: &'b [u8],
-    ) -> NewItem<'b> {
+    pub(super) fn joined<'b>(&self, key: &'b [u8], found: &Found, side: Side, more: &'b [u8]) -> NewItem<'b> {
         let value = match side {
             Side::Before => [Part::Bytes(more), Part::Old],
             Side::After => [Part::Old, Part::Bytes(more)],

@@ -43,16 +43,8 @@ impl Writer<'_> {
         sink: &mut S,
     ) -> bool {
         let value_bytes = found.value_bytes();
-        let cas = if cas {
-            self.give_cas(request.hash, found)
-        } else {
-            0
-        };
-        let meta = ValueMeta {
-            flags: found.flags,
-            cas,
-            value_bytes,
-        };
+        let cas = if cas { self.give_cas(request.hash, found) } else { 0 };
+        let meta = ValueMeta { flags: found.flags, cas, value_bytes };
         let Some(target) = sink.reserve(index, meta) else {
             return false;
         };
@@ -68,11 +60,7 @@ impl Writer<'_> {
         {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.
             #[expect(unsafe_code, reason = "the owner reads plain bytes")]
-            let value = unsafe {
-                self.partition
-                    .region
-                    .plain_bytes(found.value_at(), found.value_bytes())
-            };
+            let value = unsafe { self.partition.region.plain_bytes(found.value_at(), found.value_bytes()) };
             look(value)
         }
         #[cfg(any(loom, miri))]
@@ -89,11 +77,7 @@ impl Writer<'_> {
         {
             // SAFETY: only the writer writes, and this writer does not while the slice lives.
             #[expect(unsafe_code, reason = "the owner reads plain bytes")]
-            let value = unsafe {
-                self.partition
-                    .region
-                    .plain_bytes(found.value_at(), target.len())
-            };
+            let value = unsafe { self.partition.region.plain_bytes(found.value_at(), target.len()) };
             copy(value, target);
         }
         #[cfg(any(loom, miri))]
@@ -105,9 +89,7 @@ impl Writer<'_> {
 #[cfg(not(any(loom, miri)))]
 #[inline(always)]
 fn copy(from: &[u8], to: &mut [u8]) {
-    if let (Some(first), Some(last), 8..=16) =
-        (from.first_chunk::<8>(), from.last_chunk::<8>(), to.len())
-    {
+    if let (Some(first), Some(last), 8..=16) = (from.first_chunk::<8>(), from.last_chunk::<8>(), to.len()) {
         if let Some(to) = to.first_chunk_mut() {
             *to = *first;
         }

@@ -21,21 +21,15 @@ impl Writer<'_> {
             return (Outcome::Exists, None);
         }
         let mut buffer = [b' '; NUMBER_BYTES_MAX];
-        let Some(value) = buffer
-            .get_mut(..value_bytes)
-            .filter(|value| !value.is_empty())
-        else {
+        let Some(value) = buffer.get_mut(..value_bytes).filter(|value| !value.is_empty()) else {
             return (Outcome::NotANumber, None);
         };
         self.partition.region.copy_out(found.value_at(), value);
         let Some(number) = parse(value) else {
             return (Outcome::NotANumber, None);
         };
-        let number = if by.decrement {
-            number.saturating_sub(by.delta)
-        } else {
-            number.wrapping_add(by.delta)
-        };
+        let number =
+            if by.decrement { number.saturating_sub(by.delta) } else { number.wrapping_add(by.delta) };
         let digits = format(number, &mut buffer);
         let value = &buffer[..digits.max(value_bytes)];
         self.write_number(request, by, &found, (number, value))
@@ -69,11 +63,7 @@ impl Writer<'_> {
         let same = value.len() == found.value_bytes();
         let state = State {
             cas: by.new_cas,
-            ..if same {
-                self.state_of(found)
-            } else {
-                self.fresh_state(Some(found)).unwrap_or_default()
-            }
+            ..if same { self.state_of(found) } else { self.fresh_state(Some(found)).unwrap_or_default() }
         };
         let item = NewItem {
             expiry,
@@ -84,27 +74,16 @@ impl Writer<'_> {
             value: [Part::Bytes(value), Part::NONE],
             ..self.copy_of(request.key, found)
         };
-        self.number_stored(
-            self.insert_described(request.hash, &item, Some(found)),
-            number,
-        )
+        self.number_stored(self.insert_described(request.hash, &item, Some(found)), number)
     }
 
-    fn first_number(
-        &self,
-        request: &HashedRequest<'_>,
-        by: &MetaArithmetic,
-        expiry: Expiry,
-    ) -> Described {
+    fn first_number(&self, request: &HashedRequest<'_>, by: &MetaArithmetic, expiry: Expiry) -> Described {
         let number = by.initial;
         let mut buffer = [b' '; NUMBER_BYTES_MAX];
         let digits = format(number, &mut buffer);
         let follows = self.partition.follows_accesses();
-        let state = State {
-            access_s: if follows { self.now_s } else { 0 },
-            cas: by.new_cas,
-            ..State::default()
-        };
+        let state =
+            State { access_s: if follows { self.now_s } else { 0 }, cas: by.new_cas, ..State::default() };
         let item = NewItem {
             state: (state != State::default()).then_some(state),
             gives_cas: by.cas || by.new_cas != 0,

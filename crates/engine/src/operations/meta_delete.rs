@@ -20,10 +20,7 @@ impl Writer<'_> {
         let copy = self.copy_of(request.key, &found);
         let old = self.state_of(&found);
         let mut item = match delete.empty {
-            None => NewItem {
-                expiry: delete.expiry.unwrap_or(found.expiry),
-                ..copy
-            },
+            None => NewItem { expiry: delete.expiry.unwrap_or(found.expiry), ..copy },
             Some(flags) => NewItem {
                 flags,
                 expiry: delete.expiry.unwrap_or(Expiry::NEVER),

@@ -83,19 +83,13 @@ impl Writer<'_> {
         let unchanged = get.unless_cas.is_some_and(|cas| cas == self.cas_of(&found));
         let known = self.describe(&found);
         let access_s = match known.access_s {
-            0 => self
-                .partition
-                .unfetched_since_s(&found.place, found.header, self.now_s),
+            0 => self.partition.unfetched_since_s(&found.place, found.header, self.now_s),
             access_s => access_s,
         };
         let item = ItemMeta {
             access_s,
             unchanged,
-            cas: if get.cas {
-                self.give_cas(request.hash, &found)
-            } else {
-                0
-            },
+            cas: if get.cas { self.give_cas(request.hash, &found) } else { 0 },
             expiry: get.touch.unwrap_or(found.expiry),
             won,
             ..known
@@ -105,10 +99,7 @@ impl Writer<'_> {
         if !self.show_item((index, request), &found, item, get, sink) {
             return Break(false);
         }
-        let state = State {
-            token_sent: state.token_sent || won,
-            ..state
-        };
+        let state = State { token_sent: state.token_sent || won, ..state };
         match self.after_meta_get(request, &found, get, state) {
             // The item was evicted at once to make space for its copy: the value that was read was
             // right.
@@ -141,11 +132,7 @@ impl Writer<'_> {
         if !get.value || item.unchanged {
             return true;
         }
-        let meta = ValueMeta {
-            flags: item.flags,
-            cas: item.cas,
-            value_bytes: item.value_bytes,
-        };
+        let meta = ValueMeta { flags: item.flags, cas: item.cas, value_bytes: item.value_bytes };
         let Some(target) = sink.reserve(index, meta) else {
             return false;
         };
@@ -211,13 +198,7 @@ impl Writer<'_> {
     }
 
     /// Replaces expiry and state of an item that has the extensions.
-    fn set_in_place(
-        &self,
-        hash: crate::index::hash::IndexHash,
-        found: &Found,
-        expiry: Expiry,
-        state: State,
-    ) {
+    fn set_in_place(&self, hash: crate::index::hash::IndexHash, found: &Found, expiry: Expiry, state: State) {
         let p = self.partition;
         let changes = [expiry != found.expiry, state != self.state_of(found)];
         if changes == [false, false] {

@@ -75,9 +75,7 @@ impl Writer<'_> {
         match (found, store.mode, store.compare) {
             (Some(_), StoreMode::Add, _) => Err(Outcome::NotStored),
             (None, StoreMode::Set | StoreMode::Replace, Some(_)) => Err(Outcome::NotFound),
-            (None, StoreMode::Replace | StoreMode::Append | StoreMode::Prepend, _) => {
-                Err(Outcome::NotStored)
-            }
+            (None, StoreMode::Replace | StoreMode::Append | StoreMode::Prepend, _) => Err(Outcome::NotStored),
             (Some(found), _, Some(cas)) => match self.cas_of(found) {
                 // A zero turns the comparison off, as in memcached; with Set and Replace no value
                 // matches it.
@@ -154,9 +152,7 @@ impl Writer<'_> {
     /// Describes the item that the entry at a word leads to.
     fn describe_now(&self, slot: usize) -> ItemMeta {
         let entry = crate::index::entry::Entry(
-            self.partition
-                .word(slot)
-                .load(micanite_memory::sync::Ordering::Relaxed),
+            self.partition.word(slot).load(micanite_memory::sync::Ordering::Relaxed),
         );
         self.partition
             .place(entry)

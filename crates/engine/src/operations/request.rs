@@ -5,9 +5,7 @@ use micanite_wire::hash::KeyHash;
 
 use crate::index::hash::IndexHash;
 
-pub use crate::operations::meta::{
-    ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, StoreMode,
-};
+pub use crate::operations::meta::{ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, StoreMode};
 
 /// One operation on one key, borrowing the key and the value from the caller's input.
 #[derive(Clone, Copy, Debug)]

@@ -42,11 +42,7 @@ impl Writer<'_> {
 
     /// Returns the item that would be replaced, if the condition of a store holds.
     #[inline]
-    fn find_for(
-        &self,
-        request: &HashedRequest<'_>,
-        condition: Condition,
-    ) -> Result<Option<Found>, Outcome> {
+    fn find_for(&self, request: &HashedRequest<'_>, condition: Condition) -> Result<Option<Found>, Outcome> {
         let found = self.find(request.hash, request.key);
         match (condition, &found) {
             (Condition::Always, _) | (Condition::Absent, None) | (Condition::Present, Some(_)) => {}

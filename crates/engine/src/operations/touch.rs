@@ -27,18 +27,11 @@ impl Writer<'_> {
 
     /// Replaces the expiry. The CAS value stays, as in memcached. An item that was stored without
     /// an expiry has no space for one and moves.
-    pub(crate) fn set_expiry(
-        &self,
-        request: &HashedRequest<'_>,
-        found: &Found,
-        expiry: Expiry,
-    ) -> Outcome {
+    pub(crate) fn set_expiry(&self, request: &HashedRequest<'_>, found: &Found, expiry: Expiry) -> Outcome {
         if found.header.has_meta() {
             let meta = pack_meta(expiry.0, found.flags);
             let word = self.partition.word(found.place.position + 1);
-            self.partition
-                .bucket(request.hash)
-                .write(|| word.store(meta, Relaxed));
+            self.partition.bucket(request.hash).write(|| word.store(meta, Relaxed));
             self.note_expiry(expiry);
         } else if expiry != Expiry::NEVER
             && let Err(refusal) = self.relocate(request.hash, request.key, found, expiry)

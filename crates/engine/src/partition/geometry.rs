@@ -177,17 +177,11 @@ impl PartitionLayout {
             (Field::Seed, self.seed),
             (Field::SecretLow, self.secret.words()[0]),
             (Field::SecretHigh, self.secret.words()[1]),
-            (
-                Field::PartitionNumber,
-                self.number as u64 | u64::from(self.partition_bits) << 32,
-            ),
+            (Field::PartitionNumber, self.number as u64 | u64::from(self.partition_bits) << 32),
             (Field::RegionWords, self.region_words),
             (Field::SmallUnits, self.small_units()),
             (Field::ItemUnitsMax, self.item_units_max),
-            (
-                Field::Shape,
-                u64::from(self.offset_bits) | self.main_per_spare() << 8 | store,
-            ),
+            (Field::Shape, u64::from(self.offset_bits) | self.main_per_spare() << 8 | store),
             (Field::BucketsFirst, self.buckets),
         ]
     }
@@ -218,10 +212,7 @@ impl Partition {
         let layout = &self.layout;
         let data_end = layout.data_end(layout.buckets);
         let constants = layout.constants();
-        for (field, value) in constants
-            .into_iter()
-            .filter(|(field, _)| *field != Field::Magic)
-        {
+        for (field, value) in constants.into_iter().filter(|(field, _)| *field != Field::Magic) {
             self.set(field, value);
         }
         self.set(Field::Buckets, Buckets::new(layout.buckets).pack());
@@ -236,8 +227,7 @@ impl Partition {
             let small_units = layout.small_units();
             self.log(LogKind::Small).format(first, small_units);
             let main_first = first + small_units;
-            self.log(LogKind::Main)
-                .format(main_first, data_end - main_first);
+            self.log(LogKind::Main).format(main_first, data_end - main_first);
         }
         let tails = self.tails();
         self.set(Field::ScanTail, tails);

@@ -101,16 +101,9 @@ impl Partition {
         // An entry is dangling once its log's tail is a lap ahead of it, and looks valid again once
         // the tail is the whole width ahead: between the two, the scan has to visit it. The scan
         // gets half of that distance for a lap of its own.
-        let scan_interval_units =
-            (offset_mask + 1 - layout.data_units()) / 2 / layout.buckets_max();
-        assert!(
-            layout.data_units() <= offset_mask.div_ceil(2),
-            "offsets too narrow for the log"
-        );
-        assert!(
-            scan_interval_units > 0,
-            "offsets too narrow for the log and its buckets"
-        );
+        let scan_interval_units = (offset_mask + 1 - layout.data_units()) / 2 / layout.buckets_max();
+        assert!(layout.data_units() <= offset_mask.div_ceil(2), "offsets too narrow for the log");
+        assert!(scan_interval_units > 0, "offsets too narrow for the log and its buckets");
         Self {
             region,
             layout,
@@ -118,10 +111,7 @@ impl Partition {
             scan_interval_units,
             lock: Lock::new(),
             read_retries: AtomicU64::new(0),
-            route: RouteWord::new(Route {
-                access: Access::Crcw,
-                owner: 0,
-            }),
+            route: RouteWord::new(Route { access: Access::Crcw, owner: 0 }),
             collapsed_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
             item_words: AtomicU64::new(3),
             samples: Samples::new(layout.region_words as usize * 8),
@@ -266,11 +256,7 @@ impl Partition {
     /// Returns the heap of a store.
     #[inline]
     pub fn heap(&self) -> Heap<'_> {
-        Heap::new(
-            &self.region,
-            IMAGE_HEADER_WORDS,
-            self.layout.item_units_max as usize,
-        )
+        Heap::new(&self.region, IMAGE_HEADER_WORDS, self.layout.item_units_max as usize)
     }
 
     /// Returns the place of the item of an entry, if it is still there and not flushed.
@@ -286,11 +272,7 @@ impl Partition {
         }
         let log = LogKind::of(entry.log());
         let (offset, position) = self.log(log).place(entry)?;
-        Some(Place {
-            log,
-            offset,
-            position,
-        })
+        Some(Place { log, offset, position })
     }
 
     /// Returns whether the item at a place has not been evicted since it was located.
@@ -352,11 +334,7 @@ impl Partition {
             let whole = all.min(before + COLLAPSE_PAGES_MAX * HUGE_PAGE_BYTES);
             has_more |= whole < all;
             if whole > before {
-                let first = if std::ptr::eq(done, data) {
-                    before
-                } else {
-                    region_bytes - whole
-                };
+                let first = if std::ptr::eq(done, data) { before } else { region_bytes - whole };
                 self.region.collapse(first, whole - before);
                 done.store(whole as u64, Ordering::Relaxed);
             }

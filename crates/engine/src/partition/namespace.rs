@@ -26,10 +26,7 @@ pub struct TooManyNamespaces;
 
 impl std::fmt::Display for TooManyNamespaces {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{NAMESPACES_MAX} namespaces are being removed already, try again later"
-        )
+        write!(formatter, "{NAMESPACES_MAX} namespaces are being removed already, try again later")
     }
 }
 
@@ -118,10 +115,7 @@ impl Partition {
             if named == 0 {
                 return None;
             }
-            let mark = Mark {
-                small: word(1),
-                main: word(2),
-            };
+            let mark = Mark { small: word(1), main: word(2) };
             fence(Ordering::Acquire);
             if named == hash && word(0) == hash {
                 return Some(mark);

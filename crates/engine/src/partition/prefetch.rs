@@ -28,35 +28,19 @@ impl Hint {
     /// Makes the hint that nothing was found.
     #[inline]
     pub const fn nothing(hash: IndexHash) -> Self {
-        Self {
-            hash,
-            slot: 0,
-            entry: 0,
-            position: 0,
-            tails: 0,
-        }
+        Self { hash, slot: 0, entry: 0, position: 0, tails: 0 }
     }
 
     /// Makes the hint that a spare bucket has to be searched: its number, without an entry.
     #[inline]
     const fn chained(hash: IndexHash, number: u64) -> Self {
-        Self {
-            hash,
-            slot: 0,
-            entry: 0,
-            position: number as usize + 1,
-            tails: 0,
-        }
+        Self { hash, slot: 0, entry: 0, position: number as usize + 1, tails: 0 }
     }
 
     /// Returns the spare bucket to search.
     #[inline]
     pub const fn spare(&self) -> Option<u64> {
-        if self.slot == 0 && self.position != 0 {
-            Some(self.position as u64 - 1)
-        } else {
-            None
-        }
+        if self.slot == 0 && self.position != 0 { Some(self.position as u64 - 1) } else { None }
     }
 }
 
@@ -104,12 +88,6 @@ impl Partition {
             return Hint::nothing(hash);
         };
         self.prefetch_span(place.position);
-        Hint {
-            hash,
-            slot: bucket.slot_word(slot),
-            entry: entry.0,
-            position: place.position,
-            tails,
-        }
+        Hint { hash, slot: bucket.slot_word(slot), entry: entry.0, position: place.position, tails }
     }
 }

@@ -14,8 +14,7 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::index::visits;
 use crate::limits::{
-    CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, ITEM_UNITS_MORE, READ_ATTEMPTS_MAX,
-    READ_BYTES_IN_VAIN_MAX,
+    CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, ITEM_UNITS_MORE, READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX,
 };
 use crate::log::item::unpack_meta;
 use crate::operations::meta::MetaGet;
@@ -93,9 +92,7 @@ impl Look for MetaGet {
     fn changes(&self, found: Option<&Found>) -> bool {
         match found {
             None => self.vivify.is_some(),
-            Some(found) => {
-                !self.only_reads() || found.header.has_state() || self.is_near_end(found.expiry)
-            }
+            Some(found) => !self.only_reads() || found.header.has_state() || self.is_near_end(found.expiry),
         }
     }
 }
@@ -155,8 +152,7 @@ impl Partition {
             // The fence of the version check orders the copy before the load of the head too.
             if bucket.version_is_still(version) && self.is_live(&found.place) {
                 sink.finish(index, Outcome::Hit);
-                let count =
-                    (count || self.is_access_unrecorded(&found, now_s)) && look.is_counted();
+                let count = (count || self.is_access_unrecorded(&found, now_s)) && look.is_counted();
                 return Read::Done { count };
             }
             if look.value() {
@@ -180,16 +176,11 @@ impl Partition {
     #[inline(always)]
     fn copy_racing<S: ReplySink>(&self, index: usize, found: &Found, sink: &mut S) -> bool {
         let value_bytes = found.value_bytes();
-        let meta = ValueMeta {
-            flags: found.flags,
-            cas: 0,
-            value_bytes,
-        };
+        let meta = ValueMeta { flags: found.flags, cas: 0, value_bytes };
         let Some(target) = sink.reserve(index, meta) else {
             return false;
         };
-        self.region
-            .copy_out(found.value_at(), &mut target[..value_bytes]);
+        self.region.copy_out(found.value_at(), &mut target[..value_bytes]);
         true
     }
 
@@ -255,14 +246,9 @@ impl Partition {
         if self.is_invalid(key, &place, header) {
             return None;
         }
-        let meta = if header.has_meta() {
-            self.word(position + 1).load(Ordering::Relaxed)
-        } else {
-            0
-        };
+        let meta = if header.has_meta() { self.word(position + 1).load(Ordering::Relaxed) } else { 0 };
         let (expiry_s, flags) = unpack_meta(meta);
-        let uncounted =
-            header.frequency() < self.layout.policy.frequency_max || !header.is_fetched();
+        let uncounted = header.frequency() < self.layout.policy.frequency_max || !header.is_fetched();
         let count = uncounted || self.is_due_to_move(&place);
         Some(Candidate {
             found: Found {

@@ -106,8 +106,7 @@ impl Worker {
         visitor: &mut impl Visitor,
     ) -> Walked {
         let idle = || self.serve_mailbox();
-        self.cache()
-            .walk_idly(walk, buckets_max, now_s, visitor, idle)
+        self.cache().walk_idly(walk, buckets_max, now_s, visitor, idle)
     }
 }
 
@@ -135,13 +134,9 @@ impl Cache {
     ) -> Walked {
         let mut left = buckets_max;
         while let Some(partition) = self.partitions.get(walk.partition) {
-            walk.walking
-                .get_or_insert_with(|| partition.walkers.enter());
+            walk.walking.get_or_insert_with(|| partition.walkers.enter());
             if walk.bucket >= partition.buckets() {
-                *walk = Walk {
-                    partition: walk.partition + 1,
-                    ..Walk::default()
-                };
+                *walk = Walk { partition: walk.partition + 1, ..Walk::default() };
                 continue;
             }
             if left == 0 {
@@ -192,12 +187,7 @@ fn settle(read: Read, walk: &Walk, visitor: &mut impl Visitor) -> Option<usize> 
 impl Partition {
     /// Visits a bucket concurrently with its writer. Returns how many of its items are done, if not
     /// all; `None` if the writer interfered too often.
-    pub(crate) fn visit(
-        &self,
-        walk: &Walk,
-        now_s: u32,
-        visitor: &mut impl Visitor,
-    ) -> Option<Option<usize>> {
+    pub(crate) fn visit(&self, walk: &Walk, now_s: u32, visitor: &mut impl Visitor) -> Option<Option<usize>> {
         let bucket = self.main_bucket(walk.bucket);
         for attempt in 0..VISIT_ATTEMPTS_MAX {
             if attempt > 0 {
@@ -254,11 +244,7 @@ impl Partition {
     }
 
     /// Returns the item at a place, if its words form one.
-    pub fn item_at<'k>(
-        &self,
-        place: &Place,
-        key: &'k mut [u8; KEY_BYTES_MAX],
-    ) -> Option<ItemInfo<'k>> {
+    pub fn item_at<'k>(&self, place: &Place, key: &'k mut [u8; KEY_BYTES_MAX]) -> Option<ItemInfo<'k>> {
         let words = self.region.words();
         if place.position >= words {
             return None;
@@ -275,11 +261,7 @@ impl Partition {
         }
         let word = |number: usize| self.word(place.position + number).load(Relaxed);
         let (expiry_s, flags) = unpack_meta(if header.has_meta() { word(1) } else { 0 });
-        let state = if header.has_state() {
-            self.state_at(place.position, header)
-        } else {
-            State::default()
-        };
+        let state = if header.has_state() { self.state_at(place.position, header) } else { State::default() };
         let cas = if state.cas != 0 {
             state.cas
         } else if header.has_cas() {
@@ -290,8 +272,7 @@ impl Partition {
             0
         };
         let key = &mut key[..header.key_bytes()];
-        self.region
-            .copy_out((place.position + header.key_word()) * 8, key);
+        self.region.copy_out((place.position + header.key_word()) * 8, key);
         Some(ItemInfo {
             key,
             flags,

@@ -4,13 +4,7 @@ use super::support::*;
 use crate::*;
 
 fn roomy(workers: usize) -> Setup {
-    Setup {
-        partition_bits: 1,
-        value_bytes_max: 4096,
-        eviction: Eviction::Fifo,
-        workers,
-        ..Setup::default()
-    }
+    Setup { partition_bits: 1, value_bytes_max: 4096, eviction: Eviction::Fifo, workers, ..Setup::default() }
 }
 
 fn both(test: impl Fn(&mut Client)) {
@@ -22,36 +16,18 @@ fn both(test: impl Fn(&mut Client)) {
 #[test]
 fn stores_hold_their_conditions() {
     both(|client| {
-        assert_eq!(
-            client.outcome(b"k", store(Condition::Present, b"0", 0, 0)),
-            Outcome::NotStored
-        );
-        assert_eq!(
-            client.outcome(b"k", store(Condition::Unchanged(1), b"0", 0, 0)),
-            Outcome::NotFound
-        );
-        assert_eq!(
-            client.outcome(b"k", store(Condition::Absent, b"1", 9, 0)),
-            Outcome::Stored
-        );
-        assert_eq!(
-            client.outcome(b"k", store(Condition::Absent, b"2", 0, 0)),
-            Outcome::NotStored
-        );
+        assert_eq!(client.outcome(b"k", store(Condition::Present, b"0", 0, 0)), Outcome::NotStored);
+        assert_eq!(client.outcome(b"k", store(Condition::Unchanged(1), b"0", 0, 0)), Outcome::NotFound);
+        assert_eq!(client.outcome(b"k", store(Condition::Absent, b"1", 9, 0)), Outcome::Stored);
+        assert_eq!(client.outcome(b"k", store(Condition::Absent, b"2", 0, 0)), Outcome::NotStored);
         let reply = client.ask(b"k", Operation::Get { cas: true });
         assert_eq!((reply.value.as_slice(), reply.flags), (b"1".as_slice(), 9));
         assert_eq!(
             client.outcome(b"k", store(Condition::Unchanged(reply.cas + 1), b"3", 0, 0)),
             Outcome::Exists
         );
-        assert_eq!(
-            client.outcome(b"k", store(Condition::Unchanged(reply.cas), b"3", 0, 0)),
-            Outcome::Stored
-        );
-        assert_eq!(
-            client.outcome(b"k", store(Condition::Unchanged(reply.cas), b"4", 0, 0)),
-            Outcome::Exists
-        );
+        assert_eq!(client.outcome(b"k", store(Condition::Unchanged(reply.cas), b"3", 0, 0)), Outcome::Stored);
+        assert_eq!(client.outcome(b"k", store(Condition::Unchanged(reply.cas), b"4", 0, 0)), Outcome::Exists);
         assert_eq!(
             client.outcome(b"k", store(Condition::Present, b"long value here", 0, 0)),
             Outcome::Stored
@@ -96,20 +72,8 @@ fn every_write_changes_a_cas_value_that_was_given() {
             assert_ne!(new, cas, "{write:?}");
             cas = new;
         }
-        assert_eq!(
-            client.outcome(
-                b"n",
-                Operation::Touch {
-                    expiry: Expiry(5000)
-                }
-            ),
-            Outcome::Touched
-        );
-        assert_eq!(
-            client.ask(b"n", Operation::Get { cas: true }).cas,
-            cas,
-            "a touch is no write"
-        );
+        assert_eq!(client.outcome(b"n", Operation::Touch { expiry: Expiry(5000) }), Outcome::Touched);
+        assert_eq!(client.ask(b"n", Operation::Get { cas: true }).cas, cas, "a touch is no write");
         client.set(b"other", b"x");
         client.ask(b"n", Operation::Increment { delta: 1 });
         assert_ne!(client.ask(b"n", Operation::Get { cas: true }).cas, cas);
@@ -119,73 +83,34 @@ fn every_write_changes_a_cas_value_that_was_given() {
 #[test]
 fn numbers_count_as_in_memcached() {
     both(|client| {
-        assert_eq!(
-            client.outcome(b"n", Operation::Increment { delta: 1 }),
-            Outcome::NotFound
-        );
+        assert_eq!(client.outcome(b"n", Operation::Increment { delta: 1 }), Outcome::NotFound);
         client.outcome(b"n", store(Condition::Always, b"10", 3, 0));
-        assert_eq!(
-            client.outcome(b"n", Operation::Decrement { delta: 1 }),
-            Outcome::Number(9)
-        );
+        assert_eq!(client.outcome(b"n", Operation::Decrement { delta: 1 }), Outcome::Number(9));
         assert_eq!(client.get(b"n").unwrap(), b"9 ");
-        assert_eq!(
-            client.outcome(b"n", Operation::Increment { delta: 1000 }),
-            Outcome::Number(1009)
-        );
+        assert_eq!(client.outcome(b"n", Operation::Increment { delta: 1000 }), Outcome::Number(1009));
         let reply = client.ask(b"n", Operation::Get { cas: false });
-        assert_eq!(
-            (reply.value.as_slice(), reply.flags),
-            (b"1009".as_slice(), 3)
-        );
-        assert_eq!(
-            client.outcome(b"n", Operation::Decrement { delta: 5000 }),
-            Outcome::Number(0)
-        );
+        assert_eq!((reply.value.as_slice(), reply.flags), (b"1009".as_slice(), 3));
+        assert_eq!(client.outcome(b"n", Operation::Decrement { delta: 5000 }), Outcome::Number(0));
         client.set(b"n", b"18446744073709551615");
-        assert_eq!(
-            client.outcome(b"n", Operation::Increment { delta: 2 }),
-            Outcome::Number(1)
-        );
+        assert_eq!(client.outcome(b"n", Operation::Increment { delta: 2 }), Outcome::Number(1));
         client.set(b"n", b"text");
-        assert_eq!(
-            client.outcome(b"n", Operation::Increment { delta: 1 }),
-            Outcome::NotANumber
-        );
+        assert_eq!(client.outcome(b"n", Operation::Increment { delta: 1 }), Outcome::NotANumber);
         client.set(b"n", b"");
-        assert_eq!(
-            client.outcome(b"n", Operation::Increment { delta: 1 }),
-            Outcome::NotANumber
-        );
+        assert_eq!(client.outcome(b"n", Operation::Increment { delta: 1 }), Outcome::NotANumber);
     });
 }
 
 #[test]
 fn values_grow_at_both_ends_and_keep_flags_and_expiry() {
     both(|client| {
-        assert_eq!(
-            client.outcome(b"k", Operation::Append { value: b"x" }),
-            Outcome::NotStored
-        );
+        assert_eq!(client.outcome(b"k", Operation::Append { value: b"x" }), Outcome::NotStored);
         client.outcome(b"k", store(Condition::Always, b"mid", 5, 2000));
-        assert_eq!(
-            client.outcome(b"k", Operation::Append { value: b"-end" }),
-            Outcome::Stored
-        );
-        assert_eq!(
-            client.outcome(b"k", Operation::Prepend { value: b"start-" }),
-            Outcome::Stored
-        );
+        assert_eq!(client.outcome(b"k", Operation::Append { value: b"-end" }), Outcome::Stored);
+        assert_eq!(client.outcome(b"k", Operation::Prepend { value: b"start-" }), Outcome::Stored);
         let reply = client.ask(b"k", Operation::Get { cas: false });
-        assert_eq!(
-            (reply.value.as_slice(), reply.flags),
-            (b"start-mid-end".as_slice(), 5)
-        );
+        assert_eq!((reply.value.as_slice(), reply.flags), (b"start-mid-end".as_slice(), 5));
         let long = [b'l'; 4090];
-        assert_eq!(
-            client.outcome(b"k", Operation::Append { value: &long }),
-            Outcome::TooLarge
-        );
+        assert_eq!(client.outcome(b"k", Operation::Append { value: &long }), Outcome::TooLarge);
         client.now_s = 2000;
         assert_eq!(client.get(b"k"), None);
     });
@@ -198,29 +123,15 @@ fn expired_items_are_gone() {
         client.outcome(b"b", store(Condition::Always, b"2", 0, 0));
         client.outcome(b"c", store(Condition::Always, b"3", 0, Expiry::PAST.0));
         assert_eq!(client.get(b"c"), None);
-        assert_eq!(
-            client.outcome(
-                b"b",
-                Operation::Touch {
-                    expiry: Expiry(1010)
-                }
-            ),
-            Outcome::Touched
-        );
-        let touch = Operation::GetAndTouch {
-            expiry: Expiry(1020),
-            cas: false,
-        };
+        assert_eq!(client.outcome(b"b", Operation::Touch { expiry: Expiry(1010) }), Outcome::Touched);
+        let touch = Operation::GetAndTouch { expiry: Expiry(1020), cas: false };
         assert_eq!(client.ask(b"a", touch).value, b"1");
         client.now_s = 1010;
         assert_eq!(client.get(b"b"), None);
         assert_eq!(client.outcome(b"b", Operation::Delete), Outcome::NotFound);
         assert_eq!(client.get(b"a").unwrap(), b"1");
         client.now_s = 1020;
-        assert_eq!(
-            client.outcome(b"a", store(Condition::Absent, b"4", 0, 0)),
-            Outcome::Stored
-        );
+        assert_eq!(client.outcome(b"a", store(Condition::Absent, b"4", 0, 0)), Outcome::Stored);
         assert_eq!(client.get(b"a").unwrap(), b"4");
     });
 }
@@ -232,10 +143,7 @@ fn the_sweep_removes_expired_items_without_requests() {
         let client = &mut Client::new(&cache, 0);
         for number in 0..100u32 {
             let expiry_s = if number % 2 == 0 { 1010 } else { 0 };
-            client.outcome(
-                &number.to_le_bytes(),
-                store(Condition::Always, b"v", 0, expiry_s),
-            );
+            client.outcome(&number.to_le_bytes(), store(Condition::Always, b"v", 0, expiry_s));
         }
         client.now_s = 1010;
         assert_eq!((cache.stats().items_live, cache.stats().expired), (100, 0));
@@ -299,11 +207,7 @@ fn a_batch_ends_where_its_sink_has_no_room() {
     both(|client| {
         client.set(b"k", &[1; 100]);
         let hash = client.worker.cache().hash(b"k");
-        let get = Request {
-            hash,
-            key: b"k",
-            operation: Operation::Get { cas: false },
-        };
+        let get = Request { hash, key: b"k", operation: Operation::Get { cas: false } };
         let mut sink = Small(Replies::default(), 250);
         assert_eq!(client.worker.execute(&[get; 5], 1000, &mut sink), 2);
         assert_eq!(sink.0.0.len(), 2);

@@ -47,10 +47,7 @@ fn keys_of_one_hash(cache: &Cache) -> impl Iterator<Item = Vec<u8>> {
 }
 
 /// Returns keys whose index hash fulfils a condition, as for an attacker who knows the secret.
-fn keys_where(
-    cache: &Arc<Cache>,
-    is: impl Fn(IndexHash, Buckets) -> bool,
-) -> impl Iterator<Item = Vec<u8>> {
+fn keys_where(cache: &Arc<Cache>, is: impl Fn(IndexHash, Buckets) -> bool) -> impl Iterator<Item = Vec<u8>> {
     let partition = &cache.partitions[0];
     let buckets = partition.all_buckets();
     (0u64..)
@@ -59,12 +56,7 @@ fn keys_where(
 }
 
 fn setup(semantics: Semantics, buckets: u64) -> Setup {
-    Setup {
-        semantics,
-        buckets,
-        data_units: 1 << 18,
-        ..Setup::default()
-    }
+    Setup { semantics, buckets, data_units: 1 << 18, ..Setup::default() }
 }
 
 /// Returns the most buckets, and the most keys, that one lookup of any of these keys has visited.
@@ -77,11 +69,7 @@ fn most_visited(cache: &Cache, keys: &[Vec<u8>]) -> (usize, usize) {
         writer.lookup(writer.hash_of(key), key);
         let of_writer = visits::take();
         drop(writer);
-        let request = Request {
-            hash: cache.hash(key),
-            key,
-            operation: Operation::Get { cas: false },
-        };
+        let request = Request { hash: cache.hash(key), key, operation: Operation::Get { cas: false } };
         let mut replies = Replies::default();
         let asked = partition.hashed(&request);
         let read = partition.read((0, &asked), &Plain, 1000, &mut replies);
@@ -135,10 +123,10 @@ fn index_hashes_of_consecutive_keys_fill_buckets_like_random_ones() {
     let buckets = Buckets::of(first, count);
     let per_bucket = BUCKET_ENTRIES as f64 * (1.0 + 1.0 / MAIN_PER_SPARE_CACHE as f64);
     let keys = (count as f64 * per_bucket) as u64;
-    let client_hashes: [&dyn Fn(u64) -> KeyHash; 2] = [
-        &|number| KeyHash::of(&number.to_le_bytes(), SEED),
-        &|number| KeyHash(0x155 << 54 | number << 28 | 0x1234),
-    ];
+    let client_hashes: [&dyn Fn(u64) -> KeyHash; 2] =
+        [&|number| KeyHash::of(&number.to_le_bytes(), SEED), &|number| {
+            KeyHash(0x155 << 54 | number << 28 | 0x1234)
+        }];
     for client_hash in client_hashes {
         let mut filled = vec![0usize; count as usize];
         for number in 0..keys {
@@ -149,19 +137,13 @@ fn index_hashes_of_consecutive_keys_fill_buckets_like_random_ones() {
         let first_unsplit = (count - 8000) as usize;
         let is_unsplit = |bucket: usize| (first_unsplit..8000).contains(&bucket);
         let mean = keys as f64 / 16_000.0;
-        for (number, of, expected) in [(count - unsplit, false, mean), (unsplit, true, mean * 2.0)]
-        {
+        for (number, of, expected) in [(count - unsplit, false, mean), (unsplit, true, mean * 2.0)] {
             let fills = filled.iter().enumerate();
-            let fills: Vec<_> = fills
-                .filter(|(bucket, _)| is_unsplit(*bucket) == of)
-                .collect();
+            let fills: Vec<_> = fills.filter(|(bucket, _)| is_unsplit(*bucket) == of).collect();
             let long = fills.iter().filter(|(_, items)| **items > 14).count() as f64;
             let expected = poisson_tail(expected, 15) * number as f64;
             let deviation = (long - expected).abs() / expected.sqrt();
-            assert!(
-                deviation < 5.0,
-                "{long} of more than two lines, not {expected}"
-            );
+            assert!(deviation < 5.0, "{long} of more than two lines, not {expected}");
         }
         assert!(filled.iter().all(|items| *items <= CHAIN_ITEMS_MAX));
     }
@@ -172,16 +154,11 @@ fn index_hashes_of_consecutive_keys_fill_buckets_like_random_ones() {
 #[test]
 fn misses_on_keys_chosen_without_the_secret_cost_as_much_as_random_ones() {
     for semantics in [Semantics::Store, Semantics::Cache] {
-        let cache = Setup {
-            data_units: 8 << 17,
-            grows: true,
-            ..setup(semantics, 1000)
-        };
+        let cache = Setup { data_units: 8 << 17, grows: true, ..setup(semantics, 1000) };
         let cache = cache.cache();
         let mut client = Client::new(&cache, 0);
         // One bucket and one tag of the client's hash, for many doublings.
-        let chosen =
-            |number: u64| key_with(0x155 << 54 | (number << 12 | 0x3 << 32) << 16 | 0x1234);
+        let chosen = |number: u64| key_with(0x155 << 54 | (number << 12 | 0x3 << 32) << 16 | 0x1234);
         for number in 0..30_000 {
             assert_eq!(client.set(&chosen(number), b"v"), Outcome::Stored);
         }
@@ -194,10 +171,7 @@ fn misses_on_keys_chosen_without_the_secret_cost_as_much_as_random_ones() {
         };
         let of_chosen = visited(&chosen);
         let of_random = visited(&|number| number.to_le_bytes());
-        assert!(
-            of_chosen.0 <= 5 * of_random.0,
-            "{of_chosen:?}, {of_random:?}"
-        );
+        assert!(of_chosen.0 <= 5 * of_random.0, "{of_chosen:?}, {of_random:?}");
         assert!(of_chosen.1 <= 50, "{of_chosen:?} keys compared");
     }
 }
@@ -223,9 +197,7 @@ fn keys_of_one_hash_are_bounded_by_their_tag() {
             let expected = (least..least + CHAIN_TAG_ITEMS_MAX).contains(&number);
             assert_eq!(*there, expected, "{semantics:?} {number}");
         }
-        let stored = outcomes
-            .iter()
-            .filter(|outcome| **outcome == Outcome::Stored);
+        let stored = outcomes.iter().filter(|outcome| **outcome == Outcome::Stored);
         assert_eq!(stored.count(), 1000 - refused);
         assert_eq!(cache.stats().out_of_memory, refused as u64);
         assert_bounded(&cache, &keys);
@@ -247,15 +219,11 @@ fn keys_of_one_bucket_and_one_tag_are_bounded_by_their_tag() {
         let cache = setup(semantics, 2).cache();
         let mut client = Client::new(&cache, 0);
         let is = |hash: IndexHash, buckets| hash.bucket(buckets) == 1 && hash.tag() == 0x1234;
-        let keys: Vec<_> = keys_where(&cache, is)
-            .take(CHAIN_TAG_ITEMS_MAX + 2)
-            .collect();
+        let keys: Vec<_> = keys_where(&cache, is).take(CHAIN_TAG_ITEMS_MAX + 2).collect();
         let outcomes: Vec<_> = keys.iter().map(|key| client.set(key, b"value")).collect();
         let there = keys.iter().filter(|key| client.get(key).is_some()).count();
         assert_eq!(there, CHAIN_TAG_ITEMS_MAX);
-        let refused = outcomes
-            .iter()
-            .filter(|outcome| **outcome == Outcome::OutOfMemory);
+        let refused = outcomes.iter().filter(|outcome| **outcome == Outcome::OutOfMemory);
         let expected = if semantics == Semantics::Store { 2 } else { 0 };
         assert_eq!(refused.count(), expected);
         assert_bounded(&cache, &keys);
@@ -293,29 +261,19 @@ fn keys_of_one_bucket_are_bounded_by_the_chain() {
 /// Proves that a chain at its bound does not make the index grow for keys that it cannot take.
 #[test]
 fn a_store_that_refuses_keys_of_one_chain_does_not_grow() {
-    let cache = Setup {
-        grows: true,
-        ..setup(Semantics::Store, 91)
-    };
+    let cache = Setup { grows: true, ..setup(Semantics::Store, 91) };
     let cache = cache.cache();
     let mut client = Client::new(&cache, 0);
-    let keys: Vec<_> = keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 90)
-        .take(CHAIN_ITEMS_MAX + 500)
-        .collect();
+    let keys: Vec<_> =
+        keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 90).take(CHAIN_ITEMS_MAX + 500).collect();
     let (first, others) = keys.split_at(CHAIN_ITEMS_MAX);
     for key in first {
         client.set(key, b"value");
     }
     let before = cache.stats().buckets;
-    let stored = others
-        .iter()
-        .filter(|key| client.set(key, b"value") == Outcome::Stored);
+    let stored = others.iter().filter(|key| client.set(key, b"value") == Outcome::Stored);
     assert!(stored.count() <= CHAIN_ITEMS_MAX);
-    assert!(
-        cache.stats().buckets <= before + 16,
-        "{} of {before}",
-        cache.stats().buckets
-    );
+    assert!(cache.stats().buckets <= before + 16, "{} of {before}", cache.stats().buckets);
     assert!(first.iter().all(|key| client.get(key).is_some()));
 }
 
@@ -323,16 +281,11 @@ fn a_store_that_refuses_keys_of_one_chain_does_not_grow() {
 #[test]
 fn a_chain_at_its_bound_is_split_without_loss() {
     for semantics in [Semantics::Store, Semantics::Cache] {
-        let cache = Setup {
-            grows: true,
-            data_units: 1 << 17,
-            ..setup(semantics, 128)
-        };
+        let cache = Setup { grows: true, data_units: 1 << 17, ..setup(semantics, 128) };
         let cache = cache.cache();
         let mut client = Client::new(&cache, 0);
-        let keys: Vec<_> = keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 7)
-            .take(CHAIN_ITEMS_MAX)
-            .collect();
+        let keys: Vec<_> =
+            keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 7).take(CHAIN_ITEMS_MAX).collect();
         for key in &keys {
             assert_eq!(client.set(key, b"value"), Outcome::Stored);
         }
@@ -357,9 +310,7 @@ fn link(cache: &Cache, main: u64, buckets: u64) {
     let bucket = partition.main_bucket(main);
     bucket.write(|| bucket.set_next_spare(Some(0)));
     for spare in 0..buckets - 2 {
-        partition
-            .spare_bucket(spare)
-            .set_next_spare(Some(spare + 1));
+        partition.spare_bucket(spare).set_next_spare(Some(spare + 1));
     }
     partition.spare_bucket(buckets - 2).set_next_spare(None);
 }
@@ -368,14 +319,8 @@ fn link(cache: &Cache, main: u64, buckets: u64) {
 #[test]
 fn a_reader_that_reaches_its_bound_is_contended() {
     let cache = setup(Semantics::Cache, 256).cache();
-    let key = &keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 77)
-        .next()
-        .unwrap();
-    let request = Request {
-        hash: cache.hash(key),
-        key,
-        operation: Operation::Get { cas: false },
-    };
+    let key = &keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 77).next().unwrap();
+    let request = Request { hash: cache.hash(key), key, operation: Operation::Get { cas: false } };
     let partition = &cache.partitions[0];
     let read = || {
         let mut replies = Replies::default();
@@ -416,9 +361,8 @@ fn a_chain_at_its_bound_is_swept_in_one_go() {
     for semantics in [Semantics::Store, Semantics::Cache] {
         let cache = setup(semantics, 256).cache();
         let mut client = Client::new(&cache, 0);
-        let keys: Vec<_> = keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 77)
-            .take(CHAIN_ITEMS_MAX)
-            .collect();
+        let keys: Vec<_> =
+            keys_where(&cache, |hash, buckets| hash.bucket(buckets) == 77).take(CHAIN_ITEMS_MAX).collect();
         for (number, key) in keys.iter().enumerate() {
             let expiry_s = if number % 3 == 0 { 0 } else { 2000 };
             client.outcome(key, store(Condition::Always, b"value", 0, expiry_s));

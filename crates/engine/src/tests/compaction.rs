@@ -140,11 +140,7 @@ fn store_with_scattered_space() -> Filled {
 fn an_insertion_visits_a_bounded_number_of_blocks() {
     let mut store = store_with_scattered_space();
     let visits = |store: &Filled| store.cache.partitions[0].compaction.visits();
-    for (number, bytes) in [(0u64, 8 << 10), (1, 60 << 10)]
-        .into_iter()
-        .cycle()
-        .take(16)
-    {
+    for (number, bytes) in [(0u64, 8 << 10), (1, 60 << 10)].into_iter().cycle().take(16) {
         let before = visits(&store);
         store.set(&number.to_be_bytes(), bytes);
         let visited = visits(&store) - before;
@@ -182,10 +178,7 @@ fn a_turn_counts_compacted_bytes() {
         let units = COMPACT_ITEM_UNITS + COMPACT_PER_ITEM_UNIT * (value.len() as u64 / 8 + 8);
         let most = cache.turn_moved_bytes() + units as usize * 8 + 4096;
         assert!(store.client.worker.moved_bytes() as u64 >= moved + visited * 8 * 256);
-        assert!(
-            (moved + visited * 8 * 256) as usize <= most,
-            "{moved} {visited}"
-        );
+        assert!((moved + visited * 8 * 256) as usize <= most, "{moved} {visited}");
         turns += 1;
     }
     assert!(turns > 1, "nothing ended a turn early");

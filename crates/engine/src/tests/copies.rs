@@ -38,10 +38,7 @@ fn snapshot(cache: &Cache) -> BTreeMap<Vec<u8>, Vec<u8>> {
 #[test]
 fn a_snapshot_of_a_recovered_cache_ends() {
     let items = within(60, || {
-        let setup = Setup {
-            maps: true,
-            ..Setup::default()
-        };
+        let setup = Setup { maps: true, ..Setup::default() };
         let cache = setup.cache();
         let mut client = Client::new(&cache, 0);
         assert_eq!(client.set(b"key", b"value"), Outcome::Stored);
@@ -96,10 +93,7 @@ fn a_snapshot_beside_a_hot_bucket_is_complete() {
 /// and that a key whose entry changes all the time is copied once.
 #[test]
 fn a_snapshot_copies_item_by_item() {
-    let cache = Setup {
-        buckets: 2,
-        ..Setup::default()
-    };
+    let cache = Setup { buckets: 2, ..Setup::default() };
     let cache = cache.cache();
     let mut client = Client::new(&cache, 0);
     let bucket = |key: &[u8]| {
@@ -185,21 +179,13 @@ fn a_walk_beside_a_hot_bucket_is_complete() {
 fn a_snapshot_beside_writers_misses_nothing_of_a_store() {
     for access in [Access::Erew, Access::Crcw] {
         within(120, move || {
-            let setup = Setup {
-                semantics: Semantics::Store,
-                buckets: 8,
-                access,
-                ..crew()
-            };
+            let setup = Setup { semantics: Semantics::Store, buckets: 8, access, ..crew() };
             let cache = setup.cache();
             let mut owner = Client::new(&cache, 0);
             for number in 0..10u32 {
                 let stays = vec![number as u8; 20_000];
                 assert_eq!(owner.set(&number.to_le_bytes(), &stays), Outcome::Stored);
-                assert_eq!(
-                    owner.set(format!("hot-{number}").as_bytes(), b"1"),
-                    Outcome::Stored
-                );
+                assert_eq!(owner.set(format!("hot-{number}").as_bytes(), b"1"), Outcome::Stored);
             }
             let is_over = AtomicBool::new(false);
             std::thread::scope(|scope| {

@@ -28,22 +28,11 @@ fn key(number: usize) -> Vec<u8> {
 /// Executes one turn of requests for these keys. Returns how many were executed.
 fn turn(client: &mut Client, keys: &[Vec<u8>], operation: Operation<'_>) -> usize {
     let cache = client.worker.cache();
-    let requests: Vec<_> = keys
-        .iter()
-        .map(|key| Request {
-            hash: cache.hash(key),
-            key,
-            operation,
-        })
-        .collect();
+    let requests: Vec<_> = keys.iter().map(|key| Request { hash: cache.hash(key), key, operation }).collect();
     client.worker.begin_turn();
     let mut replies = Replies::default();
     let executed = client.worker.execute(&requests, client.now_s, &mut replies);
-    assert_eq!(
-        replies.0.len(),
-        executed,
-        "each executed request is answered, and no other"
-    );
+    assert_eq!(replies.0.len(), executed, "each executed request is answered, and no other");
     executed
 }
 
@@ -55,10 +44,7 @@ fn turns(client: &mut Client, keys: &[Vec<u8>], operation: Operation<'_>) -> (us
         let moved = client.worker.moved_bytes();
         let allowed = client.worker.cache().turn_moved_bytes();
         assert!(executed > 0, "a turn without progress");
-        assert!(
-            moved <= allowed + ITEM_BYTES_MAX,
-            "{moved} bytes in one turn of {executed} requests"
-        );
+        assert!(moved <= allowed + ITEM_BYTES_MAX, "{moved} bytes in one turn of {executed} requests");
         assert!(
             executed == keys.len() - at || client.worker.is_spent(),
             "a turn that ended early with something left"
@@ -72,36 +58,16 @@ fn turns(client: &mut Client, keys: &[Vec<u8>], operation: Operation<'_>) -> (us
 
 /// Returns every kind of request that copies an existing value.
 fn copying<'a>(value: &'a [u8]) -> Vec<Operation<'a>> {
-    let append = MetaStore {
-        value,
-        mode: StoreMode::Append,
-        ..MetaStore::default()
-    };
+    let append = MetaStore { value, mode: StoreMode::Append, ..MetaStore::default() };
     vec![
         Operation::Append { value },
         Operation::Prepend { value },
         Operation::MetaStore(append),
-        Operation::Touch {
-            expiry: Expiry(9000),
-        },
-        Operation::GetAndTouch {
-            expiry: Expiry(9000),
-            cas: false,
-        },
-        Operation::MetaGet(MetaGet {
-            value: true,
-            touch: Some(Expiry(9000)),
-            ..MetaGet::default()
-        }),
-        Operation::MetaGet(MetaGet {
-            value: true,
-            access: true,
-            ..MetaGet::default()
-        }),
-        Operation::MetaDelete(MetaDelete {
-            invalidate: true,
-            ..MetaDelete::default()
-        }),
+        Operation::Touch { expiry: Expiry(9000) },
+        Operation::GetAndTouch { expiry: Expiry(9000), cas: false },
+        Operation::MetaGet(MetaGet { value: true, touch: Some(Expiry(9000)), ..MetaGet::default() }),
+        Operation::MetaGet(MetaGet { value: true, access: true, ..MetaGet::default() }),
+        Operation::MetaDelete(MetaDelete { invalidate: true, ..MetaDelete::default() }),
     ]
 }
 
@@ -164,15 +130,8 @@ fn eviction_moves_no_more_than_a_turn_may() {
         }
         let mut moved = 0;
         for round in 0..20 {
-            let small: Vec<_> = (0..KEYS)
-                .map(|at| format!("small{round}.{at}").into_bytes())
-                .collect();
-            moved += turns(
-                &mut client,
-                &small,
-                store(Condition::Always, &large[..2000], 0, 0),
-            )
-            .1;
+            let small: Vec<_> = (0..KEYS).map(|at| format!("small{round}.{at}").into_bytes()).collect();
+            moved += turns(&mut client, &small, store(Condition::Always, &large[..2000], 0, 0)).1;
         }
         assert_eq!(
             moved > VALUE_BYTES,
@@ -185,11 +144,7 @@ fn eviction_moves_no_more_than_a_turn_may() {
 /// Proves that upkeep has the same bound: it moves requested items as far as it may.
 #[test]
 fn upkeep_moves_no_more_than_a_turn_may() {
-    let setup = Setup {
-        workers: 2,
-        access: Access::Crew,
-        ..setup(Eviction::Lru, Semantics::Cache, 2)
-    };
+    let setup = Setup { workers: 2, access: Access::Crew, ..setup(Eviction::Lru, Semantics::Cache, 2) };
     let cache = setup.cache();
     let (mut owner, mut reader) = (Client::new(&cache, 0), Client::new(&cache, 1));
     let value = vec![b'x'; VALUE_BYTES];
@@ -203,20 +158,14 @@ fn upkeep_moves_no_more_than_a_turn_may() {
     owner.worker.maintain(1000);
     let moved = (cache.stats().reinserted - before) as usize;
     assert!(moved > 0, "nothing was recorded");
-    assert!(
-        moved * VALUE_BYTES <= cache.turn_moved_bytes(),
-        "{moved} items"
-    );
+    assert!(moved * VALUE_BYTES <= cache.turn_moved_bytes(), "{moved} items");
 }
 
 /// Proves that a turn pays for the bytes that the owner of a partition moves on its behalf.
 #[test]
 fn bytes_that_an_owner_moves_for_others_count_for_their_turn() {
     use std::sync::atomic::{AtomicBool, Ordering};
-    let setup = Setup {
-        access: Access::Erew,
-        ..setup(Eviction::Fifo, Semantics::Cache, 2)
-    };
+    let setup = Setup { access: Access::Erew, ..setup(Eviction::Fifo, Semantics::Cache, 2) };
     let cache = setup.cache();
     cache.set_waker(|_| {});
     let (mut first, mut second) = (Client::new(&cache, 0), Client::new(&cache, 1));
@@ -246,28 +195,20 @@ fn bytes_that_an_owner_moves_for_others_count_for_their_turn() {
 /// Proves that evictions for a long item are counted, and that those for short ones end no turn.
 #[test]
 fn evictions_count_for_the_turn() {
-    let setup = Setup {
-        buckets: 1 << 16,
-        ..setup(Eviction::S3Fifo, Semantics::Cache, 1)
-    };
+    let setup = Setup { buckets: 1 << 16, ..setup(Eviction::S3Fifo, Semantics::Cache, 1) };
     let cache = setup.cache();
     let mut client = Client::new(&cache, 0);
     let short = store(Condition::Always, b"", 0, 0);
     for round in 0..4000 {
         let keys: Vec<_> = (0..KEYS).map(|at| key(round * KEYS + at)).collect();
         assert_eq!(turn(&mut client, &keys, short), KEYS);
-        assert!(
-            client.worker.moved_bytes() < 64 << 10,
-            "as an ordinary turn"
-        );
+        assert!(client.worker.moved_bytes() < 64 << 10, "as an ordinary turn");
     }
     let before = cache.stats().evicted_log;
     assert!(before > 0);
     let long = vec![b'x'; VALUE_BYTES];
     let long = store(Condition::Always, &long, 0, 0);
-    let keys: Vec<_> = (0..KEYS)
-        .map(|at| format!("long{at}").into_bytes())
-        .collect();
+    let keys: Vec<_> = (0..KEYS).map(|at| format!("long{at}").into_bytes()).collect();
     let executed = turn(&mut client, &keys, long);
     let evicted = cache.stats().evicted_log - before;
     assert!(evicted > 1000, "{evicted}");
@@ -280,11 +221,7 @@ fn evictions_count_for_the_turn() {
 /// has expired.
 #[test]
 fn refused_items_sweep_once_a_second() {
-    let setup = Setup {
-        semantics: Semantics::Store,
-        data_units: 1024,
-        ..Setup::default()
-    };
+    let setup = Setup { semantics: Semantics::Store, data_units: 1024, ..Setup::default() };
     let cache = setup.cache();
     let mut client = Client::new(&cache, 0);
     let expiry_s = client.now_s + 10;
@@ -305,10 +242,7 @@ fn refused_items_sweep_once_a_second() {
     let before = cache.stats().buckets_scanned;
     client.worker.flush_all(client.now_s, client.now_s);
     assert_eq!(client.outcome(b"after the flush", stays), Outcome::Stored);
-    assert!(
-        cache.stats().buckets_scanned > before,
-        "a flush is looked at at once"
-    );
+    assert!(cache.stats().buckets_scanned > before, "a flush is looked at at once");
     while client.outcome(&key(number), stays) == Outcome::Stored {
         number += 1;
     }

@@ -26,10 +26,7 @@ fn opened(setup: &Setup, clean: bool, change: impl Fn(&Cache)) -> Result<Arc<Cac
     let before = bytes(&cache);
     let maps = cache.config().maps.clone().unwrap();
     let opened = setup.try_cache_in(Some(Maps { kept: true, ..maps }));
-    assert!(
-        opened.is_ok() || bytes(&cache) == before,
-        "a refused image was written to"
-    );
+    assert!(opened.is_ok() || bytes(&cache) == before, "a refused image was written to");
     opened
 }
 
@@ -108,9 +105,7 @@ fn a_chain_that_does_not_end_is_refused() {
             p.spare_bucket(spare).set_next_spare(Some(spare));
         };
         let beyond = |cache: &Cache| {
-            cache.partitions[0]
-                .main_bucket(0)
-                .set_next_spare(Some(1 << 30));
+            cache.partitions[0].main_bucket(0).set_next_spare(Some(1 << 30));
         };
         let reason = |change: &dyn Fn(&Cache)| opened(&setup, clean, change).map(drop).unwrap_err();
         assert!(reason(&circle).contains("chained twice"));
@@ -122,11 +117,7 @@ fn a_chain_that_does_not_end_is_refused() {
 /// and broken lists of free blocks, are refused.
 #[test]
 fn a_store_with_a_broken_entry_or_heap_is_refused() {
-    let setup = Setup {
-        maps: true,
-        semantics: Semantics::Store,
-        ..Setup::default()
-    };
+    let setup = Setup { maps: true, semantics: Semantics::Store, ..Setup::default() };
     let entry = |cache: &Cache| {
         let p = &cache.partitions[0];
         let slots = (0..p.buckets()).map(|number| p.main_bucket(number).slot_word(0));
@@ -140,9 +131,7 @@ fn a_store_with_a_broken_entry_or_heap_is_refused() {
     }
     // The end, the first word, the free units, the top of the bitmap.
     for word in [0, 1, 2, 4] {
-        let broken = set(crate::limits::IMAGE_HEADER_WORDS + word, |word| {
-            word ^ 1 << 3
-        });
+        let broken = set(crate::limits::IMAGE_HEADER_WORDS + word, |word| word ^ 1 << 3);
         let reason = opened(&setup, true, &broken).map(drop).unwrap_err();
         assert!(reason.contains("heap"), "{reason}");
         // A store that was not closed is made anew from the items.
@@ -157,10 +146,7 @@ fn a_store_with_a_broken_entry_or_heap_is_refused() {
 #[test]
 fn an_image_with_items_in_wrong_buckets_is_refused() {
     for (setup, clean) in setups() {
-        let setup = Setup {
-            buckets: 64,
-            ..setup
-        };
+        let setup = Setup { buckets: 64, ..setup };
         for field in [Field::Seed, Field::SecretLow, Field::SecretHigh] {
             for bit in [0, 63] {
                 let flipped = set(field as usize, |word| word ^ 1 << bit);
@@ -177,12 +163,7 @@ fn an_image_with_items_in_wrong_buckets_is_refused() {
 #[test]
 fn a_closed_image_that_lacks_spare_buckets_is_refused() {
     for semantics in [Semantics::Cache, Semantics::Store] {
-        let setup = Setup {
-            maps: true,
-            semantics,
-            buckets: 256,
-            ..Setup::default()
-        };
+        let setup = Setup { maps: true, semantics, buckets: 256, ..Setup::default() };
         let none = set(Field::SpareFree as usize, |_| 0);
         let reason = opened(&setup, true, none).map(drop).unwrap_err();
         assert!(reason.contains("neither free nor in a chain"), "{reason}");
@@ -193,21 +174,12 @@ fn a_closed_image_that_lacks_spare_buckets_is_refused() {
 /// expired item. It once freed that part of the item, and other values were served in its place.
 #[test]
 fn an_entry_into_the_middle_of_an_item_frees_nothing() {
-    let setup = Setup {
-        maps: true,
-        semantics: Semantics::Store,
-        ..Setup::default()
-    };
+    let setup = Setup { maps: true, semantics: Semantics::Store, ..Setup::default() };
     let cache = setup.cache();
     let mut client = Client::new(&cache, 0);
     // A header with flags and expiry, the expiry, and no key: six words, over and over.
-    let shape = crate::log::item::Shape {
-        key_bytes: 8,
-        value_bytes: 16,
-        meta: true,
-        state: false,
-        cas: true,
-    };
+    let shape =
+        crate::log::item::Shape { key_bytes: 8, value_bytes: 16, meta: true, state: false, cas: true };
     let looks = [shape.header_in(6).unwrap().0, 1, 1, 1, 1, 1];
     let words = looks.into_iter().cycle().take(36);
     let value: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
@@ -242,11 +214,7 @@ fn an_entry_into_the_middle_of_an_item_frees_nothing() {
 /// that marked no leaf once kept the first worker that found no block forever.
 #[test]
 fn a_closed_store_with_a_flipped_bit_of_the_bitmap_is_refused() {
-    let setup = Setup {
-        maps: true,
-        semantics: Semantics::Store,
-        ..Setup::default()
-    };
+    let setup = Setup { maps: true, semantics: Semantics::Store, ..Setup::default() };
     let state = crate::limits::IMAGE_HEADER_WORDS;
     // The top, the middle, the first leaf.
     for (word, bit) in (4..7).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
@@ -266,14 +234,11 @@ fn an_allocation_ends_although_a_bitmap_marks_no_leaf() {
     };
     for bit in 0..64 {
         let cache = setup.cache();
-        set(crate::limits::IMAGE_HEADER_WORDS + 5, |word| {
-            word | 1 << bit
-        })(&cache);
+        set(crate::limits::IMAGE_HEADER_WORDS + 5, |word| word | 1 << bit)(&cache);
         within(60, move || {
             let mut client = Client::new(&cache, 0);
-            let full = (0..100u64).any(|number| {
-                client.set(&number.to_le_bytes(), &[b'x'; 300]) == Outcome::OutOfMemory
-            });
+            let full = (0..100u64)
+                .any(|number| client.set(&number.to_le_bytes(), &[b'x'; 300]) == Outcome::OutOfMemory);
             assert!(full);
         });
     }
@@ -283,11 +248,7 @@ fn an_allocation_ends_although_a_bitmap_marks_no_leaf() {
 /// begins, and that later items stay. Such a header once aborted the process.
 #[test]
 fn a_log_whose_headers_are_broken_gives_up_a_lap() {
-    let setup = Setup {
-        maps: true,
-        data_units: 4096,
-        ..Setup::default()
-    };
+    let setup = Setup { maps: true, data_units: 4096, ..Setup::default() };
     for clean in [false, true] {
         let cache = opened(&setup, clean, |cache| {
             let p = &cache.partitions[0];
@@ -301,10 +262,7 @@ fn a_log_whose_headers_are_broken_gives_up_a_lap() {
             assert_eq!(client.get(&number.to_le_bytes()), None);
         }
         for number in 0..2000u64 {
-            assert_eq!(
-                client.set(&number.to_le_bytes(), b"new value"),
-                Outcome::Stored
-            );
+            assert_eq!(client.set(&number.to_le_bytes(), b"new value"), Outcome::Stored);
             let value = client.get(&number.to_le_bytes());
             assert_eq!(value.as_deref(), Some(b"new value".as_slice()));
         }
@@ -320,13 +278,7 @@ fn a_log_whose_headers_are_broken_gives_up_a_lap() {
 #[test]
 fn an_image_with_a_chain_beyond_the_bounds_is_refused() {
     for semantics in [Semantics::Cache, Semantics::Store] {
-        let setup = Setup {
-            maps: true,
-            semantics,
-            buckets: 1024,
-            data_units: 1 << 14,
-            ..Setup::default()
-        };
+        let setup = Setup { maps: true, semantics, buckets: 1024, data_units: 1 << 14, ..Setup::default() };
         let long = |cache: &Cache| {
             let p = &cache.partitions[0];
             let mut bucket = p.main_bucket(77);
@@ -347,11 +299,7 @@ fn an_image_with_a_chain_beyond_the_bounds_is_refused() {
             }
         }
     }
-    let setup = Setup {
-        maps: true,
-        semantics: Semantics::Store,
-        ..Setup::default()
-    };
+    let setup = Setup { maps: true, semantics: Semantics::Store, ..Setup::default() };
     let same = |cache: &Cache| {
         let p = &cache.partitions[0];
         let mut main = (0..p.buckets()).map(|number| p.main_bucket(number));

@@ -18,9 +18,7 @@ impl Partition {
             while offset < log.get(LogField::Tail) {
                 let position = log.position(offset);
                 let header = self.header(position);
-                let expiry_s = self
-                    .word(position + 1)
-                    .load(std::sync::atomic::Ordering::Relaxed);
+                let expiry_s = self.word(position + 1).load(std::sync::atomic::Ordering::Relaxed);
                 let expired = header.has_meta() && Expiry(expiry_s as u32).has_passed(now_s);
                 // An item that was replaced before it expired does not count.
                 if expired && (!header.is_dead() || header.left_early()) {
@@ -37,13 +35,7 @@ impl Partition {
 /// largest share of the memory that expired items held in the second half, in percent, and the hit
 /// ratio.
 fn expired_percent(eviction: Eviction, requests_per_s: u32, keys: u64, skew: bool) -> (u64, u64) {
-    let geometry = Setup {
-        buckets: 256,
-        data_units: 64 << 10,
-        grows: true,
-        eviction,
-        ..Setup::default()
-    };
+    let geometry = Setup { buckets: 256, data_units: 64 << 10, grows: true, eviction, ..Setup::default() };
     let cache = geometry.cache();
     let mut client = Client::new(&cache, 0);
     let (mut random, mut worst, mut hits, mut asked) = (1u64, 0, 0, 0);
@@ -62,11 +54,7 @@ fn expired_percent(eviction: Eviction, requests_per_s: u32, keys: u64, skew: boo
             if client.get(&name).is_some() {
                 hits += 1;
             } else {
-                let life_s = if key.is_multiple_of(2) {
-                    client.now_s + LIFE_S
-                } else {
-                    0
-                };
+                let life_s = if key.is_multiple_of(2) { client.now_s + LIFE_S } else { 0 };
                 let value = [7; 40];
                 client.outcome(&name, store(Condition::Always, &value, 0, life_s));
             }
@@ -93,13 +81,8 @@ fn expired_items_hold_little_of_the_memory() {
             (200, 30_000, true),
         ] {
             let (worst, hits) = expired_percent(eviction, requests_per_s, keys, skew);
-            println!(
-                "{eviction:?} {requests_per_s}/s of {keys} keys: {worst} % expired, {hits} % hits"
-            );
-            assert!(
-                worst <= 10,
-                "{eviction:?}, {requests_per_s}/s, {keys} keys: {worst} %"
-            );
+            println!("{eviction:?} {requests_per_s}/s of {keys} keys: {worst} % expired, {hits} % hits");
+            assert!(worst <= 10, "{eviction:?}, {requests_per_s}/s, {keys} keys: {worst} %");
         }
     }
 }

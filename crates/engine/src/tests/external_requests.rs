@@ -29,10 +29,7 @@ impl Zipf {
             sum += 1.0 / rank as f64;
             sum
         };
-        Self {
-            sums: (1..=KEYS).map(add).collect(),
-            random: 1,
-        }
+        Self { sums: (1..=KEYS).map(add).collect(), random: 1 }
     }
 
     fn draw(&mut self) -> u64 {
@@ -76,29 +73,15 @@ fn get_outside(cache: &Cache, request: &Request<'_>, seen: &mut Seen) {
 /// through the worker, or come from outside; in that case the worker applies the recorded requests
 /// after this many.
 fn misses(eviction: Eviction, outside: Option<u64>) -> f64 {
-    let config = Config {
-        memory_bytes: MEMORY_BYTES,
-        value_bytes_max: 10_000,
-        eviction,
-        ..Config::default()
-    };
+    let config =
+        Config { memory_bytes: MEMORY_BYTES, value_bytes_max: 10_000, eviction, ..Config::default() };
     let cache = std::sync::Arc::new(Cache::new(&config).unwrap());
     let mut worker = cache.worker(0).unwrap();
     let mut zipf = Zipf::new();
-    let (mut seen, mut misses) = (
-        Seen {
-            value: [0; VALUE_BYTES],
-            hit: false,
-        },
-        0,
-    );
+    let (mut seen, mut misses) = (Seen { value: [0; VALUE_BYTES], hit: false }, 0);
     for number in 0..REQUESTS {
         let key = zipf.draw().to_le_bytes();
-        let request = |operation| Request {
-            hash: cache.hash(&key),
-            key: &key,
-            operation,
-        };
+        let request = |operation| Request { hash: cache.hash(&key), key: &key, operation };
         let get = request(Operation::Get { cas: false });
         match outside {
             None => assert_eq!(worker.execute(&[get], NOW_S, &mut seen), 1),

@@ -12,12 +12,7 @@ const DUE_S: u32 = NOW_S + 5;
 /// Makes two partitions and three workers, of which the first two own one each. The key lies in the
 /// partition that is flushed last.
 fn stored() -> (Arc<Cache>, Vec<u8>) {
-    let setup = Setup {
-        partition_bits: 1,
-        workers: 3,
-        access: Access::Crew,
-        ..Setup::default()
-    };
+    let setup = Setup { partition_bits: 1, workers: 3, access: Access::Crew, ..Setup::default() };
     let cache = setup.cache();
     let mut keys = (0..).map(|number| format!("space:{number}").into_bytes());
     let is_in_last = |key: &Vec<u8>| cache.partition_of(cache.hash(key)) == 1;

@@ -66,11 +66,7 @@ fn a_full_store_takes_values_that_are_not_longer() {
                     client.outcome(key, store(Condition::Unchanged(cas), &equal, 0, 0))
                 }
                 _ => {
-                    let meta = MetaStore {
-                        value: &equal,
-                        cas: true,
-                        ..MetaStore::default()
-                    };
+                    let meta = MetaStore { value: &equal, cas: true, ..MetaStore::default() };
                     client.outcome(key, Operation::MetaStore(meta))
                 }
             };
@@ -130,10 +126,7 @@ fn an_item_longer_than_the_reserve_is_refused_in_a_full_store() {
     assert!(longest < 3000, "the reserve is a part of the partition");
     let mut client = Client::new(&cache, 0);
     assert_eq!(client.set(b"longest", &vec![1; longest]), Outcome::Stored);
-    assert_eq!(
-        client.set(b"longer", &vec![1; longest + 64]),
-        Outcome::Stored
-    );
+    assert_eq!(client.set(b"longer", &vec![1; longest + 64]), Outcome::Stored);
     fill(&mut client, 40);
     assert_eq!(client.set(b"longest", &vec![2; longest]), Outcome::Stored);
     let refused = client.set(b"longer", &vec![2; longest + 64]);
@@ -141,10 +134,7 @@ fn an_item_longer_than_the_reserve_is_refused_in_a_full_store() {
     assert_eq!(client.get(b"longer"), Some(vec![1; longest + 64]));
     assert_eq!(client.get(b"longest"), Some(vec![2; longest]));
     // A delete frees space for it.
-    assert_eq!(
-        client.outcome(b"longest", Operation::Delete),
-        Outcome::Deleted
-    );
+    assert_eq!(client.outcome(b"longest", Operation::Delete), Outcome::Deleted);
     assert_eq!(client.set(b"longer", &vec![2; longest]), Outcome::Stored);
 }
 

@@ -36,17 +36,9 @@ const KEY: &[u8] = b"key";
 fn everywhere(test: impl Fn(&mut Client)) {
     for semantics in [Semantics::Cache, Semantics::Store] {
         for (workers, access) in [(1, Access::Erew), (2, Access::Crcw)] {
-            let geometry = Setup {
-                semantics,
-                workers,
-                access,
-                ..Setup::default()
-            };
+            let geometry = Setup { semantics, workers, access, ..Setup::default() };
             let cache = geometry.cache();
-            test(&mut Client {
-                worker: cache.worker(0).unwrap(),
-                now_s: 1000,
-            });
+            test(&mut Client { worker: cache.worker(0).unwrap(), now_s: 1000 });
         }
     }
 }
@@ -55,11 +47,7 @@ impl Client {
     fn ask(&mut self, operation: Operation<'_>) -> Reply {
         let mut reply = Reply::default();
         let hash = self.worker.cache().hash(KEY);
-        let request = Request {
-            hash,
-            key: KEY,
-            operation,
-        };
+        let request = Request { hash, key: KEY, operation };
         assert_eq!(self.worker.execute(&[request], self.now_s, &mut reply), 1);
         reply
     }
@@ -71,12 +59,7 @@ impl Client {
 
     /// Gets without a trace.
     fn look(&mut self) -> Reply {
-        self.get(MetaGet {
-            value: true,
-            cas: true,
-            unnoticed: true,
-            ..MetaGet::default()
-        })
+        self.get(MetaGet { value: true, cas: true, unnoticed: true, ..MetaGet::default() })
     }
 
     fn get(&mut self, get: MetaGet) -> Reply {
@@ -101,10 +84,7 @@ impl Client {
 }
 
 fn value_get() -> MetaGet {
-    MetaGet {
-        value: true,
-        ..MetaGet::default()
-    }
+    MetaGet { value: true, ..MetaGet::default() }
 }
 
 #[test]
@@ -112,19 +92,12 @@ fn the_cas_value_of_a_stored_item_is_known_and_changes_with_every_write() {
     everywhere(|client| {
         let mut seen = Vec::new();
         for round in 0..20u8 {
-            let reply = client.store(MetaStore {
-                value: &[b'0' + round % 9; 3],
-                cas: true,
-                ..MetaStore::default()
-            });
+            let reply =
+                client.store(MetaStore { value: &[b'0' + round % 9; 3], cas: true, ..MetaStore::default() });
             assert_eq!(reply.outcome, Some(Outcome::Stored));
             assert_eq!(client.cas(), reply.item.cas);
             seen.push(reply.item.cas);
-            let reply = client.count(MetaArithmetic {
-                delta: 1,
-                cas: true,
-                ..MetaArithmetic::default()
-            });
+            let reply = client.count(MetaArithmetic { delta: 1, cas: true, ..MetaArithmetic::default() });
             assert_eq!(client.cas(), reply.item.cas);
             seen.push(reply.item.cas);
             let reply = client.store(MetaStore {
@@ -152,59 +125,27 @@ fn cas_values_are_compared_by_every_change() {
         client.set(b"5");
         let cas = client.cas();
         let (right, wrong) = (Some(cas), Some(cas + 1));
-        let set = |compare, mode| MetaStore {
-            value: b"6",
-            compare,
-            mode,
-            ..MetaStore::default()
-        };
-        for mode in [
-            StoreMode::Set,
-            StoreMode::Replace,
-            StoreMode::Append,
-            StoreMode::PrependOrSet,
-        ] {
-            assert_eq!(
-                client.store(set(wrong, mode)).outcome,
-                Some(Outcome::Exists)
-            );
+        let set = |compare, mode| MetaStore { value: b"6", compare, mode, ..MetaStore::default() };
+        for mode in [StoreMode::Set, StoreMode::Replace, StoreMode::Append, StoreMode::PrependOrSet] {
+            assert_eq!(client.store(set(wrong, mode)).outcome, Some(Outcome::Exists));
         }
-        assert_eq!(
-            client.store(set(right, StoreMode::Add)).outcome,
-            Some(Outcome::NotStored)
-        );
-        let by = |compare| MetaArithmetic {
-            delta: 1,
-            compare,
-            ..MetaArithmetic::default()
-        };
-        let delete = |compare| MetaDelete {
-            compare,
-            ..MetaDelete::default()
-        };
+        assert_eq!(client.store(set(right, StoreMode::Add)).outcome, Some(Outcome::NotStored));
+        let by = |compare| MetaArithmetic { delta: 1, compare, ..MetaArithmetic::default() };
+        let delete = |compare| MetaDelete { compare, ..MetaDelete::default() };
         assert_eq!(client.count(by(cas + 1)).outcome, Some(Outcome::Exists));
         assert_eq!(client.delete(delete(wrong)), Outcome::Exists);
         assert_eq!(client.cas(), cas);
-        assert_eq!(
-            client.store(set(right, StoreMode::Append)).outcome,
-            Some(Outcome::Stored)
-        );
+        assert_eq!(client.store(set(right, StoreMode::Append)).outcome, Some(Outcome::Stored));
         assert_eq!(client.look().value, b"56");
         assert_eq!(client.count(by(cas)).outcome, Some(Outcome::Exists));
         let cas = client.cas();
         assert_eq!(client.count(by(cas)).outcome, Some(Outcome::Number(57)));
         let cas = client.cas();
-        assert_eq!(
-            client.store(set(Some(cas), StoreMode::Replace)).outcome,
-            Some(Outcome::Stored)
-        );
+        assert_eq!(client.store(set(Some(cas), StoreMode::Replace)).outcome, Some(Outcome::Stored));
         let cas = client.cas();
         assert_eq!(client.delete(delete(Some(cas))), Outcome::Deleted);
         assert_eq!(client.delete(delete(Some(cas))), Outcome::NotFound);
-        assert_eq!(
-            client.store(set(Some(cas), StoreMode::Set)).outcome,
-            Some(Outcome::NotFound)
-        );
+        assert_eq!(client.store(set(Some(cas), StoreMode::Set)).outcome, Some(Outcome::NotFound));
         assert_eq!(client.count(by(cas)).outcome, Some(Outcome::NotFound));
     });
 }
@@ -213,43 +154,23 @@ fn cas_values_are_compared_by_every_change() {
 fn clients_may_choose_cas_values_until_the_next_write() {
     everywhere(|client| {
         client.set(b"12");
-        let chosen = MetaStore {
-            value: b"13",
-            new_cas: 77,
-            ..MetaStore::default()
-        };
+        let chosen = MetaStore { value: b"13", new_cas: 77, ..MetaStore::default() };
         assert_eq!(client.store(chosen).item.cas, 77);
         assert_eq!(client.cas(), 77);
         // It stays when the item moves to get an expiry.
         let touch = Some(Expiry(2000));
-        assert_eq!(
-            client
-                .get(MetaGet {
-                    touch,
-                    ..value_get()
-                })
-                .value,
-            b"13"
-        );
+        assert_eq!(client.get(MetaGet { touch, ..value_get() }).value, b"13");
         assert_eq!(client.cas(), 77);
         let expected = store(Condition::Unchanged(77), b"14", 0, 0);
         assert_eq!(client.ask(expected).outcome, Some(Outcome::Stored));
         assert_ne!(client.cas(), 77);
-        let by = MetaArithmetic {
-            delta: 1,
-            new_cas: 78,
-            ..MetaArithmetic::default()
-        };
+        let by = MetaArithmetic { delta: 1, new_cas: 78, ..MetaArithmetic::default() };
         assert_eq!(client.count(by).outcome, Some(Outcome::Number(15)));
         assert_eq!(client.cas(), 78);
         let same_length = client.ask(Operation::Increment { delta: 1 });
         assert_eq!(same_length.outcome, Some(Outcome::Number(16)));
         assert_ne!(client.cas(), 78);
-        let vivified = MetaGet {
-            vivify: Some(Expiry::NEVER),
-            new_cas: 79,
-            ..MetaGet::default()
-        };
+        let vivified = MetaGet { vivify: Some(Expiry::NEVER), new_cas: 79, ..MetaGet::default() };
         client.delete(MetaDelete::default());
         assert_eq!(client.get(vivified).outcome, Some(Outcome::Stored));
         assert_eq!(client.cas(), 79);
@@ -259,10 +180,7 @@ fn clients_may_choose_cas_values_until_the_next_write() {
 #[test]
 fn one_client_gets_the_token_of_an_item_that_is_not_there() {
     everywhere(|client| {
-        let get = MetaGet {
-            vivify: Some(Expiry(client.now_s + 30)),
-            ..value_get()
-        };
+        let get = MetaGet { vivify: Some(Expiry(client.now_s + 30)), ..value_get() };
         let first = client.get(get);
         assert_eq!(first.outcome, Some(Outcome::Stored));
         assert!(first.item.won && first.item.created && !first.item.token_sent);
@@ -284,10 +202,7 @@ fn one_client_gets_the_token_of_an_item_that_is_near_its_end() {
     everywhere(|client| {
         for expiry_s in [0, client.now_s + 100] {
             client.ask(store(Condition::Always, b"value", 0, expiry_s));
-            let recache = |in_s: u32| MetaGet {
-                recache: Some(Expiry(1000 + in_s)),
-                ..value_get()
-            };
+            let recache = |in_s: u32| MetaGet { recache: Some(Expiry(1000 + in_s)), ..value_get() };
             assert!(!client.get(recache(50)).item.won);
             let near = client.get(recache(200)).item;
             assert_eq!((near.won, near.token_sent), (expiry_s != 0, false));
@@ -302,31 +217,18 @@ fn an_invalidated_item_is_served_as_stale_and_one_client_gets_the_token() {
     everywhere(|client| {
         client.set(b"value");
         let cas = client.cas();
-        let invalidate = MetaDelete {
-            invalidate: true,
-            expiry: Some(Expiry(client.now_s + 30)),
-            ..MetaDelete::default()
-        };
+        let invalidate =
+            MetaDelete { invalidate: true, expiry: Some(Expiry(client.now_s + 30)), ..MetaDelete::default() };
         assert_eq!(client.delete(invalidate), Outcome::Deleted);
-        let first = client.get(MetaGet {
-            cas: true,
-            ..value_get()
-        });
+        let first = client.get(MetaGet { cas: true, ..value_get() });
         assert_eq!(first.value, b"value");
         assert!(first.item.stale && first.item.won && !first.item.token_sent);
-        assert_eq!(
-            (first.item.flags, first.item.expiry),
-            (7, Expiry(client.now_s + 30))
-        );
+        assert_eq!((first.item.flags, first.item.expiry), (7, Expiry(client.now_s + 30)));
         assert_ne!(first.item.cas, cas);
         let next = client.get(value_get());
         assert!(next.item.stale && !next.item.won && next.item.token_sent);
         // A value that was read before the invalidation may be stored, as a stale one.
-        let old = MetaStore {
-            value: b"old",
-            compare: Some(cas),
-            ..MetaStore::default()
-        };
+        let old = MetaStore { value: b"old", compare: Some(cas), ..MetaStore::default() };
         assert_eq!(client.store(old).outcome, Some(Outcome::Exists));
         if cas < first.item.cas {
             let stale = MetaStore { stale: true, ..old };
@@ -351,16 +253,10 @@ fn a_value_may_be_removed_without_its_item() {
     everywhere(|client| {
         client.set(b"value");
         let cas = client.cas();
-        let empty = MetaDelete {
-            empty: Some(9),
-            ..MetaDelete::default()
-        };
+        let empty = MetaDelete { empty: Some(9), ..MetaDelete::default() };
         assert_eq!(client.delete(empty), Outcome::Deleted);
         let left = client.look();
-        assert_eq!(
-            (left.value.len(), left.item.flags, left.item.cas),
-            (0, 9, cas)
-        );
+        assert_eq!((left.value.len(), left.item.flags, left.item.cas), (0, 9, cas));
         client.set(b"value");
         assert_ne!(client.cas(), cas);
     });
@@ -380,12 +276,7 @@ fn numbers_may_begin_and_end() {
         assert_eq!(first.outcome, Some(Outcome::Number(10)));
         assert!(first.item.created && first.item.cas == client.cas());
         assert_eq!(client.count(by).outcome, Some(Outcome::Number(15)));
-        let down = MetaArithmetic {
-            decrement: true,
-            touch: Some(Expiry::NEVER),
-            cas: false,
-            ..by
-        };
+        let down = MetaArithmetic { decrement: true, touch: Some(Expiry::NEVER), cas: false, ..by };
         let reply = client.count(down);
         assert_eq!(reply.outcome, Some(Outcome::Number(10)));
         assert_eq!(reply.item.expiry_before, Expiry(client.now_s + 5));
@@ -420,10 +311,7 @@ fn requests_are_counted_unless_they_ask_not_to_be() {
 #[test]
 fn accesses_are_recorded_once_a_client_asks() {
     everywhere(|client| {
-        let ask = MetaGet {
-            access: true,
-            ..value_get()
-        };
+        let ask = MetaGet { access: true, ..value_get() };
         client.set(b"value");
         // It was not requested since it was stored.
         assert_eq!(client.get(ask).item.access_s, 1000);
@@ -439,10 +327,7 @@ fn accesses_are_recorded_once_a_client_asks() {
         client.set(b"other");
         assert_eq!(client.look().item.access_s, 1009);
         client.delete(MetaDelete::default());
-        client.store(MetaStore {
-            value: b"new",
-            ..MetaStore::default()
-        });
+        client.store(MetaStore { value: b"new", ..MetaStore::default() });
         assert_eq!(client.look().item.access_s, 1009);
     });
 }
@@ -452,10 +337,7 @@ fn accesses_are_recorded_once_a_client_asks() {
 fn a_value_that_is_known_is_not_shown() {
     everywhere(|client| {
         client.set(b"value");
-        let get = |cas| MetaGet {
-            unless_cas: Some(cas),
-            ..value_get()
-        };
+        let get = |cas| MetaGet { unless_cas: Some(cas), ..value_get() };
         let cas = client.cas();
         let known = client.get(get(cas));
         assert_eq!(known.outcome, Some(Outcome::Hit));
@@ -486,10 +368,7 @@ fn items_are_as_old_as_their_store() {
 fn a_get_may_end_an_item() {
     everywhere(|client| {
         client.set(b"value");
-        let last = MetaGet {
-            touch: Some(Expiry::PAST),
-            ..value_get()
-        };
+        let last = MetaGet { touch: Some(Expiry::PAST), ..value_get() };
         assert_eq!(client.get(last).value, b"value");
         assert_eq!(client.get(last).outcome, Some(Outcome::NotFound));
     });
@@ -497,13 +376,6 @@ fn a_get_may_end_an_item() {
 
 #[test]
 fn a_request_is_no_larger_than_it_was() {
-    assert_eq!(
-        size_of::<Request<'_>>(),
-        8 + 16 + size_of::<Operation<'_>>()
-    );
-    assert!(
-        size_of::<Operation<'_>>() <= 64,
-        "{}",
-        size_of::<Operation<'_>>()
-    );
+    assert_eq!(size_of::<Request<'_>>(), 8 + 16 + size_of::<Operation<'_>>());
+    assert!(size_of::<Operation<'_>>() <= 64, "{}", size_of::<Operation<'_>>());
 }

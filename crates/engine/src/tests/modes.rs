@@ -11,18 +11,13 @@ const CHANGES_MIN: u64 = 1000;
 
 /// Returns the operations of all threads together: `make soak` sets more.
 fn operations() -> u64 {
-    std::env::var("MICANITE_STRESS_OPERATIONS")
-        .map_or(10_000_000, |operations| operations.parse().unwrap())
+    std::env::var("MICANITE_STRESS_OPERATIONS").map_or(10_000_000, |operations| operations.parse().unwrap())
 }
 
 /// Returns a value. Each word holds its key and a stamp. The length varies with the stamp, and some
 /// values are copied outside of the lock.
 fn value(key: u64, stamp: u64) -> Vec<u8> {
-    let words = if stamp.is_multiple_of(64) {
-        140
-    } else {
-        1 + stamp as usize % 40
-    };
+    let words = if stamp.is_multiple_of(64) { 140 } else { 1 + stamp as usize % 40 };
     (key << 48 | stamp).to_le_bytes().repeat(words)
 }
 
@@ -98,13 +93,8 @@ fn switch(cache: &Cache, progress: &Progress) {
         let changes = progress.changes.fetch_add(1, Ordering::Relaxed) + 1;
         let drawn = changes.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let access = [Access::Erew, Access::Crew, Access::Crcw][(drawn >> 60) as usize % 3];
-        let route = Route {
-            access,
-            owner: (drawn >> 50) as usize % THREADS,
-        };
-        cache
-            .set_route((drawn >> 40) as usize % partitions, route)
-            .unwrap();
+        let route = Route { access, owner: (drawn >> 50) as usize % THREADS };
+        cache.set_route((drawn >> 40) as usize % partitions, route).unwrap();
         std::thread::sleep(std::time::Duration::from_micros(200));
     }
 }
@@ -125,10 +115,7 @@ fn stress(semantics: Semantics, data_units: u64, buckets: u64) -> Stats {
     let cache = geometry.cache();
     // Threads never sleep here, so no wake-up is needed.
     cache.set_waker(|_| {});
-    let progress = Progress {
-        left: AtomicUsize::new(THREADS),
-        changes: AtomicU64::new(0),
-    };
+    let progress = Progress { left: AtomicUsize::new(THREADS), changes: AtomicU64::new(0) };
     let lossy = semantics == Semantics::Cache;
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -155,25 +142,15 @@ fn switches_and_moves_under_load_never_make_a_cache_lie() {
 
 #[test]
 fn a_worker_without_permission_is_refused_or_delegates_to_the_owner() {
-    let geometry = Setup {
-        workers: 2,
-        access: Access::Crew,
-        ..Setup::default()
-    };
+    let geometry = Setup { workers: 2, access: Access::Crew, ..Setup::default() };
     let cache = geometry.cache();
     let (mut owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
     assert_eq!(owner.set(b"k", b"1"), Outcome::Stored);
     assert_eq!(other.set(b"k", b"2"), Outcome::NotOwner);
     assert_eq!(other.get(b"k").unwrap(), b"1");
-    let erew = Route {
-        access: Access::Erew,
-        owner: 0,
-    };
+    let erew = Route { access: Access::Erew, owner: 0 };
     cache.set_route(0, erew).unwrap();
-    assert_eq!(
-        other.outcome(b"k", Operation::Get { cas: false }),
-        Outcome::NotOwner
-    );
+    assert_eq!(other.outcome(b"k", Operation::Get { cas: false }), Outcome::NotOwner);
     assert_eq!(cache.route(0), Some(erew));
     assert!(cache.set_route(1, erew).is_err());
     assert!(cache.set_route(0, Route { owner: 2, ..erew }).is_err());
@@ -211,11 +188,7 @@ fn items_that_only_other_workers_read_stay_recent() {
     for number in 0..10_000u32 {
         owner.set(&number.to_le_bytes(), &[7; 50]);
         if number % 16 == 0 {
-            assert_eq!(
-                other.get(b"hot").as_deref(),
-                Some(b"1".as_slice()),
-                "{number}"
-            );
+            assert_eq!(other.get(b"hot").as_deref(), Some(b"1".as_slice()), "{number}");
             owner.worker.maintain(1000);
         }
     }
@@ -224,11 +197,7 @@ fn items_that_only_other_workers_read_stay_recent() {
 
 #[test]
 fn partitions_of_a_worker_that_has_ended_are_shared() {
-    let geometry = Setup {
-        workers: 2,
-        access: Access::Erew,
-        ..Setup::default()
-    };
+    let geometry = Setup { workers: 2, access: Access::Erew, ..Setup::default() };
     let cache = geometry.cache();
     cache.set_waker(|_| {});
     let mut owner = Client::new(&cache, 0);

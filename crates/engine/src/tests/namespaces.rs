@@ -5,13 +5,7 @@ use crate::limits::NAMESPACES_MAX;
 use crate::*;
 
 fn geometry(semantics: Semantics) -> Setup {
-    Setup {
-        buckets: 256,
-        data_units: 4096,
-        semantics,
-        workers: 2,
-        ..Setup::default()
-    }
+    Setup { buckets: 256, data_units: 4096, semantics, workers: 2, ..Setup::default() }
 }
 
 #[test]
@@ -62,12 +56,7 @@ fn namespaces_beyond_the_table_are_refused_until_the_sweep_has_been_there() {
     let mut refused = 0;
     for number in 0..NAMESPACES_MAX + 10 {
         let name = format!("n{number}");
-        refused += usize::from(
-            client
-                .worker
-                .invalidate_namespace(name.as_bytes(), 1000)
-                .is_err(),
-        );
+        refused += usize::from(client.worker.invalidate_namespace(name.as_bytes(), 1000).is_err());
     }
     assert_eq!(refused, 10);
     assert_eq!(client.get(b"n0:key"), None);
@@ -88,21 +77,12 @@ fn a_full_store_refuses_and_keeps_the_old_value() {
         stored += 1;
     }
     assert!(stored > 200, "{stored}");
-    assert_eq!(
-        client.set(&7u32.to_le_bytes(), &[1; 400]),
-        Outcome::OutOfMemory
-    );
+    assert_eq!(client.set(&7u32.to_le_bytes(), &[1; 400]), Outcome::OutOfMemory);
     for number in 0..stored {
-        assert_eq!(
-            client.get(&number.to_le_bytes()).unwrap(),
-            [number as u8; 90]
-        );
+        assert_eq!(client.get(&number.to_le_bytes()).unwrap(), [number as u8; 90]);
     }
     // An expired item frees space at once, without a request for it.
-    let touch = Operation::GetAndTouch {
-        expiry: Expiry(1001),
-        cas: false,
-    };
+    let touch = Operation::GetAndTouch { expiry: Expiry(1001), cas: false };
     client.outcome(&9u32.to_le_bytes(), Operation::Delete);
     client.outcome(&10u32.to_le_bytes(), Operation::Delete);
     assert_eq!(client.set(b"more", &[3; 60]), Outcome::Stored);

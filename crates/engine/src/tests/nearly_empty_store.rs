@@ -47,11 +47,7 @@ pub(super) struct Filled {
 impl Filled {
     pub fn new(setup: &Setup) -> Self {
         let cache = setup.cache();
-        Self {
-            client: Client::new(&cache, 0),
-            cache,
-            held: BTreeMap::new(),
-        }
+        Self { client: Client::new(&cache, 0), cache, held: BTreeMap::new() }
     }
 
     pub fn set(&mut self, key: &[u8], bytes: usize) -> bool {
@@ -64,10 +60,7 @@ impl Filled {
     }
 
     pub fn delete(&mut self, key: &[u8]) {
-        assert_eq!(
-            self.client.outcome(key, Operation::Delete),
-            Outcome::Deleted
-        );
+        assert_eq!(self.client.outcome(key, Operation::Delete), Outcome::Deleted);
         self.held.remove(key);
     }
 
@@ -201,12 +194,7 @@ fn a_store_whose_last_block_is_taken_still_holds_small_items() {
     }
     let last = store.held.keys().max_by_key(|key| store.place(key).0);
     let last = last.unwrap().clone();
-    let others: Vec<_> = store
-        .held
-        .keys()
-        .filter(|key| **key != last)
-        .cloned()
-        .collect();
+    let others: Vec<_> = store.held.keys().filter(|key| **key != last).cloned().collect();
     others.iter().for_each(|key| store.delete(key));
     let taken = store.take(8);
     assert!(taken * 10 > fresh * 9, "{taken} of {fresh}");
@@ -232,10 +220,7 @@ fn an_insertion_moves_a_bounded_number_of_bytes() {
             let of_item = COMPACT_ITEM_UNITS + 2 * COMPACT_PER_ITEM_UNIT * units;
             let of_index = COMPACT_ITEM_UNITS + 2 * COMPACT_INDEX_UNITS;
             let moved_units = (after - before) / 8;
-            assert!(
-                moved_units <= of_item + of_index + item_units_max,
-                "{moved_units}"
-            );
+            assert!(moved_units <= of_item + of_index + item_units_max, "{moved_units}");
             most = most.max(after - before);
             before = after;
             if !stored {

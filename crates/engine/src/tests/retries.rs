@@ -24,11 +24,7 @@ fn crew() -> Setup {
 }
 
 fn get(cache: &Cache, key: &'static [u8]) -> Request<'static> {
-    Request {
-        hash: cache.hash(key),
-        key,
-        operation: Operation::Get { cas: false },
-    }
+    Request { hash: cache.hash(key), key, operation: Operation::Get { cas: false } }
 }
 
 /// A sink beside which a neighbour of the key is written whenever a value is copied into it.
@@ -42,13 +38,7 @@ struct NeighbourWriter<'a> {
 
 impl<'a> NeighbourWriter<'a> {
     fn new(cache: &'a Cache, key: &'a [u8]) -> Self {
-        Self {
-            cache,
-            key,
-            value: Vec::new(),
-            copies: 0,
-            outcome: None,
-        }
+        Self { cache, key, value: Vec::new(), copies: 0, outcome: None }
     }
 }
 
@@ -72,11 +62,9 @@ impl ReplySink for NeighbourWriter<'_> {
 fn a_read_beside_a_hot_neighbour_is_contended_after_its_attempts() {
     let cache = crew().cache();
     let mut owner = Client::new(&cache, 0);
-    for (bytes, copies) in [
-        (10, READ_ATTEMPTS_MAX),
-        (READ_BYTES_IN_VAIN_MAX / 2, 2),
-        (READ_BYTES_IN_VAIN_MAX, 1),
-    ] {
+    for (bytes, copies) in
+        [(10, READ_ATTEMPTS_MAX), (READ_BYTES_IN_VAIN_MAX / 2, 2), (READ_BYTES_IN_VAIN_MAX, 1)]
+    {
         assert_eq!(owner.set(b"key", &vec![7; bytes]), Outcome::Stored);
         let mut sink = NeighbourWriter::new(&cache, b"key");
         let request = get(&cache, b"key");
@@ -90,17 +78,12 @@ fn a_read_beside_a_hot_neighbour_is_contended_after_its_attempts() {
 /// Proves that a worker that shares a partition takes the lock when its reads are contended.
 #[test]
 fn a_worker_that_shares_reads_under_the_lock_beside_a_hot_neighbour() {
-    let setup = Setup {
-        access: Access::Crcw,
-        ..crew()
-    };
+    let setup = Setup { access: Access::Crcw, ..crew() };
     let cache = setup.cache();
     let mut client = Client::new(&cache, 0);
     assert_eq!(client.set(b"key", b"value"), Outcome::Stored);
     let mut sink = NeighbourWriter::new(&cache, b"key");
-    client
-        .worker
-        .execute(&[get(&cache, b"key")], NOW_S, &mut sink);
+    client.worker.execute(&[get(&cache, b"key")], NOW_S, &mut sink);
     assert_eq!(sink.copies, READ_ATTEMPTS_MAX + 1);
     assert_eq!(sink.outcome, Some(Outcome::Hit));
     assert_eq!(sink.value, b"value");
@@ -130,9 +113,7 @@ fn a_crew_read_beside_a_hot_neighbour_asks_the_owner() {
                 }
                 owner.worker.wake_up();
             });
-            other
-                .worker
-                .execute(&[get(&cache, b"key")], NOW_S, &mut sink);
+            other.worker.execute(&[get(&cache, b"key")], NOW_S, &mut sink);
         });
         assert_eq!(sink.outcome, Some(Outcome::Hit));
         assert_eq!(sink.value, long);
@@ -145,16 +126,12 @@ fn a_crew_read_beside_a_hot_neighbour_asks_the_owner() {
 #[test]
 fn two_readers_that_delegate_to_each_other_both_continue() {
     within(60, || {
-        let setup = Setup {
-            partition_bits: 1,
-            ..crew()
-        };
+        let setup = Setup { partition_bits: 1, ..crew() };
         let cache = setup.cache();
         cache.set_waker(|_| {});
         let keys = [0, 1].map(|partition| {
             let mut keys = (0..).map(|number| format!("key-{number}").into_bytes());
-            keys.find(|key| cache.partition_of(cache.hash(key)) == partition)
-                .unwrap()
+            keys.find(|key| cache.partition_of(cache.hash(key)) == partition).unwrap()
         });
         let mut clients = [0, 1].map(|worker| Client::new(&cache, worker));
         for (client, key) in clients.iter_mut().zip(&keys) {
@@ -223,10 +200,7 @@ fn a_write_behind_an_item_that_is_not_finished_is_refused() {
         let stored = (0..).take_while(|_| fill(500) == Outcome::Stored).count();
         assert!((1..400).contains(&stored), "{stored}");
         assert_eq!(fill(1500), Outcome::OutOfMemory);
-        let vivify = Operation::MetaGet(MetaGet {
-            vivify: Some(Expiry::NEVER),
-            ..MetaGet::default()
-        });
+        let vivify = Operation::MetaGet(MetaGet { vivify: Some(Expiry::NEVER), ..MetaGet::default() });
         let full = (0..200).any(|_| fill(8) == Outcome::OutOfMemory);
         assert!(full);
         assert_eq!(client.outcome(b"absent", vivify), Outcome::OutOfMemory);
@@ -241,15 +215,9 @@ fn a_write_behind_an_item_that_is_not_finished_is_refused() {
 /// afterwards.
 #[test]
 fn a_worker_that_ends_answers_first_and_then_owns_nothing() {
-    let erew = Route {
-        access: Access::Erew,
-        owner: 0,
-    };
+    let erew = Route { access: Access::Erew, owner: 0 };
     within(60, move || {
-        let setup = Setup {
-            access: Access::Erew,
-            ..crew()
-        };
+        let setup = Setup { access: Access::Erew, ..crew() };
         let cache = setup.cache();
         let (owner, mut other) = (Client::new(&cache, 0), Client::new(&cache, 1));
         let asked = Arc::new(AtomicUsize::new(0));

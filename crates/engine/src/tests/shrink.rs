@@ -70,9 +70,7 @@ fn an_index_waits_with_shrinking_for_a_walk() {
 #[test]
 fn walks_beside_an_index_that_shrinks_have_every_item() {
     let mut store = Filled::new(&setup());
-    let lasting: Vec<_> = (0..100)
-        .map(|n| format!("lasting-{n}").into_bytes())
-        .collect();
+    let lasting: Vec<_> = (0..100).map(|n| format!("lasting-{n}").into_bytes()).collect();
     lasting.iter().for_each(|key| assert!(store.set(key, 20)));
     let stop = AtomicBool::new(false);
     let cache = Arc::clone(&store.cache);
@@ -177,15 +175,10 @@ fn an_index_shrinks_until_it_is_not_sparse() {
 /// Proves that workers find everything while the index of a store shrinks and grows beside them.
 #[test]
 fn workers_beside_an_index_that_shrinks_find_everything() {
-    let setup = Setup {
-        workers: 2,
-        ..setup()
-    };
+    let setup = Setup { workers: 2, ..setup() };
     let mut store = Filled::new(&setup);
     let mut reader = Client::new(&store.cache, 1);
-    let lasting: Vec<_> = (0..50)
-        .map(|n| format!("lasting-{n}").into_bytes())
-        .collect();
+    let lasting: Vec<_> = (0..50).map(|n| format!("lasting-{n}").into_bytes()).collect();
     lasting.iter().for_each(|key| assert!(store.set(key, 20)));
     let stop = AtomicBool::new(false);
     let shrunk = std::thread::scope(|scope| {
@@ -217,10 +210,7 @@ fn workers_beside_an_index_that_shrinks_find_everything() {
 /// its index soon after.
 #[test]
 fn a_flushed_store_gets_its_space_back_in_a_round_of_the_sweep() {
-    let setup = Setup {
-        data_units: 1 << 19,
-        ..setup()
-    };
+    let setup = Setup { data_units: 1 << 19, ..setup() };
     let mut store = Filled::new(&setup);
     let taken = store.take(8);
     store.held.clear();
@@ -253,10 +243,7 @@ fn a_flushed_store_takes_as_much_as_a_fresh_one() {
             store.client.worker.maintain(1000);
         }
         for number in 0..taken * 9 / 10 {
-            assert!(
-                store.set(&number.to_be_bytes(), 8),
-                "{number} after {steps}"
-            );
+            assert!(store.set(&number.to_be_bytes(), 8), "{number} after {steps}");
         }
         store.upkeep();
         store.upkeep();

@@ -16,17 +16,10 @@ fn value(key: u64, stamp: u64) -> Vec<u8> {
 fn stamp_of(key: u64, value: &[u8]) -> u64 {
     let (words, rest) = value.as_chunks::<8>();
     let first = u64::from_le_bytes(words[0]);
-    assert!(
-        rest.is_empty() && words.iter().all(|word| *word == words[0]),
-        "a torn value"
-    );
+    assert!(rest.is_empty() && words.iter().all(|word| *word == words[0]), "a torn value");
     assert_eq!(first >> 48, key, "another key's value");
     let stamp = first & ((1 << 48) - 1);
-    assert_eq!(
-        words.len(),
-        1 + (stamp % 40) as usize,
-        "a value of another length"
-    );
+    assert_eq!(words.len(), 1 + (stamp % 40) as usize, "a value of another length");
     stamp
 }
 
@@ -51,10 +44,7 @@ fn hammer(client: &mut Client, thread: u64, threads: u64) {
         } else if let Some(value) = client.get(name.as_bytes()) {
             let stamp = stamp_of(key, &value);
             assert!(stamp >= seen[key as usize], "an older value came back");
-            assert!(
-                !own || stamp == written[key as usize],
-                "not what this thread wrote last"
-            );
+            assert!(!own || stamp == written[key as usize], "not what this thread wrote last");
             seen[key as usize] = stamp;
         }
     }
@@ -97,11 +87,7 @@ fn no_thread_sees_a_torn_or_wrong_value_while_the_log_evicts() {
 
 #[test]
 fn increments_of_many_threads_add_up() {
-    let geometry = Setup {
-        buckets: 2,
-        workers: 4,
-        ..Setup::default()
-    };
+    let geometry = Setup { buckets: 2, workers: 4, ..Setup::default() };
     let cache = geometry.cache();
     Client::new(&cache, 0).set(b"sum", b"0");
     std::thread::scope(|scope| {

@@ -47,9 +47,7 @@ impl Default for Setup {
 
 impl Setup {
     pub fn layout(&self) -> PartitionLayout {
-        let item_units_max = (self.value_bytes_max as u64 + 250 + 40)
-            .div_ceil(8)
-            .min(self.data_units);
+        let item_units_max = (self.value_bytes_max as u64 + 250 + 40).div_ceil(8).min(self.data_units);
         let is_kept_store = self.maps && self.semantics == Semantics::Store;
         let reserve_units = match is_kept_store {
             true => item_units_max.min(self.data_units / RESERVE_SHARE),
@@ -79,10 +77,9 @@ impl Setup {
     pub fn cache(&self) -> Arc<Cache> {
         let layout = self.layout();
         let map = |_| Arc::new(nameless(layout.region_words as usize * 8).into());
-        let maps = self.maps.then(|| Maps {
-            descriptors: (0..1 << self.partition_bits).map(map).collect(),
-            kept: false,
-        });
+        let maps = self
+            .maps
+            .then(|| Maps { descriptors: (0..1 << self.partition_bits).map(map).collect(), kept: false });
         self.cache_in(maps)
     }
 
@@ -93,10 +90,7 @@ impl Setup {
 
     /// Makes the same, or returns the damage of the image that the maps hold.
     pub fn try_cache_in(&self, maps: Option<Maps>) -> Result<Arc<Cache>, String> {
-        let config = Config {
-            maps,
-            ..self.config()
-        };
+        let config = Config { maps, ..self.config() };
         Cache::try_with_partitions(self.layout(), &config)
     }
 
@@ -148,13 +142,7 @@ impl ReplySink for Replies {
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
         assert_eq!(index, self.0.len());
         let value = vec![0; meta.value_bytes];
-        self.0.push(Reply {
-            outcome: None,
-            value,
-            flags: meta.flags,
-            cas: meta.cas,
-            ..Reply::default()
-        });
+        self.0.push(Reply { outcome: None, value, flags: meta.flags, cas: meta.cas, ..Reply::default() });
         self.0.last_mut().map(|reply| reply.value.as_mut_slice())
     }
 
@@ -182,24 +170,13 @@ pub(crate) struct Client {
 
 impl Client {
     pub fn new(cache: &Arc<Cache>, number: usize) -> Self {
-        Self {
-            worker: cache.worker(number).unwrap(),
-            now_s: 1000,
-        }
+        Self { worker: cache.worker(number).unwrap(), now_s: 1000 }
     }
 
     pub fn ask(&mut self, key: &[u8], operation: Operation<'_>) -> Reply {
         let mut replies = Replies::default();
         let hash = self.worker.cache().hash(key);
-        let executed = self.worker.execute(
-            &[Request {
-                hash,
-                key,
-                operation,
-            }],
-            self.now_s,
-            &mut replies,
-        );
+        let executed = self.worker.execute(&[Request { hash, key, operation }], self.now_s, &mut replies);
         assert_eq!((executed, replies.0.len()), (1, 1));
         replies.0.pop().unwrap()
     }
@@ -212,11 +189,7 @@ impl Client {
         for key in keys {
             let hash = self.worker.cache().hash(key);
             let operation = Operation::Get { cas: false };
-            batch.push(Request {
-                hash,
-                key,
-                operation,
-            });
+            batch.push(Request { hash, key, operation });
         }
         self.worker.execute(&batch, self.now_s, &mut replies);
         replies.0
@@ -238,26 +211,13 @@ impl Client {
 }
 
 /// Returns a store operation.
-pub(crate) fn store(
-    condition: Condition,
-    value: &[u8],
-    flags: u32,
-    expiry_s: u32,
-) -> Operation<'_> {
-    Operation::Store {
-        condition,
-        value,
-        flags,
-        expiry: Expiry(expiry_s),
-    }
+pub(crate) fn store(condition: Condition, value: &[u8], flags: u32, expiry_s: u32) -> Operation<'_> {
+    Operation::Store { condition, value, flags, expiry: Expiry(expiry_s) }
 }
 
 /// Runs something that must end within some seconds. If it does not, its thread stays behind.
 #[cfg(all(test, not(loom)))]
-pub(crate) fn within<R: Send + 'static>(
-    seconds: u64,
-    run: impl FnOnce() -> R + Send + 'static,
-) -> R {
+pub(crate) fn within<R: Send + 'static>(seconds: u64, run: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         // After the deadline no thread receives the result.

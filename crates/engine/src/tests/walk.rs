@@ -37,11 +37,7 @@ fn all(cache: &Cache, now_s: u32, mut between: impl FnMut()) -> Vec<(Vec<u8>, us
     let mut walk = Walk::default();
     let mut kept = Vec::new();
     loop {
-        let mut seen = Seen {
-            kept: Vec::new(),
-            taken: Vec::new(),
-            room: WALK_PART_ITEMS_MIN,
-        };
+        let mut seen = Seen { kept: Vec::new(), taken: Vec::new(), room: WALK_PART_ITEMS_MIN };
         let walked = cache.walk(&mut walk, 5, now_s, &mut seen);
         kept.append(&mut seen.kept);
         if walked == Walked::End {
@@ -93,12 +89,7 @@ fn a_walk_shows_each_item_once_and_none_that_has_gone() {
 #[test]
 fn a_walk_beside_writers_misses_nothing_that_stays() {
     for semantics in [Semantics::Cache, Semantics::Store] {
-        let config = Config {
-            memory_bytes: 32 << 20,
-            workers: 2,
-            semantics,
-            ..Config::default()
-        };
+        let config = Config { memory_bytes: 32 << 20, workers: 2, semantics, ..Config::default() };
         let cache = std::sync::Arc::new(Cache::new(&config).unwrap());
         let mut stays = Client::new(&cache, 0);
         for number in 0..2000 {
@@ -118,10 +109,8 @@ fn a_walk_beside_writers_misses_nothing_that_stays() {
             });
             while !writer.is_finished() {
                 let shown = all(&cache, 1000, std::thread::yield_now);
-                let stayed: HashSet<_> = shown
-                    .iter()
-                    .filter(|(key, ..)| key.starts_with(b"stays-"))
-                    .collect();
+                let stayed: HashSet<_> =
+                    shown.iter().filter(|(key, ..)| key.starts_with(b"stays-")).collect();
                 assert_eq!(stayed.len(), 2000, "{semantics:?}");
                 for (key, value_bytes, _) in &shown {
                     let text = std::str::from_utf8(key).unwrap();

@@ -57,23 +57,14 @@ impl Worker {
     ///
     /// # Errors
     /// Too many namespaces were invalidated lately: there is no room for another record.
-    pub fn invalidate_namespace(
-        &mut self,
-        name: &[u8],
-        now_s: u32,
-    ) -> Result<(), crate::TooManyNamespaces> {
+    pub fn invalidate_namespace(&mut self, name: &[u8], now_s: u32) -> Result<(), crate::TooManyNamespaces> {
         (0..self.cache.partitions.len()).try_for_each(|partition| {
             self.with_writer(partition, now_s, |writer| writer.invalidate_namespace(name))
         })
     }
 
     /// Runs `run` with the right to write a partition, whoever owns it.
-    fn with_writer<R>(
-        &self,
-        partition: usize,
-        now_s: u32,
-        run: impl FnOnce(&Writer<'_>) -> R,
-    ) -> R {
+    fn with_writer<R>(&self, partition: usize, now_s: u32, run: impl FnOnce(&Writer<'_>) -> R) -> R {
         let idle = || self.serve_mailbox();
         self.cache.with_writer(partition, now_s, idle, run)
     }

@@ -152,12 +152,7 @@ impl Worker {
     /// # Panics
     /// With more than [`BATCH_REQUESTS_MAX`] requests.
     #[inline]
-    pub fn execute<S: ReplySink + Send>(
-        &mut self,
-        batch: &[Request<'_>],
-        now_s: u32,
-        sink: &mut S,
-    ) -> usize {
+    pub fn execute<S: ReplySink + Send>(&mut self, batch: &[Request<'_>], now_s: u32, sink: &mut S) -> usize {
         assert!(batch.len() <= BATCH_REQUESTS_MAX);
         self.flush_if_due(now_s);
         let cache = &*self.cache;
@@ -182,11 +177,7 @@ impl Worker {
             if !hinted {
                 *hint = Hint::nothing(partition.index_hash(request.hash));
             }
-            let asked = HashedRequest {
-                hash: hint.hash,
-                key: request.key,
-                operation: &request.operation,
-            };
+            let asked = HashedRequest { hash: hint.hash, key: request.key, operation: &request.operation };
             let numbered = (executed, &asked);
             let had_room = match permission {
                 Permission::Own => {
@@ -201,9 +192,7 @@ impl Worker {
                     self.count(request.hash);
                     self.read_concurrently((owner, partition), numbered, now_s, sink)
                 }
-                Permission::Elsewhere { owner } => {
-                    self.delegate((owner, partition), numbered, now_s, sink)
-                }
+                Permission::Elsewhere { owner } => self.delegate((owner, partition), numbered, now_s, sink),
                 Permission::Wait => unreachable!("nobody changes routes during a turn"),
             };
             if !had_room {
@@ -242,9 +231,7 @@ impl Worker {
     ) -> bool {
         for _ in 0..READ_ROUNDS_MAX {
             let read = match request.operation {
-                Operation::Get { cas: false } => {
-                    partition.read((index, request), &Plain, now_s, sink)
-                }
+                Operation::Get { cas: false } => partition.read((index, request), &Plain, now_s, sink),
                 Operation::MetaGet(get) => partition.read((index, request), get, now_s, sink),
                 _ => Read::Changes,
             };

@@ -13,9 +13,7 @@ use crate::cache::Cache;
 use crate::index::bucket::Bucket;
 use crate::limits::{BATCH_REQUESTS_MAX, BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
 use crate::operations::meta::MetaGet;
-use crate::operations::request::{
-    Condition, Expiry, HashedRequest, Operation, Outcome, ReplySink, Request,
-};
+use crate::operations::request::{Condition, Expiry, HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::operations::{Described, Side};
 use crate::partition::{Hint, Partition};
 use crate::reader::{Plain, Read};
@@ -117,9 +115,7 @@ impl Mode for Share {
                 true
             }
             Read::NoRoom => false,
-            Read::Contended | Read::Changes => {
-                partition.writer(now_s).get((index, request), false, sink)
-            }
+            Read::Contended | Read::Changes => partition.writer(now_s).get((index, request), false, sink),
         }
     }
 
@@ -216,18 +212,10 @@ impl Cache {
     ) -> bool {
         match *request.operation {
             Operation::Get { cas: false } => M::get(partition, (index, request), hint, now_s, sink),
-            Operation::Store {
-                condition,
-                value,
-                flags,
-                expiry,
-            } => {
+            Operation::Store { condition, value, flags, expiry } => {
                 let meta = (flags, expiry);
                 let store = (condition, value, meta);
-                sink.finish(
-                    index,
-                    self.store::<M>(partition, request, hint, store, now_s),
-                );
+                sink.finish(index, self.store::<M>(partition, request, hint, store, now_s));
                 true
             }
             Operation::MetaGet(ref get) => {
@@ -295,9 +283,7 @@ impl Cache {
                 }
             }
             _ if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX => Outcome::TooLarge,
-            Operation::MetaStore(ref store) if store.value.len() > value_bytes_max => {
-                Outcome::TooLarge
-            }
+            Operation::MetaStore(ref store) if store.value.len() > value_bytes_max => Outcome::TooLarge,
             operation => until_not_busy(|| {
                 let writer = M::writer(partition, now_s);
                 execute_rare(&writer, (index, request), operation, value_bytes_max, sink)
@@ -336,23 +322,13 @@ fn execute_rare<S: ReplySink>(
         outcome
     };
     match operation {
-        Operation::Append { value } => {
-            writer.concatenate(request, Side::After, value, value_bytes_max)
-        }
-        Operation::Prepend { value } => {
-            writer.concatenate(request, Side::Before, value, value_bytes_max)
-        }
-        Operation::Increment { delta } => {
-            writer.arithmetic(request, |number| number.wrapping_add(delta))
-        }
-        Operation::Decrement { delta } => {
-            writer.arithmetic(request, |number| number.saturating_sub(delta))
-        }
+        Operation::Append { value } => writer.concatenate(request, Side::After, value, value_bytes_max),
+        Operation::Prepend { value } => writer.concatenate(request, Side::Before, value, value_bytes_max),
+        Operation::Increment { delta } => writer.arithmetic(request, |number| number.wrapping_add(delta)),
+        Operation::Decrement { delta } => writer.arithmetic(request, |number| number.saturating_sub(delta)),
         Operation::Touch { expiry } => writer.touch_item(request, expiry),
         Operation::Delete => writer.delete(request),
-        Operation::MetaStore(store) => {
-            described(writer.meta_store(request, &store, value_bytes_max))
-        }
+        Operation::MetaStore(store) => described(writer.meta_store(request, &store, value_bytes_max)),
         Operation::MetaDelete(delete) => writer.meta_delete(request, &delete),
         Operation::MetaArithmetic(by) => described(writer.meta_arithmetic(request, &by)),
         Operation::Get { .. }

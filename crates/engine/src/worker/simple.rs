@@ -2,9 +2,7 @@
 //! [`Worker::delete`]. Batches ([`Worker::execute`]) are faster: they overlap the memory's latency.
 
 use crate::access::Permission;
-use crate::operations::request::{
-    Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta,
-};
+use crate::operations::request::{Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
 use crate::worker::Worker;
 use crate::worker::pipeline::{Mode, Own};
 
@@ -60,11 +58,7 @@ impl Worker {
         drop(batch);
         let mut reply = Reply::default();
         let operation = Operation::Get { cas: false };
-        let request = Request {
-            hash,
-            key,
-            operation,
-        };
+        let request = Request { hash, key, operation };
         self.execute(&[request], now_s, &mut reply);
         match (reply.outcome, reply.meta) {
             (Some(Outcome::Hit), Some(meta)) => Ok(Some(look(&reply.value, meta.flags))),
@@ -76,12 +70,7 @@ impl Worker {
     /// Stores a value. Returns [`Outcome::Stored`], or the reason for a refusal.
     pub fn set(&mut self, key: &[u8], value: &[u8], expiry: Expiry, now_s: u32) -> Outcome {
         let (condition, flags) = (Condition::Always, 0);
-        let operation = Operation::Store {
-            condition,
-            value,
-            flags,
-            expiry,
-        };
+        let operation = Operation::Store { condition, value, flags, expiry };
         self.one(key, operation, now_s)
     }
 
@@ -93,11 +82,7 @@ impl Worker {
     fn one(&mut self, key: &[u8], operation: Operation<'_>, now_s: u32) -> Outcome {
         let mut reply = Reply::default();
         let hash = self.cache().hash(key);
-        let request = Request {
-            hash,
-            key,
-            operation,
-        };
+        let request = Request { hash, key, operation };
         self.execute(&[request], now_s, &mut reply);
         reply.outcome.unwrap_or(Outcome::NotStored)
     }

@@ -54,12 +54,7 @@ impl Worker {
     }
 
     /// Runs `run` with the right to write a partition, if its upkeep is this worker's.
-    fn maintain_one<R>(
-        &self,
-        number: usize,
-        now_s: u32,
-        run: impl FnOnce(&Writer<'_>) -> R,
-    ) -> Option<R> {
+    fn maintain_one<R>(&self, number: usize, now_s: u32, run: impl FnOnce(&Writer<'_>) -> R) -> Option<R> {
         let cache = &*self.cache;
         let _batch = self.enter();
         self.serve_mailbox();

@@ -46,11 +46,7 @@ impl Writer<'_> {
                 true => hint.position as u64,
                 false => p.log(log).offset(entry)?,
             };
-            Place {
-                log,
-                offset,
-                position: hint.position,
-            }
+            Place { log, offset, position: hint.position }
         };
         let header = p.header(place.position);
         let same = header.key_bytes() == key.len()
@@ -136,8 +132,7 @@ impl Writer<'_> {
         let small = p.log(LogKind::Small);
         let offset = small.offset(entry)?;
         let age = small.distance(offset);
-        let window =
-            p.log(LogKind::Main).get(LogField::Limit) * p.layout.policy.ghost_percent / 100;
+        let window = p.log(LogKind::Main).get(LogField::Limit) * p.layout.policy.ghost_percent / 100;
         let left = offset < small.get(LogField::Head);
         (left && age <= small.get(LogField::Limit) + window).then_some(age)
     }

@@ -27,8 +27,7 @@ impl Writer<'_> {
         // The search for space may have moved the item, or its entry.
         let found = replaced.and_then(|_| self.lookup(hash, item.key));
         let kept = p.layout.is_kept_store();
-        let Some(found) = found.filter(|found| kept && !p.is_in_reserve(found.place.position))
-        else {
+        let Some(found) = found.filter(|found| kept && !p.is_in_reserve(found.place.position)) else {
             return Err(self.out_of_memory());
         };
         let shape = self.shape_of(item, Some(&found));
@@ -38,11 +37,7 @@ impl Writer<'_> {
         }
         let position = p.layout.data_first();
         self.set_header(position, Header::reserved(units));
-        let place = Place {
-            log: LogKind::Small,
-            offset: position as u64,
-            position,
-        };
+        let place = Place { log: LogKind::Small, offset: position as u64, position };
         let waiting = self.reservation(shape, place, item, None);
         let old = (found.value_at(), found.value_bytes());
         p.write_item(&waiting, item, Some(old));

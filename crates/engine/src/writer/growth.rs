@@ -7,8 +7,7 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::Buckets;
 use crate::limits::{
-    BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS,
-    INDEX_LOAD_SIXTEENTHS,
+    BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, INDEX_LOAD_SIXTEENTHS,
 };
 use crate::log::LogKind;
 use crate::partition::copy_budget;
@@ -37,15 +36,8 @@ impl Writer<'_> {
         let p = self.partition;
         let buckets = p.buckets();
         let full = p.get(Field::ItemsLive) * 16 > buckets * LOAD_ITEMS_SIXTEENTHS;
-        let spares_left = p
-            .layout
-            .spares(buckets)
-            .saturating_sub(p.get(Field::SparesUsed));
-        let least = if p.is_store() {
-            SPARES_LEFT_STORE
-        } else {
-            SPARES_LEFT_CACHE
-        };
+        let spares_left = p.layout.spares(buckets).saturating_sub(p.get(Field::SparesUsed));
+        let least = if p.is_store() { SPARES_LEFT_STORE } else { SPARES_LEFT_CACHE };
         if full || spares_left * least < buckets {
             // Near the end of a turn it takes only free space, or waits.
             let compacts = copy_budget::allows(COMPACT_INDEX_UNITS as usize * 8);

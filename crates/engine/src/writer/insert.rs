@@ -27,9 +27,7 @@ impl Writer<'_> {
             self.release(&reserved);
             return Err(Refusal::Gone);
         }
-        let old = found
-            .as_ref()
-            .map(|old| (old.value_at(), old.value_bytes()));
+        let old = found.as_ref().map(|old| (old.value_at(), old.value_bytes()));
         self.partition.write_item(&reserved, item, old);
         self.publish(hash, &reserved, item.expiry, found.as_ref())?;
         Ok(reserved)
@@ -44,23 +42,13 @@ impl Writer<'_> {
 
     /// Inserts an item that a client wrote (not one that only moves), and counts it.
     #[inline(never)]
-    pub fn insert_counted(
-        &self,
-        hash: IndexHash,
-        item: &NewItem<'_>,
-        replaced: Option<&Found>,
-    ) -> Outcome {
+    pub fn insert_counted(&self, hash: IndexHash, item: &NewItem<'_>, replaced: Option<&Found>) -> Outcome {
         self.stored(self.insert(hash, item, replaced).map(drop))
     }
 
     /// Replaces an item by one that a client wrote, when there is no other space, and counts it.
     #[cold]
-    pub fn replace_counted(
-        &self,
-        hash: IndexHash,
-        item: &NewItem<'_>,
-        replaced: Option<&Found>,
-    ) -> Outcome {
+    pub fn replace_counted(&self, hash: IndexHash, item: &NewItem<'_>, replaced: Option<&Found>) -> Outcome {
         self.stored(self.replace_in_full_store(hash, item, replaced).map(drop))
     }
 
@@ -79,11 +67,8 @@ impl Writer<'_> {
             return Outcome::Stored;
         }
         let frequency = found.map_or(0, |found| found.header.frequency());
-        let item = NewItem {
-            frequency,
-            state: self.fresh_state(found),
-            ..NewItem::of(request.key, value, meta)
-        };
+        let item =
+            NewItem { frequency, state: self.fresh_state(found), ..NewItem::of(request.key, value, meta) };
         self.insert_counted(request.hash, &item, found)
     }
 
@@ -95,10 +80,7 @@ impl Writer<'_> {
         found: &Found,
         expiry: Expiry,
     ) -> Result<(), Refusal> {
-        let item = NewItem {
-            expiry,
-            ..self.copy_of(key, found)
-        };
+        let item = NewItem { expiry, ..self.copy_of(key, found) };
         self.insert(hash, &item, Some(found)).map(drop)
     }
 }

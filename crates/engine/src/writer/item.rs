@@ -98,12 +98,7 @@ impl Partition {
     /// until it is published. `old` is the place of the replaced value, in bytes, and its length.
     /// Needs no lock.
     #[inline]
-    pub fn write_item(
-        &self,
-        reserved: &Reservation,
-        item: &NewItem<'_>,
-        old: Option<(usize, usize)>,
-    ) {
+    pub fn write_item(&self, reserved: &Reservation, item: &NewItem<'_>, old: Option<(usize, usize)>) {
         let (region, header) = (&self.region, reserved.header);
         let mut word = reserved.place.position + 1;
         if header.has_meta() {

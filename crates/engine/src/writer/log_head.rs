@@ -26,11 +26,7 @@ impl Writer<'_> {
         if header.is_busy() && offset >= log.get(LogField::Opened) {
             return Err(Refusal::Busy);
         }
-        let place = Place {
-            log: which,
-            offset,
-            position,
-        };
+        let place = Place { log: which, offset, position };
         if header.is_dead() || header.is_busy() {
             if header.left_early() {
                 p.subtract(Field::UnitsLeftEarly, header.units());
@@ -119,23 +115,14 @@ impl Writer<'_> {
             return false;
         }
         let hash = self.hash_at(found.place.position);
-        let entry = Entry::new(
-            hash.tag(),
-            found.place.log as u64,
-            found.place.offset,
-            p.offset_mask,
-        );
+        let entry = Entry::new(hash.tag(), found.place.log as u64, found.place.offset, p.offset_mask);
         let Some(slot) = self.slot_of(hash, entry) else {
             return false;
         };
         let Some(header) = shape.header_in(units) else {
             return false;
         };
-        let header = if shape.cas || found.header.cas_given() {
-            header.with_cas_given()
-        } else {
-            header
-        };
+        let header = if shape.cas || found.header.cas_given() { header.with_cas_given() } else { header };
         let header = header.with_fetched(found.header.is_fetched());
         let frequency = found.header.frequency().saturating_sub(1);
         p.bucket(hash).write(|| {
@@ -154,13 +141,7 @@ impl Writer<'_> {
 
     /// Writes a copy of an item, its value last and upwards: the copy may overlap the original
     /// if it lies before it.
-    pub(crate) fn copy_item(
-        &self,
-        found: &Found,
-        position: usize,
-        header: Header,
-        cas: Option<u64>,
-    ) {
+    pub(crate) fn copy_item(&self, found: &Found, position: usize, header: Header, cas: Option<u64>) {
         let p = self.partition;
         let from = found.place.position;
         let meta = p.word(from + 1).load(Relaxed);
@@ -189,21 +170,12 @@ impl Writer<'_> {
         let mut key = [0; KEY_BYTES_MAX];
         let key = self.key_at(found.place.position, &mut key);
         let hash = self.hash_of(key);
-        let entry = Entry::new(
-            hash.tag(),
-            found.place.log as u64,
-            found.place.offset,
-            p.offset_mask,
-        );
+        let entry = Entry::new(hash.tag(), found.place.log as u64, found.place.offset, p.offset_mask);
         let Some(slot) = self.slot_of(hash, entry) else {
             return Ok(false);
         };
         let found = Found { slot, ..*found };
-        let item = NewItem {
-            frequency: 0,
-            log: Some(LogKind::Main),
-            ..self.copy_of(key, &found)
-        };
+        let item = NewItem { frequency: 0, log: Some(LogKind::Main), ..self.copy_of(key, &found) };
         match self.insert(hash, &item, Some(&found)) {
             Ok(_) => {}
             Err(Refusal::Busy) => return Err(Refusal::Busy),
@@ -243,11 +215,7 @@ impl Writer<'_> {
                 log.set(LogField::LapBefore, log.get(LogField::LapStart));
                 log.set(LogField::LapStart, log.get(LogField::Tail));
             }
-            let place = Place {
-                log: LogKind::Main,
-                offset,
-                position,
-            };
+            let place = Place { log: LogKind::Main, offset, position };
             let whole = !header.is_dead() && !header.is_busy() && p.holds(position, header);
             let living = whole && log.is_live(offset) && {
                 let found = self.found_at(0, place);

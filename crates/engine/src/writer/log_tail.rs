@@ -36,26 +36,14 @@ impl Writer<'_> {
         let position = log.position(offset);
         // For every reader, later writes come after the advance of the head.
         fence(Ordering::Release);
-        self.partition
-            .word(position)
-            .store(Header::reserved(units).0, Ordering::Relaxed);
+        self.partition.word(position).store(Header::reserved(units).0, Ordering::Relaxed);
         log.set(LogField::Tail, offset + units);
-        Place {
-            log: which,
-            offset,
-            position,
-        }
+        Place { log: which, offset, position }
     }
 
     /// Ends the lap: the rest of the previous one is evicted first.
     #[cold]
-    fn begin_lap(
-        &self,
-        log: Log<'_>,
-        which: LogKind,
-        units: u64,
-        moves: &mut u32,
-    ) -> Result<(), Refusal> {
+    fn begin_lap(&self, log: Log<'_>, which: LogKind, units: u64, moves: &mut u32) -> Result<(), Refusal> {
         if units > log.get(LogField::Limit) {
             return Err(Refusal::Full);
         }

@@ -111,11 +111,7 @@ impl From<Refusal> for Outcome {
 impl<'a> Writer<'a> {
     #[inline]
     pub fn new(partition: &'a Partition, shared: bool, now_s: u32) -> Self {
-        Self {
-            partition,
-            now_s,
-            shared,
-        }
+        Self { partition, now_s, shared }
     }
 
     /// Returns the item at a place, whether the index leads to it or not.
@@ -128,19 +124,9 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn found_of(&self, slot: usize, place: Place, header: Header) -> Found {
         let p = self.partition;
-        let meta = if header.has_meta() {
-            p.word(place.position + 1).load(Relaxed)
-        } else {
-            0
-        };
+        let meta = if header.has_meta() { p.word(place.position + 1).load(Relaxed) } else { 0 };
         let (expiry_s, flags) = unpack_meta(meta);
-        Found {
-            slot,
-            place,
-            header,
-            flags,
-            expiry: Expiry(expiry_s),
-        }
+        Found { slot, place, header, flags, expiry: Expiry(expiry_s) }
     }
 
     /// Returns the key of the item at a position.
@@ -167,12 +153,7 @@ impl<'a> Writer<'a> {
 
     #[inline]
     pub fn entry_of(&self, hash: IndexHash, place: &Place) -> Entry {
-        Entry::new(
-            hash.tag(),
-            place.log as u64,
-            place.offset,
-            self.partition.offset_mask,
-        )
+        Entry::new(hash.tag(), place.log as u64, place.offset, self.partition.offset_mask)
     }
 
     /// Returns the CAS value of an item.
@@ -227,10 +208,7 @@ impl<'a> Writer<'a> {
     pub fn fresh_state(&self, replaced: Option<&Found>) -> Option<State> {
         let replaced = replaced.filter(|found| found.header.has_state())?;
         let followed = self.state_of(replaced).access_s != 0;
-        followed.then_some(State {
-            access_s: self.now_s,
-            ..State::default()
-        })
+        followed.then_some(State { access_s: self.now_s, ..State::default() })
     }
 
     /// Returns the state that stays when the item moves.

@@ -33,10 +33,7 @@ impl Writer<'_> {
         if p.layout.is_kept_store() || fixed || long || self.is_due_to_move(found) {
             return false;
         }
-        let shape = Shape {
-            value_bytes: value.len(),
-            ..found.shape(old.has_cas())
-        };
+        let shape = Shape { value_bytes: value.len(), ..found.shape(old.has_cas()) };
         let Some(header) = shape.header_in(old.units()) else {
             return false;
         };
@@ -48,8 +45,7 @@ impl Writer<'_> {
             self.set_header(found.place.position, header.with_busy());
             fence(Release);
             if shape.meta {
-                p.word(found.place.position + 1)
-                    .store(pack_meta(expiry.0, flags), Relaxed);
+                p.word(found.place.position + 1).store(pack_meta(expiry.0, flags), Relaxed);
             }
             if p.is_store() {
                 let stamp = p.get(Field::Stamp) + 1;

@@ -20,10 +20,7 @@ pub(crate) struct Reservation {
 impl Reservation {
     /// Forgets the ghost, for use after other writes: entries may have moved.
     pub fn for_later(self) -> Self {
-        Self {
-            ghost: None,
-            ..self
-        }
+        Self { ghost: None, ..self }
     }
 }
 
@@ -87,9 +84,7 @@ impl Writer<'_> {
         };
         Reservation {
             place,
-            header: header
-                .with_frequency(item.frequency)
-                .with_fetched(item.fetched),
+            header: header.with_frequency(item.frequency).with_fetched(item.fetched),
             ghost,
             has_cas: item.cas.is_some(),
         }
@@ -124,11 +119,7 @@ impl Writer<'_> {
         let position = position.ok_or(Refusal::Full)?;
         let header = p.header(position);
         self.set_header(position, header.with_busy());
-        Ok(Place {
-            log: LogKind::Small,
-            offset: position as u64,
-            position,
-        })
+        Ok(Place { log: LogKind::Small, offset: position as u64, position })
     }
 
     /// Releases reserved space that was not published.

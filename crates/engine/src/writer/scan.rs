@@ -109,9 +109,7 @@ impl Writer<'_> {
             return;
         }
         let is_dangling = |entry: Entry| {
-            !entry.is_empty()
-                && p.place(entry).is_none()
-                && (ghosts || self.ghost_age(entry).is_none())
+            !entry.is_empty() && p.place(entry).is_none() && (ghosts || self.ghost_age(entry).is_none())
         };
         for word in self.words_backwards(main) {
             if is_dangling(Entry(p.word(word).load(Relaxed))) {
@@ -125,8 +123,7 @@ impl Writer<'_> {
     pub fn sweep_chain(&self, main: Bucket<'_>) {
         self.clear_dangling(main, false);
         let p = self.partition;
-        let has_ended =
-            |found: &Found| found.expiry.has_passed(self.now_s) || self.is_invalid(found);
+        let has_ended = |found: &Found| found.expiry.has_passed(self.now_s) || self.is_invalid(found);
         for word in self.words_backwards(main) {
             let entry = Entry(p.word(word).load(Relaxed));
             let holds = |place: &Place| p.holds(place.position, p.header(place.position));

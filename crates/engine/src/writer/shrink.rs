@@ -96,12 +96,7 @@ impl Writer<'_> {
         let taken = p.get(Field::SparesUsed) + self.spares_to_merge(source, last)?;
         let spares_left = spares.checked_sub(taken)?;
         let can_go = |number| p.is_free_spare(number) || self.link_to_spare(number).is_some();
-        spare.is_none_or(can_go).then_some(Merge {
-            source,
-            last,
-            spare,
-            spares_left,
-        })
+        spare.is_none_or(can_go).then_some(Merge { source, last, spare, spares_left })
     }
 
     /// Merges the last bucket, if that is possible: for tests.
@@ -162,11 +157,7 @@ impl Writer<'_> {
     /// the index before it. Returns false, and changes nothing, if that chain has no space.
     fn take_entries(&self, source: Bucket<'_>, last: Bucket<'_>) -> bool {
         let p = self.partition;
-        let of_last = || {
-            p.chain(last)
-                .flat_map(Bucket::entries)
-                .filter(|&entry| entry != 0)
-        };
+        let of_last = || p.chain(last).flat_map(Bucket::entries).filter(|&entry| entry != 0);
         // The copies come first: a process that is killed between the stores leaves entries twice.
         let all_moved = of_last().all(|entry| {
             let slot = self.free_slot(source);

@@ -89,11 +89,7 @@ impl Writer<'_> {
             last.set_next_spare(Some(number));
             return Some(p.spare_bucket(number).slot_word(0));
         }
-        if p.is_store() {
-            None
-        } else {
-            Some(self.evict_oldest(bucket, None))
-        }
+        if p.is_store() { None } else { Some(self.evict_oldest(bucket, None)) }
     }
 
     /// Clears dangling entries in a chain of several buckets, ghosts included, and frees the spare
@@ -170,8 +166,7 @@ impl Writer<'_> {
         if let Some(slot) = filled {
             let from = last.slot_word(slot);
             // An entry before the gap stays where it is.
-            let is_behind =
-                from > word || !(last.first_word..last.first_word + BUCKET_WORDS).contains(&word);
+            let is_behind = from > word || !(last.first_word..last.first_word + BUCKET_WORDS).contains(&word);
             if is_behind {
                 // The copy comes first: a process that is killed between the stores leaves the
                 // entry twice.
@@ -231,11 +226,7 @@ impl Writer<'_> {
             buckets += 1;
         }
         let backwards = first_words.into_iter().take(buckets).rev();
-        backwards.flat_map(|first_word| {
-            (1..=BUCKET_ENTRIES)
-                .rev()
-                .map(move |slot| first_word + slot)
-        })
+        backwards.flat_map(|first_word| (1..=BUCKET_ENTRIES).rev().map(move |slot| first_word + slot))
     }
 
     /// Returns the word of an entry, if its chain holds it.

@@ -56,13 +56,7 @@ impl Image {
         let copied = options.create(true).open(copy.join(FILE)).unwrap();
         copied.set_len(bytes as u64).unwrap();
         let last = vec![0; region.words()];
-        Self {
-            region,
-            last,
-            whole,
-            copy,
-            copied,
-        }
+        Self { region, last, whole, copy, copied }
     }
 
     /// Records every word.
@@ -92,21 +86,13 @@ impl Image {
 /// Returns the contents after a kill at this moment and a recovery.
 pub fn observe(image: &mut Image, semantics: Semantics) -> Seen {
     image.note();
-    let bytes: Vec<u8> = image
-        .last
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .collect();
+    let bytes: Vec<u8> = image.last.iter().flat_map(|word| word.to_le_bytes()).collect();
     image.copied.write_all_at(&bytes, 0).unwrap();
     let cache = Arc::new(Cache::new(&script::config(&image.copy, semantics)).unwrap());
     assert_eq!(*cache.image_state(), ImageState::Recovered);
     let mut worker = cache.worker(0).unwrap();
-    let look = MetaGet {
-        value: true,
-        cas: semantics == Semantics::Store,
-        unnoticed: true,
-        ..MetaGet::default()
-    };
+    let look =
+        MetaGet { value: true, cas: semantics == Semantics::Store, unnoticed: true, ..MetaGet::default() };
     let mut keys: Vec<_> = ["new", "number", "meta"].map(str::to_owned).into();
     keys.extend((0..OTHERS).map(|number| format!("other-{number}")));
     keys.extend((0..GROWING.len()).map(|number| format!("grown-{number}")));

@@ -86,10 +86,7 @@ fn check(step: &Step, semantics: Semantics, before: &Seen, after: &Seen, looks: 
         let expected = if is_done { after } else { before };
         let differs = |key: &&String| seen.get(*key) != expected.get(*key);
         let keys: Vec<_> = seen.keys().chain(expected.keys()).filter(differs).collect();
-        assert!(
-            keys.is_empty(),
-            "{step:?}: {keys:?} differ from before and after"
-        );
+        assert!(keys.is_empty(), "{step:?}: {keys:?} differ from before and after");
     }
 }
 
@@ -119,10 +116,7 @@ fn stepped(semantics: Semantics, script: Script) {
     }
     drop(tracee);
     fs::remove_dir_all(directory).unwrap();
-    println!(
-        "{}: {images} images within {instructions} instructions",
-        semantics.name()
-    );
+    println!("{}: {images} images within {instructions} instructions", semantics.name());
     assert!(images > 20, "the writer was stopped within its operations");
 }
 

@@ -126,9 +126,9 @@ impl Step {
     pub fn expected(&self, old: Option<&[u8]>) -> Option<Vec<u8>> {
         let old = || old.expect("a value before").to_vec();
         match *self {
-            Set(_, letter, bytes, _)
-            | MetaSet(_, letter, bytes, _)
-            | Compare(_, letter, bytes, _) => Some(vec![letter; bytes]),
+            Set(_, letter, bytes, _) | MetaSet(_, letter, bytes, _) | Compare(_, letter, bytes, _) => {
+                Some(vec![letter; bytes])
+            }
             Append(_, more) => Some([&old(), more].concat()),
             Prepend(_, more) => Some([more, &old()].concat()),
             Increment(_, by) => {
@@ -177,22 +177,13 @@ impl ReplySink for Reply {
 pub fn ask(worker: &mut Worker, key: &str, operation: Operation<'_>) -> Reply {
     let (key, hash) = (key.as_bytes(), worker.cache().hash(key.as_bytes()));
     let mut reply = Reply::default();
-    let request = Request {
-        hash,
-        key,
-        operation,
-    };
+    let request = Request { hash, key, operation };
     worker.execute(&[request], 1000, &mut reply);
     reply
 }
 
 fn set(value: &[u8], expiry_s: u32) -> Operation<'_> {
-    Operation::Store {
-        condition: Condition::Always,
-        value,
-        flags: 0,
-        expiry: Expiry(expiry_s),
-    }
+    Operation::Store { condition: Condition::Always, value, flags: 0, expiry: Expiry(expiry_s) }
 }
 
 /// Runs the writer: stops before and after each step.
@@ -262,11 +253,9 @@ fn execute(worker: &mut Worker, step: &Step) {
     };
     let operation = match *step {
         Set(_, _, _, expiry_s) => set(&value, expiry_s),
-        MetaSet(_, _, _, new_cas) => Operation::MetaStore(MetaStore {
-            value: &value,
-            new_cas,
-            ..MetaStore::default()
-        }),
+        MetaSet(_, _, _, new_cas) => {
+            Operation::MetaStore(MetaStore { value: &value, new_cas, ..MetaStore::default() })
+        }
         Append(_, value) => Operation::Append { value },
         Prepend(_, value) => Operation::Prepend { value },
         Increment(_, delta) => Operation::Increment { delta },
@@ -276,12 +265,8 @@ fn execute(worker: &mut Worker, step: &Step) {
             flags: 0,
             expiry: Expiry::NEVER,
         },
-        Touch(_, expiry_s) => Operation::Touch {
-            expiry: Expiry(expiry_s),
-        },
-        Expire(_) => Operation::Touch {
-            expiry: Expiry::PAST,
-        },
+        Touch(_, expiry_s) => Operation::Touch { expiry: Expiry(expiry_s) },
+        Expire(_) => Operation::Touch { expiry: Expiry::PAST },
         Delete(_) => Operation::Delete,
     };
     raise(Signal::SIGUSR1).unwrap();

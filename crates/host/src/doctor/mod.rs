@@ -37,8 +37,7 @@ const EXIT_DOCTOR_USAGE: u8 = 2;
 
 /// Prints the report. 0: a port works; 1: none does yet; 2: usage.
 pub fn doctor(options: &DoctorOptions) -> ExitCode {
-    let facts = match check_interfaces(&options.interfaces)
-        .and_then(|()| gather::facts(&options.interfaces))
+    let facts = match check_interfaces(&options.interfaces).and_then(|()| gather::facts(&options.interfaces))
     {
         Ok(facts) => facts,
         Err(reason) => {

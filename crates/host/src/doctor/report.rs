@@ -41,10 +41,7 @@ pub struct Section {
 impl Section {
     /// One about which nothing has been said yet.
     pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            findings: Vec::new(),
-        }
+        Self { title: title.into(), findings: Vec::new() }
     }
 
     /// Adds a finding.
@@ -53,17 +50,8 @@ impl Section {
     }
 
     /// Adds a finding with what changes it.
-    pub fn say_with<const N: usize>(
-        &mut self,
-        state: State,
-        text: impl Into<String>,
-        commands: [String; N],
-    ) {
-        self.findings.push(Finding {
-            state,
-            text: text.into(),
-            commands: commands.into(),
-        });
+    pub fn say_with<const N: usize>(&mut self, state: State, text: impl Into<String>, commands: [String; N]) {
+        self.findings.push(Finding { state, text: text.into(), commands: commands.into() });
     }
 
     /// The commands of the findings in a state, in order.

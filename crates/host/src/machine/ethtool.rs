@@ -26,17 +26,13 @@ pub fn run<S: AsRef<str>>(words: &[S]) -> Result<String, String> {
 
 /// Checks that there is an `ethtool`.
 pub fn check() -> Result<(), String> {
-    run(&["--version"]).map(drop).map_err(|reason| {
-        format!("ethtool is needed to ask the interface (apt install ethtool): {reason}")
-    })
+    run(&["--version"])
+        .map(drop)
+        .map_err(|reason| format!("ethtool is needed to ask the interface (apt install ethtool): {reason}"))
 }
 
 fn start<S: AsRef<str>>(place: &str, words: &[S]) -> io::Result<Output> {
-    Command::new(place)
-        .args(words.iter().map(AsRef::as_ref))
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .output()
+    Command::new(place).args(words.iter().map(AsRef::as_ref)).env("LC_ALL", "C").stdin(Stdio::null()).output()
 }
 
 /// One line of what a failed run printed.
@@ -45,11 +41,7 @@ fn reason(output: &Output) -> String {
     if text.contains(NOT_SUPPORTED) {
         return NOT_SUPPORTED.into();
     }
-    let lines: Vec<_> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
         return output.status.to_string();
     }

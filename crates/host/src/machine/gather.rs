@@ -28,19 +28,13 @@ impl Machine {
 
     /// A machine whose sysfs and `/proc` are below another directory.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self {
-            root: root.into(),
-            recorded: false,
-        }
+        Self { root: root.into(), recorded: false }
     }
 
     /// A machine of which everything is below a directory: what `ethtool` answers to `-l eth0` in `ethtool/-l eth0`.
     #[cfg(test)]
     pub fn recorded(root: impl Into<PathBuf>) -> Self {
-        Self {
-            root: root.into(),
-            recorded: true,
-        }
+        Self { root: root.into(), recorded: true }
     }
 
     /// A place below the root.
@@ -64,26 +58,18 @@ impl Machine {
             return ethtool::run(&[option, name]);
         }
         let path = format!("ethtool/{option} {name}");
-        self.read(&path)
-            .ok_or_else(|| ethtool::NOT_SUPPORTED.to_owned())
+        self.read(&path).ok_or_else(|| ethtool::NOT_SUPPORTED.to_owned())
     }
 
     /// Gathers CPUs, nodes, and other movers of interrupts.
     pub fn facts(&self) -> Result<MachineFacts, String> {
         let online = self.list("sys/devices/system/cpu/online")?;
         let mut nodes = BTreeMap::new();
-        for node in self
-            .list("sys/devices/system/node/online")
-            .unwrap_or_default()
-        {
+        for node in self.list("sys/devices/system/node/online").unwrap_or_default() {
             let path = format!("sys/devices/system/node/node{node}/cpulist");
             nodes.insert(node, self.list(&path)?.into_iter().collect());
         }
-        Ok(MachineFacts {
-            online: online.into_iter().collect(),
-            nodes,
-            irqbalance: self.runs("irqbalance"),
-        })
+        Ok(MachineFacts { online: online.into_iter().collect(), nodes, irqbalance: self.runs("irqbalance") })
     }
 
     /// Gathers all facts of one interface.
@@ -103,9 +89,7 @@ impl Machine {
             kind: kind(&directory),
             // The kernel says -1 where it does not know.
             node: read(&directory.join("device/numa_node")).and_then(|text| text.parse().ok()),
-            queues: channels
-                .as_ref()
-                .map_or(queues.len(), |it: &Channels| it.receive),
+            queues: channels.as_ref().map_or(queues.len(), |it: &Channels| it.receive),
             channels,
             rules: ask("-n").map(|text| parse::port_rules(&text)),
             ntuple: parse::feature(&features, "ntuple-filters"),
@@ -215,10 +199,8 @@ fn transmit_cpus(directory: &Path) -> BTreeMap<usize, Cpus> {
 
 /// The numbers behind `prefix` in the names of a directory's entries, in order.
 fn numbered(directory: &Path, prefix: &str) -> Vec<usize> {
-    let mut numbers: Vec<_> = names(directory)
-        .iter()
-        .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
-        .collect();
+    let mut numbers: Vec<_> =
+        names(directory).iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
     numbers.sort_unstable();
     numbers
 }
@@ -226,9 +208,7 @@ fn numbered(directory: &Path, prefix: &str) -> Vec<usize> {
 /// The names in a directory; none where it cannot be read.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     names
 }

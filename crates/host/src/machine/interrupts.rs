@@ -5,12 +5,12 @@ use super::facts::Direction;
 /// Endings of names, before the number of the queue, with the direction of the packets.
 /// The first that fits counts.
 const ENDINGS: [(&str, Direction); 10] = [
-    ("txrx", Direction::Both), // eth0-TxRx-3, i40e-eth0-TxRx-3, ice-eth0-TxRx-3
-    ("tx-rx", Direction::Both), // ens5-Tx-Rx-3
-    ("rxtx", Direction::Both), // eth0-rxtx-3
-    ("comp", Direction::Both), // mlx5_comp3@pci:0000:3b:00.0
-    ("fp", Direction::Both),   // eth0-fp-3
-    ("queue", Direction::Both), // eth0-queue-3
+    ("txrx", Direction::Both),     // eth0-TxRx-3, i40e-eth0-TxRx-3, ice-eth0-TxRx-3
+    ("tx-rx", Direction::Both),    // ens5-Tx-Rx-3
+    ("rxtx", Direction::Both),     // eth0-rxtx-3
+    ("comp", Direction::Both),     // mlx5_comp3@pci:0000:3b:00.0
+    ("fp", Direction::Both),       // eth0-fp-3
+    ("queue", Direction::Both),    // eth0-queue-3
     ("input", Direction::Receive), // virtio3-input.0
     ("output", Direction::Transmit),
     ("rx", Direction::Receive), // eth0-rx-3, eth0-Rx3
@@ -22,9 +22,7 @@ pub fn queue_of(name: &str) -> Option<(usize, Direction)> {
     let name = name.split('@').next().unwrap_or(name);
     let label = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let queue = name[label.len()..].parse().ok()?;
-    let label = label
-        .trim_end_matches(['-', '.', '_', ':'])
-        .to_ascii_lowercase();
+    let label = label.trim_end_matches(['-', '.', '_', ':']).to_ascii_lowercase();
     let (_, direction) = ENDINGS.iter().find(|(ending, _)| label.ends_with(ending))?;
     Some((queue, *direction))
 }

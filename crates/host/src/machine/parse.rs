@@ -36,10 +36,7 @@ pub fn channels(text: &str) -> Option<Channels> {
 /// `ethtool -k`: one feature.
 pub fn feature(text: &str, name: &str) -> Option<Feature> {
     let words = field(text.lines(), name)?;
-    Some(Feature {
-        on: words.starts_with("on"),
-        fixed: words.contains("[fixed]"),
-    })
+    Some(Feature { on: words.starts_with("on"), fixed: words.contains("[fixed]") })
 }
 
 /// `ethtool -n`: the rules that look at nothing but the port of UDP datagrams.
@@ -71,12 +68,7 @@ pub fn port_rule(block: &str) -> Option<PortRule> {
             _ => return None,
         }
     }
-    Some(PortRule {
-        id,
-        family: family?,
-        port: port?,
-        queue: queue?,
-    })
+    Some(PortRule { id, family: family?, port: port?, queue: queue? })
 }
 
 /// Returns true if a field of a rule may have any value: all bits of its mask are set.
@@ -108,10 +100,8 @@ pub fn rss_queues(text: &str) -> Option<BTreeSet<usize>> {
             at.trim().parse::<usize>().ok()?;
             Some(queues)
         });
-    let queues: BTreeSet<_> = rows
-        .flat_map(str::split_whitespace)
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let queues: BTreeSet<_> =
+        rows.flat_map(str::split_whitespace).filter_map(|word| word.parse().ok()).collect();
     (!queues.is_empty()).then_some(queues)
 }
 
@@ -159,20 +149,10 @@ mod tests {
 
     #[test]
     fn channels_combined_and_apart() {
-        let expected = Channels {
-            combined: true,
-            queues_max: 63,
-            receive: 8,
-            transmit: 8,
-        };
+        let expected = Channels { combined: true, queues_max: 63, receive: 8, transmit: 8 };
         assert_eq!(channels(CHANNELS), Some(expected));
         let apart = "Pre-set maximums:\nRX:\t4\nTX:\t6\nCombined:\tn/a\nCurrent hardware settings:\nRX: 2\nTX: 3\nCombined: n/a\n";
-        let expected = Channels {
-            combined: false,
-            queues_max: 4,
-            receive: 2,
-            transmit: 3,
-        };
+        let expected = Channels { combined: false, queues_max: 4, receive: 2, transmit: 3 };
         assert_eq!(channels(apart), Some(expected));
         assert_eq!(channels(&CHANNELS.replace("63", "n/a")), None);
         assert_eq!(channels(""), None);
@@ -189,19 +169,8 @@ mod tests {
 
     #[test]
     fn rules_for_a_port_alone_are_told_from_others() {
-        let rule = |id, family, port, queue| PortRule {
-            id,
-            family,
-            port,
-            queue,
-        };
-        assert_eq!(
-            port_rules(RULES),
-            [
-                rule(1022, Family::Udp6, 9001, 3),
-                rule(1023, Family::Udp4, 9000, 2)
-            ]
-        );
+        let rule = |id, family, port, queue| PortRule { id, family, port, queue };
+        assert_eq!(port_rules(RULES), [rule(1022, Family::Udp6, 9001, 3), rule(1023, Family::Udp4, 9000, 2)]);
         assert_eq!(port_rules("8 RX rings available\nTotal 0 rules\n"), []);
     }
 
@@ -216,14 +185,14 @@ mod tests {
         let text = "RX flow hash indirection table for eth0 with 8 RX ring(s):\n    0:      0     1     2     3     0     1     2     3\n    \
             8:      0     1     2     5\nRSS hash key:\n6d:5a:56:da\nRSS hash function:\n    toeplitz: on\n";
         assert_eq!(rss_queues(text), Some([0, 1, 2, 3, 5].into()));
-        let none =
-            "RX flow hash indirection table for eth0 with 1 RX ring(s):\nOperation not supported\n";
+        let none = "RX flow hash indirection table for eth0 with 1 RX ring(s):\nOperation not supported\n";
         assert_eq!(rss_queues(none), None);
     }
 
     #[test]
     fn the_delay_of_interrupts() {
-        let text = "Coalesce parameters for eth0:\nAdaptive RX: on  TX: off\nrx-usecs: 50\nrx-usecs-irq: n/a\n";
+        let text =
+            "Coalesce parameters for eth0:\nAdaptive RX: on  TX: off\nrx-usecs: 50\nrx-usecs-irq: n/a\n";
         assert_eq!(interrupt_delay(text), (Some(50), true));
         assert_eq!(interrupt_delay(&text.replace("50", "n/a")), (None, true));
         assert_eq!(interrupt_delay(""), (None, false));

@@ -44,10 +44,7 @@ fn a_device_with_two_queues() {
         ("sys/class/net/no-such-nic/queues/rx-0/rps_cpus", "0\n"),
         ("sys/class/net/no-such-nic/queues/rx-1/rps_cpus", "f\n"),
         ("sys/class/net/no-such-nic/queues/tx-0/xps_cpus", "1\n"),
-        (
-            "sys/class/net/no-such-nic/queues/tx-1/xps_cpus",
-            "2,00000000\n",
-        ),
+        ("sys/class/net/no-such-nic/queues/tx-1/xps_cpus", "2,00000000\n"),
         ("proc/irq/41/smp_affinity_list", "0-3\n"),
         ("proc/irq/42/smp_affinity_list", "5\n"),
         (
@@ -57,28 +54,11 @@ fn a_device_with_two_queues() {
         ),
     ]);
     let facts = Machine::at(&root.0).interface("no-such-nic").unwrap();
-    assert_eq!(
-        (facts.kind, facts.node, facts.queues),
-        (Kind::Device, Some(1), 2)
-    );
-    let interrupt = |number, queue, cpus| Interrupt {
-        number,
-        queue,
-        direction: Direction::Both,
-        cpus,
-    };
-    assert_eq!(
-        facts.interrupts,
-        [
-            interrupt(41, 0, vec![0, 1, 2, 3]),
-            interrupt(42, 1, vec![5])
-        ]
-    );
+    assert_eq!((facts.kind, facts.node, facts.queues), (Kind::Device, Some(1), 2));
+    let interrupt = |number, queue, cpus| Interrupt { number, queue, direction: Direction::Both, cpus };
+    assert_eq!(facts.interrupts, [interrupt(41, 0, vec![0, 1, 2, 3]), interrupt(42, 1, vec![5])]);
     assert_eq!(facts.interrupt_names.len(), 3);
-    assert_eq!(
-        facts.transmit_cpus,
-        [(0, [0].into()), (1, [33].into())].into()
-    );
+    assert_eq!(facts.transmit_cpus, [(0, [0].into()), (1, [33].into())].into());
     assert_eq!(facts.passed_on, [1]);
     assert!(facts.channels.is_err() && facts.rules.is_err() && facts.rss.is_err());
 }
@@ -117,10 +97,7 @@ fn a_machine_of_two_nodes() {
     ]);
     let facts = Machine::at(&root.0).facts().unwrap();
     assert_eq!(facts.online, [0, 1, 2, 4].into());
-    assert_eq!(
-        [1, 2, 9].map(|cpu| facts.node_of(cpu)),
-        [Some(0), Some(1), None]
-    );
+    assert_eq!([1, 2, 9].map(|cpu| facts.node_of(cpu)), [Some(0), Some(1), None]);
     assert!(facts.irqbalance);
     fs::remove_dir_all(root.0.join("proc")).unwrap();
     assert!(!Machine::at(&root.0).facts().unwrap().irqbalance);

@@ -20,11 +20,7 @@ struct Progress {
 }
 
 /// Plans for an interface and does what the plan says. Returns how much was refused.
-pub fn apply(
-    machine: &Machine,
-    mut facts: InterfaceFacts,
-    request: &Request<'_>,
-) -> Result<usize, String> {
+pub fn apply(machine: &Machine, mut facts: InterfaceFacts, request: &Request<'_>) -> Result<usize, String> {
     let name = facts.name.clone();
     let mut progress = Progress::default();
     say(&print::title(&facts));
@@ -34,10 +30,7 @@ pub fn apply(
         let changed = first.actions.iter().all(|action| progress.run(action));
         facts = match changed {
             true => machine.interface(&name)?,
-            false => InterfaceFacts {
-                channels: Err("refused".into()),
-                ..facts
-            },
+            false => InterfaceFacts { channels: Err("refused".into()), ..facts },
         };
         plan = plan::plan(&facts, request);
     }
@@ -99,8 +92,7 @@ impl Progress {
             Err(reason) => {
                 self.refused += 1;
                 let udp4 = Family::Udp4;
-                self.rule_refused |=
-                    matches!(command, Command::Rule { family, .. } if *family == udp4);
+                self.rule_refused |= matches!(command, Command::Rule { family, .. } if *family == udp4);
                 say(&format!("refused   {command}: {reason}"));
                 false
             }
@@ -115,10 +107,7 @@ impl Progress {
         if !self.rules.is_empty() {
             let ids: Vec<_> = self.rules.iter().map(u32::to_string).collect();
             let name = quoted(name);
-            say(&format!(
-                "  micanite ctl nic {name} --undo {}",
-                ids.join(",")
-            ));
+            say(&format!("  micanite ctl nic {name} --undo {}", ids.join(",")));
         }
         for command in self.back.iter().rev() {
             say(&format!("  {command}"));

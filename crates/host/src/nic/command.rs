@@ -50,10 +50,7 @@ impl Command {
 
     /// A value into a file.
     pub fn write(path: impl Into<PathBuf>, value: impl Into<String>) -> Self {
-        Self::Write {
-            path: path.into(),
-            value: value.into(),
-        }
+        Self::Write { path: path.into(), value: value.into() }
     }
 
     /// Runs it. Returns the answer, or the reason of a refusal.
@@ -75,21 +72,9 @@ impl Command {
     fn words(&self) -> Vec<String> {
         match self {
             Self::Ethtool(words) => words.clone(),
-            Self::Rule {
-                interface,
-                family,
-                port,
-                queue,
-            } => {
+            Self::Rule { interface, family, port, queue } => {
                 let (port, queue) = (port.to_string(), queue.to_string());
-                let flow = [
-                    "flow-type",
-                    family.name(),
-                    "dst-port",
-                    &port,
-                    "action",
-                    &queue,
-                ];
+                let flow = ["flow-type", family.name(), "dst-port", &port, "action", &queue];
                 let words = ["-N", interface].into_iter().chain(flow);
                 words.map(str::to_owned).collect()
             }

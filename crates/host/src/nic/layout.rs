@@ -19,12 +19,7 @@ pub struct Layout {
 
 impl Layout {
     /// Chooses. `spare` are the CPUs without a worker.
-    pub fn choose(
-        facts: &InterfaceFacts,
-        workers: &[Worker],
-        spare: &Cpus,
-        machine: &MachineFacts,
-    ) -> Self {
+    pub fn choose(facts: &InterfaceFacts, workers: &[Worker], spare: &Cpus, machine: &MachineFacts) -> Self {
         let other_cpus = near(spare, facts.node, machine);
         let (queues, others) = divide(facts, workers.len(), other_cpus.len());
         // Fewer queues than workers: some share one.
@@ -32,11 +27,7 @@ impl Layout {
         Self {
             queues,
             others,
-            workers: workers
-                .iter()
-                .enumerate()
-                .map(|(at, worker)| (*worker, others + at % own))
-                .collect(),
+            workers: workers.iter().enumerate().map(|(at, worker)| (*worker, others + at % own)).collect(),
             other_cpus,
         }
     }

@@ -57,8 +57,9 @@ pub fn nic(options: &NicOptions, ask: impl Fn(Request) -> Result<String, String>
         Ok(asked) => match asked {
             Asked::Undo { interface, rules } => undo::undo(&machine, interface, rules),
             Asked::SetUp(Workers::Known(workers)) => set_up(&machine, options, workers),
-            Asked::SetUp(Workers::OfServer(cpus)) => server::workers(ask, cpus.as_deref())
-                .and_then(|workers| set_up(&machine, options, workers)),
+            Asked::SetUp(Workers::OfServer(cpus)) => {
+                server::workers(ask, cpus.as_deref()).and_then(|workers| set_up(&machine, options, workers))
+            }
         },
     };
     match outcome {
@@ -82,11 +83,7 @@ fn spare(known: &MachineFacts, workers: &[Worker], xdp: bool) -> Cpus {
 
 /// Plans for each interface, and prints the plan or follows it. Returns how many steps were
 /// refused.
-fn set_up(
-    machine: &Machine,
-    options: &NicOptions,
-    mut workers: Vec<Worker>,
-) -> Result<usize, String> {
+fn set_up(machine: &Machine, options: &NicOptions, mut workers: Vec<Worker>) -> Result<usize, String> {
     ethtool::check()?;
     let known = machine.facts()?;
     for worker in &mut workers {
@@ -96,11 +93,8 @@ fn set_up(
         return Err(format!("CPU {} is not online", worker.cpu));
     }
     // All of them are looked at before the first is changed.
-    let interfaces = options
-        .interfaces
-        .iter()
-        .map(|name| machine.interface(name))
-        .collect::<Result<Vec<_>, _>>()?;
+    let interfaces =
+        options.interfaces.iter().map(|name| machine.interface(name)).collect::<Result<Vec<_>, _>>()?;
     let nodes: Vec<_> = interfaces.iter().map(|facts| facts.node).collect();
     let shares = share::share(&workers, &nodes);
     let spare = spare(&known, &workers, options.xdp);
@@ -110,11 +104,7 @@ fn set_up(
     }
     let mut refused = 0;
     for (facts, workers) in interfaces.into_iter().zip(&shares) {
-        let request = plan::Request {
-            workers,
-            spare: &spare,
-            machine: &known,
-        };
+        let request = plan::Request { workers, spare: &spare, machine: &known };
         if options.apply {
             refused += apply::apply(machine, facts, &request)?;
         } else {

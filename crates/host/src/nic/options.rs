@@ -111,12 +111,8 @@ impl NicOptions {
                 cpus.len()
             ));
         }
-        let worker = |(number, cpu)| Worker {
-            number: usize::from(number),
-            port: base + number,
-            cpu,
-            node: None,
-        };
+        let worker =
+            |(number, cpu)| Worker { number: usize::from(number), port: base + number, cpu, node: None };
         Ok(Workers::Known((0..count).zip(cpus).map(worker).collect()))
     }
 }

@@ -70,13 +70,7 @@ pub struct Step {
 impl Step {
     /// One about which nothing has been said yet.
     pub fn new(subject: Subject, text: impl Into<String>) -> Self {
-        Self {
-            subject,
-            text: text.into(),
-            actions: Vec::new(),
-            cannot: None,
-            later: None,
-        }
+        Self { subject, text: text.into(), actions: Vec::new(), cannot: None, later: None }
     }
 
     /// Something is not possible.
@@ -115,11 +109,7 @@ pub fn plan(facts: &InterfaceFacts, request: &Request<'_>) -> Plan {
     steps.push(steps::spreading(facts, &layout, changing));
     steps.push(steps::interrupts(facts, &layout, changing));
     steps.push(steps::senders(facts, &layout, request.machine, changing));
-    Plan {
-        notes: notes(facts, &layout),
-        layout,
-        steps,
-    }
+    Plan { notes: notes(facts, &layout), layout, steps }
 }
 
 /// Collects the notes beside the steps.
@@ -127,13 +117,11 @@ fn notes(facts: &InterfaceFacts, layout: &Layout) -> Vec<String> {
     let name = &facts.name;
     let mut notes = Vec::new();
     match &facts.kind {
-        Kind::Loopback => notes.push(
-            "the loopback has no queues to deliver to: the sender's CPU does the work".into(),
-        ),
-        Kind::Above(below) => notes.push(format!(
-            "{name} has no queues of its own: name what is below it ({})",
-            below.join(" ")
-        )),
+        Kind::Loopback => {
+            notes.push("the loopback has no queues to deliver to: the sender's CPU does the work".into())
+        }
+        Kind::Above(below) => notes
+            .push(format!("{name} has no queues of its own: name what is below it ({})", below.join(" "))),
         Kind::Virtual => notes.push(format!(
             "{name} has no device: packets are received on the CPU that sends them, unless \
              threads receive them (echo 1 > /sys/class/net/{name}/threaded)"

@@ -70,9 +70,7 @@ pub fn title(facts: &InterfaceFacts) -> String {
         Some(driver) => format!("driver {driver}"),
         None => "no driver".into(),
     };
-    let node = facts
-        .node
-        .map_or_else(|| "not known".into(), |node| node.to_string());
+    let node = facts.node.map_or_else(|| "not known".into(), |node| node.to_string());
     let queues = count(facts.queues, "receive queue");
     format!("{}: {driver}, NUMA node {node}, {queues} now", facts.name)
 }
@@ -92,15 +90,7 @@ pub fn describe(step: &Step) -> Vec<String> {
     } else if step.cannot.is_none() && step.later.is_none() {
         lines.push(format!("{name}: fine already: {}", step.text));
     }
-    lines.extend(
-        step.later
-            .iter()
-            .map(|text| format!("{name}: later: {text}")),
-    );
-    lines.extend(
-        step.cannot
-            .iter()
-            .map(|text| format!("{name}: not possible: {text}")),
-    );
+    lines.extend(step.later.iter().map(|text| format!("{name}: later: {text}")));
+    lines.extend(step.cannot.iter().map(|text| format!("{name}: not possible: {text}")));
     lines
 }

@@ -32,12 +32,7 @@ pub fn workers(
         }
     };
     let workers = ports.into_iter().map(|(number, port)| match cpus.get(&number) {
-        Some(&cpu) => Ok(Worker {
-            number,
-            port,
-            cpu,
-            node: None,
-        }),
+        Some(&cpu) => Ok(Worker { number, port, cpu, node: None }),
         None => Err(format!(
             "worker {number} is kept on no CPU of its own, and no queue can follow it: give the \
              server no more threads than CPUs, or name CPUs with --cpus"

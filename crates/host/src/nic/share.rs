@@ -7,9 +7,7 @@ use super::options::Worker;
 pub fn share(workers: &[Worker], nodes: &[Option<usize>]) -> Vec<Vec<Worker>> {
     let mut shares = vec![Vec::new(); nodes.len()];
     let (each, over) = (workers.len() / nodes.len(), workers.len() % nodes.len());
-    let mut room: Vec<_> = (0..nodes.len())
-        .map(|interface| each + usize::from(interface < over))
-        .collect();
+    let mut room: Vec<_> = (0..nodes.len()).map(|interface| each + usize::from(interface < over)).collect();
     let mut far = Vec::new();
     for worker in workers {
         let near = |interface: usize| worker.node.is_some() && nodes[interface] == worker.node;

@@ -5,9 +5,7 @@ use super::layout::Layout;
 use super::plan::{Step, Subject};
 use super::print::count;
 use crate::machine::cpus::{self, Cpus};
-use crate::machine::facts::{
-    Channels, Family, Feature, InterfaceFacts, Kind, MachineFacts, PortRule,
-};
+use crate::machine::facts::{Channels, Family, Feature, InterfaceFacts, Kind, MachineFacts, PortRule};
 
 /// The consequence when datagrams do not go to the queue of their worker.
 const LOCALITY_LOST: &str =
@@ -17,15 +15,11 @@ const LOCALITY_LOST: &str =
 pub fn queues(facts: &InterfaceFacts, layout: &Layout) -> Step {
     let want = layout.queues;
     let mut step = match &facts.channels {
-        Ok(now) if now.receive == want && now.transmit == want => Step::new(
-            Subject::Queues,
-            format!("{want}, of {} at most", now.queues_max),
-        ),
+        Ok(now) if now.receive == want && now.transmit == want => {
+            Step::new(Subject::Queues, format!("{want}, of {} at most", now.queues_max))
+        }
         Ok(now) => {
-            let text = format!(
-                "{want} instead of {}; the link may go down for a moment",
-                now.receive
-            );
+            let text = format!("{want} instead of {}; the link may go down for a moment", now.receive);
             let mut step = Step::new(Subject::Queues, text);
             step.actions.push(Action {
                 command: set_channels(&facts.name, now.combined, want, want),
@@ -66,13 +60,7 @@ fn back_to(name: &str, now: &Channels) -> Command {
 /// Datagrams to one port that arrive together cross the kernel's stack together.
 pub fn offload(facts: &InterfaceFacts) -> Step {
     let step = Step::new(Subject::Offload, "on");
-    switched_on(
-        facts,
-        "gro",
-        facts.gro,
-        step,
-        "Every datagram crosses the kernel's stack alone",
-    )
+    switched_on(facts, "gro", facts.gro, step, "Every datagram crosses the kernel's stack alone")
 }
 
 /// Flow rules have a switch of their own, which may be off. None where there are no flow rules.
@@ -171,20 +159,14 @@ pub fn spreading(facts: &InterfaceFacts, layout: &Layout, changing: bool) -> Ste
     }
     let shared = "comes through the workers' queues too";
     if facts.rules.is_err() {
-        Step::new(
-            subject,
-            "spread over all queues, as what is for the workers without flow rules",
-        )
+        Step::new(subject, "spread over all queues, as what is for the workers without flow rules")
     } else if layout.other_cpus.is_empty() {
         Step::new(subject, format!("{shared}: every CPU has a worker"))
     } else if let Err(reason) = &facts.rss {
         let reason = format!("{shared}: it cannot be kept away ({reason})");
         Step::new(subject, "").with_cannot(reason)
     } else {
-        Step::new(
-            subject,
-            format!("{shared}: there are no queues left for it"),
-        )
+        Step::new(subject, format!("{shared}: there are no queues left for it"))
     }
 }
 
@@ -200,19 +182,14 @@ pub fn interrupts(facts: &InterfaceFacts, layout: &Layout, changing: bool) -> St
         return step.with_cannot(format!("{reason}. {LOCALITY_LOST}"));
     }
     if changing {
-        step.later =
-            Some("they are known once there are as many queues: run this again then".into());
+        step.later = Some("they are known once there are as many queues: run this again then".into());
         return step;
     }
     let others = layout.queues_of_others();
     let others = others.map(|(queue, cpu)| (queue, Cpus::from([cpu])));
     let mut missing = Vec::new();
     for (queue, cpus) in layout.queues_of_workers().chain(others) {
-        let mut found = facts
-            .interrupts
-            .iter()
-            .filter(|it| it.queue == queue)
-            .peekable();
+        let mut found = facts.interrupts.iter().filter(|it| it.queue == queue).peekable();
         if found.peek().is_none() {
             missing.push(queue);
         }
@@ -226,20 +203,13 @@ pub fn interrupts(facts: &InterfaceFacts, layout: &Layout, changing: bool) -> St
     }
     if !missing.is_empty() {
         let missing = cpus::list(&missing);
-        step.cannot = Some(format!(
-            "none is known of queues {missing}. {LOCALITY_LOST}"
-        ));
+        step.cannot = Some(format!("none is known of queues {missing}. {LOCALITY_LOST}"));
     }
     step
 }
 
 /// A worker sends through the queue that it receives from, so that no two CPUs share one.
-pub fn senders(
-    facts: &InterfaceFacts,
-    layout: &Layout,
-    machine: &MachineFacts,
-    changing: bool,
-) -> Step {
+pub fn senders(facts: &InterfaceFacts, layout: &Layout, machine: &MachineFacts, changing: bool) -> Step {
     let mut step = Step::new(Subject::Senders, "each worker sends through its queue");
     if layout.queues == 1 || (facts.transmit_cpus.is_empty() && !changing) {
         step.text = "there is nothing to choose".into();
@@ -265,9 +235,7 @@ pub fn senders(
     }
     if !missing.is_empty() {
         let missing = cpus::list(&missing);
-        step.cannot = Some(format!(
-            "there are no transmit queues {missing}: CPUs share others"
-        ));
+        step.cannot = Some(format!("there are no transmit queues {missing}: CPUs share others"));
     }
     step
 }

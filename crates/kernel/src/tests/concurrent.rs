@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use micanite_engine::{
-    Condition, Config, Eviction, Expiry, Operation, Outcome, ReplySink, Request, Semantics,
-    ValueMeta, Worker,
+    Condition, Config, Eviction, Expiry, Operation, Outcome, ReplySink, Request, Semantics, ValueMeta, Worker,
 };
 
 use crate::program::Program;
@@ -57,9 +56,7 @@ fn value(key: usize, number: u64) -> Vec<u8> {
         1 => 140,
         other => 1 + (other * 17 + key as u64) % 60,
     };
-    ((key as u64) << 40 | number)
-        .to_le_bytes()
-        .repeat(words as usize)
+    ((key as u64) << 40 | number).to_le_bytes().repeat(words as usize)
 }
 
 /// Half of all operations hit a few keys, to provoke conflicts.
@@ -67,11 +64,7 @@ fn draw(random: &mut u64) -> usize {
     *random ^= *random << 13;
     *random ^= *random >> 7;
     *random ^= *random << 17;
-    let among = if *random >> 60 & 1 == 0 {
-        HOT_KEYS
-    } else {
-        KEYS
-    };
+    let among = if *random >> 60 & 1 == 0 { HOT_KEYS } else { KEYS };
     *random as usize % among
 }
 
@@ -98,11 +91,7 @@ fn write(case: Case, worker: &mut Worker, logs: &[Log], stop: &AtomicBool) {
             drawn => Operation::Store {
                 condition: Condition::Always,
                 value: &value,
-                flags: if random >> 50 & 3 == 0 {
-                    0
-                } else {
-                    number as u32
-                },
+                flags: if random >> 50 & 3 == 0 { 0 } else { number as u32 },
                 expiry: match drawn {
                     2 if !is_never_deleted(key) => Expiry::PAST,
                     3..6 => Expiry(now_s() + 1000),
@@ -123,11 +112,7 @@ fn write(case: Case, worker: &mut Worker, logs: &[Log], stop: &AtomicBool) {
 
 /// Executes an operation. A store has to succeed.
 fn execute(worker: &mut Worker, name: &str, operation: Operation<'_>) {
-    let request = Request {
-        hash: worker.cache().hash(name.as_bytes()),
-        key: name.as_bytes(),
-        operation,
-    };
+    let request = Request { hash: worker.cache().hash(name.as_bytes()), key: name.as_bytes(), operation };
     let mut last = LastOutcome(Outcome::Busy);
     worker.execute(&[request], now_s(), &mut last);
     let stores = matches!(operation, Operation::Store { .. });
@@ -141,11 +126,7 @@ fn flush(worker: &mut Worker, logs: &[Log]) {
     for (log, done) in logs.iter().zip(done) {
         // The next number stands for no value. The other writer may have advanced meanwhile.
         let next = (done, done + 1);
-        if log
-            .begun
-            .compare_exchange(next.0, next.1, SeqCst, SeqCst)
-            .is_ok()
-        {
+        if log.begun.compare_exchange(next.0, next.1, SeqCst, SeqCst).is_ok() {
             log.done.store(next.1, SeqCst);
         }
     }
@@ -177,21 +158,12 @@ fn ask(program: &Program, key: usize, logs: &[Log]) -> Option<bool> {
     let line = std::str::from_utf8(&reply[..line_bytes]).unwrap();
     let found = &reply[line_bytes..reply.len() - b"\r\nEND\r\n".len()];
     let number = u64::from_le_bytes(*found.first_chunk().unwrap()) & ((1 << 40) - 1);
-    assert!(
-        found == value(key, number),
-        "{line}: torn, or another key's"
-    );
+    assert!(found == value(key, number), "{line}: torn, or another key's");
     let flags: u64 = line.split(' ').nth(2).unwrap().parse().unwrap();
-    assert!(
-        flags == 0 || flags == number,
-        "flags {flags} of write {number}"
-    );
+    assert!(flags == 0 || flags == number, "flags {flags} of write {number}");
     let expected = format!("VALUE {name} {flags} {}\r\n", found.len());
     assert_eq!(line, expected);
-    assert!(
-        number >= least,
-        "write {number} came back after write {least}"
-    );
+    assert!(number >= least, "write {number} came back after write {least}");
     assert!(number <= most, "write {number} before it began ({most})");
     Some(true)
 }
@@ -236,16 +208,10 @@ fn run(case: Case) {
         drop(ended);
     });
     let counters = fixture.counters();
-    println!(
-        "{hits} hits, {passed} passed, {lost} lost, {counters:?}, {:?}",
-        fixture.cache.stats()
-    );
+    println!("{hits} hits, {passed} passed, {lost} lost, {counters:?}, {:?}", fixture.cache.stats());
     assert!(hits * 4 > RUNS, "{hits} hits");
     assert!(passed * 10 < RUNS, "{passed} passed on: {counters:?}");
-    assert!(
-        !case.is_store || case.flushes || lost == 0,
-        "a store lost {lost}"
-    );
+    assert!(!case.is_store || case.flushes || lost == 0, "a store lost {lost}");
 }
 
 /// Stops the other threads, also at a panic.
@@ -258,31 +224,17 @@ impl Drop for EndsOnDrop<'_> {
 }
 
 fn cache(eviction: Eviction) -> Config {
-    Config {
-        memory_bytes: 2 << 20,
-        value_bytes_max: 2000,
-        workers: 2,
-        eviction,
-        ..Config::default()
-    }
+    Config { memory_bytes: 2 << 20, value_bytes_max: 2000, workers: 2, eviction, ..Config::default() }
 }
 
 #[test]
 fn small_cache_returns_current_values() {
-    run(Case {
-        config: || cache(Eviction::S3Fifo),
-        is_store: false,
-        flushes: true,
-    });
+    run(Case { config: || cache(Eviction::S3Fifo), is_store: false, flushes: true });
 }
 
 #[test]
 fn promoting_cache_returns_current_values() {
-    run(Case {
-        config: || cache(Eviction::ApproximateLru),
-        is_store: false,
-        flushes: false,
-    });
+    run(Case { config: || cache(Eviction::ApproximateLru), is_store: false, flushes: false });
 }
 
 #[test]
@@ -361,8 +313,5 @@ fn overwritten_items_are_never_returned() {
     });
     let counters = fixture.counters();
     println!("{hits} hits, {counters:?}");
-    assert!(
-        hits * 10 > RUNS && counters.misses * 10 > RUNS,
-        "{counters:?}"
-    );
+    assert!(hits * 10 > RUNS && counters.misses * 10 > RUNS, "{counters:?}");
 }

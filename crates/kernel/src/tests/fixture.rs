@@ -5,8 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use micanite_engine::{
-    Cache, Condition, Config, Expiry, Layout, Maps, Operation, Outcome, ReplySink, Request,
-    ValueMeta, Worker,
+    Cache, Condition, Config, Expiry, Layout, Maps, Operation, Outcome, ReplySink, Request, ValueMeta, Worker,
 };
 
 use crate::configuration::{GetOptions, NativeOptions, Network};
@@ -68,25 +67,13 @@ impl Fixture {
     /// Creates a cache. The program answers 10.0.0.0/8, fd00::/8, and ::/8, which contains no IPv4
     /// address.
     pub fn new(config: Config) -> Self {
-        let config = Config {
-            partition_bytes_max: IMAGE_BYTES_MAX,
-            ..config
-        };
+        let config = Config { partition_bytes_max: IMAGE_BYTES_MAX, ..config };
         let layout = Layout::of(&config).unwrap();
         let image = ImageMaps::create(layout.partitions, layout.partition_bytes).unwrap();
-        let maps = Maps {
-            descriptors: image.descriptors().to_vec(),
-            kept: false,
-        };
-        let cache = Cache::new(&Config {
-            maps: Some(maps),
-            ..config
-        });
+        let maps = Maps { descriptors: image.descriptors().to_vec(), kept: false };
+        let cache = Cache::new(&Config { maps: Some(maps), ..config });
         let cache = Arc::new(cache.unwrap());
-        let network = |address: &str, bits| Network {
-            address: address.parse().unwrap(),
-            bits,
-        };
+        let network = |address: &str, bits| Network { address: address.parse().unwrap(), bits };
         let options = GetOptions {
             geometry: cache.geometry(),
             clock_offset_ms: clock_offset_ms(),
@@ -98,47 +85,25 @@ impl Fixture {
                 generation: GENERATION,
             }),
             addresses: Vec::new(),
-            networks: vec![
-                network("10.0.0.0", 8),
-                network("fd00::", 8),
-                network("::", 8),
-            ],
+            networks: vec![network("10.0.0.0", 8), network("fd00::", 8), network("::", 8)],
             spread_cpus: Vec::new(),
         };
         let own = [Self::OWN_V4, Self::OWN_V6].map(|address| address.parse().unwrap());
         let program = Program::with(&options, &own, (1500, false), &image);
-        Self {
-            worker: cache.worker(0).unwrap(),
-            cache,
-            program: program.unwrap(),
-            _image: image,
-        }
+        Self { worker: cache.worker(0).unwrap(), cache, program: program.unwrap(), _image: image }
     }
 
     /// Executes an operation; returns what a get finds.
-    pub fn execute(
-        &mut self,
-        key: &[u8],
-        operation: Operation<'_>,
-    ) -> Option<(ValueMeta, Vec<u8>)> {
+    pub fn execute(&mut self, key: &[u8], operation: Operation<'_>) -> Option<(ValueMeta, Vec<u8>)> {
         let hash = self.cache.hash(key);
-        let request = Request {
-            hash,
-            key,
-            operation,
-        };
+        let request = Request { hash, key, operation };
         let mut answer = Answer::default();
         self.worker.execute(&[request], now_s(), &mut answer);
         answer.found
     }
 
     pub fn set(&mut self, key: &str, value: &[u8], flags: u32, expiry: Expiry) {
-        let operation = Operation::Store {
-            condition: Condition::Always,
-            value,
-            flags,
-            expiry,
-        };
+        let operation = Operation::Store { condition: Condition::Always, value, flags, expiry };
         self.execute(key.as_bytes(), operation);
     }
 
@@ -152,18 +117,11 @@ impl Fixture {
     /// Sends a memcached request. Returns the payload of the reply, or `None` if the program passed
     /// the frame on, unchanged.
     pub fn ask(&self, line: &str) -> Option<String> {
-        let frame = datagram(
-            CLIENT,
-            SERVER,
-            &[b"\x12\x34\0\0\0\x01\0\0", line.as_bytes()].concat(),
-        );
+        let frame = datagram(CLIENT, SERVER, &[b"\x12\x34\0\0\0\x01\0\0", line.as_bytes()].concat());
         let (verdict, out) = self.run(&frame);
         match verdict {
             PASS => {
-                assert_eq!(
-                    out, frame,
-                    "the frame was changed although it was passed on"
-                );
+                assert_eq!(out, frame, "the frame was changed although it was passed on");
                 None
             }
             SENT => {
@@ -181,10 +139,7 @@ impl Fixture {
 }
 
 fn clock_offset_ms() -> u64 {
-    let mut coarse = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut coarse = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: it writes the structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut coarse) };
     let coarse_ms = coarse.tv_sec as u64 * 1000 + coarse.tv_nsec as u64 / 1_000_000;
@@ -201,16 +156,10 @@ pub struct Style {
 }
 
 impl Style {
-    const REQUEST: Self = Self {
-        identification: [0, 7, 0, 0],
-        time_to_live: 63,
-    };
+    const REQUEST: Self = Self { identification: [0, 7, 0, 0], time_to_live: 63 };
     /// Fields of the program's replies, which keep the identification of the request.
     pub const fn reply([high, low]: [u8; 2]) -> Self {
-        Self {
-            identification: [high, low, 0, 0],
-            time_to_live: 64,
-        }
+        Self { identification: [high, low, 0, 0], time_to_live: 64 }
     }
 }
 
@@ -251,11 +200,7 @@ pub fn datagram_in(style: Style, from: SocketAddr, to: SocketAddr, payload: &[u8
 
 /// Corrects the checksums of a frame that has any.
 pub fn fix_checksums(frame: &mut [u8]) {
-    let at = if frame.get(12..14) == Some(&[0x81, 0]) {
-        18
-    } else {
-        14
-    };
+    let at = if frame.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
     let (addresses, udp_at) = match frame.get(at - 2..at) {
         Some([8, 0]) => (at + 12..at + 20, at + 20),
         Some([0x86, 0xdd]) => (at + 8..at + 40, at + 40),
@@ -272,12 +217,7 @@ pub fn fix_checksums(frame: &mut [u8]) {
     frame[udp_at + 6..udp_at + 8].fill(0);
     let length: [u8; 2] = frame[udp_at + 4..udp_at + 6].try_into().unwrap();
     let end = (udp_at + usize::from(u16::from_be_bytes(length))).min(frame.len());
-    let covered = [
-        &frame[addresses],
-        &[0, 17],
-        &length,
-        &frame[udp_at.min(end)..end],
-    ];
+    let covered = [&frame[addresses], &[0, 17], &length, &frame[udp_at.min(end)..end]];
     let sum = checksum(&covered.concat());
     let sum = if sum == 0 { 0xffff } else { sum };
     frame[udp_at + 6..udp_at + 8].copy_from_slice(&sum.to_be_bytes());
@@ -286,9 +226,8 @@ pub fn fix_checksums(frame: &mut [u8]) {
 /// Computes the Internet checksum: 0 over data that includes its valid checksum.
 pub fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
-    let mut sum: u64 = words
-        .map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)))
-        .sum();
+    let mut sum: u64 =
+        words.map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0))).sum();
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -297,20 +236,13 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 
 /// Checks the headers of a reply; returns its payload.
 pub fn payload(frame: &[u8]) -> &[u8] {
-    assert_eq!(
-        frame[..12],
-        [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2],
-        "MAC addresses"
-    );
+    assert_eq!(frame[..12], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], "MAC addresses");
     let (pseudo, udp) = match frame[12..14] {
         [8, 0] => {
             let ip = &frame[14..34];
             assert_eq!(ip[0], 0x45);
             assert_eq!(checksum(ip), 0, "IP checksum");
-            assert_eq!(
-                usize::from(u16::from_be_bytes([ip[2], ip[3]])),
-                frame.len() - 14
-            );
+            assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), frame.len() - 14);
             (ip[12..20].to_vec(), &frame[34..])
         }
         [0x86, 0xdd] => (frame[22..54].to_vec(), &frame[54..]),

@@ -6,12 +6,7 @@ use micanite_wire::hash::KeyHash;
 use super::fixture::{CLIENT, Fixture, PASS, SENT, SERVER, can_load, datagram, now_s};
 
 fn fixture(config: Config) -> Option<Fixture> {
-    can_load().then(|| {
-        Fixture::new(Config {
-            memory_bytes: 16 << 20,
-            ..config
-        })
-    })
+    can_load().then(|| Fixture::new(Config { memory_bytes: 16 << 20, ..config }))
 }
 
 fn set(fixture: &mut Fixture, key: &str, value: &str) {
@@ -30,10 +25,7 @@ fn a_line_of_many_keys_has_one_reply() {
         assert_eq!(fixture.ask(line).as_deref(), Some(reply), "{line}");
     }
     let counters = fixture.counters();
-    assert_eq!(
-        (counters.hits, counters.misses, counters.answered),
-        (9, 1, 3)
-    );
+    assert_eq!((counters.hits, counters.misses, counters.answered), (9, 1, 3));
 }
 
 #[test]
@@ -83,11 +75,8 @@ fn packets_from_own_addresses_are_passed_on() {
     };
     let get = b"\x12\x34\0\0\0\x01\0\0get none\r\n";
     let (v4, v6) = (Fixture::OWN_V4, Fixture::OWN_V6);
-    let (server_v6, own_v4, own_v6) = (
-        format!("[{v6}]:11211"),
-        format!("{v4}:40000"),
-        format!("[{v6}]:40000"),
-    );
+    let (server_v6, own_v4, own_v6) =
+        (format!("[{v6}]:11211"), format!("{v4}:40000"), format!("[{v6}]:40000"));
     for (from, to, expected) in [
         (CLIENT, SERVER, SENT),
         ("[fd00::9]:40000", &server_v6, SENT),
@@ -121,20 +110,13 @@ fn cas_values_are_returned_once_assigned() {
 #[test]
 fn flushes_apply_at_once_and_namespaces_go_to_the_server() {
     for semantics in [Semantics::Cache, Semantics::Store] {
-        let config = Config {
-            semantics,
-            namespace_delimiter: Some(b':'),
-            ..Config::default()
-        };
+        let config = Config { semantics, namespace_delimiter: Some(b':'), ..Config::default() };
         let Some(mut fixture) = fixture(config) else {
             return;
         };
         set(&mut fixture, "name:k", "v");
         set(&mut fixture, "plain", "v");
-        fixture
-            .worker
-            .invalidate_namespace(b"name", now_s())
-            .unwrap();
+        fixture.worker.invalidate_namespace(b"name", now_s()).unwrap();
         assert_eq!(fixture.ask("get name:k\r\n"), None);
         assert_eq!(fixture.ask("get plain :\r\n"), None);
         let reply = "VALUE plain 0 1\r\nv\r\nEND\r\n";
@@ -170,19 +152,12 @@ fn accesses_are_sampled_until_the_count_is_full() {
 #[test]
 fn growing_and_full_caches_are_answered_correctly() {
     for semantics in [Semantics::Cache, Semantics::Store] {
-        let Some(mut fixture) = fixture(Config {
-            semantics,
-            ..Config::default()
-        }) else {
+        let Some(mut fixture) = fixture(Config { semantics, ..Config::default() }) else {
             return;
         };
         for round in 0..6 {
             for number in round * 50_000..(round + 1) * 50_000 {
-                set(
-                    &mut fixture,
-                    &format!("key-{number}"),
-                    &format!("{number:050}"),
-                );
+                set(&mut fixture, &format!("key-{number}"), &format!("{number:050}"));
             }
             fixture.worker.maintain(now_s());
             for number in (0..(round + 1) * 50_000).step_by(97) {
@@ -200,10 +175,7 @@ fn growing_and_full_caches_are_answered_correctly() {
         }
         let counters = fixture.counters();
         let passed = counters.passed_chain + counters.passed_contended;
-        assert!(
-            counters.hits > 1000 && counters.misses > 100,
-            "{counters:?}"
-        );
+        assert!(counters.hits > 1000 && counters.misses > 100, "{counters:?}");
         assert!(passed * 100 < counters.hits, "{counters:?}");
     }
 }

@@ -5,9 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use micanite_engine::{
-    Cache, Condition, Config, Expiry, ImageState, Maps, Operation, Request, Worker,
-};
+use micanite_engine::{Cache, Condition, Config, Expiry, ImageState, Maps, Operation, Request, Worker};
 
 use super::fixture::{Answer, can_load};
 use crate::maps::ImageMaps;
@@ -43,11 +41,7 @@ fn pinned_memory_of_the_same_size_is_reopened() {
     let (maps, kept) = open(4, PARTITION_BYTES).unwrap();
     assert!(kept);
     assert_eq!(maps.descriptors().len(), 4);
-    for (partitions, bytes) in [
-        (2, PARTITION_BYTES),
-        (8, PARTITION_BYTES),
-        (4, 2 * PARTITION_BYTES),
-    ] {
+    for (partitions, bytes) in [(2, PARTITION_BYTES), (8, PARTITION_BYTES), (4, 2 * PARTITION_BYTES)] {
         let why = open(partitions, bytes).unwrap_err();
         assert!(why.contains("of other sizes") && why.contains("cache/partition-*"));
     }
@@ -99,10 +93,7 @@ fn images_in_arrays_outlive_their_cache() {
     let config = |descriptors: &[Arc<OwnedFd>], kept| Config {
         memory_bytes: 64 << 20,
         partition_bytes_max: 16 << 20,
-        maps: Some(Maps {
-            descriptors: descriptors.to_vec(),
-            kept,
-        }),
+        maps: Some(Maps { descriptors: descriptors.to_vec(), kept }),
         ..Config::default()
     };
     let maps = ImageMaps::create(4, 16 << 20).unwrap();
@@ -125,16 +116,7 @@ fn images_in_arrays_outlive_their_cache() {
 }
 
 fn store(worker: &mut Worker, key: &str, value: &[u8]) {
-    let operation = Operation::Store {
-        condition: Condition::Always,
-        value,
-        flags: 0,
-        expiry: Expiry::NEVER,
-    };
-    let request = Request {
-        hash: worker.cache().hash(key.as_bytes()),
-        key: key.as_bytes(),
-        operation,
-    };
+    let operation = Operation::Store { condition: Condition::Always, value, flags: 0, expiry: Expiry::NEVER };
+    let request = Request { hash: worker.cache().hash(key.as_bytes()), key: key.as_bytes(), operation };
     worker.execute(&[request], 1000, &mut Answer::default());
 }

@@ -56,10 +56,7 @@ pub fn reply(fixture: &mut Fixture, given: &HashSet<Vec<u8>>, frame: &[u8]) -> O
     }
     let headers = if from.is_ipv4() { 28 } else { 48 };
     let payload = answer(fixture, given, payload, REPLY_BYTES_MAX.min(MTU - headers))?;
-    let [from, to] = [
-        SocketAddr::new(from, source),
-        SocketAddr::new(to, destination),
-    ];
+    let [from, to] = [SocketAddr::new(from, source), SocketAddr::new(to, destination)];
     // IPv6 has no identification, so these bytes do not matter there.
     let mut reply = datagram_in(Style::reply([rest[6], rest[7]]), to, from, &payload);
     let (own_mac, client_mac) = macs.split_at(6);
@@ -75,8 +72,7 @@ fn ipv4(ip: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
     let address = |at: usize| <[u8; 4]>::try_from(&header[at..at + 4]).unwrap();
     let impossible = matches!(header[12], 0 | 127 | 224..);
-    if header[0] != 0x45 || header[9] != 17 || fragment != 0 || impossible || checksum(header) != 0
-    {
+    if header[0] != 0x45 || header[9] != 17 || fragment != 0 || impossible || checksum(header) != 0 {
         return None;
     }
     let udp = exactly(rest, total.checked_sub(20)?)?;
@@ -120,11 +116,7 @@ fn answer(
 ) -> Option<Vec<u8>> {
     let (frame, line) = Frame::of_request(payload).ok()?;
     let step = Parser::default().step(line, false);
-    let Step::Command {
-        command: Command::Get { keys, cas },
-        line_bytes,
-    } = step
-    else {
+    let Step::Command { command: Command::Get { keys, cas }, line_bytes } = step else {
         return None;
     };
     // A single line, whose words are separated only by spaces.
@@ -138,11 +130,7 @@ fn answer(
     if end.iter().any(|byte| *byte < b' ') {
         return None;
     }
-    let reply = Frame {
-        request_id: frame.request_id,
-        sequence: 0,
-        total: 1,
-    };
+    let reply = Frame { request_id: frame.request_id, sequence: 0, total: 1 };
     let mut reply = reply.to_bytes().to_vec();
     for key in keys {
         if key.len() > KEY_BYTES_MAX {

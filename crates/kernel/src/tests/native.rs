@@ -2,9 +2,7 @@
 //! server, byte for byte. These tests check required properties of replies.
 
 use micanite_engine::{Config, Expiry, Operation};
-use micanite_wire::native::{
-    Header, Opcode, Replies, Reply, ReplyWriter, Request, RequestWriter, Status,
-};
+use micanite_wire::native::{Header, Opcode, Replies, Reply, ReplyWriter, Request, RequestWriter, Status};
 
 use super::fixture::{CLIENT, Fixture, GENERATION, PASS, SENT, can_load, datagram, payload};
 
@@ -12,10 +10,7 @@ const SERVER: &str = "10.0.0.2:11302";
 const PAYLOAD_BYTES: usize = 1472;
 
 fn fixture() -> Fixture {
-    Fixture::new(Config {
-        memory_bytes: 16 << 20,
-        ..Config::default()
-    })
+    Fixture::new(Config { memory_bytes: 16 << 20, ..Config::default() })
 }
 
 fn get<'a>(fixture: &Fixture, key: &'a [u8]) -> Request<'a> {
@@ -64,10 +59,7 @@ impl Fixture {
         let (verdict, out) = self.run(&frame);
         match verdict {
             PASS => {
-                assert_eq!(
-                    out, frame,
-                    "the frame was changed although it was passed on"
-                );
+                assert_eq!(out, frame, "the frame was changed although it was passed on");
                 None
             }
             SENT => Some(payload(&out).to_vec()),
@@ -98,11 +90,7 @@ fn statuses(datagram: &[u8]) -> Vec<Status> {
 }
 
 /// Builds a server's reply to gets whose items have these values and flags, `None` for a miss.
-fn expected(
-    header: &Header,
-    requests: &[Request<'_>],
-    items: &[Option<(Vec<u8>, u32)>],
-) -> Vec<u8> {
+fn expected(header: &Header, requests: &[Request<'_>], items: &[Option<(Vec<u8>, u32)>]) -> Vec<u8> {
     let mut bytes = vec![0; 1 << 16];
     let mut writer = ReplyWriter::new(PAYLOAD_BYTES);
     for (request, item) in requests.iter().zip(items) {
@@ -119,10 +107,7 @@ fn expected(
             }
         }
     }
-    let header = Header {
-        cookie: 0,
-        ..header.reply(micanite_wire::native::Kind::Replies)
-    };
+    let header = Header { cookie: 0, ..header.reply(micanite_wire::native::Kind::Replies) };
     let length = writer.finish(&mut bytes, &header);
     bytes.truncate(length);
     bytes
@@ -139,22 +124,14 @@ fn gets_are_answered_like_by_a_server() {
         let value = vec![b'v'; value_bytes];
         fixture.set(&key, &value, value_bytes as u32 * 7, Expiry::NEVER);
     }
-    for (from, to) in [
-        (CLIENT, SERVER),
-        ("[fd00::1]:40000", "[fd00::2]:11300"),
-        ("10.0.0.1:80", "10.0.0.2:11303"),
-    ] {
+    for (from, to) in
+        [(CLIENT, SERVER), ("[fd00::1]:40000", "[fd00::2]:11300"), ("10.0.0.1:80", "10.0.0.2:11303")]
+    {
         let header = header(fixture.cookie(from, to));
         for count in 1..20 {
-            let keys: Vec<String> = (0..count)
-                .map(|number| format!("key-{}", number * 5))
-                .collect();
-            let requests: Vec<_> = keys
-                .iter()
-                .map(|key| get(&fixture, key.as_bytes()))
-                .collect();
-            let item =
-                |number: usize| (number < 8).then(|| (vec![b'v'; number * 5], number as u32 * 35));
+            let keys: Vec<String> = (0..count).map(|number| format!("key-{}", number * 5)).collect();
+            let requests: Vec<_> = keys.iter().map(|key| get(&fixture, key.as_bytes())).collect();
+            let item = |number: usize| (number < 8).then(|| (vec![b'v'; number * 5], number as u32 * 35));
             let items: Vec<_> = (0..count).map(item).collect();
             let reply = fixture.answer((from, to), &ask_of(&header, &requests, 0));
             assert_eq!(reply, Some(expected(&header, &requests, &items)), "{count}");
@@ -173,10 +150,7 @@ fn a_full_datagram_of_requests_is_answered() {
         return;
     }
     for memory_bytes in [16 << 20, 96 << 20] {
-        full_datagrams(Fixture::new(Config {
-            memory_bytes,
-            ..Config::default()
-        }));
+        full_datagrams(Fixture::new(Config { memory_bytes, ..Config::default() }));
     }
 }
 
@@ -191,21 +165,12 @@ fn full_datagrams(mut fixture: Fixture) {
         };
         let keys: Vec<_> = (0..count).map(key).collect();
         for key in &keys {
-            fixture.set(
-                std::str::from_utf8(key).unwrap(),
-                b"8 bytes.",
-                1,
-                Expiry::NEVER,
-            );
+            fixture.set(std::str::from_utf8(key).unwrap(), b"8 bytes.", 1, Expiry::NEVER);
         }
         let requests: Vec<_> = keys.iter().map(|key| get(&fixture, key)).collect();
         let items = vec![Some((b"8 bytes.".to_vec(), 1)); count];
         let reply = fixture.native(&ask_of(&header, &requests, 0));
-        assert_eq!(
-            reply,
-            Some(expected(&header, &requests, &items)),
-            "{key_bytes}"
-        );
+        assert_eq!(reply, Some(expected(&header, &requests, &items)), "{key_bytes}");
     }
 }
 
@@ -222,11 +187,7 @@ fn replies_without_a_cookie_do_not_amplify() {
     let later = fixture.cookie("10.0.0.7:40000", SERVER);
     assert!(cookie != other && cookie != later && cookie != 0);
     for wrong in [0, other, later, cookie ^ 1, !cookie] {
-        let requests = [
-            get(&fixture, b"short"),
-            get(&fixture, b"long"),
-            get(&fixture, b"nothing"),
-        ];
+        let requests = [get(&fixture, b"short"), get(&fixture, b"long"), get(&fixture, b"nothing")];
         for padding in [0, 8, 100, 471, 472, 1000] {
             let asked = ask_of(&header(wrong), &requests, padding);
             let reply = fixture.native(&asked).unwrap();
@@ -240,9 +201,7 @@ fn replies_without_a_cookie_do_not_amplify() {
             assert_eq!(statuses(&reply), expected, "{padding}");
         }
     }
-    let reply = fixture
-        .native(&ask_of(&header(cookie), &[get(&fixture, b"long")], 0))
-        .unwrap();
+    let reply = fixture.native(&ask_of(&header(cookie), &[get(&fixture, b"long")], 0)).unwrap();
     assert_eq!(replies(&reply)[0].value, [b'l'; 500]);
     assert_eq!(Header::read(&reply).unwrap().cookie, 0);
 }
@@ -255,16 +214,10 @@ fn client_hashes_are_trusted_only_in_their_generation() {
     let mut fixture = fixture();
     fixture.set("key", b"value", 0, Expiry::NEVER);
     let present = header(fixture.cookie(CLIENT, SERVER));
-    let wrong = Request {
-        hash: 0x1234_5678_9abc_def0,
-        ..get(&fixture, b"key")
-    };
+    let wrong = Request { hash: 0x1234_5678_9abc_def0, ..get(&fixture, b"key") };
     let reply = fixture.native(&ask_of(&present, &[wrong], 0)).unwrap();
     assert_eq!(statuses(&reply), [Status::NotFound]);
-    let stale = Header {
-        generation: GENERATION - 1,
-        ..present
-    };
+    let stale = Header { generation: GENERATION - 1, ..present };
     let reply = fixture.native(&ask_of(&stale, &[wrong], 0)).unwrap();
     assert_eq!(statuses(&reply), [Status::Ok]);
     assert_eq!(replies(&reply)[0].hash_low, 0x9abc_def0);
@@ -286,25 +239,18 @@ fn values_without_room_get_a_status() {
     fixture.set("whole", &vec![b'w'; whole], 0, Expiry::NEVER);
     fixture.set("more", &vec![b'm'; whole + 1], 0, Expiry::NEVER);
     fixture.set("much", &vec![b'm'; 100_000], 0, Expiry::NEVER);
-    let reply = fixture
-        .native(&ask_of(&header, &[get(&fixture, b"whole")], 0))
-        .unwrap();
+    let reply = fixture.native(&ask_of(&header, &[get(&fixture, b"whole")], 0)).unwrap();
     assert_eq!(reply.len(), PAYLOAD_BYTES);
     let requests = [b"whole", b"whole"].map(|key| get(&fixture, key));
     let reply = fixture.native(&ask_of(&header, &requests, 0)).unwrap();
     assert_eq!(statuses(&reply), [Status::NoRoom, Status::NoRoom]);
     for key in [b"more", b"much"] {
-        let reply = fixture
-            .native(&ask_of(&header, &[get(&fixture, key)], 0))
-            .unwrap();
+        let reply = fixture.native(&ask_of(&header, &[get(&fixture, key)], 0)).unwrap();
         assert_eq!(statuses(&reply), [Status::UseStream]);
     }
     // The datagram may have this length, but an IPv6 frame with it would be too long.
     let (from, to) = ("[fd00::1]:40000", "[fd00::2]:11300");
-    let header = Header {
-        cookie: fixture.cookie(from, to),
-        ..header
-    };
+    let header = Header { cookie: fixture.cookie(from, to), ..header };
     let asked = ask_of(&header, &[get(&fixture, b"whole")], 0);
     assert_eq!(fixture.answer((from, to), &asked), None);
     assert_eq!(fixture.counters().passed_long_reply, 1);
@@ -318,20 +264,12 @@ fn cas_values_are_returned_once_assigned() {
     let mut fixture = fixture();
     fixture.set("k", b"v", 3, Expiry::NEVER);
     let header = header(fixture.cookie(CLIENT, SERVER));
-    let gets = Request {
-        wants_cas: true,
-        ..get(&fixture, b"k")
-    };
+    let gets = Request { wants_cas: true, ..get(&fixture, b"k") };
     let asked = ask_of(&header, &[gets, get(&fixture, b"k"), gets], 0);
     assert_eq!(fixture.native(&asked), None);
-    let (meta, _) = fixture
-        .execute(b"k", Operation::Get { cas: true })
-        .expect("it is there");
+    let (meta, _) = fixture.execute(b"k", Operation::Get { cas: true }).expect("it is there");
     let reply = fixture.native(&asked).unwrap();
-    let told: Vec<_> = replies(&reply)
-        .iter()
-        .map(|reply| (reply.value, reply.flags, reply.cas))
-        .collect();
+    let told: Vec<_> = replies(&reply).iter().map(|reply| (reply.value, reply.flags, reply.cas)).collect();
     let (with, without) = ((&b"v"[..], 3, Some(meta.cas)), (&b"v"[..], 3, None));
     assert_eq!(told, [with, without, with]);
     fixture.set("k", b"w", 3, Expiry::NEVER);
@@ -349,14 +287,8 @@ fn other_requests_are_passed_on_unchanged() {
     let good = get(&fixture, b"key");
     let asked = ask_of(&header, &[good, good], 0);
     assert!(fixture.native(&asked).is_some());
-    let wants_cas = Request {
-        wants_cas: true,
-        ..good
-    };
-    assert_eq!(
-        fixture.native(&ask_of(&header, &[good, wants_cas], 0)),
-        None
-    );
+    let wants_cas = Request { wants_cas: true, ..good };
+    assert_eq!(fixture.native(&ask_of(&header, &[good, wants_cas], 0)), None);
     assert_eq!(fixture.counters().passed_cas, 1);
     // Offset of a byte, and a value that it must not have.
     let wrong = [

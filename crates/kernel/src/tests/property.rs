@@ -36,12 +36,7 @@ fn key(number: usize) -> String {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let ends = select(vec![
-        Expiry::NEVER,
-        Expiry::NEVER,
-        Expiry::PAST,
-        Expiry(now_s() + 1000),
-    ]);
+    let ends = select(vec![Expiry::NEVER, Expiry::NEVER, Expiry::PAST, Expiry(now_s() + 1000)]);
     let length = prop_oneof![4 => 0..100usize, 2 => 1300..1400usize, 1 => 100..3000usize];
     prop_oneof![
         6 => (0..KEYS, length, any::<u32>(), ends).prop_map(|(key, bytes, flags, end)| {
@@ -160,11 +155,7 @@ fn holds(config: Config) {
     let is_store = config.semantics == Semantics::Store;
     let state = RefCell::new((Fixture::new(config), HashSet::new()));
     let answered = RefCell::new(0);
-    let cases = ProptestConfig {
-        cases: 2000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
+    let cases = ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() };
     let all = (prop::collection::vec(change(), 0..3), frame());
     proptest!(cases, |((changes, frame) in all)| {
         let (fixture, given) = &mut *state.borrow_mut();
@@ -184,10 +175,7 @@ fn holds(config: Config) {
     });
     let (answered, hits) = (answered.into_inner(), state.borrow().0.counters().hits);
     let enough = answered > 300 && hits > 150;
-    assert!(
-        enough,
-        "{answered} answered, {hits} found: that says too little"
-    );
+    assert!(enough, "{answered} answered, {hits} found: that says too little");
 }
 
 fn apply(fixture: &mut Fixture, given: &mut HashSet<Vec<u8>>, change: &Change, is_store: bool) {
@@ -207,10 +195,7 @@ fn apply(fixture: &mut Fixture, given: &mut HashSet<Vec<u8>>, change: &Change, i
         }
         Change::GiveCas(number) => {
             let key = key(number).into_bytes();
-            if fixture
-                .execute(&key, Operation::Get { cas: true })
-                .is_some()
-            {
+            if fixture.execute(&key, Operation::Get { cas: true }).is_some() {
                 given.insert(key);
             }
         }
@@ -219,17 +204,10 @@ fn apply(fixture: &mut Fixture, given: &mut HashSet<Vec<u8>>, change: &Change, i
 
 #[test]
 fn any_frame_matches_the_model() {
-    holds(Config {
-        memory_bytes: 16 << 20,
-        ..Config::default()
-    });
+    holds(Config { memory_bytes: 16 << 20, ..Config::default() });
 }
 
 #[test]
 fn any_frame_matches_the_model_with_a_store() {
-    holds(Config {
-        memory_bytes: 16 << 20,
-        semantics: Semantics::Store,
-        ..Config::default()
-    });
+    holds(Config { memory_bytes: 16 << 20, semantics: Semantics::Store, ..Config::default() });
 }

@@ -28,10 +28,7 @@ fn signals_do_not_interrupt_loading() {
             }
         });
         for _ in 0..3 {
-            drop(Fixture::new(Config {
-                memory_bytes: 16 << 20,
-                ..Config::default()
-            }));
+            drop(Fixture::new(Config { memory_bytes: 16 << 20, ..Config::default() }));
         }
     });
 }

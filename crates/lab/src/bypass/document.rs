@@ -18,10 +18,7 @@ pub(super) fn write(path: &Path, report: &Measurement) -> Result<()> {
     };
     let tables = [
         ("notes", notes(report)),
-        (
-            "throughput",
-            throughput(&of(&|record| !is_latency(record) && !is_part(record))),
-        ),
+        ("throughput", throughput(&of(&|record| !is_latency(record) && !is_part(record)))),
         ("latency", by_case(&of(&is_latency))),
         ("parts", by_case(&of(&is_part))),
     ];
@@ -57,11 +54,7 @@ fn latencies(records: &[Record]) -> String {
         let point = Point::new(rate, record.value);
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
-            None => lines.push(Line {
-                name,
-                kind: Kind::Measured,
-                points: vec![point],
-            }),
+            None => lines.push(Line { name, kind: Kind::Measured, points: vec![point] }),
         }
     }
     let title = "Latency against throughput, one server core, 95 % GET, tiny items";
@@ -81,11 +74,7 @@ fn parts(records: &[Record]) -> String {
         let is_shown = is_part(record) && record.metric != "all";
         is_shown.then_some((record.case.as_str(), record.metric.as_str()))
     });
-    BarChart {
-        arrangement: Arrangement::Stacked,
-        ..charts::not_below_zero(chart)
-    }
-    .svg()
+    BarChart { arrangement: Arrangement::Stacked, ..charts::not_below_zero(chart) }.svg()
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use micanite_engine::{
-    BATCH_REQUESTS_MAX, Condition, Expiry, KeyHash, Operation, Outcome, ReplySink, Request,
-    ValueMeta, Worker,
+    BATCH_REQUESTS_MAX, Condition, Expiry, KeyHash, Operation, Outcome, ReplySink, Request, ValueMeta, Worker,
 };
 use micanite_net::frames::{FramePort, FrameQueue, Replies, ReplyTo};
 use micanite_net::limits::FRAME_BURST_MAX;
@@ -32,26 +31,13 @@ impl Execution {
         let mut worker = server.shared.cache.worker(0).ok_or("a worker is in use")?;
         parts::fill(&server.shared.cache, &mut worker, items);
         let native = server.shared.native.as_ref().ok_or("no native protocol")?;
-        Ok(Self {
-            cookies: Cookies::new(native.cookie_key),
-            server,
-            worker,
-        })
+        Ok(Self { cookies: Cookies::new(native.cookie_key), server, worker })
     }
 
     /// Executes what arrived last. Without `answers` the requests themselves go back.
     #[inline]
-    pub fn round<Q: FrameQueue + Send>(
-        &mut self,
-        port: &mut FramePort<Q>,
-        answers: bool,
-    ) -> Result<()> {
-        let native = self
-            .server
-            .shared
-            .native
-            .as_ref()
-            .ok_or("no native protocol")?;
+    pub fn round<Q: FrameQueue + Send>(&mut self, port: &mut FramePort<Q>, answers: bool) -> Result<()> {
+        let native = self.server.shared.native.as_ref().ok_or("no native protocol")?;
         let (datagrams, mut replies) = port.split();
         let mut others = Vec::new();
         if answers {
@@ -65,10 +51,7 @@ impl Execution {
                     others.push(datagram);
                     continue;
                 };
-                for request in Requests::check(datagram.bytes, header.count)
-                    .into_iter()
-                    .flatten()
-                {
+                for request in Requests::check(datagram.bytes, header.count).into_iter().flatten() {
                     if batch.len() == BATCH_REQUESTS_MAX {
                         execute(&mut self.worker, &mut batch);
                     }
@@ -120,11 +103,7 @@ fn engine_request<'r>(worker: &Worker, request: &wire::Request<'r>) -> Request<'
         }
         _ => (KeyHash(request.hash), Operation::Get { cas: false }),
     };
-    Request {
-        hash,
-        key: request.key,
-        operation,
-    }
+    Request { hash, key: request.key, operation }
 }
 
 /// Values are copied here, one over the other.

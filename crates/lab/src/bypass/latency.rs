@@ -16,21 +16,11 @@ pub(super) const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p
 const PARTS: [f64; 7] = [0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95];
 const QUICK_PARTS: [f64; 3] = [0.25, 0.5, 0.8];
 
-pub(super) fn run(
-    options: &Options,
-    servers: &mut Servers,
-    report: &mut Measurement,
-) -> Result<()> {
-    let places = [
-        ("memif", servers.memif),
-        ("xdp", servers.xdp),
-        ("kernel-udp", servers.kernel),
-    ];
+pub(super) fn run(options: &Options, servers: &mut Servers, report: &mut Measurement) -> Result<()> {
+    let places = [("memif", servers.memif), ("xdp", servers.xdp), ("kernel-udp", servers.kernel)];
     let wanted = |port: &str| options.common.wants(&format!("latency/{port}"));
     let places = places.into_iter().filter(|(port, _)| wanted(port));
-    let places: Vec<_> = places
-        .filter_map(|(port, pair)| Some((port, pair?[0])))
-        .collect();
+    let places: Vec<_> = places.filter_map(|(port, pair)| Some((port, pair?[0]))).collect();
     if places.is_empty() {
         return Ok(());
     }

@@ -85,19 +85,10 @@ struct Servers {
 impl Servers {
     /// Starts and fills them.
     fn start(options: &Options, cpu: usize, has_network: bool, has_dpdk: bool) -> Result<Self> {
-        let mut servers = Self {
-            all: Vec::new(),
-            xdp: None,
-            memif: None,
-            kernel: None,
-        };
+        let mut servers = Self { all: Vec::new(), xdp: None, memif: None, kernel: None };
         let (ours, echo) = (
             Program::Bypass(&options.binaries.server),
-            Program::Stage {
-                stage: Stage::Echo,
-                timed: false,
-                items: 0,
-            },
+            Program::Stage { stage: Stage::Echo, timed: false, items: 0 },
         );
         let mut start = |medium, programs: [Program<'_>; 2]| -> Result<_> {
             let mut pair = [0; 2];
@@ -113,10 +104,7 @@ impl Servers {
         };
         if has_network {
             let memcached = &peers::memcacheds(&options.binaries.memcached)?[0];
-            let kernel = [
-                Program::Kernel(&options.binaries.server),
-                Program::Memcached(memcached),
-            ];
+            let kernel = [Program::Kernel(&options.binaries.server), Program::Memcached(memcached)];
             servers.kernel = start(Medium::Veth, kernel)?;
             servers.xdp = start(Medium::Veth, [ours, echo])?;
         }

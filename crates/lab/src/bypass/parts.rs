@@ -29,10 +29,7 @@ const NUMBER: u8 = 100;
 pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<()> {
     let case = |get_percent: u64| format!("memif/tiny/{get_percent}/parts");
     let wants = |common: &Common, mix| common.wants(&case(mix));
-    let mixes: Vec<_> = MIXES
-        .into_iter()
-        .filter(|mix| wants(&options.common, *mix))
-        .collect();
+    let mixes: Vec<_> = MIXES.into_iter().filter(|mix| wants(&options.common, *mix)).collect();
     if mixes.is_empty() {
         return Ok(());
     }
@@ -43,11 +40,7 @@ pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Re
     for (number, (stage, _)) in (NUMBER..).zip(STEPS) {
         eprint!("\rtime of a request, up to {}   ", stage.name());
         let items = options.items;
-        let program = Program::Stage {
-            stage,
-            timed: true,
-            items,
-        };
+        let program = Program::Stage { stage, timed: true, items };
         let mut server = Server::start(number, Medium::Memif, program, cpu)?;
         let mut clock = Clock::of(&mut server)?;
         for (place, mix) in mixes.iter().enumerate() {
@@ -95,10 +88,7 @@ struct Clock {
 impl Clock {
     fn of(server: &mut Server) -> Result<Self> {
         let (questions, answers) = server.process.pipes()?;
-        Ok(Self {
-            questions,
-            answers: BufReader::new(answers),
-        })
+        Ok(Self { questions, answers: BufReader::new(answers) })
     }
 
     /// Datagrams so far, and the nanoseconds of the rounds that found some.

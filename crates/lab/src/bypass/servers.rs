@@ -41,11 +41,7 @@ pub(super) enum Program<'a> {
     /// Micanite with a UDP socket of the kernel's.
     Kernel(&'a Path),
     /// A server that does only the first stages, with a clock or without, and has this many items.
-    Stage {
-        stage: Stage,
-        timed: bool,
-        items: u64,
-    },
+    Stage { stage: Stage, timed: bool, items: u64 },
     /// memcached over UDP.
     Memcached(&'a Path),
 }
@@ -144,17 +140,8 @@ impl Server {
     }
 
     /// So many datagrams of a load, as this server takes them.
-    pub fn prepare(
-        &mut self,
-        shape: &Shape,
-        items: u64,
-        count: usize,
-        seed: u64,
-    ) -> Result<Packets> {
-        let shape = Shape {
-            protocol: self.protocol,
-            ..*shape
-        };
+    pub fn prepare(&mut self, shape: &Shape, items: u64, count: usize, seed: u64) -> Result<Packets> {
+        let shape = Shape { protocol: self.protocol, ..*shape };
         let terms = self.terms()?;
         let packets = Packets::new(&shape, items, terms, count, seed);
         Ok(packets.framed(&self.way))
@@ -176,11 +163,7 @@ fn command(way: &Way, medium: Medium, program: Program<'_>) -> Result<Vec<OsStri
         Medium::Veth => format!("xdp:{SERVER_INTERFACE}"),
         Medium::Memif => memif(way, true),
     };
-    let (own, native, tcp) = (
-        way.server.1.ip(),
-        SERVER_PORT.to_string(),
-        TCP_PORT.to_string(),
-    );
+    let (own, native, tcp) = (way.server.1.ip(), SERVER_PORT.to_string(), TCP_PORT.to_string());
     let ip = namespace::with_prefix(own);
     let own = own.to_string();
     let count;
@@ -196,11 +179,7 @@ fn command(way: &Way, medium: Medium, program: Program<'_>) -> Result<Vec<OsStri
             let kernel = ["--native", &native, "--native-gro", "off"];
             (binary.into(), [&serve[..], &at, &kernel].concat())
         }
-        Program::Stage {
-            stage,
-            timed,
-            items,
-        } => {
+        Program::Stage { stage, timed, items } => {
             count = items.to_string();
             let always = ["stage", "--stage", stage.name(), "--items", &count];
             let timed: &[&str] = if timed { &["--timed"] } else { &[] };
@@ -240,9 +219,7 @@ fn has_socket(way: &Way) -> Result<()> {
     let name = format!("@{}", socket(way));
     let sockets = std::fs::read_to_string("/proc/net/unix")?;
     let is_there = sockets.lines().any(|line| line.ends_with(&name));
-    is_there
-        .then_some(())
-        .ok_or_else(|| "no socket of memif".into())
+    is_there.then_some(()).ok_or_else(|| "no socket of memif".into())
 }
 
 /// Our end of a way.

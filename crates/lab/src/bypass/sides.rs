@@ -23,12 +23,7 @@ pub(super) struct Side {
 
 impl Side {
     pub fn new(server: usize, requests: Packets) -> Self {
-        Self {
-            server,
-            requests,
-            per_second: Vec::new(),
-            per_cpu_second: Vec::new(),
-        }
+        Self { server, requests, per_second: Vec::new(), per_cpu_second: Vec::new() }
     }
 
     /// A slice of a closed loop.

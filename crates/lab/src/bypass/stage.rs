@@ -9,9 +9,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use micanite_net::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
-use micanite_net::frames::{
-    FrameBurst, FrameDatagram, FramePort, FrameQueue, Local, Replies, ReplyTo,
-};
+use micanite_net::frames::{FrameBurst, FrameDatagram, FramePort, FrameQueue, Local, Replies, ReplyTo};
 use micanite_net::{Idle, IdleRounds, Interest, Poller, Step};
 use micanite_wire::native::{Header, PAYLOAD_BYTES, Requests};
 
@@ -97,13 +95,7 @@ impl Done {
             line?;
             let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
             let mut out = std::io::stdout().lock();
-            writeln!(
-                out,
-                "{} {} {}",
-                of(&self.datagrams),
-                of(&self.bursts),
-                of(&self.busy_ns)
-            )?;
+            writeln!(out, "{} {} {}", of(&self.datagrams), of(&self.bursts), of(&self.busy_ns))?;
             out.flush()?;
         }
         Ok(())
@@ -117,11 +109,7 @@ pub(super) fn prefix(text: &str) -> Result<(IpAddr, u8)> {
 }
 
 /// Opens the only queue of a port.
-pub(super) fn open(
-    name: &PortName,
-    address: (IpAddr, u8),
-    port: u16,
-) -> Result<(Bypass, BypassQueue)> {
+pub(super) fn open(name: &PortName, address: (IpAddr, u8), port: u16) -> Result<(Bypass, BypassQueue)> {
     let options = BypassOptions {
         name: name.clone(),
         addresses: vec![address],
@@ -143,10 +131,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let done = Arc::new(Done::default());
     let answering = Arc::clone(&done);
     std::thread::spawn(move || answering.answer().is_ok());
-    let local = Local {
-        addresses: vec![address.0],
-        ports: options.native..=options.native,
-    };
+    let local = Local { addresses: vec![address.0], ports: options.native..=options.native };
     // The port lives as long as its queue is used.
     let (_bypass, queue) = open(&options.port, address, options.native)?;
     match queue {
@@ -155,12 +140,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
 }
 
-fn serve<Q: FrameQueue + Send>(
-    queue: Q,
-    local: Local,
-    options: &Options,
-    done: &Done,
-) -> Result<()> {
+fn serve<Q: FrameQueue + Send>(queue: Q, local: Local, options: &Options, done: &Done) -> Result<()> {
     if options.stage == Stage::Io {
         let mut burst = FrameBurst::new();
         return turns(queue, options.timed, done, |queue| {
@@ -247,11 +227,7 @@ impl Rounds {
             }
             None => None,
         };
-        Ok(Self {
-            idle: Idle::new(IdleRounds::default()),
-            poller,
-            timed,
-        })
+        Ok(Self { idle: Idle::new(IdleRounds::default()), poller, timed })
     }
 
     #[inline]

@@ -16,12 +16,7 @@ const METRIC: &str = "throughput_ops";
 /// Requests of a datagram; 0 = as many as fit.
 const BATCHES: [usize; 5] = [1, 4, 8, 16, 0];
 
-pub(super) fn run(
-    options: &Options,
-    servers: &mut Servers,
-    cpus: &[usize],
-    report: &mut Measurement,
-) {
+pub(super) fn run(options: &Options, servers: &mut Servers, cpus: &[usize], report: &mut Measurement) {
     for get_percent in [95, 50] {
         // What fails does not take along what was measured.
         let done = single(options, servers, get_percent, cpus, report);
@@ -32,13 +27,7 @@ pub(super) fn run(
 }
 
 pub(super) fn shape(get_percent: u64, batch: usize) -> Shape {
-    Shape {
-        protocol: Protocol::Native,
-        batch,
-        get_percent,
-        popularity: Popularity::Uniform,
-        partition: None,
-    }
+    Shape { protocol: Protocol::Native, batch, get_percent, popularity: Popularity::Uniform, partition: None }
 }
 
 fn rounds(options: &Options) -> (usize, Duration) {
@@ -47,17 +36,8 @@ fn rounds(options: &Options) -> (usize, Duration) {
 }
 
 /// A load on one of the servers.
-pub(super) fn side(
-    options: &Options,
-    servers: &mut Servers,
-    at: usize,
-    shape: &Shape,
-) -> Result<Side> {
-    let requests: usize = if options.common.quick {
-        1 << 20
-    } else {
-        1 << 21
-    };
+pub(super) fn side(options: &Options, servers: &mut Servers, at: usize, shape: &Shape) -> Result<Side> {
+    let requests: usize = if options.common.quick { 1 << 20 } else { 1 << 21 };
     let count = match shape.batch {
         0 => requests / 32,
         batch => requests / batch,
@@ -81,9 +61,7 @@ fn single(
     let name = |port: &str| format!("{port}/tiny/{get_percent}");
     let cases = cases.map(|(port, places)| {
         let case = name(port);
-        places
-            .filter(|_| options.common.wants(&case))
-            .map(|places| (case, places))
+        places.filter(|_| options.common.wants(&case)).map(|places| (case, places))
     });
     let wanted: Vec<_> = cases.into_iter().flatten().collect();
     let Some((first, _)) = wanted.first() else {
@@ -116,9 +94,7 @@ fn single(
             report.value(case, "end_to_end", "requests/s", &ours.per_second);
         }
         let over_ns = ours.per_second.iter().zip(&echo.per_second);
-        let over_ns: Vec<_> = over_ns
-            .map(|(ours, echo)| 1e9 / ours - 1e9 / echo)
-            .collect();
+        let over_ns: Vec<_> = over_ns.map(|(ours, echo)| 1e9 / ours - 1e9 / echo).collect();
         report.value(case, "over_the_echo", "ns", &over_ns);
     }
     Ok(())

@@ -38,18 +38,12 @@ fn maps(config: &Config) -> Result<Maps> {
     let layout = Layout::of(config)?;
     let of_partition = |_| array(layout.partition_bytes);
     let descriptors: io::Result<_> = (0..layout.partitions).map(of_partition).collect();
-    Ok(Maps {
-        descriptors: descriptors?,
-        kept: false,
-    })
+    Ok(Maps { descriptors: descriptors?, kept: false })
 }
 
 fn array(bytes: usize) -> io::Result<Arc<OwnedFd>> {
     let name = (MapType::Array, "mc_partition");
-    let map = Map::create(&MapOptions {
-        mmapable: true,
-        ..MapOptions::new(name, 4, bytes, 1)
-    })?;
+    let map = Map::create(&MapOptions { mmapable: true, ..MapOptions::new(name, 4, bytes, 1) })?;
     Ok(Arc::new(map.into()))
 }
 
@@ -59,22 +53,15 @@ fn make(options: &Options, report: &mut Measurement) -> Result<()> {
     if !options.common.wants(case) {
         return Ok(());
     }
-    let config = Config {
-        memory_bytes: MADE_BYTES,
-        partition_bytes_max: ARRAY_BYTES_MAX,
-        ..Config::default()
-    };
+    let config =
+        Config { memory_bytes: MADE_BYTES, partition_bytes_max: ARRAY_BYTES_MAX, ..Config::default() };
     let (mut created, mut opened, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.common.rounds() {
         eprint!("\r{case} round {}   ", round + 1);
         let start = Instant::now();
         let maps = Some(maps(&config)?);
         created.push(start.elapsed().as_secs_f64());
-        Cache::new(&Config {
-            maps,
-            ..config.clone()
-        })?
-        .populate();
+        Cache::new(&Config { maps, ..config.clone() })?.populate();
         opened.push(start.elapsed().as_secs_f64());
         let start = Instant::now();
         Cache::new(&config)?.populate();
@@ -82,11 +69,7 @@ fn make(options: &Options, report: &mut Measurement) -> Result<()> {
     }
     eprintln!();
     report.value(case, "BPF arrays created", "s", &created);
-    let what = (
-        case,
-        "BPF arrays created and mapped, all pages present",
-        "s",
-    );
+    let what = (case, "BPF arrays created and mapped, all pages present", "s");
     report.beside(what, &opened, "fresh memory", &fresh);
     Ok(())
 }
@@ -103,15 +86,9 @@ fn data_set<const K: usize, const V: usize>(
         return Ok(());
     }
     eprintln!("backing: filling {items} items of {name}, twice");
-    let config = Config {
-        partition_bytes_max: ARRAY_BYTES_MAX,
-        ..config_of::<K, V>(items, 1)
-    };
+    let config = Config { partition_bytes_max: ARRAY_BYTES_MAX, ..config_of::<K, V>(items, 1) };
     let maps = Some(maps(&config)?);
-    let mut arrays = Micanite::<K, V>::new(&Config {
-        maps,
-        ..config.clone()
-    })?;
+    let mut arrays = Micanite::<K, V>::new(&Config { maps, ..config.clone() })?;
     let mut fresh = Micanite::<K, V>::new(&config)?;
     for ours in [&mut arrays, &mut fresh] {
         ours.cache().populate();
@@ -139,11 +116,7 @@ fn data_set<const K: usize, const V: usize>(
 
 /// The cases that are wanted, with their operations.
 fn cases(data_set: &str, items: u64, options: &Options) -> Vec<(String, Vec<u32>)> {
-    let count = if options.common.quick {
-        1 << 20
-    } else {
-        4 << 20
-    };
+    let count = if options.common.quick { 1 << 20 } else { 4 << 20 };
     let mut cases = Vec::new();
     for popularity in [Popularity::Uniform, Popularity::Zipf] {
         for get_percent in [100, 50] {

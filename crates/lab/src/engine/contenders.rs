@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use micanite_engine::{
-    BATCH_REQUESTS_MAX, Cache, Condition, Config, Expiry, KeyHash, Operation, Outcome, ReplySink,
-    Request, Semantics, ValueMeta, Worker,
+    BATCH_REQUESTS_MAX, Cache, Condition, Config, Expiry, KeyHash, Operation, Outcome, ReplySink, Request,
+    Semantics, ValueMeta, Worker,
 };
 
 /// Set in an operation: a SET; clear: a GET. The other bits are the item's number.
@@ -74,9 +74,7 @@ pub(super) fn bytes<const N: usize>(item: u32) -> [u8; N] {
 
 #[inline]
 pub(super) fn first_word(value: &[u8]) -> u64 {
-    value
-        .first_chunk()
-        .map_or(u64::MAX, |word| u64::from_le_bytes(*word))
+    value.first_chunk().map_or(u64::MAX, |word| u64::from_le_bytes(*word))
 }
 
 /// The engine, with one worker: the exclusive owner.
@@ -132,11 +130,7 @@ impl<const K: usize, const V: usize> Micanite<K, V> {
             Semantics::Cache => "micanite",
             Semantics::Store => "micanite's store",
         };
-        Ok(Self {
-            name,
-            worker,
-            cache,
-        })
+        Ok(Self { name, worker, cache })
     }
 
     pub fn cache(&self) -> &Arc<Cache> {
@@ -155,10 +149,7 @@ impl<const K: usize, const V: usize> Contender for Micanite<K, V> {
 }
 
 /// Runs a list through one worker, in batches.
-pub(crate) fn run_worker<const K: usize, const V: usize>(
-    worker: &mut Worker,
-    operations: &[u32],
-) -> Done {
+pub(crate) fn run_worker<const K: usize, const V: usize>(worker: &mut Worker, operations: &[u32]) -> Done {
     let mut total = Done::default();
     let mut keys = [[0; K]; BATCH_REQUESTS_MAX];
     let mut values = [[0; V]; BATCH_REQUESTS_MAX];
@@ -172,35 +163,18 @@ pub(crate) fn run_worker<const K: usize, const V: usize>(
         let requests: [Request<'_>; BATCH_REQUESTS_MAX] = std::array::from_fn(|at| {
             let Some(operation) = chunk.get(at) else {
                 let (hash, key) = (KeyHash(0), keys[at].as_slice());
-                return Request {
-                    hash,
-                    key,
-                    operation: Operation::Get { cas: false },
-                };
+                return Request { hash, key, operation: Operation::Get { cas: false } };
             };
             let key = keys[at].as_slice();
             let operation = if operation & SET != 0 {
                 let (condition, value) = (Condition::Always, values[at].as_slice());
-                Operation::Store {
-                    condition,
-                    value,
-                    flags: 0,
-                    expiry: Expiry::NEVER,
-                }
+                Operation::Store { condition, value, flags: 0, expiry: Expiry::NEVER }
             } else {
                 Operation::Get { cas: false }
             };
-            Request {
-                hash: worker.cache().hash(key),
-                key,
-                operation,
-            }
+            Request { hash: worker.cache().hash(key), key, operation }
         });
-        let mut sink = Sink {
-            keys: &keys,
-            value: [0; V],
-            done: Done::default(),
-        };
+        let mut sink = Sink { keys: &keys, value: [0; V], done: Done::default() };
         worker.execute(&requests[..chunk.len()], 0, &mut sink);
         total.add(sink.done);
     }
@@ -222,27 +196,17 @@ mod tests {
         assert_eq!(contender.run(&sets), Done::default());
         let done = contender.run(&all);
         let name = contender.name();
-        assert_eq!(
-            (done.wrong, done.hits + done.misses),
-            (0, u64::from(ITEMS)),
-            "{name}"
-        );
+        assert_eq!((done.wrong, done.hits + done.misses), (0, u64::from(ITEMS)), "{name}");
         // A full bucket of ours may have cost a few.
         let found = u64::from(ITEMS / 2);
-        assert!(
-            (found * 95 / 100..=found).contains(&done.hits),
-            "{name}: {done:?}"
-        );
+        assert!((found * 95 / 100..=found).contains(&done.hits), "{name}: {done:?}");
     }
 
     #[test]
     fn every_contender_finds_what_it_was_given() {
         let tiny = config_of::<8, 8>(ITEMS.into(), 1);
         let small = config_of::<16, 64>(ITEMS.into(), 1);
-        let store = Config {
-            semantics: Semantics::Store,
-            ..tiny.clone()
-        };
+        let store = Config { semantics: Semantics::Store, ..tiny.clone() };
         gets_find_what_sets_stored(&mut Micanite::<8, 8>::new(&tiny).unwrap());
         gets_find_what_sets_stored(&mut Micanite::<8, 8>::new(&store).unwrap());
         gets_find_what_sets_stored(&mut Micanite::<16, 64>::new(&small).unwrap());

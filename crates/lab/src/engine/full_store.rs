@@ -27,16 +27,8 @@ struct Sizes {
 }
 
 const SIZES: [Sizes; 5] = [
-    Sizes {
-        name: "values of 8 bytes",
-        drifts: 0,
-        draw: |_, _| 8,
-    },
-    Sizes {
-        name: "uniform 16 to 1024",
-        drifts: 0,
-        draw: |_, random| 16 + random.below(1009) as usize,
-    },
+    Sizes { name: "values of 8 bytes", drifts: 0, draw: |_, _| 8 },
+    Sizes { name: "uniform 16 to 1024", drifts: 0, draw: |_, random| 16 + random.below(1009) as usize },
     Sizes {
         name: "uniform 16 to 1024, half of it replaced 4 times",
         drifts: DRIFTS,
@@ -106,33 +98,13 @@ fn fill_up(case: &str, sizes: &Sizes, report: &mut Measurement) -> Result<()> {
         report.value(case, metric, unit, &value);
     };
     value("key and value of the memory", "%", percent(live, memory));
-    value(
-        "key and value of the space without index",
-        "%",
-        percent(live, space),
-    );
-    value(
-        "items with their headers of that space",
-        "%",
-        percent(stats.item_bytes_live as f64, space),
-    );
-    value(
-        "items in main buckets",
-        "%",
-        percent(index.in_main as f64, items),
-    );
-    value(
-        "bucket lines of a lookup",
-        "lines",
-        [index.lines as f64 / items],
-    );
+    value("key and value of the space without index", "%", percent(live, space));
+    value("items with their headers of that space", "%", percent(stats.item_bytes_live as f64, space));
+    value("items in main buckets", "%", percent(index.in_main as f64, items));
+    value("bucket lines of a lookup", "lines", [index.lines as f64 / items]);
     let (used, spare) = (stats.spare_buckets_used as f64, stats.spare_buckets as f64);
     value("spare buckets used", "%", percent(used, spare));
-    value(
-        "index of the memory",
-        "%",
-        percent(stats.index_bytes as f64, memory),
-    );
+    value("index of the memory", "%", percent(stats.index_bytes as f64, memory));
     Ok(())
 }
 
@@ -143,9 +115,7 @@ impl Filling {
         loop {
             let value_bytes = draw(&mut self.random);
             let key = bytes::<KEY_BYTES>(self.values.len() as u32);
-            let outcome = self
-                .worker
-                .set(&key, &value[..value_bytes], Expiry::NEVER, 0);
+            let outcome = self.worker.set(&key, &value[..value_bytes], Expiry::NEVER, 0);
             match outcome {
                 Outcome::Stored => {
                     self.payload_bytes += KEY_BYTES + value_bytes;

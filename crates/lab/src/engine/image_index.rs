@@ -53,11 +53,7 @@ impl ImageIndex {
             let mut line = line(image, bucket + bucket / mains_per_spare);
             for depth in 1.. {
                 let items = (1..LINE_WORDS).filter(|at| word(line, *at) != 0).count() as u64;
-                let place = if depth == 1 {
-                    &mut self.in_main
-                } else {
-                    &mut self.in_spare
-                };
+                let place = if depth == 1 { &mut self.in_main } else { &mut self.in_spare };
                 *place += items;
                 self.lines += items * depth;
                 let Some(spare) = (word(line, 0) >> 32).checked_sub(1) else {
@@ -102,9 +98,8 @@ mod tests {
         };
         let cache = Arc::new(Cache::new(&config).unwrap());
         let mut worker = cache.worker(0).unwrap();
-        let full = (0..1_000_000u64).find(|key| {
-            worker.set(&key.to_le_bytes(), b"value", Expiry::NEVER, 0) != Outcome::Stored
-        });
+        let full = (0..1_000_000u64)
+            .find(|key| worker.set(&key.to_le_bytes(), b"value", Expiry::NEVER, 0) != Outcome::Stored);
         let items = full.expect("a store of 16 MiB is full before a million items");
         let index = ImageIndex::read(scratch.path()).unwrap();
         assert_eq!(index.items(), items);

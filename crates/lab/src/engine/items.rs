@@ -14,16 +14,7 @@ use crate::{Common, Result};
 
 /// Bytes of tiny keys and values.
 const BYTES: usize = 8;
-const SIZES: [u64; 8] = [
-    1 << 12,
-    1 << 16,
-    1 << 18,
-    1 << 20,
-    1 << 22,
-    1 << 24,
-    1 << 26,
-    192 << 20,
-];
+const SIZES: [u64; 8] = [1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 192 << 20];
 const GET_PERCENT: u64 = 95;
 /// Bytes of a bucket of the peer: key, value and a byte of its tags.
 const PEER_BYTES: u64 = 17;
@@ -39,11 +30,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let (mut report, _) = options.common.begin("items")?;
-    let default = if options.common.quick {
-        16 << 20
-    } else {
-        192 << 20
-    };
+    let default = if options.common.quick { 16 << 20 } else { 192 << 20 };
     let most = options.most.unwrap_or(default);
     for items in SIZES.into_iter().filter(|items| *items <= most) {
         let needed = memory_of_ours(items) as u64 + buckets_of_peer(items) * PEER_BYTES;
@@ -82,9 +69,7 @@ const fn buckets_of_peer(items: u64) -> u64 {
 /// Memory that is available on the machine, or to this process's control group.
 fn available_bytes() -> Result<u64> {
     let info = std::fs::read_to_string("/proc/meminfo")?;
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
     let kibibytes = kibibytes.ok_or("/proc/meminfo does not tell what is available")?;
     let of_machine = kibibytes.trim().parse::<u64>()? << 10;
@@ -102,11 +87,7 @@ fn resident_bytes() -> Result<u64> {
 }
 
 fn one(options: &Options, items: u64, report: &mut Measurement) -> Result<()> {
-    let count = if options.common.quick {
-        1 << 20
-    } else {
-        4 << 20
-    };
+    let count = if options.common.quick { 1 << 20 } else { 4 << 20 };
     let loads = [Popularity::Uniform, Popularity::Zipf].map(|law| (law, draw(law, items, count)));
     let config = config_of::<BYTES, BYTES>(items, 1);
     let mut ours = filled(items, report, || Micanite::<BYTES, BYTES>::new(&config))?;
@@ -116,10 +97,7 @@ fn one(options: &Options, items: u64, report: &mut Measurement) -> Result<()> {
     // The first round warms up, and does not count.
     for round in 0..=rounds {
         for ((law, operations), rates) in loads.iter().zip(&mut rates) {
-            eprint!(
-                "\r{items} items, {}, round {round} of {rounds}   ",
-                law.name()
-            );
+            eprint!("\r{items} items, {}, round {round} of {rounds}   ", law.name());
             let contenders: [&mut dyn Contender; 2] = [&mut ours, &mut peer];
             for (contender, rates) in contenders.into_iter().zip(rates) {
                 let (rate, _) = slice(contender, operations)?;
@@ -153,31 +131,19 @@ fn draw(law: Popularity, items: u64, count: usize) -> Vec<u32> {
 }
 
 /// A contender with all items, and what that took.
-fn filled<C: Contender>(
-    items: u64,
-    report: &mut Measurement,
-    new: impl FnOnce() -> Result<C>,
-) -> Result<C> {
+fn filled<C: Contender>(items: u64, report: &mut Measurement, new: impl FnOnce() -> Result<C>) -> Result<C> {
     let (before, began) = (resident_bytes()?, Instant::now());
     let mut contender = new()?;
     const STEP: u64 = 1 << 23;
     for first in (0..items).step_by(STEP as usize) {
         let percent = first * 100 / items;
-        eprint!(
-            "\r{items} items, filling {}: {percent} %   ",
-            contender.name()
-        );
+        eprint!("\r{items} items, filling {}: {percent} %   ", contender.name());
         store(&mut contender, first..items.min(first + STEP));
     }
     let seconds = began.elapsed().as_secs_f64();
     let bytes = resident_bytes()?.saturating_sub(before) as f64 / items as f64;
     let (case, name) = (format!("{items} items"), contender.name());
-    report.value(
-        &case,
-        &format!("memory, {name}"),
-        "bytes per item",
-        &[bytes],
-    );
+    report.value(&case, &format!("memory, {name}"), "bytes per item", &[bytes]);
     report.value(&case, &format!("filling, {name}"), "s", &[seconds]);
     Ok(contender)
 }
@@ -194,28 +160,17 @@ mod tests {
             left_out(192 << 20, 15 << 30, 9 << 29),
             "192 Mi items were left out: they take 15.0 GiB of memory in both tables, and 4.5 GiB are free here"
         );
-        let common = Common {
-            quick: true,
-            case: Vec::new(),
-            rounds: Some(1),
-            no_real_time: true,
-        };
+        let common = Common { quick: true, case: Vec::new(), rounds: Some(1), no_real_time: true };
         let options = Options { common, most: None };
         let mut report = Measurement::new("items");
         one(&options, 1 << 12, &mut report).unwrap();
         let value = |metric: &str| {
-            let record = report
-                .records()
-                .iter()
-                .find(|record| record.metric == metric);
+            let record = report.records().iter().find(|record| record.metric == metric);
             record.unwrap().value
         };
         assert!(value("throughput, micanite") > 0.0);
         assert!(value("memory, micanite") < 1e6);
-        let ratios = report
-            .records()
-            .iter()
-            .filter(|record| record.ratio.is_some());
+        let ratios = report.records().iter().filter(|record| record.ratio.is_some());
         assert_eq!(ratios.count(), 2);
     }
 }

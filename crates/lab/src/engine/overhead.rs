@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use micanite_engine::{
-    Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, Stats, ValueMeta,
-    Worker,
+    Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, Stats, ValueMeta, Worker,
 };
 
 use super::Options;
@@ -52,11 +51,7 @@ impl ReplySink for Hits {
 }
 
 /// Stores three times what fits, then asks for every key: the items found, and the counters.
-fn fill_and_count(
-    key_bytes: usize,
-    value_bytes: usize,
-    options: &Options,
-) -> Result<(usize, Stats)> {
+fn fill_and_count(key_bytes: usize, value_bytes: usize, options: &Options) -> Result<(usize, Stats)> {
     let config = Config {
         memory_bytes: MEMORY_BYTES,
         eviction: options.eviction.unwrap_or_default(),
@@ -66,23 +61,12 @@ fn fill_and_count(
     let mut worker = cache.worker(0).ok_or("no worker")?;
     let value = vec![7; value_bytes];
     let (condition, flags, expiry) = (Condition::Always, 0, Expiry::NEVER);
-    let store = Operation::Store {
-        condition,
-        value: &value,
-        flags,
-        expiry,
-    };
+    let store = Operation::Store { condition, value: &value, flags, expiry };
     let items = 3 * MEMORY_BYTES / (key_bytes + value_bytes + 8);
     let mut hits = Hits::default();
     for_each_key(&mut worker, items, key_bytes, store, &mut hits);
     let stats = cache.stats();
-    for_each_key(
-        &mut worker,
-        items,
-        key_bytes,
-        Operation::Get { cas: false },
-        &mut hits,
-    );
+    for_each_key(&mut worker, items, key_bytes, Operation::Get { cas: false }, &mut hits);
     Ok((hits.0, stats))
 }
 
@@ -97,14 +81,6 @@ fn for_each_key(
     for item in 0..items as u64 {
         key[..8].copy_from_slice(&item.to_le_bytes());
         let hash = worker.cache().hash(&key);
-        worker.execute(
-            &[Request {
-                hash,
-                key: &key,
-                operation,
-            }],
-            0,
-            sink,
-        );
+        worker.execute(&[Request { hash, key: &key, operation }], 0, sink);
     }
 }

@@ -82,14 +82,10 @@ fn ns_of_each(list: &[u32], run: impl FnOnce(&[u32]) -> u64) -> (f64, u64) {
 
 /// Makes the keys.
 fn keys<const K: usize>(list: &[u32]) -> u64 {
-    list.iter().fold(0, |sum, item| {
-        sum ^ u64::from(black_box(bytes::<K>(*item))[0])
-    })
+    list.iter().fold(0, |sum, item| sum ^ u64::from(black_box(bytes::<K>(*item))[0]))
 }
 
 /// Makes and hashes them.
 fn hashes<const K: usize>(list: &[u32]) -> u64 {
-    list.iter().fold(0, |sum, item| {
-        sum ^ KeyHash::of(&black_box(bytes::<K>(*item)), SEED).0
-    })
+    list.iter().fold(0, |sum, item| sum ^ KeyHash::of(&black_box(bytes::<K>(*item)), SEED).0)
 }

@@ -48,9 +48,7 @@ pub(crate) struct Hashbrown<const K: usize, const V: usize> {
 
 impl<const K: usize, const V: usize> Hashbrown<K, V> {
     pub fn new(items: u64) -> Self {
-        Self {
-            map: hashbrown::HashMap::with_capacity_and_hasher(items as usize, OneShotXxh3),
-        }
+        Self { map: hashbrown::HashMap::with_capacity_and_hasher(items as usize, OneShotXxh3) }
     }
 }
 

@@ -40,18 +40,8 @@ pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
         eprint!("\r{case} round {}   ", round + 1);
         let mut random = Random::new(round as u64 + 1);
         // Not closed, so the next start finds what a killed process leaves.
-        clean.push(start(
-            scratch.path(),
-            &ImageState::Clean,
-            &mut random,
-            false,
-        )?);
-        recovered.push(start(
-            scratch.path(),
-            &ImageState::Recovered,
-            &mut random,
-            true,
-        )?);
+        clean.push(start(scratch.path(), &ImageState::Clean, &mut random, false)?);
+        recovered.push(start(scratch.path(), &ImageState::Recovered, &mut random, true)?);
     }
     eprintln!();
     let metric = "until 1000 GETs are served";
@@ -78,9 +68,7 @@ fn open(directory: &Path, expected: &ImageState) -> Result<(Arc<Cache>, Worker)>
 
 /// Milliseconds from the start to the first thousand values served, checked.
 fn start(directory: &Path, expected: &ImageState, random: &mut Random, close: bool) -> Result<f64> {
-    let gets: Vec<_> = (0..FIRST_GETS)
-        .map(|_| random.below(ITEMS.into()) as u32)
-        .collect();
+    let gets: Vec<_> = (0..FIRST_GETS).map(|_| random.below(ITEMS.into()) as u32).collect();
     let start = Instant::now();
     let (cache, mut worker) = open(directory, expected)?;
     let done = run_worker::<128, 1024>(&mut worker, &gets);

@@ -11,11 +11,7 @@ pub(crate) struct Scratch(PathBuf);
 impl Scratch {
     pub fn new(name: &str) -> Result<Self> {
         let shared = Path::new("/dev/shm");
-        let parent = if shared.is_dir() {
-            shared.to_owned()
-        } else {
-            std::env::temp_dir()
-        };
+        let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
         let directory = parent.join(format!("micanite-lab-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory)?;
         Ok(Self(directory))

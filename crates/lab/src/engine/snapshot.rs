@@ -31,13 +31,8 @@ pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement)
     let mut pair = Pair::new(&config, cpus)?;
     pair.cache.populate();
     pair.fill::<128, VALUE_BYTES>(ITEMS);
-    let draw = Draw {
-        popularity: Popularity::Uniform,
-        items: ITEMS,
-        get_percent: 50,
-        count: 1 << 20,
-        seed: 1,
-    };
+    let draw =
+        Draw { popularity: Popularity::Uniform, items: ITEMS, get_percent: 50, count: 1 << 20, seed: 1 };
     let list = pair.draw::<128>(|_| true, &draw);
     let (mut durations, mut before, mut during) = (Vec::new(), Vec::new(), Vec::new());
     let mut copied = Vec::new();

@@ -53,8 +53,7 @@ fn data_set<const K: usize, const V: usize>(
         8 => Some(TwoLines::new(options.items as usize, TINY_ITEM_BYTES)?),
         _ => None,
     };
-    let mut contenders: [&mut dyn Contender; 4] =
-        [&mut ours, &mut store, &mut hashbrown, &mut quick_cache];
+    let mut contenders: [&mut dyn Contender; 4] = [&mut ours, &mut store, &mut hashbrown, &mut quick_cache];
     let measured = measure(&cases, &mut contenders, limit.as_mut(), options)?;
     for (case, of) in cases.iter().zip(&measured) {
         of.report(case, &contenders, report);
@@ -89,11 +88,8 @@ fn ours<const K: usize, const V: usize>(
     options: &Options,
     report: &mut Measurement,
 ) -> Result<Micanite<K, V>> {
-    let config = Config {
-        semantics,
-        eviction: options.eviction.unwrap_or_default(),
-        ..config_of::<K, V>(items, 1)
-    };
+    let config =
+        Config { semantics, eviction: options.eviction.unwrap_or_default(), ..config_of::<K, V>(items, 1) };
     let mut ours = Micanite::new(&config)?;
     ours.cache().populate();
     fill(&mut ours, items);
@@ -122,19 +118,12 @@ fn ours_store<const K: usize, const V: usize>(
 }
 
 /// A peer with all items, and a note of the pages it got.
-fn filled<C: Contender>(
-    new: impl FnOnce() -> C,
-    options: &Options,
-    report: &mut Measurement,
-) -> Result<C> {
+fn filled<C: Contender>(new: impl FnOnce() -> C, options: &Options, report: &mut Measurement) -> Result<C> {
     let before = Resident::now()?;
     let mut peer = new();
     fill(&mut peer, options.items);
     let huge_percent = Resident::now()?.huge_percent_since(before);
-    report.note(format!(
-        "{}: {huge_percent:.0} % of its memory on transparent huge pages",
-        peer.name()
-    ));
+    report.note(format!("{}: {huge_percent:.0} % of its memory on transparent huge pages", peer.name()));
     Ok(peer)
 }
 
@@ -146,18 +135,8 @@ struct Case {
 }
 
 impl Case {
-    fn new(
-        name: String,
-        popularity: Popularity,
-        get_percent: u64,
-        items: u64,
-        options: &Options,
-    ) -> Self {
-        let count = if options.common.quick {
-            1 << 20
-        } else {
-            4 << 20
-        };
+    fn new(name: String, popularity: Popularity, get_percent: u64, items: u64, options: &Options) -> Self {
+        let count = if options.common.quick { 1 << 20 } else { 4 << 20 };
         let mut operations = popularity.draw(items, count, 11);
         let mut random = Random::new(5);
         for operation in &mut operations {
@@ -165,12 +144,7 @@ impl Case {
                 *operation |= SET;
             }
         }
-        Self {
-            name,
-            popularity,
-            get_percent,
-            operations,
-        }
+        Self { name, popularity, get_percent, operations }
     }
 }
 
@@ -290,9 +264,8 @@ impl Measured {
 /// Cases beside each other: SET beside GET, Zipf beside uniform, the store beside the cache.
 fn compare(data_set: &str, cases: &[Case], measured: &[Measured], report: &mut Measurement) {
     let find = |popularity: Popularity, get_percent: u64| {
-        let at = cases
-            .iter()
-            .position(|case| case.popularity == popularity && case.get_percent == get_percent)?;
+        let at =
+            cases.iter().position(|case| case.popularity == popularity && case.get_percent == get_percent)?;
         Some(&measured[at].rates)
     };
     let metric = "operations per core";

@@ -22,27 +22,16 @@ const LATENCIES: [Metric; 3] = [
 
 pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let name_of = |size: usize| format!("batches of {size}");
-    let sizes: Vec<_> = SIZES
-        .into_iter()
-        .filter(|size| options.common.wants(&name_of(*size)))
-        .collect();
+    let sizes: Vec<_> = SIZES.into_iter().filter(|size| options.common.wants(&name_of(*size))).collect();
     if sizes.is_empty() {
         return Ok(());
     }
-    let wanted = Wanted {
-        native: true,
-        all_memcacheds: false,
-        memcached_udp: false,
-        redis: false,
-        elsewhere: false,
-    };
+    let wanted =
+        Wanted { native: true, all_memcacheds: false, memcached_udp: false, redis: false, elsewhere: false };
     let mut sides = sides::start(options, wanted, ITEM_BYTES, cpus[0], report)?;
     // Ours over TCP has no datagrams.
     sides.remove(1);
-    let data = Data {
-        set: "tiny",
-        items: options.items(),
-    };
+    let data = Data { set: "tiny", items: options.items() };
     let client = Client::filled(options, cpus, data, &sides)?;
     let names = || sides.iter().map(|side| side.name.as_str());
     let new = || -> Vec<_> { sizes.iter().map(|_| Rounds::new(names())).collect() };

@@ -31,19 +31,11 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         return Ok(());
     }
     system::raise_file_limit();
-    let wanted = Wanted {
-        native: false,
-        all_memcacheds: true,
-        memcached_udp: false,
-        redis: true,
-        elsewhere: true,
-    };
+    let wanted =
+        Wanted { native: false, all_memcacheds: true, memcached_udp: false, redis: true, elsewhere: true };
     let mut sides = sides::start(options, wanted, ITEM_BYTES, cpus[0], report)?;
     sides.retain(|side| !side.url.starts_with("native") && !side.url.contains("+udp"));
-    let data = Data {
-        set: "small",
-        items: options.items() / 4,
-    };
+    let data = Data { set: "small", items: options.items() / 4 };
     let client = Client::filled(options, cpus, data, &sides)?;
     let turns = (&sides[..], options.common.rounds());
     in_turns(turns, &cases, &RATES, report, |(number, batch), side| {

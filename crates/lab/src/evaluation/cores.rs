@@ -24,21 +24,14 @@ fn workers(cpus: usize) -> Vec<usize> {
 
 pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let name_of = |workers: usize| format!("cores of a server, {workers}");
-    let numbers: Vec<_> = workers(cpus.len())
-        .into_iter()
-        .filter(|number| options.common.wants(&name_of(*number)))
-        .collect();
+    let numbers: Vec<_> =
+        workers(cpus.len()).into_iter().filter(|number| options.common.wants(&name_of(*number))).collect();
     for number in numbers {
         let (server_cpus, client_cpus) = match cpus.len() {
             1 => (cpus, cpus),
             _ => (&cpus[..number], &cpus[cpus.len() - number..]),
         };
-        let rounds = measure(
-            options,
-            &name_of(number),
-            (server_cpus, client_cpus),
-            report,
-        )?;
+        let rounds = measure(options, &name_of(number), (server_cpus, client_cpus), report)?;
         rounds.report(&name_of(number), &RATES, report);
     }
     Ok(())
@@ -46,11 +39,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
 
 /// One worker and two, on two cores that the client's two threads have, too: of streams, since workers that
 /// wait for datagrams spin, which would count.
-pub(super) fn run_shared(
-    options: &Options,
-    cpus: &[usize],
-    report: &mut Measurement,
-) -> Result<()> {
+pub(super) fn run_shared(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let [first, .., last] = *cpus else {
         return Ok(());
     };
@@ -73,14 +62,7 @@ fn measure(
     (server_cpus, client_cpus): (&[usize], &[usize]),
     report: &mut Measurement,
 ) -> Result<Rounds> {
-    let client = Client {
-        options,
-        cpus: client_cpus,
-        data: Data {
-            set: "tiny",
-            items: options.items(),
-        },
-    };
+    let client = Client { options, cpus: client_cpus, data: Data { set: "tiny", items: options.items() } };
     let mut sides = start(options, server_cpus, report)?;
     if server_cpus[0] == client_cpus[0] {
         sides.retain(|side| !side.url.starts_with("native"));
@@ -112,10 +94,7 @@ fn start(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<
     let item_bytes = ITEM_BYTES.to_string();
     let ours = ["-m", "3072", "--item-size", &item_bytes, "-t", &workers];
     let theirs = ["-m", "3072", "-R", "64", "-t", &workers];
-    let mut sides = vec![
-        Side::native(options, &ours, cpus)?,
-        Side::tcp(options, &ours, cpus)?,
-    ];
+    let mut sides = vec![Side::native(options, &ours, cpus)?, Side::tcp(options, &ours, cpus)?];
     let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     if let Some(binary) = binaries.first() {
         sides.push(Side::memcached(binary, &theirs, cpus)?);

@@ -38,24 +38,14 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     };
     let name_of = |part: u32| format!("latency at {part} % of the peak");
     let parts = parts.iter().map(|part| (name_of(*part), *part));
-    let parts: Vec<_> = parts
-        .filter(|(name, _)| options.common.wants(name))
-        .collect();
+    let parts: Vec<_> = parts.filter(|(name, _)| options.common.wants(name)).collect();
     if parts.is_empty() {
         return Ok(());
     }
-    let wanted = Wanted {
-        native: true,
-        all_memcacheds: false,
-        memcached_udp: true,
-        redis: false,
-        elsewhere: true,
-    };
+    let wanted =
+        Wanted { native: true, all_memcacheds: false, memcached_udp: true, redis: false, elsewhere: true };
     let sides = sides::start(options, wanted, ITEM_BYTES, cpus[0], report)?;
-    let data = Data {
-        set: "tiny",
-        items: options.items(),
-    };
+    let data = Data { set: "tiny", items: options.items() };
     let client = Client::filled(options, cpus, data, &sides)?;
     let mut peaks = vec![Vec::new(); sides.len()];
     for _ in 0..PEAK_ROUNDS {

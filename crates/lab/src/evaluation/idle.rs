@@ -22,9 +22,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     };
     let files = system::raise_file_limit();
     if files < count as u64 + 100 {
-        report.note(format!(
-            "no idle connections: {files} open files are allowed"
-        ));
+        report.note(format!("no idle connections: {files} open files are allowed"));
         return Ok(());
     }
     let most = (count + 64).to_string();

@@ -36,11 +36,7 @@ pub(super) struct Data<'a> {
 
 impl Data<'_> {
     fn option(&self) -> &'static str {
-        if self.set.contains('-') {
-            "--workload"
-        } else {
-            "--dataset"
-        }
+        if self.set.contains('-') { "--workload" } else { "--dataset" }
     }
 }
 
@@ -55,18 +51,9 @@ pub(super) struct Client<'a> {
 
 impl<'a> Client<'a> {
     /// On the last of some cores, when every item is stored on all sides.
-    pub fn filled(
-        options: &'a Options,
-        cpus: &'a [usize],
-        data: Data<'a>,
-        sides: &[Side],
-    ) -> Result<Self> {
+    pub fn filled(options: &'a Options, cpus: &'a [usize], data: Data<'a>, sides: &[Side]) -> Result<Self> {
         let cpus = &cpus[cpus.len() - 1..];
-        let client = Self {
-            options,
-            cpus,
-            data,
-        };
+        let client = Self { options, cpus, data };
         for side in sides {
             client.fill(side)?;
         }
@@ -87,9 +74,7 @@ impl<'a> Client<'a> {
     /// than a hit: nearly all must be found.
     pub fn slice(&self, side: &Side, flags: &[&str]) -> Result<Figures> {
         let figures = self.any_slice(side, flags)?;
-        figures
-            .without_misses()
-            .map_err(|reason| format!("{}: {reason}", side.name).into())
+        figures.without_misses().map_err(|reason| format!("{}: {reason}", side.name).into())
     }
 
     /// The same, whatever is found.

@@ -72,9 +72,7 @@ impl Options {
 
 fn elsewhere(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, url)) if !name.is_empty() && url.contains("://") => {
-            Ok((name.to_owned(), url.to_owned()))
-        }
+        Some((name, url)) if !name.is_empty() && url.contains("://") => Ok((name.to_owned(), url.to_owned())),
         _ => Err("NAME=URL is wanted, such as other=memcached://10.0.0.7:11211".to_owned()),
     }
 }
@@ -114,10 +112,7 @@ mod tests {
     #[test]
     fn servers_elsewhere_have_a_name_and_an_address() {
         let (name, url) = elsewhere("other=memcached://10.0.0.7:11211").unwrap();
-        assert_eq!(
-            (name.as_str(), url.as_str()),
-            ("other", "memcached://10.0.0.7:11211")
-        );
+        assert_eq!((name.as_str(), url.as_str()), ("other", "memcached://10.0.0.7:11211"));
         for wrong in ["other", "=memcached://x", "other=10.0.0.7"] {
             assert!(elsewhere(wrong).is_err(), "{wrong}");
         }

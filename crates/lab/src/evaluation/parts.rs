@@ -15,18 +15,10 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     if !options.common.wants(NAME) {
         return Ok(());
     }
-    let wanted = Wanted {
-        native: true,
-        all_memcacheds: false,
-        memcached_udp: true,
-        redis: true,
-        elsewhere: false,
-    };
+    let wanted =
+        Wanted { native: true, all_memcacheds: false, memcached_udp: true, redis: true, elsewhere: false };
     let sides = sides::start(options, wanted, ITEM_BYTES, cpus[0], report)?;
-    let data = Data {
-        set: "tiny",
-        items: options.items(),
-    };
+    let data = Data { set: "tiny", items: options.items() };
     let client = Client::filled(options, cpus, data, &sides)?;
     let single = |side: &Side| match side.url.starts_with("native") || side.url.contains("+udp") {
         true => vec!["--pipeline", "64"],

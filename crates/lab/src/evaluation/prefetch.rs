@@ -9,10 +9,7 @@ use crate::results::measurement::Measurement;
 use crate::results::statistics::{median, ratios};
 
 const CASE: &str = "multi-get of 100 over 16 Mi items, prefetch";
-const DATA: Data<'_> = Data {
-    set: "16/8",
-    items: 16 << 20,
-};
+const DATA: Data<'_> = Data { set: "16/8", items: 16 << 20 };
 const FLAGS: [&str; 4] = ["-m", "2048", "--item-size", "24"];
 const LOAD: [&str; 6] = ["--connections", "4", "--multiget", "100", "--get", "100"];
 
@@ -21,10 +18,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         return Ok(());
     }
     let off_flags = [&FLAGS[..], &["--no-prefetch"]].concat();
-    let sides = [
-        Side::tcp(options, &FLAGS, cpus[0])?,
-        Side::tcp(options, &off_flags, cpus[0])?,
-    ];
+    let sides = [Side::tcp(options, &FLAGS, cpus[0])?, Side::tcp(options, &off_flags, cpus[0])?];
     let client = Client::filled(options, cpus, DATA, &sides)?;
     let mut per_core_second = [Vec::new(), Vec::new()];
     for round in 0..options.common.rounds() {

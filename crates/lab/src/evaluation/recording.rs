@@ -11,31 +11,16 @@ use super::sides::Side;
 use crate::Result;
 use crate::results::measurement::Measurement;
 
-const DATA: Data<'_> = Data {
-    set: "16/32",
-    items: 1 << 20,
-};
+const DATA: Data<'_> = Data { set: "16/32", items: 1 << 20 };
 /// Name, and options of `micanite load`.
 const CASES: [(&str, &[&str]); 3] = [
-    (
-        "record, 50 connections, 1 GET in flight",
-        &["--connections", "50"],
-    ),
-    (
-        "record, 4 connections, pipelines of 32 GETs",
-        &["--connections", "4", "--batch", "32"],
-    ),
-    (
-        "record, 4 connections, multi-get of 100",
-        &["--connections", "4", "--multiget", "100"],
-    ),
+    ("record, 50 connections, 1 GET in flight", &["--connections", "50"]),
+    ("record, 4 connections, pipelines of 32 GETs", &["--connections", "4", "--batch", "32"]),
+    ("record, 4 connections, multi-get of 100", &["--connections", "4", "--multiget", "100"]),
 ];
 /// Name and fraction; the first is what the others stand beside.
-const WAYS: [(&str, Option<&str>); 3] = [
-    ("nothing recorded", None),
-    ("1 % recorded", Some("0.01")),
-    ("all recorded", Some("1")),
-];
+const WAYS: [(&str, Option<&str>); 3] =
+    [("nothing recorded", None), ("1 % recorded", Some("0.01")), ("all recorded", Some("1"))];
 
 pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let cases = CASES.iter().filter(|case| options.common.wants(case.0));
@@ -51,11 +36,8 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     let flags = ["-m", "512", "--item-size", "48", "--control-socket", &text];
     let sides = [Side::tcp(options, &flags, cpus[0])?];
     let client = Client::filled(options, cpus, DATA, &sides)?;
-    let recorder = Recorder {
-        server: &options.binaries.server,
-        socket: &socket,
-        file: directory.join("record.rec"),
-    };
+    let recorder =
+        Recorder { server: &options.binaries.server, socket: &socket, file: directory.join("record.rec") };
     for case in cases {
         measure(case, &client, &sides[0], &recorder, report)?;
     }

@@ -10,9 +10,7 @@ pub(super) type Metric = (&'static str, &'static str, fn(&Figures) -> f64);
 
 /// Metrics of throughput.
 pub(super) const RATES: [Metric; 2] = [
-    ("per server-core-second", "requests", |figures| {
-        figures.per_core_second
-    }),
+    ("per server-core-second", "requests", |figures| figures.per_core_second),
     ("throughput", "requests/s", |figures| figures.per_second),
 ];
 
@@ -52,10 +50,7 @@ impl Rounds {
     /// None yet.
     pub fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let names: Vec<_> = names.map(str::to_owned).collect();
-        Self {
-            figures: vec![Vec::new(); names.len()],
-            names,
-        }
+        Self { figures: vec![Vec::new(); names.len()], names }
     }
 
     /// Another round of a contender.
@@ -67,11 +62,8 @@ impl Rounds {
     /// not be measured is left out.
     pub fn report(&self, case: &str, metrics: &[Metric], report: &mut Measurement) {
         for (metric, unit, figure) in metrics {
-            let all: Vec<Vec<f64>> = self
-                .figures
-                .iter()
-                .map(|rounds| rounds.iter().map(figure).collect())
-                .collect();
+            let all: Vec<Vec<f64>> =
+                self.figures.iter().map(|rounds| rounds.iter().map(figure).collect()).collect();
             let named = || self.names.iter().zip(&all);
             for (name, rounds) in named() {
                 if !rounds.is_empty() && rounds.iter().all(|value| value.is_finite()) {

@@ -46,12 +46,7 @@ impl Side {
             "memcached+udp" => UDP_BUSY,
             _ => STREAMS_BUSY,
         };
-        Self {
-            name: name.to_owned(),
-            url: url.to_owned(),
-            busy,
-            server,
-        }
+        Self { name: name.to_owned(), url: url.to_owned(), busy, server }
     }
 
     /// A server over some transport, by another name than its own if there is one.
@@ -110,11 +105,7 @@ pub(super) fn start(
     // Pipelines as long as ours before it turns to the next connection.
     let theirs = ["-m", MEMORY, "-R", "64", "-c", "4096"];
     let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
-    let many = if wanted.all_memcacheds {
-        binaries.len()
-    } else {
-        1
-    };
+    let many = if wanted.all_memcacheds { binaries.len() } else { 1 };
     for binary in binaries.iter().take(many) {
         sides.push(Side::memcached(binary, &theirs, cpu)?);
     }

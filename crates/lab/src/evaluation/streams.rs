@@ -61,10 +61,7 @@ const SHAPES: [Shape; 7] = [
 ];
 const SHAPES_QUICK: usize = 3;
 /// Items of keys of 16 bytes and values of 32; all fit.
-const DATA: Data<'_> = Data {
-    set: "16/32",
-    items: 1 << 17,
-};
+const DATA: Data<'_> = Data { set: "16/32", items: 1 << 17 };
 const FLAGS: [&str; 6] = ["-m", "1024", "--item-size", "48", "-c", "1024"];
 const P99: Metric = ("p99", "us", |figures| figures.p99_us);
 
@@ -78,9 +75,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
             let name = format!("streams over {}, {}", transport.name(), shape.name);
             (name, shape)
         });
-        let cases: Vec<_> = cases
-            .filter(|(name, _)| options.common.wants(name))
-            .collect();
+        let cases: Vec<_> = cases.filter(|(name, _)| options.common.wants(name)).collect();
         if !cases.is_empty() {
             measure(options, cpus, transport, &cases, report)?;
         }
@@ -128,16 +123,10 @@ fn at_half(client: &Client<'_>, side: &Side, shape: &Shape, peak: f64) -> Result
 }
 
 /// Ours by epoll first: the others stand beside it.
-fn start(
-    options: &Options,
-    transport: Transport,
-    cpu: usize,
-    report: &mut Measurement,
-) -> Result<Vec<Side>> {
+fn start(options: &Options, transport: Transport, cpu: usize, report: &mut Measurement) -> Result<Vec<Side>> {
     let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
-    let start = |program, name: Option<&str>, flags: &[&str]| {
-        Side::stream((program, transport), name, flags, cpu)
-    };
+    let start =
+        |program, name: Option<&str>, flags: &[&str]| Side::stream((program, transport), name, flags, cpu);
     let ours = |io| [&FLAGS[..], &["--io", io]].concat();
     let micanite = Program::Micanite(&options.binaries.server);
     let mut sides = vec![start(micanite, Some("micanite"), &ours("epoll"))?];

@@ -8,12 +8,7 @@ use crate::Result;
 use crate::results::measurement::Measurement;
 
 /// A data set, and how many bytes its items have.
-const DATA_SETS: [(&str, usize); 4] = [
-    ("tiny", 16),
-    ("small", 80),
-    ("large", 1152),
-    ("xlarge", 1402),
-];
+const DATA_SETS: [(&str, usize); 4] = [("tiny", 16), ("small", 80), ("large", 1152), ("xlarge", 1402)];
 const LAWS: [(&str, &str); 2] = [("uniform", "uniform"), ("zipf 0.99", "zipf:0.99")];
 const GET_PERCENTS: [&str; 2] = ["50", "95"];
 
@@ -46,13 +41,8 @@ fn data_set(
     if cases.is_empty() {
         return Ok(());
     }
-    let wanted = Wanted {
-        native: true,
-        all_memcacheds: true,
-        memcached_udp: false,
-        redis: true,
-        elsewhere: true,
-    };
+    let wanted =
+        Wanted { native: true, all_memcacheds: true, memcached_udp: false, redis: true, elsewhere: true };
     let sides = sides::start(options, wanted, item_bytes, cpus[0], report)?;
     let data = Data {
         set,

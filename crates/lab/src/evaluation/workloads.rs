@@ -78,10 +78,7 @@ fn one(
     let client = |workload| Client {
         options,
         cpus: &cpus[cpus.len() - 1..],
-        data: Data {
-            set: workload,
-            items: (family.items)(options),
-        },
+        data: Data { set: workload, items: (family.items)(options) },
     };
     for side in &sides {
         client(cases[0].1).fill(side)?;
@@ -91,7 +88,5 @@ fn one(
     let turns = (&sides[..], options.common.rounds());
     let [per_core, per_second] = RATES;
     let metrics = [per_core, per_second, P99];
-    in_turns(turns, cases, &metrics, report, |workload, side| {
-        client(workload).slice(side, side.busy)
-    })
+    in_turns(turns, cases, &metrics, report, |workload, side| client(workload).slice(side, side.busy))
 }

@@ -11,13 +11,7 @@ use crate::Result;
 /// sequence number.
 pub(crate) fn request(cookie: u64, sequence: u32) -> [u8; 512] {
     let mut request = [0; 512];
-    let header = Header {
-        kind: Kind::DirectoryRequest,
-        client: 1,
-        cookie,
-        sequence,
-        ..Header::REQUESTS
-    };
+    let header = Header { kind: Kind::DirectoryRequest, client: 1, cookie, sequence, ..Header::REQUESTS };
     DirectoryRequest { first: 0 }.write(&header, &mut request);
     request
 }

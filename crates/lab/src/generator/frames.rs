@@ -34,10 +34,8 @@ pub(crate) struct FrameMaker {
 
 impl FrameMaker {
     pub fn new(way: &Way) -> Self {
-        let local = Local {
-            addresses: vec![way.client.1.ip()],
-            ports: way.client.1.port()..=way.client.1.port(),
-        };
+        let local =
+            Local { addresses: vec![way.client.1.ip()], ports: way.client.1.port()..=way.client.1.port() };
         Self {
             port: FramePort::new(MemoryQueue::new(2, 4096, 256), local, PAYLOAD_BYTES),
             header: Header::new(way.client, way.server, None),
@@ -61,9 +59,7 @@ pub(crate) fn payload(frame: &[u8], ports: Range<u16>) -> Option<&[u8]> {
     let is_udp = header[12..14] == [8, 0] && header[23] == 17;
     let udp_bytes = usize::from(u16::from_be_bytes([header[38], header[39]]));
     let port = u16::from_be_bytes([header[36], header[37]]);
-    (is_udp && ports.contains(&port))
-        .then(|| frame.get(HEADER_BYTES..HEADER_BYTES - 8 + udp_bytes))
-        .flatten()
+    (is_udp && ports.contains(&port)).then(|| frame.get(HEADER_BYTES..HEADER_BYTES - 8 + udp_bytes)).flatten()
 }
 
 /// Replaces what is in a buffer.

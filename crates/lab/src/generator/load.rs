@@ -21,11 +21,7 @@ pub(crate) trait Port {
 
     /// Takes a burst of what has arrived, and returns how much that was. `each` sees every payload for
     /// us, and says whether the next of the requests, if there are some, is to leave in its place.
-    fn receive(
-        &mut self,
-        requests: Option<&mut Packets>,
-        each: impl FnMut(&[u8]) -> bool,
-    ) -> Result<usize>;
+    fn receive(&mut self, requests: Option<&mut Packets>, each: impl FnMut(&[u8]) -> bool) -> Result<usize>;
 
     /// Holds the next request for the next burst, and returns its number; none if there is no room.
     fn push(&mut self, requests: &mut Packets) -> Result<Option<u16>>;
@@ -117,10 +113,7 @@ pub(crate) struct Generator<P> {
 
 impl<P: Port> Generator<P> {
     pub fn new(port: P) -> Self {
-        Self {
-            port,
-            due_ns: vec![0; NUMBERS].into(),
-        }
+        Self { port, due_ns: vec![0; NUMBERS].into() }
     }
 
     /// Waits for what is in the air still; returns how much of it came.

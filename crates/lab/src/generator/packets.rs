@@ -51,21 +51,13 @@ pub(crate) struct Packets {
 
 impl Packets {
     fn empty(protocol: Protocol, batch: usize) -> Self {
-        Self {
-            bytes: Vec::new(),
-            starts: vec![0],
-            next: 0,
-            reader: Reader::new(protocol, batch),
-        }
+        Self { bytes: Vec::new(), starts: vec![0], next: 0, reader: Reader::new(protocol, batch) }
     }
 
     /// The same requests as whole frames on their way.
     pub fn framed(mut self, way: &Way) -> Self {
         let mut maker = FrameMaker::new(way);
-        let mut framed = Self {
-            reader: self.reader,
-            ..Self::empty(Protocol::Native, 0)
-        };
+        let mut framed = Self { reader: self.reader, ..Self::empty(Protocol::Native, 0) };
         for _ in 0..self.len() {
             framed.bytes.extend(maker.frame(self.take().1));
             framed.starts.push(framed.bytes.len() as u32);
@@ -129,12 +121,7 @@ impl Packets {
                 let (mut key, mut value) = ([0; KEY_BYTES], [0; VALUE_BYTES]);
                 keys.write(item, &mut key);
                 values.write(item, 0, &mut value);
-                Drawn {
-                    reads: false,
-                    hash: KeyHash::of(&key, terms.hash_seed),
-                    key,
-                    value,
-                }
+                Drawn { reads: false, hash: KeyHash::of(&key, terms.hash_seed), key, value }
             });
             packets.push_requests(drawn, terms);
         }
@@ -198,8 +185,7 @@ impl Packets {
         } else {
             self.bytes.extend(b"set ");
             self.bytes.extend(first.key);
-            self.bytes
-                .extend(format!(" 0 0 {VALUE_BYTES}\r\n").as_bytes());
+            self.bytes.extend(format!(" 0 0 {VALUE_BYTES}\r\n").as_bytes());
             self.bytes.extend(first.value);
             self.bytes.extend(b"\r\n");
         }
@@ -210,11 +196,7 @@ impl Packets {
     #[inline]
     pub fn take(&mut self) -> (u16, &[u8]) {
         let place = self.next;
-        self.next = if place + 1 == self.len() {
-            0
-        } else {
-            place + 1
-        };
+        self.next = if place + 1 == self.len() { 0 } else { place + 1 };
         let (start, end) = (self.starts[place] as usize, self.starts[place + 1] as usize);
         (place as u16, &self.bytes[start..end])
     }
@@ -285,10 +267,7 @@ impl Draw {
 
     fn next(&mut self) -> Drawn {
         let reads = self.random.below(100) < self.get_percent;
-        Drawn {
-            reads,
-            ..self.next_read()
-        }
+        Drawn { reads, ..self.next_read() }
     }
 
     fn next_read(&mut self) -> Drawn {
@@ -310,12 +289,7 @@ impl Draw {
                 continue;
             }
             self.values.write(item, 0, &mut value);
-            return Drawn {
-                reads: true,
-                key,
-                value,
-                hash,
-            };
+            return Drawn { reads: true, key, value, hash };
         }
     }
 }

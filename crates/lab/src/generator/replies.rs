@@ -48,15 +48,11 @@ impl Reader {
             bytes.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
         };
         match self.protocol {
-            _ if echoed => Answer {
-                number: number(self.number_at),
-                succeeded: self.batch as u64,
-                is_last: true,
-            },
-            // A late page of the directory answers no request.
-            Protocol::Native if reply.get(KIND_AT) != Some(&(Kind::Replies as u8)) => {
-                Answer::default()
+            _ if echoed => {
+                Answer { number: number(self.number_at), succeeded: self.batch as u64, is_last: true }
             }
+            // A late page of the directory answers no request.
+            Protocol::Native if reply.get(KIND_AT) != Some(&(Kind::Replies as u8)) => Answer::default(),
             Protocol::Native => {
                 let count = number(6);
                 let mut succeeded = 0;
@@ -64,11 +60,7 @@ impl Reader {
                     let is_ok = reply.is_ok_and(|reply| reply.status == Status::Ok);
                     succeeded += u64::from(is_ok);
                 }
-                Answer {
-                    number: number(16),
-                    succeeded,
-                    is_last: true,
-                }
+                Answer { number: number(16), succeeded, is_last: true }
             }
             Protocol::Memcached => {
                 const LINE_BYTES: usize = "VALUE  0 8\r\n\r\n".len() + KEY_BYTES + VALUE_BYTES;
@@ -76,11 +68,7 @@ impl Reader {
                 let stored = body.starts_with(b"STORED");
                 Answer {
                     number: number(0),
-                    succeeded: if stored {
-                        1
-                    } else {
-                        (body.len() / LINE_BYTES) as u64
-                    },
+                    succeeded: if stored { 1 } else { (body.len() / LINE_BYTES) as u64 },
                     is_last: stored || body.ends_with(b"END\r\n"),
                 }
             }

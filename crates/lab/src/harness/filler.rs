@@ -24,11 +24,7 @@ impl Filler {
     pub fn connect(server: SocketAddr, name: &str) -> Result<Self> {
         let stream = TcpStream::connect(server)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self {
-            stream,
-            bytes: Vec::new(),
-            name: name.to_owned(),
-        })
+        Ok(Self { stream, bytes: Vec::new(), name: name.to_owned() })
     }
 
     /// Lines that ask for no reply.

@@ -12,10 +12,7 @@ pub(crate) struct Resident {
 impl Resident {
     pub fn now() -> Result<Self> {
         let rollup = std::fs::read_to_string("/proc/self/smaps_rollup")?;
-        Ok(Self {
-            all: bytes_of(&rollup, "Anonymous:"),
-            huge: bytes_of(&rollup, "AnonHugePages:"),
-        })
+        Ok(Self { all: bytes_of(&rollup, "Anonymous:"), huge: bytes_of(&rollup, "AnonHugePages:") })
     }
 
     /// How much of what was added since is on huge pages, in percent.
@@ -39,15 +36,9 @@ mod tests {
     #[test]
     fn the_share_of_what_was_added() {
         let rollup = "Rss:  99 kB\nAnonymous:         300 kB\nAnonHugePages:    150 kB\n";
-        let now = Resident {
-            all: bytes_of(rollup, "Anonymous:"),
-            huge: bytes_of(rollup, "AnonHugePages:"),
-        };
+        let now = Resident { all: bytes_of(rollup, "Anonymous:"), huge: bytes_of(rollup, "AnonHugePages:") };
         assert_eq!((now.all, now.huge), (300 << 10, 150 << 10));
-        let before = Resident {
-            all: 100 << 10,
-            huge: 50 << 10,
-        };
+        let before = Resident { all: 100 << 10, huge: 50 << 10 };
         assert_eq!(now.huge_percent_since(before), 50.0);
     }
 

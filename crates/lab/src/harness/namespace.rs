@@ -49,10 +49,7 @@ pub(crate) fn leave_network() -> Result<()> {
 pub(crate) fn way(number: u8) -> Way {
     let mac = |end: u8| -> MacAddress { [2, 0, 0, 0, number, end] };
     let address = |end, port| SocketAddr::from((Ipv4Addr::new(10, 77, number, end), port));
-    Way {
-        client: (mac(1), address(1, CLIENT_PORT)),
-        server: (mac(2), address(2, SERVER_PORT)),
-    }
+    Way { client: (mac(1), address(1, CLIENT_PORT)), server: (mac(2), address(2, SERVER_PORT)) }
 }
 
 /// Our end of a cable.
@@ -89,10 +86,7 @@ pub(crate) fn start_inside(
         launcher.arg("--threaded");
     }
     launcher.arg("--").args(command);
-    let mut child = launcher
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut child = launcher.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     let stdout = child.stdout.as_mut().ok_or("no output")?;
     BufReader::new(stdout.take(16)).read_line(&mut line)?;

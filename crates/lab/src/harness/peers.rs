@@ -24,10 +24,7 @@ pub(crate) struct Binaries {
 const UNPACKED: [&str; 2] = ["peers/bin/memcached", "peers/bin/memcached-current"];
 
 /// The binaries of memcached where the rest is worth measuring without any; notes once that there is none.
-pub(crate) fn memcacheds_or_none(
-    asked_for: &[PathBuf],
-    report: &mut Measurement,
-) -> Result<Vec<PathBuf>> {
+pub(crate) fn memcacheds_or_none(asked_for: &[PathBuf], report: &mut Measurement) -> Result<Vec<PathBuf>> {
     match memcacheds(asked_for) {
         Err(_) if asked_for.is_empty() => {
             report.note_once("not beside memcached: scripts/peer-memcached unpacks it");

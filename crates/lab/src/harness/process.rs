@@ -42,11 +42,7 @@ impl Process {
 
     /// A program that was started otherwise, and prints to this log.
     pub fn new(name: &str, child: Child, log: PathBuf) -> Self {
-        Self {
-            name: name.to_owned(),
-            child,
-            log,
-        }
+        Self { name: name.to_owned(), child, log }
     }
 
     pub fn id(&self) -> u32 {
@@ -63,11 +59,7 @@ impl Process {
     ///
     /// # Errors
     /// When the program ends, or does not answer for so long.
-    pub fn wait_until<T>(
-        &mut self,
-        patience: Duration,
-        mut attempt: impl FnMut() -> Result<T>,
-    ) -> Result<T> {
+    pub fn wait_until<T>(&mut self, patience: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         let end = Instant::now() + patience;
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -129,10 +121,7 @@ pub(crate) fn log(name: &str) -> Result<PathBuf> {
     let folder = Path::new("target/bench");
     std::fs::create_dir_all(folder)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric();
-    let name: String = name
-        .chars()
-        .map(|c| if is_plain(c) { c } else { '-' })
-        .collect();
+    let name: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
     let number = STARTED.fetch_add(1, Ordering::Relaxed);
     Ok(folder.join(format!("{name}-{number}.log")))
 }

@@ -170,10 +170,7 @@ impl Server {
 
     /// A new connection.
     pub fn connect(&self) -> Result<Box<dyn Stream>> {
-        self.streams
-            .as_ref()
-            .ok_or("it takes no streams")?
-            .connect()
+        self.streams.as_ref().ok_or("it takes no streams")?.connect()
     }
 
     /// Datagrams and bursts that Micanite's first worker has received so far.
@@ -246,11 +243,7 @@ fn free_udp() -> Result<SocketAddr> {
 }
 
 /// The arguments that every server of a program gets.
-fn arguments(
-    program: Program<'_>,
-    place: &Place,
-    udp: Option<SocketAddr>,
-) -> impl Iterator<Item = String> {
+fn arguments(program: Program<'_>, place: &Place, udp: Option<SocketAddr>) -> impl Iterator<Item = String> {
     let always = match program {
         Program::Micanite(_) => "serve -t 1 --control-socket none",
         Program::Memcached(_) => "-t 1 -u root",

@@ -11,8 +11,7 @@ use crate::Result;
 
 /// A path below what cargo builds into, as seen from here where it is below that: `target/release/micanite`.
 pub(crate) fn target(path: &str) -> PathBuf {
-    let folder =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     let here = std::env::current_dir().unwrap_or_default();
     folder.strip_prefix(here).unwrap_or(&folder).join(path)
 }
@@ -22,9 +21,7 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
         return vec![0];
     };
-    (0..CpuSet::count())
-        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
-        .collect()
+    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
 
 /// Pins this thread (and threads it will start) to one CPU.
@@ -99,9 +96,7 @@ pub(crate) fn cpu_time_ns(pid: u32) -> Result<u64> {
 pub(crate) fn cpu_ticks(pid: u32) -> Result<(u64, u64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name, which may have blanks in it, ends with the last bracket.
-    let (_, words) = stat
-        .rsplit_once(") ")
-        .ok_or("no name in a process's stat")?;
+    let (_, words) = stat.rsplit_once(") ").ok_or("no name in a process's stat")?;
     let mut words = words.split(' ').skip(11);
     let mut next = || words.next().ok_or("a process's stat is too short");
     Ok((next()?.parse()?, next()?.parse()?))
@@ -173,9 +168,7 @@ pub(crate) fn make_other_normal(pid: u32) -> bool {
 pub(crate) fn cpu_model() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find(|line| line.starts_with("model name"));
-    line.and_then(|line| line.split(": ").nth(1))
-        .unwrap_or(std::env::consts::ARCH)
-        .to_owned()
+    line.and_then(|line| line.split(": ").nth(1)).unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
 #[cfg(test)]
@@ -186,10 +179,8 @@ mod tests {
     fn cpu_time_grows_with_work() {
         // Threads of other tests end meanwhile, and take their time with them: so of a child.
         // It ends with this process, however that ends.
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", "while kill -0 $PPID; do :; done"])
-            .spawn()
-            .unwrap();
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "while kill -0 $PPID; do :; done"]).spawn().unwrap();
         let before = cpu_time_ns(child.id()).unwrap();
         while cpu_time_ns(child.id()).unwrap() == before {
             std::thread::yield_now();

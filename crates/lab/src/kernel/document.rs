@@ -36,12 +36,7 @@ pub(super) fn write(path: &Path, report: &Measurement) -> Result<()> {
     let tables = [
         ("notes", notes(report)),
         ("targets", targets(records)),
-        (
-            "ratios",
-            throughput(&of(&|record| {
-                record.metric == METRIC && record.peer.is_some()
-            })),
-        ),
+        ("ratios", throughput(&of(&|record| record.metric == METRIC && record.peer.is_some()))),
         ("peaks", by_case(&peaks)),
         ("latency", by_case(&of(&|record| is(record, "/latency/")))),
         ("mixes", by_case(&of(&|record| is(record, "/mix/")))),
@@ -56,36 +51,24 @@ fn targets(records: &[Record]) -> String {
     let mut table = String::from("| case | wanted | measured | |\n|---|---|---|---|\n");
     for (case, wanted) in TARGETS {
         let found = records.iter().find(|record| {
-            record.case == case
-                && record.metric == METRIC
-                && record.peer.as_deref() == Some("memcached")
+            record.case == case && record.metric == METRIC && record.peer.as_deref() == Some("memcached")
         });
         let measured = found.and_then(|record| Some((record.ratio?, record.spread)));
         let (measured, verdict) = match measured {
             None => ("not measured".to_owned(), ""),
             Some((ratio, spread)) => {
                 let spread = format!("({} .. {})", number(spread.min), number(spread.max));
-                (
-                    format!("{} x {spread}", number(ratio)),
-                    verdict(ratio, wanted),
-                )
+                (format!("{} x {spread}", number(ratio)), verdict(ratio, wanted))
             }
         };
         let wanted = number(wanted);
-        let _ = writeln!(
-            table,
-            "| {case}, over memcached's UDP | {wanted} x | {measured} | {verdict} |"
-        );
+        let _ = writeln!(table, "| {case}, over memcached's UDP | {wanted} x | {measured} | {verdict} |");
     }
-    let is_share =
-        |record: &&Record| record.case == "kernel/fb-usr" && record.metric == "hits_in_kernel";
+    let is_share = |record: &&Record| record.case == "kernel/fb-usr" && record.metric == "hits_in_kernel";
     let share = records.iter().find(is_share).map(|record| record.value);
     let (measured, verdict) = match share {
         None => ("not measured".to_owned(), ""),
-        Some(share) => (
-            format!("{} %", number(share)),
-            verdict(share, HITS_IN_KERNEL_TARGET),
-        ),
+        Some(share) => (format!("{} %", number(share)), verdict(share, HITS_IN_KERNEL_TARGET)),
     };
     let _ = writeln!(
         table,
@@ -113,17 +96,11 @@ mod tests {
         let table = targets(report.records());
         let row = |case: &str| {
             let start = format!("| {case},");
-            table
-                .lines()
-                .find(|line| line.starts_with(&start))
-                .unwrap()
-                .to_owned()
+            table.lines().find(|line| line.starts_with(&start)).unwrap().to_owned()
         };
         assert!(row("kernel/tiny").ends_with("| met |"), "{table}");
         assert!(row("kernel/tiny-16m").ends_with("| missed |"), "{table}");
         assert!(row("kernel/fb-var").contains("not measured"), "{table}");
-        assert!(
-            table.contains("| kernel/fb-usr, hits answered in the kernel | 90 % | 99.0 % | met |")
-        );
+        assert!(table.contains("| kernel/fb-usr, hits answered in the kernel | 90 % | 99.0 % | met |"));
     }
 }

@@ -6,9 +6,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use micanite_bpf::{
-    Bound, MODE_NATIVE, Map, MapOptions, MapType, ProgramType, attach, load_program,
-};
+use micanite_bpf::{Bound, MODE_NATIVE, Map, MapOptions, MapType, ProgramType, attach, load_program};
 use micanite_net::bypass::Bypass;
 
 use crate::Result;
@@ -43,12 +41,7 @@ impl Injector {
             namespace::call("ip", &["link", "set", interface, "up"])?;
         }
         namespace::poll_by_thread(&exit)?;
-        Ok(Self {
-            _link: redirect(&exit, to)?,
-            entrance,
-            exit,
-            _port: None,
-        })
+        Ok(Self { _link: redirect(&exit, to)?, entrance, exit, _port: None })
     }
 
     /// The port at the entrance lives as long as this.

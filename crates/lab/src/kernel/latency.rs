@@ -26,17 +26,9 @@ pub(super) fn run(
 ) -> Result<()> {
     let is_memcached = |side: &&Side| servers[side.server].kind == Kind::Memcached;
     let memcached = sides.iter().find(is_memcached).ok_or("no memcached")?;
-    let peaks: Vec<_> = memcached
-        .rounds
-        .iter()
-        .map(Round::requests_per_second)
-        .collect();
+    let peaks: Vec<_> = memcached.rounds.iter().map(Round::requests_per_second).collect();
     let peak = median(&peaks);
-    let (rounds, slice_ms) = if options.common.quick {
-        (1, 250)
-    } else {
-        (3, 500)
-    };
+    let (rounds, slice_ms) = if options.common.quick { (1, 250) } else { (3, 500) };
     let duration = Duration::from_millis(slice_ms);
     for part in PARTS {
         let rate = (peak * part / 1000.0).round() * 1000.0;
@@ -60,12 +52,7 @@ pub(super) fn run(
 }
 
 /// An open loop at a rate.
-pub(super) fn slice(
-    server: &mut Server,
-    side: &mut Side,
-    rate: f64,
-    duration: Duration,
-) -> Result<Round> {
+pub(super) fn slice(server: &mut Server, side: &mut Side, rate: f64, duration: Duration) -> Result<Round> {
     rest();
     server.process.resume();
     let pace = Pace::Open(rate);

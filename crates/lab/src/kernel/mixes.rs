@@ -106,10 +106,5 @@ fn requests(server: &mut Server, get_percent: u64) -> Result<Ring> {
 }
 
 fn drawn(item: u64, kind: RequestKind, key: &[u8]) -> Drawn<'_> {
-    Drawn {
-        kind,
-        item,
-        key,
-        value_bytes: VALUE_BYTES,
-    }
+    Drawn { kind, item, key, value_bytes: VALUE_BYTES }
 }

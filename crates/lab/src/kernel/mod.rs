@@ -81,11 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report.part(done);
     let account = account::run(options, &mut bench, &mut report);
     report.part(account);
-    let items = if options.common.quick {
-        BACKING_ITEMS / 4
-    } else {
-        BACKING_ITEMS
-    };
+    let items = if options.common.quick { BACKING_ITEMS / 4 } else { BACKING_ITEMS };
     let backing = engine::backing(&options.common, items, &mut report);
     report.part(backing);
     report.finish()?;
@@ -107,12 +103,7 @@ struct Bench {
 
 impl Bench {
     /// Starts those of some kinds that can be measured here, and notes which cannot.
-    fn start(
-        &mut self,
-        kinds: &[Kind],
-        memory_mib: u64,
-        report: &mut Measurement,
-    ) -> Result<Vec<Server>> {
+    fn start(&mut self, kinds: &[Kind], memory_mib: u64, report: &mut Measurement) -> Result<Vec<Server>> {
         self.binaries.memory_mib = memory_mib;
         if self.real_time {
             system::make_real_time();
@@ -193,9 +184,8 @@ fn kernel_share(case: &str, servers: &[Server], report: &mut Measurement) -> Res
             report.value(case, "hits_in_kernel", "% of hits", &[share]);
         }
         let counted = counts.iter().filter(|(_, count)| *count > 0);
-        let words: Vec<_> = counted
-            .map(|(name, count)| format!("{} {count}", name.trim_start_matches(PREFIX)))
-            .collect();
+        let words: Vec<_> =
+            counted.map(|(name, count)| format!("{} {count}", name.trim_start_matches(PREFIX))).collect();
         let (name, words) = (server.kind.name(), words.join(", "));
         report.note(format!("{case}/{name}, counted in the kernel: {words}"));
     }

@@ -32,13 +32,7 @@ pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement
     }
 }
 
-fn one(
-    case: &str,
-    pool: Pool,
-    options: &Options,
-    bench: &mut Bench,
-    report: &mut Measurement,
-) -> Result<()> {
+fn one(case: &str, pool: Pool, options: &Options, bench: &mut Bench, report: &mut Measurement) -> Result<()> {
     let mut servers = bench.start(&KINDS, MEMORY_MIB, report)?;
     let mut sides = Vec::new();
     for (at, server) in servers.iter_mut().enumerate() {
@@ -71,10 +65,7 @@ fn prepare(server: &mut Server, pool: Pool, keys: u64) -> Result<(Ring, Vec<u8>)
     server.client.writers = Some(Writers::connect(server.tcp(), CONNECTIONS)?);
     let (mut maker, mut ring) = (server.maker()?, Ring::new(server.protocol()));
     let requests = pool.stream(keys, SEED);
-    for request in requests
-        .filter(|request| is_measured(&request.item))
-        .take(REQUESTS)
-    {
+    for request in requests.filter(|request| is_measured(&request.item)).take(REQUESTS) {
         let kind = match request.operation {
             PoolOperation::Get => RequestKind::Get,
             PoolOperation::Update => RequestKind::Update,
@@ -97,10 +88,5 @@ fn is_measured(item: &PoolItem) -> bool {
 }
 
 fn drawn(item: PoolItem, kind: RequestKind, key: &[u8]) -> Drawn<'_> {
-    Drawn {
-        kind,
-        item: item.number,
-        key,
-        value_bytes: item.value_bytes(),
-    }
+    Drawn { kind, item: item.number, key, value_bytes: item.value_bytes() }
 }

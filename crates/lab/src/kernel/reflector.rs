@@ -62,18 +62,11 @@ mod tests {
         let (verdict, back, _) = micanite_bpf::run(program.as_fd(), &frame, 1).unwrap();
         assert_eq!(verdict, 3, "XDP_TX");
         let found = parse(&back, ReceiveChecksums::Unverified).unwrap();
-        assert_eq!(
-            (found.source, found.destination),
-            (way.server.1, way.client.1)
-        );
+        assert_eq!((found.source, found.destination), (way.server.1, way.client.1));
         assert_eq!(back[..6], way.client.0);
         assert!(back.ends_with(b"payload"));
         let mut other = frame;
         other[23] = 6;
-        assert_eq!(
-            micanite_bpf::run(program.as_fd(), &other, 1).unwrap().0,
-            2,
-            "XDP_PASS"
-        );
+        assert_eq!(micanite_bpf::run(program.as_fd(), &other, 1).unwrap().0, 2, "XDP_PASS");
     }
 }

@@ -156,12 +156,7 @@ impl Server {
     /// Makes the maker of this server's requests.
     pub fn maker(&mut self) -> Result<Maker> {
         let terms = self.terms()?;
-        Ok(Maker::new(
-            self.kind.protocol(),
-            terms,
-            &self.way,
-            flows(self.kind),
-        ))
+        Ok(Maker::new(self.kind.protocol(), terms, &self.way, flows(self.kind)))
     }
 
     /// Learns the values that every request carries now.
@@ -207,9 +202,7 @@ impl Server {
             if line == "END" {
                 break;
             }
-            let words = line
-                .strip_prefix("STAT ")
-                .and_then(|rest| rest.split_once(' '));
+            let words = line.strip_prefix("STAT ").and_then(|rest| rest.split_once(' '));
             if let Some((name, value)) = words.filter(|(name, _)| name.starts_with(prefix))
                 && let Ok(count) = value.parse()
             {
@@ -229,11 +222,7 @@ const fn flows(kind: Kind) -> u16 {
 
 /// The command of a server.
 fn command(way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> {
-    let (own, udp, tcp) = (
-        way.server.1.ip(),
-        SERVER_PORT.to_string(),
-        TCP_PORT.to_string(),
-    );
+    let (own, udp, tcp) = (way.server.1.ip(), SERVER_PORT.to_string(), TCP_PORT.to_string());
     let (memory, own_prefix) = (binaries.memory_mib.to_string(), namespace::with_prefix(own));
     let (own, port) = (own.to_string(), format!("xdp:{SERVER_INTERFACE}"));
     let clients = format!("{}/32", way.client.1.ip());
@@ -242,12 +231,7 @@ fn command(way: &Way, kind: Kind, binaries: &Programs) -> Result<Vec<OsString>> 
     let udp_port = ["-U", &udp];
     let allow = ["--udp-allow", &clients];
     // Our end has an XDP program, so the driver's mode works on veth, too.
-    let kernel = [
-        "--kernel-get",
-        SERVER_INTERFACE,
-        "--kernel-get-mode",
-        "native",
-    ];
+    let kernel = ["--kernel-get", SERVER_INTERFACE, "--kernel-get-mode", "native"];
     let (binary, arguments): (OsString, Vec<&str>) = match kind {
         Kind::Memcached => {
             let all = [&both[..], &["-u", "root"], &udp_port];

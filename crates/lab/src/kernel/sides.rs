@@ -57,14 +57,7 @@ impl Round {
 
 impl Side {
     pub fn new(server: usize, name: &str, ring: Ring) -> Self {
-        Self {
-            server,
-            name: name.to_owned(),
-            ring,
-            before: Vec::new(),
-            window: None,
-            rounds: Vec::new(),
-        }
+        Self { server, name: name.to_owned(), ring, before: Vec::new(), window: None, rounds: Vec::new() }
     }
 
     /// A slice of the highest rate that this latency allows.
@@ -142,9 +135,7 @@ impl Side {
         value("mean_latency", "us", &|round| round.tally.mean_of_all_us());
         value("core_busy", "%", &|round| round.usage.utilisation() * 100.0);
         value("lost", "%", &|round| round.tally.lost_ratio() * 100.0);
-        value("hits", "% of GETs", &|round| {
-            round.tally.hit_ratio() * 100.0
-        });
+        value("hits", "% of GETs", &|round| round.tally.hit_ratio() * 100.0);
         value("gets", "% of requests", &|round| {
             round.tally.of(Kind::Get) as f64 / round.tally.answered() as f64 * 100.0
         });

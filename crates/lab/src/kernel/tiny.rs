@@ -15,26 +15,13 @@ use crate::results::measurement::Measurement;
 const SEED: u64 = 71;
 /// 40 bytes each with their index: some 5 MiB.
 const ITEMS_CACHED: u64 = 1 << 17;
-const KINDS: [Kind; 6] = [
-    Kind::Memcached,
-    Kind::Udp,
-    Kind::KernelGet,
-    Kind::KernelNative,
-    Kind::Xdp,
-    Kind::Reflect,
-];
+const KINDS: [Kind; 6] =
+    [Kind::Memcached, Kind::Udp, Kind::KernelGet, Kind::KernelNative, Kind::Xdp, Kind::Reflect];
 
 pub(super) fn run(options: &Options, bench: &mut Bench, report: &mut Measurement) {
-    let many = if options.common.quick {
-        1 << 22
-    } else {
-        1 << 24
-    };
+    let many = if options.common.quick { 1 << 22 } else { 1 << 24 };
     let many = options.items.unwrap_or(many);
-    let cases = [
-        ("kernel/tiny", ITEMS_CACHED, NUMBERS),
-        ("kernel/tiny-16m", many, 16 * NUMBERS),
-    ];
+    let cases = [("kernel/tiny", ITEMS_CACHED, NUMBERS), ("kernel/tiny-16m", many, 16 * NUMBERS)];
     for (case, items, requests) in cases {
         if options.common.wants(case) {
             // What fails does not take along what was measured.
@@ -91,12 +78,7 @@ pub(super) fn gets(server: &mut Server, items: u64, requests: usize) -> Result<R
     for _ in 0..requests {
         let item = sampler.item(&mut random);
         keys.write(item, &mut key);
-        let drawn = Drawn {
-            kind: RequestKind::Get,
-            item,
-            key: &key,
-            value_bytes: VALUE_BYTES,
-        };
+        let drawn = Drawn { kind: RequestKind::Get, item, key: &key, value_bytes: VALUE_BYTES };
         ring.push(&mut maker, &drawn)?;
     }
     Ok(ring)

@@ -45,11 +45,7 @@ pub(super) struct Meter {
 
 impl Meter {
     pub fn new(cpu: usize, processes: Vec<u32>) -> Self {
-        Self {
-            cpu,
-            processes,
-            packages: energy_counters(),
-        }
+        Self { cpu, processes, packages: energy_counters() }
     }
 
     pub fn read(&self) -> Result<Reading> {

@@ -48,13 +48,7 @@ pub(super) fn run(items: u64, options: &Options, report: &mut Measurement) -> Re
         size_name(items),
         Resident::now()?.huge_percent_since(before)
     ));
-    let mut cases = Cases {
-        items,
-        size: size_name(items),
-        options,
-        limit,
-        report,
-    };
+    let mut cases = Cases { items, size: size_name(items), options, limit, report };
     cases.one_line()?;
     cases.two_lines()?;
     cases.schedules()?;
@@ -88,11 +82,7 @@ impl Cases<'_> {
         Drawn::new(popularity, self.items, self.options)
     }
 
-    fn table<const W: usize, const E: usize>(
-        &self,
-        load: f64,
-        placement: Placement,
-    ) -> Result<Table<W, E>> {
+    fn table<const W: usize, const E: usize>(&self, load: f64, placement: Placement) -> Result<Table<W, E>> {
         eprintln!("filling {} items, {E} entries to a bucket", self.size);
         Table::filled(self.items as usize, load, placement)
     }
@@ -108,10 +98,8 @@ impl Cases<'_> {
             let took = lines.borrow_mut().run_dependent(count / 8)?;
             Ok((count / 8) as f64 / took.as_secs_f64() / 1e6)
         };
-        let mut variants = vec![Variant {
-            name: "each line named by the one before".to_owned(),
-            run: Box::new(dependent),
-        }];
+        let mut variants =
+            vec![Variant { name: "each line named by the one before".to_owned(), run: Box::new(dependent) }];
         for access in LineAccess::ALL {
             for distance in [8, 16, 32] {
                 let lines = &lines;
@@ -157,29 +145,21 @@ impl Cases<'_> {
         let table = self.table::<8, 7>(LOAD, Placement::Packed)?;
         self.report.note(format!(
             "{}: buckets of 7 entries full to {LOAD}: {:.1} % of items in spare buckets, {:.1} bytes an item",
-            self.size, table.chained_percent(), table.bytes_per_item()
+            self.size,
+            table.chained_percent(),
+            table.bytes_per_item()
         ));
         let [uniform, zipf, set] = wanted;
         if let Some(case) = uniform {
             let drawn = self.drawn(Popularity::Uniform);
             let mut variants = gets::<8, 7, Minimum, 2>("", &table, &drawn, &SCHEDULES);
-            variants.extend(gets::<8, 7, Minimum, 0>(
-                "prefetch off, ",
-                &table,
-                &drawn,
-                &[USUAL],
-            ));
+            variants.extend(gets::<8, 7, Minimum, 0>("prefetch off, ", &table, &drawn, &[USUAL]));
             self.measure(&case, variants)?;
         }
         if let Some(case) = zipf {
             let drawn = self.drawn(Popularity::Zipf);
             let mut variants = gets::<8, 7, Minimum, 2>("", &table, &drawn, &SCHEDULES_FEW);
-            variants.extend(gets::<8, 7, Minimum, 0>(
-                "prefetch off, ",
-                &table,
-                &drawn,
-                &[USUAL],
-            ));
+            variants.extend(gets::<8, 7, Minimum, 0>("prefetch off, ", &table, &drawn, &[USUAL]));
             self.measure(&case, variants)?;
         }
         if let Some(case) = set {
@@ -201,31 +181,11 @@ impl Cases<'_> {
         let drawn = self.drawn(Popularity::Uniform);
         let mut variants = Vec::new();
         let usual = &[USUAL];
-        variants.extend(gets::<8, 7, EarlyExit, 2>(
-            "early exit, ",
-            &table,
-            &drawn,
-            usual,
-        ));
-        variants.extend(gets::<8, 7, BitMask, 2>(
-            "bit mask, ",
-            &table,
-            &drawn,
-            usual,
-        ));
+        variants.extend(gets::<8, 7, EarlyExit, 2>("early exit, ", &table, &drawn, usual));
+        variants.extend(gets::<8, 7, BitMask, 2>("bit mask, ", &table, &drawn, usual));
         variants.extend(gets::<8, 7, Minimum, 2>("minimum, ", &table, &drawn, usual));
-        variants.extend(gets::<8, 7, ArrayMinimum, 2>(
-            "minimum of an array, ",
-            &table,
-            &drawn,
-            usual,
-        ));
-        variants.extend(gets::<8, 7, Gathered, 2>(
-            "four tags gathered, ",
-            &table,
-            &drawn,
-            usual,
-        ));
+        variants.extend(gets::<8, 7, ArrayMinimum, 2>("minimum of an array, ", &table, &drawn, usual));
+        variants.extend(gets::<8, 7, Gathered, 2>("four tags gathered, ", &table, &drawn, usual));
         self.measure(&case, variants)
     }
 
@@ -241,12 +201,7 @@ impl Cases<'_> {
         let drawn = self.drawn(Popularity::Uniform);
         let few = &SCHEDULES_FEW;
         let mut variants = gets::<16, 15, Minimum, 2>("minimum, ", &table, &drawn, few);
-        variants.extend(gets::<16, 15, EarlyExit, 2>(
-            "early exit, ",
-            &table,
-            &drawn,
-            few,
-        ));
+        variants.extend(gets::<16, 15, EarlyExit, 2>("early exit, ", &table, &drawn, few));
         self.measure(&case, variants)
     }
 
@@ -278,12 +233,7 @@ impl Cases<'_> {
             let drawn = self.drawn(Popularity::Uniform);
             let usual = &[USUAL];
             let mut variants = gets::<8, 7, Minimum, 1>("one prefetch, ", &table, &drawn, usual);
-            variants.extend(gets::<8, 7, Minimum, 2>(
-                "two prefetches, ",
-                &table,
-                &drawn,
-                usual,
-            ));
+            variants.extend(gets::<8, 7, Minimum, 2>("two prefetches, ", &table, &drawn, usual));
             self.measure(&case, variants)?;
         }
         Ok(())
@@ -348,9 +298,5 @@ fn gets<'a, const W: usize, const E: usize, M: TagMatch + 'a, const PREFETCHES: 
 }
 
 fn size_name(items: u64) -> String {
-    if items.is_multiple_of(1 << 20) {
-        format!("{} Mi", items >> 20)
-    } else {
-        format!("{} Ki", items >> 10)
-    }
+    if items.is_multiple_of(1 << 20) { format!("{} Mi", items >> 20) } else { format!("{} Ki", items >> 10) }
 }

@@ -64,9 +64,7 @@ impl<const WORDS: usize, const SPACE: usize, const PAIRS: usize> InlineTable<WOR
         };
         const AHEAD: u64 = 32;
         for number in 0..items as u64 {
-            table
-                .index
-                .prefetch(table.bucket(hash_of(&key_of(number + AHEAD))));
+            table.index.prefetch(table.bucket(hash_of(&key_of(number + AHEAD))));
             table.insert(number);
         }
         Ok(table)
@@ -111,14 +109,10 @@ impl<const WORDS: usize, const SPACE: usize, const PAIRS: usize> InlineTable<WOR
 
     fn add_pair(&self, bucket: usize, pairs: usize, number: u64) {
         let at = bucket + 1 + 2 * pairs;
-        self.index
-            .word(at)
-            .store(u64::from_le_bytes(key_of(number)), Relaxed);
+        self.index.word(at).store(u64::from_le_bytes(key_of(number)), Relaxed);
         self.index.word(at + 1).store(value_of(number), Relaxed);
         let length = (VALUE_BYTES as u64) << (LENGTHS_SHIFT + LENGTH_BITS * pairs as u32);
-        self.index
-            .word(bucket)
-            .fetch_add(length + (1 << PAIRS_SHIFT), Relaxed);
+        self.index.word(bucket).fetch_add(length + (1 << PAIRS_SHIFT), Relaxed);
     }
 
     /// Takes the last pair out and returns the number of its item.
@@ -128,18 +122,14 @@ impl<const WORDS: usize, const SPACE: usize, const PAIRS: usize> InlineTable<WOR
         let number = self.index.word(at).swap(0, Relaxed);
         self.index.word(at + 1).store(0, Relaxed);
         let length = (VALUE_BYTES as u64) << (LENGTHS_SHIFT + LENGTH_BITS * last as u32);
-        self.index
-            .word(bucket)
-            .fetch_sub(length + (1 << PAIRS_SHIFT), Relaxed);
+        self.index.word(bucket).fetch_sub(length + (1 << PAIRS_SHIFT), Relaxed);
         number
     }
 
     fn add_entry(&mut self, bucket: usize, entries: usize, number: u64) {
         let tag = tag_of(hash_of(&key_of(number)));
         let entry = tag << OFFSET_BITS | self.items.append(number) as u64;
-        self.index
-            .word(bucket + SPACE - entries)
-            .store(entry, Relaxed);
+        self.index.word(bucket + SPACE - entries).store(entry, Relaxed);
         self.outside += 1;
     }
 
@@ -163,11 +153,7 @@ impl<const WORDS: usize, const SPACE: usize, const PAIRS: usize> InlineTable<WOR
             fits |= u32::from(stored == key) << pair;
         }
         fits &= (1 << self.pairs(bucket)) - 1;
-        if fits == 0 {
-            0
-        } else {
-            bucket + 1 + 2 * fits.trailing_zeros() as usize
-        }
+        if fits == 0 { 0 } else { bucket + 1 + 2 * fits.trailing_zeros() as usize }
     }
 
     /// Items outside with a tag, from the word `from` of the bucket on: entry word and item.
@@ -210,9 +196,7 @@ pub(super) struct InlineAccess<'a, const W: usize, const S: usize, const P: usiz
     pub &'a InlineTable<W, S, P>,
 );
 
-impl<const W: usize, const S: usize, const P: usize, const SET: bool>
-    InlineAccess<'_, W, S, P, SET>
-{
+impl<const W: usize, const S: usize, const P: usize, const SET: bool> InlineAccess<'_, W, S, P, SET> {
     /// The pair's value copied out, or overwritten.
     #[inline]
     fn finish_pair(&self, slot: &Slot, out: &mut [u8]) -> Option<u64> {
@@ -259,13 +243,7 @@ impl<const W: usize, const S: usize, const P: usize, const SET: bool> Lookup
         if W > 8 {
             self.0.index.prefetch(bucket + 8);
         }
-        Slot {
-            key,
-            tag: tag_of(hash),
-            bucket,
-            pair: 0,
-            item: 0,
-        }
+        Slot { key, tag: tag_of(hash), bucket, pair: 0, item: 0 }
     }
 
     #[inline]
@@ -300,9 +278,7 @@ impl<const W: usize, const S: usize, const P: usize, const SET: bool> Lookup
             return table.items.read(item, out);
         }
         let value = value_of(u64::from_le_bytes(slot.key));
-        self.versioned(slot.bucket, || {
-            table.items.write(item, &value.to_le_bytes())
-        });
+        self.versioned(slot.bucket, || table.items.write(item, &value.to_le_bytes()));
         Some(value)
     }
 }
@@ -328,11 +304,7 @@ mod tests {
         outside_percent: std::ops::Range<f64>,
     ) {
         let table = InlineTable::<W, S, P>::filled(ITEMS as usize, items_per_bucket).unwrap();
-        assert!(
-            outside_percent.contains(&table.outside_percent()),
-            "{}",
-            table.outside_percent()
-        );
+        assert!(outside_percent.contains(&table.outside_percent()), "{}", table.outside_percent());
         let sum = (0..ITEMS).fold(0u64, |sum, number| sum.wrapping_add(value_of(number)));
         let all = run::<W, S, P, false>(&table, 0, ITEMS);
         assert_eq!(all.hits + table.lost as u64, ITEMS);

@@ -86,11 +86,7 @@ pub(super) struct Items {
 impl Items {
     /// Room for `items`.
     pub fn new(items: usize, placement: Placement) -> Result<Self> {
-        Ok(Self {
-            region: Region::private(space_bytes(items, placement))?,
-            placement,
-            end: LINE_WORDS,
-        })
+        Ok(Self { region: Region::private(space_bytes(items, placement))?, placement, end: LINE_WORDS })
     }
 
     /// Writes item `number` and returns its word.
@@ -99,8 +95,7 @@ impl Items {
         let header = (VALUE_BYTES << KEY_LENGTH_BITS | KEY_BYTES) as u64;
         self.region.word(at).store(header, Relaxed);
         self.region.copy_in((at + 1) * WORD_BYTES, &key_of(number));
-        self.region
-            .copy_in((at + 2) * WORD_BYTES, &value_of(number).to_le_bytes());
+        self.region.copy_in((at + 2) * WORD_BYTES, &value_of(number).to_le_bytes());
         self.end = at + ITEM_WORDS;
         at
     }
@@ -158,10 +153,7 @@ impl Items {
     fn value(&self, word: usize) -> (usize, usize) {
         let header = self.region.word(word).load(Relaxed) as usize;
         let key_words = (header % (1 << KEY_LENGTH_BITS)).div_ceil(WORD_BYTES);
-        (
-            (word + 1 + key_words) * WORD_BYTES,
-            header >> KEY_LENGTH_BITS,
-        )
+        ((word + 1 + key_words) * WORD_BYTES, header >> KEY_LENGTH_BITS)
     }
 
     pub fn bytes_per_item(&self) -> f64 {

@@ -58,10 +58,7 @@ impl Lines {
             next: 0,
         };
         for line in 0..lines.line_count as usize {
-            lines
-                .lines
-                .word(line * LINE_WORDS)
-                .store(line as u64, Relaxed);
+            lines.lines.word(line * LINE_WORDS).store(line as u64, Relaxed);
             lines.log.word(line * LINE_WORDS).store(0, Relaxed);
         }
         Ok(lines)
@@ -83,9 +80,8 @@ impl Lines {
             Access::Append => schedule.run(&Touch::<true, true>(self), operations, number),
         };
         let elapsed = start.elapsed();
-        let expected = (0..operations).fold(0, |sum: u64, at| {
-            sum.wrapping_add(below(mix(number(at)), self.line_count))
-        });
+        let expected =
+            (0..operations).fold(0, |sum: u64, at| sum.wrapping_add(below(mix(number(at)), self.line_count)));
         if found.sum != expected {
             return Err(format!("{}: a word was not what had been written", access.name()).into());
         }
@@ -100,9 +96,8 @@ impl Lines {
         let first = self.next;
         self.next += operations as u64;
         let walk = |read: &dyn Fn(u64) -> u64| {
-            (first..first + operations as u64).fold(0, |last: u64, number| {
-                read(below(mix(last ^ number << 32), self.line_count))
-            })
+            (first..first + operations as u64)
+                .fold(0, |last: u64, number| read(below(mix(last ^ number << 32), self.line_count)))
         };
         let start = Instant::now();
         let last = walk(&|line| self.lines.word(line as usize * LINE_WORDS).load(Relaxed));

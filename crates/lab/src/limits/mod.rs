@@ -42,10 +42,7 @@ impl Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let sizes = options.sizes();
-    if sizes
-        .iter()
-        .any(|items| !items.is_power_of_two() || !(1 << 10..=1 << 28).contains(items))
-    {
+    if sizes.iter().any(|items| !items.is_power_of_two() || !(1 << 10..=1 << 28).contains(items)) {
         return Err("--items must be a power of two from 2^10 to 2^28".into());
     }
     let (mut report, _) = options.common.begin("limits")?;

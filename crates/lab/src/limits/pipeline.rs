@@ -58,10 +58,7 @@ const OUT_BYTES: usize = 4096;
 const VALUE_BYTES: usize = 8;
 
 const _: () = assert!(RING > 2 * SCHEDULE_MAX && RING.is_power_of_two());
-const _: () = assert!(
-    RING >= 3 * SCHEDULE_MAX,
-    "staggered batches hold three at a time"
-);
+const _: () = assert!(RING >= 3 * SCHEDULE_MAX, "staggered batches hold three at a time");
 
 impl Schedule {
     pub fn name(self) -> String {
@@ -91,11 +88,7 @@ struct Sink {
 
 impl Sink {
     fn new() -> Self {
-        Self {
-            out: [0; OUT_BYTES],
-            at: 0,
-            found: Found::default(),
-        }
+        Self { out: [0; OUT_BYTES], at: 0, found: Found::default() }
     }
 
     #[inline]
@@ -123,11 +116,7 @@ struct Late<L: Lookup> {
 
 impl<L: Lookup> Late<L> {
     fn new() -> Self {
-        Self {
-            ring: [(L::Slot::default(), 0); RING],
-            first: 0,
-            end: 0,
-        }
+        Self { ring: [(L::Slot::default(), 0); RING], first: 0, end: 0 }
     }
 
     #[inline]
@@ -195,12 +184,7 @@ fn batch<L: Lookup>(lookup: &L, count: usize, size: usize, number: impl Fn(usize
 }
 
 #[inline(never)]
-fn rolling<L: Lookup>(
-    lookup: &L,
-    count: usize,
-    distance: usize,
-    number: impl Fn(usize) -> u64,
-) -> Found {
+fn rolling<L: Lookup>(lookup: &L, count: usize, distance: usize, number: impl Fn(usize) -> u64) -> Found {
     let mut ring = [L::Slot::default(); RING];
     let mut late = Late::<L>::new();
     let mut sink = Sink::new();
@@ -233,12 +217,7 @@ fn rolling<L: Lookup>(
 }
 
 #[inline(never)]
-fn staggered<L: Lookup>(
-    lookup: &L,
-    count: usize,
-    size: usize,
-    number: impl Fn(usize) -> u64,
-) -> Found {
+fn staggered<L: Lookup>(lookup: &L, count: usize, size: usize, number: impl Fn(usize) -> u64) -> Found {
     let mut blocks = [[L::Slot::default(); SCHEDULE_MAX]; 3];
     let mut late = Late::<L>::new();
     let mut sink = Sink::new();
@@ -317,9 +296,7 @@ mod tests {
                     let recorder = Recorder(RefCell::new(vec![0; count]));
                     let found = schedule(size).run(&recorder, count, |at| at as u64);
                     assert!(recorder.0.borrow().iter().all(|stage| *stage == 3));
-                    let hits: Vec<_> = (0..count as u64)
-                        .filter(|at| !at.is_multiple_of(3))
-                        .collect();
+                    let hits: Vec<_> = (0..count as u64).filter(|at| !at.is_multiple_of(3)).collect();
                     assert_eq!(found.hits, hits.len() as u64);
                     assert_eq!(found.sum, hits.iter().sum::<u64>());
                 }

@@ -18,12 +18,7 @@ pub(super) struct Variant<'a> {
 
 impl<'a> Variant<'a> {
     /// Lookups of drawn items, checked against the values of those items.
-    pub fn lookups<L: Lookup + 'a>(
-        name: &str,
-        drawn: &'a Drawn,
-        lookup: L,
-        schedule: Schedule,
-    ) -> Self {
+    pub fn lookups<L: Lookup + 'a>(name: &str, drawn: &'a Drawn, lookup: L, schedule: Schedule) -> Self {
         let name = format!("{name}{}", schedule.name());
         let run = move || {
             let start = Instant::now();
@@ -33,10 +28,7 @@ impl<'a> Variant<'a> {
             drawn.check(found)?;
             Ok(rate)
         };
-        Self {
-            name,
-            run: Box::new(run),
-        }
+        Self { name, run: Box::new(run) }
     }
 }
 
@@ -50,15 +42,9 @@ pub(super) struct Drawn {
 impl Drawn {
     pub fn new(popularity: Popularity, items: u64, options: &Options) -> Self {
         let items = popularity.draw(items, operations(options), 11);
-        let sum = items.iter().fold(0, |sum: u64, item| {
-            sum.wrapping_add(value_of(u64::from(*item)))
-        });
+        let sum = items.iter().fold(0, |sum: u64, item| sum.wrapping_add(value_of(u64::from(*item))));
         let hits = items.len() as u64;
-        Self {
-            items,
-            expected: Found { hits, sum },
-            lost_percent: 0.0,
-        }
+        Self { items, expected: Found { hits, sum }, lost_percent: 0.0 }
     }
 
     /// For a table that had no room for some items.
@@ -81,11 +67,7 @@ impl Drawn {
 
 /// Operations of a run.
 pub(super) fn operations(options: &Options) -> usize {
-    if options.common.quick {
-        1 << 19
-    } else {
-        1 << 21
-    }
+    if options.common.quick { 1 << 19 } else { 1 << 21 }
 }
 
 /// Runs the variants of a case, each once in every round, and the limit before each of them.
@@ -99,20 +81,14 @@ pub(super) fn beside_limit(
     let operations = operations(options);
     let mut limit_run =
         || -> Result<f64> { Ok(operations as f64 / limit.run(operations)?.as_secs_f64() / 1e6) };
-    let mut variants: Vec<_> = variants
-        .into_iter()
-        .map(|variant| (variant, Vec::new(), Vec::new()))
-        .collect();
+    let mut variants: Vec<_> =
+        variants.into_iter().map(|variant| (variant, Vec::new(), Vec::new())).collect();
     for round in 0..options.common.rounds() {
         for (variant, rates, limits) in &mut variants {
             limits.push(pausing(&mut limit_run)?);
             rates.push(pausing(&mut variant.run)?);
         }
-        eprint!(
-            "\r{case} round {} of {}   ",
-            round + 1,
-            options.common.rounds()
-        );
+        eprint!("\r{case} round {} of {}   ", round + 1, options.common.rounds());
     }
     eprintln!();
     for (variant, rates, limits) in &variants {

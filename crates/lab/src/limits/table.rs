@@ -52,9 +52,7 @@ impl<const WORDS: usize, const ENTRIES: usize> Table<WORDS, ENTRIES> {
         // Bucket lines are prefetched far ahead: filling is otherwise all waiting.
         const AHEAD: u64 = 32;
         for number in 0..items as u64 {
-            table
-                .index
-                .prefetch(table.bucket(hash_of(&key_of(number + AHEAD))));
+            table.index.prefetch(table.bucket(hash_of(&key_of(number + AHEAD))));
             table.insert(number);
         }
         Ok(table)
@@ -78,10 +76,7 @@ impl<const WORDS: usize, const ENTRIES: usize> Table<WORDS, ENTRIES> {
         let mut bucket = first;
         loop {
             let words = bucket + 1..bucket + WORDS;
-            if let Some(at) = words
-                .into_iter()
-                .find(|at| self.index.word(*at).load(Relaxed) == 0)
-            {
+            if let Some(at) = words.into_iter().find(|at| self.index.word(*at).load(Relaxed) == 0) {
                 self.index.word(at).store(entry, Relaxed);
                 self.chained_items += usize::from(bucket != first);
                 return;
@@ -168,14 +163,9 @@ pub(super) struct Access<
     matching: PhantomData<M>,
 }
 
-impl<'a, const W: usize, const E: usize, M, const P: usize, const SET: bool>
-    Access<'a, W, E, M, P, SET>
-{
+impl<'a, const W: usize, const E: usize, M, const P: usize, const SET: bool> Access<'a, W, E, M, P, SET> {
     pub fn to(table: &'a Table<W, E>) -> Self {
-        Self {
-            table,
-            matching: PhantomData,
-        }
+        Self { table, matching: PhantomData }
     }
 }
 
@@ -195,13 +185,7 @@ impl<const W: usize, const E: usize, M: TagMatch, const P: usize, const SET: boo
         if P > 0 && W > 8 {
             self.table.index.prefetch(bucket + 8);
         }
-        Slot {
-            key,
-            tag: tag_of(hash),
-            bucket,
-            item: 0,
-            pending: false,
-        }
+        Slot { key, tag: tag_of(hash), bucket, item: 0, pending: false }
     }
 
     #[inline]
@@ -265,15 +249,9 @@ mod tests {
 
     const ITEMS: u64 = 20_000;
 
-    fn finds_all<const W: usize, const E: usize, M: TagMatch, const SET: bool>(
-        table: &Table<W, E>,
-    ) {
+    fn finds_all<const W: usize, const E: usize, M: TagMatch, const SET: bool>(table: &Table<W, E>) {
         let get = Access::<W, E, M, 1, SET>::to(table);
-        for schedule in [
-            Schedule::Batch(8),
-            Schedule::Rolling(16),
-            Schedule::Staggered(8),
-        ] {
+        for schedule in [Schedule::Batch(8), Schedule::Rolling(16), Schedule::Staggered(8)] {
             let found = schedule.run(&get, ITEMS as usize, |at| at as u64);
             assert_eq!(found.hits, ITEMS);
             let sum = (0..ITEMS).fold(0u64, |sum, number| sum.wrapping_add(value_of(number)));

@@ -72,11 +72,8 @@ impl TagMatch for ArrayMinimum {
     #[inline]
     fn find<const ENTRIES: usize>(index: &Region, first: usize, tag: u64) -> u64 {
         let pattern = tag << OFFSET_BITS;
-        let entries: [u64; ENTRIES] =
-            std::array::from_fn(|at| index.word(first + at).load(Relaxed));
-        let least = entries
-            .iter()
-            .fold(u64::MAX, |least, entry| least.min(entry ^ pattern));
+        let entries: [u64; ENTRIES] = std::array::from_fn(|at| index.word(first + at).load(Relaxed));
+        let least = entries.iter().fold(u64::MAX, |least, entry| least.min(entry ^ pattern));
         if least <= OFFSET_MASK { least } else { 0 }
     }
 }
@@ -120,11 +117,7 @@ mod tests {
             let tag = 1 + random.below(9);
             for at in 0..15 {
                 let (other, offset) = (random.below(10), 1 + random.below(1 << 40));
-                let entry = if other == 0 {
-                    0
-                } else {
-                    other << OFFSET_BITS | offset
-                };
+                let entry = if other == 0 { 0 } else { other << OFFSET_BITS | offset };
                 index.word(8 + at).store(entry, Relaxed);
                 if other == tag {
                     offsets.push((at, offset));

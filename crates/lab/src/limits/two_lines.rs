@@ -79,9 +79,8 @@ impl TwoLines {
         let numbers = first..first + operations as u64;
         Found {
             hits: operations as u64,
-            sum: numbers.fold(0, |sum: u64, number| {
-                sum.wrapping_add(content(self.item_of(self.index_word(number))))
-            }),
+            sum: numbers
+                .fold(0, |sum: u64, number| sum.wrapping_add(content(self.item_of(self.index_word(number))))),
         }
     }
 
@@ -147,11 +146,7 @@ mod tests {
     #[test]
     fn every_schedule_reads_what_was_written() {
         let mut lines = TwoLines::new(1000, 24).unwrap();
-        for schedule in [
-            Schedule::Batch(8),
-            Schedule::Rolling(16),
-            Schedule::Staggered(8),
-        ] {
+        for schedule in [Schedule::Batch(8), Schedule::Rolling(16), Schedule::Staggered(8)] {
             lines.run_as(schedule, 5000).unwrap();
         }
     }

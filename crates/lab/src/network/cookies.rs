@@ -13,10 +13,9 @@ const CHECKS: u32 = 1 << 20;
 const NOW_S: u32 = 1_000_000;
 
 pub(super) fn run(options: &Options, report: &mut Measurement) {
-    for (name, addresses) in [
-        ("cookie check, one client after the other", 1024u16),
-        ("cookie check, the same client again", 1),
-    ] {
+    for (name, addresses) in
+        [("cookie check, one client after the other", 1024u16), ("cookie check, the same client again", 1)]
+    {
         if !options.common.wants(name) {
             continue;
         }

@@ -10,9 +10,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use micanite_engine::Worker;
-use micanite_server::native::{
-    Cookies, Origin, Outbox, RingEnds, Round, Source, Taken, pop, push, rings,
-};
+use micanite_server::native::{Cookies, Origin, Outbox, RingEnds, Round, Source, Taken, pop, push, rings};
 use micanite_server::session::Context;
 use micanite_server::shared;
 use micanite_wire::native::PAYLOAD_BYTES;
@@ -52,11 +50,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
         let load = (popularity, get_percent);
         let (mut directed, mut any_core) = (Vec::new(), Vec::new());
         for round in 0..options.common.rounds() {
-            eprint!(
-                "\r{name}, round {} of {}   ",
-                round + 1,
-                options.common.rounds()
-            );
+            eprint!("\r{name}, round {} of {}   ", round + 1, options.common.rounds());
             directed.push(server.measure(options, cpus, load, true)?);
             any_core.push(server.measure(options, cpus, load, false)?);
         }
@@ -90,21 +84,13 @@ impl Server {
         let terms = Terms {
             hash_seed: cache.seed(),
             generation: native.generation(&cache),
-            cookie: Cookies::new(native.cookie_key)
-                .check(peer, 0, NOW_S)
-                .renewal,
+            cookie: Cookies::new(native.cookie_key).check(peer, 0, NOW_S).renewal,
             partition_bits: cache.layout().partitions.ilog2(),
         };
         let worker = |number| cache.worker(number).map(Mutex::new);
         let workers: Option<_> = (0..WORKERS).map(worker).collect();
         let workers = workers.ok_or("a worker is in use")?;
-        let server = Self {
-            state,
-            workers,
-            terms,
-            peer,
-            items,
-        };
+        let server = Self { state, workers, terms, peer, items };
         server.fill()?;
         Ok(server)
     }
@@ -130,42 +116,19 @@ impl Server {
         (popularity, get_percent): (Popularity, u64),
         directed: bool,
     ) -> Result<f64> {
-        let requests = if options.common.quick {
-            1 << 18
-        } else {
-            1 << 20
-        };
+        let requests = if options.common.quick { 1 << 18 } else { 1 << 20 };
         let duration = Duration::from_millis(if options.common.quick { 200 } else { 1000 });
-        let (barrier, ended) = (
-            Arc::new(Barrier::new(WORKERS)),
-            Arc::new(AtomicBool::new(false)),
-        );
+        let (barrier, ended) = (Arc::new(Barrier::new(WORKERS)), Arc::new(AtomicBool::new(false)));
         let mut threads = Vec::new();
         for (number, ends) in rings(WORKERS, PAYLOAD_BYTES).into_iter().enumerate() {
-            let shape = Shape {
-                protocol: Protocol::Native,
-                batch: 1,
-                get_percent,
-                popularity,
-                partition: None,
-            };
-            let owners: Vec<_> = (0..1 << self.terms.partition_bits)
-                .map(|partition| self.owner(partition))
-                .collect();
+            let shape =
+                Shape { protocol: Protocol::Native, batch: 1, get_percent, popularity, partition: None };
+            let owners: Vec<_> =
+                (0..1 << self.terms.partition_bits).map(|partition| self.owner(partition)).collect();
             let wanted = directed.then_some((owners, number));
-            let (packets, share) = Packets::of_owner(
-                &shape,
-                self.items,
-                self.terms,
-                (requests, SEED + number as u64),
-                wanted,
-            );
-            let mut feeder = Feeder {
-                server: Arc::clone(self),
-                number,
-                packets,
-                rings: ends,
-            };
+            let (packets, share) =
+                Packets::of_owner(&shape, self.items, self.terms, (requests, SEED + number as u64), wanted);
+            let mut feeder = Feeder { server: Arc::clone(self), number, packets, rings: ends };
             let (barrier, ended) = (Arc::clone(&barrier), Arc::clone(&ended));
             let cpu = cpus[number];
             threads.push(std::thread::spawn(move || {
@@ -267,10 +230,7 @@ pub(crate) struct Memory {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self {
-            bytes: vec![0; PAYLOAD_BYTES].into(),
-            datagrams: 0,
-        }
+        Self { bytes: vec![0; PAYLOAD_BYTES].into(), datagrams: 0 }
     }
 }
 

@@ -62,11 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let program = Program::Memcached(binary);
     let memcached = Server::start(program, Transport::Udp, &memory, server_cpu)?;
     memcached.fill(options.items())?;
-    let servers = throughput::Servers {
-        plain: &plain,
-        offloaded: &offloaded,
-        memcached: &memcached,
-    };
+    let servers = throughput::Servers { plain: &plain, offloaded: &offloaded, memcached: &memcached };
     throughput::run(options, &servers, server_cpu, &mut report)?;
     cookies::run(options, &mut report);
     direction::run(options, &cpus, &mut report)?;

@@ -36,10 +36,9 @@ impl Slice {
 }
 
 pub(super) fn run(options: &Options, server: &Server, report: &mut Measurement) -> Result<()> {
-    for (name, batch) in [
-        ("overload, 1 per datagram", Batch::Fixed(1)),
-        ("overload, 16 per datagram", Batch::Fixed(16)),
-    ] {
+    for (name, batch) in
+        [("overload, 1 per datagram", Batch::Fixed(1)), ("overload, 16 per datagram", Batch::Fixed(16))]
+    {
         if !options.common.wants(name) {
             continue;
         }
@@ -53,9 +52,8 @@ pub(super) fn run(options: &Options, server: &Server, report: &mut Measurement) 
             let mut clients = Clients::connect(server, batch, options.items())?;
             let slices = clients.offer(2.0 * of_peak, Duration::from_secs(5))?;
             let settled = (SETTLED_AFTER.as_millis() / WINDOW.as_millis()) as usize;
-            let mean = |slices: &[Slice]| {
-                slices.iter().map(Slice::goodput).sum::<f64>() / slices.len() as f64
-            };
+            let mean =
+                |slices: &[Slice]| slices.iter().map(Slice::goodput).sum::<f64>() / slices.len() as f64;
             let (first, rest) = slices.split_at(settled.min(slices.len() - 1));
             peak.push(of_peak);
             early.push(mean(first) / of_peak);
@@ -70,12 +68,7 @@ pub(super) fn run(options: &Options, server: &Server, report: &mut Measurement) 
         report.value(name, "goodput over the peak, first 2 s", "", &early);
         report.value(name, "goodput over the peak, after 2 s", "", &goodput);
         report.value(name, "sent again, after 2 s", "%", &lost_percent);
-        report.value(
-            name,
-            "one client's share over the other's",
-            "",
-            &less_than_more,
-        );
+        report.value(name, "one client's share over the other's", "", &less_than_more);
     }
     Ok(())
 }
@@ -90,15 +83,10 @@ struct Clients {
 impl Clients {
     fn connect(server: &Server, batch: Batch, items: u64) -> Result<Self> {
         let address = [ServerAddress::resolve(&server.udp().to_string())?];
-        let options = ClientOptions {
-            batch,
-            ..ClientOptions::default()
-        };
+        let options = ClientOptions { batch, ..ClientOptions::default() };
         let connect = |_| Link::connect(&address, options.clone(), &UdpOptions::default());
         Ok(Self {
-            links: (0..CLIENTS)
-                .map(connect)
-                .collect::<std::result::Result<_, _>>()?,
+            links: (0..CLIENTS).map(connect).collect::<std::result::Result<_, _>>()?,
             sampler: Sampler::new(Popularity::Uniform, items),
             keys: Keys::new(KEY_BYTES),
             random: Random::new(SEED),
@@ -123,8 +111,7 @@ impl Clients {
                 };
                 for _ in 0..attempt {
                     let mut key = [0; KEY_BYTES];
-                    self.keys
-                        .write(self.sampler.item(&mut self.random), &mut key);
+                    self.keys.write(self.sampler.item(&mut self.random), &mut key);
                     if link.submit(now_ns, &Operation::get(&key), 0).is_err() {
                         break;
                     }
@@ -153,8 +140,6 @@ impl Clients {
     /// Datagrams sent, and those of them that were sent again.
     fn counts(&self) -> (u64, u64) {
         let counters = self.links.iter().map(Link::counters);
-        counters.fold((0, 0), |(sent, resent), counters| {
-            (sent + counters.sent, resent + counters.resent)
-        })
+        counters.fold((0, 0), |(sent, resent), counters| (sent + counters.sent, resent + counters.resent))
     }
 }

@@ -21,11 +21,7 @@ const PARTITIONS: usize = 1 << PARTITION_BITS;
 const SEED: u64 = 13;
 const WINDOW: usize = 256;
 
-pub(super) fn run(
-    options: &Options,
-    servers: [(&Server, bool); 2],
-    report: &mut Measurement,
-) -> Result<()> {
+pub(super) fn run(options: &Options, servers: [(&Server, bool); 2], report: &mut Measurement) -> Result<()> {
     for (server, offload) in servers {
         let way = if offload { "GRO" } else { "plain" };
         let name = format!("{NAME}, 95 % GET, 1 per datagram, {way}");
@@ -58,9 +54,7 @@ fn run_one(
         let sum = |of: fn(&[f64; 2]) -> f64| peaks.iter().map(of).sum::<f64>();
         let (uniform_sum, skewed_sum) = (sum(|[uniform, _]| *uniform), sum(|[_, skewed]| *skewed));
         let totals = peaks.iter().zip(&shares);
-        let skewed_total = totals
-            .map(|([_, skewed], share)| skewed / share)
-            .fold(f64::INFINITY, f64::min);
+        let skewed_total = totals.map(|([_, skewed], share)| skewed / share).fold(f64::INFINITY, f64::min);
         for ((core, [uniform, skewed]), share) in cores.iter_mut().zip(&peaks).zip(&shares) {
             core.uniform.push(*uniform);
             core.skewed.push(*skewed);
@@ -84,19 +78,11 @@ fn run_one(
         report.value(name, metric, unit, rounds);
     };
     let over_mean = shares[hottest] * PARTITIONS as f64;
-    value(
-        "load of the hottest partition over the mean",
-        "",
-        &[over_mean],
-    );
+    value("load of the hottest partition over the mean", "", &[over_mean]);
     let hot = "hottest partition's rate over its uniform rate";
     value(hot, "", &hot_over_uniform);
     value("sum of all partitions over uniform", "", &summed);
-    value(
-        "total that the hottest allows over uniform",
-        "",
-        &bottleneck,
-    );
+    value("total that the hottest allows over uniform", "", &bottleneck);
     value("burst of the hottest partition", "datagrams", &bursts[0]);
     value("burst of the coldest partition", "datagrams", &bursts[1]);
     Ok(())
@@ -160,13 +146,7 @@ impl<'a> Bench<'a> {
         let mut client = Generator::new(Datagrams::new(server.udp(), offload)?);
         let terms = client.terms(ANSWER_TIME_MAX)?;
         let duration = Duration::from_millis(if options.common.quick { 100 } else { 300 });
-        Ok(Self {
-            options,
-            server,
-            client,
-            terms,
-            duration,
-        })
+        Ok(Self { options, server, client, terms, duration })
     }
 
     fn packets(&self, popularity: Popularity, partition: usize) -> Packets {
@@ -204,8 +184,7 @@ impl<'a> Bench<'a> {
         let mut packets = self.packets(popularity, partition);
         let before = self.server.bursts()?;
         let mut latency_ns = Vec::new();
-        self.client
-            .open(&mut packets, false, rate, self.duration, &mut latency_ns)?;
+        self.client.open(&mut packets, false, rate, self.duration, &mut latency_ns)?;
         let after = self.server.bursts()?;
         Ok((after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64)
     }

@@ -52,19 +52,11 @@ pub(super) fn run(
     let echo = [Server::echo(false, cpu)?, Server::echo(true, cpu)?];
     let memcached = servers.memcached;
     for case in cases(options) {
-        let ours = if case.offload {
-            servers.offloaded
-        } else {
-            servers.plain
-        };
+        let ours = if case.offload { servers.offloaded } else { servers.plain };
         let bare = &echo[usize::from(case.offload)];
         let single = Case {
             name: String::new(),
-            shape: Shape {
-                protocol: Protocol::Memcached,
-                batch: 1,
-                ..case.shape
-            },
+            shape: Shape { protocol: Protocol::Memcached, batch: 1, ..case.shape },
             offload: false,
             window: 256,
         };
@@ -74,10 +66,7 @@ pub(super) fn run(
             Contender::new(&single, memcached, options)?,
         ];
         if case.shape.batch == 16 && case.shape.get_percent == 100 {
-            let shape = Shape {
-                batch: 16,
-                ..single.shape
-            };
+            let shape = Shape { batch: 16, ..single.shape };
             let multi = Case { shape, ..single };
             contenders.push(Contender::new(&multi, memcached, options)?);
         }
@@ -89,10 +78,7 @@ pub(super) fn run(
 
 fn cases(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
-    let laws = [
-        ("uniform", Popularity::Uniform),
-        ("zipf 0.99", Popularity::Zipf(0.99)),
-    ];
+    let laws = [("uniform", Popularity::Uniform), ("zipf 0.99", Popularity::Zipf(0.99))];
     for (law, popularity) in laws {
         for get_percent in [100, 95, 50] {
             for offload in [false, true] {
@@ -133,11 +119,7 @@ impl<'a> Contender<'a> {
             Protocol::Native if !server.echoes => client.terms(ANSWER_TIME_MAX)?,
             _ => Terms::default(),
         };
-        let requests = if options.common.quick {
-            1 << 19
-        } else {
-            1 << 21
-        };
+        let requests = if options.common.quick { 1 << 19 } else { 1 << 21 };
         let count = requests / case.shape.batch.max(1);
         Ok(Self {
             server,
@@ -153,8 +135,7 @@ impl<'a> Contender<'a> {
 
     fn load(&mut self, duration: Duration) -> Result<Tally> {
         let (echoed, window) = (self.server.echoes, self.window);
-        self.client
-            .closed(&mut self.packets, echoed, window, duration)
+        self.client.closed(&mut self.packets, echoed, window, duration)
     }
 
     fn slice(&mut self, duration: Duration) -> Result<()> {
@@ -167,8 +148,7 @@ impl<'a> Contender<'a> {
         self.per_core_second.push(tally.succeeded as f64 / cpu_s);
         self.busy.push(cpu_s / tally.elapsed_s);
         let after = self.server.bursts()?;
-        self.burst
-            .push((after.0 - before.0) as f64 / (after.1 - before.1) as f64);
+        self.burst.push((after.0 - before.0) as f64 / (after.1 - before.1) as f64);
         Ok(())
     }
 }
@@ -176,11 +156,7 @@ impl<'a> Contender<'a> {
 fn measure(name: &str, contenders: &mut [Contender<'_>], options: &Options) -> Result<()> {
     let duration = Duration::from_millis(if options.common.quick { 300 } else { 500 });
     for round in 0..options.common.rounds() {
-        eprint!(
-            "\r{name}, round {} of {}   ",
-            round + 1,
-            options.common.rounds()
-        );
+        eprint!("\r{name}, round {} of {}   ", round + 1, options.common.rounds());
         for contender in contenders.iter_mut() {
             if round == 0 {
                 contender.load(duration / 4)?;
@@ -201,12 +177,7 @@ fn record(case: &Case, contenders: &[Contender<'_>], report: &mut Measurement) {
             (false, batch) => format!("{} UDP, multi-gets of {batch}", peer.server.name),
         };
         let metric = (case.name.as_str(), "per server-core-second", "requests");
-        report.beside(
-            metric,
-            &ours[0].per_core_second,
-            &peer_name,
-            &peer.per_core_second,
-        );
+        report.beside(metric, &ours[0].per_core_second, &peer_name, &peer.per_core_second);
     }
     report.value(&case.name, "throughput", "requests/s", &ours[0].per_second);
     report.value(&case.name, "server core busy", "", &ours[0].busy);

@@ -18,31 +18,14 @@ fn utc(seconds: u64) -> String {
         days -= days_of(year);
         year += 1;
     }
-    let lengths = [
-        31,
-        days_of(year) - 337,
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-        31,
-    ];
+    let lengths = [31, days_of(year) - 337, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let mut month = 0;
     while days >= lengths[month] {
         days -= lengths[month];
         month += 1;
     }
     let (hours, minutes) = (rest / 3600, rest / 60 % 60);
-    format!(
-        "{year}-{:02}-{:02} {hours:02}:{minutes:02} UTC",
-        month + 1,
-        days + 1
-    )
+    format!("{year}-{:02}-{:02} {hours:02}:{minutes:02} UTC", month + 1, days + 1)
 }
 
 const fn days_of(year: u64) -> u64 {
@@ -79,12 +62,7 @@ mod tests {
 
     #[test]
     fn spans_have_the_unit_that_fits() {
-        for (seconds, text) in [
-            (0.0, "0 s"),
-            (0.3, "0.3 s"),
-            (7.4, "7 s"),
-            (200.0, "3 min 20 s"),
-        ] {
+        for (seconds, text) in [(0.0, "0 s"), (0.3, "0.3 s"), (7.4, "7 s"), (200.0, "3 min 20 s")] {
             assert_eq!(span(seconds), text);
         }
     }

@@ -34,15 +34,8 @@ fn lines(chart: &LineChart) -> Table {
         row.extend([point.x, point.y, point.low, point.high].map(|value| value.to_string()));
         row
     };
-    let rows = chart
-        .lines
-        .iter()
-        .flat_map(|line| line.points.iter().map(move |point| row(line, point)));
-    Table {
-        title: chart.title.clone(),
-        columns,
-        rows: rows.collect(),
-    }
+    let rows = chart.lines.iter().flat_map(|line| line.points.iter().map(move |point| row(line, point)));
+    Table { title: chart.title.clone(), columns, rows: rows.collect() }
 }
 
 fn bars(chart: &BarChart) -> Table {
@@ -58,11 +51,7 @@ fn bars(chart: &BarChart) -> Table {
             }
         }
     }
-    Table {
-        title: chart.title.clone(),
-        columns,
-        rows,
-    }
+    Table { title: chart.title.clone(), columns, rows }
 }
 
 /// The rows as CSV (RFC 4180).
@@ -134,32 +123,14 @@ mod tests {
             reference: None,
         };
         let rows = table(&Exhibit::Bars(chart)).unwrap().rows;
-        assert_eq!(
-            rows,
-            [strings([
-                "b",
-                "MemC3",
-                "published",
-                "4300000",
-                "4300000",
-                "4300000"
-            ])]
-        );
+        assert_eq!(rows, [strings(["b", "MemC3", "published", "4300000", "4300000", "4300000"])]);
         assert_eq!(table(&Exhibit::Note("n".to_owned())), None);
     }
 
     #[test]
     fn numbers_are_known() {
-        assert!(
-            ["3", "-4", "1.5 M", "0.3 (0.2 .. 0.4)", "-", "<1"]
-                .iter()
-                .all(|cell| is_number(cell))
-        );
-        assert!(
-            !["", "tiny", "a 1", "2 (1 .. 3) times memcached"]
-                .iter()
-                .any(|cell| is_number(cell))
-        );
+        assert!(["3", "-4", "1.5 M", "0.3 (0.2 .. 0.4)", "-", "<1"].iter().all(|cell| is_number(cell)));
+        assert!(!["", "tiny", "a 1", "2 (1 .. 3) times memcached"].iter().any(|cell| is_number(cell)));
         assert_eq!(shown("1234567.891"), "1.23 M");
         assert_eq!(shown("tiny items"), "tiny items");
         assert_eq!(shown("12.5"), "12.5");

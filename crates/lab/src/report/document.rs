@@ -25,9 +25,8 @@ impl Document {
         let folder = path.with_file_name("").join(FOLDER);
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             if entry.path().extension().is_some_and(|end| end == "svg") {
-                std::fs::remove_file(entry.path()).map_err(|error| {
-                    format!("cannot remove {}: {error}", entry.path().display())
-                })?;
+                std::fs::remove_file(entry.path())
+                    .map_err(|error| format!("cannot remove {}: {error}", entry.path().display()))?;
             }
         }
         for (name, svg) in &self.figures {
@@ -68,19 +67,11 @@ fn head(evidence: &Evidence) -> String {
         span(head.seconds),
         head.commit.text(),
     );
-    let facts = head
-        .machine
-        .facts
+    let facts = head.machine.facts.iter().map(|(name, value)| vec![name.clone(), value.clone()]);
+    let peers = head
+        .peers
         .iter()
-        .map(|(name, value)| vec![name.clone(), value.clone()]);
-    let peers = head.peers.iter().map(|peer| {
-        vec![
-            peer.name.clone(),
-            peer.version
-                .clone()
-                .unwrap_or_else(|| "not there".to_owned()),
-        ]
-    });
+        .map(|peer| vec![peer.name.clone(), peer.version.clone().unwrap_or_else(|| "not there".to_owned())]);
     text += &table(&Table {
         title: String::new(),
         columns: ["machine", ""].map(str::to_owned).to_vec(),
@@ -116,39 +107,21 @@ fn section(shown: &Shown<'_>, text: &mut String, figures: &mut Vec<(String, Stri
         }
     }
     if !section.published.is_empty() {
-        let _ = write!(
-            text,
-            "\nPublished ({}): {}\n",
-            section.source, section.published
-        );
+        let _ = write!(text, "\nPublished ({}): {}\n", section.source, section.published);
     }
     if !section.differs.is_empty() {
         let _ = write!(text, "\nWhat differs here: {}\n", section.differs);
     }
     let measured = shown.measured;
-    let _ = write!(
-        text,
-        "\n{}, commit {}:\n\n```\n",
-        span(measured.seconds),
-        measured.commit.text()
-    );
+    let _ = write!(text, "\n{}, commit {}:\n\n```\n", span(measured.seconds), measured.commit.text());
     for ran in &measured.commands {
         let _ = writeln!(text, "{}", ran.typed);
     }
     text.push_str("```\n");
-    let notes: Vec<_> = measured
-        .commands
-        .iter()
-        .flat_map(|ran| &ran.notes)
-        .collect();
+    let notes: Vec<_> = measured.commands.iter().flat_map(|ran| &ran.notes).collect();
     for (at, note) in notes.iter().enumerate() {
         if !notes[..at].contains(note) {
-            let _ = writeln!(
-                text,
-                "{}- {}",
-                if at == 0 { "\n" } else { "" },
-                escape(note)
-            );
+            let _ = writeln!(text, "{}- {}", if at == 0 { "\n" } else { "" }, escape(note));
         }
     }
 }
@@ -158,36 +131,23 @@ fn figure(
     text: &mut String,
     figures: &mut Vec<(String, String)>,
 ) {
-    let _ = write!(
-        text,
-        "\n![{}]({FOLDER}/{name})\n",
-        escape(title).replace(['[', ']'], "")
-    );
+    let _ = write!(text, "\n![{}]({FOLDER}/{name})\n", escape(title).replace(['[', ']'], ""));
     figures.push((name, svg));
 }
 
 /// A table of Markdown.
 fn table(table: &Table) -> String {
     let line = |cells: &[String]| {
-        let cells: Vec<_> = cells
-            .iter()
-            .map(|text| escape(&cell(text)).replace('\n', " "))
-            .collect();
+        let cells: Vec<_> = cells.iter().map(|text| escape(&cell(text)).replace('\n', " ")).collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let rows: String = table.rows.iter().map(|row| line(row)).collect();
-    format!(
-        "{}|{}\n{rows}",
-        line(&table.columns),
-        "---|".repeat(table.columns.len())
-    )
+    format!("{}|{}\n{rows}", line(&table.columns), "---|".repeat(table.columns.len()))
 }
 
 /// A text that Markdown leaves as it is.
 fn escape(text: &str) -> String {
-    text.replace('|', "\\|")
-        .replace('<', "&lt;")
-        .replace('*', "\\*")
+    text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
 }
 
 #[cfg(test)]

@@ -45,11 +45,7 @@ pub(crate) struct Commit {
 
 impl Commit {
     pub fn text(&self) -> String {
-        let changed = if self.is_dirty {
-            ", with changes that are not committed"
-        } else {
-            ""
-        };
+        let changed = if self.is_dirty { ", with changes that are not committed" } else { "" };
         format!("{}{changed}", self.id)
     }
 }
@@ -107,19 +103,14 @@ impl Evidence {
 impl Measured {
     /// Results to draw.
     pub fn results(&self) -> Results {
-        let json: BTreeMap<_, _> = self
-            .commands
-            .iter()
-            .filter_map(|ran| Some((ran.result.clone(), ran.json.clone()?)))
-            .collect();
+        let json: BTreeMap<_, _> =
+            self.commands.iter().filter_map(|ran| Some((ran.result.clone(), ran.json.clone()?))).collect();
         Results { json }
     }
 
     /// Failures, command by command.
     pub fn failures(&self) -> impl Iterator<Item = (&Ran, &str)> {
-        self.commands
-            .iter()
-            .filter_map(|ran| Some((ran, ran.failed.as_deref()?)))
+        self.commands.iter().filter_map(|ran| Some((ran, ran.failed.as_deref()?)))
     }
 }
 

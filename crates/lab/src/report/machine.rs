@@ -35,8 +35,7 @@ impl Machine {
             ),
             (
                 "transparent huge pages",
-                file("/sys/kernel/mm/transparent_hugepage/enabled")
-                    .unwrap_or_else(|| "none".to_owned()),
+                file("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_else(|| "none".to_owned()),
             ),
             (
                 "run as",
@@ -52,12 +51,7 @@ impl Machine {
                 file("/proc/loadavg").map_or_else(|| "unknown".to_owned(), |text| load(&text)),
             ),
         ];
-        Self {
-            facts: facts
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
-        }
+        Self { facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 }
 
@@ -78,10 +72,7 @@ fn cores() -> String {
         Some(list) if list.contains([',', '-']) => ", with hardware threads that share a core",
         _ => "",
     };
-    format!(
-        "{} that may be used (online: {online}){shared}",
-        system::allowed_cpus().len()
-    )
+    format!("{} that may be used (online: {online}){shared}", system::allowed_cpus().len())
 }
 
 fn caches() -> String {
@@ -96,21 +87,13 @@ fn caches() -> String {
         Some(format!("L{}{kind} {}", read("level")?, read("size")?))
     };
     let all: Vec<_> = (0..8).map_while(one).collect();
-    if all.is_empty() {
-        "unknown".to_owned()
-    } else {
-        all.join(", ")
-    }
+    if all.is_empty() { "unknown".to_owned() } else { all.join(", ") }
 }
 
 fn memory() -> String {
     let text = file("/proc/meminfo").unwrap_or_default();
-    let kib =
-        field(&text, "MemTotal").and_then(|value| value.split(' ').next()?.parse::<f64>().ok());
-    kib.map_or_else(
-        || "unknown".to_owned(),
-        |kib| format!("{:.1} GiB", kib / 1024.0 / 1024.0),
-    )
+    let kib = field(&text, "MemTotal").and_then(|value| value.split(' ').next()?.parse::<f64>().ok());
+    kib.map_or_else(|| "unknown".to_owned(), |kib| format!("{:.1} GiB", kib / 1024.0 / 1024.0))
 }
 
 fn numa_nodes() -> String {
@@ -132,10 +115,7 @@ fn virtualisation() -> String {
     let flags = field(&file("/proc/cpuinfo").unwrap_or_default(), "flags").unwrap_or_default();
     let product = file("/sys/class/dmi/id/product_name");
     if flags.split(' ').any(|flag| flag == "hypervisor") {
-        product.map_or_else(
-            || "a virtual machine".to_owned(),
-            |name| format!("a virtual machine ({name})"),
-        )
+        product.map_or_else(|| "a virtual machine".to_owned(), |name| format!("a virtual machine ({name})"))
     } else {
         "none that shows".to_owned()
     }
@@ -143,20 +123,14 @@ fn virtualisation() -> String {
 
 fn load(text: &str) -> String {
     let one: Vec<_> = text.split(' ').take(1).collect();
-    format!(
-        "{} processes running or waiting, in the mean of a minute",
-        one.join(" ")
-    )
+    format!("{} processes running or waiting, in the mean of a minute", one.join(" "))
 }
 
 /// Commit of the sources.
 pub(crate) fn commit() -> Commit {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     match git(&["rev-parse", "--short=12", "HEAD"]) {
         Some(id) => Commit {
@@ -165,10 +139,7 @@ pub(crate) fn commit() -> Commit {
                 .is_some_and(|text| !text.is_empty()),
         },
         None => Commit {
-            id: format!(
-                "version {}, outside a repository",
-                env!("CARGO_PKG_VERSION")
-            ),
+            id: format!("version {}, outside a repository", env!("CARGO_PKG_VERSION")),
             is_dirty: false,
         },
     }
@@ -183,9 +154,7 @@ pub(crate) fn lacks_root() -> Option<String> {
 /// Why what stands or falls with memcached is out of reach, if so.
 pub(crate) fn lacks_memcached() -> Option<String> {
     let found = peers::memcacheds(&[]);
-    found
-        .err()
-        .map(|_| "It stands beside memcached, which scripts/peer-memcached unpacks.".into())
+    found.err().map(|_| "It stands beside memcached, which scripts/peer-memcached unpacks.".into())
 }
 
 fn entries(folder: impl AsRef<Path>) -> Vec<PathBuf> {
@@ -194,9 +163,7 @@ fn entries(folder: impl AsRef<Path>) -> Vec<PathBuf> {
 }
 
 fn name(path: &Path) -> &str {
-    path.file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or("")
+    path.file_name().and_then(|name| name.to_str()).unwrap_or("")
 }
 
 /// Network interfaces that are devices, and how many receive queues each has.
@@ -215,10 +182,7 @@ pub(crate) fn interfaces() -> Vec<(String, usize)> {
 /// Devices that do RDMA.
 pub(crate) fn rdma_devices() -> Vec<String> {
     let devices = entries("/sys/class/infiniband");
-    devices
-        .iter()
-        .map(|device| name(device).to_owned())
-        .collect()
+    devices.iter().map(|device| name(device).to_owned()).collect()
 }
 
 /// Tells whether the CPU's performance counters can be used.
@@ -229,9 +193,7 @@ pub(crate) fn has_cpu_counters() -> bool {
 
 /// Tells whether the machine shows the energy of its packages.
 pub(crate) fn has_energy_meters() -> bool {
-    entries("/sys/class/powercap")
-        .iter()
-        .any(|zone| read_to_string(zone.join("energy_uj")).is_ok())
+    entries("/sys/class/powercap").iter().any(|zone| read_to_string(zone.join("energy_uj")).is_ok())
 }
 
 #[cfg(test)]
@@ -242,10 +204,7 @@ mod tests {
     fn a_machine_says_what_it_is() {
         let machine = Machine::this();
         assert!(
-            machine
-                .facts
-                .iter()
-                .all(|(name, value)| !name.is_empty() && !value.is_empty()),
+            machine.facts.iter().all(|(name, value)| !name.is_empty() && !value.is_empty()),
             "{machine:?}"
         );
     }
@@ -253,10 +212,7 @@ mod tests {
     #[test]
     fn fields_are_found_by_name() {
         let text = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n";
-        assert_eq!(
-            field(text, "model name").as_deref(),
-            Some("Some CPU @ 2 GHz")
-        );
+        assert_eq!(field(text, "model name").as_deref(), Some("Some CPU @ 2 GHz"));
         assert_eq!(field(text, "flags"), None);
         assert!(load("0.52 0.58 0.59 1/389 1").starts_with("0.52 "));
     }

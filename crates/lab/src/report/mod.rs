@@ -73,18 +73,16 @@ pub(crate) fn run(options: &Options) -> crate::Result<()> {
 fn report(options: &Options, known: &[Section]) -> Result<bool, String> {
     if options.list {
         for section in known {
-            println!(
-                "{:<14} {} ({})",
-                section.id, section.question, section.source
-            );
+            println!("{:<14} {} ({})", section.id, section.question, section.source);
         }
         return Ok(true);
     }
     let raw = options.out.join("raw").join(FILE);
     let evidence = match (&options.data, options.reuse) {
         (Some(file), _) => Evidence::read(file)?,
-        (None, true) => Evidence::read(&raw)
-            .map_err(|error| format!("{error}; without --reuse it is measured"))?,
+        (None, true) => {
+            Evidence::read(&raw).map_err(|error| format!("{error}; without --reuse it is measured"))?
+        }
         (None, false) => measure(options, known, &raw)?,
     };
     let path = options.out.join("index.html");
@@ -94,10 +92,7 @@ fn report(options: &Options, known: &[Section]) -> Result<bool, String> {
         eprintln!("written: {}", file.display());
     }
     eprintln!("written: {}", path.display());
-    let failed: Vec<_> = shown::all(&evidence, known)
-        .into_iter()
-        .filter(shown::Shown::has_failed)
-        .collect();
+    let failed: Vec<_> = shown::all(&evidence, known).into_iter().filter(shown::Shown::has_failed).collect();
     for shown in &failed {
         for trouble in shown.troubles() {
             eprintln!("micanite-lab: {}: {trouble}", shown.section.id);
@@ -107,25 +102,11 @@ fn report(options: &Options, known: &[Section]) -> Result<bool, String> {
 }
 
 /// Runs the sections that are asked for.
-fn measure(
-    options: &Options,
-    known: &[Section],
-    raw: &std::path::Path,
-) -> Result<Evidence, String> {
-    let asked = if options.again.is_empty() {
-        &options.only
-    } else {
-        &options.again
-    };
-    if let Some(unknown) = asked
-        .iter()
-        .find(|id| known.iter().all(|section| section.id != id.as_str()))
-    {
+fn measure(options: &Options, known: &[Section], raw: &std::path::Path) -> Result<Evidence, String> {
+    let asked = if options.again.is_empty() { &options.only } else { &options.again };
+    if let Some(unknown) = asked.iter().find(|id| known.iter().all(|section| section.id != id.as_str())) {
         let ids: Vec<_> = known.iter().map(|section| section.id).collect();
-        return Err(format!(
-            "'{unknown}' is no section; there are {}",
-            ids.join(", ")
-        ));
+        return Err(format!("'{unknown}' is no section; there are {}", ids.join(", ")));
     }
     let sections: Vec<_> = known
         .iter()
@@ -133,11 +114,7 @@ fn measure(
         .copied()
         .collect();
     let earlier = Evidence::read(raw);
-    let kept = if options.again.is_empty() {
-        None
-    } else {
-        Some(earlier.clone()?)
-    };
+    let kept = if options.again.is_empty() { None } else { Some(earlier.clone()?) };
     let form = match (&kept, options.full) {
         (_, true) => Form::Full,
         (Some(kept), false) => kept.head.form,
@@ -154,10 +131,7 @@ fn measure(
         peer.reach()?;
     }
     let signals = Signals::take()?;
-    let typed = options
-        .typed
-        .clone()
-        .unwrap_or_else(|| std::env::args().collect::<Vec<_>>().join(" "));
+    let typed = options.typed.clone().unwrap_or_else(|| std::env::args().collect::<Vec<_>>().join(" "));
     let head = Head {
         form,
         begun: clock::now(),
@@ -167,14 +141,5 @@ fn measure(
         peers: peers::all(&options.peer),
         command: typed,
     };
-    run::run(
-        &plan,
-        &sections,
-        run::Before {
-            head,
-            kept,
-            earlier: earlier.ok(),
-        },
-        &signals,
-    )
+    run::run(&plan, &sections, run::Before { head, kept, earlier: earlier.ok() }, &signals)
 }

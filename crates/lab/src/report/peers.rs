@@ -20,21 +20,9 @@ pub(crate) struct Peer {
 }
 
 const UNPACKED: [(&str, &str, &str); 3] = [
-    (
-        "memcached (Debian)",
-        "peers/bin/memcached",
-        "scripts/peer-memcached",
-    ),
-    (
-        "memcached (current)",
-        "peers/bin/memcached-current",
-        "scripts/peer-memcached-current",
-    ),
-    (
-        "Redis (Debian)",
-        "peers/bin/redis-server",
-        "scripts/peer-redis",
-    ),
+    ("memcached (Debian)", "peers/bin/memcached", "scripts/peer-memcached"),
+    ("memcached (current)", "peers/bin/memcached-current", "scripts/peer-memcached-current"),
+    ("Redis (Debian)", "peers/bin/redis-server", "scripts/peer-redis"),
 ];
 
 /// Lists the peers that the measurements know, and the named ones.
@@ -72,10 +60,9 @@ impl std::str::FromStr for Named {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
-            Some((name, address)) if !name.is_empty() && address.contains("://") => Ok(Self {
-                name: name.to_owned(),
-                address: address.to_owned(),
-            }),
+            Some((name, address)) if !name.is_empty() && address.contains("://") => {
+                Ok(Self { name: name.to_owned(), address: address.to_owned() })
+            }
             _ => Err("not NAME=ADDRESS, say dragonfly=memcached://127.0.0.1:11311".to_owned()),
         }
     }
@@ -100,9 +87,7 @@ impl Named {
         };
         let failed = |error: std::io::Error| {
             let (name, address) = (&self.name, &self.address);
-            format!(
-                "--peer {name}: nobody answers at {address} ({error}); start it, or leave it out"
-            )
+            format!("--peer {name}: nobody answers at {address} ({error}); start it, or leave it out")
         };
         for address in place.to_socket_addrs().map_err(failed)? {
             if TcpStream::connect_timeout(&address, REACH_TIME_MAX).is_ok() {
@@ -126,10 +111,7 @@ mod tests {
         assert_eq!(named.name, "pelikan");
         let peers = all(&[named]);
         let last = peers.last().unwrap();
-        assert_eq!(
-            last.version.as_deref(),
-            Some("at memcached://10.0.0.1:12321")
-        );
+        assert_eq!(last.version.as_deref(), Some("at memcached://10.0.0.1:12321"));
         for wrong in ["", "name", "=memcached://h", "name=", "name=10.0.0.1:11211"] {
             assert!(wrong.parse::<Named>().is_err(), "{wrong}");
         }
@@ -137,9 +119,8 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_not_there_is_named() {
-        let named = |scheme: &str, address| -> Named {
-            format!("other={scheme}://{address}").parse().unwrap()
-        };
+        let named =
+            |scheme: &str, address| -> Named { format!("other={scheme}://{address}").parse().unwrap() };
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         assert_eq!(named("memcached", address).reach(), Ok(()));

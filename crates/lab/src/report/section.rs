@@ -148,12 +148,8 @@ impl Results {
     /// # Errors
     /// When there are none: a sentence.
     pub fn records(&self, result: &str) -> Result<Vec<Record>, String> {
-        let json = self
-            .json
-            .get(result)
-            .ok_or_else(|| format!("'{result}' was not measured"))?;
-        serde_json::from_value(json.clone())
-            .map_err(|error| format!("'{result}' has no records: {error}"))
+        let json = self.json.get(result).ok_or_else(|| format!("'{result}' was not measured"))?;
+        serde_json::from_value(json.clone()).map_err(|error| format!("'{result}' has no records: {error}"))
     }
 }
 
@@ -167,9 +163,7 @@ mod tests {
             "case": "c", "metric": "m", "value": 4.0, "unit": "ops/s",
             "peer": "memcached", "ratio": 2.0, "spread": {"min": 1.5, "max": 2.5},
         }]);
-        let results = Results {
-            json: BTreeMap::from([("x".to_owned(), json)]),
-        };
+        let results = Results { json: BTreeMap::from([("x".to_owned(), json)]) };
         let records = results.records("x").unwrap();
         assert_eq!(records[0].ratio_bar().map(|bar| bar.high), Some(2.5));
         assert_eq!(records[0].bar().high, 4.0);

@@ -15,11 +15,7 @@ pub(crate) struct Shown<'a> {
 /// The sections that there is raw data of, in the order of the page.
 pub(crate) fn all<'a>(evidence: &'a Evidence, known: &'a [Section]) -> Vec<Shown<'a>> {
     let measured = |section: &'a Section| Some((section, evidence.section(section.id)?));
-    known
-        .iter()
-        .filter_map(measured)
-        .map(|(section, measured)| shown(section, measured))
-        .collect()
+    known.iter().filter_map(measured).map(|(section, measured)| shown(section, measured)).collect()
 }
 
 fn shown<'a>(section: &'a Section, measured: &'a Measured) -> Shown<'a> {
@@ -27,12 +23,7 @@ fn shown<'a>(section: &'a Section, measured: &'a Measured) -> Shown<'a> {
         Ok(exhibits) => (exhibits, None),
         Err(reason) => (Vec::new(), Some(reason)),
     };
-    Shown {
-        section,
-        measured,
-        exhibits,
-        failed,
-    }
+    Shown { section, measured, exhibits, failed }
 }
 
 impl Shown<'_> {
@@ -52,19 +43,12 @@ impl Shown<'_> {
 
     /// Failures and missing things, each in a sentence.
     pub fn troubles(&self) -> Vec<String> {
-        let commands =
-            self.measured
-                .commands
-                .iter()
-                .filter_map(|ran| match (&ran.failed, &ran.lacks) {
-                    (Some(reason), _) => Some(format!("{} failed: {reason}", ran.typed)),
-                    (None, Some(reason)) => Some(format!("{} was not run: {reason}", ran.typed)),
-                    (None, None) => None,
-                });
-        let drawn = self
-            .failed
-            .iter()
-            .map(|reason| format!("Nothing could be drawn: {reason}."));
+        let commands = self.measured.commands.iter().filter_map(|ran| match (&ran.failed, &ran.lacks) {
+            (Some(reason), _) => Some(format!("{} failed: {reason}", ran.typed)),
+            (None, Some(reason)) => Some(format!("{} was not run: {reason}", ran.typed)),
+            (None, None) => None,
+        });
+        let drawn = self.failed.iter().map(|reason| format!("Nothing could be drawn: {reason}."));
         commands.chain(drawn).collect()
     }
 }

@@ -78,13 +78,8 @@ pub(crate) fn evidence(sections: Vec<Measured>) -> Evidence {
             form: Form::Short,
             begun: "2026-01-02 03:04 UTC".to_owned(),
             seconds: 8.0,
-            commit: Commit {
-                id: "0123456789ab".to_owned(),
-                is_dirty: true,
-            },
-            machine: Machine {
-                facts: vec![("CPU".to_owned(), "Some CPU".to_owned())],
-            },
+            commit: Commit { id: "0123456789ab".to_owned(), is_dirty: true },
+            machine: Machine { facts: vec![("CPU".to_owned(), "Some CPU".to_owned())] },
             peers: vec![peers::Peer {
                 name: "memcached".to_owned(),
                 version: None,

@@ -98,28 +98,16 @@ mod tests {
             unit: String::new(),
             peer: None,
             ratio: None,
-            spread: Spread {
-                min: value,
-                max: value,
-            },
+            spread: Spread { min: value, max: value },
         };
-        let records = [
-            record("a", "x", 1.0),
-            record("b", "x", 2.0),
-            record("b", "y", 3.0),
-            record("b", "z", 4.0),
-        ];
+        let records =
+            [record("a", "x", 1.0), record("b", "x", 2.0), record("b", "y", 3.0), record("b", "z", 4.0)];
         let chart = values(("t", "u"), &records, |record| {
             (record.metric != "z").then_some((record.case.as_str(), record.metric.as_str()))
         });
         assert_eq!(chart.groups, ["a", "b"]);
         assert_eq!(chart.series.len(), 2);
-        let of = |series: usize| {
-            chart.series[series]
-                .bars
-                .iter()
-                .map(|bar| bar.map(|bar| bar.value))
-        };
+        let of = |series: usize| chart.series[series].bars.iter().map(|bar| bar.map(|bar| bar.value));
         assert_eq!(of(0).collect::<Vec<_>>(), [Some(1.0), Some(2.0)]);
         assert_eq!(of(1).collect::<Vec<_>>(), [None, Some(3.0)]);
     }

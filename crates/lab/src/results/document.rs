@@ -8,10 +8,7 @@ use crate::results::measurement::{Measurement, Record, number};
 
 /// The text with something else between a mark and its end.
 fn replaced(text: &str, mark: &str, table: &str) -> Result<String> {
-    let (begin, end) = (
-        format!("<!-- {mark} -->\n"),
-        format!("<!-- end of {mark} -->"),
-    );
+    let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- end of {mark} -->"));
     let missing = || format!("the document has no place for {mark}");
     let (before, rest) = text.split_once(&begin).ok_or_else(missing)?;
     let (_, after) = rest.split_once(&end).ok_or_else(missing)?;
@@ -19,11 +16,7 @@ fn replaced(text: &str, mark: &str, table: &str) -> Result<String> {
 }
 
 /// Enters the tables of a run into a document, each at its mark, and puts its figures beside it.
-pub(crate) fn write(
-    path: &Path,
-    tables: &[(&str, String)],
-    figures: &[(&str, String)],
-) -> Result<()> {
+pub(crate) fn write(path: &Path, tables: &[(&str, String)], figures: &[(&str, String)]) -> Result<()> {
     let mut text = std::fs::read_to_string(path)?;
     for (mark, table) in tables {
         text = replaced(&text, mark, table)?;
@@ -45,9 +38,8 @@ pub(crate) fn notes(report: &Measurement) -> String {
 
 /// A row for each figure, with what it stands beside.
 pub(crate) fn throughput(records: &[&Record]) -> String {
-    let mut table = String::from(
-        "| case | metric | ours | unit | beside | ratio |\n|---|---|---|---|---|---|\n",
-    );
+    let mut table =
+        String::from("| case | metric | ours | unit | beside | ratio |\n|---|---|---|---|---|---|\n");
     for record in records {
         let (low, high) = (number(record.spread.min), number(record.spread.max));
         let beside = match (&record.peer, record.ratio) {
@@ -119,9 +111,9 @@ mod tests {
         let some = by_case(&[records[0], records[1], records[3]]);
         assert!(some.ends_with("\n| latency/b/0.5 | | 3.00 |\n"), "{some}");
         let table = throughput(&records[2..3]);
-        assert!(table.ends_with(
-            "| memif | throughput_ops | 5 000 000 | /s | echo | 0.50 (0.50 .. 0.50) |\n"
-        ));
+        assert!(
+            table.ends_with("| memif | throughput_ops | 5 000 000 | /s | echo | 0.50 (0.50 .. 0.50) |\n")
+        );
         let text = "a\n<!-- x -->\nold\n<!-- end of x -->\nb\n";
         let text = replaced(text, "x", &latency).unwrap();
         assert!(text.starts_with("a\n<!-- x -->\n| case") && text.ends_with("of x -->\nb\n"));

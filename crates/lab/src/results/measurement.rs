@@ -37,11 +37,7 @@ impl Record {
     }
 
     fn with_spread(&self, value: f64) -> Bar {
-        Bar {
-            value,
-            low: self.spread.min,
-            high: self.spread.max,
-        }
+        Bar { value, low: self.spread.min, high: self.spread.max }
     }
 }
 
@@ -58,11 +54,7 @@ pub(crate) struct Measurement {
 
 impl Measurement {
     pub fn new(target: &'static str) -> Self {
-        Self {
-            target,
-            records: Vec::new(),
-            notes: Vec::new(),
-        }
+        Self { target, records: Vec::new(), notes: Vec::new() }
     }
 
     /// Records so far.
@@ -119,23 +111,10 @@ impl Measurement {
         peer: &str,
         theirs: &[f64],
     ) {
-        self.push(
-            case,
-            metric,
-            unit,
-            ours,
-            Some((peer, &ratios(ours, theirs))),
-        );
+        self.push(case, metric, unit, ours, Some((peer, &ratios(ours, theirs))));
     }
 
-    fn push(
-        &mut self,
-        case: &str,
-        metric: &str,
-        unit: &str,
-        rounds: &[f64],
-        beside: Option<(&str, &[f64])>,
-    ) {
+    fn push(&mut self, case: &str, metric: &str, unit: &str, rounds: &[f64], beside: Option<(&str, &[f64])>) {
         let record = Record {
             case: case.to_owned(),
             metric: metric.to_owned(),
@@ -177,29 +156,18 @@ impl Measurement {
                 number(record.value),
                 record.unit.clone(),
                 record.peer.clone().unwrap_or_default(),
-                record
-                    .ratio
-                    .map(|ratio| format!("{ratio:.2} x"))
-                    .unwrap_or_default(),
-                format!(
-                    "{} .. {}",
-                    number(record.spread.min),
-                    number(record.spread.max)
-                ),
+                record.ratio.map(|ratio| format!("{ratio:.2} x")).unwrap_or_default(),
+                format!("{} .. {}", number(record.spread.min), number(record.spread.max)),
             ]
         }));
-        let width: Vec<_> = (0..7)
-            .map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0))
-            .collect();
+        let width: Vec<_> =
+            (0..7).map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0)).collect();
         let mut text = String::new();
         for row in &rows {
             for (at, cell) in row.iter().enumerate() {
                 let (width, right) = (width[at], at == 2 || at == 5);
-                let _ = if right {
-                    write!(text, "{cell:>width$}  ")
-                } else {
-                    write!(text, "{cell:<width$}  ")
-                };
+                let _ =
+                    if right { write!(text, "{cell:>width$}  ") } else { write!(text, "{cell:<width$}  ") };
             }
             text.truncate(text.trim_end().len());
             text.push('\n');
@@ -219,10 +187,7 @@ impl Measurement {
         };
         let records: Vec<_> = self.records.iter().map(named).collect();
         let title = (title.as_str(), "median and spread of interleaved rounds");
-        charts::ratios(title, &records, |record| {
-            Some((record.case.as_str(), record.peer.as_deref()?))
-        })
-        .svg()
+        charts::ratios(title, &records, |record| Some((record.case.as_str(), record.peer.as_deref()?))).svg()
     }
 }
 
@@ -263,12 +228,7 @@ mod tests {
     #[test]
     fn a_report_says_the_median_of_ratios() {
         let mut report = Measurement::new("test");
-        report.beside(
-            ("case", "metric", "x/s"),
-            &[10.0, 20.0, 30.0],
-            "peer 1",
-            &[10.0, 10.0, 10.0],
-        );
+        report.beside(("case", "metric", "x/s"), &[10.0, 20.0, 30.0], "peer 1", &[10.0, 10.0, 10.0]);
         report.value("alone", "bytes", "bytes", &[1_234_567.0]);
         let record = &report.records[0];
         assert_eq!((record.value, record.ratio), (20.0, Some(2.0)));

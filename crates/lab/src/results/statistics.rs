@@ -23,18 +23,12 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 /// Least and greatest.
 pub(crate) fn spread(values: &[f64]) -> Spread {
     let of = |pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick).unwrap_or(f64::NAN);
-    Spread {
-        min: of(f64::min),
-        max: of(f64::max),
-    }
+    Spread { min: of(f64::min), max: of(f64::max) }
 }
 
 /// One value over the other, round by round.
 pub(crate) fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
-    ours.iter()
-        .zip(theirs)
-        .map(|(ours, theirs)| ours / theirs)
-        .collect()
+    ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect()
 }
 
 #[cfg(test)]

@@ -84,11 +84,7 @@ impl<O: Outbox> Answers<'_, O> {
     #[inline]
     fn writer_of(&mut self, index: usize) -> &mut ReplyWriter {
         let head = &self.heads[usize::from(self.head_of[index])];
-        if self
-            .open
-            .as_ref()
-            .is_none_or(|open| open.serial != head.serial)
-        {
+        if self.open.as_ref().is_none_or(|open| open.serial != head.serial) {
             if let Some(open) = self.open.take() {
                 open.close(self.out);
             }

@@ -14,10 +14,7 @@ pub(super) fn execute<O: Outbox + Send>(
     requests: &[Request<'_>],
     answers: &mut Answers<'_, O>,
 ) {
-    let mut sink = Sink {
-        answers,
-        value_bytes: 0,
-    };
+    let mut sink = Sink { answers, value_bytes: 0 };
     let done = worker.execute(requests, NOW_S, &mut sink);
     // A reply without room for the next value: none of this load's, for requests are longer.
     for index in done..requests.len() {

@@ -30,11 +30,7 @@ pub(super) trait Map {
 
 /// Executes a batch, one request after the other.
 #[inline]
-pub(super) fn execute<O: Outbox>(
-    map: &mut impl Map,
-    requests: &[Request<'_>],
-    answers: &mut Answers<'_, O>,
-) {
+pub(super) fn execute<O: Outbox>(map: &mut impl Map, requests: &[Request<'_>], answers: &mut Answers<'_, O>) {
     for (index, request) in requests.iter().enumerate() {
         let Ok(key) = Key::try_from(request.key) else {
             answers.status(index, Status::BadRequest);
@@ -89,10 +85,7 @@ impl Map for Plain {
     #[inline]
     fn set(&mut self, hash: KeyHash, key: Key, value: Value) {
         let again = |(key, _): &(Key, Value)| turned(KeyHash::of(key, HASH_SEED));
-        match self
-            .0
-            .entry(turned(hash), |(other, _)| *other == key, again)
-        {
+        match self.0.entry(turned(hash), |(other, _)| *other == key, again) {
             Entry::Occupied(mut occupied) => occupied.get_mut().1 = value,
             Entry::Vacant(vacant) => drop(vacant.insert((key, value))),
         }

@@ -29,9 +29,7 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
             workers => format!("fed from memory, {workers} workers"),
         };
         let loads = Load::ALL.into_iter().map(|load| (load.name(&way), load));
-        let wanted: Vec<_> = loads
-            .filter(|(name, _)| options.common.wants(name))
-            .collect();
+        let wanted: Vec<_> = loads.filter(|(name, _)| options.common.wants(name)).collect();
         if !wanted.is_empty() {
             measure(options, &cpus[cpus.len() - workers..], &wanted, report)?;
         }
@@ -51,10 +49,7 @@ fn measure(
         tables.push(Tables::new(kind, options.items(), cpus.len())?);
     }
     for (name, load) in cases {
-        let mut fed: Vec<_> = tables
-            .iter()
-            .map(|tables| Fed::new(options, tables, *load))
-            .collect();
+        let mut fed: Vec<_> = tables.iter().map(|tables| Fed::new(options, tables, *load)).collect();
         let mut rates = vec![Vec::new(); tables.len()];
         let rounds = options.common.rounds();
         // The first round only warms up.
@@ -96,11 +91,7 @@ impl Fed {
             popularity: load.popularity,
             partition: None,
         };
-        let count = if options.common.quick {
-            1 << 19
-        } else {
-            1 << 20
-        };
+        let count = if options.common.quick { 1 << 19 } else { 1 << 20 };
         let of_worker = |number| {
             let owners = tables.owners.clone().map(|owners| (owners, number));
             let seed = SEED + number as u64;

@@ -69,11 +69,7 @@ impl Load {
     ];
 
     const fn new(law: &'static str, popularity: Popularity, get_percent: u64) -> Self {
-        Self {
-            law,
-            popularity,
-            get_percent,
-        }
+        Self { law, popularity, get_percent }
     }
 
     /// Reads of all items alike, or writes to few.

@@ -48,11 +48,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             return;
         };
         self.serial += 1;
-        let head = Head {
-            serial: self.serial,
-            header,
-            source,
-        };
+        let head = Head { serial: self.serial, header, source };
         for request in requests {
             let Some(request) = of_engine(&request) else {
                 return;
@@ -60,11 +56,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             if self.requests.is_full() {
                 self.flush();
             }
-            if self
-                .heads
-                .last()
-                .is_none_or(|last| last.serial != head.serial)
-            {
+            if self.heads.last().is_none_or(|last| last.serial != head.serial) {
                 self.heads.push(head);
             }
             self.head_of.push((self.heads.len() - 1) as u8);
@@ -118,9 +110,5 @@ fn of_engine<'d>(request: &wire::Request<'d>) -> Option<Request<'d>> {
         Opcode::Get => (KeyHash(request.hash), Operation::Get { cas: false }),
         _ => return None,
     };
-    Some(Request {
-        hash,
-        key: request.key,
-        operation,
-    })
+    Some(Request { hash, key: request.key, operation })
 }

@@ -29,11 +29,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut tables = Tables::new(options.table, options.items, 1)?;
     let table = tables.of_worker.first_mut().ok_or("no worker")?;
     serve(options.port, true, |socket, receiver, sender| {
-        let mut outbox = SocketOutbox {
-            sender,
-            socket,
-            peer: None,
-        };
+        let mut outbox = SocketOutbox { sender, socket, peer: None };
         let mut round = Round::new(table, &mut outbox);
         for datagram in receiver.datagrams().filter(|datagram| !datagram.truncated) {
             round.take(datagram.bytes, datagram.peer.into());
@@ -67,9 +63,7 @@ impl Outbox for SocketOutbox<'_> {
     #[inline]
     fn slot(&mut self) -> &mut [u8] {
         let peer = self.peer.expect("a reply was opened");
-        self.sender
-            .begin(peer)
-            .expect("an empty sender takes a datagram")
+        self.sender.begin(peer).expect("an empty sender takes a datagram")
     }
 
     #[inline]

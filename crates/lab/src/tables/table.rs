@@ -66,11 +66,7 @@ pub(super) enum Table {
 impl Table {
     /// Executes a batch.
     #[inline]
-    pub fn execute<O: Outbox + Send>(
-        &mut self,
-        requests: &[Request<'_>],
-        answers: &mut Answers<'_, O>,
-    ) {
+    pub fn execute<O: Outbox + Send>(&mut self, requests: &[Request<'_>], answers: &mut Answers<'_, O>) {
         match self {
             Self::Micanite(worker) => engine::execute(worker, requests, answers),
             Self::Map(map) => maps::execute(map, requests, answers),
@@ -93,11 +89,7 @@ pub(super) struct Tables {
 impl Tables {
     /// With the items 0 to `items - 1`.
     pub fn new(kind: TableKind, items: u64, workers: usize) -> Result<Self> {
-        let terms = |partition_bits| Terms {
-            hash_seed: HASH_SEED,
-            partition_bits,
-            ..Terms::default()
-        };
+        let terms = |partition_bits| Terms { hash_seed: HASH_SEED, partition_bits, ..Terms::default() };
         let parted: Vec<_> = (0..1 << PARTITION_BITS).map(|at| at % workers).collect();
         let mut tables = match kind {
             TableKind::Micanite => return Self::micanite(items, workers, terms),
@@ -124,12 +116,7 @@ impl Tables {
     }
 
     fn shared(kind: TableKind, workers: usize, terms: Terms, each: impl Fn() -> Table) -> Self {
-        Self {
-            kind,
-            of_worker: (0..workers).map(|_| each()).collect(),
-            owners: None,
-            terms,
-        }
+        Self { kind, of_worker: (0..workers).map(|_| each()).collect(), owners: None, terms }
     }
 
     fn micanite(items: u64, workers: usize, terms: impl Fn(u32) -> Terms) -> Result<Self> {

@@ -44,11 +44,7 @@ fn datagram(sequence: u32, requests: &[(u64, Option<u32>)]) -> Vec<u8> {
         Keys::new(KEY_BYTES).write(*item, &mut key);
         Values::new(VALUE_BYTES).write(*item, written.unwrap_or(0), &mut value);
         let request = Request {
-            opcode: if written.is_some() {
-                Opcode::Set
-            } else {
-                Opcode::Get
-            },
+            opcode: if written.is_some() { Opcode::Set } else { Opcode::Get },
             wants_cas: false,
             hash: KeyHash::of(&key, HASH_SEED).0,
             flags: 0,
@@ -60,11 +56,7 @@ fn datagram(sequence: u32, requests: &[(u64, Option<u32>)]) -> Vec<u8> {
         };
         writer.push(&request).unwrap();
     }
-    let header = Header {
-        client: 1,
-        sequence,
-        ..Header::REQUESTS
-    };
+    let header = Header { client: 1, sequence, ..Header::REQUESTS };
     let length = writer.finish(&header);
     bytes.truncate(length);
     bytes
@@ -105,9 +97,7 @@ fn every_table_answers_alike() {
         // Three datagrams of 30 requests span two batches.
         let gets: Vec<_> = (0..3)
             .map(|part| {
-                let items: Vec<_> = (part * 30..part * 30 + 30)
-                    .map(|item| (item, None))
-                    .collect();
+                let items: Vec<_> = (part * 30..part * 30 + 30).map(|item| (item, None)).collect();
                 datagram(part as u32, &items)
             })
             .collect();
@@ -119,13 +109,7 @@ fn every_table_answers_alike() {
             let expected: Vec<_> = items.map(|item| (Status::Ok, value(item, 0))).collect();
             assert_eq!(*replies, expected, "{kind:?}");
         }
-        let mixed = [
-            (7, Some(3)),
-            (7, None),
-            (ITEMS + 1, None),
-            (ITEMS + 1, Some(1)),
-            (ITEMS + 1, None),
-        ];
+        let mixed = [(7, Some(3)), (7, None), (ITEMS + 1, None), (ITEMS + 1, Some(1)), (ITEMS + 1, None)];
         let found = replies(&mut tables, &[datagram(9, &mixed)]);
         let expected = vec![
             (Status::Ok, vec![]),
@@ -147,9 +131,7 @@ fn each_worker_has_what_it_owns() {
             let mut key = [0; KEY_BYTES];
             Keys::new(KEY_BYTES).write(item, &mut key);
             let partition = KeyHash::of(&key, HASH_SEED).partition(tables.terms.partition_bits);
-            let owner = owners
-                .as_ref()
-                .map_or(item as usize % 2, |owners| owners[partition]);
+            let owner = owners.as_ref().map_or(item as usize % 2, |owners| owners[partition]);
             tables.of_worker.swap(0, owner);
             let found = replies(&mut tables, &[datagram(0, &[(item, None)])]);
             assert_eq!(found, [(0, vec![(Status::Ok, value(item, 0))])], "{kind:?}");

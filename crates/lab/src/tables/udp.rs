@@ -50,10 +50,8 @@ pub(super) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
             popularity: load.popularity,
             partition: None,
         };
-        let contenders: Result<Vec<_>> = servers
-            .iter()
-            .map(|server| Contender::new(options, server, &shape))
-            .collect();
+        let contenders: Result<Vec<_>> =
+            servers.iter().map(|server| Contender::new(options, server, &shape)).collect();
         measure(options, &name, &mut contenders?, report)?;
     }
     Ok(())
@@ -98,21 +96,10 @@ impl<'a> Contender<'a> {
         let mut client = Generator::new(Datagrams::new(server.udp(), true)?);
         let terms = match server.is_whole() {
             true => client.terms(Duration::from_secs(1))?,
-            false => Terms {
-                hash_seed: HASH_SEED,
-                ..Terms::default()
-            },
+            false => Terms { hash_seed: HASH_SEED, ..Terms::default() },
         };
-        let requests = if options.common.quick {
-            1 << 19
-        } else {
-            1 << 20
-        };
-        let count = if shape.batch == 1 {
-            requests
-        } else {
-            requests / 32
-        };
+        let requests = if options.common.quick { 1 << 19 } else { 1 << 20 };
+        let count = if shape.batch == 1 { requests } else { requests / 32 };
         Ok(Self {
             server,
             packets: Packets::new(shape, options.items(), terms, count, SEED),
@@ -123,9 +110,7 @@ impl<'a> Contender<'a> {
 
     fn slice(&mut self, options: &Options, counts: bool) -> Result<()> {
         let duration = Duration::from_millis(if options.common.quick { 150 } else { 400 });
-        let tally = self
-            .client
-            .closed(&mut self.packets, false, WINDOW, duration)?;
+        let tally = self.client.closed(&mut self.packets, false, WINDOW, duration)?;
         tally.check(&self.server.name, self.packets.batch())?;
         if counts {
             self.rates.push(tally.per_second());

@@ -84,16 +84,9 @@ fn simulate(options: &Options, report: &mut Measurement) -> Result<()> {
     let csv_words = ["--csv", text(&csv)?];
     run_micanite(options, &[&words[..], &how, &csv_words].concat())?;
     for line in std::fs::read_to_string(&csv)?.lines().skip(1) {
-        let Simulated {
-            policy,
-            bytes,
-            misses,
-        } = line.parse()?;
+        let Simulated { policy, bytes, misses } = line.parse()?;
         let case = format!("simulated, {policy}, {bytes} bytes");
-        for (metric, ratio) in ["object_miss_ratio", "byte_miss_ratio"]
-            .into_iter()
-            .zip(misses)
-        {
+        for (metric, ratio) in ["object_miss_ratio", "byte_miss_ratio"].into_iter().zip(misses) {
             report.value(&case, metric, "", &[ratio]);
         }
     }
@@ -122,9 +115,7 @@ impl std::str::FromStr for Simulated {
         };
         Ok(Self {
             policy: policy.to_owned(),
-            bytes: bytes
-                .parse()
-                .map_err(|error| format!("'{line}': {error}"))?,
+            bytes: bytes.parse().map_err(|error| format!("'{line}': {error}"))?,
             misses: [ratio(objects)?, ratio(of_bytes)?],
         })
     }
@@ -193,12 +184,7 @@ struct Contender<'a> {
 
 impl<'a> Contender<'a> {
     fn new(name: &str, program: Program<'a>, flags: Vec<&'a str>) -> Self {
-        Self {
-            name: name.to_owned(),
-            program,
-            flags,
-            values: Default::default(),
-        }
+        Self { name: name.to_owned(), program, flags, values: Default::default() }
     }
 
     /// Starts the server, on the first CPU unless its flags name several workers, and replays the trace.

@@ -54,18 +54,12 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
     }
     plan.check().map_err(Failure::usage)?;
     if options.svg.is_some() && options.sweep.is_none() && options.search.is_none() {
-        return Err(Failure::usage(
-            "--svg draws several runs: add --sweep or --search",
-        ));
+        return Err(Failure::usage("--svg draws several runs: add --sweep or --search"));
     }
     if plan.fill {
         let filled = fill(&plan).map_err(Failure::new)?;
         if !options.quiet {
-            eprintln!(
-                "stored {} items in {:.1} s",
-                grouped(filled.items as f64, ' '),
-                filled.seconds
-            );
+            eprintln!("stored {} items in {:.1} s", grouped(filled.items as f64, ' '), filled.seconds);
         }
     }
     let mut runs = 0;
@@ -74,13 +68,7 @@ fn execute(options: &LoadOptions) -> Result<bool, Failure> {
         let seed = plan.workload.map_or(0, |_| runs);
         runs += 1;
         let seed = plan.seed.wrapping_add(seed);
-        run_shown(
-            &Plan {
-                seed,
-                ..plan.clone()
-            },
-            options,
-        )
+        run_shown(&Plan { seed, ..plan.clone() }, options)
     };
     if let Some(rates) = &options.sweep {
         let runs = sweep(&plan, rates, one).map_err(Failure::new)?;
@@ -127,9 +115,7 @@ fn execute_self_test(options: &LoadOptions) -> Result<bool, Failure> {
         output::write_json(path, &tested)?;
     }
     if !output::is_stdout(options.json.as_deref()) {
-        output::say(
-            "operations per second of one core of this generator, in requests like these:\n",
-        );
+        output::say("operations per second of one core of this generator, in requests like these:\n");
         for ability in &tested {
             let rate = grouped(ability.ops_per_core_second, ' ');
             output::say(&format!("{rate:>14}  {}\n", ability.what));
@@ -140,8 +126,7 @@ fn execute_self_test(options: &LoadOptions) -> Result<bool, Failure> {
 
 /// The run with the highest throughput.
 fn highest(runs: &[Report]) -> Option<&Report> {
-    runs.iter()
-        .max_by(|a, b| a.throughput_ops.total_cmp(&b.throughput_ops))
+    runs.iter().max_by(|a, b| a.throughput_ops.total_cmp(&b.throughput_ops))
 }
 
 fn finish_several(

@@ -63,12 +63,7 @@ pub struct LoadOptions {
     pub port_gateway: Option<IpAddr>,
     /// UDP port that the first thread sends from, the others from those that follow: for flow rules
     /// that bring each reply to its thread's queue [default: free ones]
-    #[arg(
-        long,
-        value_name = "UDP-PORT",
-        requires = "port",
-        help_heading = "Port"
-    )]
+    #[arg(long, value_name = "UDP-PORT", requires = "port", help_heading = "Port")]
     pub port_source: Option<u16>,
     /// xdp: let the kernel poll the interface for so many microseconds when nothing is there
     #[arg(long, value_name = "US", requires = "port", help_heading = "Port")]
@@ -86,13 +81,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub multiget: usize,
     /// Threads that send and receive
-    #[arg(
-        short,
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        help_heading = "Load"
-    )]
+    #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub threads: usize,
     /// CPUs that the threads are pinned to, in turn: 1 or 0,2 or 4-7
     #[arg(long, value_name = "LIST", value_parser = parse::cpus, help_heading = "Load")]
@@ -112,12 +101,7 @@ pub struct LoadOptions {
     /// GET); fb-usr, -app, -etc, -var, -sys (operations, lengths and locality of Facebook's pools;
     /// --items is how many are resident); etc-model (lengths only); innercache-{uniform,latest,zipf}-
     /// {50,90,10}, with -512k for large values
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "dataset",
-        help_heading = "Data"
-    )]
+    #[arg(long, value_name = "NAME", conflicts_with = "dataset", help_heading = "Data")]
     pub workload: Option<Workload>,
     /// Percentages of GET, UPDATE (set) and DELETE instead of those of the pool: 90/8/2
     #[arg(long, value_name = "G/U/D", value_parser = parse::mix, requires = "workload", help_heading = "Data")]
@@ -130,12 +114,7 @@ pub struct LoadOptions {
     pub tcp_writes: bool,
     /// Lengths of keys and values: tiny (8/8), small (16/64), large (128/1024), xlarge (250/1152),
     /// or KEY/VALUE in bytes
-    #[arg(
-        long,
-        value_name = "SET",
-        default_value = "tiny",
-        help_heading = "Data"
-    )]
+    #[arg(long, value_name = "SET", default_value = "tiny", help_heading = "Data")]
     pub dataset: DataSet,
     /// How many items there are [default: 1m; innercache: as many as make 500 MB]
     #[arg(long, value_name = "N", value_parser = parse::count, help_heading = "Data")]
@@ -150,12 +129,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "PERCENT", value_parser = parse::percent, help_heading = "Data")]
     pub get: Option<f64>,
     /// What is written expires after so many seconds; 0: never
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 0,
-        help_heading = "Data"
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, help_heading = "Data")]
     pub expiry: u32,
     /// Store every item before the run
     #[arg(long, help_heading = "Data")]
@@ -231,9 +205,7 @@ impl LoadOptions {
             rate_profile: self.rate_profile.clone(),
             arrivals: self.arrivals,
             connections: self.connections.unwrap_or(least),
-            pipeline: self
-                .pipeline
-                .unwrap_or_else(|| Plan::default_pipeline(open, self.batch)),
+            pipeline: self.pipeline.unwrap_or_else(|| Plan::default_pipeline(open, self.batch)),
             batch: self.batch,
             adaptive_batch: self.adaptive,
             offload: !self.no_offload,
@@ -250,18 +222,12 @@ impl LoadOptions {
             demand_fill: self.demand_fill,
             tcp_writes: self.tcp_writes,
             dataset: self.dataset,
-            items: self
-                .items
-                .or(preset.map(|preset| preset.items))
-                .unwrap_or(ITEMS),
+            items: self.items.or(preset.map(|preset| preset.items)).unwrap_or(ITEMS),
             popularity: self
                 .popularity
                 .or(preset.map(|preset| preset.popularity))
                 .unwrap_or(Popularity::Uniform),
-            get_percent: self
-                .get
-                .or(preset.map(|preset| preset.get_percent))
-                .unwrap_or(GET_PERCENT),
+            get_percent: self.get.or(preset.map(|preset| preset.get_percent)).unwrap_or(GET_PERCENT),
             expiry_s: self.expiry,
             fill: self.fill,
             seed: self.seed,
@@ -272,9 +238,8 @@ impl LoadOptions {
     /// Returns why options contradict each other, beyond what clap excludes.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let pool = self.workload.and_then(Workload::pool)?;
-        let given = |option: &str, instead: &str| {
-            format!("{option} is part of {pool}: leave it out{instead}")
-        };
+        let given =
+            |option: &str, instead: &str| format!("{option} is part of {pool}: leave it out{instead}");
         if self.get.is_some() {
             return Some(given("--get", ", or change the operations by --mix 90/8/2"));
         }

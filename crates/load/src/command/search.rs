@@ -58,9 +58,7 @@ impl FromStr for Bound {
         let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
         match parse::duration(text) {
             Ok(bound) if has_unit && !bound.is_zero() => Ok(Self::P99(bound)),
-            _ => Err(format!(
-                "'{text}' is no bound: of loss as 1%, or of the 99th percentile as 500us"
-            )),
+            _ => Err(format!("'{text}' is no bound: of loss as 1%, or of the 99th percentile as 500us")),
         }
     }
 }
@@ -93,10 +91,7 @@ pub fn search(
     bound: Bound,
     mut run: impl FnMut(&Plan) -> Result<Report, String>,
 ) -> Result<Found, String> {
-    let mut found = Found {
-        best: None,
-        runs: Vec::new(),
-    };
+    let mut found = Found { best: None, runs: Vec::new() };
     let (mut kept, mut broken) = (None, None);
     let mut rate = plan.rate_ops.unwrap_or(RATE_FIRST);
     loop {
@@ -166,17 +161,11 @@ mod tests {
         for limit in [37.0, 9_999.0, 123_456.0, 3e6] {
             for first in [100.0, 10_000.0, 1e6] {
                 let (found, runs) = find(limit, first);
-                assert!(
-                    found <= limit && found * 1.03 > limit,
-                    "{limit} {first}: {found}"
-                );
+                assert!(found <= limit && found * 1.03 > limit, "{limit} {first}: {found}");
                 assert!(runs < 30, "{runs}");
             }
         }
         assert_eq!(find(0.0, 1000.0).0, 0.0, "ends where nothing works");
-        assert!(
-            find(f64::INFINITY, 1000.0).0 >= RATE_MOST,
-            "or everything does"
-        );
+        assert!(find(f64::INFINITY, 1000.0).0 >= RATE_MOST, "or everything does");
     }
 }

@@ -101,10 +101,7 @@ fn measure(plan: &Plan, target: &str, pipeline: usize) -> Result<f64, String> {
         ..plan.clone()
     };
     let report = run(&plan)?;
-    report
-        .generator
-        .ops_per_core_second
-        .ok_or_else(|| "nothing was answered".to_owned())
+    report.generator.ops_per_core_second.ok_or_else(|| "nothing was answered".to_owned())
 }
 
 /// Answers every line by a miss, one connection after the other.

@@ -21,22 +21,14 @@ impl FromStr for Rates {
             let rates = text.split(',').map(parse::rate);
             return rates.collect::<Result<_, _>>().map(Self);
         };
-        let (to, count) = rest
-            .split_once('/')
-            .ok_or_else(|| format!("'{text}' should be FROM..TO/COUNT"))?;
+        let (to, count) = rest.split_once('/').ok_or_else(|| format!("'{text}' should be FROM..TO/COUNT"))?;
         let (from, to) = (parse::rate(from)?, parse::rate(to)?);
         let count = parse::count(count)?;
         if !(2..=RATES_MAX).contains(&count) || from >= to {
-            return Err(format!(
-                "'{text}' should be FROM..TO/COUNT, with 2 rates or more"
-            ));
+            return Err(format!("'{text}' should be FROM..TO/COUNT, with 2 rates or more"));
         }
         let step = (to - from) / (count - 1) as f64;
-        Ok(Self(
-            (0..count)
-                .map(|number| from + step * number as f64)
-                .collect(),
-        ))
+        Ok(Self((0..count).map(|number| from + step * number as f64).collect()))
     }
 }
 
@@ -66,10 +58,7 @@ mod tests {
         assert_eq!("10k,20k".parse(), Ok(Rates(vec![10_000.0, 20_000.0])));
         let range: Rates = "10k..100k/10".parse().unwrap();
         assert_eq!(range.0.len(), 10);
-        assert_eq!(
-            (range.0[0], range.0[1], range.0[9]),
-            (10_000.0, 20_000.0, 100_000.0)
-        );
+        assert_eq!((range.0[0], range.0[1], range.0[9]), (10_000.0, 20_000.0, 100_000.0));
         for text in ["", "0", "1k..2k", "2k..1k/3", "1k..2k/1", "1k,x"] {
             assert!(text.parse::<Rates>().is_err(), "{text}");
         }

@@ -34,20 +34,14 @@ impl Plan {
         let Some(first) = self.targets.first() else {
             return Err("name a target, say memcached://127.0.0.1:11211".to_owned());
         };
-        if let Some(other) = self
-            .targets
-            .iter()
-            .find(|target| target.protocol() != first.protocol())
-        {
+        if let Some(other) = self.targets.iter().find(|target| target.protocol() != first.protocol()) {
             return Err(format!(
                 "{first} and {other} speak different protocols: load them one after the other"
             ));
         }
         if self.port.is_none() && self.connections < self.targets.len() {
             let targets = self.targets.len();
-            return Err(format!(
-                "{targets} targets need at least --connections {targets}"
-            ));
+            return Err(format!("{targets} targets need at least --connections {targets}"));
         }
         Ok(())
     }
@@ -108,23 +102,17 @@ impl Plan {
     fn check_workload(&self) -> Result<(), String> {
         if self.mix_percent.is_some() && self.operations().is_none() {
             return Err(
-                "--mix changes the operations of a pool: give --workload too, or use --get"
-                    .to_owned(),
+                "--mix changes the operations of a pool: give --workload too, or use --get".to_owned()
             );
         }
         if self.reads_before_writing && self.multiget > 1 {
-            return Err(
-                "this workload reads each item before it writes it: leave out --multiget"
-                    .to_owned(),
-            );
+            return Err("this workload reads each item before it writes it: leave out --multiget".to_owned());
         }
         if self.demand_fill && self.multiget > 1 {
             return Err("--demand-fill takes one key per GET: leave out --multiget".to_owned());
         }
         if self.tcp_writes && self.protocol() != Protocol::MemcachedUdp {
-            return Err(
-                "--tcp-writes is for memcached+udp://: the others have one way for all".to_owned(),
-            );
+            return Err("--tcp-writes is for memcached+udp://: the others have one way for all".to_owned());
         }
         Ok(())
     }
@@ -139,14 +127,10 @@ impl Plan {
         }
         if self.batch > 1 {
             return Err(
-                "memcached takes one request per datagram: use --multiget instead of --batch"
-                    .to_owned(),
+                "memcached takes one request per datagram: use --multiget instead of --batch".to_owned()
             );
         }
-        let DataSet {
-            key_bytes,
-            value_bytes,
-        } = self.data().longest();
+        let DataSet { key_bytes, value_bytes } = self.data().longest();
         let keys = self.multiget * (key_bytes + 1) + 16;
         let writes = self.mix().gets < 1.0 || self.fill || self.demand_fill;
         let set = key_bytes + value_bytes + 64;
@@ -183,10 +167,7 @@ impl Plan {
                 "--pipeline times --multiget is {operations}; a native client has at most {NATIVE_OPERATIONS_MAX} operations in flight"
             ));
         }
-        let DataSet {
-            key_bytes,
-            value_bytes,
-        } = self.data().longest();
+        let DataSet { key_bytes, value_bytes } = self.data().longest();
         let request_bytes = key_bytes.next_multiple_of(8) + value_bytes.next_multiple_of(8);
         if request_bytes > NATIVE_ITEM_BYTES_MAX {
             return Err(format!(

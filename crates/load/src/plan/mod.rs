@@ -112,10 +112,7 @@ impl Plan {
             mix_percent: None,
             demand_fill: false,
             tcp_writes: false,
-            dataset: DataSet {
-                key_bytes: 8,
-                value_bytes: 8,
-            },
+            dataset: DataSet { key_bytes: 8, value_bytes: 8 },
             items: 1_000_000,
             popularity: Popularity::Uniform,
             get_percent: 95.0,
@@ -129,11 +126,7 @@ impl Plan {
 
     /// The number of requests in flight per connection if the person did not say.
     pub fn default_pipeline(open_loop: bool, batch: usize) -> usize {
-        if open_loop {
-            OPEN_PIPELINE.max(batch)
-        } else {
-            batch
-        }
+        if open_loop { OPEN_PIPELINE.max(batch) } else { batch }
     }
 
     /// Reads and writes.
@@ -142,10 +135,7 @@ impl Plan {
             None => self.get_percent / 100.0,
             Some([gets, updates, deletes]) => gets / (gets + updates + deletes),
         };
-        Mix {
-            gets,
-            gets_per_request: self.multiget,
-        }
+        Mix { gets, gets_per_request: self.multiget }
     }
 
     /// Parts of GET, UPDATE and DELETE in a pool's requests.
@@ -182,10 +172,7 @@ fn as_port<S: serde::Serializer>(port: &Option<BypassPort>, to: S) -> Result<S::
     as_text_option(&port.as_ref().map(BypassPort::name), to)
 }
 
-fn as_text_option<T: ToString, S: serde::Serializer>(
-    value: &Option<T>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
+fn as_text_option<T: ToString, S: serde::Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => to.serialize_some(&value.to_string()),
         None => to.serialize_none(),

@@ -121,15 +121,11 @@ impl ReplayOptions {
         }
         let prefix = self.key_prefix.as_bytes();
         if prefix.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
-            return Err(Failure::usage(
-                "--key-prefix: no blanks, no control characters",
-            ));
+            return Err(Failure::usage("--key-prefix: no blanks, no control characters"));
         }
         let prefix_max = KEY_BYTES_MAX - NUMBER_CHARACTERS;
         if prefix.len() > prefix_max {
-            return Err(Failure::usage(format!(
-                "--key-prefix: at most {prefix_max} bytes"
-            )));
+            return Err(Failure::usage(format!("--key-prefix: at most {prefix_max} bytes")));
         }
         Ok(())
     }
@@ -185,8 +181,7 @@ pub fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     let is_interrupted = end_at_a_signal(&common)?;
     let plan = options.plan(&server);
     let translator = plan.translator();
-    let (source, tally, seconds, failure) =
-        run(options, translator, &mut opened, &common, connections);
+    let (source, tally, seconds, failure) = run(options, translator, &mut opened, &common, connections);
     let report = Report::new(
         plan,
         server.version,
@@ -238,9 +233,7 @@ fn run(
             match worker.join() {
                 Ok((its, reason)) => {
                     tally.add(&its);
-                    failure = failure
-                        .take()
-                        .or(reason.map(|why| format!("{}: {why}", options.url)));
+                    failure = failure.take().or(reason.map(|why| format!("{}: {why}", options.url)));
                 }
                 Err(panic) => std::panic::resume_unwind(panic),
             }

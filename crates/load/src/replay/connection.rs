@@ -29,10 +29,7 @@ impl Server {
     pub fn meet(address: &Address, endpoint: &Endpoint) -> Result<Self, String> {
         match address.protocol() {
             Protocol::Native => native::meet(address, endpoint),
-            _ => Ok(Self {
-                version: target::server_version(address, endpoint)?,
-                datagram_bytes: None,
-            }),
+            _ => Ok(Self { version: target::server_version(address, endpoint)?, datagram_bytes: None }),
         }
     }
 }

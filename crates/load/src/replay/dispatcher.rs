@@ -24,11 +24,7 @@ impl Dispatcher {
         let channels = (0..workers).map(|_| sync_channel(AHEAD_BATCHES));
         let (workers, receivers): (Vec<_>, Vec<_>) = channels.unzip();
         let open = workers.iter().map(|_| Batch::default()).collect();
-        let dispatcher = Self {
-            open,
-            workers,
-            is_over: false,
-        };
+        let dispatcher = Self { open, workers, is_over: false };
         (dispatcher, receivers)
     }
 

@@ -31,12 +31,7 @@ impl Slot {
     pub fn new(step: Step, text: &[u8], due_ns: u64) -> Self {
         let mut key = [0; KEY_BYTES_MAX];
         key[..text.len()].copy_from_slice(text);
-        Self {
-            step,
-            key,
-            phase: Phase::First,
-            due_ns,
-        }
+        Self { step, key, phase: Phase::First, due_ns }
     }
 }
 
@@ -101,10 +96,7 @@ impl Lane {
     /// The next request that waited for this key: one that may be sent now that another one of it has
     /// ended.
     pub fn unpark(&mut self, key_hash: u64, wants: impl Fn(&Slot) -> bool) -> Option<Slot> {
-        let at = self
-            .parked_keys
-            .iter()
-            .position(|parked| *parked == key_hash)?;
+        let at = self.parked_keys.iter().position(|parked| *parked == key_hash)?;
         if !wants(&self.parked[at]) {
             return None;
         }

@@ -77,10 +77,7 @@ impl Connection for Memcached {
             };
             let line = &input[..=length];
             let Some(&(token, reads)) = self.waiting.front() else {
-                return Err(format!(
-                    "the server sent more than was asked for: {}",
-                    escaped(line)
-                ));
+                return Err(format!("the server sent more than was asked for: {}", escaped(line)));
             };
             let text = line.strip_suffix(b"\r\n").ok_or_else(|| no_reply(line))?;
             let reply = match understood(text, reads).ok_or_else(|| no_reply(line))? {
@@ -92,10 +89,7 @@ impl Connection for Memcached {
                 }
                 Line::End => match self.found {
                     None => Reply::NotFound,
-                    Some((value_bytes, cas)) => Reply::Found {
-                        value_bytes: Some(value_bytes),
-                        cas,
-                    },
+                    Some((value_bytes, cas)) => Reply::Found { value_bytes: Some(value_bytes), cas },
                 },
                 Line::Reply(reply) => reply,
             };

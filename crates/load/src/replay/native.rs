@@ -8,9 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::slice;
 use std::time::Duration;
 
-use micanite_client::{
-    Batch, Completion, Error, Link, Opcode, Options, Outcome, SubmitError, UdpOptions,
-};
+use micanite_client::{Batch, Completion, Error, Link, Opcode, Options, Outcome, SubmitError, UdpOptions};
 use micanite_wire::native::{Header, PAYLOAD_BYTES_MAX, request_bytes};
 use micanite_workload::trace::Operation;
 
@@ -25,12 +23,7 @@ const DATAGRAMS_MORE: usize = 64;
 static ZEROS: [u8; PAYLOAD_BYTES_MAX] = [b'0'; PAYLOAD_BYTES_MAX];
 
 /// Returns whether the value of a request, or the one that is stored after its miss, fits a datagram.
-pub(super) fn fits(
-    datagram_bytes: usize,
-    operation: Operation,
-    key_bytes: usize,
-    value_bytes: u32,
-) -> bool {
+pub(super) fn fits(datagram_bytes: usize, operation: Operation, key_bytes: usize, value_bytes: u32) -> bool {
     let opcode = match opcode(operation) {
         Opcode::Get | Opcode::GetAndTouch => Opcode::Set,
         opcode => opcode,
@@ -62,9 +55,8 @@ const fn opcode(operation: Operation) -> Opcode {
 pub(super) fn meet(address: &Address, endpoint: &Endpoint) -> Result<Server, String> {
     let link = open(address, endpoint, Options::default())?;
     let directory = link.driver().directory(0);
-    let (datagram_bytes, stream_port) = directory.map_or((0, 0), |directory| {
-        (directory.payload_bytes_max, directory.stream_port)
-    });
+    let (datagram_bytes, stream_port) =
+        directory.map_or((0, 0), |directory| (directory.payload_bytes_max, directory.stream_port));
     // Its version is told over TCP, and for the report only.
     let stream = SocketAddr::new(link.driver().address(0).ip(), stream_port);
     let ask = |address: Address| server_version(&address, &Endpoint::Inet(stream)).ok();
@@ -126,19 +118,12 @@ impl Native {
             ..Options::default()
         };
         let link = open(address, endpoint, options)?;
-        let socket = link.descriptors().next().map_or_else(
-            || Err(io::ErrorKind::NotConnected.into()),
-            |socket| socket.try_clone_to_owned(),
-        );
+        let socket = link
+            .descriptors()
+            .next()
+            .map_or_else(|| Err(io::ErrorKind::NotConnected.into()), |socket| socket.try_clone_to_owned());
         let socket = socket.map_err(|error: io::Error| format!("{address}: {error}"))?;
-        Ok(Self {
-            link,
-            socket,
-            ended: VecDeque::new(),
-            is_corked: false,
-            is_down: false,
-            refusal: None,
-        })
+        Ok(Self { link, socket, ended: VecDeque::new(), is_corked: false, is_down: false, refusal: None })
     }
 
     fn refuse(&mut self, token: u32, why: &Error) {
@@ -259,10 +244,7 @@ fn reply(completion: &Completion<'_>) -> Reply {
             cas: completion.cas.unwrap_or(0),
         },
         // It is there, and too long for a datagram.
-        Outcome::UseStream if reads => Reply::Found {
-            value_bytes: None,
-            cas: 0,
-        },
+        Outcome::UseStream if reads => Reply::Found { value_bytes: None, cas: 0 },
         Outcome::Ok => Reply::Done,
         Outcome::NotFound if reads => Reply::NotFound,
         Outcome::NotFound | Outcome::Exists | Outcome::NotStored => Reply::NotDone,
@@ -276,9 +258,7 @@ fn why(outcome: Outcome) -> Error {
     match outcome {
         Outcome::OutOfSpace => Error::OutOfSpace,
         Outcome::NotANumber => Error::NotANumber,
-        Outcome::TooLarge { limit_bytes } => Error::TooLarge {
-            limit_bytes: Some(limit_bytes),
-        },
+        Outcome::TooLarge { limit_bytes } => Error::TooLarge { limit_bytes: Some(limit_bytes) },
         _ => Error::Refused,
     }
 }

@@ -28,10 +28,8 @@ pub(super) struct Second {
 impl Second {
     fn line(&self) -> String {
         let hit_percent = 100.0 * self.hits as f64 / self.reads.max(1) as f64;
-        let mut line = format!(
-            "{:>5.0} s  {:>9} requests  hits {hit_percent:>6.2} %",
-            self.at_s, self.requests
-        );
+        let mut line =
+            format!("{:>5.0} s  {:>9} requests  hits {hit_percent:>6.2} %", self.at_s, self.requests);
         if self.lag_ms_max > 0.0 {
             line += &format!("  up to {:.1} ms late", self.lag_ms_max);
         }

@@ -74,11 +74,7 @@ impl Counts {
             let more = is_there && is_plain(&slot);
             self.sent(&slot, now_ns, true);
             lane.begin(slot);
-            next = if more {
-                lane.unpark(key_hash, is_plain)
-            } else {
-                None
-            };
+            next = if more { lane.unpark(key_hash, is_plain) } else { None };
         }
     }
 

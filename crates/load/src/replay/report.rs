@@ -197,10 +197,7 @@ impl Report {
             let _ = writeln!(text, "{name:<22}{value}");
         };
         let version = self.server.as_ref().map(|version| format!(" ({version})"));
-        row(
-            "target",
-            format!("{}{}", self.plan.target, version.unwrap_or_default()),
-        );
+        row("target", format!("{}{}", self.plan.target, version.unwrap_or_default()));
         row("requests", self.requests_line());
         for (name, ended) in &self.operations {
             row(&format!("  {name}"), ended.line());
@@ -210,10 +207,7 @@ impl Report {
             None => "-".to_owned(),
         };
         let hits = [self.hit_ratio, self.byte_hit_ratio].map(percent);
-        row(
-            "hit ratio",
-            format!("{} of reads, {} of bytes", hits[0], hits[1]),
-        );
+        row("hit ratio", format!("{} of reads, {} of bytes", hits[0], hits[1]));
         row("stored after misses", self.stored_line());
         if self.refused > 0 {
             let first = self.refusal.as_deref().unwrap_or_default();
@@ -221,10 +215,7 @@ impl Report {
         }
         if self.lost + self.datagrams_resent > 0 {
             let resent = self.datagrams_resent;
-            row(
-                "lost",
-                format!("{} requests, {resent} datagrams sent again", self.lost),
-            );
+            row("lost", format!("{} requests, {resent} datagrams sent again", self.lost));
         }
         row("latency us", self.latency_us.line());
         if let Some(lag) = &self.lag_us {
@@ -237,10 +228,7 @@ impl Report {
     }
 
     fn requests_line(&self) -> String {
-        format!(
-            "{} in {:.1} s, {:.0} per second",
-            self.sent, self.seconds_taken, self.requests_per_second
-        )
+        format!("{} in {:.1} s, {:.0} per second", self.sent, self.seconds_taken, self.requests_per_second)
     }
 
     fn stored_line(&self) -> String {
@@ -269,17 +257,11 @@ impl Report {
     fn sentences(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.is_interrupted {
-            said.push(format!(
-                "Interrupted after {} requests of the trace.",
-                self.requests
-            ));
+            said.push(format!("Interrupted after {} requests of the trace.", self.requests));
         }
         let skipped = [
             (self.skipped_writes, "write, and only reads are sent"),
-            (
-                self.skipped_unknown_size,
-                "store, and the trace does not say how much",
-            ),
+            (self.skipped_unknown_size, "store, and the trace does not say how much"),
         ];
         for (count, why) in skipped {
             if count > 0 {
@@ -315,10 +297,7 @@ impl Report {
 
 impl Ended {
     fn line(&self) -> String {
-        let mut line = format!(
-            "{}: {} done, {} not",
-            self.answered, self.done, self.not_done
-        );
+        let mut line = format!("{}: {} done, {} not", self.answered, self.done, self.not_done);
         if self.refused > 0 {
             let _ = write!(line, ", {} errors", self.refused);
         }

@@ -20,13 +20,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub fn new(speed: Option<f64>) -> Self {
-        Self {
-            speed,
-            first_ms: None,
-            time_ms: 0,
-            group: Batch::default(),
-            has_whole_seconds: true,
-        }
+        Self { speed, first_ms: None, time_ms: 0, group: Batch::default(), has_whole_seconds: true }
     }
 
     /// Takes a step; hands those over whose time is known, in their order.

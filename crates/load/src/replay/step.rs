@@ -98,9 +98,7 @@ impl Translator {
         let key_bytes = self.key.len() as u32 - self.key_prefix.len() as u32;
         // Where the trace gives the length of both together, both together have it.
         let value_bytes = match request.key_bytes {
-            0 => request
-                .value_bytes
-                .map(|both| both.saturating_sub(key_bytes)),
+            0 => request.value_bytes.map(|both| both.saturating_sub(key_bytes)),
             _ => request.value_bytes,
         };
         if stores && value_bytes.is_none() {
@@ -112,10 +110,8 @@ impl Translator {
             return Err(Skip::TooLarge);
         }
         // After a miss that the trace knows of, it tells what the client did.
-        let is_filled = is_read
-            && !self.is_read_only
-            && value_bytes.is_some()
-            && request.outcome != Outcome::Miss;
+        let is_filled =
+            is_read && !self.is_read_only && value_bytes.is_some() && request.outcome != Outcome::Miss;
         Ok(Step {
             due_ns: 0,
             key_hash: request.key.hash(),

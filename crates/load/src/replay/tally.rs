@@ -150,8 +150,7 @@ impl News {
         live.answered.fetch_add(self.answered, Ordering::Relaxed);
         live.reads.fetch_add(self.reads, Ordering::Relaxed);
         live.hits.fetch_add(self.hits, Ordering::Relaxed);
-        live.lag_ns_max
-            .fetch_max(self.lag_ns_max, Ordering::Relaxed);
+        live.lag_ns_max.fetch_max(self.lag_ns_max, Ordering::Relaxed);
         *self = Self::default();
     }
 }

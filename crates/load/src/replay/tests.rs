@@ -65,11 +65,7 @@ fn replayed(trace: &str, more: &[&str]) -> serde_json::Value {
             std::thread::spawn(move || serve(stream, &items));
         }
     });
-    let name = format!(
-        "micanite-replay-{}-{}",
-        std::process::id(),
-        url.replace([':', '/'], "")
-    );
+    let name = format!("micanite-replay-{}-{}", std::process::id(), url.replace([':', '/'], ""));
     let path = std::env::temp_dir().join(name);
     let json = path.with_extension("json");
     std::fs::write(&path, trace).unwrap();
@@ -93,20 +89,13 @@ fn requests_of_a_key_keep_their_order() {
     for at in 0..20_000_u64 {
         // A few hot keys and many cold ones.
         let number = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let key = if number % 3 == 0 {
-            number % 4
-        } else {
-            number % 3_000
-        };
+        let key = if number % 3 == 0 { number % 4 } else { number % 3_000 };
         let operation = match number % 17 {
             0 => "delete",
             1 => "set",
             _ => "get",
         };
-        trace += &format!(
-            "0,key{key},{},30,1,{operation},0\n",
-            format!("key{key}").len()
-        );
+        trace += &format!("0,key{key},{},30,1,{operation},0\n", format!("key{key}").len());
         match operation {
             "delete" => drop(found.remove(&key)),
             "get" if found.contains(&key) => hits += 1,
@@ -124,10 +113,7 @@ fn requests_of_a_key_keep_their_order() {
     ] {
         let report = replayed(&trace, &[&["--speed", "max"][..], &more].concat());
         let gets = &report["operations"]["get"];
-        assert_eq!(
-            (&gets["done"], &gets["not_done"]),
-            (&hits.into(), &misses.into())
-        );
+        assert_eq!((&gets["done"], &gets["not_done"]), (&hits.into(), &misses.into()));
         assert_eq!(report["stored_after_misses"], misses);
         assert_eq!(report["sent"], 20_000);
     }

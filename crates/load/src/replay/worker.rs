@@ -94,11 +94,7 @@ impl<'a> Worker<'a> {
     fn work(&mut self) -> Result<(), String> {
         loop {
             let is_ending = self.common.is_ending.load(Ordering::Relaxed);
-            let sleep = if is_ending {
-                SLEEP_MAX
-            } else {
-                self.send_due()
-            };
+            let sleep = if is_ending { SLEEP_MAX } else { self.send_due() };
             for lane in &mut self.lanes {
                 lane.flush()?;
             }
@@ -142,11 +138,7 @@ impl<'a> Worker<'a> {
                 self.was_held = true;
                 return SLEEP_MAX;
             }
-            let due_ns = if self.common.is_timed {
-                step.due_ns
-            } else {
-                now_ns
-            };
+            let due_ns = if self.common.is_timed { step.due_ns } else { now_ns };
             let slot = Slot::new(step, self.batch.key(&step), due_ns);
             if lane.has(step.key_hash) {
                 lane.park(slot);
@@ -162,14 +154,10 @@ impl<'a> Worker<'a> {
     /// Takes the next batch; returns whether there was one.
     fn fetch(&mut self, patience: Duration) -> bool {
         let batch = match patience.is_zero() {
-            true => self
-                .batches
-                .try_recv()
-                .map_err(|error| error == TryRecvError::Disconnected),
-            false => self
-                .batches
-                .recv_timeout(patience)
-                .map_err(|error| error == RecvTimeoutError::Disconnected),
+            true => self.batches.try_recv().map_err(|error| error == TryRecvError::Disconnected),
+            false => {
+                self.batches.recv_timeout(patience).map_err(|error| error == RecvTimeoutError::Disconnected)
+            }
         };
         match batch {
             Ok(batch) => {
@@ -191,13 +179,9 @@ impl<'a> Worker<'a> {
             false => PollFlags::POLLIN,
         };
         let watched = self.lanes.iter();
-        let mut watched: Vec<PollFd<'_>> = watched
-            .map(|lane| PollFd::new(lane.connection.as_fd(), flags(lane)))
-            .collect();
-        let due = self
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.connection.due_in());
+        let mut watched: Vec<PollFd<'_>> =
+            watched.map(|lane| PollFd::new(lane.connection.as_fd(), flags(lane))).collect();
+        let due = self.lanes.iter().filter_map(|lane| lane.connection.due_in());
         let sleep = due.fold(sleep, Duration::min);
         match ppoll(&mut watched, Some(TimeSpec::from_duration(sleep)), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -206,10 +190,7 @@ impl<'a> Worker<'a> {
         // Errors are seen by receiving.
         let ready: Vec<bool> = watched
             .iter()
-            .map(|fd| {
-                fd.revents()
-                    .is_some_and(|events| events.intersects(!PollFlags::POLLOUT))
-            })
+            .map(|fd| fd.revents().is_some_and(|events| events.intersects(!PollFlags::POLLOUT)))
             .collect();
         for (lane, is_ready) in self.lanes.iter_mut().zip(ready) {
             lane.is_ready = is_ready || lane.connection.due_in() == Some(Duration::ZERO);

@@ -22,10 +22,7 @@ pub(crate) fn draw(title: &str, reports: &[Report]) -> String {
     let line = |(name, latency_us): Percentile| Line {
         name: name.to_owned(),
         kind: Kind::Measured,
-        points: runs
-            .iter()
-            .map(|run| Point::new(run.throughput_ops, latency_us(&run.latency_us)))
-            .collect(),
+        points: runs.iter().map(|run| Point::new(run.throughput_ops, latency_us(&run.latency_us))).collect(),
     };
     LineChart {
         title: title.to_owned(),

@@ -223,10 +223,7 @@ impl Report {
                 .server_cpu_s
                 .filter(|cpu_s| *cpu_s > 0.0)
                 .map(|cpu_s| operations / cpu_s),
-            port: plan
-                .port
-                .as_ref()
-                .map(|port| PortReport::new(port, &counts.port)),
+            port: plan.port.as_ref().map(|port| PortReport::new(port, &counts.port)),
             generator: Generator {
                 busy_ratio: busy_s / (seconds * plan.threads as f64),
                 ops_per_core_second: (busy_s > 0.0).then(|| operations / busy_s),
@@ -264,10 +261,7 @@ impl Report {
             warnings.push(format!("{failed} of {all} connections failed: {failure}"));
         }
         if let Some(line) = &self.refusal {
-            warnings.push(format!(
-                "{} requests were refused: {line}",
-                self.counts.refused
-            ));
+            warnings.push(format!("{} requests were refused: {line}", self.counts.refused));
         }
         if self.hit_ratio == Some(0.0) && self.counts.read_operations > 0 && !self.plan.fill {
             warnings.push("nothing was found: --fill stores the items first".to_owned());
@@ -278,12 +272,7 @@ impl Report {
     }
 
     fn warn_of_limit(&self, warnings: &mut Vec<String>) {
-        let Generator {
-            busy_ratio,
-            ops_per_core_second,
-            late_requests,
-            ..
-        } = self.generator;
+        let Generator { busy_ratio, ops_per_core_second, late_requests, .. } = self.generator;
         if busy_ratio > BUSY_RATIO_MAX {
             warnings.push(format!(
                 "the generator may itself be the limit: its threads were busy {:.0} % of the time (one core of it does {:.0} operations/s like these); more --threads on more cores, or larger batches",

@@ -23,10 +23,7 @@ pub(crate) fn run_text(report: &Report) -> String {
     if let Some(offered) = report.offered_ops {
         row("offered", format!("{} ops/s", grouped(offered)));
     }
-    row(
-        "throughput",
-        format!("{} ops/s", grouped(report.throughput_ops)),
-    );
+    row("throughput", format!("{} ops/s", grouped(report.throughput_ops)));
     row("requests", requests_line(report));
     row("loss", format!("{:.3} %", report.loss_ratio * 100.0));
     if let Some(hit_ratio) = report.hit_ratio {
@@ -35,13 +32,8 @@ pub(crate) fn run_text(report: &Report) -> String {
     row("wrong values", report.counts.wrong_values.to_string());
     row("latency us", report.latency_us.line());
     if let Some(cpu_s) = report.server_cpu_s {
-        let per_second = report
-            .ops_per_server_core_second
-            .map_or("-".to_owned(), grouped);
-        row(
-            "server CPU",
-            format!("{cpu_s:.2} s, {per_second} ops per core second"),
-        );
+        let per_second = report.ops_per_server_core_second.map_or("-".to_owned(), grouped);
+        row("server CPU", format!("{cpu_s:.2} s, {per_second} ops per core second"));
     }
     if let Some(port) = &report.port {
         row("port", format!("{}: {}", port.name, port.description));
@@ -53,9 +45,7 @@ pub(crate) fn run_text(report: &Report) -> String {
         format!(
             "busy {:.0} %, {} ops per core second",
             generator.busy_ratio * 100.0,
-            generator
-                .ops_per_core_second
-                .map_or("-".to_owned(), grouped)
+            generator.ops_per_core_second.map_or("-".to_owned(), grouped)
         ),
     );
     for warning in &report.warnings {
@@ -66,11 +56,7 @@ pub(crate) fn run_text(report: &Report) -> String {
 
 fn load_line(report: &Report) -> String {
     let plan = &report.plan;
-    let kind = if plan.rate_ops.is_some() {
-        "open"
-    } else {
-        "closed"
-    };
+    let kind = if plan.rate_ops.is_some() { "open" } else { "closed" };
     format!(
         "{kind} loop, {} x {} in flight, batch {}, multiget {}; {}; {:.1} s",
         plan.connections,
@@ -90,16 +76,10 @@ fn data_words(plan: &Plan) -> String {
     };
     let items = plan.items;
     let mut words = match plan.operations() {
-        None => format!(
-            "{name}, {items} items, {}, {} % GET",
-            plan.popularity, plan.get_percent
-        ),
+        None => format!("{name}, {items} items, {}, {} % GET", plan.popularity, plan.get_percent),
         Some(parts) => {
-            let [gets, updates, deletes] =
-                parts.map(|part| 100.0 * part / parts.iter().sum::<f64>());
-            format!(
-                "{name}, {items} items, {gets:.1} % GET, {updates:.1} % UPDATE, {deletes:.1} % DELETE"
-            )
+            let [gets, updates, deletes] = parts.map(|part| 100.0 * part / parts.iter().sum::<f64>());
+            format!("{name}, {items} items, {gets:.1} % GET, {updates:.1} % UPDATE, {deletes:.1} % DELETE")
         }
     };
     if plan.demand_fill {
@@ -109,10 +89,7 @@ fn data_words(plan: &Plan) -> String {
 }
 
 fn requests_line(report: &Report) -> String {
-    let mut line = format!(
-        "{} sent, {} answered",
-        report.counts.sent, report.counts.answered
-    );
+    let mut line = format!("{} sent, {} answered", report.counts.sent, report.counts.answered);
     for (number, what) in [
         (report.counts.lost, "lost"),
         (report.counts.unsent, "not sent"),
@@ -153,21 +130,16 @@ pub(crate) fn runs_text(reports: &[Report]) -> String {
 
 /// Percentiles in the text format of HdrHistogram, values in microseconds.
 pub(crate) fn percentiles(latency_ns: &Histogram<u64>) -> String {
-    let mut text = format!(
-        "{:>12} {:>14} {:>10} {:>14}\n\n",
-        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
-    );
+    let mut text =
+        format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
     let mut count = 0;
     for step in latency_ns.iter_quantiles(5) {
         count += step.count_since_last_iteration();
         let quantile = step.quantile_iterated_to();
         let value_us = step.value_iterated_to() as f64 / 1e3;
         let _ = write!(text, "{value_us:>12.3} {quantile:>2.12} {count:>10}");
-        let _ = if quantile < 1.0 {
-            writeln!(text, " {:>14.2}", 1.0 / (1.0 - quantile))
-        } else {
-            writeln!(text)
-        };
+        let _ =
+            if quantile < 1.0 { writeln!(text, " {:>14.2}", 1.0 / (1.0 - quantile)) } else { writeln!(text) };
     }
     let _ = write!(
         text,
@@ -199,10 +171,8 @@ mod tests {
         let mut latency = latency_histogram();
         (1..=1000).for_each(|us| latency.record(us * 1000).unwrap());
         let text = percentiles(&latency);
-        let rows: Vec<_> = text
-            .lines()
-            .filter(|line| line.starts_with(' ') && !line.contains("Value"))
-            .collect();
+        let rows: Vec<_> =
+            text.lines().filter(|line| line.starts_with(' ') && !line.contains("Value")).collect();
         let last: Vec<_> = rows.last().unwrap().split_whitespace().collect();
         assert_eq!((last[1], last[2]), ("1.000000000000", "1000"));
         let half = rows.iter().find(|row| row.contains(" 0.5000")).unwrap();

@@ -126,10 +126,7 @@ mod tests {
 
     #[test]
     fn even_requests_of_two_threads_alternate() {
-        let all = [
-            due(&rate(Spacing::Even, None), 0, 2),
-            due(&rate(Spacing::Even, None), 1, 2),
-        ];
+        let all = [due(&rate(Spacing::Even, None), 0, 2), due(&rate(Spacing::Even, None), 1, 2)];
         assert_eq!(all[0].len() + all[1].len(), 100_000);
         assert_eq!(&all[0][..3], [0, 200_000, 400_000]);
         assert_eq!(&all[1][..3], [100_000, 300_000, 500_000]);
@@ -138,16 +135,9 @@ mod tests {
     #[test]
     fn random_requests_have_their_rate_and_spread() {
         let due = due(&rate(Spacing::Poisson, None), 0, 1);
-        assert!(
-            (due.len() as f64 - 1e5).abs() < 5.0 * 1e5f64.sqrt(),
-            "{}",
-            due.len()
-        );
+        assert!((due.len() as f64 - 1e5).abs() < 5.0 * 1e5f64.sqrt(), "{}", due.len());
         // A share of 1/e of exponential gaps is longer than the mean.
-        let long = due
-            .windows(2)
-            .filter(|pair| pair[1] - pair[0] > 100_000)
-            .count();
+        let long = due.windows(2).filter(|pair| pair[1] - pair[0] > 100_000).count();
         assert!((long as f64 / 1e5 - 0.3679).abs() < 0.01, "{long}");
     }
 

@@ -34,20 +34,12 @@ pub(crate) struct Source {
 
 impl Source {
     pub fn new(requests: Stream, multiget: usize, batch: usize, end_ns: u64) -> Self {
-        Self {
-            requests,
-            items: vec![0; multiget].into(),
-            batch,
-            end_ns,
-        }
+        Self { requests, items: vec![0; multiget].into(), batch, end_ns }
     }
 
     #[inline]
     fn hand_over<C: Connection>(&mut self, to: &mut C, stamp: Stamp, recorder: &mut Recorder) {
-        match self
-            .requests
-            .next(&mut self.items, &mut recorder.held_updates)
-        {
+        match self.requests.next(&mut self.items, &mut recorder.held_updates) {
             Next::Read(items) => to.read(&self.items[..items], stamp),
             Next::Write(item, version) => to.write(item, version, stamp),
             Next::Delete(item) => to.delete(item, stamp),
@@ -57,19 +49,11 @@ impl Source {
 
     /// Stores an item that was missed, if one was, on a connection that has room.
     #[inline]
-    fn store_missed<C: Connection>(
-        &mut self,
-        to: &mut C,
-        now_ns: u64,
-        recorder: &mut Recorder,
-    ) -> bool {
+    fn store_missed<C: Connection>(&mut self, to: &mut C, now_ns: u64, recorder: &mut Recorder) -> bool {
         let Some(item) = recorder.missed.as_mut().and_then(Vec::pop) else {
             return false;
         };
-        let stamp = Stamp {
-            scheduled_ns: now_ns,
-            now_ns,
-        };
+        let stamp = Stamp { scheduled_ns: now_ns, now_ns };
         to.write(item, self.requests.next_version(), stamp);
         recorder.sent(now_ns);
         true
@@ -92,10 +76,7 @@ impl Source {
             if self.store_missed(connection, now_ns, recorder) {
                 continue;
             }
-            let stamp = Stamp {
-                scheduled_ns: now_ns,
-                now_ns,
-            };
+            let stamp = Stamp { scheduled_ns: now_ns, now_ns };
             for _ in 0..self.batch {
                 self.hand_over(connection, stamp, recorder);
             }
@@ -177,10 +158,7 @@ impl Open {
         recorder: &mut Recorder,
     ) -> bool {
         let mut any = false;
-        while recorder
-            .missed
-            .as_ref()
-            .is_some_and(|missed| !missed.is_empty())
+        while recorder.missed.as_ref().is_some_and(|missed| !missed.is_empty())
             && let Some(turn) = self.with_room(connections, 1)
             && let Some(connection) = &mut connections[turn]
         {
@@ -204,12 +182,7 @@ impl Open {
         }
     }
 
-    fn hand_over_due<C: Connection>(
-        &mut self,
-        connection: &mut C,
-        now_ns: u64,
-        recorder: &mut Recorder,
-    ) {
+    fn hand_over_due<C: Connection>(&mut self, connection: &mut C, now_ns: u64, recorder: &mut Recorder) {
         // The last of a batch completes it: the others wait for it on purpose.
         if let Some(&last_ns) = self.due_ns.last()
             && last_ns > self.blocked_ns
@@ -221,21 +194,14 @@ impl Open {
             }
         }
         for at in 0..self.due_ns.len() {
-            let stamp = Stamp {
-                scheduled_ns: self.due_ns[at],
-                now_ns,
-            };
+            let stamp = Stamp { scheduled_ns: self.due_ns[at], now_ns };
             self.source.hand_over(connection, stamp, recorder);
         }
         self.due_ns.clear();
     }
 
     /// The next connection in turn that has room for a batch.
-    fn with_room<C: Connection>(
-        &mut self,
-        connections: &Connections<C>,
-        requests: usize,
-    ) -> Option<usize> {
+    fn with_room<C: Connection>(&mut self, connections: &Connections<C>, requests: usize) -> Option<usize> {
         for _ in 0..connections.len() {
             let turn = self.next;
             self.next = (self.next + 1) % connections.len();
@@ -290,11 +256,7 @@ pub(crate) struct Share {
 
 impl Fill {
     pub fn new(shares: Vec<Share>, pool: Option<(Pool, u64)>, seed: u64) -> Self {
-        Self {
-            shares,
-            pool,
-            random: Random::new(seed),
-        }
+        Self { shares, pool, random: Random::new(seed) }
     }
 
     /// Keeps as much in flight as connection `turn` may have.
@@ -306,10 +268,7 @@ impl Fill {
         recorder: &mut Recorder,
     ) -> bool {
         let now_ns = clock.now_ns();
-        let stamp = Stamp {
-            scheduled_ns: now_ns,
-            now_ns,
-        };
+        let stamp = Stamp { scheduled_ns: now_ns, now_ns };
         let mut any = false;
         while connection.room() > 0 {
             let Some(item) = self.next_item(turn, recorder) else {

@@ -69,11 +69,8 @@ impl Stream {
                 read: None,
             }),
             Some(pool) => {
-                let options = PoolOptions {
-                    part,
-                    mix: plan.mix_percent,
-                    ..PoolOptions::new(plan.items, plan.seed)
-                };
+                let options =
+                    PoolOptions { part, mix: plan.mix_percent, ..PoolOptions::new(plan.items, plan.seed) };
                 Self::Pool(Box::new(PoolRequests {
                     stream: PoolStream::new(pool, options),
                     version: (part.0 as u32) << 24,

@@ -8,9 +8,7 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
         return vec![0];
     };
-    (0..CpuSet::count())
-        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
-        .collect()
+    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
 }
 
 /// Pins this thread to a CPU.
@@ -21,12 +19,7 @@ pub(crate) fn pin(cpu: usize) -> Result<(), String> {
     let mut set = CpuSet::new();
     set.set(cpu)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
-        .map_err(|_| {
-            format!(
-                "--cpu: CPU {cpu} cannot be used; those that can: {:?}",
-                allowed_cpus()
-            )
-        })
+        .map_err(|_| format!("--cpu: CPU {cpu} cannot be used; those that can: {:?}", allowed_cpus()))
 }
 
 /// CPU seconds that a process has used so far, user and system.

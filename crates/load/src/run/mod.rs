@@ -100,10 +100,7 @@ pub fn fill(plan: &Plan) -> Result<Filled, String> {
     for only in rounds {
         fill_target(plan, &endpoints, only)?;
     }
-    Ok(Filled {
-        items: plan.items_to_fill(),
-        seconds: clock.now_ns() as f64 / 1e9,
-    })
+    Ok(Filled { items: plan.items_to_fill(), seconds: clock.now_ns() as f64 / 1e9 })
 }
 
 /// Stores every item on one target, or on all of them together.
@@ -131,9 +128,7 @@ fn fill_target(plan: &Plan, endpoints: &[Endpoint], only: Option<usize>) -> Resu
     }
     if let Some(line) = total.refusal {
         let (refused, items) = (total.counts.refused, plan.items_to_fill());
-        return Err(format!(
-            "{address}: {refused} of {items} items could not be stored: {line}"
-        ));
+        return Err(format!("{address}: {refused} of {items} items could not be stored: {line}"));
     }
     Ok(())
 }
@@ -142,10 +137,7 @@ fn fill_target(plan: &Plan, endpoints: &[Endpoint], only: Option<usize>) -> Resu
 fn shares(items: u64, places: &[Vec<usize>], step: u64) -> Vec<Vec<Share>> {
     let mut numbers = 0..step;
     let share = |next| Share { next, step, items };
-    places
-        .iter()
-        .map(|of_thread| numbers.by_ref().take(of_thread.len()).map(share).collect())
-        .collect()
+    places.iter().map(|of_thread| numbers.by_ref().take(of_thread.len()).map(share).collect()).collect()
 }
 
 /// Returns the feed of thread `thread`.
@@ -173,9 +165,7 @@ fn resolve(plan: &Plan) -> Result<Vec<Endpoint>, String> {
 fn check_machine(plan: &Plan) -> Result<(), String> {
     let allowed = machine::allowed_cpus();
     if let Some(cpu) = plan.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-        return Err(format!(
-            "--cpu: CPU {cpu} cannot be used here; these can: {allowed:?}"
-        ));
+        return Err(format!("--cpu: CPU {cpu} cannot be used here; these can: {allowed:?}"));
     }
     if let Some(pid) = plan.server_pid {
         machine::cpu_s(pid)?;
@@ -195,9 +185,7 @@ fn crowded(plan: &Plan) -> Vec<String> {
     };
     if plan.threads > cpus {
         let threads = plan.threads;
-        vec![format!(
-            "{threads} threads share {cpus} CPUs: latencies include their waiting for each other"
-        )]
+        vec![format!("{threads} threads share {cpus} CPUs: latencies include their waiting for each other")]
     } else {
         Vec::new()
     }

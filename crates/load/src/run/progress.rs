@@ -19,11 +19,7 @@ pub(crate) struct Seconds {
 
 impl Seconds {
     pub fn new(threads: usize) -> Self {
-        Self {
-            threads,
-            open: VecDeque::new(),
-            all: Vec::new(),
-        }
+        Self { threads, open: VecDeque::new(), all: Vec::new() }
     }
 
     /// Adds a thread's second; returns the second if it is complete.
@@ -57,10 +53,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub fn new(label: &str) -> Self {
-        Self {
-            line: StatusLine::new(),
-            label: label.to_owned(),
-        }
+        Self { line: StatusLine::new(), label: label.to_owned() }
     }
 
     pub fn show(&mut self, second: &Second) {
@@ -94,10 +87,7 @@ mod tests {
     #[test]
     fn a_second_is_complete_when_all_threads_have_reported() {
         let mut seconds = Seconds::new(2);
-        let interval = |operations| Interval {
-            operations,
-            ..Interval::new()
-        };
+        let interval = |operations| Interval { operations, ..Interval::new() };
         assert!(seconds.add(1, false, &interval(5)).is_none());
         assert!(seconds.add(2, true, &interval(7)).is_none());
         let first = seconds.add(1, false, &interval(6)).unwrap();

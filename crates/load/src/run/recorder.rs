@@ -217,11 +217,7 @@ impl Recorder {
     }
 
     fn record_repeated(&mut self) {
-        let Repeated {
-            latency_ns,
-            count,
-            measured,
-        } = std::mem::take(&mut self.repeated);
+        let Repeated { latency_ns, count, measured } = std::mem::take(&mut self.repeated);
         if count == 0 {
             return;
         }
@@ -248,12 +244,7 @@ impl Recorder {
 
 impl Interval {
     pub fn new() -> Self {
-        Self {
-            operations: 0,
-            lost: 0,
-            wrong_values: 0,
-            latency: bounded(2),
-        }
+        Self { operations: 0, lost: 0, wrong_values: 0, latency: bounded(2) }
     }
 
     pub fn add(&mut self, other: &Self) {
@@ -270,10 +261,7 @@ pub(crate) fn latency_histogram() -> Histogram<u64> {
     bounded(3)
 }
 
-#[expect(
-    clippy::expect_used,
-    reason = "the bounds are constants that the histogram accepts"
-)]
+#[expect(clippy::expect_used, reason = "the bounds are constants that the histogram accepts")]
 fn bounded<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, digits).expect("constant bounds")
 }
@@ -282,13 +270,7 @@ fn bounded<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
 mod tests {
     use super::*;
 
-    const READ: Answer = Answer {
-        kind: Kind::Read,
-        operations: 4,
-        hits: 3,
-        wrong_values: 0,
-        refused: false,
-    };
+    const READ: Answer = Answer { kind: Kind::Read, operations: 4, hits: 3, wrong_values: 0, refused: false };
 
     #[test]
     fn only_what_is_due_in_the_window_is_measured() {
@@ -330,22 +312,13 @@ mod tests {
             recorder.note_answer(items, &answer);
             recorder.missed.unwrap_or_default()
         };
-        let one = Answer {
-            operations: 1,
-            ..Answer::default()
-        };
+        let one = Answer { operations: 1, ..Answer::default() };
         assert_eq!(missed(one, &[7]), [7]);
         assert!(missed(Answer { hits: 1, ..one }, &[7]).is_empty());
         let wrong_values = 1;
-        let wrong = Answer {
-            wrong_values,
-            ..one
-        };
+        let wrong = Answer { wrong_values, ..one };
         assert!(missed(wrong, &[7]).is_empty());
-        let refused = Answer {
-            refused: true,
-            ..one
-        };
+        let refused = Answer { refused: true, ..one };
         assert!(missed(refused, &[7]).is_empty());
         let kind = Kind::Delete;
         assert!(missed(Answer { kind, ..one }, &[7]).is_empty());

@@ -15,11 +15,7 @@ pub(crate) struct ServerTime {
 impl ServerTime {
     /// Nothing is known yet.
     pub fn new(window_ns: Range<u64>) -> Self {
-        Self {
-            window_ns,
-            begin_s: None,
-            end_s: None,
-        }
+        Self { window_ns, begin_s: None, end_s: None }
     }
 
     /// Reads the time if it is due. To be called often.

@@ -17,8 +17,8 @@ use crate::run::recorder::{Interval, Recorder};
 use crate::run::wait::Claim;
 use crate::run::worker::{Outcome, Task, Worker};
 use crate::target::{
-    Checks, Connection, Memcached, NativeConnection, Redis, SplitConnection, StreamConnection,
-    UdpConnection, introduce_native, open, open_native, open_stream,
+    Checks, Connection, Memcached, NativeConnection, Redis, SplitConnection, StreamConnection, UdpConnection,
+    introduce_native, open, open_native, open_stream,
 };
 
 /// Threads are given this long to start.
@@ -65,10 +65,7 @@ impl Running<'_> {
         watch: impl FnMut(&Second),
     ) -> Result<Watched, String> {
         let plan = self.plan;
-        let checks = || Checks {
-            items: plan.data(),
-            expiry_s: plan.expiry_s,
-        };
+        let checks = || Checks { items: plan.data(), expiry_s: plan.expiry_s };
         let (pipeline, multiget) = (self.pipeline, plan.multiget);
         let window = (pipeline, multiget);
         let socket = |target: usize| open(&plan.targets[target], &self.endpoints[target]);
@@ -85,11 +82,9 @@ impl Running<'_> {
                     Ok((socket(target)?, open_stream(address, endpoint)?))
                 };
                 let timeout_ns = nanoseconds(self.timeout);
-                self.threads(each(places, sockets)?, &feed, watch, |(udp, tcp)| {
-                    SplitConnection {
-                        reads: UdpConnection::new(udp, checks(), window, timeout_ns),
-                        writes: StreamConnection::new(tcp, checks(), window),
-                    }
+                self.threads(each(places, sockets)?, &feed, watch, |(udp, tcp)| SplitConnection {
+                    reads: UdpConnection::new(udp, checks(), window, timeout_ns),
+                    writes: StreamConnection::new(tcp, checks(), window),
                 })
             }
             Protocol::MemcachedUdp => self.threads(each(places, socket)?, &feed, watch, |socket| {
@@ -97,9 +92,7 @@ impl Running<'_> {
             }),
             Protocol::Native => {
                 let links = self.links(places)?;
-                self.threads(links, &feed, watch, |link| {
-                    NativeConnection::new(link, checks(), window)
-                })
+                self.threads(links, &feed, watch, |link| NativeConnection::new(link, checks(), window))
             }
         }
     }
@@ -160,11 +153,7 @@ impl Running<'_> {
                 })
                 .collect::<Result<_, String>>()?;
             let server_cpu_s = outcomes.iter().find_map(|outcome| outcome.server_cpu_s);
-            Ok(Watched {
-                outcomes,
-                seconds,
-                server_cpu_s,
-            })
+            Ok(Watched { outcomes, seconds, server_cpu_s })
         })
     }
 
@@ -213,8 +202,7 @@ impl Running<'_> {
     ) -> Vec<Second> {
         let mut seconds = Seconds::new(threads);
         for (at_s, interval) in intervals {
-            let measured =
-                self.window_ns.start < at_s * SECOND_NS && at_s * SECOND_NS <= self.window_ns.end;
+            let measured = self.window_ns.start < at_s * SECOND_NS && at_s * SECOND_NS <= self.window_ns.end;
             if let Some(second) = seconds.add(at_s, measured, &interval) {
                 watch(&second);
             }
@@ -224,12 +212,6 @@ impl Running<'_> {
 }
 
 /// Opens something for every connection of every thread.
-fn each<S>(
-    places: &[Vec<usize>],
-    open: impl Fn(usize) -> Result<S, String>,
-) -> Result<Vec<Vec<S>>, String> {
-    places
-        .iter()
-        .map(|targets| targets.iter().map(|target| open(*target)).collect())
-        .collect()
+fn each<S>(places: &[Vec<usize>], open: impl Fn(usize) -> Result<S, String>) -> Result<Vec<Vec<S>>, String> {
+    places.iter().map(|targets| targets.iter().map(|target| open(*target)).collect()).collect()
 }

@@ -83,8 +83,6 @@ impl Waiter {
 
     fn wait(&mut self, timeout: EpollTimeout) -> usize {
         // A signal may end it; nothing else can go wrong with a descriptor of our own.
-        self.epoll
-            .wait(&mut self.events, timeout)
-            .unwrap_or_default()
+        self.epoll.wait(&mut self.events, timeout).unwrap_or_default()
     }
 }

@@ -65,12 +65,7 @@ pub(crate) struct Worker<C> {
 }
 
 impl<C: Connection> Worker<C> {
-    pub fn new(
-        task: Task,
-        connections: Vec<C>,
-        feed: Feed,
-        recorder: Recorder,
-    ) -> io::Result<Self> {
+    pub fn new(task: Task, connections: Vec<C>, feed: Feed, recorder: Recorder) -> io::Result<Self> {
         let waiter = Waiter::new(task.claim)?;
         for (token, connection) in connections.iter().enumerate() {
             connection.watch(&waiter.epoll, token as u64)?;
@@ -249,9 +244,7 @@ impl<C: Connection> Worker<C> {
             self.fail(0, format!("no reply for {silence_s} s"));
             return true;
         }
-        done && !self.in_flight()
-            || now_ns >= self.task.deadline_ns
-            || self.failed == self.connections.len()
+        done && !self.in_flight() || now_ns >= self.task.deadline_ns || self.failed == self.connections.len()
     }
 
     /// When there is something to do even if nothing arrives.

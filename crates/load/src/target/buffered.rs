@@ -92,9 +92,7 @@ impl BufferedSocket {
                 self.end += received;
                 Ok((received, received == room))
             }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 Ok((0, false))
             }
             Err(error) => Err(broken(&error)),

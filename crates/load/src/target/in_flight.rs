@@ -20,11 +20,7 @@ impl Pending {
         Self {
             scheduled_ns: stamp.scheduled_ns,
             sent_ns: stamp.now_ns,
-            answer: Answer {
-                kind,
-                operations: items.len() as u32,
-                ..Answer::default()
-            },
+            answer: Answer { kind, operations: items.len() as u32, ..Answer::default() },
             settled: 0,
         }
     }
@@ -117,10 +113,7 @@ mod tests {
         let mut ring = InFlight::new(3, 2);
         let pending = |number, operations| Pending {
             scheduled_ns: number,
-            answer: Answer {
-                operations,
-                ..Answer::default()
-            },
+            answer: Answer { operations, ..Answer::default() },
             ..Pending::default()
         };
         let mut taken = Vec::new();

@@ -22,11 +22,9 @@ pub(crate) fn open_link(
     port: Option<&BypassPort>,
 ) -> Result<Link, String> {
     let server = |(target, endpoint): (&Address, &Endpoint)| match endpoint {
-        Endpoint::Inet(address) => Ok(ServerAddress {
-            address: *address,
-            name: target.host().to_owned(),
-            weight: 1,
-        }),
+        Endpoint::Inet(address) => {
+            Ok(ServerAddress { address: *address, name: target.host().to_owned(), weight: 1 })
+        }
         Endpoint::Unix(_) => Err("the native protocol has no Unix sockets".to_owned()),
     };
     let servers = targets.iter().zip(endpoints).map(server);

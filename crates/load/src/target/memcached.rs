@@ -56,10 +56,7 @@ impl Format for Memcached {
             (b"DELETED\r\n" | b"NOT_FOUND\r\n", Kind::Delete) => Element::Done,
             _ if is_error(line) || line.starts_with(b"NOT_STORED") => Element::Refused(line),
             _ => {
-                return Err(format!(
-                    "this is no reply of memcached's: {}",
-                    excerpt(line)
-                ));
+                return Err(format!("this is no reply of memcached's: {}", excerpt(line)));
             }
         };
         Ok(Some((element, line.len())))
@@ -68,14 +65,9 @@ impl Format for Memcached {
 
 /// Returns whether a reply says that a request could not be understood or carried out.
 pub(crate) fn is_error(line: &[u8]) -> bool {
-    [
-        b"ERROR".as_slice(),
-        b"CLIENT_ERROR ",
-        b"SERVER_ERROR",
-        b"BUSY",
-    ]
-    .iter()
-    .any(|word| line.starts_with(word))
+    [b"ERROR".as_slice(), b"CLIENT_ERROR ", b"SERVER_ERROR", b"BUSY"]
+        .iter()
+        .any(|word| line.starts_with(word))
 }
 
 /// `VALUE <key> <flags> <bytes> [<cas>]` and the value.
@@ -96,15 +88,9 @@ fn parse_value(input: &[u8]) -> Parsed<'_> {
     }
     let (value, end) = rest.split_at(value_bytes);
     if !end.starts_with(b"\r\n") {
-        return Err(format!(
-            "a value is longer than its header says: {}",
-            excerpt(line)
-        ));
+        return Err(format!("a value is longer than its header says: {}", excerpt(line)));
     }
-    let hit = Element::Hit {
-        key: Some(key),
-        value,
-    };
+    let hit = Element::Hit { key: Some(key), value };
     Ok(Some((hit, line.len() + value_bytes + 2)))
 }
 
@@ -125,10 +111,7 @@ mod tests {
         output.clear();
         Memcached::push_write(&mut output, 1, 1, &checks);
         assert!(output.starts_with(b"set ") && output.ends_with(b"\r\n"));
-        assert_eq!(
-            output[12..].split(|byte| *byte == b'\r').next(),
-            Some(b" 0 60 16".as_slice())
-        );
+        assert_eq!(output[12..].split(|byte| *byte == b'\r').next(), Some(b" 0 60 16".as_slice()));
     }
 
     #[test]
@@ -182,16 +165,9 @@ mod tests {
 
     #[test]
     fn errors_and_nonsense() {
-        for line in [
-            "ERROR\r\n",
-            "SERVER_ERROR out of memory\r\n",
-            "NOT_STORED\r\n",
-        ] {
+        for line in ["ERROR\r\n", "SERVER_ERROR out of memory\r\n", "NOT_STORED\r\n"] {
             let parsed = Memcached::parse(line.as_bytes(), &pending(Kind::Write, 1)).unwrap();
-            assert_eq!(
-                parsed,
-                Some((Element::Refused(line.as_bytes()), line.len()))
-            );
+            assert_eq!(parsed, Some((Element::Refused(line.as_bytes()), line.len())));
         }
         for (line, kind) in [
             ("STORED\r\n", Kind::Read),

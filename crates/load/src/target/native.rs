@@ -4,8 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use micanite_client::{
-    Batch, Completion, Link, Opcode, Operation, Options, Outcome, PortCounters, SubmitError,
-    UdpOptions,
+    Batch, Completion, Link, Opcode, Operation, Options, Outcome, PortCounters, SubmitError, UdpOptions,
 };
 use micanite_workload::KEY_BYTES_MAX;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
@@ -43,11 +42,7 @@ pub(crate) fn open_native(
         dead_after_deadlines: u32::MAX,
         ..Options::default()
     };
-    let udp = UdpOptions {
-        gro: plan.offload,
-        gso: plan.offload,
-        ..UdpOptions::default()
-    };
+    let udp = UdpOptions { gro: plan.offload, gso: plan.offload, ..UdpOptions::default() };
     open_link(&plan.targets, endpoints, options, &udp, plan.port.as_ref())
 }
 
@@ -121,10 +116,7 @@ impl Slots {
         let Some(number) = self.free.pop() else {
             unreachable!("callers look for room first");
         };
-        self.slots[number as usize] = Slot {
-            pending: Pending::new(kind, items, stamp),
-            lost: 0,
-        };
+        self.slots[number as usize] = Slot { pending: Pending::new(kind, items, stamp), lost: 0 };
         let start = number as usize * self.items_each;
         self.items[start..start + items.len()].copy_from_slice(items);
         start as u64
@@ -191,9 +183,7 @@ impl NativeConnection {
     #[inline]
     fn link_ns(&mut self, now_ns: u64) -> u64 {
         let link = &self.link;
-        let ahead_ns = *self
-            .ahead_ns
-            .get_or_insert_with(|| link.now_ns().saturating_sub(now_ns));
+        let ahead_ns = *self.ahead_ns.get_or_insert_with(|| link.now_ns().saturating_sub(now_ns));
         now_ns + ahead_ns
     }
 
@@ -215,8 +205,7 @@ impl NativeConnection {
             let not_taken = |item, slot: &mut Slot, recorder: &mut Recorder| match error {
                 SubmitError::TooLong => {
                     slot.pending.answer.refused = true;
-                    recorder
-                        .note_refusal(b"the server wants shorter datagrams than these items need");
+                    recorder.note_refusal(b"the server wants shorter datagrams than these items need");
                 }
                 SubmitError::Full | SubmitError::ServerDown { .. } | SubmitError::BadKey => {
                     lose(item, slot, recorder);
@@ -238,13 +227,7 @@ fn lose(item: u64, slot: &mut Slot, recorder: &mut Recorder) {
 
 /// An operation has ended.
 #[inline]
-fn end(
-    checks: &Checks,
-    completion: &Completion<'_>,
-    item: u64,
-    slot: &mut Slot,
-    recorder: &mut Recorder,
-) {
+fn end(checks: &Checks, completion: &Completion<'_>, item: u64, slot: &mut Slot, recorder: &mut Recorder) {
     let answer = &mut slot.pending.answer;
     match completion.outcome {
         Outcome::Ok if completion.opcode == Opcode::Get => {
@@ -359,17 +342,8 @@ impl Connection for NativeConnection {
             waits[free as usize] = false;
         }
         let items = self.slots.items.chunks(self.slots.items_each);
-        for ((slot, items), _) in self
-            .slots
-            .slots
-            .iter()
-            .zip(items)
-            .zip(waits)
-            .filter(|(_, waits)| *waits)
-        {
-            recorder
-                .held_updates
-                .read_ended(&items[..slot.pending.answer.operations as usize]);
+        for ((slot, items), _) in self.slots.slots.iter().zip(items).zip(waits).filter(|(_, waits)| *waits) {
+            recorder.held_updates.read_ended(&items[..slot.pending.answer.operations as usize]);
             recorder.lost(slot.pending.scheduled_ns, now_ns);
         }
         self.slots.free = (0..self.slots.slots.len() as u32).collect();

@@ -127,26 +127,15 @@ fn connect_udp(server: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(any)?;
     socket.connect(server)?;
     // As much as the system allows.
-    let _ = nix::sys::socket::setsockopt(
-        &socket,
-        nix::sys::socket::sockopt::RcvBuf,
-        &DATAGRAM_BUFFER_BYTES,
-    );
-    let _ = nix::sys::socket::setsockopt(
-        &socket,
-        nix::sys::socket::sockopt::SndBuf,
-        &DATAGRAM_BUFFER_BYTES,
-    );
+    let _ = nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &DATAGRAM_BUFFER_BYTES);
+    let _ = nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::SndBuf, &DATAGRAM_BUFFER_BYTES);
     Ok(socket)
 }
 
 fn failure(address: &Address, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
-            format!(
-                "{address}: nobody listens there; {}",
-                address.how_to_start()
-            )
+            format!("{address}: nobody listens there; {}", address.how_to_start())
         }
         ErrorKind::TimedOut => format!("{address}: no answer within {CONNECT_TIMEOUT:?}"),
         _ if error.raw_os_error() == Some(nix::libc::EMFILE) => {

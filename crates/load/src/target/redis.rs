@@ -163,9 +163,7 @@ mod tests {
     fn a_value_may_look_like_a_reply() {
         let value = b"$-1\r\n*1\r";
         let reply = [b"$8\r\n".as_slice(), value, b"\r\n"].concat();
-        let (element, length) = Redis::parse(&reply, &pending(Kind::Read, 1))
-            .unwrap()
-            .unwrap();
+        let (element, length) = Redis::parse(&reply, &pending(Kind::Read, 1)).unwrap().unwrap();
         assert_eq!((element, length), (Element::Hit { key: None, value }, 14));
     }
 
@@ -182,10 +180,7 @@ mod tests {
             ("\r\n", Kind::Read),
             ("$1\r\nxyz", Kind::Read),
         ] {
-            assert!(
-                Redis::parse(line.as_bytes(), &pending(kind, 1)).is_err(),
-                "{line:?}"
-            );
+            assert!(Redis::parse(line.as_bytes(), &pending(kind, 1)).is_err(), "{line:?}");
         }
     }
 }

@@ -9,10 +9,7 @@ use crate::run::recorder::Recorder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element<'a> {
     /// A value. Where the protocol repeats keys, misses are what is left out.
-    Hit {
-        key: Option<&'a [u8]>,
-        value: &'a [u8],
-    },
+    Hit { key: Option<&'a [u8]>, value: &'a [u8] },
     /// The next key is not there.
     Miss,
     /// Says nothing by itself.
@@ -71,9 +68,7 @@ impl Checks {
                     }
                 };
                 match item {
-                    Some(item) if self.items.values(item).verify(item, value) => {
-                        pending.answer.hits += 1
-                    }
+                    Some(item) if self.items.values(item).verify(item, value) => pending.answer.hits += 1,
                     _ => pending.answer.wrong_values += 1,
                 }
                 key.is_none() && pending.settled as usize >= items.len()
@@ -122,9 +117,7 @@ pub(super) fn line(input: &[u8]) -> Result<Option<&[u8]>, String> {
     const LINE_BYTES_MAX: usize = 4096;
     match memchr::memchr(b'\n', input) {
         Some(end) => Ok(Some(&input[..=end])),
-        None if input.len() > LINE_BYTES_MAX => {
-            Err(format!("no end of a line behind {}", excerpt(input)))
-        }
+        None if input.len() > LINE_BYTES_MAX => Err(format!("no end of a line behind {}", excerpt(input))),
         None => Ok(None),
     }
 }
@@ -163,21 +156,11 @@ pub(super) mod testing {
     use crate::run::recorder::{Answer, Kind};
 
     pub fn pending(kind: Kind, operations: u32) -> Pending {
-        Pending {
-            answer: Answer {
-                kind,
-                operations,
-                ..Answer::default()
-            },
-            ..Pending::default()
-        }
+        Pending { answer: Answer { kind, operations, ..Answer::default() }, ..Pending::default() }
     }
 
     pub fn checks(data_set: &str, expiry_s: u32) -> Checks {
-        Checks {
-            items: Items::from(data_set.parse::<micanite_workload::DataSet>().unwrap()),
-            expiry_s,
-        }
+        Checks { items: Items::from(data_set.parse::<micanite_workload::DataSet>().unwrap()), expiry_s }
     }
 
     /// Parses the reply to a read of items 1, 2 and 3 in pieces of every length; returns hits and wrong

@@ -112,16 +112,9 @@ impl Slots {
     }
 
     /// Keeps one of several datagrams of a reply; returns whether it is complete.
-    pub fn keep_part(
-        &mut self,
-        slot: usize,
-        (part, parts): (u16, u16),
-        body: &[u8],
-    ) -> Result<bool, String> {
+    pub fn keep_part(&mut self, slot: usize, (part, parts): (u16, u16), body: &[u8]) -> Result<bool, String> {
         if part >= parts || parts > PARTS_MAX || body.len() > PART_BYTES_MAX || body.is_empty() {
-            return Err(format!(
-                "a datagram that says it is number {part} of {parts}"
-            ));
+            return Err(format!("a datagram that says it is number {part} of {parts}"));
         }
         Ok(self.slots[slot].parts.keep(usize::from(part), parts, body))
     }
@@ -142,16 +135,12 @@ impl Slots {
             if slot.id.is_none() || slot.pending.sent_ns >= sent_before_ns {
                 continue;
             }
-            if let (Some(items), false) =
-                (&mut recorder.resend, slot.pending.answer.kind == Kind::Read)
-            {
+            if let (Some(items), false) = (&mut recorder.resend, slot.pending.answer.kind == Kind::Read) {
                 items.push(self.items[number * self.items_each]);
             }
             let start = number * self.items_each;
             let operations = slot.pending.answer.operations as usize;
-            recorder
-                .held_updates
-                .read_ended(&self.items[start..][..operations]);
+            recorder.held_updates.read_ended(&self.items[start..][..operations]);
             recorder.lost(slot.pending.scheduled_ns, now_ns);
             self.release(number);
             given_up += 1;
@@ -171,9 +160,7 @@ impl Parts {
         }
         let complete = self.arrived == parts;
         if complete {
-            self.bodies
-                .iter()
-                .for_each(|body| self.whole.extend_from_slice(body));
+            self.bodies.iter().for_each(|body| self.whole.extend_from_slice(body));
         }
         complete
     }
@@ -193,10 +180,7 @@ mod tests {
     use super::*;
 
     fn stamp(now_ns: u64) -> Stamp {
-        Stamp {
-            scheduled_ns: now_ns,
-            now_ns,
-        }
+        Stamp { scheduled_ns: now_ns, now_ns }
     }
 
     #[test]
@@ -204,15 +188,13 @@ mod tests {
         for window in [1, 3, 64, 4096] {
             let mut slots = Slots::new(window, 1);
             let mut recorder = Recorder::new(0..u64::MAX);
-            let old: Vec<_> = (0..window)
-                .map(|item| slots.take(Kind::Read, &[item as u64], stamp(0)))
-                .collect();
+            let old: Vec<_> =
+                (0..window).map(|item| slots.take(Kind::Read, &[item as u64], stamp(0))).collect();
             assert_eq!(slots.room(), 0);
             assert_eq!(slots.give_up_sent_before(1, 9, &mut recorder), window);
             assert_eq!(recorder.counts.lost, window as u64);
-            let new: Vec<_> = (0..window)
-                .map(|item| slots.take(Kind::Read, &[item as u64], stamp(5)))
-                .collect();
+            let new: Vec<_> =
+                (0..window).map(|item| slots.take(Kind::Read, &[item as u64], stamp(5))).collect();
             assert!(old.iter().all(|id| slots.find(*id).is_none()), "{window}");
             for (item, id) in new.iter().enumerate() {
                 let slot = slots.find(*id).unwrap();

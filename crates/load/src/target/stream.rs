@@ -51,10 +51,7 @@ impl<F: Format> StreamConnection<F> {
         while !self.socket.input().is_empty() {
             let input = self.socket.input();
             let Some((pending, items)) = self.in_flight.front() else {
-                return Err(format!(
-                    "the server sent more than was asked for: {}",
-                    excerpt(input)
-                ));
+                return Err(format!("the server sent more than was asked for: {}", excerpt(input)));
             };
             let Some((element, length)) = F::parse(input, pending)? else {
                 break;
@@ -82,11 +79,7 @@ impl<F: Format> StreamConnection<F> {
 impl<F: Format> Connection for StreamConnection<F> {
     #[inline]
     fn room(&self) -> usize {
-        if self.socket.has_room() {
-            self.in_flight.room()
-        } else {
-            0
-        }
+        if self.socket.has_room() { self.in_flight.room() } else { 0 }
     }
 
     #[inline]
@@ -138,14 +131,10 @@ impl<F: Format> Connection for StreamConnection<F> {
 
     fn abandon(&mut self, now_ns: u64, recorder: &mut Recorder) {
         while !self.in_flight.front_items().is_empty() {
-            if let (Some(items), false) =
-                (&mut recorder.resend, self.in_flight.front_items().len() > 1)
-            {
+            if let (Some(items), false) = (&mut recorder.resend, self.in_flight.front_items().len() > 1) {
                 items.extend_from_slice(self.in_flight.front_items());
             }
-            recorder
-                .held_updates
-                .read_ended(self.in_flight.front_items());
+            recorder.held_updates.read_ended(self.in_flight.front_items());
             if let Some(pending) = self.in_flight.pop() {
                 recorder.lost(pending.scheduled_ns, now_ns);
             }

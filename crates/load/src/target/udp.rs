@@ -41,12 +41,7 @@ pub(crate) struct UdpConnection {
 
 impl UdpConnection {
     /// Takes a connected socket over.
-    pub fn new(
-        socket: Socket,
-        checks: Checks,
-        (window, multiget): (usize, usize),
-        timeout_ns: u64,
-    ) -> Self {
+    pub fn new(socket: Socket, checks: Checks, (window, multiget): (usize, usize), timeout_ns: u64) -> Self {
         Self {
             socket,
             slots: Slots::new(window, multiget),
@@ -71,11 +66,7 @@ impl UdpConnection {
         let slices: ArrayVec<[IoSlice<'_>; 1], BURST> = self.ends[self.sent..]
             .iter()
             .take(BURST)
-            .map(|end| {
-                [IoSlice::new(
-                    &self.output[std::mem::replace(&mut start, *end)..*end],
-                )]
-            })
+            .map(|end| [IoSlice::new(&self.output[std::mem::replace(&mut start, *end)..*end])])
             .collect();
         let sent = sendmmsg(
             self.socket.as_fd().as_raw_fd(),
@@ -122,8 +113,7 @@ impl UdpConnection {
         let Some((header, body)) = datagram.split_first_chunk::<HEADER_BYTES>() else {
             return Err("a datagram without header".to_owned());
         };
-        let [id, part, parts] =
-            [0, 2, 4].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
+        let [id, part, parts] = [0, 2, 4].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
         let Some(slot) = self.slots.find(id) else {
             recorder.counts.late += 1;
             return Ok(false);
@@ -156,11 +146,7 @@ impl UdpConnection {
 impl Connection for UdpConnection {
     #[inline]
     fn room(&self) -> usize {
-        if self.ends.len() < UNSENT_MAX {
-            self.slots.room()
-        } else {
-            0
-        }
+        if self.ends.len() < UNSENT_MAX { self.slots.room() } else { 0 }
     }
 
     #[inline]
@@ -221,8 +207,7 @@ impl Connection for UdpConnection {
     }
 
     fn expire(&mut self, now_ns: u64, recorder: &mut Recorder) -> usize {
-        self.slots
-            .give_up_sent_before(now_ns.saturating_sub(self.timeout_ns), now_ns, recorder)
+        self.slots.give_up_sent_before(now_ns.saturating_sub(self.timeout_ns), now_ns, recorder)
     }
 
     fn abandon(&mut self, now_ns: u64, recorder: &mut Recorder) {

@@ -25,12 +25,7 @@ impl Drop for TestFolder {
 /// A directory that others may write is refused, unless it is sticky.
 #[test]
 fn directories_that_others_may_write_must_be_sticky() {
-    for (mode, is_fine) in [
-        (0o755, true),
-        (0o777, false),
-        (0o757, false),
-        (0o1777, true),
-    ] {
+    for (mode, is_fine) in [(0o755, true), (0o777, false), (0o757, false), (0o1777, true)] {
         let own = TestFolder::new("mode", mode);
         let opened = Folder::open(&own.0);
         assert_eq!(opened.is_ok(), is_fine, "{mode:o}");
@@ -58,11 +53,7 @@ fn links_in_place_of_files_are_not_followed() {
     assert_eq!(exists.kind(), io::ErrorKind::AlreadyExists);
     assert_eq!(fs::read(&target).unwrap(), b"data");
     assert!(!own.0.join("nothing").exists());
-    assert_eq!(
-        fs::read_dir(&own.0).unwrap().count(),
-        3,
-        "something was left"
-    );
+    assert_eq!(fs::read_dir(&own.0).unwrap().count(), 3, "something was left");
 }
 
 /// A file is replaced as a whole, and removed only if it is the one that was written.

@@ -30,9 +30,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    pub const EMPTY: Self = Self {
-        bytes: [0; NAME_BYTES],
-    };
+    pub const EMPTY: Self = Self { bytes: [0; NAME_BYTES] };
 
     /// Returns how many bytes of it are used.
     pub fn len(&self) -> usize {
@@ -104,10 +102,7 @@ mod tests {
         let name = Name::from("1.2.3.4:258".parse::<SocketAddr>().unwrap());
         assert_eq!(name.len(), 16);
         assert_eq!(name.bytes[..2], 2u16.to_ne_bytes());
-        assert_eq!(
-            name.bytes[2..16],
-            [1, 2, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]
-        );
+        assert_eq!(name.bytes[2..16], [1, 2, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]);
 
         let address = SocketAddrV6::new("fe80::1:2".parse().unwrap(), 0x1234, 5, 6);
         let name = Name::from(SocketAddr::from(address));

@@ -36,9 +36,7 @@ pub(super) struct ControlMessages {
 }
 
 impl Control {
-    pub const EMPTY: Self = Self {
-        bytes: [0; CONTROL_BYTES],
-    };
+    pub const EMPTY: Self = Self { bytes: [0; CONTROL_BYTES] };
 
     /// Requests that the kernel cuts the message into datagrams of this length. Returns the bytes
     /// used.
@@ -105,10 +103,7 @@ mod tests {
 
     #[test]
     fn reads_segment_and_overflow_in_either_order() {
-        let expected = ControlMessages {
-            segment_bytes: Some(48),
-            dropped: Some(7),
-        };
+        let expected = ControlMessages { segment_bytes: Some(48), dropped: Some(7) };
         for (gro_at, overflow_at) in [(0, SMALL_BYTES), (SMALL_BYTES, 0)] {
             let mut control = Control::EMPTY;
             write(&mut control, gro_at, libc::SOL_UDP, libc::UDP_GRO, 48);

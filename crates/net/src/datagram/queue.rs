@@ -8,9 +8,7 @@
 use std::net::SocketAddr;
 
 use super::address::Name;
-use crate::limits::{
-    DATAGRAM_PAYLOAD_BYTES_MAX, SEND_DATAGRAMS_MAX, SEND_OPEN_MAX, SEND_SEGMENTS_MAX,
-};
+use crate::limits::{DATAGRAM_PAYLOAD_BYTES_MAX, SEND_DATAGRAMS_MAX, SEND_OPEN_MAX, SEND_SEGMENTS_MAX};
 
 /// A queued datagram.
 #[derive(Clone, Copy, Debug)]
@@ -100,11 +98,7 @@ impl Queue {
     pub fn push(&mut self, address: SocketAddr, start: u32, bytes: u32) {
         let peer = self.peer_number(address);
         let number = self.datagrams.len() as u16;
-        self.datagrams.push(Waiting {
-            start,
-            bytes,
-            next: number,
-        });
+        self.datagrams.push(Waiting { start, bytes, next: number });
         if self.grouped {
             let open = &self.open[..self.open_count];
             let fitting = open.iter().map(|&open| usize::from(open)).find(|&open| {
@@ -140,11 +134,7 @@ impl Queue {
     /// Appends a single datagram to the message beside it as its shorter last one.
     fn join(&mut self, left: usize, right: usize) {
         let left_is_long = self.messages[left].segment_bytes >= self.messages[right].segment_bytes;
-        let (long, short) = if left_is_long {
-            (left, right)
-        } else {
-            (right, left)
-        };
+        let (long, short) = if left_is_long { (left, right) } else { (right, left) };
         let (into, from) = (self.messages[long], self.messages[short]);
         let uniform = into.bytes == u32::from(into.count) * into.segment_bytes;
         let is_single = from.count == 1 && from.bytes > 0;
@@ -240,18 +230,9 @@ mod tests {
 
     #[test]
     fn one_length_is_one_message_and_a_shorter_one_may_end_it() {
-        assert_eq!(
-            grouped(true, &[(1, 40), (1, 40), (1, 40), (1, 16)]),
-            [(1, vec![40, 40, 40, 16])]
-        );
-        assert_eq!(
-            grouped(true, &[(1, 16), (1, 40), (1, 40)]),
-            [(1, vec![40, 40, 16])]
-        );
-        assert_eq!(
-            grouped(true, &[(1, 40), (1, 16), (1, 8)]),
-            [(1, vec![40, 16]), (1, vec![8])]
-        );
+        assert_eq!(grouped(true, &[(1, 40), (1, 40), (1, 40), (1, 16)]), [(1, vec![40, 40, 40, 16])]);
+        assert_eq!(grouped(true, &[(1, 16), (1, 40), (1, 40)]), [(1, vec![40, 40, 16])]);
+        assert_eq!(grouped(true, &[(1, 40), (1, 16), (1, 8)]), [(1, vec![40, 16]), (1, vec![8])]);
     }
 
     #[test]
@@ -264,10 +245,7 @@ mod tests {
             grouped(true, &[(1, 40), (2, 40), (1, 40), (2, 40)]),
             [(1, vec![40, 40]), (2, vec![40, 40])]
         );
-        assert_eq!(
-            grouped(true, &[(1, 40), (2, 16)]),
-            [(1, vec![40]), (2, vec![16])]
-        );
+        assert_eq!(grouped(true, &[(1, 40), (2, 16)]), [(1, vec![40]), (2, vec![16])]);
     }
 
     #[test]
@@ -279,10 +257,7 @@ mod tests {
 
     #[test]
     fn empty_datagrams_are_never_grouped() {
-        assert_eq!(
-            grouped(true, &[(1, 8), (1, 0), (1, 0)]),
-            [(1, vec![8]), (1, vec![0]), (1, vec![0])]
-        );
+        assert_eq!(grouped(true, &[(1, 8), (1, 0), (1, 0)]), [(1, vec![8]), (1, vec![0]), (1, vec![0])]);
     }
 
     #[test]

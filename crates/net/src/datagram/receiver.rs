@@ -79,11 +79,8 @@ impl Receiver {
         };
         // The extra line keeps messages from beginning in the same sets of the CPU's cache.
         let stride_bytes = room_bytes + LINE_BYTES;
-        let (slots, segments) = if gro {
-            (BURST_SUPER_PACKETS_MAX, RECEIVE_SEGMENTS)
-        } else {
-            (BURST_MESSAGES_MAX, 1)
-        };
+        let (slots, segments) =
+            if gro { (BURST_SUPER_PACKETS_MAX, RECEIVE_SEGMENTS) } else { (BURST_MESSAGES_MAX, 1) };
         let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         Self {
             slots: vec![Slot::EMPTY; slots].into(),

@@ -9,8 +9,7 @@ use super::buffer::Buffer;
 use super::queue::{Message, Queue};
 use super::system::{self, Outgoing};
 use crate::limits::{
-    BURST_MESSAGES_MAX, DATAGRAM_PAYLOAD_BYTES_MAX, GSO_REFUSED_MESSAGES, SEND_BYTES,
-    SEND_PIECES_MAX,
+    BURST_MESSAGES_MAX, DATAGRAM_PAYLOAD_BYTES_MAX, GSO_REFUSED_MESSAGES, SEND_BYTES, SEND_PIECES_MAX,
 };
 
 /// Alignment of datagrams.
@@ -158,9 +157,7 @@ impl Sender {
                 segment_bytes: planned.segment_bytes,
                 pieces: usize::from(planned.pieces),
             });
-            let pieces = pieces
-                .iter()
-                .map(|&(start, end)| &memory[start as usize..end as usize]);
+            let pieces = pieces.iter().map(|&(start, end)| &memory[start as usize..end as usize]);
             system::send(socket.as_fd(), messages, pieces)
         })
     }
@@ -237,8 +234,7 @@ impl Sender {
     fn plan_one_by_one(&mut self, number: u16, message: &Message) {
         let room = BURST_MESSAGES_MAX - self.planned.len();
         for datagram in self.queue.datagrams(message).take(room) {
-            self.pieces
-                .push((datagram.start, datagram.start + datagram.bytes));
+            self.pieces.push((datagram.start, datagram.start + datagram.bytes));
             self.planned.push(Planned {
                 message: number,
                 datagrams: 1,

@@ -180,10 +180,7 @@ fn oversized_datagrams_are_dropped() {
     let answers = [Err(libc::EINVAL), Ok(1), Err(libc::EMSGSIZE)];
     let mut kernel = Kernel::new(&answers);
     assert_eq!(kernel.send(&mut sender).unwrap(), 2);
-    assert_eq!(
-        kernel.seen,
-        [(1, None, vec![0; 20]), (1, None, vec![2; 20])]
-    );
+    assert_eq!(kernel.seen, [(1, None, vec![0; 20]), (1, None, vec![2; 20])]);
     assert_eq!(sender.sent().failed, 1);
 }
 
@@ -201,8 +198,7 @@ fn uncommitted_datagrams_are_not_sent() {
 
 #[test]
 fn senders_fill_up_and_empty_after_sending() {
-    for (payload_bytes_max, bytes) in [(64, 8), (1472, 1472), (DATAGRAM_PAYLOAD_BYTES_MAX, 60_000)]
-    {
+    for (payload_bytes_max, bytes) in [(64, 8), (1472, 1472), (DATAGRAM_PAYLOAD_BYTES_MAX, 60_000)] {
         let mut sender = Sender::new(true, payload_bytes_max);
         let memory = |sender: &Sender| (sender.planned.capacity(), sender.pieces.capacity());
         let memory_before = memory(&sender);
@@ -323,11 +319,7 @@ fn a_kernel_that_refuses_super_packets_gets_datagrams() {
     let sent = send_over("127.0.0.1:0", 100, set(level_socket, libc::SO_NO_CHECK, 1));
     assert_eq!((sent.super_packets, sent.gso_refused), (0, 1));
     // Datagrams beyond the MTU have to leave in fragments, each on its own.
-    let sent = send_over(
-        "[::1]:0",
-        2000,
-        set(libc::IPPROTO_IPV6, libc::IPV6_MTU, 1280),
-    );
+    let sent = send_over("[::1]:0", 2000, set(libc::IPPROTO_IPV6, libc::IPV6_MTU, 1280));
     assert_eq!((sent.super_packets, sent.gso_refused), (0, 1));
     // The same length without that option.
     let sent = send_over("[::1]:0", 2000, |_| ());

@@ -107,10 +107,7 @@ impl UdpSocket {
                 bind(descriptor.as_raw_fd(), &SockaddrIn6::from(address))?;
             }
         }
-        Ok(Self {
-            socket: descriptor.into(),
-            granted,
-        })
+        Ok(Self { socket: descriptor.into(), granted })
     }
 
     /// Takes over a bound socket.
@@ -147,12 +144,7 @@ impl UdpSocket {
         const RECEIVE_MAX: usize = 1;
         const DROPPED: usize = 8;
         let mut values = [0; DROPPED + 1];
-        get_option(
-            self.as_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            &mut values,
-        )?;
+        get_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, &mut values)?;
         Ok(ReceiveQueue {
             bytes: values[RECEIVE_ALLOCATED] as usize,
             bytes_max: values[RECEIVE_MAX] as usize,
@@ -216,10 +208,7 @@ mod tests {
 
     #[test]
     fn binds_both_families_and_reports_granted_options() {
-        for (text, options) in [
-            ("127.0.0.1:0", UdpOptions::default()),
-            ("[::1]:0", UdpOptions::default()),
-        ] {
+        for (text, options) in [("127.0.0.1:0", UdpOptions::default()), ("[::1]:0", UdpOptions::default())] {
             let socket = UdpSocket::bind(text.parse().unwrap(), &options).unwrap();
             assert_ne!(socket.local_addr().unwrap().port(), 0);
             let granted = socket.granted();
@@ -234,12 +223,8 @@ mod tests {
 
     #[test]
     fn unrequested_options_are_not_granted() {
-        let options = UdpOptions {
-            gro: false,
-            gso: false,
-            receive_buffer_bytes: 64 << 10,
-            ..UdpOptions::default()
-        };
+        let options =
+            UdpOptions { gro: false, gso: false, receive_buffer_bytes: 64 << 10, ..UdpOptions::default() };
         let granted = UdpSocket::bind(local(), &options).unwrap().granted();
         assert!(!granted.gro && !granted.gso);
         assert_eq!(granted.receive_buffer_bytes, 128 << 10);
@@ -248,10 +233,7 @@ mod tests {
     #[test]
     fn busy_polling_is_reported_correctly() {
         for busy_poll_us in [None, Some(0), Some(50), Some(u32::MAX)] {
-            let options = UdpOptions {
-                busy_poll_us,
-                ..UdpOptions::default()
-            };
+            let options = UdpOptions { busy_poll_us, ..UdpOptions::default() };
             let socket = UdpSocket::bind(local(), &options).unwrap();
             let mut set_us = [1];
             let option = (libc::SOL_SOCKET, libc::SO_BUSY_POLL);
@@ -264,10 +246,7 @@ mod tests {
     #[test]
     fn a_port_is_shared_only_when_both_agree() {
         let exclusive = UdpOptions::default();
-        let shared = UdpOptions {
-            reuse_port: true,
-            ..exclusive
-        };
+        let shared = UdpOptions { reuse_port: true, ..exclusive };
         let first = UdpSocket::bind(local(), &shared).unwrap();
         let address = first.local_addr().unwrap();
         UdpSocket::bind(address, &shared).unwrap();

@@ -139,23 +139,11 @@ pub(super) fn send<'a>(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-pub(super) fn set_option(
-    socket: BorrowedFd<'_>,
-    level: c_int,
-    name: c_int,
-    value: c_int,
-) -> io::Result<()> {
+pub(super) fn set_option(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let bytes = size_of::<c_int>() as socklen_t;
     // SAFETY: the pointer leads to `bytes` bytes that outlive the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            bytes,
-        )
-    };
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), bytes) };
     if result == 0 {
         return Ok(());
     }
@@ -173,13 +161,7 @@ pub(super) fn get_option(
     // SAFETY: the kernel writes no more than `bytes` bytes, which is the length of `values`, and
     // any bytes are integers.
     let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            values.as_mut_ptr().cast(),
-            &raw mut bytes,
-        )
+        libc::getsockopt(socket.as_raw_fd(), level, name, values.as_mut_ptr().cast(), &raw mut bytes)
     };
     if result == 0 {
         return Ok(bytes as usize / size_of::<u32>());

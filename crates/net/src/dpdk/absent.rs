@@ -13,11 +13,9 @@ pub enum DpdkPort {}
 impl DpdkPort {
     /// Returns an error that says how to get DPDK.
     pub(crate) fn open(_: &BypassOptions) -> Result<(Bypass, Vec<BypassQueue>), String> {
-        Err(
-            "this program was built without DPDK: cargo build --release --features dpdk \
+        Err("this program was built without DPDK: cargo build --release --features dpdk \
              (needs libdpdk-dev)"
-                .to_owned(),
-        )
+            .to_owned())
     }
 }
 

@@ -55,13 +55,7 @@ pub(super) fn start(device: &str, memory_bytes: u64, further: &[String]) -> Resu
 /// handled by the program's threads.
 fn without_signals() {
     let mut signals = SigSet::all();
-    for fault in [
-        Signal::SIGBUS,
-        Signal::SIGSEGV,
-        Signal::SIGILL,
-        Signal::SIGFPE,
-        Signal::SIGABRT,
-    ] {
+    for fault in [Signal::SIGBUS, Signal::SIGSEGV, Signal::SIGILL, Signal::SIGFPE, Signal::SIGABRT] {
         signals.remove(fault);
     }
     // It fails only for wrong arguments.
@@ -78,10 +72,8 @@ pub(super) fn lock() -> MutexGuard<'static, Option<Result<String, String>>> {
 }
 
 fn call(arguments: &[String]) -> Result<(), String> {
-    let owned: Result<Vec<CString>, _> = arguments
-        .iter()
-        .map(|argument| CString::new(argument.as_str()))
-        .collect();
+    let owned: Result<Vec<CString>, _> =
+        arguments.iter().map(|argument| CString::new(argument.as_str())).collect();
     let owned = owned.map_err(|_| "an argument for DPDK has a zero byte".to_owned())?;
     // EAL keeps pointers to the arguments, and reorders them.
     let mut pointers: Vec<*mut c_char> = owned.into_iter().map(CString::into_raw).collect();
@@ -89,10 +81,8 @@ fn call(arguments: &[String]) -> Result<(), String> {
     pointers.push(std::ptr::null_mut());
     let pointers = pointers.leak();
     // SAFETY: the strings and their array, which ends with a null, are never freed.
-    or_message(|error, bytes| unsafe {
-        micanite_dpdk_start(count, pointers.as_mut_ptr(), error, bytes)
-    })
-    .map_err(|why| format!("{why}; its arguments were: {}", arguments[1..].join(" ")))
+    or_message(|error, bytes| unsafe { micanite_dpdk_start(count, pointers.as_mut_ptr(), error, bytes) })
+        .map_err(|why| format!("{why}; its arguments were: {}", arguments[1..].join(" ")))
 }
 
 /// Returns the arguments, unless `further` overrides them, and a description of the memory.
@@ -130,15 +120,8 @@ fn arguments(device: &str, memory_bytes: u64, further: &[String]) -> (Vec<String
     }
     let huge_bytes = memory_bytes + HUGE_SPARE_BYTES;
     let huge = huge_bytes_free() >= huge_bytes;
-    let memory_options = [
-        "--no-huge",
-        "--in-memory",
-        "--file-prefix",
-        "--proc-type",
-        "-m",
-        "--socket-mem",
-        "--huge-dir",
-    ];
+    let memory_options =
+        ["--no-huge", "--in-memory", "--file-prefix", "--proc-type", "-m", "--socket-mem", "--huge-dir"];
     let memory = if given(&memory_options) {
         "memory as in --dpdk-args".to_owned()
     } else if huge {
@@ -199,11 +182,7 @@ fn huge_bytes_free() -> u64 {
     };
     let free = |size: fs::DirEntry| {
         let name = size.file_name().into_string().ok()?;
-        let kibibytes: u64 = name
-            .strip_prefix("hugepages-")?
-            .strip_suffix("kB")?
-            .parse()
-            .ok()?;
+        let kibibytes: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
         let pages = fs::read_to_string(size.path().join("free_hugepages")).ok()?;
         Some((pages.trim().parse::<u64>().ok()? * kibibytes) << 10)
     };

@@ -67,12 +67,7 @@ mod tests {
     #[test]
     fn arguments_are_parsed() {
         let memif = Memif::of("net_memif0,role=server,rsize=12,socket=/s,socket-abstract=no");
-        let expected = Memif {
-            is_server: true,
-            is_zero_copy: false,
-            ring_slots: 4096,
-            socket: Some("/s"),
-        };
+        let expected = Memif { is_server: true, is_zero_copy: false, ring_slots: 4096, socket: Some("/s") };
         assert_eq!(memif, Some(expected));
         let client = Memif::of("net_memif1,socket=/s,zero-copy=yes,rsize=99").unwrap();
         assert!(!client.is_server && client.is_zero_copy);
@@ -83,19 +78,13 @@ mod tests {
     #[test]
     fn only_abandoned_sockets_are_removed() {
         let path = std::env::temp_dir().join(format!("micanite-memif-{}", std::process::id()));
-        let device = format!(
-            "net_memif0,role=server,socket={},socket-abstract=no",
-            path.display()
-        );
+        let device = format!("net_memif0,role=server,socket={},socket-abstract=no", path.display());
         let memif = Memif::of(&device).unwrap();
         let listener = UnixListener::bind(&path).unwrap();
         memif.remove_stale_socket();
         assert!(path.exists());
         drop(listener);
-        let client = Memif {
-            is_server: false,
-            ..memif
-        };
+        let client = Memif { is_server: false, ..memif };
         client.remove_stale_socket();
         assert!(path.exists());
         memif.remove_stale_socket();

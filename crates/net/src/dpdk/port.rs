@@ -9,15 +9,15 @@ use super::DpdkQueue;
 use super::environment;
 use super::memif::Memif;
 use super::shim::{
-    ShimPort, ShimPortOptions, ShimPortStatistics, ShimQueue, micanite_dpdk_close,
-    micanite_dpdk_open, micanite_dpdk_revive, micanite_dpdk_statistics, micanite_dpdk_steer,
-    micanite_dpdk_ticks, micanite_dpdk_ticks_per_second, or_message,
+    ShimPort, ShimPortOptions, ShimPortStatistics, ShimQueue, micanite_dpdk_close, micanite_dpdk_open,
+    micanite_dpdk_revive, micanite_dpdk_statistics, micanite_dpdk_steer, micanite_dpdk_ticks,
+    micanite_dpdk_ticks_per_second, or_message,
 };
 use crate::bypass::{Bypass, BypassOptions, BypassQueue, PortName};
 use crate::frames::ReceiveChecksums;
 use crate::limits::{
-    DPDK_AF_XDP_BUFFER_BYTES, DPDK_BUFFER_BYTES_MIN, DPDK_DESCRIPTORS, DPDK_LINK_WAIT_MS,
-    DPDK_SPARE_BUFFERS, DPDK_STATISTICS_PER_SECOND, FRAME_HEADER_BYTES_MAX,
+    DPDK_AF_XDP_BUFFER_BYTES, DPDK_BUFFER_BYTES_MIN, DPDK_DESCRIPTORS, DPDK_LINK_WAIT_MS, DPDK_SPARE_BUFFERS,
+    DPDK_STATISTICS_PER_SECOND, FRAME_HEADER_BYTES_MAX,
 };
 
 /// Bytes of Ethernet's header, which are not part of an MTU.
@@ -55,17 +55,14 @@ impl DpdkPort {
         };
         let queues = u16::try_from(options.queues).map_err(|_| "too many queues".to_owned())?;
         if options.addresses.is_empty() {
-            return Err(
-                "it has no address: the kernel does not know this port; give it one with \
+            return Err("it has no address: the kernel does not know this port; give it one with \
                  --port-ip ADDRESS/PREFIX"
-                    .to_owned(),
-            );
+                .to_owned());
         }
         let device = environment::full_name(device);
         let wanted = wanted(options, queues, &device);
-        let memory_bytes = u64::from(wanted.buffers_per_queue)
-            * u64::from(wanted.buffer_bytes + 512)
-            * u64::from(queues);
+        let memory_bytes =
+            u64::from(wanted.buffers_per_queue) * u64::from(wanted.buffer_bytes + 512) * u64::from(queues);
         let memory = environment::start(&device, memory_bytes, &options.dpdk_arguments)?;
         let port = Arc::new(Self::open_device(wanted, &device)?);
         let payload_bytes_max = payload_bytes_max(port.port.mtu)?;
@@ -103,13 +100,7 @@ impl DpdkPort {
         let mut queues = vec![std::ptr::null_mut(); usize::from(wanted.queues)];
         // SAFETY: there is room for so many queues; the name lives until the end of this function.
         or_message(|error, bytes| unsafe {
-            micanite_dpdk_open(
-                &raw const wanted,
-                &raw mut port,
-                queues.as_mut_ptr(),
-                error,
-                bytes,
-            )
+            micanite_dpdk_open(&raw const wanted, &raw mut port, queues.as_mut_ptr(), error, bytes)
         })?;
         let driver = driver_name(&port);
         let on_this_machine = ["net_af_packet", "net_af_xdp", "net_tap"];
@@ -155,10 +146,7 @@ impl DpdkPort {
         [
             driver_name(port),
             steering.to_owned(),
-            format!(
-                "{} and {} descriptors",
-                port.descriptors_receive, port.descriptors_transmit
-            ),
+            format!("{} and {} descriptors", port.descriptors_receive, port.descriptors_transmit),
             format!("MTU {}", port.mtu),
             memory.to_owned(),
             either(
@@ -166,11 +154,7 @@ impl DpdkPort {
                 "checksums verified by the device",
                 "checksums verified here",
             ),
-            either(
-                port.transmit_checksums != 0,
-                "computed by the device",
-                "computed here",
-            ),
+            either(port.transmit_checksums != 0, "computed by the device", "computed here"),
             either(port.link_up != 0, "link up", "link still down"),
             either(
                 port.unguarded == 0,
@@ -209,21 +193,14 @@ impl DpdkPort {
     /// The shares of all queues add up to the total.
     pub(super) fn lost(&self, queue: u16) -> u32 {
         self.look();
-        share(
-            self.lost.load(Ordering::Relaxed),
-            u64::from(queue),
-            self.queues.len() as u64,
-        )
+        share(self.lost.load(Ordering::Relaxed), u64::from(queue), self.queues.len() as u64)
     }
 
     /// Updates the device's counters and checks for the other end, at most at intervals. A queue
     /// that receives nothing has to call it, too: an absent end sends nothing.
     #[inline]
     pub(super) fn look(&self) {
-        if self
-            .looked
-            .is_due(self.ticks_per_second / DPDK_STATISTICS_PER_SECOND)
-        {
+        if self.looked.is_due(self.ticks_per_second / DPDK_STATISTICS_PER_SECOND) {
             let statistics = self.statistics();
             let lost = statistics.lost_full + statistics.lost_no_buffer + statistics.errors_receive;
             self.lost.store(lost, Ordering::Relaxed);
@@ -265,10 +242,7 @@ impl LastTime {
     fn is_due(&self, ticks: u64) -> bool {
         let (now, last) = (micanite_dpdk_ticks(), self.ticks.load(Ordering::Relaxed));
         now.wrapping_sub(last) >= ticks
-            && self
-                .ticks
-                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+            && self.ticks.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::DpdkPort;
 use super::shim::{
     ShimFrame, ShimQueue, ShimQueueCounters, micanite_dpdk_allocate, micanite_dpdk_buffers_free,
-    micanite_dpdk_counters, micanite_dpdk_free, micanite_dpdk_receive,
-    micanite_dpdk_register_thread, micanite_dpdk_send, micanite_dpdk_unregister_thread,
+    micanite_dpdk_counters, micanite_dpdk_free, micanite_dpdk_receive, micanite_dpdk_register_thread,
+    micanite_dpdk_send, micanite_dpdk_unregister_thread,
 };
 use crate::frames::{Frame, FrameBurst, FrameQueue, ReceiveChecksums};
 use crate::limits::FRAME_BURST_MAX;
@@ -53,12 +53,7 @@ impl DpdkQueue {
     /// Takes over queue `number` of a port, which hands out each queue once.
     pub(super) fn new(queue: NonNull<ShimQueue>, number: u16, port: Arc<DpdkPort>) -> Self {
         let checksums = port.unverified();
-        Self {
-            queue,
-            number,
-            checksums,
-            port,
-        }
+        Self { queue, number, checksums, port }
     }
 
     /// Returns how many frames were dropped because they arrived in several buffers.
@@ -105,8 +100,7 @@ unsafe impl FrameQueue for DpdkQueue {
         let mut frames = [MaybeUninit::<ShimFrame>::uninit(); FRAME_BURST_MAX];
         let room = (FRAME_BURST_MAX - burst.len()) as u32;
         // SAFETY: there is room for as many frames; the queue lives as long as its port.
-        let count =
-            unsafe { micanite_dpdk_receive(self.queue.as_ptr(), frames.as_mut_ptr().cast(), room) };
+        let count = unsafe { micanite_dpdk_receive(self.queue.as_ptr(), frames.as_mut_ptr().cast(), room) };
         if count == 0 {
             self.port.look();
             return Ok(());

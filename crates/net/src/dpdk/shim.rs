@@ -87,11 +87,7 @@ unsafe extern "C" {
         error_bytes: usize,
     ) -> c_int;
 
-    pub(super) fn micanite_dpdk_close(
-        port: *const ShimPort,
-        queues: *mut *mut ShimQueue,
-        count: u16,
-    );
+    pub(super) fn micanite_dpdk_close(port: *const ShimPort, queues: *mut *mut ShimQueue, count: u16);
 
     pub(super) fn micanite_dpdk_steer(
         port: u16,
@@ -103,19 +99,14 @@ unsafe extern "C" {
 
     pub(super) fn micanite_dpdk_revive(port: u16) -> c_int;
 
-    pub(super) fn micanite_dpdk_statistics(port: u16, statistics: *mut ShimPortStatistics)
-    -> c_int;
+    pub(super) fn micanite_dpdk_statistics(port: u16, statistics: *mut ShimPortStatistics) -> c_int;
 
     pub(super) safe fn micanite_dpdk_register_thread() -> c_int;
     pub(super) safe fn micanite_dpdk_unregister_thread();
     pub(super) safe fn micanite_dpdk_ticks() -> u64;
     pub(super) safe fn micanite_dpdk_ticks_per_second() -> u64;
 
-    pub(super) fn micanite_dpdk_receive(
-        queue: *mut ShimQueue,
-        frames: *mut ShimFrame,
-        count: u32,
-    ) -> u32;
+    pub(super) fn micanite_dpdk_receive(queue: *mut ShimQueue, frames: *mut ShimFrame, count: u32) -> u32;
 
     pub(super) fn micanite_dpdk_allocate(queue: *mut ShimQueue, frame: *mut ShimFrame) -> c_int;
 

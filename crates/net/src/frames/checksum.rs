@@ -47,11 +47,7 @@ pub(super) fn folded(sum: u64) -> u16 {
 
 /// Returns the sum of the pseudo header of UDP and other protocols: addresses, protocol and length.
 #[inline]
-pub fn pseudo_header_sum(
-    (source, destination): (IpAddr, IpAddr),
-    protocol: u8,
-    bytes: usize,
-) -> u16 {
+pub fn pseudo_header_sum((source, destination): (IpAddr, IpAddr), protocol: u8, bytes: usize) -> u16 {
     let of = |address: IpAddr| match address {
         IpAddr::V4(address) => unfolded_sum(&address.octets()),
         IpAddr::V6(address) => unfolded_sum(&address.octets()),
@@ -68,9 +64,7 @@ pub(super) const fn unfolded_pseudo(protocol: u8, bytes: usize) -> u64 {
 /// Computes the checksum of a UDP header and payload. The checksum field has to be zero.
 #[inline]
 pub fn udp_checksum(pseudo_header_sum: u16, datagram: &[u8]) -> u16 {
-    nonzero(!folded(
-        unfolded_sum(datagram) + unfolded_word(pseudo_header_sum),
-    ))
+    nonzero(!folded(unfolded_sum(datagram) + unfolded_word(pseudo_header_sum)))
 }
 
 /// Returns a UDP checksum in the form to send: zero would mean that there is none (RFC 768).

@@ -31,21 +31,9 @@ impl Frame {
     /// # Panics
     /// If the frame does not lie in the buffer.
     #[inline]
-    pub unsafe fn new(
-        memory: NonNull<u8>,
-        room_bytes: u32,
-        (start, bytes): (u32, u32),
-        handle: u64,
-    ) -> Self {
+    pub unsafe fn new(memory: NonNull<u8>, room_bytes: u32, (start, bytes): (u32, u32), handle: u64) -> Self {
         assert!(start <= room_bytes && bytes <= room_bytes - start);
-        Self {
-            memory,
-            room_bytes,
-            start,
-            bytes,
-            handle,
-            header_bytes: (0, 0),
-        }
+        Self { memory, room_bytes, start, bytes, handle, header_bytes: (0, 0) }
     }
 
     /// Returns the handle that the frame was created with.

@@ -4,20 +4,13 @@ use std::net::SocketAddr;
 
 use super::naive::{self, Corrections};
 use super::testing::MemoryQueue;
-use super::{
-    Found, FramePort, Header, Local, MacAddress, NoHeader, ReceiveChecksums, ReplyTo, parse,
-};
+use super::{Found, FramePort, Header, Local, MacAddress, NoHeader, ReceiveChecksums, ReplyTo, parse};
 use crate::frames::Neighbours;
 
 const MAC: MacAddress = [2, 0, 0, 0, 0, 2];
 const PAYLOAD_BYTES_MAX: usize = 1472;
 const FRAME_BYTES_MAX: usize = 1600;
-const PEERS: [&str; 4] = [
-    "10.0.0.1:4000",
-    "[fd00::1]:4000",
-    "192.0.2.1:9",
-    "[ff02::1]:9",
-];
+const PEERS: [&str; 4] = ["10.0.0.1:4000", "[fd00::1]:4000", "192.0.2.1:9", "[ff02::1]:9"];
 
 /// Passes arbitrary frames through a port that replies to datagrams. Checks that the port finds the same
 /// datagrams as the slow parser, that every reply is valid and returns to its requester, that nothing
@@ -108,10 +101,8 @@ impl Station {
         queue.checksums = checksums;
         let own = [("10.0.0.2", 24), ("fd00::2", 64)]
             .map(|(address, prefix)| (address.parse().expect("an address"), prefix));
-        let local = Local {
-            addresses: own.iter().map(|(address, _)| *address).collect(),
-            ports: 11300..=11303,
-        };
+        let local =
+            Local { addresses: own.iter().map(|(address, _)| *address).collect(), ports: 11300..=11303 };
         let mut port = FramePort::new(queue, local, PAYLOAD_BYTES_MAX);
         if has_neighbours {
             port = port.with_neighbours(Neighbours::new(MAC, &own, "10.0.0.254".parse().ok()));
@@ -134,8 +125,7 @@ impl Station {
 
     fn arrives(&mut self, frame: Vec<u8>) {
         self.arrived += 1;
-        self.founds
-            .extend(naive::parse(&frame, self.checksums).filter(is_ours));
+        self.founds.extend(naive::parse(&frame, self.checksums).filter(is_ours));
         self.port.queue_mut().arriving.push_back(frame);
     }
 
@@ -147,10 +137,7 @@ impl Station {
             let mut seen = 0;
             for datagram in datagrams {
                 seen += 1;
-                let at = self
-                    .founds
-                    .iter()
-                    .position(|found| *found == datagram.found);
+                let at = self.founds.iter().position(|found| *found == datagram.found);
                 self.founds.remove(at.expect("an unexpected datagram"));
                 let back = Header::of(datagram.frame, &datagram.found).flipped();
                 assert_eq!(Header::from_bytes(back.as_bytes()), Some(back));
@@ -236,15 +223,9 @@ impl Station {
             counters.bad_sources,
         ];
         assert_eq!(counters.frames, self.arrived);
-        assert_eq!(
-            counters.frames,
-            counters.datagrams + refused.iter().sum::<u64>()
-        );
+        assert_eq!(counters.frames, counters.datagrams + refused.iter().sum::<u64>());
         assert_eq!(counters.no_frame, self.no_frame);
-        assert_eq!(
-            counters.reused + counters.copied + counters.no_frame,
-            self.committed
-        );
+        assert_eq!(counters.reused + counters.copied + counters.no_frame, self.committed);
         assert!(self.others_sent >= counters.neighbour_answers);
         assert!(self.others_sent <= counters.neighbour_answers + self.questions);
     }
@@ -301,10 +282,7 @@ mod tests {
     #[test]
     fn fuzz_frames_on_pairs_of_seeds_in_one_round() {
         let seeds = seeds();
-        for (first, second) in seeds
-            .iter()
-            .flat_map(|one| seeds.iter().map(move |two| (one, two)))
-        {
+        for (first, second) in seeds.iter().flat_map(|one| seeds.iter().map(move |two| (one, two))) {
             let mut input = vec![50];
             let both = [&first[1..], &second[1..]].concat();
             let mut rest = both.as_slice();

@@ -4,8 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::Found;
 use super::checksum::{
-    folded, nonzero, ones_complement_sum, udp_checksum, unfolded_pseudo, unfolded_sum,
-    unfolded_word, updated,
+    folded, nonzero, ones_complement_sum, udp_checksum, unfolded_pseudo, unfolded_sum, unfolded_word, updated,
 };
 use super::parse::Place;
 use crate::limits::FRAME_HEADER_BYTES_MAX;
@@ -41,11 +40,7 @@ impl Header {
     fn at(frame: &[u8], link_bytes: u8, len: u8) -> Self {
         let mut bytes = [0; FRAME_HEADER_BYTES_MAX];
         bytes[..usize::from(len)].copy_from_slice(&frame[..usize::from(len)]);
-        Self {
-            bytes,
-            link_bytes,
-            len,
-        }
+        Self { bytes, link_bytes, len }
     }
 
     /// Creates headers for datagrams between two addresses of the same family, over a link.
@@ -57,11 +52,7 @@ impl Header {
         (to_mac, to): (MacAddress, SocketAddr),
         vlan: Option<u16>,
     ) -> Self {
-        let mut header = Self {
-            bytes: [0; FRAME_HEADER_BYTES_MAX],
-            link_bytes: 0,
-            len: 0,
-        };
+        let mut header = Self { bytes: [0; FRAME_HEADER_BYTES_MAX], link_bytes: 0, len: 0 };
         header.push(&to_mac);
         header.push(&from_mac);
         if let Some(tag) = vlan {
@@ -128,11 +119,7 @@ impl Header {
         };
         let mut bytes = [0; FRAME_HEADER_BYTES_MAX];
         bytes[..headers.len()].copy_from_slice(headers);
-        Some(Self {
-            bytes,
-            link_bytes,
-            len: headers.len() as u8,
-        })
+        Some(Self { bytes, link_bytes, len: headers.len() as u8 })
     }
 
     /// Returns the headers of a reply.
@@ -147,10 +134,7 @@ impl Header {
     /// Returns the lengths of the link's and of the network layer's headers.
     #[inline]
     pub const fn layers(&self) -> (u8, u8) {
-        (
-            self.link_bytes,
-            self.len - self.link_bytes - UDP_BYTES as u8,
-        )
+        (self.link_bytes, self.len - self.link_bytes - UDP_BYTES as u8)
     }
 }
 
@@ -175,10 +159,9 @@ fn write_reply_of<const LINK: usize, const NETWORK: usize, const HEADERS: usize>
     reply: &mut [u8],
     hardware: bool,
 ) {
-    let (Some(request), Some((out, payload))) = (
-        request.first_chunk::<HEADERS>(),
-        reply.split_first_chunk_mut::<HEADERS>(),
-    ) else {
+    let (Some(request), Some((out, payload))) =
+        (request.first_chunk::<HEADERS>(), reply.split_first_chunk_mut::<HEADERS>())
+    else {
         unreachable!("there is room for the headers")
     };
     out[..6].copy_from_slice(&request[6..12]);
@@ -254,11 +237,7 @@ pub(super) fn complete(frame: &mut [u8], (link, network): (u8, u8), hardware: bo
         let total = (20 + udp_bytes) as u16;
         let lived = word(network, 8);
         let lives = u16::from_be_bytes([TIME_TO_LIVE, network[9]]);
-        let changes = [
-            (word(network, 2), total),
-            (word(network, 6), 0x4000),
-            (lived, lives),
-        ];
+        let changes = [(word(network, 2), total), (word(network, 6), 0x4000), (lived, lives)];
         let checksum = updated(word(network, 10), &changes);
         for (at, word) in [(2, total), (6, 0x4000), (8, lives), (10, checksum)] {
             network[at..at + 2].copy_from_slice(&word.to_be_bytes());

@@ -133,11 +133,7 @@ impl<'f> Reader<'f> {
 
     fn number(&mut self, bytes: usize) -> Option<usize> {
         let taken = self.take(bytes)?;
-        Some(
-            taken
-                .iter()
-                .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
-        )
+        Some(taken.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
     }
 }
 
@@ -166,8 +162,7 @@ pub(super) fn parse(frame: &[u8], checksums: ReceiveChecksums) -> Option<Found> 
             if sum(&[&packet[..20]]) != 0xffff {
                 return None;
             }
-            let impossible =
-                from[0] == 0 || from[0] == 127 || from[0] >> 4 == 14 || from == [255; 4];
+            let impossible = from[0] == 0 || from[0] == 127 || from[0] >> 4 == 14 || from == [255; 4];
             if impossible {
                 return None;
             }
@@ -199,9 +194,7 @@ pub(super) fn parse(frame: &[u8], checksums: ReceiveChecksums) -> Option<Found> 
     let is_right = match (checksums, checksum) {
         (ReceiveChecksums::Verified, _) => true,
         (_, 0) => source.is_ipv4(),
-        (ReceiveChecksums::UnverifiedOrPartial, sent) if sent == usize::from(sum(&[&pseudo])) => {
-            true
-        }
+        (ReceiveChecksums::UnverifiedOrPartial, sent) if sent == usize::from(sum(&[&pseudo])) => true,
         _ => sum(&[&pseudo, datagram]) == 0xffff,
     };
     is_right.then(|| Found {

@@ -72,9 +72,7 @@ impl Place {
             IPV4_BYTES => ip[12..20].as_chunks().0.as_array().map(Addresses::V4),
             _ => ip[8..40].as_chunks().0.as_array().map(Addresses::V6),
         };
-        let Some(addresses) = addresses else {
-            unreachable!("two of them are as long as that")
-        };
+        let Some(addresses) = addresses else { unreachable!("two of them are as long as that") };
         addresses
     }
 

@@ -31,21 +31,18 @@ fn verdict(frame: &[u8]) -> Result<Found, NotTaken> {
 
 #[track_caller]
 fn refused(frame: &[u8], why: NotTaken) {
-    for checksums in [
-        ReceiveChecksums::Unverified,
-        ReceiveChecksums::UnverifiedOrPartial,
-        ReceiveChecksums::Verified,
-    ] {
+    for checksums in
+        [ReceiveChecksums::Unverified, ReceiveChecksums::UnverifiedOrPartial, ReceiveChecksums::Verified]
+    {
         assert_eq!(parse(frame, checksums), Err(why));
     }
 }
 
 #[test]
 fn datagrams_are_found_with_and_without_a_tag() {
-    for (from, to, ip_bytes) in [
-        ("10.0.0.1:4000", "10.0.0.2:11300", 20),
-        ("[fd00::1]:4000", "[fd00::2]:11300", 40),
-    ] {
+    for (from, to, ip_bytes) in
+        [("10.0.0.1:4000", "10.0.0.2:11300", 20), ("[fd00::1]:4000", "[fd00::2]:11300", 40)]
+    {
         for tag in [&[][..], &[0x81, 0, 0, 7], &[0x88, 0xa8, 0x0f, 0xff]] {
             for payload in [PAYLOAD, b""] {
                 let mut frame = naive::datagram(from, to, tag, payload);
@@ -67,11 +64,7 @@ fn datagrams_are_found_with_and_without_a_tag() {
 
 #[test]
 fn frames_cut_off_anywhere_are_refused() {
-    for whole in [
-        v4(),
-        v6(),
-        naive::datagram("1.2.3.4:5", "6.7.8.9:1", &[0x81, 0, 0, 7], b""),
-    ] {
+    for whole in [v4(), v6(), naive::datagram("1.2.3.4:5", "6.7.8.9:1", &[0x81, 0, 0, 7], b"")] {
         for bytes in 0..whole.len() {
             refused(&whole[..bytes], NotTaken::Length);
         }
@@ -81,10 +74,7 @@ fn frames_cut_off_anywhere_are_refused() {
 #[test]
 fn frames_other_than_udp_over_ip_are_refused() {
     for kind in [0x0806u16, 0x88cc, 0x0000, 0x05dc, 0x8847, 0xffff] {
-        refused(
-            &with(v4(), 12, &kind.to_be_bytes()),
-            NotTaken::OtherProtocol,
-        );
+        refused(&with(v4(), 12, &kind.to_be_bytes()), NotTaken::OtherProtocol);
     }
     for protocol in [1, 6, 2, 50, 132] {
         refused(&with(v4(), 23, &[protocol]), NotTaken::OtherProtocol);
@@ -163,11 +153,7 @@ fn wrong_checksums_are_refused_for_any_byte() {
             broken[at] ^= 0x40;
             // The length is checked before the checksum.
             let is_length = (udp + 4..udp + 6).contains(&at);
-            let why = if is_length {
-                NotTaken::Length
-            } else {
-                NotTaken::Checksum
-            };
+            let why = if is_length { NotTaken::Length } else { NotTaken::Checksum };
             assert_eq!(verdict(&broken), Err(why), "{at}");
         }
         // The checksum covers the addresses, too.
@@ -187,10 +173,7 @@ fn only_verified_checksums_are_skipped() {
     for (mut frame, udp) in [(v4(), 34), (v6(), 54)] {
         frame[udp + 6] ^= 1;
         assert!(parse(&frame, ReceiveChecksums::Verified).is_ok());
-        for checksums in [
-            ReceiveChecksums::Unverified,
-            ReceiveChecksums::UnverifiedOrPartial,
-        ] {
+        for checksums in [ReceiveChecksums::Unverified, ReceiveChecksums::UnverifiedOrPartial] {
             assert_eq!(parse(&frame, checksums), Err(NotTaken::Checksum));
         }
     }
@@ -208,10 +191,9 @@ fn no_sum_is_permitted_over_ipv4_only() {
 #[test]
 fn a_sum_of_zero_is_sent_as_all_ones() {
     // Chooses a payload that leads to a checksum of zero.
-    for (from, to, udp) in [
-        ("10.0.0.1:4000", "10.0.0.2:11300", 34),
-        ("[fd00::1]:4000", "[fd00::2]:11300", 54),
-    ] {
+    for (from, to, udp) in
+        [("10.0.0.1:4000", "10.0.0.2:11300", 34), ("[fd00::1]:4000", "[fd00::2]:11300", 54)]
+    {
         let zero = naive::datagram(from, to, &[], &[0, 0]);
         let payload = [zero[udp + 6], zero[udp + 7]];
         let frame = naive::datagram(from, to, &[], &payload);
@@ -259,10 +241,7 @@ fn impossible_sources_are_refused() {
 #[test]
 fn multicast_frames_are_refused() {
     refused(&with(v4(), 0, &[0xff; 6]), NotTaken::OtherProtocol);
-    refused(
-        &with(v6(), 0, &[0x33, 0x33, 0, 0, 0, 1]),
-        NotTaken::OtherProtocol,
-    );
+    refused(&with(v6(), 0, &[0x33, 0x33, 0, 0, 0, 1]), NotTaken::OtherProtocol);
 }
 
 #[test]
@@ -288,25 +267,12 @@ fn own_sources_and_other_destinations_are_refused() {
 
 /// Edits a datagram and then corrects parts of it, because mutations rarely have a valid checksum.
 fn edited() -> impl Strategy<Value = Vec<u8>> {
-    let base = (
-        any::<bool>(),
-        0usize..3,
-        prop::collection::vec(any::<u8>(), 0..80),
-    );
-    let interesting =
-        prop::sample::select(&[0u8, 1, 4, 5, 6, 8, 17, 20, 44, 58, 0x45, 0x60, 0x81, 0xff][..]);
-    let edit = (
-        any::<prop::sample::Index>(),
-        prop_oneof![any::<u8>(), interesting],
-    );
+    let base = (any::<bool>(), 0usize..3, prop::collection::vec(any::<u8>(), 0..80));
+    let interesting = prop::sample::select(&[0u8, 1, 4, 5, 6, 8, 17, 20, 44, 58, 0x45, 0x60, 0x81, 0xff][..]);
+    let edit = (any::<prop::sample::Index>(), prop_oneof![any::<u8>(), interesting]);
     let edits = prop::collection::vec(edit, 0..4);
     let corrections = prop::sample::select(
-        &[
-            Corrections::Nothing,
-            Corrections::Sums,
-            Corrections::Lengths,
-            Corrections::PartialSum,
-        ][..],
+        &[Corrections::Nothing, Corrections::Sums, Corrections::Lengths, Corrections::PartialSum][..],
     );
     (base, edits, corrections, -4isize..8).prop_map(
         |((is_v6, tags, payload), edits, corrections, padding)| {
@@ -328,11 +294,9 @@ fn edited() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn check(frame: &[u8]) {
-    for checksums in [
-        ReceiveChecksums::Unverified,
-        ReceiveChecksums::UnverifiedOrPartial,
-        ReceiveChecksums::Verified,
-    ] {
+    for checksums in
+        [ReceiveChecksums::Unverified, ReceiveChecksums::UnverifiedOrPartial, ReceiveChecksums::Verified]
+    {
         let found = parse(frame, checksums);
         assert_eq!(found.ok(), naive::parse(frame, checksums), "{found:?}");
         if let Ok(found) = found {

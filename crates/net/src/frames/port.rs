@@ -32,11 +32,7 @@ struct Own {
 
 impl Own {
     fn new(local: &Local) -> Self {
-        let mut own = Self {
-            v4: Vec::new(),
-            v6: Vec::new(),
-            ports: local.ports.clone(),
-        };
+        let mut own = Self { v4: Vec::new(), v6: Vec::new(), ports: local.ports.clone() };
         for address in &local.addresses {
             match address {
                 IpAddr::V4(address) => own.v4.push(address.octets()),
@@ -127,12 +123,7 @@ impl<Q: FrameQueue> FramePort<Q> {
     /// # Errors
     /// The address is unreachable, or not known yet: then a request was sent. Calls after a second
     /// repeat the request.
-    pub fn header_to(
-        &mut self,
-        from_port: u16,
-        to: SocketAddr,
-        now_ms: u64,
-    ) -> Result<Header, NoHeader> {
+    pub fn header_to(&mut self, from_port: u16, to: SocketAddr, now_ms: u64) -> Result<Header, NoHeader> {
         let neighbours = self.neighbours.as_mut().ok_or(NoHeader::NoWay)?;
         let (resolution, question) = neighbours.resolve(to.ip(), now_ms);
         let source = neighbours.source_for(to.ip());
@@ -232,9 +223,7 @@ impl<Q: FrameQueue> FramePort<Q> {
     fn refuse(&mut self, number: usize, why: NotTaken) -> bool {
         self.counters.count(why);
         let is_full = self.outgoing.own.len() >= NEIGHBOUR_ANSWERS_MAX;
-        let (Some(neighbours), false, NotTaken::OtherProtocol) =
-            (&mut self.neighbours, is_full, why)
-        else {
+        let (Some(neighbours), false, NotTaken::OtherProtocol) = (&mut self.neighbours, is_full, why) else {
             return false;
         };
         let frame = &mut self.received[number];

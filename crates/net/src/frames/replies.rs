@@ -103,8 +103,7 @@ impl<Q: FrameQueue> Replies<'_, Q> {
         let header = match to {
             ReplyTo::Datagram(number) => {
                 let request = self.found.get(number);
-                let Some(&(frame, place)) = request.filter(|(frame, _)| !self.is_answered(*frame))
-                else {
+                let Some(&(frame, place)) = request.filter(|(frame, _)| !self.is_answered(*frame)) else {
                     // It was answered before, or the round has ended.
                     self.outgoing.open = Open::Dropped;
                     return false;
@@ -139,11 +138,7 @@ impl<Q: FrameQueue> Replies<'_, Q> {
                 let start = frame.start();
                 frame.buffer_mut()[start..start + header.len()].copy_from_slice(header.as_bytes());
                 let header_bytes = header.len() as u8;
-                Open::Own {
-                    frame,
-                    layers,
-                    header_bytes,
-                }
+                Open::Own { frame, layers, header_bytes }
             }
             Some(frame) => {
                 self.queue.free(frame);
@@ -164,11 +159,7 @@ impl<Q: FrameQueue> Replies<'_, Q> {
                 let request = &mut self.received[usize::from(*frame)];
                 &mut request.rest_mut(start)[..payload_bytes_max]
             }
-            Open::Own {
-                frame,
-                header_bytes,
-                ..
-            } => {
+            Open::Own { frame, header_bytes, .. } => {
                 let start = frame.start() + usize::from(*header_bytes);
                 &mut frame.buffer_mut()[start..start + payload_bytes_max]
             }
@@ -205,17 +196,9 @@ impl<Q: FrameQueue> Replies<'_, Q> {
     #[cold]
     fn commit_own(&mut self, bytes: usize, hardware: bool) {
         match std::mem::replace(&mut self.outgoing.open, Open::Nothing) {
-            Open::Own {
-                mut frame,
-                layers,
-                header_bytes,
-            } => {
+            Open::Own { mut frame, layers, header_bytes } => {
                 let (start, len) = (frame.start(), usize::from(header_bytes) + bytes);
-                complete(
-                    &mut frame.buffer_mut()[start..start + len],
-                    layers,
-                    hardware,
-                );
+                complete(&mut frame.buffer_mut()[start..start + len], layers, hardware);
                 frame.place(start, len);
                 frame.header_bytes = layers;
                 match self.outgoing.push_own(self.queue, frame) {

@@ -15,20 +15,13 @@ const PAIRS: [(&str, &str, Option<u16>); 4] = [
 ];
 
 fn local() -> Local {
-    Local {
-        addresses: vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
-        ports: 11300..=11303,
-    }
+    Local { addresses: vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()], ports: 11300..=11303 }
 }
 
 /// Builds a frame with a datagram, as another port would send it.
 fn frame((from, to, vlan): (&str, &str, Option<u16>), payload: &[u8]) -> Vec<u8> {
     let mut port = FramePort::new(MemoryQueue::new(1, 4096, 64), local(), 1472);
-    let header = Header::new(
-        (CLIENT, from.parse().unwrap()),
-        (SERVER, to.parse().unwrap()),
-        vlan,
-    );
+    let header = Header::new((CLIENT, from.parse().unwrap()), (SERVER, to.parse().unwrap()), vlan);
     let (_, mut replies) = port.split();
     replies.open(ReplyTo::Header(&header));
     replies.slot()[..payload.len()].copy_from_slice(payload);
@@ -69,9 +62,7 @@ fn replies_leave_in_the_flipped_frame_of_the_request() {
 #[test]
 fn replies_without_room_get_their_own_frame() {
     let mut port = FramePort::new(MemoryQueue::new(2, 2048, 64), local(), 1472);
-    port.queue_mut()
-        .arriving
-        .push_back(frame(PAIRS[0], &[1; 1000]));
+    port.queue_mut().arriving.push_back(frame(PAIRS[0], &[1; 1000]));
     assert_eq!(port.recv().unwrap(), 1);
     let (datagrams, mut replies) = port.split();
     for datagram in datagrams {
@@ -91,11 +82,8 @@ fn replies_without_room_get_their_own_frame() {
 #[test]
 fn abandoned_frames_are_freed() {
     let mut port = FramePort::new(MemoryQueue::new(2, 4096, 64), local(), 1472);
-    let header = Header::new(
-        (SERVER, PAIRS[0].1.parse().unwrap()),
-        (CLIENT, PAIRS[0].0.parse().unwrap()),
-        None,
-    );
+    let header =
+        Header::new((SERVER, PAIRS[0].1.parse().unwrap()), (CLIENT, PAIRS[0].0.parse().unwrap()), None);
     for _ in 0..3 {
         port.split().1.open(ReplyTo::Header(&header));
         port.send().unwrap();

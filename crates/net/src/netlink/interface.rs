@@ -77,10 +77,7 @@ pub fn attached(index: u32) -> Option<Attached> {
         _ => XdpMode::Native,
     };
     let program = XDP_PROGRAMS.iter().find_map(|kind| find(xdp, *kind));
-    Some(Attached {
-        mode,
-        program: program.map_or(0, number) as u32,
-    })
+    Some(Attached { mode, program: program.map_or(0, number) as u32 })
 }
 
 /// Returns the addresses of an interface, with prefix lengths.
@@ -119,16 +116,9 @@ mod tests {
     #[test]
     fn the_kernel_answers_for_the_loopback() {
         let index = index_of("lo");
-        assert!(
-            addresses(index)
-                .iter()
-                .all(|(address, _)| address.is_loopback())
-        );
+        assert!(addresses(index).iter().all(|(address, _)| address.is_loopback()));
         assert_eq!(attached(index), None);
-        assert_eq!(
-            (attached(u32::MAX >> 1), features(u32::MAX >> 1)),
-            (None, None)
-        );
+        assert_eq!((attached(u32::MAX >> 1), features(u32::MAX >> 1)), (None, None));
     }
 
     /// An address counts only for its own interface.

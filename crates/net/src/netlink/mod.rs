@@ -15,8 +15,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto,
-    setsockopt, socket,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
@@ -51,11 +50,7 @@ impl Netlink {
         let flags = SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
         setsockopt(&socket, ReceiveTimeout, &TimeVal::milliseconds(TIMEOUT_MS))?;
-        Ok(Self {
-            socket,
-            sequence: 0,
-            received: vec![0; DATAGRAM_BYTES_MAX].into(),
-        })
+        Ok(Self { socket, sequence: 0, received: vec![0; DATAGRAM_BYTES_MAX].into() })
     }
 
     /// Sends a query with one answer; returns the body of the answer.
@@ -83,22 +78,13 @@ impl Netlink {
         self.sequence = self.sequence.wrapping_add(1);
         let message = message::request((kind, flags), self.sequence, body);
         let kernel = NetlinkAddr::new(0, 0);
-        sendto(
-            self.socket.as_raw_fd(),
-            &message,
-            &kernel,
-            MsgFlags::empty(),
-        )?;
+        sendto(self.socket.as_raw_fd(), &message, &kernel, MsgFlags::empty())?;
         Ok(())
     }
 
     /// Receives a datagram. Returns true if it ends the answers to the current query.
     fn receive(&mut self, answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
-        let bytes = recv(
-            self.socket.as_raw_fd(),
-            &mut self.received,
-            MsgFlags::empty(),
-        )?;
+        let bytes = recv(self.socket.as_raw_fd(), &mut self.received, MsgFlags::empty())?;
         message::collect(&self.received[..bytes], self.sequence, answers)
     }
 }

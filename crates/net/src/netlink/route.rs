@@ -152,10 +152,7 @@ mod tests {
         for len in 0..message.len() {
             route(&message[..len]);
             // The last attribute is padded by two bytes.
-            assert_eq!(
-                neighbour(&message[..len]).is_some(),
-                len + 2 >= message.len()
-            );
+            assert_eq!(neighbour(&message[..len]).is_some(), len + 2 >= message.len());
         }
     }
 

@@ -67,8 +67,7 @@ pub fn load(options: &TlsOptions) -> Result<Arc<ServerConfig>, String> {
             key_file.display()
         )
     })?;
-    config.ticketer =
-        ring::Ticketer::new().map_err(|error| format!("Error in TLS tickets: {error}"))?;
+    config.ticketer = ring::Ticketer::new().map_err(|error| format!("Error in TLS tickets: {error}"))?;
     Ok(Arc::new(config))
 }
 
@@ -79,30 +78,12 @@ const VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS
 fn provider(names: &[String]) -> Result<CryptoProvider, String> {
     use ring::cipher_suite as suite;
     let all = [
-        (
-            "ECDHE-ECDSA-AES256-GCM-SHA384",
-            suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-        ),
-        (
-            "ECDHE-ECDSA-AES128-GCM-SHA256",
-            suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-        ),
-        (
-            "ECDHE-ECDSA-CHACHA20-POLY1305",
-            suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-        ),
-        (
-            "ECDHE-RSA-AES256-GCM-SHA384",
-            suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-        ),
-        (
-            "ECDHE-RSA-AES128-GCM-SHA256",
-            suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-        ),
-        (
-            "ECDHE-RSA-CHACHA20-POLY1305",
-            suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-        ),
+        ("ECDHE-ECDSA-AES256-GCM-SHA384", suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+        ("ECDHE-ECDSA-AES128-GCM-SHA256", suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+        ("ECDHE-ECDSA-CHACHA20-POLY1305", suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+        ("ECDHE-RSA-AES256-GCM-SHA384", suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+        ("ECDHE-RSA-AES128-GCM-SHA256", suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+        ("ECDHE-RSA-CHACHA20-POLY1305", suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
     ];
     let mut provider = ring::default_provider();
     if names.is_empty() {
@@ -121,24 +102,17 @@ fn provider(names: &[String]) -> Result<CryptoProvider, String> {
             known.join(":")
         ));
     }
-    provider
-        .cipher_suites
-        .retain(|suite| suite.tls13().is_some() || chosen.contains(suite));
+    provider.cipher_suites.retain(|suite| suite.tls13().is_some() || chosen.contains(suite));
     Ok(provider)
 }
 
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    certificates(path).map_err(|why| {
-        format!(
-            "Error loading the certificate chain: {} : {why}",
-            path.display()
-        )
-    })
+    certificates(path)
+        .map_err(|why| format!("Error loading the certificate chain: {} : {why}", path.display()))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).map_err(said)?.collect();
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(said)?.collect();
     match certificates.map_err(said)? {
         none if none.is_empty() => Err("there is no certificate in it (PEM)".into()),
         certificates => Ok(certificates),
@@ -186,9 +160,9 @@ fn value(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
         // The length itself takes this many bytes.
         _ => {
             let (bytes, rest) = rest.split_at_checked(usize::from(*length & 0x7f))?;
-            let length = bytes.iter().try_fold(0usize, |length, byte| {
-                Some(length.checked_mul(256)? + usize::from(*byte))
-            })?;
+            let length = bytes
+                .iter()
+                .try_fold(0usize, |length, byte| Some(length.checked_mul(256)? + usize::from(*byte)))?;
             (length, rest)
         }
     };
@@ -222,17 +196,10 @@ fn verifier(
     let Some(path) = &options.client_authorities else {
         return Err("Error loading the CA certificate: none is given to verify clients".into());
     };
-    let wrong = |why: String| {
-        format!(
-            "Error loading the CA certificate: {} : {why}",
-            path.display()
-        )
-    };
+    let wrong = |why: String| format!("Error loading the CA certificate: {} : {why}", path.display());
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path).map_err(wrong)? {
-        roots
-            .add(certificate)
-            .map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let builder = match options.clients {

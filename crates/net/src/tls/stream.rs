@@ -57,12 +57,7 @@ impl<S: ByteStream> Tls<S> {
     pub fn new(stream: S, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(TLS_OUTPUT_BYTES_MAX));
-        Ok(Self {
-            stream,
-            connection,
-            input: Input::Open,
-            plaintext_bytes: 0,
-        })
+        Ok(Self { stream, connection, input: Input::Open, plaintext_bytes: 0 })
     }
 
     /// Returns the stream below.
@@ -79,9 +74,7 @@ impl<S: ByteStream> Tls<S> {
         }
         match self.input {
             Input::Failed(ErrorKind::InvalidData) => TlsPhase::Failed,
-            _ => TlsPhase::Open {
-                resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
-            },
+            _ => TlsPhase::Open { resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed) },
         }
     }
 
@@ -101,10 +94,7 @@ impl<S: ByteStream> Tls<S> {
 
     /// Receives once and decrypts. Returns whether more may be available.
     fn receive(&mut self) -> bool {
-        let mut wire = Wire {
-            stream: &mut self.stream,
-            short: false,
-        };
+        let mut wire = Wire { stream: &mut self.stream, short: false };
         let received = self.connection.read_tls(&mut wire);
         let short = wire.short;
         match received {
@@ -192,10 +182,7 @@ impl<S: ByteStream> ByteStream for Tls<S> {
 
     fn flush(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
-            let mut wire = Wire {
-                stream: &mut self.stream,
-                short: false,
-            };
+            let mut wire = Wire { stream: &mut self.stream, short: false };
             self.connection.write_tls(&mut wire)?;
         }
         self.stream.flush()

@@ -108,11 +108,7 @@ impl Pair {
         let name = ServerName::try_from("localhost").unwrap();
         let mut client = ClientConnection::new(Arc::clone(&configs.1), name).unwrap();
         client.set_buffer_limit(None);
-        Self {
-            server: Tls::new(script.clone(), Arc::clone(&configs.0)).unwrap(),
-            client,
-            script,
-        }
+        Self { server: Tls::new(script.clone(), Arc::clone(&configs.0)).unwrap(), client, script }
     }
 
     /// Moves bytes of the wire to and from the client; returns the client's decrypted bytes.
@@ -299,11 +295,7 @@ fn second_connections_resume_the_session() {
 fn dropped_streams_send_the_closing_alert() {
     let mut pair = Pair::new(&[usize::MAX]);
     pair.shake_hands();
-    let Pair {
-        server,
-        script,
-        mut client,
-    } = pair;
+    let Pair { server, script, mut client } = pair;
     drop(server);
     let bytes: Vec<u8> = script.0.borrow_mut().to_client.drain(..).collect();
     client.read_tls(&mut bytes.as_slice()).unwrap();

@@ -79,8 +79,7 @@ impl Core {
 
     pub fn watch(&mut self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let number = self.watched.len() as u64;
-        self.poller
-            .add(descriptor, WATCHED | number, Interest::Read)?;
+        self.poller.add(descriptor, WATCHED | number, Interest::Read)?;
         self.watched.push(token);
         Ok(())
     }
@@ -128,11 +127,7 @@ impl Core {
             entry.receive = Receive::Cancelled;
             // A queued receive has to find this socket: after it is closed, another connection may
             // get its number.
-            if self
-                .push(&cancel(index))
-                .and_then(|()| self.submit())
-                .is_err()
-            {
+            if self.push(&cancel(index)).and_then(|()| self.submit()).is_err() {
                 // The cancellation could not be queued. Shutting the connection down ends the
                 // receive, too.
                 let _ = shutdown(socket.as_fd().as_raw_fd(), Shutdown::Both);
@@ -213,11 +208,7 @@ impl Core {
     /// Waits, and appends events.
     pub fn wait(&mut self, timeout_ms: u16, events: &mut Vec<Event>) -> io::Result<()> {
         self.settle_touched()?;
-        let timeout_ms = if self.touched.is_empty() {
-            timeout_ms
-        } else {
-            0
-        };
+        let timeout_ms = if self.touched.is_empty() { timeout_ms } else { 0 };
         if !self.poller_armed {
             let poll = opcode::PollAdd::new(Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
             self.push(&poll.build().user_data(data(POLL, 0)))?;
@@ -234,10 +225,7 @@ impl Core {
         for index in &self.touched {
             let entry = self.table.look(*index);
             if entry.open && entry.interest == Interest::Read {
-                events.push(Event {
-                    token: entry.token,
-                    broken: false,
-                });
+                events.push(Event { token: entry.token, broken: false });
             }
         }
         if self.poller_armed {
@@ -274,14 +262,7 @@ impl Core {
     /// Processes all completions; returns whether there were any.
     #[inline]
     fn take_completions(&mut self) -> bool {
-        let Self {
-            ring,
-            pool,
-            table,
-            touched,
-            poller_armed,
-            ..
-        } = self;
+        let Self { ring, pool, table, touched, poller_armed, .. } = self;
         let mut any = false;
         for completion in ring.completions() {
             any = true;

@@ -62,10 +62,7 @@ impl Uring {
     /// Returns the kernel's error: `PermissionDenied` if io_uring is forbidden (a seccomp filter,
     /// `kernel.io_uring_disabled`), `Unsupported` or `InvalidInput` if it is too old (before Linux 6.1).
     pub fn new() -> io::Result<Self> {
-        Ok(Self {
-            core: Rc::new(RefCell::new(Core::new()?)),
-            events: Vec::new(),
-        })
+        Ok(Self { core: Rc::new(RefCell::new(Core::new()?)), events: Vec::new() })
     }
 
     /// Checks that everything works here that a set needs: a ring, provided buffers, a multishot

@@ -23,10 +23,7 @@ pub(super) struct Inbox {
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self {
-            first: NONE,
-            last: NONE,
-        }
+        Self { first: NONE, last: NONE }
     }
 }
 
@@ -79,10 +76,7 @@ impl<T> Pages<T> {
 impl<T> std::fmt::Debug for Pages<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let bytes = self.layout.size();
-        formatter
-            .debug_struct("Pages")
-            .field("bytes", &bytes)
-            .finish()
+        formatter.debug_struct("Pages").field("bytes", &bytes).finish()
     }
 }
 
@@ -96,11 +90,7 @@ impl<T> Drop for Pages<T> {
 impl Pool {
     /// Creates a pool whose buffers are all ours and in no inbox. [`Self::register`] has to follow.
     pub fn new() -> Self {
-        let empty = Piece {
-            from: 0,
-            to: 0,
-            next: NONE,
-        };
+        let empty = Piece { from: 0, to: 0, next: NONE };
         Self {
             ring: Pages::new(URING_BUFFERS * size_of::<BufRingEntry>()),
             memory: Pages::new(URING_BUFFERS * URING_BUFFER_BYTES),
@@ -144,11 +134,8 @@ impl Pool {
     #[inline]
     pub fn take(&mut self, buffer: u16, bytes: usize) {
         self.ours += 1;
-        self.pieces[usize::from(buffer)] = Piece {
-            from: 0,
-            to: bytes.min(URING_BUFFER_BYTES) as u32,
-            next: NONE,
-        };
+        self.pieces[usize::from(buffer)] =
+            Piece { from: 0, to: bytes.min(URING_BUFFER_BYTES) as u32, next: NONE };
     }
 
     /// Gives a buffer back to the kernel.

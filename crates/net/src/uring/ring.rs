@@ -94,9 +94,8 @@ impl Ring {
     /// Submits, and waits for a completion.
     pub fn enter(&mut self, timeout_ms: u16) -> io::Result<()> {
         let submit = self.ring.submission().len() as u32;
-        let time = Timespec::new()
-            .sec(u64::from(timeout_ms / 1000))
-            .nsec(u32::from(timeout_ms % 1000) * 1_000_000);
+        let time =
+            Timespec::new().sec(u64::from(timeout_ms / 1000)).nsec(u32::from(timeout_ms % 1000) * 1_000_000);
         let arguments = SubmitArgs::new().timespec(&time);
         let least = u32::from(timeout_ms > 0);
         let flags = self.wait_flags;

@@ -18,11 +18,7 @@ pub struct UringStream {
 
 impl UringStream {
     pub(super) fn new(core: Rc<RefCell<Core>>, index: u32, socket: Stream) -> Self {
-        Self {
-            core,
-            index,
-            socket,
-        }
+        Self { core, index, socket }
     }
 
     pub(super) fn index(&self) -> u32 {

@@ -161,10 +161,7 @@ fn more_than_all_buffers_arrive_in_order() {
     let mut got = Vec::new();
     while got.len() < sent.len() {
         // It is reported as broken once the writer has closed.
-        if tokens(&mut set, TIMEOUT_MS)
-            .iter()
-            .any(|(token, _)| *token == 1)
-        {
+        if tokens(&mut set, TIMEOUT_MS).iter().any(|(token, _)| *token == 1) {
             got.extend(recv(&mut near, 10_000));
         }
     }
@@ -184,9 +181,7 @@ fn streams_come_and_go_with_bytes_on_their_way() {
     let mut live: Vec<(UringStream, UnixStream, u8)> = Vec::new();
     let mut random = 1u64;
     let mut next = move |below: u64| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33) % below
     };
     for round in 0..20_000u64 {

@@ -45,11 +45,7 @@ impl Attached {
 ///
 /// # Errors
 /// Describes the problem for users: another program is attached, or the kernel refuses.
-pub fn attach(
-    program: BorrowedFd<'_>,
-    interface: &Interface,
-    mode: Mode,
-) -> Result<Attached, String> {
+pub fn attach(program: BorrowedFd<'_>, interface: &Interface, mode: Mode) -> Result<Attached, String> {
     let attach = |mode| micanite_bpf::attach(program, interface.index, mode);
     let native = match mode {
         Mode::Generic => None,
@@ -72,11 +68,7 @@ pub fn attach(
         true => taken(interface),
         false => format!("the XDP program cannot be attached: {error}"),
     })?;
-    Ok(Attached {
-        link,
-        is_native: words == "native XDP",
-        mode: words,
-    })
+    Ok(Attached { link, is_native: words == "native XDP", mode: words })
 }
 
 /// Returns whether another program is attached.

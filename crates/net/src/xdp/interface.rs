@@ -44,12 +44,7 @@ impl Interface {
         let index = if_nametoindex(name)
             .map_err(|_| format!("there is no interface {name}; `ip link` lists them"))?;
         let inner = || -> io::Result<Self> {
-            let socket = socket(
-                AddressFamily::Inet,
-                SockType::Datagram,
-                SockFlag::SOCK_CLOEXEC,
-                None,
-            )?;
+            let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
             let (queues, queues_word) = queues(&socket, name);
             Ok(Self {
                 name: name.to_owned(),
@@ -84,14 +79,8 @@ impl Interface {
 fn addresses(name: &str) -> io::Result<Vec<(IpAddr, u8)>> {
     let ip = |address: Option<SockaddrStorage>| {
         let address = address?;
-        let v4 = address
-            .as_sockaddr_in()
-            .map(|address| IpAddr::V4(address.ip()));
-        v4.or_else(|| {
-            address
-                .as_sockaddr_in6()
-                .map(|address| IpAddr::V6(address.ip()))
-        })
+        let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
     };
     let prefix = |mask: IpAddr| match mask {
         IpAddr::V4(mask) => mask.to_bits().count_ones() as u8,
@@ -131,10 +120,7 @@ fn driver(socket: &OwnedFd, name: &str) -> io::Result<String> {
     let mut info = [0u32; 49];
     info[0] = ETHTOOL_DRIVER;
     ethtool(socket, name, &mut info)?;
-    let bytes: Vec<u8> = info[1..9]
-        .iter()
-        .flat_map(|word| word.to_ne_bytes())
-        .collect();
+    let bytes: Vec<u8> = info[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let text = CStr::from_bytes_until_nul(&bytes).map_err(io::Error::other)?;
     Ok(text.to_string_lossy().into_owned())
 }
@@ -154,9 +140,7 @@ fn queues(socket: &OwnedFd, name: &str) -> (usize, &'static str) {
     let queues = fs::read_dir(format!("/sys/class/net/{name}/queues"));
     let count = queues.map_or(1, |queues| {
         let names = queues.flatten().map(|entry| entry.file_name());
-        names
-            .filter(|name| name.to_string_lossy().starts_with("rx-"))
-            .count()
+        names.filter(|name| name.to_string_lossy().starts_with("rx-")).count()
     });
     (count.max(1), "combined")
 }
@@ -176,17 +160,10 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
     for (to, from) in text.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    Ok(libc::ifreq {
-        ifr_name: text,
-        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 },
-    })
+    Ok(libc::ifreq { ifr_name: text, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_mtu: 0 } })
 }
 
-fn ioctl(
-    socket: &OwnedFd,
-    command: libc::c_ulong,
-    mut request: libc::ifreq,
-) -> io::Result<libc::ifreq> {
+fn ioctl(socket: &OwnedFd, command: libc::c_ulong, mut request: libc::ifreq) -> io::Result<libc::ifreq> {
     // SAFETY: these commands take such a structure; a pointer in it is to what the command fills
     // in.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), command as _, &raw mut request) };

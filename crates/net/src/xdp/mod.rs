@@ -53,10 +53,7 @@ const RINGS_BYTES: usize = RING_ENTRIES as usize * (8 + 8 + 16 + 16);
 
 /// Opens the queues of an interface, and attaches the program that directs the port's frames to
 /// them.
-pub(crate) fn open(
-    name: &str,
-    options: &BypassOptions,
-) -> Result<(Bypass, Vec<BypassQueue>), String> {
+pub(crate) fn open(name: &str, options: &BypassOptions) -> Result<(Bypass, Vec<BypassQueue>), String> {
     let interface = Interface::find(name)?;
     let addresses = match options.addresses.is_empty() {
         true => interface.addresses.clone(),
@@ -92,10 +89,7 @@ pub(crate) fn open(
         program.mode(),
         options.queues,
         interface.queues,
-        queues
-            .first()
-            .map(XdpQueue::description)
-            .unwrap_or_default(),
+        queues.first().map(XdpQueue::description).unwrap_or_default(),
         interface.driver,
         interface.mtu,
     );
@@ -112,11 +106,7 @@ pub(crate) fn open(
 }
 
 /// Checks everything that can be checked without side effects.
-fn check(
-    interface: &Interface,
-    addresses: &[(IpAddr, u8)],
-    options: &BypassOptions,
-) -> Result<(), String> {
+fn check(interface: &Interface, addresses: &[(IpAddr, u8)], options: &BypassOptions) -> Result<(), String> {
     let (name, wanted) = (&interface.name, options.queues);
     if interface.mac == [0; 6] {
         return Err("it is not an Ethernet interface".to_owned());
@@ -153,9 +143,7 @@ const BPF: u32 = 39;
 /// Returns whether this process has a capability; `None` if unknown.
 fn has_capability(capability: u32) -> Option<bool> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     let effective = u64::from_str_radix(effective.trim(), 16).ok()?;
     Some((effective >> capability) & 1 != 0)
 }
@@ -174,10 +162,7 @@ fn require_capabilities() -> Result<(), String> {
     .collect();
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(format!(
-            "{} missing; docs/bypass.md explains how to grant it",
-            missing.join(", ")
-        )),
+        false => Err(format!("{} missing; docs/bypass.md explains how to grant it", missing.join(", "))),
     }
 }
 
@@ -185,9 +170,7 @@ fn require_capabilities() -> Result<(), String> {
 /// as far as possible, and takes as many chunks as fit it.
 fn chunks_per_queue(queues: usize) -> usize {
     let all = libc::RLIM_INFINITY;
-    if has_capability(IPC_LOCK) == Some(true)
-        || setrlimit(Resource::RLIMIT_MEMLOCK, all, all).is_ok()
-    {
+    if has_capability(IPC_LOCK) == Some(true) || setrlimit(Resource::RLIMIT_MEMLOCK, all, all).is_ok() {
         return CHUNKS_MAX;
     }
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
@@ -242,10 +225,7 @@ mod tests {
     fn refusals_name_the_remedy() {
         let refused = |what, errno| (what, io::Error::from_raw_os_error(errno));
         let text = explain(refused("XDP_UMEM_REG", libc::ENOBUFS), 0, 2);
-        assert!(
-            text.contains("4096 KiB are needed, 32768 KiB are best"),
-            "{text}"
-        );
+        assert!(text.contains("4096 KiB are needed, 32768 KiB are best"), "{text}");
         let text = explain(refused("bind", libc::EBUSY), 3, 4);
         assert!(text.contains("queue 3"), "{text}");
     }

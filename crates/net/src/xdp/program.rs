@@ -68,12 +68,7 @@ struct Maps {
 impl Maps {
     fn create(queues: usize) -> io::Result<Self> {
         let map = |kind, name, key_bytes, value_bytes, entries| {
-            Map::create(&MapOptions::new(
-                (kind, name),
-                key_bytes,
-                value_bytes,
-                entries,
-            ))
+            Map::create(&MapOptions::new((kind, name), key_bytes, value_bytes, entries))
         };
         Ok(Self {
             sockets: map(MapType::XdpSockets, "sockets", 4, 4, queues)?,
@@ -96,11 +91,7 @@ impl Maps {
 
 impl Program {
     /// Loads the program for an interface with so many queues, without attaching it.
-    pub(super) fn load(
-        queues: usize,
-        addresses: &[IpAddr],
-        ports: (u16, u16),
-    ) -> Result<Self, String> {
+    pub(super) fn load(queues: usize, addresses: &[IpAddr], ports: (u16, u16)) -> Result<Self, String> {
         if !IS_BUILT {
             let text = "this program was built without clang; apt-get install clang, build again";
             return Err(text.to_owned());
@@ -108,9 +99,7 @@ impl Program {
         let refused = |error: io::Error| format!("the kernel refuses a BPF map: {error}");
         let maps = Maps::create(queues).map_err(refused)?;
         let first_last = [ports.0.to_ne_bytes(), ports.1.to_ne_bytes()].concat();
-        maps.configuration
-            .set(&[0; 4], &first_last)
-            .map_err(refused)?;
+        maps.configuration.set(&[0; 4], &first_last).map_err(refused)?;
         for address in addresses {
             let octets = match address {
                 IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -118,16 +107,10 @@ impl Program {
             };
             maps.addresses.set(&octets, &[1]).map_err(refused)?;
         }
-        let program = load_program((ProgramType::Xdp, NAME), &compiled::OBJECT, |name| {
-            Bound::Map(maps.of_name(name))
-        })
-        .map_err(|refused| format!("the kernel refuses the XDP program: {refused}"))?;
-        Ok(Self {
-            attached: None,
-            program,
-            maps,
-            cpus: possible_cpus(),
-        })
+        let program =
+            load_program((ProgramType::Xdp, NAME), &compiled::OBJECT, |name| Bound::Map(maps.of_name(name)))
+                .map_err(|refused| format!("the kernel refuses the XDP program: {refused}"))?;
+        Ok(Self { attached: None, program, maps, cpus: possible_cpus() })
     }
 
     /// Attaches it in the driver, else in generic mode. Never replaces another program.
@@ -142,9 +125,7 @@ impl Program {
 
     /// Returns whether it runs in the driver.
     pub(super) fn is_native(&self) -> bool {
-        self.attached
-            .as_ref()
-            .is_some_and(|attached| attached.is_native)
+        self.attached.as_ref().is_some_and(|attached| attached.is_native)
     }
 
     /// Redirects the port's frames of a queue to this socket.
@@ -181,9 +162,7 @@ mod tests {
 
     fn datagram(from: &str, to: &str, vlan: Option<u16>) -> Vec<u8> {
         let (from, to): (SocketAddr, SocketAddr) = (from.parse().unwrap(), to.parse().unwrap());
-        let mut frame = Header::new((PEER, from), (OWN, to), vlan)
-            .as_bytes()
-            .to_vec();
+        let mut frame = Header::new((PEER, from), (OWN, to), vlan).as_bytes().to_vec();
         frame.extend_from_slice(b"payload");
         frame
     }
@@ -210,58 +189,24 @@ mod tests {
             ("first port", v4(11300), |c| &mut c.no_socket),
             ("last port", v4(11303), |c| &mut c.no_socket),
             ("IPv6", v6(11301), |c| &mut c.no_socket),
-            (
-                "VLAN",
-                datagram("10.0.0.1:9", "10.0.0.2:11300", Some(7)),
-                |c| &mut c.no_socket,
-            ),
-            (
-                "IPv6 VLAN",
-                datagram("[fd00::1]:9", "[fd00::2]:11300", Some(7)),
-                |c| &mut c.no_socket,
-            ),
+            ("VLAN", datagram("10.0.0.1:9", "10.0.0.2:11300", Some(7)), |c| &mut c.no_socket),
+            ("IPv6 VLAN", datagram("[fd00::1]:9", "[fd00::2]:11300", Some(7)), |c| &mut c.no_socket),
             ("port below", v4(11299), |c| &mut c.other_port),
             ("port above", v6(11304), |c| &mut c.other_port),
-            (
-                "address",
-                datagram("10.0.0.1:9", "10.0.0.3:11300", None),
-                |c| &mut c.other_address,
-            ),
-            (
-                "IPv6 address",
-                datagram("[fd00::1]:9", "[fd00::3]:11300", None),
-                |c| &mut c.other_address,
-            ),
-            ("to many", changed(v4(11300), 0, 3), |c| {
-                &mut c.other_address
-            }),
+            ("address", datagram("10.0.0.1:9", "10.0.0.3:11300", None), |c| &mut c.other_address),
+            ("IPv6 address", datagram("[fd00::1]:9", "[fd00::3]:11300", None), |c| &mut c.other_address),
+            ("to many", changed(v4(11300), 0, 3), |c| &mut c.other_address),
             ("TCP", changed(v4(11300), 23, 6), |c| &mut c.other_protocol),
-            ("ICMPv6", changed(v6(11300), 20, 58), |c| {
-                &mut c.other_protocol
-            }),
+            ("ICMPv6", changed(v6(11300), 20, 58), |c| &mut c.other_protocol),
             ("ARP", changed(v4(11300), 13, 6), |c| &mut c.other_protocol),
-            ("more fragments", changed(v4(11300), 20, 0x20), |c| {
-                &mut c.fragments
-            }),
-            ("later fragment", changed(v4(11300), 21, 1), |c| {
-                &mut c.fragments
-            }),
-            ("IPv6 fragment", changed(v6(11300), 20, 44), |c| {
-                &mut c.fragments
-            }),
-            ("IPv4 options", changed(v4(11300), 14, 0x46), |c| {
-                &mut c.options
-            }),
-            ("IPv6 hop by hop", changed(v6(11300), 20, 0), |c| {
-                &mut c.options
-            }),
+            ("more fragments", changed(v4(11300), 20, 0x20), |c| &mut c.fragments),
+            ("later fragment", changed(v4(11300), 21, 1), |c| &mut c.fragments),
+            ("IPv6 fragment", changed(v6(11300), 20, 44), |c| &mut c.fragments),
+            ("IPv4 options", changed(v4(11300), 14, 0x46), |c| &mut c.options),
+            ("IPv6 hop by hop", changed(v6(11300), 20, 0), |c| &mut c.options),
             ("cut in UDP", v4(11300)[..40].to_vec(), |c| &mut c.short),
             ("cut in IPv6", v6(11300)[..50].to_vec(), |c| &mut c.short),
-            (
-                "cut in the VLAN tag",
-                changed(v4(11300), 12, 0x81)[..16].to_vec(),
-                |c| &mut c.short,
-            ),
+            ("cut in the VLAN tag", changed(v4(11300), 12, 0x81)[..16].to_vec(), |c| &mut c.short),
         ];
         for (name, mut frame, counter) in cases {
             if name.ends_with("the VLAN tag") {

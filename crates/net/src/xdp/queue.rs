@@ -94,11 +94,7 @@ impl XdpQueue {
             checksums,
             frame_bytes_max,
             unsent: 0,
-            lost: Lost {
-                frames: 0,
-                asked: Instant::now(),
-                calls: 0,
-            },
+            lost: Lost { frames: 0, asked: Instant::now(), calls: 0 },
             idle: 0,
             looked: Instant::now(),
             is_gone: false,
@@ -134,12 +130,7 @@ impl XdpQueue {
         self.reap(u32::MAX);
         let (free, receiving) = (self.free.len(), self.receiving as usize);
         let sending = self.sending as usize;
-        [
-            free,
-            receiving,
-            sending,
-            self.chunks - free - receiving - sending,
-        ]
+        [free, receiving, sending, self.chunks - free - receiving - sending]
     }
 
     /// Gives unused chunks to the kernel to receive into, if it lacks at least `least`.
@@ -181,14 +172,7 @@ impl XdpQueue {
         let memory = self.umem.chunk(chunk);
         // SAFETY: the chunk is mapped and initialised, and nobody has it: it has just come from the
         // kernel, or from the free ones.
-        unsafe {
-            Frame::new(
-                memory,
-                CHUNK_BYTES as u32,
-                (start as u32, bytes),
-                chunk as u64,
-            )
-        }
+        unsafe { Frame::new(memory, CHUNK_BYTES as u32, (start as u32, bytes), chunk as u64) }
     }
 
     /// Returns the number of a frame's chunk.
@@ -260,10 +244,7 @@ impl XdpQueue {
 unsafe impl FrameQueue for XdpQueue {
     #[inline]
     fn recv(&mut self, burst: &mut FrameBurst) -> io::Result<()> {
-        let count = self
-            .socket
-            .receive
-            .available(burst.remaining_capacity() as u32);
+        let count = self.socket.receive.available(burst.remaining_capacity() as u32);
         if count == 0 {
             return self.nothing_received();
         }
@@ -332,9 +313,7 @@ unsafe impl FrameQueue for XdpQueue {
 
     fn lost(&mut self) -> u32 {
         self.lost.calls = self.lost.calls.wrapping_add(1);
-        if self.lost.calls.is_multiple_of(CALLS_PER_LOOK)
-            && self.lost.asked.elapsed() >= STATISTICS_PERIOD
-        {
+        if self.lost.calls.is_multiple_of(CALLS_PER_LOOK) && self.lost.asked.elapsed() >= STATISTICS_PERIOD {
             self.lost.frames = self.socket.lost();
             self.lost.asked = Instant::now();
         }

@@ -165,10 +165,7 @@ mod tests {
 
     impl Memory {
         fn new(start: u32, size: usize) -> Self {
-            Self {
-                words: Box::new([start.into(), start.into(), 0.into()]),
-                entries: vec![0; size].into(),
-            }
+            Self { words: Box::new([start.into(), start.into(), 0.into()]), entries: vec![0; size].into() }
         }
 
         fn ends(&mut self) -> (Producer<u64>, Consumer<u64>) {

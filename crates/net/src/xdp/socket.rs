@@ -67,12 +67,9 @@ impl Socket {
             tx_metadata_len: 0,
         };
         set(&descriptor, libc::XDP_UMEM_REG, &register).map_err(|error| ("XDP_UMEM_REG", error))?;
-        for ring in [
-            libc::XDP_UMEM_FILL_RING,
-            libc::XDP_UMEM_COMPLETION_RING,
-            libc::XDP_RX_RING,
-            libc::XDP_TX_RING,
-        ] {
+        for ring in
+            [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING]
+        {
             set(&descriptor, ring, &RING_ENTRIES).map_err(|error| ("rings", error))?;
         }
         let offsets: libc::xdp_mmap_offsets =
@@ -149,16 +146,7 @@ impl Socket {
         let nothing = ptr::null_mut();
         // SAFETY: nothing is passed but the descriptor. The result of the call does not matter:
         // frames are in the ring, or not; a dead socket is seen by `error`.
-        unsafe {
-            libc::recvfrom(
-                descriptor,
-                nothing,
-                0,
-                flags,
-                nothing.cast(),
-                nothing.cast(),
-            )
-        };
+        unsafe { libc::recvfrom(descriptor, nothing, 0, flags, nothing.cast(), nothing.cast()) };
     }
 
     /// Returns how many frames were lost because of a lack of room.
@@ -166,9 +154,7 @@ impl Socket {
         // In copy mode, `rx_dropped` includes frames without a chunk. In zero-copy mode the driver
         // drops and counts those itself.
         get::<libc::xdp_statistics>(&self.descriptor, libc::XDP_STATISTICS)
-            .map_or(0, |statistics| {
-                statistics.rx_dropped + statistics.rx_ring_full
-            })
+            .map_or(0, |statistics| statistics.rx_dropped + statistics.rx_ring_full)
     }
 
     /// Returns a lasting error: the interface is gone.

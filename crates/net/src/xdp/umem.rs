@@ -27,12 +27,7 @@ impl Umem {
         let bytes = (chunks * CHUNK_BYTES).next_multiple_of(HUGE_PAGE_BYTES);
         if let Ok(mapped) = map(bytes, HUGE_PAGES | libc::MAP_POPULATE) {
             let base = NonNull::new(mapped.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-            return Ok(Self {
-                base,
-                bytes,
-                mapping: (mapped, bytes),
-                pages: "hugetlb 2 MiB pages",
-            });
+            return Ok(Self { base, bytes, mapping: (mapped, bytes), pages: "hugetlb 2 MiB pages" });
         }
         let mapping = (map(bytes + HUGE_PAGE_BYTES, 0)?, bytes + HUGE_PAGE_BYTES);
         let offset = mapping.0.align_offset(HUGE_PAGE_BYTES);

@@ -39,14 +39,9 @@ impl VethPair {
         }
         let number = BEDS.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("mc-net-{}-{number}", std::process::id());
-        let veth = Self {
-            client: format!("{prefix}-a"),
-            server: format!("{prefix}-b"),
-        };
+        let veth = Self { client: format!("{prefix}-a"), server: format!("{prefix}-b") };
         for namespace in [&veth.client, &veth.server] {
-            let added = Command::new("ip")
-                .args(["netns", "add", namespace])
-                .output();
+            let added = Command::new("ip").args(["netns", "add", namespace]).output();
             match added {
                 Ok(output) if output.status.success() => {}
                 Ok(output) => {
@@ -66,12 +61,8 @@ impl VethPair {
             veth.client, veth.server
         ));
         for (namespace, device, host) in [(&veth.client, "v0", 1), (&veth.server, "v1", 2)] {
-            run(&format!(
-                "ip -n {namespace} address add 10.9.0.{host}/24 dev {device}"
-            ));
-            run(&format!(
-                "ip -n {namespace} address add fd09::{host}/64 dev {device} nodad"
-            ));
+            run(&format!("ip -n {namespace} address add 10.9.0.{host}/24 dev {device}"));
+            run(&format!("ip -n {namespace} address add fd09::{host}/64 dev {device} nodad"));
             run(&format!("ip -n {namespace} link set {device} up"));
         }
         Some(veth)
@@ -80,16 +71,10 @@ impl VethPair {
     /// Returns a connected socket in the client's namespace.
     pub fn socket(&self, to: &str) -> UdpSocket {
         inside(&self.client, || {
-            let from = if to.starts_with('[') {
-                "[::]:0"
-            } else {
-                "0.0.0.0:0"
-            };
+            let from = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
             let socket = UdpSocket::bind(from).unwrap();
             socket.connect(to).unwrap();
-            socket
-                .set_read_timeout(Some(Duration::from_millis(200)))
-                .unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             socket
         })
     }
@@ -98,9 +83,7 @@ impl VethPair {
 impl Drop for VethPair {
     fn drop(&mut self) {
         for namespace in [&self.client, &self.server] {
-            let _ = Command::new("ip")
-                .args(["netns", "del", namespace])
-                .status();
+            let _ = Command::new("ip").args(["netns", "del", namespace]).status();
         }
     }
 }
@@ -108,10 +91,7 @@ impl Drop for VethPair {
 /// Runs a command, which has to succeed.
 pub fn run(command: &str) -> String {
     let mut words = command.split_whitespace();
-    let output = Command::new(words.next().unwrap())
-        .args(words)
-        .output()
-        .unwrap();
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{command}: {said}");
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -195,11 +175,7 @@ impl Echo {
             thread::spawn(move || echo(port, &stop))
         };
         let threads = queues.into_iter().map(thread).collect();
-        Ok(Self {
-            port,
-            stop,
-            threads,
-        })
+        Ok(Self { port, stop, threads })
     }
 
     /// Returns whether a thread has ended by itself.
@@ -216,9 +192,7 @@ impl Echo {
 
 fn echo(mut port: FramePort<XdpQueue>, stop: &AtomicBool) -> QueueResult {
     let mut poller = Poller::new().unwrap();
-    poller
-        .add(port.queue().descriptor().unwrap(), 0, Interest::Read)
-        .unwrap();
+    poller.add(port.queue().descriptor().unwrap(), 0, Interest::Read).unwrap();
     let mut error = None;
     while !stop.load(Ordering::Relaxed) && error.is_none() {
         match port.recv() {

@@ -42,11 +42,7 @@ impl Exposition {
         self.family = name;
         let r#type = r#type.name();
         // Writing to a String cannot fail, here and below.
-        let _ = write!(
-            self.text,
-            "# HELP {name} {help}\n# TYPE {name} {}\n",
-            r#type
-        );
+        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {}\n", r#type);
     }
 
     /// A sample of the family.
@@ -105,9 +101,7 @@ impl Exposition {
 
 fn escaped(label: &dyn Display) -> String {
     let text = label.to_string();
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -73,11 +73,7 @@ impl AdminThread {
             server.run();
             server.listener
         })?;
-        Ok(Self {
-            address,
-            ending,
-            thread,
-        })
+        Ok(Self { address, ending, thread })
     }
 
     /// Ends it. The listener stays for another program in this process.
@@ -185,9 +181,7 @@ impl Connection {
             match self.stream.send(&self.reply[self.sent..]) {
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return poller
-                        .change(&self.stream, self.token, Interest::Write)
-                        .ok();
+                    return poller.change(&self.stream, self.token, Interest::Write).ok();
                 }
                 Err(_) => return None,
             }

@@ -43,11 +43,7 @@ pub(crate) struct Admin {
 impl Admin {
     /// For a listener that is bound already.
     pub fn new(listener: Option<Listener>) -> Self {
-        Self {
-            state: Arc::default(),
-            listener,
-            thread: None,
-        }
+        Self { state: Arc::default(), listener, thread: None }
     }
 
     /// Starts the thread, if it has not been started yet.

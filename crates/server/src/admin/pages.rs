@@ -28,12 +28,7 @@ pub(super) struct Reply {
 
 impl Reply {
     fn new(status: &'static str, r#type: &'static str, body: impl Into<String>) -> Self {
-        Self {
-            status,
-            r#type,
-            body: body.into(),
-            is_head: false,
-        }
+        Self { status, r#type, body: body.into(), is_head: false }
     }
 
     /// As it is sent.
@@ -64,20 +59,13 @@ pub(super) fn reply(state: &State, is_loopback: bool, request: Request<'_>) -> R
             let status = "405 Method Not Allowed\r\nAllow: GET, HEAD";
             return Reply::new(status, TEXT, "only GET and HEAD\n");
         }
-        Request::Read {
-            path,
-            is_head,
-            host,
-        } => (path, is_head, host),
+        Request::Read { path, is_head, host } => (path, is_head, host),
     };
     if is_loopback && !host.is_none_or(is_local_name) {
         let text = "ask for localhost or for an address\n";
         return Reply::new("421 Misdirected Request", TEXT, text);
     }
-    Reply {
-        is_head,
-        ..page(state, path)
-    }
+    Reply { is_head, ..page(state, path) }
 }
 
 fn page(state: &State, path: &str) -> Reply {

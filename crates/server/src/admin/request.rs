@@ -9,11 +9,7 @@ const HEADERS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'a> {
     /// GET, or HEAD, which gets no body.
-    Read {
-        path: &'a str,
-        is_head: bool,
-        host: Option<&'a str>,
-    },
+    Read { path: &'a str, is_head: bool, host: Option<&'a str> },
     /// Another method.
     OtherMethod,
     /// More header lines than are read.
@@ -69,11 +65,7 @@ mod tests {
     use super::*;
 
     fn read<'a>(path: &'a str, is_head: bool, host: Option<&'a str>) -> Option<Request<'a>> {
-        Some(Request::Read {
-            path,
-            is_head,
-            host,
-        })
+        Some(Request::Read { path, is_head, host })
     }
 
     #[test]
@@ -82,10 +74,7 @@ mod tests {
         assert_eq!(Request::parse(b"GET / HTTP/1.1\r\nHost: a\r\n"), None);
         let whole = b"GET /metrics?a=b HTTP/1.1\r\nhost: a:1\r\n\r\n";
         assert_eq!(Request::parse(whole), read("/metrics", false, Some("a:1")));
-        assert_eq!(
-            Request::parse(b"HEAD /a HTTP/1.0\n\n"),
-            read("/a", true, None)
-        );
+        assert_eq!(Request::parse(b"HEAD /a HTTP/1.0\n\n"), read("/a", true, None));
     }
 
     #[test]
@@ -109,21 +98,10 @@ mod tests {
 
     #[test]
     fn names_of_this_machine() {
-        for local in [
-            "localhost:9311",
-            "127.0.0.1",
-            "127.0.0.1:1",
-            "[::1]:9311",
-            "[::1]",
-        ] {
+        for local in ["localhost:9311", "127.0.0.1", "127.0.0.1:1", "[::1]:9311", "[::1]"] {
             assert!(is_local_name(local), "{local}");
         }
-        for other in [
-            "evil.example",
-            "evil.example:9311",
-            "",
-            "localhost.evil.example",
-        ] {
+        for other in ["evil.example", "evil.example:9311", "", "localhost.evil.example"] {
             assert!(!is_local_name(other), "{other}");
         }
     }

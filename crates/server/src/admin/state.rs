@@ -51,11 +51,7 @@ impl State {
         };
         let now_ms = clock.now_ms();
         let is_silent = |last_ms: u64| now_ms.saturating_sub(last_ms) > SILENCE_MS_MAX;
-        let stamps = server
-            .shared
-            .counters
-            .iter()
-            .map(|of| of.maintained_ms.get());
+        let stamps = server.shared.counters.iter().map(|of| of.maintained_ms.get());
         let silent: Vec<_> = stamps
             .enumerate()
             .filter(|(_, last_ms)| *last_ms > 0 && is_silent(*last_ms))

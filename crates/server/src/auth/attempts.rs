@@ -46,10 +46,7 @@ pub struct Attempts {
 
 impl Default for Attempts {
     fn default() -> Self {
-        Self {
-            sets: vec![Default::default(); AUTH_SETS],
-            hasher: RandomState::new(),
-        }
+        Self { sets: vec![Default::default(); AUTH_SETS], hasher: RandomState::new() }
     }
 }
 
@@ -57,10 +54,7 @@ impl Attempts {
     /// Whether what comes from there is believed now.
     pub fn may_try(&mut self, source: IpAddr, now_s: u32) -> bool {
         let source = key(source);
-        let found = self
-            .set(source)
-            .iter()
-            .find(|record| record.source == source);
+        let found = self.set(source).iter().find(|record| record.source == source);
         found.is_none_or(|record| record.level(now_s) < AUTH_FAILURES_OF_ADDRESS)
     }
 
@@ -76,11 +70,7 @@ impl Attempts {
         });
         let record = &mut set[place];
         if record.source != source {
-            *record = Record {
-                source,
-                level: 0,
-                at_s: now_s,
-            };
+            *record = Record { source, level: 0, at_s: now_s };
         }
         record.settle(now_s);
         record.level += 1;

@@ -75,21 +75,11 @@ impl Auth {
     }
 
     /// Checks user and password that came from `source`, if that is an address.
-    pub fn check(
-        &self,
-        user: &[u8],
-        password: &[u8],
-        source: Option<IpAddr>,
-        now_s: u32,
-    ) -> Verdict {
+    pub fn check(&self, user: &[u8], password: &[u8], source: Option<IpAddr>, now_s: u32) -> Verdict {
         let users = Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner));
         let right = users.know(user, password);
         let Some(source) = source else {
-            return if right {
-                Verdict::Welcome
-            } else {
-                Verdict::Wrong
-            };
+            return if right { Verdict::Welcome } else { Verdict::Wrong };
         };
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         if !attempts.may_try(source, now_s) {

@@ -20,10 +20,7 @@ impl Padded {
     /// What is too long for an entry keeps its true length, and so equals none.
     fn of(text: &[u8]) -> Self {
         let mut words = [0; WORDS + 1];
-        for (word, bytes) in words
-            .iter_mut()
-            .zip(text[..text.len().min(8 * WORDS)].chunks(8))
-        {
+        for (word, bytes) in words.iter_mut().zip(text[..text.len().min(8 * WORDS)].chunks(8)) {
             let mut padded = [0; 8];
             padded[..bytes.len()].copy_from_slice(bytes);
             *word = u64::from_ne_bytes(padded);
@@ -74,12 +71,7 @@ impl Users {
         let mut users = Vec::new();
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            let wrong = |what: &str| {
-                Err(format!(
-                    "has a malformed entry in line {}: {what}",
-                    number + 1
-                ))
-            };
+            let wrong = |what: &str| Err(format!("has a malformed entry in line {}: {what}", number + 1));
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let Some(colon) = line.iter().position(|byte| *byte == b':') else {
                 return wrong("it should be 'user:password'");
@@ -125,10 +117,7 @@ mod tests {
 
     #[test]
     fn lines_are_users_and_passwords() {
-        for text in [
-            "alice:secret\nbob:pass word:1\n",
-            "alice:secret\r\nbob:pass word:1",
-        ] {
+        for text in ["alice:secret\nbob:pass word:1\n", "alice:secret\r\nbob:pass word:1"] {
             let users = users(text);
             assert!(users.know(b"alice", b"secret") && users.know(b"bob", b"pass word:1"));
             for (user, password) in [
@@ -174,19 +163,9 @@ mod tests {
             assert!(said.contains(part), "{said}");
         }
         let long = format!("a:{}\n", "b".repeat(AUTH_LINE_BYTES_MAX));
-        assert!(
-            Users::parse(long.as_bytes())
-                .unwrap_err()
-                .contains("longer")
-        );
-        let many: String = (0..=AUTH_USERS_MAX)
-            .map(|number| format!("u{number}:p\n"))
-            .collect();
-        assert!(
-            Users::parse(many.as_bytes())
-                .unwrap_err()
-                .contains("more than")
-        );
+        assert!(Users::parse(long.as_bytes()).unwrap_err().contains("longer"));
+        let many: String = (0..=AUTH_USERS_MAX).map(|number| format!("u{number}:p\n")).collect();
+        assert!(Users::parse(many.as_bytes()).unwrap_err().contains("more than"));
     }
 
     proptest! {

@@ -50,20 +50,14 @@ impl Balancer {
             // Somebody else may have changed it since.
             self.shared[partition] &= route.access == Access::Crew;
             self.rests[partition] = self.rests[partition].saturating_sub(1);
-            states.push(PartitionState {
-                resting: self.rests[partition] > 0,
-                shared: self.shared[partition],
-            });
+            states
+                .push(PartitionState { resting: self.rests[partition] > 0, shared: self.shared[partition] });
         }
         if self.window.len() < WINDOW_PERIODS {
             return None;
         }
-        let change = decide(Situation {
-            loads: &self.mean(),
-            routes,
-            states: &states,
-            is_moving: self.is_moving,
-        });
+        let change =
+            decide(Situation { loads: &self.mean(), routes, states: &states, is_moving: self.is_moving });
         self.is_moving = matches!(change, Some(Change::Move { .. }));
         let change = change?;
         self.rests[change.partition()] = REST_PERIODS;
@@ -75,9 +69,7 @@ impl Balancer {
         let mut sum = self.window[0].clone();
         for period in self.window.iter().skip(1) {
             for (into, from) in sum.iter_mut().zip(period) {
-                into.iter_mut()
-                    .zip(from)
-                    .for_each(|(into, from)| *into += from);
+                into.iter_mut().zip(from).for_each(|(into, from)| *into += from);
             }
         }
         let periods = self.window.len() as u64;

@@ -45,23 +45,15 @@ impl Change {
     /// Which partition changes.
     pub fn partition(self) -> usize {
         match self {
-            Self::Share { partition } | Self::Own { partition } | Self::Move { partition, .. } => {
-                partition
-            }
+            Self::Share { partition } | Self::Own { partition } | Self::Move { partition, .. } => partition,
         }
     }
 
     /// The route after the change of one that was `before`.
     pub fn apply(self, before: Route) -> Route {
         match self {
-            Self::Share { .. } => Route {
-                access: Access::Crew,
-                ..before
-            },
-            Self::Own { .. } => Route {
-                access: Access::Erew,
-                ..before
-            },
+            Self::Share { .. } => Route { access: Access::Crew, ..before },
+            Self::Own { .. } => Route { access: Access::Erew, ..before },
             Self::Move { owner, .. } => Route { owner, ..before },
         }
     }
@@ -95,9 +87,7 @@ pub fn decide(situation: Situation<'_>) -> Option<Change> {
     if view.mean * (view.workers.len() as f64) < REQUESTS_MIN as f64 {
         return None;
     }
-    view.too_hot()
-        .or_else(|| view.better_owner())
-        .or_else(|| view.cooled_down())
+    view.too_hot().or_else(|| view.better_owner()).or_else(|| view.cooled_down())
 }
 
 /// Loads as the decisions need them.
@@ -132,13 +122,7 @@ impl<'a> View<'a> {
             }
         }
         let mean = workers.iter().sum::<f64>() / workers.len() as f64;
-        Self {
-            of,
-            shares,
-            partitions,
-            workers,
-            mean,
-        }
+        Self { of, shares, partitions, workers, mean }
     }
 
     /// The load from which on no worker could own this partition without being too hot, whatever
@@ -146,11 +130,7 @@ impl<'a> View<'a> {
     fn limit(&self, partition: usize) -> f64 {
         let is_shared = self.of.routes[partition].access != Access::Erew;
         let others = |(share, loads): (&f64, &Vec<u64>)| {
-            if is_shared {
-                share - loads[partition] as f64
-            } else {
-                *share
-            }
+            if is_shared { share - loads[partition] as f64 } else { *share }
         };
         let shares = self.shares.iter().zip(self.of.loads).map(others);
         HOT * self.mean - shares.fold(f64::INFINITY, f64::min)
@@ -183,11 +163,7 @@ impl<'a> View<'a> {
         let busiest = (0..self.workers.len()).max_by(by_load)?;
         let idlest = (0..self.workers.len()).min_by(by_load)?;
         let before = load(&busiest);
-        let (threshold, gain) = if self.of.is_moving {
-            (WARM_ON, GAIN_ON)
-        } else {
-            (HOT, GAIN)
-        };
+        let (threshold, gain) = if self.of.is_moving { (WARM_ON, GAIN_ON) } else { (HOT, GAIN) };
         if before <= threshold * self.mean {
             return None;
         }
@@ -199,10 +175,7 @@ impl<'a> View<'a> {
             .filter(|partition| self.of.routes[*partition].owner == busiest)
             .filter(|partition| before - after(partition) >= gain * self.mean)
             .min_by(|a, b| after(a).total_cmp(&after(b)))
-            .map(|partition| Change::Move {
-                partition,
-                owner: idlest,
-            })
+            .map(|partition| Change::Move { partition, owner: idlest })
     }
 
     /// A partition that was too hot, and is not by far any more.
@@ -214,8 +187,6 @@ impl<'a> View<'a> {
                 && !state.resting
                 && self.partitions[*partition] < COOL * self.limit(*partition)
         };
-        (0..self.of.routes.len())
-            .find(has_cooled)
-            .map(|partition| Change::Own { partition })
+        (0..self.of.routes.len()).find(has_cooled).map(|partition| Change::Own { partition })
     }
 }

@@ -46,17 +46,12 @@ impl BalanceState {
 
     /// Whether partitions change by themselves.
     pub fn get(&self) -> Balance {
-        if self.is_auto.load(Ordering::Relaxed) {
-            Balance::Auto
-        } else {
-            Balance::Off
-        }
+        if self.is_auto.load(Ordering::Relaxed) { Balance::Auto } else { Balance::Off }
     }
 
     /// Changes that.
     pub fn set(&self, balance: Balance) {
-        self.is_auto
-            .store(balance == Balance::Auto, Ordering::Relaxed);
+        self.is_auto.store(balance == Balance::Auto, Ordering::Relaxed);
     }
 
     /// How often balancing has changed a route.
@@ -66,10 +61,7 @@ impl BalanceState {
 
     /// Requests per second of each partition; empty before the first period has passed.
     pub fn rates(&self) -> Vec<u64> {
-        self.rates
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// To be held from the look at a route to its change.

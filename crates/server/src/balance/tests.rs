@@ -18,10 +18,7 @@ impl Machine {
     }
 
     fn with_noise(workers: usize, partitions: usize, access: Access, noise: u64) -> Self {
-        let route = |partition| Route {
-            access,
-            owner: partition % workers,
-        };
+        let route = |partition| Route { access, owner: partition % workers };
         Self {
             workers,
             routes: (0..partitions).map(route).collect(),
@@ -42,12 +39,7 @@ impl Machine {
     fn period(&mut self, partitions: &[u64]) -> Option<Change> {
         let workers = self.workers as u64;
         let loads = (0..self.workers)
-            .map(|_| {
-                partitions
-                    .iter()
-                    .map(|load| self.noisy(load / workers))
-                    .collect()
-            })
+            .map(|_| partitions.iter().map(|load| self.noisy(load / workers)).collect())
             .collect();
         let change = self.balancer.period(loads, &self.routes)?;
         let route = &mut self.routes[change.partition()];
@@ -56,9 +48,7 @@ impl Machine {
     }
 
     fn changes(&mut self, periods: usize, partitions: &[u64]) -> Vec<Change> {
-        (0..periods)
-            .filter_map(|_| self.period(partitions))
-            .collect()
+        (0..periods).filter_map(|_| self.period(partitions)).collect()
     }
 
     /// The busiest worker's load over the mean.
@@ -67,9 +57,7 @@ impl Machine {
         for (route, load) in self.routes.iter().zip(partitions) {
             match route.access {
                 Access::Erew => workers[route.owner] += *load as f64,
-                _ => workers
-                    .iter_mut()
-                    .for_each(|worker| *worker += *load as f64 / self.workers as f64),
+                _ => workers.iter_mut().for_each(|worker| *worker += *load as f64 / self.workers as f64),
             }
         }
         let sum: f64 = workers.iter().sum();
@@ -78,27 +66,21 @@ impl Machine {
 }
 
 fn zipf(partitions: usize) -> Vec<u64> {
-    (1..=partitions as u64)
-        .map(|rank| 1_000_000 / rank)
-        .collect()
+    (1..=partitions as u64).map(|rank| 1_000_000 / rank).collect()
 }
 
 #[test]
 fn a_skewed_load_settles_and_then_nothing_changes() {
     for (workers, partitions) in [(4, 16), (3, 8), (2, 2)] {
         for noise in 1..=40 {
-            let mut machine =
-                Machine::with_noise(workers, partitions, Access::Erew, noise << 32 | 9);
+            let mut machine = Machine::with_noise(workers, partitions, Access::Erew, noise << 32 | 9);
             let loads = zipf(partitions);
             let before = machine.imbalance(&loads);
             let changes = machine.changes(30, &loads);
             let what = format!("{workers} workers, noise {noise}: {changes:?}");
             assert!(changes.len() <= partitions, "{what}");
             let after = machine.imbalance(&loads);
-            assert!(
-                after < 1.35 && after <= before,
-                "{after} of {before}, {what}"
-            );
+            assert!(after < 1.35 && after <= before, "{after} of {before}, {what}");
             assert_eq!(machine.changes(100, &loads), [], "{what}");
         }
     }
@@ -109,8 +91,7 @@ fn a_skewed_load_settles_and_then_nothing_changes() {
 fn close_to_a_threshold_nothing_goes_back_and_forth() {
     for (workers, partitions) in [(2, 8), (8, 32), (16, 64)] {
         for noise in 1..=40 {
-            let mut machine =
-                Machine::with_noise(workers, partitions, Access::Erew, noise << 32 | 9);
+            let mut machine = Machine::with_noise(workers, partitions, Access::Erew, noise << 32 | 9);
             let loads = zipf(partitions);
             let mut changed = machine.changes(500, &loads);
             let what = format!("{workers} workers, noise {noise}: {changed:?}");
@@ -128,16 +109,9 @@ fn close_to_a_threshold_nothing_goes_back_and_forth() {
 fn neighbours_of_one_owner_spread() {
     let mut machine = Machine::new(4, 16, Access::Erew);
     // All the load is on partitions of worker 1.
-    let loads: Vec<u64> = (0..16)
-        .map(|p| if p % 4 == 1 { 100_000 } else { 1000 })
-        .collect();
+    let loads: Vec<u64> = (0..16).map(|p| if p % 4 == 1 { 100_000 } else { 1000 }).collect();
     let changes = machine.changes(10, &loads);
-    assert!(
-        changes
-            .iter()
-            .all(|change| matches!(change, Change::Move { .. })),
-        "{changes:?}"
-    );
+    assert!(changes.iter().all(|change| matches!(change, Change::Move { .. })), "{changes:?}");
     assert!(machine.imbalance(&loads) < 1.25, "{changes:?}");
     assert_eq!(machine.changes(100, &loads), []);
 }
@@ -170,14 +144,8 @@ fn one_hot_partition_is_shared_and_given_back_when_it_cools_down() {
 #[test]
 fn a_shared_partition_of_few_cools_down_to_an_even_load() {
     let mut machine = Machine::new(2, 4, Access::Erew);
-    assert_eq!(
-        machine.changes(10, &[900_000, 10_000, 10_000, 10_000]),
-        [Change::Share { partition: 0 }]
-    );
-    assert_eq!(
-        machine.changes(30, &[50_000; 4]),
-        [Change::Own { partition: 0 }]
-    );
+    assert_eq!(machine.changes(10, &[900_000, 10_000, 10_000, 10_000]), [Change::Share { partition: 0 }]);
+    assert_eq!(machine.changes(30, &[50_000; 4]), [Change::Own { partition: 0 }]);
     assert_eq!(machine.changes(100, &[50_000; 4]), []);
 }
 
@@ -188,10 +156,7 @@ fn a_hot_spot_that_moves_is_followed() {
         let mut loads = vec![10_000; 16];
         loads[hot] = 400_000;
         let changes = machine.changes(15, &loads);
-        assert!(
-            changes.contains(&Change::Share { partition: hot }),
-            "{hot}: {changes:?}"
-        );
+        assert!(changes.contains(&Change::Share { partition: hot }), "{hot}: {changes:?}");
         assert!(machine.imbalance(&loads) < 1.25);
         let shared = |route: &&Route| route.access == Access::Crew;
         machine.changes(15, &loads);
@@ -202,20 +167,13 @@ fn a_hot_spot_that_moves_is_followed() {
 #[test]
 fn one_change_at_a_time_and_then_a_rest() {
     let mut machine = Machine::new(2, 8, Access::Erew);
-    let loads = |hot: usize| {
-        (0..8)
-            .map(|p| if p == hot { 500_000 } else { 10_000 })
-            .collect::<Vec<u64>>()
-    };
+    let loads = |hot: usize| (0..8).map(|p| if p == hot { 500_000 } else { 10_000 }).collect::<Vec<u64>>();
     let mut last = [None::<usize>; 8];
     // The load jumps about faster than anything could follow.
     for period in 0..300 {
         if let Some(change) = machine.period(&loads(period / 4 % 8)) {
             let before = last[change.partition()].replace(period);
-            assert!(
-                before.is_none_or(|before| period - before >= 10),
-                "{change:?}"
-            );
+            assert!(before.is_none_or(|before| period - before >= 10), "{change:?}");
         }
     }
     assert!(last.iter().any(Option::is_some));
@@ -234,27 +192,16 @@ fn little_load_and_other_modes_are_left_alone() {
 
 #[test]
 fn what_only_its_owner_asks_for_is_not_shared() {
-    let routes = [0, 1].map(|owner| Route {
-        access: Access::Erew,
-        owner,
-    });
+    let routes = [0, 1].map(|owner| Route { access: Access::Erew, owner });
     let fresh = [PartitionState::default(); 2];
     let decide = |loads: &[Vec<u64>], states: &[PartitionState]| {
-        decide(Situation {
-            loads,
-            routes: &routes,
-            states,
-            is_moving: false,
-        })
+        decide(Situation { loads, routes: &routes, states, is_moving: false })
     };
     let alone = [vec![90_000, 0], vec![0, 10_000]];
     assert_eq!(decide(&alone, &fresh), None);
     let both = [vec![60_000, 0], vec![30_000, 10_000]];
     let shared = Some(Change::Share { partition: 0 });
     assert_eq!(decide(&both, &fresh), shared);
-    let resting = [PartitionState {
-        resting: true,
-        shared: false,
-    }; 2];
+    let resting = [PartitionState { resting: true, shared: false }; 2];
     assert_eq!(decide(&both, &resting), None);
 }

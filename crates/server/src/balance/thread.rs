@@ -58,10 +58,7 @@ struct Measured {
 
 impl Measured {
     fn of(server: &Server) -> Self {
-        Self {
-            at: Instant::now(),
-            counts: server.shared.loads.now(&server.shared.cache),
-        }
+        Self { at: Instant::now(), counts: server.shared.loads.now(&server.shared.cache) }
     }
 }
 
@@ -79,16 +76,13 @@ fn period(server: &Server, before: &mut Measured, balancer: &mut Balancer) {
         let sum: u64 = loads.iter().map(|of_worker| of_worker[partition]).sum();
         (sum as f64 / seconds) as u64
     };
-    server
-        .balance
-        .set_rates((0..partitions).map(rate).collect());
+    server.balance.set_rates((0..partitions).map(rate).collect());
     if server.balance.get() == Balance::Off {
         return balancer.pause();
     }
     let _routing = server.balance.routing();
-    let routes: Vec<Route> = (0..partitions)
-        .filter_map(|partition| server.shared.cache.route(partition))
-        .collect();
+    let routes: Vec<Route> =
+        (0..partitions).filter_map(|partition| server.shared.cache.route(partition)).collect();
     if let Some(change) = balancer.period(loads, &routes) {
         apply(server, change, routes[change.partition()]);
     }

@@ -24,14 +24,9 @@ pub(super) fn resolve(word: &str, port: u16) -> Result<Vec<SocketAddr>, String> 
 
 /// Host and port of `host`, `host:port`, `::1`, `[::1]`, `[::1]:port`.
 fn split(word: &str, port: u16) -> Result<(&str, u16), String> {
-    let number = |text: &str| {
-        text.parse::<u16>()
-            .map_err(|_| format!("'{text}' in '{word}' is no port"))
-    };
+    let number = |text: &str| text.parse::<u16>().map_err(|_| format!("'{text}' in '{word}' is no port"));
     if let Some(rest) = word.strip_prefix('[') {
-        let (host, rest) = rest
-            .split_once(']')
-            .ok_or_else(|| format!("']' is missing in '{word}'"))?;
+        let (host, rest) = rest.split_once(']').ok_or_else(|| format!("']' is missing in '{word}'"))?;
         return match rest.strip_prefix(':') {
             Some(text) => Ok((host, number(text)?)),
             None if rest.is_empty() => Ok((host, port)),
@@ -65,14 +60,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address() {
-        for word in [
-            "[::1",
-            "127.0.0.1:x",
-            "127.0.0.1:70000",
-            "[::1]x",
-            "",
-            "no such host",
-        ] {
+        for word in ["[::1", "127.0.0.1:x", "127.0.0.1:70000", "[::1]x", "", "no such host"] {
             assert!(resolve(word, 1).is_err(), "{word}");
         }
     }

@@ -13,9 +13,7 @@ pub(super) fn admin(word: &str) -> Result<Option<SocketAddr>, String> {
         return match port {
             0 => Ok(None),
             -1..=65535 => Ok(Some((Ipv4Addr::LOCALHOST, port.max(0) as u16).into())),
-            _ => Err(format!(
-                "'{word}' is no port: 1 to 65535, 0 for none, -1 for a free one"
-            )),
+            _ => Err(format!("'{word}' is no port: 1 to 65535, 0 for none, -1 for a free one")),
         };
     }
     match word {

@@ -25,14 +25,10 @@ pub(super) fn auth(options: &Options) -> Result<Option<AuthSettings>, UsageError
     };
     let Some(file) = file.filter(|file| !file.is_empty()) else {
         return Err(UsageError(
-            "-S/--enable-sasl: a file of users is missing: -Y FILE, with lines of user:password"
-                .into(),
+            "-S/--enable-sasl: a file of users is missing: -Y FILE, with lines of user:password".into(),
         ));
     };
-    Ok(Some(AuthSettings {
-        file: absolute(&file),
-        sasl,
-    }))
+    Ok(Some(AuthSettings { file: absolute(&file), sasl }))
 }
 
 /// What is served to everybody although other clients have to say who they are

@@ -35,10 +35,7 @@ pub(super) fn number(
     };
     match text.parse::<i64>().ok().map(usize::try_from) {
         Some(Ok(number)) if (least..=most).contains(&number) => Ok(number),
-        Some(_) => wrong(
-            name,
-            format!("{text} is out of range, must be {least} to {most}"),
-        ),
+        Some(_) => wrong(name, format!("{text} is out of range, must be {least} to {most}")),
         None => wrong(name, format!("'{text}' is no number")),
     }
 }
@@ -57,11 +54,8 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
         port => port,
     };
     let port = ports::tcp(options)?.unwrap_or(default);
-    let mut words: Vec<_> = options
-        .listen
-        .iter()
-        .flat_map(|word| word.0.split(',').map(str::trim).map(String::from))
-        .collect();
+    let mut words: Vec<_> =
+        options.listen.iter().flat_map(|word| word.0.split(',').map(str::trim).map(String::from)).collect();
     if words.is_empty() {
         words.push("127.0.0.1".into());
     }
@@ -74,20 +68,15 @@ pub(super) fn listen(options: &Options) -> Result<Listen, UsageError> {
             tls.resize(addresses.len(), kind);
         }
     }
-    let has_native = matches!(&options.native, Some(Word(text)) if text != "0")
-        || !ports::names(options).is_empty();
+    let has_native =
+        matches!(&options.native, Some(Word(text)) if text != "0") || !ports::names(options).is_empty();
     if addresses.is_empty() && options.unix_socket.is_none() && !has_native && udp_port == 0 {
         return wrong(
             "-p/--port",
             "0 means no TCP, and there is neither a Unix socket (-s), nor UDP (-U), nor the native protocol (--native)",
         );
     }
-    Ok(Listen {
-        addresses,
-        tls,
-        port,
-        words,
-    })
+    Ok(Listen { addresses, tls, port, words })
 }
 
 pub(super) fn unix_mode(options: &Options) -> Result<u32, UsageError> {
@@ -96,10 +85,7 @@ pub(super) fn unix_mode(options: &Options) -> Result<u32, UsageError> {
     };
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o777 => Ok(mode),
-        _ => wrong(
-            "-a/--unix-mask",
-            format!("'{text}' is no octal mode, 0 to 777"),
-        ),
+        _ => wrong("-a/--unix-mask", format!("'{text}' is no octal mode, 0 to 777")),
     }
 }
 
@@ -139,10 +125,7 @@ pub(super) fn max_item_size(options: &Options, settings: &Settings) -> Result<us
                 ),
             );
         }
-        return wrong(
-            NAME,
-            format!("{word} is too large for {memory} of memory (-m), which allows {most}"),
-        );
+        return wrong(NAME, format!("{word} is too large for {memory} of memory (-m), which allows {most}"));
     }
     Ok(bytes)
 }
@@ -154,10 +137,7 @@ pub(super) fn value_buffers(options: &Options, item_bytes_max: usize) -> Result<
     };
     let bytes = size(NAME, word, 1)?;
     if bytes < item_bytes_max {
-        return wrong(
-            NAME,
-            format!("{word} is less than one of the largest values (-I)"),
-        );
+        return wrong(NAME, format!("{word} is less than one of the largest values (-I)"));
     }
     Ok(bytes)
 }
@@ -202,10 +182,7 @@ pub(super) fn admin(options: &Options) -> Result<Option<SocketAddr>, UsageError>
 
 pub(super) fn io(options: &Options) -> Result<IoSettings, UsageError> {
     let choice = by_name("--io", &options.io)?;
-    Ok(IoSettings {
-        choice,
-        refused: None,
-    })
+    Ok(IoSettings { choice, refused: None })
 }
 
 fn by_name<T>(name: &str, word: &Option<Word>) -> Result<T, UsageError>
@@ -218,10 +195,7 @@ where
     }
 }
 
-pub(super) fn native(
-    options: &Options,
-    settings: &Settings,
-) -> Result<Option<NativeSettings>, UsageError> {
+pub(super) fn native(options: &Options, settings: &Settings) -> Result<Option<NativeSettings>, UsageError> {
     const NAME: &str = "--native";
     let bypass = ports::bypass(options, settings.threads)?;
     let port = match &options.native {
@@ -237,9 +211,7 @@ pub(super) fn native(
     if port > 0 && last > 65535 {
         return wrong(
             NAME,
-            format!(
-                "{port} is too high: with {threads} workers (-t) the last port would be {last}"
-            ),
+            format!("{port} is too high: with {threads} workers (-t) the last port would be {last}"),
         );
     }
     let payload_bytes = number(
@@ -261,10 +233,7 @@ pub(super) fn native(
         Some(word) => size("--native-queue", word, 1)?,
     };
     if !(4096..=1 << 30).contains(&queue_bytes) {
-        return wrong(
-            "--native-queue",
-            format!("{queue_bytes} is out of range, must be 4k to 1g"),
-        );
+        return wrong("--native-queue", format!("{queue_bytes} is out of range, must be 4k to 1g"));
     }
     if port == 0 {
         return Ok(None);
@@ -305,19 +274,14 @@ pub(super) fn namespace_delimiter(options: &Options) -> Result<u8, UsageError> {
     };
     match text.as_bytes() {
         [byte] if byte.is_ascii_graphic() => Ok(*byte),
-        _ => wrong(
-            "-D/--namespace-delimiter",
-            format!("'{text}' is not one printable ASCII character"),
-        ),
+        _ => wrong("-D/--namespace-delimiter", format!("'{text}' is not one printable ASCII character")),
     }
 }
 
 pub(super) fn image(options: &Options) -> Result<Option<PathBuf>, UsageError> {
     match &options.image {
         None => Ok(None),
-        Some(Word(text)) if text.is_empty() => {
-            wrong("--image", "the path is empty; 'none' for none")
-        }
+        Some(Word(text)) if text.is_empty() => wrong("--image", "the path is empty; 'none' for none"),
         Some(Word(text)) if text == "none" => Ok(None),
         Some(Word(text)) => Ok(Some(absolute(text))),
     }

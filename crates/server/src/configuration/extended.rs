@@ -101,9 +101,7 @@ impl Extended {
     pub(super) fn of(options: &[Word]) -> Result<Self, UsageError> {
         let words = options.iter().flat_map(|word| word.0.split(','));
         let parsed = words.map(str::trim).filter(|word| !word.is_empty());
-        Ok(Self {
-            words: parsed.map(parse).collect::<Result<_, _>>()?,
-        })
+        Ok(Self { words: parsed.map(parse).collect::<Result<_, _>>()? })
     }
 
     /// Whether the word was given, with a value or without.
@@ -135,17 +133,12 @@ impl Extended {
 /// What `watcher_logbuf_size` says, in bytes. Looks at what memcached refuses, too.
 pub(super) fn watcher_bytes(words: &Extended) -> Result<usize, UsageError> {
     let wrong = |what: String| Err(UsageError(format!("{NAME}: {what}")));
-    if words
-        .number("tail_repair_time")
-        .is_some_and(|time_s| time_s < 10)
-    {
+    if words.number("tail_repair_time").is_some_and(|time_s| time_s < 10) {
         return wrong("cannot set tail_repair_time to less than 10 seconds".into());
     }
     match words.number("watcher_logbuf_size").unwrap_or(WATCHER_KIB) {
         kib @ 4..=WATCHER_KIB_MAX => Ok(kib as usize * 1024),
-        kib => wrong(format!(
-            "watcher_logbuf_size={kib} is not 4 to {WATCHER_KIB_MAX}"
-        )),
+        kib => wrong(format!("watcher_logbuf_size={kib} is not 4 to {WATCHER_KIB_MAX}")),
     }
 }
 
@@ -184,18 +177,14 @@ mod tests {
 
     #[test]
     fn words_with_and_without_values() {
-        let given =
-            extended(&["modern, hashpower=20", "hash_algorithm=xxh3,hashpower=21"]).unwrap();
+        let given = extended(&["modern, hashpower=20", "hash_algorithm=xxh3,hashpower=21"]).unwrap();
         assert!(given.has("modern") && given.has("hashpower") && !given.has("no_modern"));
         assert_eq!(given.number("hashpower"), Some(21));
         assert_eq!(given.text("hash_algorithm"), Some("xxh3"));
         assert_eq!(given.text("modern"), None);
         let again: Vec<_> = given.options();
         assert_eq!(Extended::of(&again).unwrap(), given);
-        assert_eq!(
-            extended(&["modern=1,"]).unwrap().options(),
-            [Word("modern".into())]
-        );
+        assert_eq!(extended(&["modern=1,"]).unwrap().options(), [Word("modern".into())]);
     }
 
     #[test]
@@ -216,10 +205,7 @@ mod tests {
     #[test]
     fn no_word_stands_twice_in_the_table() {
         for (place, (name, _)) in WORDS.iter().enumerate() {
-            assert!(
-                WORDS[..place].iter().all(|(other, _)| other != name),
-                "{name}"
-            );
+            assert!(WORDS[..place].iter().all(|(other, _)| other != name), "{name}");
         }
     }
 }

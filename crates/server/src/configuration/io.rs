@@ -106,10 +106,7 @@ mod tests {
     fn a_refusal_is_an_error_only_for_whoever_insists() {
         let refusal = || Err(io::Error::from_raw_os_error(1));
         let of = |choice, probe| {
-            let mut io = IoSettings {
-                choice,
-                refused: None,
-            };
+            let mut io = IoSettings { choice, refused: None };
             io.settle(probe).map(|()| (io.backend(), io.reason()))
         };
         let auto = of(IoChoice::Auto, refusal()).unwrap();

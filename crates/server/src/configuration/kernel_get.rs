@@ -39,10 +39,7 @@ pub(super) fn kernel_get(
 ) -> Result<Option<KernelGetSettings>, UsageError> {
     let words = options.kernel_get.iter();
     let words = words.flat_map(|word| word.0.split([',', ' ']));
-    let mut interfaces: Vec<String> = words
-        .filter(|word| !word.is_empty())
-        .map(Into::into)
-        .collect();
+    let mut interfaces: Vec<String> = words.filter(|word| !word.is_empty()).map(Into::into).collect();
     interfaces.retain(|name| name != "none");
     let mode = match options.kernel_get_mode.as_ref().map(|word| word.0.as_str()) {
         None | Some("auto") => Mode::Auto,
@@ -79,14 +76,10 @@ fn check(interfaces: &[String], settings: &Settings) -> Result<(), UsageError> {
     if interfaces.len() > INTERFACES_MAX {
         return wrong(NAME, format!("more than {INTERFACES_MAX} interfaces"));
     }
-    if let Some(at) = (1..interfaces.len()).find(|at| interfaces[..*at].contains(&interfaces[*at]))
-    {
+    if let Some(at) = (1..interfaces.len()).find(|at| interfaces[..*at].contains(&interfaces[*at])) {
         return wrong(NAME, format!("{} stands there twice", interfaces[at]));
     }
-    let native = settings
-        .native
-        .as_ref()
-        .filter(|native| native.bypass.is_none());
+    let native = settings.native.as_ref().filter(|native| native.bypass.is_none());
     if settings.udp.is_none() && native.is_none() {
         return wrong(
             NAME,
@@ -103,14 +96,11 @@ fn check(interfaces: &[String], settings: &Settings) -> Result<(), UsageError> {
     }
     let ports = settings.bypass().map_or(&[][..], |bypass| &bypass.ports);
     for name in interfaces {
-        let is_there =
-            |port: &PortName| matches!(port, PortName::Xdp { interface } if interface == name);
+        let is_there = |port: &PortName| matches!(port, PortName::Xdp { interface } if interface == name);
         if ports.iter().any(|port| is_there(&port.name)) {
             return wrong(
                 NAME,
-                format!(
-                    "an interface has one XDP program, and --port xdp:{name} has that of {name}"
-                ),
+                format!("an interface has one XDP program, and --port xdp:{name} has that of {name}"),
             );
         }
         Interface::find(name).or_else(|what| wrong(NAME, what))?;
@@ -152,45 +142,25 @@ mod tests {
             ("kernel-get-mode = 'native'", "no --kernel-get"),
             ("kernel-get-pin = '/x'", "no --kernel-get"),
             ("udp-port = 1\nkernel-get = 'lo lo'", "twice"),
-            (
-                "udp-port = 1\nkernel-get = 'no-such-one'",
-                "no interface no-such-one",
-            ),
-            (
-                "udp-port = 1\nkernel-get = 'lo'\nkernel-get-mode = 'fast'",
-                "'fast'",
-            ),
-            (
-                "udp-port = 1\nkernel-get = 'lo'\nimage = '/x'",
-                "choose one",
-            ),
-            (
-                "udp-port = 1\nkernel-get = 'lo'\nport = ['0', 'xdp:lo']",
-                "one XDP program",
-            ),
+            ("udp-port = 1\nkernel-get = 'no-such-one'", "no interface no-such-one"),
+            ("udp-port = 1\nkernel-get = 'lo'\nkernel-get-mode = 'fast'", "'fast'"),
+            ("udp-port = 1\nkernel-get = 'lo'\nimage = '/x'", "choose one"),
+            ("udp-port = 1\nkernel-get = 'lo'\nport = ['0', 'xdp:lo']", "one XDP program"),
             ("kernel-get = 'lo'\nport = ['0', 'xdp:lo']", "-U PORT"),
-            (
-                "udp-port = 1\nkernel-get = 'lo'\nkernel-get-pin = ''",
-                "empty",
-            ),
+            ("udp-port = 1\nkernel-get = 'lo'\nkernel-get-pin = ''", "empty"),
         ] {
             let said = settings(toml).expect_err(toml);
-            assert!(
-                said.contains("--kernel-get") && said.contains(part),
-                "{said}"
-            );
+            assert!(said.contains("--kernel-get") && said.contains(part), "{said}");
         }
     }
 
     #[test]
     fn what_is_printed_leads_to_the_same_settings() {
-        let toml = "udp-port = 1\nkernel-get = 'lo'\nkernel-get-mode = 'generic'\nkernel-get-pin = '/sys/fs/bpf/x'";
+        let toml =
+            "udp-port = 1\nkernel-get = 'lo'\nkernel-get-mode = 'generic'\nkernel-get-pin = '/sys/fs/bpf/x'";
         let first = settings(toml).unwrap();
         let of = first.kernel_get.as_ref().unwrap();
-        assert_eq!(
-            (of.interfaces.as_slice(), of.mode),
-            (&["lo".to_owned()][..], Mode::Generic)
-        );
+        assert_eq!((of.interfaces.as_slice(), of.mode), (&["lo".to_owned()][..], Mode::Generic));
         let second = Settings::of(&first.options(), 1).unwrap();
         assert_eq!(first.kernel_get, second.kernel_get);
         let none = settings("udp-port = 1\nkernel-get = 'none'").unwrap();
@@ -214,16 +184,10 @@ mod tests {
             ))
         };
         let said = with("400m", "8g").unwrap_err();
-        assert!(
-            said.contains("--kernel-get") && !said.contains("(-m)"),
-            "{said}"
-        );
+        assert!(said.contains("--kernel-get") && !said.contains("(-m)"), "{said}");
         with("200m", "8g").expect("less than that");
         // Here the memory would be too small without it, too.
         let said = with("400m", "64m").unwrap_err();
-        assert!(
-            said.contains("(-m)") && !said.contains("--kernel-get"),
-            "{said}"
-        );
+        assert!(said.contains("(-m)") && !said.contains("--kernel-get"), "{said}");
     }
 }

@@ -65,16 +65,12 @@ impl Switches {
             Some("ascii") => Binding::Ascii,
             Some("binary") => Binding::Binary,
             Some(other) => {
-                return Err(UsageError(format!(
-                    "-B/--protocol: '{other}' is none of ascii, binary, auto"
-                )));
+                return Err(UsageError(format!("-B/--protocol: '{other}' is none of ascii, binary, auto")));
             }
         };
         let number = |name: &str, word: &Option<Word>, above: f64| match word {
             Some(Word(text)) if text.parse().is_ok_and(|number: f64| number > above) => Ok(true),
-            Some(Word(text)) => Err(UsageError(format!(
-                "{name}: '{text}' is no number above {above}"
-            ))),
+            Some(Word(text)) => Err(UsageError(format!("{name}: '{text}' is no number above {above}"))),
             None => Ok(false),
         };
         let given = [

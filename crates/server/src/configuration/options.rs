@@ -30,21 +30,11 @@ pub struct Options {
     #[serde(with = "words", skip_serializing_if = "Vec::is_empty")]
     pub port_ip: Vec<Word>,
     /// Gateway of a dpdk: port; replies need none, they go to the station that the request came from
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "MICANITE_PORT_GATEWAY",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "ADDRESS", env = "MICANITE_PORT_GATEWAY", hide_env = true)]
     pub port_gateway: Option<Word>,
     /// Microseconds that the kernel polls the NIC for the queues of an xdp: port, in the worker's own
     /// time [default: 0]
-    #[arg(
-        long,
-        value_name = "US",
-        env = "MICANITE_PORT_BUSY_POLL",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "US", env = "MICANITE_PORT_BUSY_POLL", hide_env = true)]
     pub port_busy_poll: Option<Word>,
     /// Further arguments of DPDK's environment (EAL), in one text
     #[arg(
@@ -61,22 +51,10 @@ pub struct Options {
     #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<Word>,
     /// Unix socket to listen on; without -p there is no TCP then
-    #[arg(
-        short = 's',
-        long,
-        value_name = "FILE",
-        env = "MICANITE_UNIX_SOCKET",
-        hide_env = true
-    )]
+    #[arg(short = 's', long, value_name = "FILE", env = "MICANITE_UNIX_SOCKET", hide_env = true)]
     pub unix_socket: Option<Word>,
     /// Permission bits of the Unix socket, in octal [default: 700]
-    #[arg(
-        short = 'a',
-        long,
-        value_name = "MODE",
-        env = "MICANITE_UNIX_MASK",
-        hide_env = true
-    )]
+    #[arg(short = 'a', long, value_name = "MODE", env = "MICANITE_UNIX_MASK", hide_env = true)]
     pub unix_mask: Option<Word>,
     /// Memory for items, index and headers together, in MiB or with k, m, g, t [default: 64]
     #[arg(
@@ -163,88 +141,41 @@ pub struct Options {
     pub kernel_get: Vec<Word>,
     /// Where the kernel answers: native (in the driver), generic (behind it), auto (in the driver where it
     /// can) [default: auto]
-    #[arg(
-        long,
-        value_name = "MODE",
-        env = "MICANITE_KERNEL_GET_MODE",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "MODE", env = "MICANITE_KERNEL_GET_MODE", hide_env = true)]
     pub kernel_get_mode: Option<Word>,
     /// Keep the items in the kernel under this directory of a bpffs, such as /sys/fs/bpf/micanite: the next
     /// start goes on with them [default: they end with the process]
-    #[arg(
-        long,
-        value_name = "DIRECTORY",
-        env = "MICANITE_KERNEL_GET_PIN",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "DIRECTORY", env = "MICANITE_KERNEL_GET_PIN", hide_env = true)]
     pub kernel_get_pin: Option<Word>,
     /// Above this load of a core that answers in the kernel, in percent, a further core takes over a part,
     /// and below it idle cores stay idle; 0: never [default: 0]
-    #[arg(
-        long,
-        value_name = "PERCENT",
-        env = "MICANITE_KERNEL_GET_SPREAD",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "PERCENT", env = "MICANITE_KERNEL_GET_SPREAD", hide_env = true)]
     pub kernel_get_spread: Option<Word>,
     /// Native protocol over UDP: worker i answers on port N + i (0: off, -1: free ones)
     /// [default: 0]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "MICANITE_NATIVE",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "N", env = "MICANITE_NATIVE", hide_env = true, allow_hyphen_values = true)]
     pub native: Option<Word>,
     /// The longest datagram of the native protocol, 1232 to 65507 bytes [default: 1472]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        env = "MICANITE_NATIVE_PAYLOAD",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "BYTES", env = "MICANITE_NATIVE_PAYLOAD", hide_env = true)]
     pub native_payload: Option<Word>,
     /// Let the kernel join and split native datagrams (GRO, GSO): on, off [default: on]
-    #[arg(
-        long,
-        value_name = "WHEN",
-        env = "MICANITE_NATIVE_GRO",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "WHEN", env = "MICANITE_NATIVE_GRO", hide_env = true)]
     pub native_gro: Option<Word>,
     /// Microseconds that the kernel polls the NIC for native datagrams before it sleeps
     /// [default: 0]
-    #[arg(
-        long,
-        value_name = "US",
-        env = "MICANITE_NATIVE_BUSY_POLL",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "US", env = "MICANITE_NATIVE_BUSY_POLL", hide_env = true)]
     pub native_busy_poll: Option<Word>,
     /// Room for datagrams that wait for a worker; the kernel grants twice as much and counts its
     /// bookkeeping in, some 1 KiB for a short one. More than net.core.rmem_max is for root
     /// [default: 8m]
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "MICANITE_NATIVE_QUEUE",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "SIZE", env = "MICANITE_NATIVE_QUEUE", hide_env = true)]
     pub native_queue: Option<Word>,
     /// Extended options of memcached, separated by commas: name or name=value
     #[arg(short = 'o', long, value_name = "WORDS", env = "MICANITE_EXTENDED", hide_env = true, action = ArgAction::Append)]
     #[serde(with = "list", skip_serializing_if = "Vec::is_empty")]
     pub extended: Vec<Word>,
     /// Ask clients for a user and a password, and take these from a file with lines of user:password
-    #[arg(
-        short = 'Y',
-        long,
-        value_name = "FILE",
-        env = "MICANITE_AUTH_FILE",
-        hide_env = true
-    )]
+    #[arg(short = 'Y', long, value_name = "FILE", env = "MICANITE_AUTH_FILE", hide_env = true)]
     pub auth_file: Option<Word>,
     /// Let clients of the binary protocol say them too (SASL PLAIN)
     #[arg(short = 'S', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -252,12 +183,7 @@ pub struct Options {
     pub enable_sasl: Option<bool>,
     /// Serve these to everybody although other clients need a password or a certificate, separated by commas:
     /// udp (-U), native (--native, --port)
-    #[arg(
-        long,
-        value_name = "PROTOCOLS",
-        env = "MICANITE_ALLOW_UNAUTHENTICATED",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "PROTOCOLS", env = "MICANITE_ALLOW_UNAUTHENTICATED", hide_env = true)]
     pub allow_unauthenticated: Option<Word>,
     /// Speak TLS on every TCP listener that is not marked notls:
     #[arg(short = 'Z', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -272,30 +198,13 @@ pub struct Options {
     pub tls_key: Option<Word>,
     /// Only clients with a certificate of one of these authorities get in, PEM. As -o
     /// ssl_ca_cert=FILE,ssl_verify_mode=2
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MICANITE_TLS_CLIENT_CA",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "FILE", env = "MICANITE_TLS_CLIENT_CA", hide_env = true)]
     pub tls_client_ca: Option<Word>,
     /// User to become when started as root
-    #[arg(
-        short = 'u',
-        long,
-        value_name = "NAME",
-        env = "MICANITE_USER",
-        hide_env = true
-    )]
+    #[arg(short = 'u', long, value_name = "NAME", env = "MICANITE_USER", hide_env = true)]
     pub user: Option<Word>,
     /// File that receives the process id
-    #[arg(
-        short = 'P',
-        long,
-        value_name = "FILE",
-        env = "MICANITE_PIDFILE",
-        hide_env = true
-    )]
+    #[arg(short = 'P', long, value_name = "FILE", env = "MICANITE_PIDFILE", hide_env = true)]
     pub pidfile: Option<Word>,
     /// Run in the background
     #[arg(short = 'd', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -306,13 +215,7 @@ pub struct Options {
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_SHUTDOWN", hide_env = true)]
     pub enable_shutdown: Option<bool>,
     /// Protocol of the TCP and Unix listeners: ascii, binary, auto [default: auto]
-    #[arg(
-        short = 'B',
-        long,
-        value_name = "NAME",
-        env = "MICANITE_PROTOCOL",
-        hide_env = true
-    )]
+    #[arg(short = 'B', long, value_name = "NAME", env = "MICANITE_PROTOCOL", hide_env = true)]
     pub protocol: Option<Word>,
     /// Refuse flush_all and flush_namespace
     #[arg(short = 'F', long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -343,31 +246,13 @@ pub struct Options {
           default_missing_value = "true", hide_possible_values = true, env = "MICANITE_ENABLE_LARGEPAGES", hide_env = true)]
     pub enable_largepages: Option<bool>,
     /// Accepted without effect: there are no slab classes
-    #[arg(
-        short = 'f',
-        long,
-        value_name = "N",
-        env = "MICANITE_SLAB_GROWTH_FACTOR",
-        hide_env = true
-    )]
+    #[arg(short = 'f', long, value_name = "N", env = "MICANITE_SLAB_GROWTH_FACTOR", hide_env = true)]
     pub slab_growth_factor: Option<Word>,
     /// Accepted without effect: there are no slab classes
-    #[arg(
-        short = 'n',
-        long,
-        value_name = "BYTES",
-        env = "MICANITE_SLAB_MIN_SIZE",
-        hide_env = true
-    )]
+    #[arg(short = 'n', long, value_name = "BYTES", env = "MICANITE_SLAB_MIN_SIZE", hide_env = true)]
     pub slab_min_size: Option<Word>,
     /// Accepted without effect: connections go to the worker that has the fewest
-    #[arg(
-        short = 'N',
-        long,
-        value_name = "N",
-        env = "MICANITE_NAPI_IDS",
-        hide_env = true
-    )]
+    #[arg(short = 'N', long, value_name = "N", env = "MICANITE_NAPI_IDS", hide_env = true)]
     pub napi_ids: Option<Word>,
     /// Refused: --image keeps what is stored
     #[arg(
@@ -389,12 +274,7 @@ pub struct Options {
     pub disable_evictions: Option<bool>,
     /// How items of a cache are chosen when memory is full: s3-fifo, clock, approximate-lru, lru,
     /// fifo [default: s3-fifo]
-    #[arg(
-        long,
-        value_name = "POLICY",
-        env = "MICANITE_EVICTION",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "POLICY", env = "MICANITE_EVICTION", hide_env = true)]
     pub eviction: Option<Word>,
     /// Who reads and writes a partition, with several workers: erew (its owner alone), crew (all
     /// read, the owner writes), crcw (all read and write) [default: crcw]
@@ -419,31 +299,15 @@ pub struct Options {
     pub image: Option<Word>,
     /// Unix socket for `micanite ctl`, or none [default: named after the port, in
     /// $XDG_RUNTIME_DIR/micanite or /tmp/micanite-UID; beside -s without a port]
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "MICANITE_CONTROL_SOCKET",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "PATH", env = "MICANITE_CONTROL_SOCKET", hide_env = true)]
     pub control_socket: Option<Word>,
     /// How long connections may take to finish what they have begun, at a graceful end and a restart
     /// [default: 5]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "MICANITE_DRAIN_SECONDS",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "N", env = "MICANITE_DRAIN_SECONDS", hide_env = true)]
     pub drain_seconds: Option<Word>,
     /// Metrics, health and a page to look at over HTTP: a port of 127.0.0.1, or another address,
     /// with a port or 9311 (0: off, -1: a free port) [default: 0]
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "MICANITE_ADMIN",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "ADDRESS", env = "MICANITE_ADMIN", hide_env = true, allow_hyphen_values = true)]
     pub admin: Option<Word>,
     /// Expected average of key and value bytes of an item: gives the index its size from the
     /// start [default: the index grows by itself]
@@ -457,25 +321,14 @@ pub struct Options {
     pub item_size: Option<Word>,
     /// Memory beside -m for large values on their way, per worker
     /// [default: 16m, or four of the largest values]
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "MICANITE_VALUE_BUFFERS",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "SIZE", env = "MICANITE_VALUE_BUFFERS", hide_env = true)]
     pub value_buffers: Option<Word>,
     /// How connections are waited for and read: epoll, io_uring, auto (io_uring where the kernel
     /// allows it) [default: epoll]
     #[arg(long, value_name = "KIND", env = "MICANITE_IO", hide_env = true)]
     pub io: Option<Word>,
     /// Seed of the key hash, for tests that must repeat [default: drawn at start]
-    #[arg(
-        long,
-        value_name = "N",
-        env = "MICANITE_HASH_SEED",
-        hide_env = true,
-        hide = true
-    )]
+    #[arg(long, value_name = "N", env = "MICANITE_HASH_SEED", hide_env = true, hide = true)]
     pub hash_seed: Option<Word>,
     /// Load memory only when a request needs it: for benchmarks
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -502,8 +355,7 @@ impl Options {
         };
         let text = std::fs::read_to_string(Path::new(&path))
             .map_err(|error| UsageError(format!("cannot read --config {path}: {error}")))?;
-        let file = toml::from_str(&text)
-            .map_err(|error| UsageError(format!("--config {path}: {error}")))?;
+        let file = toml::from_str(&text).map_err(|error| UsageError(format!("--config {path}: {error}")))?;
         Ok(self.or(file))
     }
 

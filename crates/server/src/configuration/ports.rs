@@ -46,10 +46,7 @@ fn wrong<T>(name: &str, what: impl std::fmt::Display) -> Result<T, UsageError> {
 
 /// Words of `--port`, which may stand in one, with spaces.
 fn words(options: &Options) -> impl Iterator<Item = &str> {
-    options
-        .port
-        .iter()
-        .flat_map(|word| word.0.split_whitespace())
+    options.port.iter().flat_map(|word| word.0.split_whitespace())
 }
 
 /// The port of TCP, if one is named; the last of several.
@@ -59,10 +56,7 @@ pub(super) fn tcp(options: &Options) -> Result<Option<i64>, UsageError> {
         port = match word.parse() {
             Ok(number) if (-1..=65535).contains(&number) => Some(number),
             _ if word.starts_with("xdp") || word.starts_with("dpdk") => {
-                return wrong(
-                    NAME,
-                    format!("'{word}' is not xdp:INTERFACE or dpdk:DEVICE"),
-                );
+                return wrong(NAME, format!("'{word}' is not xdp:INTERFACE or dpdk:DEVICE"));
             }
             _ => {
                 return wrong(
@@ -84,44 +78,18 @@ pub(super) fn names(options: &Options) -> Vec<PortName> {
 }
 
 /// Checks them and what is said of them, if there are any.
-pub(super) fn bypass(
-    options: &Options,
-    threads: usize,
-) -> Result<Option<BypassSettings>, UsageError> {
+pub(super) fn bypass(options: &Options, threads: usize) -> Result<Option<BypassSettings>, UsageError> {
     let names = names(options);
     let is_dpdk = |name: &PortName| matches!(name, PortName::Dpdk { .. });
     let (some_dpdk, all_dpdk) = (names.iter().any(is_dpdk), names.iter().all(is_dpdk));
     for (option, given, has_port, kind) in [
-        (
-            "--port-ip",
-            !options.port_ip.is_empty(),
-            !names.is_empty(),
-            "xdp: or dpdk:",
-        ),
-        (
-            "--port-gateway",
-            options.port_gateway.is_some(),
-            some_dpdk,
-            "dpdk:",
-        ),
-        (
-            "--port-busy-poll",
-            options.port_busy_poll.is_some(),
-            !all_dpdk,
-            "xdp:",
-        ),
-        (
-            "--dpdk-args",
-            options.dpdk_args.is_some(),
-            some_dpdk,
-            "dpdk:",
-        ),
+        ("--port-ip", !options.port_ip.is_empty(), !names.is_empty(), "xdp: or dpdk:"),
+        ("--port-gateway", options.port_gateway.is_some(), some_dpdk, "dpdk:"),
+        ("--port-busy-poll", options.port_busy_poll.is_some(), !all_dpdk, "xdp:"),
+        ("--dpdk-args", options.dpdk_args.is_some(), some_dpdk, "dpdk:"),
     ] {
         if given && !has_port {
-            return wrong(
-                option,
-                format!("there is no --port {kind}... that it is for"),
-            );
+            return wrong(option, format!("there is no --port {kind}... that it is for"));
         }
     }
     if names.is_empty() {
@@ -132,10 +100,7 @@ pub(super) fn bypass(
     }
     if names.len() > threads {
         let (ports, workers) = (names.len(), count(threads, "worker"));
-        return wrong(
-            "--port",
-            format!("{ports} ports for {workers} (-t): each needs one"),
-        );
+        return wrong("--port", format!("{ports} ports for {workers} (-t): each needs one"));
     }
     let addresses = addresses(options, &names)?;
     let shares = shares(threads, names.len());
@@ -150,13 +115,7 @@ pub(super) fn bypass(
     let arguments = options.dpdk_args.as_ref().map_or("", |word| &word.0);
     let busy_poll = &options.port_busy_poll;
     Ok(Some(BypassSettings {
-        ports: ports
-            .map(|((name, addresses), workers)| PortSettings {
-                name,
-                addresses,
-                workers,
-            })
-            .collect(),
+        ports: ports.map(|((name, addresses), workers)| PortSettings { name, addresses, workers }).collect(),
         gateway,
         busy_poll_us: number("--port-busy-poll", busy_poll, 0, 0, 1_000_000)? as u32,
         dpdk_arguments: arguments.split_whitespace().map(String::from).collect(),
@@ -218,8 +177,7 @@ fn addresses(options: &Options, names: &[PortName]) -> Result<Vec<Vec<(IpAddr, u
 }
 
 fn address(text: &str) -> Result<(IpAddr, u8), String> {
-    let form =
-        || format!("'{text}' is no address with the length of its prefix, such as 10.0.0.2/24");
+    let form = || format!("'{text}' is no address with the length of its prefix, such as 10.0.0.2/24");
     let (ip, bits) = text.split_once('/').ok_or_else(form)?;
     let ip: IpAddr = ip.parse().map_err(|_| form())?;
     let bits: u8 = bits.parse().map_err(|_| form())?;
@@ -281,9 +239,7 @@ mod tests {
 
     #[test]
     fn each_worker_is_on_one_port_and_blocks_are_as_equal_as_can_be() {
-        let of = |threads, ports| -> Vec<Vec<usize>> {
-            shares(threads, ports).map(Vec::from_iter).collect()
-        };
+        let of = |threads, ports| -> Vec<Vec<usize>> { shares(threads, ports).map(Vec::from_iter).collect() };
         assert_eq!(of(4, 1).concat(), [0, 1, 2, 3]);
         assert_eq!(of(4, 2), [[0, 1], [2, 3]]);
         assert_eq!(of(5, 3), [vec![0, 1], vec![2, 3], vec![4]]);

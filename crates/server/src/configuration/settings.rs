@@ -182,13 +182,8 @@ impl Settings {
                 1,
                 TURN_REQUESTS_MAX,
             )? as u32,
-            backlog: number(
-                "-b/--listen-backlog",
-                &options.listen_backlog,
-                1024,
-                1,
-                i32::MAX as usize,
-            )? as u32,
+            backlog: number("-b/--listen-backlog", &options.listen_backlog, 1024, 1, i32::MAX as usize)?
+                as u32,
             verbosity: options.verbose.min(3),
             extended: Extended::of(&options.extended)?,
             user: options.user.as_ref().map(|word| word.0.clone()),
@@ -206,13 +201,9 @@ impl Settings {
             balance: checks::balance(options)?,
             image: checks::image(options)?,
             control_socket: checks::control_socket(options)?,
-            drain: Duration::from_secs(number(
-                "--drain-seconds",
-                &options.drain_seconds,
-                5,
-                0,
-                86_400,
-            )? as u64),
+            drain: Duration::from_secs(
+                number("--drain-seconds", &options.drain_seconds, 5, 0, 86_400)? as u64
+            ),
             admin: checks::admin(options)?,
             value_buffer_bytes: 0,
             io: checks::io(options)?,
@@ -267,20 +258,13 @@ impl Settings {
     /// The largest `-I` that this memory allows.
     pub fn item_bytes_allowed(&self) -> usize {
         let fits = |value_bytes_max| {
-            let config = Config {
-                value_bytes_max,
-                ..self.engine(0)
-            };
+            let config = Config { value_bytes_max, ..self.engine(0) };
             Layout::of(&config).is_ok()
         };
         let (mut least, mut most) = (0, (self.memory_bytes / 2).min(ITEM_BYTES_MAX));
         while least < most {
             let middle = least + (most - least).div_ceil(2);
-            if fits(middle) {
-                least = middle
-            } else {
-                most = middle - 1
-            }
+            if fits(middle) { least = middle } else { most = middle - 1 }
         }
         least
     }
@@ -292,20 +276,15 @@ impl Settings {
 
     /// [`Self::options`] for others to read: the seed of the key hash is not among them.
     pub fn public_options(&self) -> Options {
-        Options {
-            hash_seed: None,
-            ..self.options()
-        }
+        Options { hash_seed: None, ..self.options() }
     }
 
     /// The options that lead to these settings, each of them said.
     pub fn options(&self) -> Options {
         let word = |text: String| Some(Word(text));
-        let native = |text: fn(&NativeSettings) -> String| {
-            self.native.as_ref().map(|native| Word(text(native)))
-        };
-        let path =
-            |path: &Option<PathBuf>| path.as_ref().map(|path| Word(path.display().to_string()));
+        let native =
+            |text: fn(&NativeSettings) -> String| self.native.as_ref().map(|native| Word(text(native)));
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| Word(path.display().to_string()));
         let mut options = Options {
             port: vec![Word(self.listen.port.to_string())],
             port_ip: Vec::new(),
@@ -352,10 +331,7 @@ impl Settings {
             disable_cas: self.switches.has_no_effect("-C"),
             enable_largepages: self.switches.has_no_effect("-L"),
             // Any number has no effect.
-            slab_growth_factor: self
-                .switches
-                .has_no_effect("-f")
-                .map(|_| Word("1.25".into())),
+            slab_growth_factor: self.switches.has_no_effect("-f").map(|_| Word("1.25".into())),
             slab_min_size: self.switches.has_no_effect("-n").map(|_| Word("48".into())),
             napi_ids: self.switches.has_no_effect("-N").map(|_| Word("1".into())),
             memory_file: None,
@@ -364,8 +340,7 @@ impl Settings {
             disable_evictions: None,
             access: word(self.access.name().into()),
             // To say one of a store is a mistake.
-            eviction: (self.semantics == Semantics::Cache)
-                .then(|| Word(self.eviction.name().into())),
+            eviction: (self.semantics == Semantics::Cache).then(|| Word(self.eviction.name().into())),
             namespace_delimiter: word(char::from(self.namespace_delimiter).into()),
             balance: word(self.balance.name().into()),
             image: path(&self.image),
@@ -375,20 +350,12 @@ impl Settings {
                 ControlSocket::None => word("none".into()),
             },
             drain_seconds: word(self.drain.as_secs().to_string()),
-            admin: word(
-                self.admin
-                    .map_or("none".into(), |address| address.to_string()),
-            ),
+            admin: word(self.admin.map_or("none".into(), |address| address.to_string())),
             value_buffers: word(exact(self.value_buffer_bytes)),
             io: word(self.io.choice.name().into()),
             hash_seed: self.hash_seed.map(|seed| Word(seed.to_string())),
             no_prefetch: (!self.prefetch).then_some(true),
-            native: word(
-                self.native
-                    .as_ref()
-                    .map_or(0, |native| native.port)
-                    .to_string(),
-            ),
+            native: word(self.native.as_ref().map_or(0, |native| native.port).to_string()),
             kernel_get: Vec::new(),
             kernel_get_mode: None,
             kernel_get_pin: None,

@@ -12,9 +12,7 @@ use super::{Options, Settings, UsageError, Word};
 fn options(arguments: &str) -> Result<Options, String> {
     let command = Options::augment_args(Command::new("serve").args_override_self(true));
     let words = std::iter::once("serve").chain(arguments.split_whitespace());
-    let matches = command
-        .try_get_matches_from(words)
-        .map_err(|error| error.to_string())?;
+    let matches = command.try_get_matches_from(words).map_err(|error| error.to_string())?;
     Options::from_arg_matches(&matches).map_err(|error| error.to_string())
 }
 
@@ -25,10 +23,7 @@ fn settings(arguments: &str) -> Result<Settings, String> {
 #[test]
 fn defaults() {
     let settings = settings("").unwrap();
-    assert_eq!(
-        settings.listen.addresses,
-        ["127.0.0.1:11211".parse().unwrap()]
-    );
+    assert_eq!(settings.listen.addresses, ["127.0.0.1:11211".parse().unwrap()]);
     assert_eq!(settings.memory_bytes, 64 << 20);
     assert_eq!(settings.item_bytes_max, 1 << 20);
     assert_eq!((settings.threads, settings.connections_max), (3, 1024));
@@ -44,35 +39,13 @@ fn the_letters_that_memcached_has() {
         "-p 1234 -l 127.0.0.1,127.0.0.2:99 -l [::1] -a 0666 -m 100 -t 2 -c 7 -I 2m -R 20 -b 5 -vv -u me -P /x -d -A -U 0",
     )
     .unwrap();
-    let addresses: Vec<_> = settings
-        .listen
-        .addresses
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let addresses: Vec<_> = settings.listen.addresses.iter().map(ToString::to_string).collect();
     assert_eq!(addresses, ["127.0.0.1:1234", "127.0.0.2:99", "[::1]:1234"]);
+    assert_eq!((settings.unix_mode, settings.memory_bytes, settings.threads), (0o666, 100 << 20, 2));
+    assert_eq!((settings.connections_max, settings.item_bytes_max), (7, 2 << 20));
+    assert_eq!((settings.turn_requests_max, settings.backlog, settings.verbosity), (20, 5, 2));
     assert_eq!(
-        (settings.unix_mode, settings.memory_bytes, settings.threads),
-        (0o666, 100 << 20, 2)
-    );
-    assert_eq!(
-        (settings.connections_max, settings.item_bytes_max),
-        (7, 2 << 20)
-    );
-    assert_eq!(
-        (
-            settings.turn_requests_max,
-            settings.backlog,
-            settings.verbosity
-        ),
-        (20, 5, 2)
-    );
-    assert_eq!(
-        (
-            settings.user.as_deref(),
-            settings.daemon,
-            settings.shutdown_enabled
-        ),
+        (settings.user.as_deref(), settings.daemon, settings.shutdown_enabled),
         (Some("me"), true, true)
     );
     assert_eq!(settings.pidfile.unwrap().to_str(), Some("/x"));
@@ -87,30 +60,13 @@ fn a_unix_socket_stands_for_tcp_unless_a_port_is_asked_for() {
 
 #[test]
 fn sizes() {
-    for (text, bytes) in [
-        ("64", 64 << 20),
-        ("1g", 1 << 30),
-        ("2048k", 2 << 20),
-        ("5M", 5 << 20),
-        ("2t", 2 << 40),
-    ] {
-        assert_eq!(
-            settings(&format!("-m {text}")).unwrap().memory_bytes,
-            bytes,
-            "{text}"
-        );
+    for (text, bytes) in
+        [("64", 64 << 20), ("1g", 1 << 30), ("2048k", 2 << 20), ("5M", 5 << 20), ("2t", 2 << 40)]
+    {
+        assert_eq!(settings(&format!("-m {text}")).unwrap().memory_bytes, bytes, "{text}");
     }
-    for (text, bytes) in [
-        ("2048", 2048),
-        ("1k", 1024),
-        ("3m", 3 << 20),
-        ("16M", 16 << 20),
-    ] {
-        assert_eq!(
-            settings(&format!("-I {text}")).unwrap().item_bytes_max,
-            bytes,
-            "{text}"
-        );
+    for (text, bytes) in [("2048", 2048), ("1k", 1024), ("3m", 3 << 20), ("16M", 16 << 20)] {
+        assert_eq!(settings(&format!("-I {text}")).unwrap().item_bytes_max, bytes, "{text}");
     }
     assert_eq!(size::text(1536), "1.5 KiB");
     assert_eq!(size::text(64 << 20), "64 MiB");
@@ -121,13 +77,9 @@ fn sizes() {
 fn the_native_protocol_is_off_until_it_is_asked_for() {
     assert_eq!(settings("").unwrap().native, None);
     assert_eq!(settings("--native 0").unwrap().native, None);
-    let native =
-        settings("-p 0 --native 9000 --native-payload 8000 --native-gro off -l 127.0.0.1,::1");
+    let native = settings("-p 0 --native 9000 --native-payload 8000 --native-gro off -l 127.0.0.1,::1");
     let native = native.unwrap().native.unwrap();
-    assert_eq!(
-        (native.port, native.payload_bytes, native.gro),
-        (9000, 8000, false)
-    );
+    assert_eq!((native.port, native.payload_bytes, native.gro), (9000, 8000, false));
     assert_eq!(native.addresses.len(), 2);
 }
 
@@ -232,22 +184,8 @@ fn a_file_fills_in_what_is_not_said() {
         options(&arguments).unwrap().with_file()
     };
     let settings = Settings::of(&from("-t 1").unwrap(), 3).unwrap();
-    assert_eq!(
-        (
-            settings.listen.port,
-            settings.threads,
-            settings.memory_bytes
-        ),
-        (5, 1, 2 << 30)
-    );
-    assert_eq!(
-        (
-            settings.listen.addresses.len(),
-            settings.daemon,
-            settings.verbosity
-        ),
-        (2, true, 1)
-    );
+    assert_eq!((settings.listen.port, settings.threads, settings.memory_bytes), (5, 1, 2 << 30));
+    assert_eq!((settings.listen.addresses.len(), settings.daemon, settings.verbosity), (2, true, 1));
     let off = Settings::of(&from("--daemon=false -l 127.0.0.9").unwrap(), 3).unwrap();
     assert_eq!((off.listen.addresses.len(), off.daemon), (1, false));
 
@@ -282,17 +220,8 @@ fn what_is_printed_leads_to_the_same_settings() {
 
 #[test]
 fn a_store_by_either_name() {
-    for arguments in [
-        "-M",
-        "--disable-evictions",
-        "--semantics store",
-        "-M --semantics store",
-    ] {
-        assert_eq!(
-            settings(arguments).unwrap().semantics,
-            Semantics::Store,
-            "{arguments}"
-        );
+    for arguments in ["-M", "--disable-evictions", "--semantics store", "-M --semantics store"] {
+        assert_eq!(settings(arguments).unwrap().semantics, Semantics::Store, "{arguments}");
     }
     let off = settings("--disable-evictions=false").unwrap();
     assert_eq!(off.semantics, Semantics::Cache);
@@ -310,10 +239,7 @@ fn the_command_line_turns_the_cache_of_a_file_into_a_store() {
 fn the_engine_is_told() {
     let settings = settings("-t 2 -M --access erew -D /").unwrap();
     let config = settings.engine(5);
-    assert_eq!(
-        (config.semantics, config.access),
-        (Semantics::Store, Access::Erew)
-    );
+    assert_eq!((config.semantics, config.access), (Semantics::Store, Access::Erew));
     assert_eq!((config.namespace_delimiter, config.seed), (Some(b'/'), 5));
     assert_eq!(config.item_bytes_hint, None);
 }
@@ -321,10 +247,7 @@ fn the_engine_is_told() {
 #[test]
 fn a_word_is_any_toml_value() {
     let read: Options = toml::from_str("port = '11'\nmemory-limit = 5").unwrap();
-    assert_eq!(
-        (read.port, read.memory_limit),
-        (vec![Word("11".into())], Some(Word("5".into())))
-    );
+    assert_eq!((read.port, read.memory_limit), (vec![Word("11".into())], Some(Word("5".into()))));
 }
 
 #[test]
@@ -336,26 +259,15 @@ fn ports_around_the_kernel_stand_beside_that_of_tcp() {
     let ports = &both.bypass().unwrap().ports;
     assert_eq!(ports.len(), 1);
     assert_eq!(ports[0].name.to_string(), "xdp:eth0");
-    assert_eq!(
-        (&ports[0].addresses, ports[0].workers.clone()),
-        (&vec![], 0..3)
-    );
+    assert_eq!((&ports[0].addresses, ports[0].workers.clone()), (&vec![], 0..3));
     let alone = settings("--port xdp:eth0").unwrap();
     assert_eq!(alone.listen.addresses[0].port(), 11211);
-    assert!(
-        settings("-p 0 --port xdp:eth0")
-            .unwrap()
-            .listen
-            .addresses
-            .is_empty()
-    );
-    let two = "-t 3 --native 9000 --port xdp:a --port xdp:b --port-ip 10.0.0.1/24,fd00::1/64 --port-ip 10.0.1.1/24";
+    assert!(settings("-p 0 --port xdp:eth0").unwrap().listen.addresses.is_empty());
+    let two =
+        "-t 3 --native 9000 --port xdp:a --port xdp:b --port-ip 10.0.0.1/24,fd00::1/64 --port-ip 10.0.1.1/24";
     let two = settings(two).unwrap();
     let ports = &two.bypass().unwrap().ports;
-    assert_eq!(
-        (ports[0].workers.clone(), ports[1].workers.clone()),
-        (0..2, 2..3)
-    );
+    assert_eq!((ports[0].workers.clone(), ports[1].workers.clone()), (0..2, 2..3));
     assert_eq!((ports[0].addresses.len(), ports[1].addresses.len()), (2, 1));
     let dpdk = "--port dpdk:net_memif0,role=server --port-ip 10.0.0.1/24 --port-gateway 10.0.0.9";
     let mut options = options(dpdk).unwrap();
@@ -374,27 +286,18 @@ fn ports_around_the_kernel_stand_beside_that_of_tcp() {
 #[test]
 fn the_command_line_and_a_file_may_each_say_one_of_the_two_ports() {
     let file = || toml::from_str("port = [7, 'xdp:a']").unwrap();
-    for (arguments, words) in [
-        ("", ["7", "xdp:a"]),
-        ("-p 5", ["5", "xdp:a"]),
-        ("--port xdp:b", ["xdp:b", "7"]),
-    ] {
+    for (arguments, words) in
+        [("", ["7", "xdp:a"]), ("-p 5", ["5", "xdp:a"]), ("--port xdp:b", ["xdp:b", "7"])]
+    {
         let both = options(arguments).unwrap().or(file());
-        assert_eq!(
-            both.port,
-            words.map(|word| Word(word.into())),
-            "{arguments}"
-        );
+        assert_eq!(both.port, words.map(|word| Word(word.into())), "{arguments}");
     }
 }
 
 #[test]
 fn both_ports_in_one_word_are_not_overruled_by_a_file() {
     let environment = options("").unwrap();
-    let environment = Options {
-        port: vec![Word("5 xdp:b".into())],
-        ..environment
-    };
+    let environment = Options { port: vec![Word("5 xdp:b".into())], ..environment };
     let both = environment.or(toml::from_str("port = '7 xdp:a'").unwrap());
     assert_eq!(both.port, ["5", "xdp:b"].map(|word| Word(word.into())));
 }
@@ -408,31 +311,16 @@ fn what_does_not_go_with_a_port_around_the_kernel_is_said() {
         ("--port xdp:a --native -1", "which ports are free"),
         ("--port xdp:a --native 65535 -t 2", "would be 65536"),
         ("--port xdp:a --port xdp:a", "named twice"),
-        (
-            "--port xdp:a --port xdp:b -t 1",
-            "2 ports for 1 worker (-t)",
-        ),
-        (
-            "--port xdp:a -Y /x",
-            "--port xdp:a: this protocol has no auth",
-        ),
+        ("--port xdp:a --port xdp:b -t 1", "2 ports for 1 worker (-t)"),
+        ("--port xdp:a -Y /x", "--port xdp:a: this protocol has no auth"),
         ("--port dpdk:x", "no addresses of its own"),
         ("--port dpdk:x --port-ip 10.0.0.1", "length of its prefix"),
-        (
-            "--port dpdk:x --port-ip 10.0.0.1/24 --port-gateway x",
-            "no IP address",
-        ),
-        (
-            "--port xdp:a --port xdp:b --port-ip 10.0.0.1/24",
-            "once for each",
-        ),
+        ("--port dpdk:x --port-ip 10.0.0.1/24 --port-gateway x", "no IP address"),
+        ("--port xdp:a --port xdp:b --port-ip 10.0.0.1/24", "once for each"),
         ("--port-ip 10.0.0.1/24", "no --port xdp: or dpdk:"),
         ("--port xdp:a --dpdk-args x", "no --port dpdk:"),
         ("--port xdp:a --port-gateway 10.0.0.1", "no --port dpdk:"),
-        (
-            "--port dpdk:x --port-ip 10.0.0.1/24 --port-busy-poll 1",
-            "no --port xdp:",
-        ),
+        ("--port dpdk:x --port-ip 10.0.0.1/24 --port-busy-poll 1", "no --port xdp:"),
         ("--port xdp:a --native-busy-poll 5", "--port-busy-poll"),
     ] {
         let error = settings(arguments).unwrap_err();

@@ -27,11 +27,7 @@ pub enum ListenTls {
 impl ListenTls {
     /// What a word of `-l` begins with, and the rest of the word.
     pub(super) fn split(word: &str) -> (Option<Self>, &str) {
-        let prefixes = [
-            ("notls:", Self::Plain),
-            ("btls:", Self::Basic),
-            ("mtls:", Self::Mutual),
-        ];
+        let prefixes = [("notls:", Self::Plain), ("btls:", Self::Basic), ("mtls:", Self::Mutual)];
         for (prefix, tls) in prefixes {
             if let Some(rest) = word.strip_prefix(prefix) {
                 return (Some(tls), rest);
@@ -45,8 +41,7 @@ impl TlsSettings {
     /// Whether some listener may let nobody in without a certificate: a supervisor's listeners at addresses that nobody
     /// named ask for what the default asks for.
     pub fn requires_certificates(&self, listen: &Listen) -> bool {
-        self.options.clients == ClientCertificates::Require
-            || listen.tls.contains(&ListenTls::Mutual)
+        self.options.clients == ClientCertificates::Require || listen.tls.contains(&ListenTls::Mutual)
     }
 }
 
@@ -91,7 +86,8 @@ pub(super) fn tls(
         _ => ClientCertificates::Require,
     };
     if client_authorities.is_none() {
-        let needs = "needs the certificates to verify clients by: --tls-client-ca FILE (or -o ssl_ca_cert=FILE)";
+        let needs =
+            "needs the certificates to verify clients by: --tls-client-ca FILE (or -o ssl_ca_cert=FILE)";
         if verify_mode > 0 {
             return wrong("-o ssl_verify_mode", needs);
         }
@@ -124,29 +120,18 @@ fn refuse_without(
 ) -> Result<Option<TlsSettings>, UsageError> {
     let without = "has no effect without -Z/--enable-ssl";
     let given = [&options.tls_cert, &options.tls_key, &options.tls_client_ca];
-    for (option, name) in given
-        .into_iter()
-        .zip(["--tls-cert", "--tls-key", "--tls-client-ca"])
-    {
+    for (option, name) in given.into_iter().zip(["--tls-cert", "--tls-key", "--tls-client-ca"]) {
         if option.is_some() {
             return wrong(name, without);
         }
     }
-    for name in [
-        "ssl_chain_cert",
-        "ssl_key",
-        "ssl_ca_cert",
-        "ssl_verify_mode",
-    ] {
+    for name in ["ssl_chain_cert", "ssl_key", "ssl_ca_cert", "ssl_verify_mode"] {
         if extended.has(name) {
             return wrong(&format!("-o {name}"), without);
         }
     }
-    for (tls, name) in [
-        (ListenTls::Plain, "notls"),
-        (ListenTls::Basic, "btls"),
-        (ListenTls::Mutual, "mtls"),
-    ] {
+    for (tls, name) in [(ListenTls::Plain, "notls"), (ListenTls::Basic, "btls"), (ListenTls::Mutual, "mtls")]
+    {
         if listen.tls.contains(&tls) {
             return wrong("-l/--listen", format!("'{name}' {without}"));
         }
@@ -157,11 +142,7 @@ fn refuse_without(
 /// Naming the authorities of clients by `--tls-client-ca` asks for a certificate.
 fn verify_mode(options: &Options, extended: &Extended) -> Result<u8, UsageError> {
     match extended.number("ssl_verify_mode") {
-        None => Ok(if options.tls_client_ca.is_some() {
-            2
-        } else {
-            0
-        }),
+        None => Ok(if options.tls_client_ca.is_some() { 2 } else { 0 }),
         Some(mode @ 0..=3) => Ok(mode as u8),
         Some(mode) => {
             let what = "0 (none), 1 (request), 2 (require) or 3 (once)";
@@ -175,10 +156,7 @@ fn only_1_3(extended: &Extended) -> Result<bool, UsageError> {
     match extended.text("ssl_min_version") {
         None | Some("0" | "1" | "2" | "tlsv1.0" | "tlsv1.1" | "tlsv1.2") => Ok(false),
         Some("3" | "tlsv1.3") => Ok(true),
-        Some(text) => wrong(
-            "-o ssl_min_version",
-            format!("'{text}' is none of 2 (TLS 1.2) and 3 (TLS 1.3)"),
-        ),
+        Some(text) => wrong("-o ssl_min_version", format!("'{text}' is none of 2 (TLS 1.2) and 3 (TLS 1.3)")),
     }
 }
 
@@ -209,8 +187,7 @@ impl Listen {
     fn mark_of(&self, there: &SocketAddr, clients: ClientCertificates) -> ListenTls {
         let marks = || self.addresses.iter().zip(self.tls.iter().copied());
         let is_ip = |address: &SocketAddr| {
-            address.ip() == there.ip()
-                || (address.ip().is_unspecified() && there.ip().is_unspecified())
+            address.ip() == there.ip() || (address.ip().is_unspecified() && there.ip().is_unspecified())
         };
         let is_port = |address: &SocketAddr| address.port() == there.port();
         let exact = marks().find(|(address, _)| is_ip(address) && is_port(address));
@@ -243,13 +220,8 @@ mod tests {
     /// What an address is marked with that a supervisor listens at.
     fn mark(options: &Options, there: &str) -> ListenTls {
         let mut settings = settings(options);
-        let clients = settings
-            .tls
-            .as_ref()
-            .map_or(ClientCertificates::None, |tls| tls.options.clients);
-        settings
-            .listen
-            .move_to(vec![there.parse().unwrap()], clients);
+        let clients = settings.tls.as_ref().map_or(ClientCertificates::None, |tls| tls.options.clients);
+        settings.listen.move_to(vec![there.parse().unwrap()], clients);
         settings.listen.tls[0]
     }
 
@@ -269,10 +241,7 @@ mod tests {
                 ..Options::default()
             };
             assert_eq!(mark(&options, "10.0.0.1:9"), expected, "{named} {ca:?}");
-            assert_eq!(
-                mark(&options, "10.0.0.1:1"),
-                settings(&options).listen.tls[0]
-            );
+            assert_eq!(mark(&options, "10.0.0.1:1"), settings(&options).listen.tls[0]);
         }
     }
 
@@ -293,20 +262,14 @@ mod tests {
                 ..Options::default()
             });
             let tls = settings.tls.unwrap();
-            assert_eq!(
-                tls.requires_certificates(&settings.listen),
-                expected,
-                "{named}"
-            );
+            assert_eq!(tls.requires_certificates(&settings.listen), expected, "{named}");
         }
     }
 
     #[test]
     fn other_addresses_keep_their_marks() {
         let options = Options {
-            listen: vec![Word(
-                "mtls:10.0.0.1:1,notls:127.0.0.1:2,btls:127.0.0.1:3,[::]:4".into(),
-            )],
+            listen: vec![Word("mtls:10.0.0.1:1,notls:127.0.0.1:2,btls:127.0.0.1:3,[::]:4".into())],
             enable_ssl: Some(true),
             tls_cert: Some(Word("c".into())),
             tls_client_ca: Some(Word("a".into())),
@@ -321,10 +284,7 @@ mod tests {
             ("10.0.0.2:2", ListenTls::Mutual),
         ];
         listen.move_to(
-            there
-                .iter()
-                .map(|(text, _)| text.parse().unwrap())
-                .collect(),
+            there.iter().map(|(text, _)| text.parse().unwrap()).collect(),
             ClientCertificates::Require,
         );
         assert_eq!(listen.tls, there.map(|(_, mark)| mark));
@@ -335,10 +295,7 @@ mod tests {
             ("notls:10.0.0.1:1,mtls:10.0.0.1:2", "10.0.0.1:9"),
             ("notls:10.0.0.1:1,mtls:10.0.0.2:2", "10.0.0.1:9"),
         ] {
-            let options = Options {
-                listen: vec![Word(named.into())],
-                ..options.clone()
-            };
+            let options = Options { listen: vec![Word(named.into())], ..options.clone() };
             assert_eq!(mark(&options, there), ListenTls::Mutual, "{named}");
         }
     }

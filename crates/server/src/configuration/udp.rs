@@ -39,9 +39,7 @@ pub(super) fn udp(options: &Options, listen: &Listen) -> Result<Option<UdpSettin
     let port = port(options)?;
     let allow = match &options.udp_allow {
         None => AllowList::default(),
-        Some(Word(text)) => text
-            .parse()
-            .map_err(|what| UsageError(format!("--udp-allow: {what}")))?,
+        Some(Word(text)) => text.parse().map_err(|what| UsageError(format!("--udp-allow: {what}")))?,
     };
     if port == 0 {
         return Ok(None);
@@ -52,9 +50,5 @@ pub(super) fn udp(options: &Options, listen: &Listen) -> Result<Option<UdpSettin
         let found = address::resolve(word, port.max(0) as u16);
         addresses.extend(found.map_err(|what| UsageError(format!("-l/--listen: {what}")))?);
     }
-    Ok(Some(UdpSettings {
-        addresses,
-        port,
-        allow,
-    }))
+    Ok(Some(UdpSettings { addresses, port, allow }))
 }

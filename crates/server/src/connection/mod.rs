@@ -68,16 +68,8 @@ pub struct Connection<S> {
 #[derive(Debug)]
 enum Unsent {
     Nothing,
-    Block {
-        block: Block,
-        from: usize,
-        to: usize,
-    },
-    Value {
-        buffer: ValueBuffer,
-        from: usize,
-        to: usize,
-    },
+    Block { block: Block, from: usize, to: usize },
+    Value { buffer: ValueBuffer, from: usize, to: usize },
 }
 
 /// The long body of a store, as far as it has come.
@@ -121,11 +113,7 @@ impl<S: ByteStream> Connection<S> {
     /// What its next input is.
     #[inline]
     pub fn awaits(&self) -> Awaits {
-        if self.body.is_some() {
-            Awaits::Body
-        } else {
-            self.session.awaits()
-        }
+        if self.body.is_some() { Awaits::Body } else { self.session.awaits() }
     }
 
     /// Whether its client has to say who it is, and has never done so.

@@ -21,11 +21,7 @@ fn a_request_is_one_recv_and_one_send() {
     let mut bench = Bench::new("");
     bench.replies(&set("a", 100));
     let pipeline = b"get a\r\n".repeat(32);
-    for input in [
-        b"get a\r\n".to_vec(),
-        b"get a none a\r\n".to_vec(),
-        pipeline,
-    ] {
+    for input in [b"get a\r\n".to_vec(), b"get a none a\r\n".to_vec(), pipeline] {
         let mut connection = open([input]);
         assert_eq!(bench.turn(&mut connection, true), Next::Read);
         let script = connection.stream();
@@ -40,10 +36,7 @@ fn a_silent_store_sends_nothing() {
     let mut bench = Bench::new("");
     let mut connection = open([b"set a 0 0 1 noreply\r\nx\r\n".to_vec()]);
     assert_eq!(bench.turn(&mut connection, true), Next::Read);
-    assert_eq!(
-        (connection.stream().recvs, connection.stream().sends),
-        (1, 0)
-    );
+    assert_eq!((connection.stream().recvs, connection.stream().sends), (1, 0));
     connection.release(&mut bench.buffers);
 }
 
@@ -67,12 +60,7 @@ fn a_peer_that_does_not_read_is_stopped_and_loses_nothing() {
     connection.stream.output_bytes_max = usize::MAX;
     connection.stream.send_bytes_max = 7001;
     assert_eq!(bench.drive(&mut connection), Next::Read);
-    let one = [
-        b"VALUE a 0 1000\r\n".as_slice(),
-        &[b'v'; 1000],
-        b"\r\nEND\r\n",
-    ]
-    .concat();
+    let one = [b"VALUE a 0 1000\r\n".as_slice(), &[b'v'; 1000], b"\r\nEND\r\n"].concat();
     assert!(connection.stream().output == one.repeat(requests));
     assert!(connection.is_idle());
     connection.release(&mut bench.buffers);
@@ -96,10 +84,7 @@ fn one_turn_has_an_end() {
     assert_eq!(bench.turn(&mut connection, true), Next::Again);
     assert!(connection.stream().output.len() <= 5 * OUTPUT_BYTES);
     assert_eq!(bench.drive(&mut connection), Next::Read);
-    assert_eq!(
-        connection.stream().output.len(),
-        60 * (12_000 + b"VALUE b 0 12000\r\n\r\nEND\r\n".len())
-    );
+    assert_eq!(connection.stream().output.len(), 60 * (12_000 + b"VALUE b 0 12000\r\n\r\nEND\r\n".len()));
 }
 
 #[test]
@@ -199,10 +184,7 @@ fn the_end_of_input_comes_after_its_replies() {
     script.ends = true;
     script.send_bytes_max = 10_000;
     let replies = bench.replies_to(script);
-    assert_eq!(
-        replies.len(),
-        2 * (200_000 + b"VALUE a 0 200000\r\n\r\nEND\r\n".len())
-    );
+    assert_eq!(replies.len(), 2 * (200_000 + b"VALUE a 0 200000\r\n\r\nEND\r\n".len()));
 }
 
 #[test]

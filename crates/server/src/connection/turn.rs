@@ -101,11 +101,7 @@ impl<S: ByteStream> Connection<S> {
         // What the stream holds back, no poller sees.
         turn.readable |= self.stream.holds_input() || std::mem::take(&mut self.has_more);
         if !self.send_held(&mut turn) || !self.send_parked(&mut turn) {
-            return if turn.broken {
-                Next::Close
-            } else {
-                Next::Write
-            };
+            return if turn.broken { Next::Close } else { Next::Write };
         }
         if self.closing {
             return Next::Close;
@@ -184,13 +180,8 @@ impl<S: ByteStream> Connection<S> {
         let input = &turn.buffers.input[turn.from..turn.to];
         let full = input.len() == INPUT_BYTES;
         let mut output = Output::new(&mut turn.buffers.output, turn.filled);
-        let Progress { consumed, status } = self.session.process(
-            input,
-            full,
-            &mut turn.requests_left,
-            &mut output,
-            turn.context,
-        );
+        let Progress { consumed, status } =
+            self.session.process(input, full, &mut turn.requests_left, &mut output, turn.context);
         let written_bytes = output.filled() - turn.filled;
         turn.filled = output.filled();
         turn.from += consumed;
@@ -250,21 +241,11 @@ impl<S: ByteStream> Connection<S> {
         let input = &turn.buffers.input[turn.from..turn.to];
         let mut output = Output::new(buffer.bytes_mut(), 0);
         let full = input.len() == INPUT_BYTES;
-        let progress = self.session.process(
-            input,
-            full,
-            &mut turn.requests_left,
-            &mut output,
-            turn.context,
-        );
+        let progress = self.session.process(input, full, &mut turn.requests_left, &mut output, turn.context);
         let to = output.filled();
         turn.from += progress.consumed;
         turn.charge(to, self.session.take_keys());
-        self.unsent = Unsent::Value {
-            buffer,
-            from: 0,
-            to,
-        };
+        self.unsent = Unsent::Value { buffer, from: 0, to };
         self.progress_ms = turn.now_ms;
         self.held_since_ms = turn.now_ms;
         if !self.send_parked(turn) {
@@ -290,10 +271,7 @@ impl<S: ByteStream> Connection<S> {
         let input = &turn.buffers.input[turn.from..turn.to];
         let begun = self.session.begin_body(input, buffer.bytes_mut());
         turn.from += begun.consumed;
-        self.body = Some(Body {
-            buffer,
-            filled: begun.filled,
-        });
+        self.body = Some(Body { buffer, filled: begun.filled });
         self.progress_ms = turn.now_ms;
         self.held_since_ms = turn.now_ms;
         None
@@ -329,9 +307,7 @@ impl<S: ByteStream> Connection<S> {
             }
         }
         let mut output = Output::new(&mut turn.buffers.output, turn.filled);
-        let progress = self
-            .session
-            .end_body(body.buffer.bytes(), &mut output, turn.context);
+        let progress = self.session.end_body(body.buffer.bytes(), &mut output, turn.context);
         turn.filled = output.filled();
         if let Status::NeedOutput { .. } = progress.status {
             return (!self.flush(turn)).then_some(Next::Write);
@@ -382,9 +358,7 @@ impl<S: ByteStream> Connection<S> {
     fn send_parked(&mut self, turn: &mut Turn<'_, '_>) -> bool {
         let (bytes, from) = match &mut self.unsent {
             Unsent::Nothing => return true,
-            Unsent::Block { block, from, to } => {
-                (&turn.buffers.output_blocks.bytes(block)[*from..*to], from)
-            }
+            Unsent::Block { block, from, to } => (&turn.buffers.output_blocks.bytes(block)[*from..*to], from),
             Unsent::Value { buffer, from, to } => (&buffer.bytes()[*from..*to], from),
         };
         // A long value takes several turns, so that others do not wait for all of it.

@@ -36,10 +36,7 @@ fn turns(bench: &mut Bench, input: Vec<u8>) -> (Vec<u8>, usize, usize) {
             let cache = context.worker.cache();
             (context.worker.moved_bytes(), cache.turn_moved_bytes())
         });
-        assert!(
-            moved <= allowed + VALUE_BYTES + REQUESTS + BESIDE_BYTES,
-            "{moved} bytes in one turn"
-        );
+        assert!(moved <= allowed + VALUE_BYTES + REQUESTS + BESIDE_BYTES, "{moved} bytes in one turn");
         turns += 1;
         moved_bytes += moved;
         match next {
@@ -68,14 +65,8 @@ fn appends() -> Vec<(Vec<u8>, Vec<u8>)> {
     vec![
         (b"append a 0 0 1\r\nx\r\n".repeat(REQUESTS), stored.clone()),
         (b"prepend a 0 0 1\r\nx\r\n".repeat(REQUESTS), stored),
-        (
-            b"append a 0 0 1 noreply\r\nx\r\n".repeat(REQUESTS),
-            Vec::new(),
-        ),
-        (
-            b"ms a 1 MA\r\nx\r\n".repeat(REQUESTS),
-            b"HD\r\n".repeat(REQUESTS),
-        ),
+        (b"append a 0 0 1 noreply\r\nx\r\n".repeat(REQUESTS), Vec::new()),
+        (b"ms a 1 MA\r\nx\r\n".repeat(REQUESTS), b"HD\r\n".repeat(REQUESTS)),
         (
             b"ms a 1 MA c\r\nx\r\n".repeat(REQUESTS),
             Vec::new(), // whatever the CAS values are
@@ -91,10 +82,7 @@ fn no_turn_moves_more_than_it_may_and_one_item() {
         store(&mut bench, "a");
         let (replies, turns, moved_bytes) = turns(&mut bench, input);
         if !expected.is_empty() {
-            assert_eq!(
-                String::from_utf8_lossy(&replies),
-                String::from_utf8_lossy(&expected)
-            );
+            assert_eq!(String::from_utf8_lossy(&replies), String::from_utf8_lossy(&expected));
         }
         assert!(moved_bytes >= REQUESTS * VALUE_BYTES, "{moved_bytes} bytes");
         assert!(turns >= REQUESTS / 4, "{turns} turns");

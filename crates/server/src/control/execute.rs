@@ -41,10 +41,9 @@ impl Executor {
     pub fn execute(&self, request: &Request) -> Answer {
         match request {
             Request::Mode { access, partition } => self.mode(*access, *partition),
-            Request::Move { partition, owner } => self.change(*partition, |before| Route {
-                owner: *owner,
-                ..before
-            }),
+            Request::Move { partition, owner } => {
+                self.change(*partition, |before| Route { owner: *owner, ..before })
+            }
             Request::Routes => Ok(self.routes()),
             Request::Directory => match &self.server.shared.native {
                 Some(native) => Ok(directory_text(&self.server.shared.cache, native)),
@@ -88,10 +87,8 @@ impl Executor {
     fn change(&self, partition: usize, change: impl Fn(Route) -> Route) -> Answer {
         self.several_workers()?;
         let _routing = self.server.balance.routing();
-        let before = self.server.shared.cache.route(partition).unwrap_or(Route {
-            access: Access::Crcw,
-            owner: 0,
-        });
+        let before =
+            self.server.shared.cache.route(partition).unwrap_or(Route { access: Access::Crcw, owner: 0 });
         match self.server.set_route(partition, change(before)) {
             Ok(()) => Ok(String::new()),
             Err(error) => Err(error.to_string()),
@@ -118,11 +115,7 @@ impl Executor {
             let sum = counts.iter().map(|of_worker| of_worker[partition]).sum();
             let (rate, sum) = (number(rates.get(partition).copied()), number(Some(sum)));
             // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{partition:>9}  {:<4}  {owner:>5}  {rate:>12}  {sum:>15}",
-                access.name()
-            );
+            let _ = writeln!(text, "{partition:>9}  {:<4}  {owner:>5}  {rate:>12}  {sum:>15}", access.name());
         }
         text
     }
@@ -149,10 +142,7 @@ impl Executor {
             return Err(format!("a name has at most {KEY_BYTES_MAX} bytes"));
         }
         let (answer, answered) = channel();
-        let post = Post::Invalidate {
-            name: name.as_bytes().into(),
-            answer,
-        };
+        let post = Post::Invalidate { name: name.as_bytes().into(), answer };
         let ending = "the server is ending";
         self.worker.send(post).map_err(|_| ending)?;
         self.server.shared.wakers[0].wake();
@@ -174,26 +164,16 @@ impl Executor {
     /// Whether every worker moves: one that does uses some CPU time.
     fn ping(&self) -> Answer {
         let counters = &self.server.shared.counters;
-        let spent_ns = || {
-            counters
-                .iter()
-                .map(|of| of.cpu_ns.get())
-                .collect::<Vec<_>>()
-        };
+        let spent_ns = || counters.iter().map(|of| of.cpu_ns.get()).collect::<Vec<_>>();
         let before = spent_ns();
         let end = Instant::now() + PING_TIMEOUT;
         loop {
             let now = spent_ns();
-            let still = before
-                .iter()
-                .zip(&now)
-                .position(|(before, now)| before == now);
+            let still = before.iter().zip(&now).position(|(before, now)| before == now);
             match still {
                 None => {
                     let (workers, connections) = (before.len(), self.server.connections());
-                    return Ok(format!(
-                        "alive: {workers} workers, {connections} connections\n"
-                    ));
+                    return Ok(format!("alive: {workers} workers, {connections} connections\n"));
                 }
                 Some(worker) if Instant::now() > end => {
                     return Err(format!("worker {worker} does not move"));
@@ -221,8 +201,6 @@ impl Executor {
             count => format!("; {count} found no room in the copy"),
         };
         let (items, bytes) = (snapshot.items, snapshot.bytes);
-        Ok(format!(
-            "{items} items, {bytes} bytes of keys and values{left_out}\n"
-        ))
+        Ok(format!("{items} items, {bytes} bytes of keys and values{left_out}\n"))
     }
 }

@@ -59,10 +59,7 @@ impl ControlThread {
         worker: Sender<Post>,
     ) -> io::Result<Self> {
         let listener = Arc::new(socket.listener);
-        let ending = Arc::new(Ending {
-            waker: Waker::new()?,
-            is_ending: AtomicBool::new(false),
-        });
+        let ending = Arc::new(Ending { waker: Waker::new()?, is_ending: AtomicBool::new(false) });
         let poller = Poller::new()?;
         poller.add(&*listener, LISTENER, Interest::Read)?;
         poller.add(&ending.waker, WAKER, Interest::Read)?;
@@ -70,19 +67,10 @@ impl ControlThread {
             listener: Arc::clone(&listener),
             ending: Arc::clone(&ending),
             poller,
-            executor: Executor {
-                server: Arc::clone(server),
-                clock,
-                worker,
-            },
+            executor: Executor { server: Arc::clone(server), clock, worker },
         };
         let thread = Builder::new().name("control".into());
-        Ok(Self {
-            path: socket.path,
-            listener,
-            ending,
-            thread: thread.spawn(move || service.run())?,
-        })
+        Ok(Self { path: socket.path, listener, ending, thread: thread.spawn(move || service.run())? })
     }
 
     /// Ends it, and removes the socket.
@@ -175,11 +163,7 @@ impl<'a> Conversation<'a> {
         let poller = Poller::new()?;
         poller.add(&ending.waker, WAKER, Interest::Read)?;
         poller.add(&stream, CLIENT, Interest::Read)?;
-        Ok(Self {
-            stream,
-            poller,
-            ending,
-        })
+        Ok(Self { stream, poller, ending })
     }
 
     /// The client's line, without its end; `None` when it sends none.
@@ -204,11 +188,7 @@ impl<'a> Conversation<'a> {
 
     fn send(&mut self, text: &str) {
         let mut rest = text.as_bytes();
-        if self
-            .poller
-            .change(&self.stream, CLIENT, Interest::Write)
-            .is_ok()
-        {
+        if self.poller.change(&self.stream, CLIENT, Interest::Write).is_ok() {
             self.until_done(|stream| {
                 let count = stream.send(rest)?;
                 rest = &rest[count..];
@@ -219,10 +199,7 @@ impl<'a> Conversation<'a> {
 
     /// Goes on whenever the stream is ready, until `step` says that all is done. Returns false
     /// when it cannot be: the client left, it is too slow, or the server ends.
-    fn until_done(
-        &mut self,
-        mut step: impl FnMut(&mut Stream) -> io::Result<Option<bool>>,
-    ) -> bool {
+    fn until_done(&mut self, mut step: impl FnMut(&mut Stream) -> io::Result<Option<bool>>) -> bool {
         let end = Instant::now() + CLIENT_TIMEOUT;
         loop {
             match step(&mut self.stream) {

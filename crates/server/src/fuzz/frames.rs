@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 
 use micanite_net::frames::testing::MemoryQueue;
-use micanite_net::frames::{
-    FramePort, Header as Headers, Local, MacAddress, ReceiveChecksums, parse,
-};
+use micanite_net::frames::{FramePort, Header as Headers, Local, MacAddress, ReceiveChecksums, parse};
 
 use super::native::next;
 use crate::limits::COOKIE_EPOCH_S;
@@ -54,26 +52,15 @@ struct Server {
 impl Server {
     fn new() -> Self {
         let fresh = || {
-            let over =
-                |native: NativeShared| native.over(Vec::new(), std::iter::once(0..1).collect());
+            let over = |native: NativeShared| native.over(Vec::new(), std::iter::once(0..1).collect());
             NativeBench::with("memory-limit = 1", PAYLOAD_BYTES, over)
         };
         let bench = fresh();
         let queue = MemoryQueue::new(BUFFERS, 4096, 64);
         let port = FramePort::new(queue, local(), PAYLOAD_BYTES);
-        let rings = RingEnds {
-            to: vec![None],
-            from: vec![None],
-        };
+        let rings = RingEnds { to: vec![None], from: vec![None] };
         let port = BypassPort::new(0, port, rings, bench.native());
-        Self {
-            bench,
-            port,
-            twin: fresh(),
-            burst: Vec::new(),
-            frames: 0,
-            replies: 0,
-        }
+        Self { bench, port, twin: fresh(), burst: Vec::new(), frames: 0, replies: 0 }
     }
 
     fn pass(&mut self, seconds: u32) {
@@ -132,10 +119,7 @@ impl Server {
         assert!(replies == expected, "{replies:?}\n{expected:?}");
         let counters = self.port.port().counters();
         assert_eq!(counters.frames, self.frames);
-        assert_eq!(
-            (counters.reused, counters.copied, counters.no_frame),
-            (self.replies, 0, 0)
-        );
+        assert_eq!((counters.reused, counters.copied, counters.no_frame), (self.replies, 0, 0));
         // What was not answered goes back with the next burst.
         let waiting = self.port.port().recv();
         assert_eq!(waiting.expect("the queue never fails"), 0);
@@ -156,9 +140,7 @@ fn reply(frame: &[u8]) -> (SocketAddr, Vec<u8>) {
 fn local() -> Local {
     let addresses = ["10.0.0.2", "fd00::2"];
     Local {
-        addresses: addresses
-            .map(|address| address.parse().expect("an address"))
-            .into(),
+        addresses: addresses.map(|address| address.parse().expect("an address")).into(),
         ports: PORT..=PORT,
     }
 }

@@ -43,10 +43,7 @@ fn replies(mut script: Script) -> Vec<u8> {
     script.ends = true;
     let replies = bench.replies_in(Session::guarded(None), script);
     let totals = bench.server.totals();
-    assert_eq!(
-        (totals.cmd_get, totals.cmd_set, totals.cmd_flush),
-        (0, 0, 0)
-    );
+    assert_eq!((totals.cmd_get, totals.cmd_set, totals.cmd_flush), (0, 0, 0));
     assert_eq!(totals.auth_cmds, totals.auth_errors);
     replies
 }
@@ -69,10 +66,7 @@ fn check_binary(mut replies: &[u8]) {
     while let Some((header, _)) = replies.split_first_chunk::<HEADER_BYTES>() {
         let (opcode, status) = (header[1], u16::from_be_bytes([header[6], header[7]]));
         let told = matches!(opcode, 0x20 | 0x0b) && status == 0;
-        assert!(
-            told || matches!(status, 0x04 | 0x20 | 0x21),
-            "{opcode} {status}"
-        );
+        assert!(told || matches!(status, 0x04 | 0x20 | 0x21), "{opcode} {status}");
         let body_bytes = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
         replies = &replies[HEADER_BYTES + body_bytes as usize..];
     }

@@ -113,13 +113,8 @@ pub fn hottest(workers: &[HotKeys], now_s: u32, keys_max: usize) -> Hottest {
         total += faded.weight;
         samples += faded.samples;
     }
-    let mut keys: Vec<_> = weights
-        .into_iter()
-        .map(|(key, weight)| HotKey {
-            key,
-            share: weight / total,
-        })
-        .collect();
+    let mut keys: Vec<_> =
+        weights.into_iter().map(|(key, weight)| HotKey { key, share: weight / total }).collect();
     keys.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.key.cmp(&b.key)));
     keys.truncate(keys_max);
     Hottest { keys, samples }

@@ -65,10 +65,7 @@ impl Sketch {
     pub const BYTES: usize = ENTRIES * (size_of::<Key>() + 3 * size_of::<u64>());
 
     pub fn new(seed: u64) -> Self {
-        let nothing = Key {
-            bytes: [0; KEY_BYTES_MAX],
-            length: 0,
-        };
+        let nothing = Key { bytes: [0; KEY_BYTES_MAX], length: 0 };
         Self {
             hashes: vec![0; ENTRIES].into(),
             weights: vec![0.0; ENTRIES].into(),
@@ -132,9 +129,7 @@ impl Sketch {
         if self.scale > SCALE_MAX {
             let numbers = self.weights.iter_mut().chain(&mut self.errors);
             let totals = [&mut self.total.weight, &mut self.total.samples];
-            numbers
-                .chain(totals)
-                .for_each(|number| *number /= self.scale);
+            numbers.chain(totals).for_each(|number| *number /= self.scale);
             self.scale = 1.0;
         }
     }
@@ -178,10 +173,7 @@ impl Sketch {
             let weight = self.weights[place] - self.errors[place];
             visit(&key.bytes[..usize::from(key.length)], weight * now);
         }
-        Faded {
-            weight: self.total.weight * now,
-            samples: self.total.samples * now,
-        }
+        Faded { weight: self.total.weight * now, samples: self.total.samples * now }
     }
 }
 

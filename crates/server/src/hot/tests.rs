@@ -18,10 +18,7 @@ impl Zipf {
             sum += weight(rank);
             sum
         });
-        Self {
-            cumulated: cumulated.collect(),
-            random: 0x9e37_79b9_7f4a_7c15,
-        }
+        Self { cumulated: cumulated.collect(), random: 0x9e37_79b9_7f4a_7c15 }
     }
 
     fn share(&self, rank: usize) -> f64 {

@@ -87,17 +87,13 @@ impl KernelGetState {
 
     /// What it has done, on all interfaces.
     pub fn counters(&self) -> Counters {
-        self.program()
-            .map_or_else(Counters::default, KernelGet::counters)
+        self.program().map_or_else(Counters::default, KernelGet::counters)
     }
 
     /// Adds what the program has done to what the workers have.
     pub fn add_to(&self, totals: &mut Totals) {
         let count = self.counters();
-        let (hits, misses) = (
-            count.hits + count.native_hits,
-            count.misses + count.native_misses,
-        );
+        let (hits, misses) = (count.hits + count.native_hits, count.misses + count.native_misses);
         totals.cmd_get += hits + misses;
         totals.get_hits += hits;
         totals.get_misses += misses;

@@ -39,12 +39,7 @@ struct Policy {
 
 impl Policy {
     fn new(percent: u32, candidates: Vec<usize>) -> Self {
-        Self {
-            percent,
-            candidates,
-            chosen: Vec::new(),
-            periods_since_change: HOLD_LESS,
-        }
+        Self { percent, candidates, chosen: Vec::new(), periods_since_change: HOLD_LESS }
     }
 
     /// A period later, with loads in percent and the datagrams that each CPU has answered. Returns whether
@@ -100,11 +95,7 @@ pub(super) struct Spread {
 impl Spread {
     /// From so many percent on, to these CPUs.
     pub fn new(percent: u32, candidates: Vec<usize>) -> Self {
-        Self {
-            policy: Policy::new(percent, candidates),
-            window: Vec::new(),
-            next: Instant::now(),
-        }
+        Self { policy: Policy::new(percent, candidates), window: Vec::new(), next: Instant::now() }
     }
 
     /// Measures, if it is time for it, and has the program follow.
@@ -130,9 +121,7 @@ impl Spread {
             let chosen = &self.policy.chosen;
             program.set_spread(chosen);
             if verbose {
-                log!(
-                    "GETs in the kernel: CPUs that help are {chosen:?} now, loads are {loads:?} percent"
-                );
+                log!("GETs in the kernel: CPUs that help are {chosen:?} now, loads are {loads:?} percent");
             }
         }
     }
@@ -142,28 +131,18 @@ impl Spread {
 fn times(text: &str) -> Vec<CpuTime> {
     let mut all = Vec::new();
     for line in text.lines() {
-        let Some((number, words)) = line
-            .strip_prefix("cpu")
-            .and_then(|line| line.split_once(' '))
-        else {
+        let Some((number, words)) = line.strip_prefix("cpu").and_then(|line| line.split_once(' ')) else {
             continue;
         };
         let Ok(number) = number.parse::<usize>() else {
             continue;
         };
         // user nice system idle iowait irq softirq steal
-        let ticks: Vec<u64> = words
-            .split_whitespace()
-            .take(8)
-            .flat_map(str::parse)
-            .collect();
+        let ticks: Vec<u64> = words.split_whitespace().take(8).flat_map(str::parse).collect();
         let idle = ticks.iter().skip(3).take(2).sum::<u64>();
         let sum = ticks.iter().sum::<u64>();
         all.resize(all.len().max(number + 1), CpuTime::default());
-        all[number] = CpuTime {
-            busy: sum - idle,
-            all: sum,
-        };
+        all[number] = CpuTime { busy: sum - idle, all: sum };
     }
     all
 }
@@ -180,9 +159,7 @@ mod tests {
 
     /// Periods of these loads, in which the first CPUs answer; the numbers of those that take over at the end.
     fn after(policy: &mut Policy, periods: u32, loads: &[u32], answering: usize) -> Vec<usize> {
-        let answered: Vec<u64> = (0..loads.len())
-            .map(|cpu| u64::from(cpu < answering) * 1000)
-            .collect();
+        let answered: Vec<u64> = (0..loads.len()).map(|cpu| u64::from(cpu < answering) * 1000).collect();
         for _ in 0..periods {
             policy.period(loads, &answered);
         }
@@ -201,11 +178,7 @@ mod tests {
     fn above_it_one_after_the_other_takes_a_part_the_idlest_first() {
         let mut policy = Policy::new(70, vec![0, 1, 2, 3]);
         assert_eq!(after(&mut policy, 1, &[90, 30, 5, 65], 1), [2]);
-        assert_eq!(
-            after(&mut policy, HOLD_MORE, &[90, 30, 40, 65], 1),
-            [2],
-            "it has to show first"
-        );
+        assert_eq!(after(&mut policy, HOLD_MORE, &[90, 30, 40, 65], 1), [2], "it has to show first");
         assert_eq!(after(&mut policy, 1, &[90, 30, 40, 65], 1), [2, 1]);
         // The last is busy itself.
         assert_eq!(after(&mut policy, 100, &[90, 80, 80, 65], 3), [2, 1]);
@@ -215,18 +188,15 @@ mod tests {
     fn one_less_only_if_the_others_stay_well_below() {
         let mut policy = Policy::new(70, vec![0, 1]);
         assert_eq!(after(&mut policy, 1, &[90, 0], 1), [1]);
-        assert_eq!(
-            after(&mut policy, 100, &[35, 30], 2),
-            [1],
-            "65 + 10 would be above"
-        );
+        assert_eq!(after(&mut policy, 100, &[35, 30], 2), [1], "65 + 10 would be above");
         assert_eq!(after(&mut policy, 100, &[30, 25], 2), [0; 0]);
         assert_eq!(after(&mut policy, 100, &[55, 0], 1), [0; 0], "no swinging");
     }
 
     #[test]
     fn times_are_those_of_the_kernel() {
-        let text = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 10 0 5 80 5 0 20 0 0 0\ncpu2 1 1 1 1 1 1 1 1 0 0\nintr 5\n";
+        let text =
+            "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 10 0 5 80 5 0 20 0 0 0\ncpu2 1 1 1 1 1 1 1 1 0 0\nintr 5\n";
         let times = times(text);
         assert_eq!(times[0], CpuTime { busy: 35, all: 120 });
         assert_eq!(times[1], CpuTime::default());

@@ -43,11 +43,7 @@ impl KernelGetThread {
         let run = move || {
             let mut interval = INTERVAL_MIN;
             let mut look = Instant::now();
-            let percent = server
-                .settings
-                .kernel_get
-                .as_ref()
-                .map_or(0, |of| of.spread_percent);
+            let percent = server.settings.kernel_get.as_ref().map_or(0, |of| of.spread_percent);
             let mut spread = (percent > 0).then(|| Spread::new(percent, cores::allowed()));
             while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let Some(state) = &server.kernel_get else {

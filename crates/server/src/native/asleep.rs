@@ -135,9 +135,7 @@ mod loom_models {
                 })
                 .collect();
             model.work(producers as u64 * each);
-            threads
-                .into_iter()
-                .for_each(|thread| thread.join().unwrap());
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         let runs = runs.load(Ordering::Relaxed);
         assert!(runs > 1, "one order of events alone was explored");

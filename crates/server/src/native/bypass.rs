@@ -127,9 +127,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
             return Ok(0);
         }
         let counters = &native.counters[self.worker];
-        let lost = self
-            .pressure
-            .note(count, self.port.queue_mut().lost(), now_ms);
+        let lost = self.pressure.note(count, self.port.queue_mut().lost(), now_ms);
         if lost > 0 {
             counters.dropped_by_kernel.add(u64::from(lost));
             native.frames[self.worker].frames_lost.add(u64::from(lost));
@@ -138,17 +136,8 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         counters.burst(count);
         let (shared, level) = (context.shared, self.pressure.level(now_ms));
         let (datagrams, replies) = self.port.split();
-        let mut outbox = FrameOutbox {
-            replies,
-            handed_over: None,
-        };
-        let mut round = Round::new(
-            context.lend(),
-            native,
-            &mut self.cookies,
-            &mut outbox,
-            level,
-        );
+        let mut outbox = FrameOutbox { replies, handed_over: None };
+        let mut round = Round::new(context.lend(), native, &mut self.cookies, &mut outbox, level);
         for datagram in datagrams {
             let (peer, number) = (datagram.found.source, datagram.number as u32);
             let source = Source { peer, number };
@@ -163,8 +152,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
             let headers = Header::of(datagram.frame, &datagram.found);
             let origin = Origin { peer, socket: 0 };
             let ring = self.rings.to.get_mut(owner).and_then(Option::as_mut);
-            if ring.is_some_and(|ring| ring::push(ring, origin, headers.as_bytes(), datagram.bytes))
-            {
+            if ring.is_some_and(|ring| ring::push(ring, origin, headers.as_bytes(), datagram.bytes)) {
                 counters.forwarded.add(1);
                 native.notify(owner, &shared.wakers);
             } else {
@@ -179,14 +167,8 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
 
     /// Executes what another worker has handed over; the replies leave through this queue.
     #[inline]
-    fn take_over(
-        &mut self,
-        from: usize,
-        context: &mut Context<'_>,
-        now_ms: u64,
-    ) -> io::Result<usize> {
-        let (Some(native), Some(ring)) = (&context.shared.native, &mut self.rings.from[from])
-        else {
+    fn take_over(&mut self, from: usize, context: &mut Context<'_>, now_ms: u64) -> io::Result<usize> {
+        let (Some(native), Some(ring)) = (&context.shared.native, &mut self.rings.from[from]) else {
             return Ok(0);
         };
         let count = self.handed_over.fill(ring);
@@ -196,22 +178,10 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         native.counters[self.worker].forwarded_in.add(count as u64);
         let level = self.pressure.level(now_ms);
         let handed_over = &self.handed_over;
-        let mut outbox = FrameOutbox {
-            replies: self.port.replies(),
-            handed_over: Some(handed_over),
-        };
-        let mut round = Round::new(
-            context.lend(),
-            native,
-            &mut self.cookies,
-            &mut outbox,
-            level,
-        );
+        let mut outbox = FrameOutbox { replies: self.port.replies(), handed_over: Some(handed_over) };
+        let mut round = Round::new(context.lend(), native, &mut self.cookies, &mut outbox, level);
         for (number, entry) in handed_over.entries.iter().enumerate() {
-            let source = Source {
-                peer: entry.origin.peer,
-                number: number as u32,
-            };
+            let source = Source { peer: entry.origin.peer, number: number as u32 };
             round.take(&handed_over.bytes[entry.datagram.clone()], source, true);
         }
         round.finish();
@@ -233,9 +203,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         let of = self.port.counters();
         let unsent = self.port.queue().unsent();
         let counters: &NativeCounters = &native.counters[self.worker];
-        counters
-            .datagrams_sent
-            .set((of.reused + of.copied).saturating_sub(unsent));
+        counters.datagrams_sent.set((of.reused + of.copied).saturating_sub(unsent));
         counters.datagrams_unsent.set(unsent + of.no_frame);
         native.frames[self.worker].set(&of, unsent);
     }

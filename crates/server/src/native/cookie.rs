@@ -56,12 +56,7 @@ pub struct Cookies {
 impl Cookies {
     /// By the secret of the server.
     pub fn new(key: CookieKey) -> Self {
-        Self {
-            key,
-            last: None,
-            current: 0,
-            previous: None,
-        }
+        Self { key, last: None, current: 0, previous: None }
     }
 
     /// What a cookie from an address proves now.
@@ -104,26 +99,16 @@ mod tests {
         let first = cookies.check(one, 0, NOW_S);
         assert!(!first.proven && first.renewal != 0);
         let cookie = first.renewal;
-        let good = Proof {
-            proven: true,
-            renewal: 0,
-        };
+        let good = Proof { proven: true, renewal: 0 };
         assert_eq!(cookies.check(one, cookie, NOW_S), good);
         for other in ["10.0.0.1:1001", "10.0.0.2:1000", "[::1]:1000"] {
             assert!(!cookies.check(peer(other), cookie, NOW_S).proven, "{other}");
         }
-        assert_eq!(
-            cookies.check(peer("[::ffff:10.0.0.1]:1000"), cookie, NOW_S),
-            good
-        );
+        assert_eq!(cookies.check(peer("[::ffff:10.0.0.1]:1000"), cookie, NOW_S), good);
         assert_eq!(cookies.check(one, cookie, NOW_S + COOKIE_EPOCH_S - 1), good);
         let later = cookies.check(one, cookie, NOW_S + COOKIE_EPOCH_S);
         assert!(later.proven && later.renewal != 0 && later.renewal != cookie);
-        assert!(
-            !cookies
-                .check(one, cookie, NOW_S + 2 * COOKIE_EPOCH_S)
-                .proven
-        );
+        assert!(!cookies.check(one, cookie, NOW_S + 2 * COOKIE_EPOCH_S).proven);
     }
 
     #[test]

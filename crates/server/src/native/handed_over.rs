@@ -33,10 +33,7 @@ impl HandedOver {
     }
 
     pub fn new(datagram_bytes: usize) -> Self {
-        Self {
-            bytes: vec![0; Self::bytes(datagram_bytes)].into(),
-            entries: ArrayVec::new(),
-        }
+        Self { bytes: vec![0; Self::bytes(datagram_bytes)].into(), entries: ArrayVec::new() }
     }
 
     /// Takes what fits; returns how many datagrams.

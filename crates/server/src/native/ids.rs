@@ -31,18 +31,12 @@ impl ClientKey {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
-        Self {
-            ip: ip.to_bits(),
-            port: peer.port(),
-            number,
-        }
+        Self { ip: ip.to_bits(), port: peer.port(), number }
     }
 
     fn set(&self) -> usize {
-        let mixed = (self.ip as u64)
-            ^ (self.ip >> 64) as u64
-            ^ u64::from(self.port) << 32
-            ^ u64::from(self.number);
+        let mixed =
+            (self.ip as u64) ^ (self.ip >> 64) as u64 ^ u64::from(self.port) << 32 ^ u64::from(self.number);
         (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % IDS_SETS
     }
 }
@@ -101,17 +95,14 @@ pub struct Ids {
 
 impl Default for Ids {
     fn default() -> Self {
-        Self {
-            sets: (0..IDS_SETS).map(|_| Mutex::default()).collect(),
-        }
+        Self { sets: (0..IDS_SETS).map(|_| Mutex::default()).collect() }
     }
 }
 
 impl Ids {
     /// The most bytes that it takes.
-    pub const BYTES_MAX: usize = IDS_SETS
-        * IDS_CLIENTS_PER_SET
-        * (size_of::<Client>() + IDS_WINDOW * size_of::<Remembered>());
+    pub const BYTES_MAX: usize =
+        IDS_SETS * IDS_CLIENTS_PER_SET * (size_of::<Client>() + IDS_WINDOW * size_of::<Remembered>());
 
     fn set(&self, key: &ClientKey) -> MutexGuard<'_, Set> {
         let set = &self.sets[key.set()];
@@ -147,21 +138,14 @@ impl Ids {
                     place.status = None;
                     Begin::Execute
                 }
-                Some(status) => Begin::Answer {
-                    status,
-                    number: place.number,
-                },
+                Some(status) => Begin::Answer { status, number: place.number },
                 None => Begin::Busy,
             };
         }
         if place.id > id || (resent && id <= floor) {
             return Begin::Forgotten;
         }
-        *place = Remembered {
-            id,
-            number: 0,
-            status: None,
-        };
+        *place = Remembered { id, number: 0, status: None };
         Begin::Execute
     }
 
@@ -247,11 +231,7 @@ mod tests {
         for resent in [false, true] {
             assert_eq!(ids.begin(one, (1, resent), NOW_S), answer(7));
         }
-        assert_eq!(
-            ids.begin(client(2), (1, false), NOW_S),
-            Begin::Execute,
-            "another client's"
-        );
+        assert_eq!(ids.begin(client(2), (1, false), NOW_S), Begin::Execute, "another client's");
     }
 
     #[test]
@@ -279,24 +259,12 @@ mod tests {
     #[test]
     fn a_resent_request_that_never_came_is_executed_if_that_is_certain() {
         let (ids, one) = (Ids::default(), client(1));
-        assert_eq!(
-            ids.begin(one, (3, true), NOW_S),
-            Begin::Forgotten,
-            "an unknown client"
-        );
+        assert_eq!(ids.begin(one, (3, true), NOW_S), Begin::Forgotten, "an unknown client");
         assert_eq!(ids.begin(one, (3, false), NOW_S), Begin::Execute);
-        assert_eq!(
-            ids.begin(one, (2, true), NOW_S),
-            Begin::Execute,
-            "the first was lost"
-        );
+        assert_eq!(ids.begin(one, (2, true), NOW_S), Begin::Execute, "the first was lost");
         let two = client(2);
         assert_eq!(ids.begin(two, (1000, false), NOW_S), Begin::Execute);
-        assert_eq!(
-            ids.begin(two, (999, true), NOW_S),
-            Begin::Forgotten,
-            "from before"
-        );
+        assert_eq!(ids.begin(two, (999, true), NOW_S), Begin::Forgotten, "from before");
         assert_eq!(ids.begin(two, (1001, true), NOW_S), Begin::Execute);
     }
 
@@ -306,16 +274,10 @@ mod tests {
         let of_set = |number: &u32| client(*number).set() == client(0).set();
         let many: Vec<_> = (0..).filter(of_set).take(IDS_CLIENTS_PER_SET + 1).collect();
         for number in &many {
-            assert_eq!(
-                ids.begin(client(*number), (1, false), NOW_S),
-                Begin::Execute
-            );
+            assert_eq!(ids.begin(client(*number), (1, false), NOW_S), Begin::Execute);
             ids.finish(client(*number), 1, Status::Ok, 0);
         }
-        assert_eq!(
-            ids.begin(client(many[0]), (1, true), NOW_S),
-            Begin::Forgotten
-        );
+        assert_eq!(ids.begin(client(many[0]), (1, true), NOW_S), Begin::Forgotten);
         assert_eq!(ids.begin(client(many[1]), (1, true), NOW_S), answer(0));
         ids.finish(client(many[0]), 1, Status::Ok, 0); // nobody's any more
     }

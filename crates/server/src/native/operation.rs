@@ -10,38 +10,21 @@ pub(super) fn operation<'d>(request: &Request<'d>, now_s: u32) -> Option<Operati
         0 => Expiry::NEVER,
         after_s => Expiry(now_s.saturating_add(after_s)),
     };
-    let store = |condition| Operation::Store {
-        condition,
-        value: request.value,
-        flags: request.flags,
-        expiry,
-    };
+    let store =
+        |condition| Operation::Store { condition, value: request.value, flags: request.flags, expiry };
     Some(match request.opcode {
         Opcode::Noop => return None,
-        Opcode::Get => Operation::Get {
-            cas: request.wants_cas,
-        },
-        Opcode::GetAndTouch => Operation::GetAndTouch {
-            expiry,
-            cas: request.wants_cas,
-        },
+        Opcode::Get => Operation::Get { cas: request.wants_cas },
+        Opcode::GetAndTouch => Operation::GetAndTouch { expiry, cas: request.wants_cas },
         Opcode::Set => store(Condition::Always),
         Opcode::Add => store(Condition::Absent),
         Opcode::Replace => store(Condition::Present),
         Opcode::Cas => store(Condition::Unchanged(request.argument)),
         Opcode::Delete => Operation::Delete,
         Opcode::Touch => Operation::Touch { expiry },
-        Opcode::Increment => Operation::Increment {
-            delta: request.argument,
-        },
-        Opcode::Decrement => Operation::Decrement {
-            delta: request.argument,
-        },
-        Opcode::Append => Operation::Append {
-            value: request.value,
-        },
-        Opcode::Prepend => Operation::Prepend {
-            value: request.value,
-        },
+        Opcode::Increment => Operation::Increment { delta: request.argument },
+        Opcode::Decrement => Operation::Decrement { delta: request.argument },
+        Opcode::Append => Operation::Append { value: request.value },
+        Opcode::Prepend => Operation::Prepend { value: request.value },
     })
 }

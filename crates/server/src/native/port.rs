@@ -57,8 +57,7 @@ impl NativePort {
 
     /// Memory of one worker's port over a queue, beside its frames.
     pub fn bytes_over(datagram_bytes: usize) -> usize {
-        <BypassPort<XdpQueue>>::bytes(datagram_bytes)
-            .max(<BypassPort<DpdkQueue>>::bytes(datagram_bytes))
+        <BypassPort<XdpQueue>>::bytes(datagram_bytes).max(<BypassPort<DpdkQueue>>::bytes(datagram_bytes))
     }
 
     /// Memory of one worker's port over sockets at so many addresses.

@@ -39,11 +39,7 @@ impl Pressure {
     /// The share of datagrams lost lately, in 1/65,535; 0 if none was for a while.
     #[inline]
     pub fn level(&self, now_ms: u64) -> u16 {
-        if now_ms < self.until_ms {
-            self.share
-        } else {
-            0
-        }
+        if now_ms < self.until_ms { self.share } else { 0 }
     }
 }
 

@@ -165,22 +165,13 @@ mod tests {
     fn datagrams_come_out_as_they_went_in_across_the_end_of_the_ring() {
         let (mut to, mut from) = RingBuffer::new(256);
         let mut out = [0; 250];
-        let peers = [
-            "10.1.2.3:65535",
-            "[::1]:1",
-            "[fe80::1%7]:80",
-            "[::ffff:1.2.3.4]:9",
-        ];
+        let peers = ["10.1.2.3:65535", "[::1]:1", "[fe80::1%7]:80", "[::ffff:1.2.3.4]:9"];
         for round in 0..1000usize {
             let origin = origin(peers[round % 4], round as u16);
             let datagram: Vec<u8> = (0..round % 150).map(|byte| (byte + round) as u8).collect();
             let headers = &[round as u8; 66][..[0, 42, 66][round % 3]];
             assert!(push(&mut to, origin, headers, &datagram), "{round}");
-            let popped = Popped {
-                header_bytes: headers.len(),
-                datagram_bytes: datagram.len(),
-                origin,
-            };
+            let popped = Popped { header_bytes: headers.len(), datagram_bytes: datagram.len(), origin };
             assert_eq!(pop(&mut from, &mut out), Some(popped));
             let (front, rest) = out.split_at(headers.len());
             assert_eq!((front, &rest[..datagram.len()]), (headers, &datagram[..]));
@@ -210,10 +201,7 @@ mod tests {
         for (workers, payload) in [(1, 1472), (2, 1472), (64, 1472), (1024, 1472), (2, 65_507)] {
             let bytes = ring_bytes(workers, payload);
             assert!(bytes >= 2 * (HEAD_BYTES + payload), "{workers} {payload}");
-            assert!(
-                bytes <= RING_BYTES_MAX.max(3 * payload),
-                "{workers} {payload}"
-            );
+            assert!(bytes <= RING_BYTES_MAX.max(3 * payload), "{workers} {payload}");
         }
     }
 }

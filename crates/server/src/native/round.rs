@@ -129,13 +129,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
     }
 
     #[inline]
-    fn take_requests(
-        &mut self,
-        header: Header,
-        datagram: &'d [u8],
-        source: Source,
-        stays: bool,
-    ) -> Taken {
+    fn take_requests(&mut self, header: Header, datagram: &'d [u8], source: Source, stays: bool) -> Taken {
         let Ok(requests) = Requests::check(datagram, header.count) else {
             self.refuse(&header, source, Status::BadRequest);
             return Taken::Done;
@@ -188,11 +182,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             return;
         };
         let knows = header.generation == self.generation;
-        let status = if knows {
-            Status::SlowDown
-        } else {
-            Status::Moved
-        };
+        let status = if knows { Status::SlowDown } else { Status::Moved };
         let head = self.head(&header, datagram, source);
         for request in requests {
             self.answer(&head, (request.opcode, status), request.hash, 0);
@@ -262,11 +252,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         if self.requests.is_full() {
             self.flush();
         }
-        if self
-            .heads
-            .last()
-            .is_none_or(|last| last.serial != head.serial)
-        {
+        if self.heads.last().is_none_or(|last| last.serial != head.serial) {
             self.heads.push(*head);
         }
         self.plans.push(Plan {
@@ -276,11 +262,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             hash: request.hash,
             id: request.id,
         });
-        self.requests.push(Request {
-            hash,
-            key: request.key,
-            operation,
-        });
+        self.requests.push(Request { hash, key: request.key, operation });
     }
 
     /// Looks whether a numbered request was executed already; if so, answers it.
@@ -374,15 +356,9 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             Kind::DirectoryRequest => Kind::DirectoryReply,
             Kind::Replies | Kind::DirectoryReply => return,
         };
-        let proof = self
-            .cookies
-            .check(source.peer, header.cookie, self.context.now_s);
-        let reply = Header {
-            generation: self.generation,
-            status,
-            cookie: proof.renewal,
-            ..header.reply(kind)
-        };
+        let proof = self.cookies.check(source.peer, header.cookie, self.context.now_s);
+        let reply =
+            Header { generation: self.generation, status, cookie: proof.renewal, ..header.reply(kind) };
         self.send_header(source, &reply);
     }
 
@@ -401,9 +377,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
             self.refuse(&header, source, Status::BadRequest);
             return;
         };
-        let proof = self
-            .cookies
-            .check(source.peer, header.cookie, self.context.now_s);
+        let proof = self.cookies.check(source.peer, header.cookie, self.context.now_s);
         let reply = Header {
             generation: self.generation,
             cookie: proof.renewal,

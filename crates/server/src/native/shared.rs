@@ -104,8 +104,7 @@ impl NativeShared {
     /// The generation of the directory.
     #[inline]
     pub fn generation(&self, cache: &Cache) -> u32 {
-        self.generation_first
-            .wrapping_add(cache.generation() as u32)
+        self.generation_first.wrapping_add(cache.generation() as u32)
     }
 
     /// Returns the TCP port that the directory names, 0 if there is none.

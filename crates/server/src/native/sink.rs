@@ -84,13 +84,7 @@ impl Open {
 
     /// Adds a reply without a value.
     #[inline]
-    pub fn push<O: Outbox>(
-        &mut self,
-        out: &mut O,
-        (opcode, status): (Opcode, Status),
-        hash: u64,
-        word: u64,
-    ) {
+    pub fn push<O: Outbox>(&mut self, out: &mut O, (opcode, status): (Opcode, Status), hash: u64, word: u64) {
         let writer = &mut self.writer;
         // A request is at least as long as the shortest reply to it, so there is room for this.
         let fits = ReplyWriter::short_reply_bytes(opcode, status) <= writer.room();
@@ -221,9 +215,7 @@ fn kind(opcode: Opcode) -> Option<Kind> {
         Opcode::Noop => return None,
         Opcode::Get => Kind::Get,
         Opcode::GetAndTouch => Kind::GetAndTouch,
-        Opcode::Set | Opcode::Add | Opcode::Replace | Opcode::Append | Opcode::Prepend => {
-            Kind::Store
-        }
+        Opcode::Set | Opcode::Add | Opcode::Replace | Opcode::Append | Opcode::Prepend => Kind::Store,
         Opcode::Cas => Kind::Cas,
         Opcode::Delete => Kind::Delete,
         Opcode::Touch => Kind::Touch,

@@ -55,12 +55,7 @@ struct SocketOutbox<'a> {
 
 impl<'a> SocketOutbox<'a> {
     fn new(sender: &'a mut Sender, socket: &'a UdpSocket, counters: &'a NativeCounters) -> Self {
-        Self {
-            sender,
-            socket,
-            counters,
-            peer: SocketAddr::from(([0, 0, 0, 0], 0)),
-        }
+        Self { sender, socket, counters, peer: SocketAddr::from(([0, 0, 0, 0], 0)) }
     }
 
     /// Sends what is complete. What the network does not take at once is lost, as on the way.
@@ -157,23 +152,13 @@ impl SocketPort {
     }
 
     #[inline]
-    fn receive(
-        &mut self,
-        number: usize,
-        context: &mut Context<'_>,
-        now_ms: u64,
-    ) -> io::Result<usize> {
+    fn receive(&mut self, number: usize, context: &mut Context<'_>, now_ms: u64) -> io::Result<usize> {
         let Some(native) = &context.shared.native else {
             return Ok(0);
         };
         let counters = &native.counters[self.worker];
         let socket = &self.sockets[self.worker][number];
-        let Arrival {
-            receiver,
-            pressure,
-            next,
-            count,
-        } = &mut self.arrivals[number];
+        let Arrival { receiver, pressure, next, count } = &mut self.arrivals[number];
         if *next == *count {
             (*next, *count) = (0, receiver.recv(socket)?);
             if *count == 0 {
@@ -188,13 +173,7 @@ impl SocketPort {
         let mut outbox = SocketOutbox::new(&mut self.sender, socket, counters);
         let shared = context.shared;
         let lent = context.lend();
-        let mut round = Round::new(
-            lent,
-            native,
-            &mut self.cookies,
-            &mut outbox,
-            pressure.level(now_ms),
-        );
+        let mut round = Round::new(lent, native, &mut self.cookies, &mut outbox, pressure.level(now_ms));
         while let Some(datagram) = receiver.get(*next).filter(|_| !round.is_over()) {
             *next += 1;
             let peer = datagram.peer;
@@ -205,10 +184,7 @@ impl SocketPort {
             let Taken::Elsewhere { owner } = round.take(datagram.bytes, peer.into(), false) else {
                 continue;
             };
-            let origin = Origin {
-                peer,
-                socket: number as u16,
-            };
+            let origin = Origin { peer, socket: number as u16 };
             let ring = self.rings.to.get_mut(owner).and_then(Option::as_mut);
             if ring.is_some_and(|ring| ring::push(ring, origin, &[], datagram.bytes)) {
                 counters.forwarded.add(1);
@@ -226,8 +202,7 @@ impl SocketPort {
     /// Executes what another worker has handed over; the replies leave through its sockets.
     #[inline]
     fn take_over(&mut self, from: usize, context: &mut Context<'_>, now_ms: u64) -> usize {
-        let (Some(native), Some(ring)) = (&context.shared.native, &mut self.rings.from[from])
-        else {
+        let (Some(native), Some(ring)) = (&context.shared.native, &mut self.rings.from[from]) else {
             return 0;
         };
         let count = self.handed_over.fill(ring);

@@ -166,9 +166,7 @@ impl Recorder {
         let mut state = recorder.lock();
         if let State::Running(running) = &*state {
             let path = running.path.display();
-            return Err(format!(
-                "it records to {path} already: micanite ctl record --stop ends that"
-            ));
+            return Err(format!("it records to {path} already: micanite ctl record --stop ends that"));
         }
         let fraction = options.fraction.unwrap_or_default();
         let file = create(path).map_err(|error| cannot_create(path, &error))?;
@@ -191,25 +189,14 @@ impl Recorder {
             let _ = std::fs::remove_file(path);
             format!("{}: {error}", path.display())
         })?;
-        *state = State::Running(Running {
-            path: path.into(),
-            fraction,
-            before,
-            thread: Some(thread),
-        });
+        *state = State::Running(Running { path: path.into(), fraction, before, thread: Some(thread) });
         let mut text = format!(
             "recording {fraction} of all keys to {}; it takes {} at most\n",
             path.display(),
             size::text(Self::bytes(recorder.places.len()))
         );
-        if server
-            .kernel_get
-            .as_ref()
-            .is_some_and(|state| state.program().is_some())
-        {
-            text.push_str(
-                "meanwhile the kernel answers no GETs (--kernel-get): they would be missing\n",
-            );
+        if server.kernel_get.as_ref().is_some_and(|state| state.program().is_some()) {
+            text.push_str("meanwhile the kernel answers no GETs (--kernel-get): they would be missing\n");
         }
         Ok(text)
     }

@@ -82,11 +82,7 @@ impl Told {
 }
 
 /// Length of the value that was sent to be stored, or that was found, or that is there now.
-pub(super) fn value_bytes(
-    request: &Request<'_>,
-    ended: engine::Outcome,
-    told: &Told,
-) -> Option<usize> {
+pub(super) fn value_bytes(request: &Request<'_>, ended: engine::Outcome, told: &Told) -> Option<usize> {
     match &request.operation {
         engine::Operation::Store { value, .. } => Some(value.len()),
         engine::Operation::MetaStore(store) => match store.mode {
@@ -101,10 +97,9 @@ pub(super) fn value_bytes(
         | engine::Operation::MetaDelete(_) => None,
         _ => match ended {
             engine::Outcome::Hit | engine::Outcome::Touched => told.bytes(),
-            engine::Outcome::Number(number) => Some(
-                told.bytes()
-                    .unwrap_or(1 + number.checked_ilog10().unwrap_or(0) as usize),
-            ),
+            engine::Outcome::Number(number) => {
+                Some(told.bytes().unwrap_or(1 + number.checked_ilog10().unwrap_or(0) as usize))
+            }
             _ => None,
         },
     }

@@ -36,10 +36,7 @@ impl Tag {
 
     /// The tag and the length of the prefix.
     fn of_word(word: u64) -> (Self, usize) {
-        let tag = Self {
-            generation: word as u16,
-            time_us: word >> 24 & Self::TIME_MASK,
-        };
+        let tag = Self { generation: word as u16, time_us: word >> 24 & Self::TIME_MASK };
         (tag, usize::from((word >> 16) as u8))
     }
 }
@@ -60,8 +57,7 @@ struct Position(AtomicU64);
 impl Ring {
     /// Forgets what is there. For the reader.
     pub fn clear(&self) {
-        self.words
-            .get_or_init(|| (0..WORDS).map(|_| AtomicU64::new(0)).collect());
+        self.words.get_or_init(|| (0..WORDS).map(|_| AtomicU64::new(0)).collect());
         let tail = self.tail.0.load(Ordering::Acquire);
         self.head.0.store(tail, Ordering::Release);
     }
@@ -111,8 +107,7 @@ impl Ring {
             for (place, part) in (head + 1..).zip(bytes.chunks_exact_mut(8)) {
                 part.copy_from_slice(&get(place));
             }
-            for (place, part) in
-                (prefix_at..).zip(prefix.chunks_exact_mut(8).take(prefix_bytes.div_ceil(8)))
+            for (place, part) in (prefix_at..).zip(prefix.chunks_exact_mut(8).take(prefix_bytes.div_ceil(8)))
             {
                 part.copy_from_slice(&get(place));
             }
@@ -151,13 +146,7 @@ mod loom_models {
             outcome: Outcome::Hit,
         };
         let time_us = number << 20 | number;
-        (
-            Tag {
-                generation,
-                time_us,
-            },
-            record,
-        )
+        (Tag { generation, time_us }, record)
     }
 
     /// A worker notes entries while another thread takes them: each that found room comes out once,
@@ -182,17 +171,13 @@ mod loom_models {
             };
             // loom looks for races with the last access to a place alone: those of the thread that
             // began last are found, so the worker is the first one.
-            let pushed: Vec<_> = (1..=ENTRIES)
-                .filter(|number| push(&ring, *number, 1))
-                .collect();
+            let pushed: Vec<_> = (1..=ENTRIES).filter(|number| push(&ring, *number, 1)).collect();
             let mut taken = reader.join().unwrap();
             taken.extend(take(&ring, 1));
             assert_eq!(taken, pushed);
             counts[pushed.len()].fetch_add(1, Ordering::Relaxed);
         });
-        let explored = found_room
-            .each_ref()
-            .map(|count| count.load(Ordering::Relaxed));
+        let explored = found_room.each_ref().map(|count| count.load(Ordering::Relaxed));
         assert!(explored[2..].iter().all(|count| *count > 0), "{explored:?}");
     }
 
@@ -217,9 +202,7 @@ mod loom_models {
             assert!(matches!(taken[..], [] | [2]), "{taken:?}");
             counts[taken.len()].fetch_add(1, Ordering::Relaxed);
         });
-        let explored = taken_after
-            .each_ref()
-            .map(|count| count.load(Ordering::Relaxed));
+        let explored = taken_after.each_ref().map(|count| count.load(Ordering::Relaxed));
         assert!(explored.iter().all(|count| *count > 0), "{explored:?}");
     }
 

@@ -121,12 +121,7 @@ impl<'a> Recording<'a> {
     }
 
     #[inline(never)]
-    fn note(
-        &mut self,
-        (request, operation): (&Request<'_>, Operation),
-        ended: Outcome,
-        told: &Told,
-    ) {
+    fn note(&mut self, (request, operation): (&Request<'_>, Operation), ended: Outcome, told: &Told) {
         let now_us = || self.recorder.now_us();
         let time_us = *self.time_us.get_or_insert_with(now_us);
         let value_bytes = request::value_bytes(request, ended, told);
@@ -144,10 +139,7 @@ impl<'a> Recording<'a> {
         let mut bytes = request.key.iter();
         let prefix_bytes = bytes.position(|byte| *byte == delimiter).unwrap_or(0);
         let prefix = &request.key[..prefix_bytes];
-        let tag = Tag {
-            generation: self.generation,
-            time_us,
-        };
+        let tag = Tag { generation: self.generation, time_us };
         if !self.place.ring.push(tag, &record, prefix) {
             self.seen.dropped += 1;
         }

@@ -21,10 +21,7 @@ fn record(number: u64) -> Record {
 }
 
 fn tag(generation: u16, time_us: u64) -> Tag {
-    Tag {
-        generation,
-        time_us,
-    }
+    Tag { generation, time_us }
 }
 
 /// A prefix of 0 to 249 bytes.
@@ -35,10 +32,7 @@ fn prefix(number: u64) -> Vec<u8> {
 #[test]
 fn a_ring_gives_back_what_fits() {
     let ring = Ring::default();
-    assert!(
-        !ring.push(tag(1, 0), &record(0), b""),
-        "it has no memory yet"
-    );
+    assert!(!ring.push(tag(1, 0), &record(0), b""), "it has no memory yet");
     ring.clear();
     let (mut pushed, mut drained) = (0, 0);
     // Several laps: entries of all lengths lie across its end.
@@ -74,9 +68,8 @@ fn entries_of_an_earlier_recording_are_dropped() {
 
 #[test]
 fn a_sample_is_its_fraction_of_every_partition() {
-    let keys: Vec<_> = (0..200_000u32)
-        .map(|number| KeyHash::of(format!("key{number}").as_bytes(), 7))
-        .collect();
+    let keys: Vec<_> =
+        (0..200_000u32).map(|number| KeyHash::of(format!("key{number}").as_bytes(), 7)).collect();
     let of = |text: &str| text.parse::<Fraction>().unwrap().hash_max();
     for partition in 0..4 {
         let here = || keys.iter().filter(|key| key.partition(2) == partition);
@@ -85,10 +78,7 @@ fn a_sample_is_its_fraction_of_every_partition() {
         for (fraction, share) in [("0.01", 0.01), ("0.1", 0.1), ("0.5", 0.5)] {
             let (found, expected) = (sampled(of(fraction)) as f64, share * all as f64);
             let spread = (expected * (1.0 - share)).sqrt();
-            assert!(
-                (found - expected).abs() < 5.0 * spread,
-                "{found} {expected}"
-            );
+            assert!((found - expected).abs() < 5.0 * spread, "{found} {expected}");
         }
         assert_eq!(sampled(of("1")), all);
     }

@@ -90,9 +90,7 @@ impl Thread {
         self.server.shared.watch.set_recording(false);
         if let Ok(reason) = end {
             self.await_workers();
-            end = self
-                .empty_rings(Duration::ZERO)
-                .map(|full| full.unwrap_or(reason));
+            end = self.empty_rings(Duration::ZERO).map(|full| full.unwrap_or(reason));
         }
         let (lasted_ms, mut seen) = (self.now_ms(), self.seen());
         let (end, error) = match end.and_then(|end| self.complete(end, &seen)) {
@@ -137,10 +135,7 @@ impl Thread {
 
     /// What was seen since it began.
     fn seen(&self) -> Seen {
-        Seen {
-            unnamed: self.prefixes.unnamed,
-            ..since(self.recorder().seen(), self.before)
-        }
+        Seen { unnamed: self.prefixes.unnamed, ..since(self.recorder().seen(), self.before) }
     }
 
     /// Writes until there is a reason to end.
@@ -186,30 +181,24 @@ impl Thread {
         let server = Arc::clone(&self.server);
         let (mut full, mut failed) = (false, Ok(()));
         for place in &server.shared.recorder.places {
-            place
-                .ring
-                .drain(self.generation, |tag, mut record, prefix| {
-                    if full || failed.is_err() {
-                        return;
-                    }
-                    let (number, is_new) = self.prefixes.number(prefix);
-                    let name_bytes = if is_new {
-                        Bytes::prefix_bytes(prefix)
-                    } else {
-                        0
-                    };
-                    let waiting = found.len() * RECORD_BYTES;
-                    if !self.has_room(waiting + name_bytes + RECORD_BYTES) {
-                        full = true;
-                        return;
-                    }
-                    if is_new {
-                        self.length += name_bytes;
-                        failed = self.bytes.name_prefix(number, prefix);
-                    }
-                    record.prefix = number;
-                    found.push((tag.time_us, record));
-                });
+            place.ring.drain(self.generation, |tag, mut record, prefix| {
+                if full || failed.is_err() {
+                    return;
+                }
+                let (number, is_new) = self.prefixes.number(prefix);
+                let name_bytes = if is_new { Bytes::prefix_bytes(prefix) } else { 0 };
+                let waiting = found.len() * RECORD_BYTES;
+                if !self.has_room(waiting + name_bytes + RECORD_BYTES) {
+                    full = true;
+                    return;
+                }
+                if is_new {
+                    self.length += name_bytes;
+                    failed = self.bytes.name_prefix(number, prefix);
+                }
+                record.prefix = number;
+                found.push((tag.time_us, record));
+            });
         }
         failed?;
         found.sort_by_key(|(time_us, _)| *time_us);

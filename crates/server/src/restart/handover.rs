@@ -73,10 +73,7 @@ impl Handover {
     }
 
     const fn new(began_ns: u64) -> Self {
-        Self {
-            began_ns,
-            descriptors: Vec::new(),
-        }
+        Self { began_ns, descriptors: Vec::new() }
     }
 
     /// Lets a descriptor outlive the program.

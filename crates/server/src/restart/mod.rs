@@ -56,12 +56,7 @@ pub struct Waiting {
 impl Restart {
     /// Of a program; an error is told when a restart is asked for.
     pub fn new(program: io::Result<Program>) -> Self {
-        Self {
-            program,
-            forbidden: None,
-            is_wanted: AtomicBool::new(false),
-            waiting: Mutex::default(),
-        }
+        Self { program, forbidden: None, is_wanted: AtomicBool::new(false), waiting: Mutex::default() }
     }
 
     /// Refuses every restart with this reason.
@@ -74,9 +69,7 @@ impl Restart {
     /// # Errors
     /// It is not known.
     pub fn program(&self) -> Result<&Program, String> {
-        self.program
-            .as_ref()
-            .map_err(|error| format!("the program's own file is not known: {error}"))
+        self.program.as_ref().map_err(|error| format!("the program's own file is not known: {error}"))
     }
 
     /// Notes that another program is to follow this one; false when that is under way already.
@@ -127,9 +120,7 @@ pub fn begin(server: &Arc<Server>, force: bool, mut client: Option<Stream>) {
 
 fn prepare(server: &Server, force: bool, client: &mut Option<Stream>) -> Result<(), String> {
     if *server.shared.cache.image_state() == ImageState::None && !force {
-        return Err(
-            "there is no --image, so what is stored would be lost (ctl restart --force)".into(),
-        );
+        return Err("there is no --image, so what is stored would be lost (ctl restart --force)".into());
     }
     if let Some(reason) = &server.restart.forbidden {
         return Err(reason.clone());
@@ -152,7 +143,6 @@ fn prepare(server: &Server, force: bool, client: &mut Option<Stream>) -> Result<
 /// The monotonic clock, which goes on through a restart.
 pub fn monotonic_ns() -> u64 {
     // It cannot fail for this clock.
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
-        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
-    })
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }

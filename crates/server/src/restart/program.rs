@@ -85,9 +85,6 @@ impl Program {
     pub fn execute(&self, handover: &Handover) -> io::Error {
         let text = handover.text(std::process::id());
         let mut command = self.command();
-        command
-            .env_remove(TRIAL_VARIABLE)
-            .env(VARIABLE, text)
-            .exec()
+        command.env_remove(TRIAL_VARIABLE).env(VARIABLE, text).exec()
     }
 }

@@ -45,10 +45,7 @@ impl Trial {
             let (device, number) = word.split_once(':')?;
             Some((device.parse().ok()?, number.parse().ok()?))
         };
-        Self {
-            has_maps: words.next() == Some(WITH_MAPS),
-            locks: words.flat_map(place).collect(),
-        }
+        Self { has_maps: words.next() == Some(WITH_MAPS), locks: words.flat_map(place).collect() }
     }
 }
 

@@ -62,13 +62,7 @@ impl Acceptor {
         server: Arc<Server>,
     ) -> io::Result<Self> {
         let mut set = SigSet::empty();
-        for signal in [
-            Signal::SIGTERM,
-            Signal::SIGINT,
-            Signal::SIGUSR1,
-            Signal::SIGUSR2,
-            Signal::SIGHUP,
-        ] {
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP] {
             set.add(signal);
         }
         set.thread_block()?;
@@ -80,16 +74,7 @@ impl Acceptor {
             poller.add(listener, number as u64, Interest::Read)?;
         }
         let assigned = vec![0; server.settings.threads];
-        Ok(Self {
-            listeners,
-            server,
-            poller,
-            signals,
-            assigned,
-            pausing: false,
-            activated,
-            supervisor,
-        })
+        Ok(Self { listeners, server, poller, signals, assigned, pausing: false, activated, supervisor })
     }
 
     /// What is listened on.
@@ -112,14 +97,10 @@ impl Acceptor {
             self.server.set_tcp_port(address.port());
         }
         if let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME") {
-            listeners::write_ports(Path::new(&path), &self.listeners, &addresses).map_err(
-                |error| {
-                    let path = path.display();
-                    Failure::system(format!(
-                        "cannot write MEMCACHED_PORT_FILENAME {path}: {error}"
-                    ))
-                },
-            )?;
+            listeners::write_ports(Path::new(&path), &self.listeners, &addresses).map_err(|error| {
+                let path = path.display();
+                Failure::system(format!("cannot write MEMCACHED_PORT_FILENAME {path}: {error}"))
+            })?;
         }
         Ok(())
     }
@@ -149,10 +130,7 @@ impl Acceptor {
                 true => "restarting",
                 false => "ending",
             };
-            log!(
-                "{how} when {} connections have ended",
-                self.server.connections()
-            );
+            log!("{how} when {} connections have ended", self.server.connections());
         }
         let deadline = Instant::now() + self.server.settings.drain;
         while self.server.shared.ending() == Ending::Gracefully && self.server.are_working() {
@@ -222,33 +200,18 @@ impl Acceptor {
     }
 
     fn is_full(&self) -> bool {
-        let connections: u64 = (0..self.assigned.len())
-            .map(|worker| self.load(worker))
-            .sum();
+        let connections: u64 = (0..self.assigned.len()).map(|worker| self.load(worker)).sum();
         connections >= self.server.settings.connections_max as u64
     }
 
     /// Whether a worker has not taken in yet what was handed to it.
     fn are_behind(&self) -> bool {
-        let opened = self
-            .server
-            .shared
-            .counters
-            .iter()
-            .map(|of| of.connections_opened.get());
-        self.assigned
-            .iter()
-            .zip(opened)
-            .any(|(assigned, opened)| *assigned > opened)
+        let opened = self.server.shared.counters.iter().map(|of| of.connections_opened.get());
+        self.assigned.iter().zip(opened).any(|(assigned, opened)| *assigned > opened)
     }
 
     /// Gives a connection to the worker that has fewest, or refuses it.
-    fn hand_over(
-        &mut self,
-        mut stream: Stream,
-        tls: Option<Arc<ServerConfig>>,
-        links: &[Sender<Post>],
-    ) {
+    fn hand_over(&mut self, mut stream: Stream, tls: Option<Arc<ServerConfig>>, links: &[Sender<Post>]) {
         if self.is_full() {
             self.server.acceptor.count_rejected();
             if tls.is_none() {
@@ -262,10 +225,7 @@ impl Acceptor {
         };
         self.assigned[worker] += 1;
         self.server.acceptor.count_accepted();
-        if links[worker]
-            .send(Post::Connection(Incoming { stream, tls }))
-            .is_ok()
-        {
+        if links[worker].send(Post::Connection(Incoming { stream, tls })).is_ok() {
             self.server.shared.wakers[worker].wake();
         }
     }
@@ -290,11 +250,7 @@ impl Acceptor {
     fn pause(&mut self, pausing: bool) {
         self.pausing = pausing;
         self.server.acceptor.set_pausing(pausing);
-        self.watch(if pausing {
-            Interest::Nothing
-        } else {
-            Interest::Read
-        });
+        self.watch(if pausing { Interest::Nothing } else { Interest::Read });
     }
 
     fn watch(&self, interest: Interest) {

@@ -85,10 +85,7 @@ mod tests {
 
     #[test]
     fn the_old_hierarchy_and_a_container_s_own_root() {
-        let root = tree(&[
-            ("memory/memory.limit_in_bytes", "134217728\n"),
-            ("memory.max", "268435456"),
-        ]);
+        let root = tree(&[("memory/memory.limit_in_bytes", "134217728\n"), ("memory.max", "268435456")]);
         let groups = "9:name=systemd:/\n4:cpu,memory:/not/seen/here\n0::/\n";
         assert_eq!(limit(&root, groups), Some(128 << 20));
         assert_eq!(limit(&root, "0::/\n"), Some(256 << 20));

@@ -51,10 +51,7 @@ fn passwords_in_the_clear(settings: &Settings) -> Vec<&SocketAddr> {
     }
     let is_clear = |tls: ListenTls| settings.tls.is_none() || tls == ListenTls::Plain;
     let reachable = settings.listen.reachable();
-    reachable
-        .filter(|(_, tls)| is_clear(*tls))
-        .map(|(address, _)| address)
-        .collect()
+    reachable.filter(|(_, tls)| is_clear(*tls)).map(|(address, _)| address).collect()
 }
 
 /// Whether other machines are answered in memcached's datagrams.
@@ -67,10 +64,8 @@ fn answers_datagrams(settings: &Settings) -> bool {
 
 /// Addresses for TCP that ask nothing of other machines.
 fn open(settings: &Settings) -> Vec<&SocketAddr> {
-    let asks_all = settings
-        .tls
-        .as_ref()
-        .is_some_and(|tls| tls.options.clients == ClientCertificates::Require);
+    let asks_all =
+        settings.tls.as_ref().is_some_and(|tls| tls.options.clients == ClientCertificates::Require);
     if settings.auth.is_some() {
         return Vec::new();
     }
@@ -80,10 +75,7 @@ fn open(settings: &Settings) -> Vec<&SocketAddr> {
         ListenTls::Plain | ListenTls::Basic => true,
     };
     let reachable = settings.listen.reachable();
-    reachable
-        .filter(|(_, tls)| is_open(*tls))
-        .map(|(address, _)| address)
-        .collect()
+    reachable.filter(|(_, tls)| is_open(*tls)).map(|(address, _)| address).collect()
 }
 
 #[cfg(test)]
@@ -110,10 +102,7 @@ mod tests {
     }
 
     fn found(listen: &str, tls: &[(&str, &str)]) -> Vec<String> {
-        let mut options = Options {
-            listen: vec![Word(listen.into())],
-            ..Options::default()
-        };
+        let mut options = Options { listen: vec![Word(listen.into())], ..Options::default() };
         for (name, value) in tls {
             let word = Some(Word((*value).into()));
             match *name {

@@ -239,9 +239,7 @@ pub(super) fn pass_on(
 ) -> Failure {
     let waiting = server.restart.take_waiting();
     let (activated, own) = acceptor.split();
-    let native = native
-        .into_iter()
-        .flat_map(|sockets| sockets.iter().flatten());
+    let native = native.into_iter().flat_map(|sockets| sockets.iter().flatten());
     let mut kept: Vec<(Heirloom, BorrowedFd<'_>)> = Vec::new();
     kept.extend(activated.iter().map(|it| (Heirloom::Activated, it.as_fd())));
     kept.extend(own.iter().map(|it| (Heirloom::Own, it.as_fd())));
@@ -252,12 +250,7 @@ pub(super) fn pass_on(
     kept.extend(maps.iter().map(|it| (Heirloom::Map, it.as_fd())));
     let locks = server.pin_locks.iter();
     kept.extend(locks.map(|it| (Heirloom::Lock, it.as_fd())));
-    kept.extend(
-        waiting
-            .client
-            .iter()
-            .map(|it| (Heirloom::Client, it.as_fd())),
-    );
+    kept.extend(waiting.client.iter().map(|it| (Heirloom::Client, it.as_fd())));
     let failure = |what: &dyn Display| Failure::system(format!("cannot restart: {what}"));
     let mut handover = Handover::begin(waiting.began_ns);
     for (heirloom, descriptor) in kept {
@@ -293,8 +286,6 @@ fn descriptors_passed() -> Result<Option<RawFd>, Failure> {
     let text = std::env::var("LISTEN_FDS").unwrap_or_default();
     match text.parse() {
         Ok(count) if (0..=COUNT_MAX).contains(&count) => Ok(Some(count)),
-        _ => Err(Failure::system(format!(
-            "LISTEN_FDS: '{text}' is no number of descriptors"
-        ))),
+        _ => Err(Failure::system(format!("LISTEN_FDS: '{text}' is no number of descriptors"))),
     }
 }

@@ -70,10 +70,7 @@ pub(super) fn open(
 
 /// Memory that the program before has left, if it has.
 fn maps(left: Vec<Arc<OwnedFd>>) -> Option<Maps> {
-    (!left.is_empty()).then_some(Maps {
-        descriptors: left,
-        kept: true,
-    })
+    (!left.is_empty()).then_some(Maps { descriptors: left, kept: true })
 }
 
 fn modes(kernel_get: &KernelGetSettings) -> Vec<(String, Mode)> {
@@ -143,10 +140,7 @@ impl Memory {
     }
 
     fn maps(&self) -> Maps {
-        Maps {
-            descriptors: self.image.descriptors().to_vec(),
-            kept: self.kept,
-        }
+        Maps { descriptors: self.image.descriptors().to_vec(), kept: self.kept }
     }
 }
 
@@ -159,12 +153,7 @@ fn is_loopback(name: &str) -> bool {
 const PROBE_BYTES: usize = 4096;
 
 /// What the program is to know.
-fn options(
-    settings: &Settings,
-    cache: &Cache,
-    listening: Listening<'_>,
-    clock: Clock,
-) -> GetOptions {
+fn options(settings: &Settings, cache: &Cache, listening: Listening<'_>, clock: Clock) -> GetOptions {
     // Text is not executed where only the binary protocol is spoken.
     let udp = listening.udp.filter(|_| !settings.speaks_binary_only());
     let (memcached_port, mut listened) = memcached(udp);
@@ -189,9 +178,7 @@ fn options(
         memcached_port,
         native,
         addresses: addresses(settings, &listened),
-        networks: networks
-            .map(|(address, bits)| Network { address, bits })
-            .collect(),
+        networks: networks.map(|(address, bits)| Network { address, bits }).collect(),
         spread_cpus: match &settings.kernel_get {
             Some(of) if of.spread_percent > 0 => cores::allowed(),
             _ => Vec::new(),
@@ -211,9 +198,7 @@ fn memcached(sockets: Option<&UdpSockets>) -> (Option<u16>, Vec<IpAddr>) {
 
 /// The UDP ports of the native protocol, as far as one follows the other, and the addresses.
 fn native(workers: &Sockets) -> Option<((u16, u16), Vec<IpAddr>)> {
-    let locals = workers
-        .iter()
-        .map(|of| of.iter().flat_map(|it| it.local_addr()));
+    let locals = workers.iter().map(|of| of.iter().flat_map(|it| it.local_addr()));
     let locals: Vec<Vec<SocketAddr>> = locals.map(Iterator::collect).collect();
     let ports = locals.iter().flat_map(|of| of.first());
     let ports = following(ports.map(SocketAddr::port))?;
@@ -238,9 +223,7 @@ fn addresses(settings: &Settings, listened: &[IpAddr]) -> Vec<IpAddr> {
     let interfaces = names.flat_map(|name| Interface::find(name));
     let own = interfaces.flat_map(|interface| interface.addresses);
     let is_listened = |ip: &IpAddr| {
-        listened
-            .iter()
-            .any(|there| there == ip || there.is_unspecified() && there.is_ipv4() == ip.is_ipv4())
+        listened.iter().any(|there| there == ip || there.is_unspecified() && there.is_ipv4() == ip.is_ipv4())
     };
     let mut addresses: Vec<_> = own.map(|(ip, _)| ip).filter(is_listened).collect();
     if addresses.is_empty() {

@@ -21,10 +21,7 @@ use crate::udp::UdpSockets;
 const ADMIN_BACKLOG: u32 = 64;
 
 /// Opens the TCP listeners, or says which could not be. Root may take low ports.
-pub(super) fn open_tcp(
-    settings: &Settings,
-    inheritance: &mut Inheritance,
-) -> Result<Vec<Listener>, Failure> {
+pub(super) fn open_tcp(settings: &Settings, inheritance: &mut Inheritance) -> Result<Vec<Listener>, Failure> {
     let open = |address: &SocketAddr| match inheritance.take_tcp(address) {
         Some(listener) => Ok(listener),
         None => Listener::tcp(*address, settings.backlog)
@@ -87,12 +84,8 @@ pub(super) fn open_udp(
         send_buffer_bytes: UDP_QUEUE_BYTES,
         ..UdpOptions::default()
     };
-    let shared = UdpOptions {
-        reuse_port: true,
-        ..alone
-    };
-    let refused =
-        |address: SocketAddr, error: io::Error| failure(format_args!("UDP {address} (-U)"), &error);
+    let shared = UdpOptions { reuse_port: true, ..alone };
+    let refused = |address: SocketAddr, error: io::Error| failure(format_args!("UDP {address} (-U)"), &error);
     let bind = |address: SocketAddr, options: &UdpOptions| {
         UdpSocket::bind(address, options).map_err(|error| refused(address, error))
     };
@@ -107,25 +100,19 @@ pub(super) fn open_udp(
         };
         for sockets in &mut workers {
             sockets.push(match inherited.take() {
-                Some(socket) => {
-                    UdpSocket::adopt(socket, &shared).map_err(|error| refused(address, error))?
-                }
+                Some(socket) => UdpSocket::adopt(socket, &shared).map_err(|error| refused(address, error))?,
                 None => bind(address, &shared)?,
             });
             inherited = inheritance.take_udp(&address);
         }
     }
-    Ok(Some(
-        workers.into_iter().map(Vec::into_boxed_slice).collect(),
-    ))
+    Ok(Some(workers.into_iter().map(Vec::into_boxed_slice).collect()))
 }
 
 /// Keeps these sockets open for the program after a restart, whatever the workers do with theirs.
 pub(super) fn keep_udp(sockets: Option<&UdpSockets>) -> io::Result<Vec<OwnedFd>> {
     let sockets = sockets.into_iter().flatten().flatten();
-    sockets
-        .map(|socket| socket.as_fd().try_clone_to_owned())
-        .collect()
+    sockets.map(|socket| socket.as_fd().try_clone_to_owned()).collect()
 }
 
 /// Opens the listener for metrics and health, if there is to be one.
@@ -158,19 +145,14 @@ pub(super) fn open_unix(
     }
     match Listener::unix(path, settings.unix_mode, settings.backlog) {
         Ok(listener) => Ok(Some(listener)),
-        Err(error) => Err(failure(
-            format_args!("Unix socket {}", path.display()),
-            &error,
-        )),
+        Err(error) => Err(failure(format_args!("Unix socket {}", path.display()), &error)),
     }
 }
 
 fn failure(what: impl Display, error: &io::Error) -> Failure {
     let text = match error.kind() {
         io::ErrorKind::AddrInUse => "Address already in use".into(),
-        io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => {
-            "Permission denied".into()
-        }
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => "Permission denied".into(),
         _ => error.to_string(),
     };
     let advice = match error.kind() {
@@ -188,11 +170,7 @@ fn failure(what: impl Display, error: &io::Error) -> Failure {
 
 /// Writes the file that the environment variable MEMCACHED_PORT_FILENAME names: a line for each
 /// TCP listener and each UDP address, all at once.
-pub(super) fn write_ports(
-    path: &Path,
-    listeners: &[Listener],
-    udp: &[SocketAddr],
-) -> io::Result<()> {
+pub(super) fn write_ports(path: &Path, listeners: &[Listener], udp: &[SocketAddr]) -> io::Result<()> {
     let mut text = String::new();
     let tcp = listeners.iter().filter_map(Listener::address);
     let tcp = tcp.map(|address| ("TCP", address));

@@ -59,19 +59,13 @@ struct Failure {
 
 impl Failure {
     fn system(text: String) -> Self {
-        Self {
-            code: EXIT_SYSTEM,
-            text,
-        }
+        Self { code: EXIT_SYSTEM, text }
     }
 }
 
 impl From<UsageError> for Failure {
     fn from(UsageError(text): UsageError) -> Self {
-        Self {
-            code: EXIT_USAGE,
-            text,
-        }
+        Self { code: EXIT_USAGE, text }
     }
 }
 
@@ -127,10 +121,7 @@ fn run(options: Options) -> Result<(), Failure> {
         true => Ok(()),
     };
     let open = |maps| {
-        let listening = Listening {
-            udp: udp.as_ref(),
-            native: sockets.as_ref().zip(native.as_ref()),
-        };
+        let listening = Listening { udp: udp.as_ref(), native: sockets.as_ref().zip(native.as_ref()) };
         kernel_get::open(&settings, maps, listening, clock)
     };
     let mut locks = inheritance.take_locks();
@@ -174,9 +165,7 @@ fn run(options: Options) -> Result<(), Failure> {
     }
     if let Some(state) = kernel_get {
         if !is_as_started && kernel_get::needs_rights(&server.settings, &state) {
-            server
-                .restart
-                .forbid(kernel_get::cannot_come_back(&server.settings));
+            server.restart.forbid(kernel_get::cannot_come_back(&server.settings));
         }
         server.set_kernel_get(state);
     }
@@ -204,13 +193,7 @@ fn run(options: Options) -> Result<(), Failure> {
         }
     };
     admin.set_running(&server, clock);
-    report::print(
-        &server,
-        &acceptor,
-        &threads.cpus,
-        control.as_ref(),
-        admin.address(),
-    );
+    report::print(&server, &acceptor, &threads.cpus, control.as_ref(), admin.address());
     inheritance.finish(&server);
     acceptor.run(&threads);
     control.into_iter().for_each(ControlThread::end);
@@ -222,13 +205,7 @@ fn run(options: Options) -> Result<(), Failure> {
     let admin = admin.end();
     drop(image);
     if server.restart.is_wanted() {
-        let failure = inheritance::pass_on(
-            &server,
-            &acceptor,
-            sockets.as_ref(),
-            &kept_udp,
-            admin.as_ref(),
-        );
+        let failure = inheritance::pass_on(&server, &acceptor, sockets.as_ref(), &kept_udp, admin.as_ref());
         acceptor.remove_files();
         return Err(failure);
     }
@@ -255,10 +232,7 @@ fn load_secrets(settings: &Settings) -> Result<(Option<Auth>, Option<TlsShared>)
     let auth = settings.auth.as_ref().map(Auth::new).transpose();
     let load = |tls| TlsShared::new(tls, unix_now_s());
     let tls = settings.tls.as_ref().map(load).transpose();
-    Ok((
-        auth.map_err(Failure::system)?,
-        tls.map_err(Failure::system)?,
-    ))
+    Ok((auth.map_err(Failure::system)?, tls.map_err(Failure::system)?))
 }
 
 /// What workers share of the native protocol, if it is spoken.
@@ -280,11 +254,7 @@ fn native(
         node: cpus.get(worker).map_or(0, |cpu| cores::node_of(*cpu)),
     };
     let cores = (0..settings.threads).map(core).collect();
-    let random = [
-        process::random_seed()?,
-        process::random_seed()?,
-        process::random_seed()?,
-    ];
+    let random = [process::random_seed()?, process::random_seed()?, process::random_seed()?];
     let shared = NativeShared::new(cores, native.payload_bytes, random);
     Ok(Some(match &native.bypass {
         Some(bypass) => {
@@ -309,9 +279,9 @@ fn control_socket(server: &Server) -> Result<Option<Socket>, Failure> {
             log!("no control socket: {reason}\n  {ADVICE}");
             Ok(None)
         }
-        Err(NoSocket::Refused(reason)) => Err(Failure::system(format!(
-            "failed to open the control socket {reason}\n  {ADVICE}"
-        ))),
+        Err(NoSocket::Refused(reason)) => {
+            Err(Failure::system(format!("failed to open the control socket {reason}\n  {ADVICE}")))
+        }
     }
 }
 
@@ -321,9 +291,7 @@ fn print(settings: &Settings) -> Result<(), Failure> {
             print!("{text}");
             Ok(())
         }
-        Err(error) => Err(Failure::system(format!(
-            "cannot print the configuration: {error}"
-        ))),
+        Err(error) => Err(Failure::system(format!("cannot print the configuration: {error}"))),
     }
 }
 
@@ -335,9 +303,7 @@ fn no_cache(settings: &Settings, config: &Config, error: &CreateError) -> Failur
             "End that server first, or give this one an --image directory of its own."
         }
         (CreateErrorKind::Damaged, ..) => "Nothing in it has been changed.",
-        (CreateErrorKind::NoSpace, ..) => {
-            "Less memory (-m), another directory, or more room there."
-        }
+        (CreateErrorKind::NoSpace, ..) => "Less memory (-m), another directory, or more room there.",
         (CreateErrorKind::Exists, ..) => "Choose another directory.",
         (CreateErrorKind::Refused, Some(_), _) => "Another --image directory begins anew.",
         (CreateErrorKind::Refused, None, Some(_)) if pin.is_some() => {
@@ -362,10 +328,7 @@ fn cache(settings: &Settings, maps: Option<Maps>) -> Result<Arc<Cache>, Failure>
         Some(seed) => seed,
         None => process::random_seed()?,
     };
-    let config = Config {
-        maps,
-        ..settings.engine(seed)
-    };
+    let config = Config { maps, ..settings.engine(seed) };
     let cache = Cache::new(&config).map_err(|error| no_cache(settings, &config, &error))?;
     let cache = Arc::new(cache);
     if let Some(seed) = settings.hash_seed.filter(|seed| *seed != cache.seed()) {

@@ -50,10 +50,7 @@ pub(super) fn try_out(settings: &Settings, trial: &Trial) -> Result<(), Failure>
         return Err(is_locked(directory, &file));
     }
     match trial.has_maps && ImageMaps::are_pinned(directory) {
-        true => Err(Failure::system(format!(
-            "--kernel-get-pin: {}",
-            ImageMaps::others_pinned(directory)
-        ))),
+        true => Err(Failure::system(format!("--kernel-get-pin: {}", ImageMaps::others_pinned(directory)))),
         false => Ok(()),
     }
 }

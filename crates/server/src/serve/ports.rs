@@ -41,12 +41,10 @@ pub(super) fn open(settings: &mut Settings) -> Result<(Vec<Bypass>, Queues), Fai
             busy_poll_us: bypass.busy_poll_us,
             dpdk_arguments: bypass.dpdk_arguments.clone(),
         };
-        let (opened, its_queues) = Bypass::open(&options)
-            .map_err(|what| Failure::system(format!("cannot open --port {what}")))?;
-        let local = Local {
-            addresses: opened.addresses.iter().map(|(ip, _)| *ip).collect(),
-            ports: udp_ports,
-        };
+        let (opened, its_queues) =
+            Bypass::open(&options).map_err(|what| Failure::system(format!("cannot open --port {what}")))?;
+        let local =
+            Local { addresses: opened.addresses.iter().map(|(ip, _)| *ip).collect(), ports: udp_ports };
         queues.extend(its_queues.into_iter().map(|queue| {
             QueueOfPort {
                 // Beside AF_XDP the kernel is the one who knows neighbours.
@@ -111,11 +109,7 @@ fn fit_payload(native: &mut NativeSettings, ports: &[Bypass]) -> Result<(), Fail
 /// A line for each port.
 pub(super) fn texts(native: &NativeShared, settings: &Settings) -> Vec<String> {
     let text = |(port, of): (&Bypass, &PortSettings)| {
-        let ips: Vec<_> = port
-            .addresses
-            .iter()
-            .map(|(ip, _)| ip.to_string())
-            .collect();
+        let ips: Vec<_> = port.addresses.iter().map(|(ip, _)| ip.to_string()).collect();
         let udp_ports = settings.native.as_ref().map(|native| udp_ports(native, of));
         let udp_ports = match udp_ports.map_or((0, 0), RangeInclusive::into_inner) {
             (first, last) if first == last => format!("UDP port {first}"),
@@ -134,10 +128,7 @@ fn named(settings: &Settings) -> &[PortSettings] {
 /// Says what has to be done for each UDP port to come to the queue of its worker, where it is not the
 /// port's own business and not done by itself.
 pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
-    let base = settings
-        .native
-        .as_ref()
-        .map_or(0, |native| native.port as usize);
+    let base = settings.native.as_ref().map_or(0, |native| native.port as usize);
     for (port, PortSettings { name, workers, .. }) in native.ports.iter().zip(named(settings)) {
         let PortName::Xdp { interface } = name else {
             continue;
@@ -171,10 +162,7 @@ pub(super) fn warn(native: &NativeShared, settings: &Settings, cpus: &[usize]) {
 
 /// Why a server cannot be restarted in place: the port needs rights that it has given up.
 pub(super) fn cannot_come_back(settings: &Settings) -> String {
-    let names: Vec<_> = named(settings)
-        .iter()
-        .map(|port| port.name.to_string())
-        .collect();
+    let names: Vec<_> = named(settings).iter().map(|port| port.name.to_string()).collect();
     format!(
         "--port {} was opened by root, and the user '{}' (-u) cannot open it again: end the server and start \
          it, or run it as that user with the capabilities that docs/bypass.md names",

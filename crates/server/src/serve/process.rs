@@ -9,9 +9,7 @@ use micanite_memory::folder::{Folder, Placed};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{
-    Uid, User, daemon, dup2_stderr, dup2_stdin, dup2_stdout, initgroups, setgid, setuid,
-};
+use nix::unistd::{Uid, User, daemon, dup2_stderr, dup2_stdin, dup2_stdout, initgroups, setgid, setuid};
 
 use super::{EXIT_NO_USER, Failure};
 use crate::configuration::Settings;
@@ -84,12 +82,7 @@ pub(super) fn lock_and_core(settings: &Settings) {
 /// thread meets it.
 pub(super) fn postpone_signals() {
     let mut signals = SigSet::empty();
-    for signal in [
-        Signal::SIGHUP,
-        Signal::SIGUSR1,
-        Signal::SIGUSR2,
-        Signal::SIGXFSZ,
-    ] {
+    for signal in [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGXFSZ] {
         signals.add(signal);
     }
     // It cannot fail for a set of signals.
@@ -110,10 +103,7 @@ pub(super) fn become_user(settings: &Settings) -> Result<bool, Failure> {
         Ok(Some(user)) => user,
         Ok(None) | Err(_) => {
             let text = format!("cannot find the user '{name}' (-u)");
-            return Err(Failure {
-                code: EXIT_NO_USER,
-                text,
-            });
+            return Err(Failure { code: EXIT_NO_USER, text });
         }
     };
     let failure = |error| Failure::system(format!("cannot become the user '{name}' (-u): {error}"));
@@ -144,8 +134,7 @@ pub(super) fn become_daemon(settings: &Settings, is_restart: bool) -> Result<(),
         return daemon(false, settings.verbosity > 0).map_err(|error| no_background(&error));
     }
     // It is there already, but for the directory, where the options had to be read.
-    std::env::set_current_dir("/")
-        .map_err(|error| Failure::system(format!("cannot go to /: {error}")))?;
+    std::env::set_current_dir("/").map_err(|error| Failure::system(format!("cannot go to /: {error}")))?;
     if has_left && settings.verbosity == 0 {
         leave_terminal().map_err(|error| no_background(&error))?;
     }
@@ -185,9 +174,7 @@ pub(super) fn write_pidfile(settings: &Settings) -> Result<Option<Pidfile>, Fail
         Ok(placed) => Ok(Some(Pidfile(placed))),
         Err(error) => {
             let path = path.display();
-            Err(Failure::system(format!(
-                "cannot write the pidfile {path} (-P): {error}"
-            )))
+            Err(Failure::system(format!("cannot write the pidfile {path} (-P): {error}")))
         }
     }
 }

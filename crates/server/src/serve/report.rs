@@ -36,16 +36,10 @@ struct Beside {
 
 impl Beside {
     fn of(settings: &Settings) -> Self {
-        let tls_bytes = settings
-            .tls
-            .as_ref()
-            .map_or(0, |_| TLS_CONNECTION_BYTES_MAX);
+        let tls_bytes = settings.tls.as_ref().map_or(0, |_| TLS_CONNECTION_BYTES_MAX);
         // What it will be; whether the kernel allows it is not known at once.
         let (place_bytes, ring_buffers_bytes) = match settings.io.is_uring() {
-            true => (
-                <Worker<Uring>>::PLACE_BYTES + Uring::STREAM_BYTES,
-                Uring::BYTES,
-            ),
+            true => (<Worker<Uring>>::PLACE_BYTES + Uring::STREAM_BYTES, Uring::BYTES),
             false => (<Worker<Poller>>::PLACE_BYTES, 0),
         };
         let per_connection =
@@ -54,20 +48,15 @@ impl Beside {
             connections_bytes: settings.connections_max * per_connection,
             values_bytes: settings.threads * settings.value_buffer_bytes,
             scratch_bytes: settings.threads
-                * (ring_buffers_bytes
-                    + Buffers::SCRATCH_BYTES
-                    + size_of::<Latency>()
-                    + HotKeys::BYTES)
+                * (ring_buffers_bytes + Buffers::SCRATCH_BYTES + size_of::<Latency>() + HotKeys::BYTES)
                 + Prefixes::bytes(settings.threads)
                 + Recorder::bytes(settings.threads)
                 + WATCHERS_MAX * settings.watcher_bytes,
-            native_bytes: settings
-                .native
+            native_bytes: settings.native.as_ref().map_or(0, |native| native_bytes(settings, native)),
+            udp_bytes: settings
+                .udp
                 .as_ref()
-                .map_or(0, |native| native_bytes(settings, native)),
-            udp_bytes: settings.udp.as_ref().map_or(0, |udp| {
-                settings.threads * UdpPort::bytes(udp.addresses.len())
-            }),
+                .map_or(0, |udp| settings.threads * UdpPort::bytes(udp.addresses.len())),
             recovery_bytes: match Layout::of(&settings.engine(0)) {
                 Ok(layout) if settings.image.is_some() => layout.recovery_bytes(),
                 _ => 0,
@@ -115,11 +104,7 @@ pub(super) fn print(
     control: Option<&ControlThread>,
     admin: Option<SocketAddr>,
 ) {
-    log!(
-        "version {}, process {}",
-        env!("CARGO_PKG_VERSION"),
-        std::process::id()
-    );
+    log!("version {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
     for (name, text) in [
         ("listening", addresses(server, acceptor)),
         ("workers", workers(&server.settings, cpus)),
@@ -191,11 +176,7 @@ fn workers(settings: &Settings, cpus: &[usize]) -> String {
     if cpus.is_empty() {
         text.push_str(", not pinned");
     } else {
-        text.push_str(if cpus.len() == 1 {
-            ", on CPU"
-        } else {
-            ", on CPUs"
-        });
+        text.push_str(if cpus.len() == 1 { ", on CPU" } else { ", on CPUs" });
         for cpu in cpus {
             let _ = write!(text, " {cpu}");
         }
@@ -207,11 +188,7 @@ fn workers(settings: &Settings, cpus: &[usize]) -> String {
         }
     }
     let (connections, io) = (settings.connections_max, &settings.io);
-    let _ = write!(
-        text,
-        "; at most {connections} connections, by {}",
-        io.backend()
-    );
+    let _ = write!(text, "; at most {connections} connections, by {}", io.backend());
     if io.refused.is_some() {
         let _ = write!(text, " ({})", io.reason());
     }

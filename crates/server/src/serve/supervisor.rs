@@ -69,9 +69,7 @@ impl Supervisor {
             false => self.tell("STOPPING=1\nSTATUS=ending"),
             true => {
                 let now_us = monotonic_ns() / 1000;
-                self.tell(&format!(
-                    "RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=restarting"
-                ));
+                self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=restarting"));
             }
         }
     }
@@ -85,12 +83,7 @@ impl Supervisor {
         if watchdog.told.elapsed() < watchdog.interval {
             return;
         }
-        let spent_ns: Vec<_> = server
-            .shared
-            .counters
-            .iter()
-            .map(|of| of.cpu_ns.get())
-            .collect();
+        let spent_ns: Vec<_> = server.shared.counters.iter().map(|of| of.cpu_ns.get()).collect();
         let mut pairs = watchdog.seen_ns.iter().zip(&spent_ns);
         if pairs.all(|(before, now)| before != now) || server.shared.ending() != Ending::Not {
             watchdog.told = Instant::now();

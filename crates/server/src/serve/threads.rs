@@ -125,9 +125,8 @@ fn native_ports(
     queues: Queues,
 ) -> impl Iterator<Item = Option<NativePort>> {
     let (native, mut queues) = (server.shared.native.as_ref(), queues.into_iter());
-    let rings = native.map_or(Vec::new(), |native| {
-        rings(server.settings.threads, native.ring_datagram_bytes())
-    });
+    let rings =
+        native.map_or(Vec::new(), |native| rings(server.settings.threads, native.ring_datagram_bytes()));
     let port = move |(worker, rings)| {
         let native = native?;
         Some(match (sockets, queues.next()) {
@@ -161,20 +160,13 @@ impl Start {
     fn serve(self, streams: impl Streams) -> io::Result<()> {
         let server = Arc::clone(&self.this.1);
         let (connections_max, native) = (self.connections_max, self.native);
-        Worker::new(
-            self.this,
-            self.clock,
-            self.receiver,
-            connections_max,
-            native,
-            streams,
-        )
-        .and_then(|worker| worker.with_udp(self.udp))
-        .inspect_err(|_| {
-            server.end(Ending::AtOnce);
-            server.worker_is_done();
-        })?
-        .run()
+        Worker::new(self.this, self.clock, self.receiver, connections_max, native, streams)
+            .and_then(|worker| worker.with_udp(self.udp))
+            .inspect_err(|_| {
+                server.end(Ending::AtOnce);
+                server.worker_is_done();
+            })?
+            .run()
     }
 }
 

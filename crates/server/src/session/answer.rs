@@ -19,28 +19,15 @@ pub(super) enum Aside<'i> {
     /// The end of a get line whose keys have been answered.
     EndOfGet,
     /// A line that the parser refuses.
-    Refused {
-        reply: &'static str,
-        swallow_bytes: u64,
-        close: bool,
-    },
+    Refused { reply: &'static str, swallow_bytes: u64, close: bool },
     /// A value that is longer than the largest.
-    TooLarge {
-        verb: StoreVerb,
-        key: &'i [u8],
-        value_bytes: usize,
-        noreply: bool,
-    },
+    TooLarge { verb: StoreVerb, key: &'i [u8], value_bytes: usize, noreply: bool },
     /// A body that did not end where its length said.
     BadChunk { noreply: bool },
     /// A meta command that is a batch of its own.
     Meta(Alone<'i>),
     /// An ms with a value that is longer than the largest; its key as it stands there.
-    MetaTooLarge {
-        key: &'i [u8],
-        base64: bool,
-        body_bytes: usize,
-    },
+    MetaTooLarge { key: &'i [u8], base64: bool, body_bytes: usize },
 }
 
 impl Aside<'_> {
@@ -69,30 +56,16 @@ impl Aside<'_> {
 
 impl Session {
     #[inline(never)]
-    pub(super) fn answer(
-        &mut self,
-        aside: Aside<'_>,
-        output: &mut Output<'_>,
-        context: &mut Context<'_>,
-    ) {
+    pub(super) fn answer(&mut self, aside: Aside<'_>, output: &mut Output<'_>, context: &mut Context<'_>) {
         match aside {
             Aside::Command(command) => self.command(command, output, context),
             Aside::EndOfGet => output.push(reply::END),
-            Aside::Refused {
-                reply,
-                swallow_bytes,
-                close,
-            } => {
+            Aside::Refused { reply, swallow_bytes, close } => {
                 output.push(reply.as_bytes());
                 self.swallow_bytes = swallow_bytes;
                 self.closing = close;
             }
-            Aside::TooLarge {
-                verb,
-                key,
-                value_bytes,
-                noreply,
-            } => {
+            Aside::TooLarge { verb, key, value_bytes, noreply } => {
                 let is_cache = context.server.settings.semantics == Semantics::Cache;
                 if verb == StoreVerb::Set && is_cache {
                     // The client believes that the old value has gone: it must not stay. A store
@@ -104,18 +77,10 @@ impl Session {
                 self.swallow_bytes = value_bytes as u64 + 2;
             }
             Aside::BadChunk { noreply } => bad_chunk(noreply, output, context),
-            Aside::MetaTooLarge {
-                key,
-                base64,
-                body_bytes,
-            } => {
+            Aside::MetaTooLarge { key, base64, body_bytes } => {
                 let is_cache = context.server.settings.semantics == Semantics::Cache;
                 let mut decoded = [0; DECODED_BYTES_MAX];
-                let key = if base64 {
-                    decode(key, &mut decoded)
-                } else {
-                    Some(key)
-                };
+                let key = if base64 { decode(key, &mut decoded) } else { Some(key) };
                 if let Some(key) = key.filter(|_| is_cache) {
                     delete(key, context); // as above
                 }
@@ -127,12 +92,7 @@ impl Session {
         }
     }
 
-    fn command(
-        &mut self,
-        command: Command<'_>,
-        output: &mut Output<'_>,
-        context: &mut Context<'_>,
-    ) {
+    fn command(&mut self, command: Command<'_>, output: &mut Output<'_>, context: &mut Context<'_>) {
         match command {
             Command::MetaNoop => output.push(reply::META_NOOP),
             Command::Version => {
@@ -167,10 +127,9 @@ impl Session {
                 Err(refusal) => say(refusal, noreply, output),
             },
             Command::Stats { arguments } => report(arguments, output, context),
-            Command::Operator {
-                operator,
-                arguments,
-            } => operator::answer(operator, arguments, output, context),
+            Command::Operator { operator, arguments } => {
+                operator::answer(operator, arguments, output, context)
+            }
             Command::Get { .. }
             | Command::GetAndTouch { .. }
             | Command::Store { .. }
@@ -248,9 +207,7 @@ fn flush_namespace(name: &[u8], context: &mut Context<'_>) -> &'static [u8] {
 }
 
 pub(super) fn report(arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
-    let mut words = arguments
-        .split(|byte| *byte == b' ')
-        .filter(|word| !word.is_empty());
+    let mut words = arguments.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     match words.next() {
         None => stats::general(context.server, context.now_s, output),
         Some(b"settings") => stats::settings(context.server, output),
@@ -296,11 +253,7 @@ fn detail(word: Option<&[u8]>, context: &Context<'_>) -> &'static [u8] {
 
 /// Removes an item, whatever comes of it.
 pub(super) fn delete(key: &[u8], context: &mut Context<'_>) {
-    let request = Request {
-        hash: context.hash(key),
-        key,
-        operation: Operation::Delete,
-    };
+    let request = Request { hash: context.hash(key), key, operation: Operation::Delete };
     context.execute(&[request], &mut Nobody);
 }
 

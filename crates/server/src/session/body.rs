@@ -33,30 +33,15 @@ impl Session {
             return self.begin_body_binary(input, buffer);
         }
         let step = self.parser.step(input, false);
-        if let Step::Command {
-            command: Command::Meta(_),
-            line_bytes,
-        } = step
-        {
+        if let Step::Command { command: Command::Meta(_), line_bytes } = step {
             // The whole line goes first: its reply repeats words of it.
             let filled = input.len().min(buffer.len());
             buffer[..filled].copy_from_slice(&input[..filled]);
             self.meta_store = Some(line_bytes);
-            return Body {
-                consumed: filled,
-                filled,
-            };
+            return Body { consumed: filled, filled };
         }
         let Step::Command {
-            command:
-                Command::Store {
-                    verb,
-                    key,
-                    flags,
-                    exptime,
-                    value_bytes,
-                    noreply,
-                },
+            command: Command::Store { verb, key, flags, exptime, value_bytes, noreply },
             line_bytes,
         } = step
         else {
@@ -68,17 +53,8 @@ impl Session {
         let filled = key.len() + there;
         buffer[..key.len()].copy_from_slice(key);
         buffer[key.len()..filled].copy_from_slice(&body[..there]);
-        self.store = Some(LongStore {
-            verb,
-            key_bytes: key.len(),
-            flags,
-            exptime,
-            noreply,
-        });
-        Body {
-            consumed: line_bytes + there,
-            filled,
-        }
+        self.store = Some(LongStore { verb, key_bytes: key.len(), flags, exptime, noreply });
+        Body { consumed: line_bytes + there, filled }
     }
 
     /// Executes the store whose body is complete. The output must have room for a short reply:
@@ -101,10 +77,7 @@ impl Session {
             crate::limits::SHORT_REPLY_BYTES_MAX
         };
         if output.room() < bytes {
-            return Progress {
-                consumed: 0,
-                status: Status::NeedOutput { bytes },
-            };
+            return Progress { consumed: 0, status: Status::NeedOutput { bytes } };
         }
         if let Some(line_bytes) = self.meta_store.take() {
             let (line, body) = buffer.split_at(line_bytes);
@@ -113,10 +86,7 @@ impl Session {
                 // Its reply is short, and there is room for it.
                 Some(value) => drop(Alone { line, value }.execute(output, context)),
             }
-            return Progress {
-                consumed: 0,
-                status: Status::NeedInput,
-            };
+            return Progress { consumed: 0, status: Status::NeedInput };
         }
         let store = self.store.take().expect("a store was begun");
         let (key, body) = buffer.split_at(store.key_bytes);
@@ -130,10 +100,7 @@ impl Session {
                 }
             }
         }
-        Progress {
-            consumed: 0,
-            status: Status::NeedInput,
-        }
+        Progress { consumed: 0, status: Status::NeedInput }
     }
 }
 

@@ -53,11 +53,7 @@ pub(super) enum Stop<'i> {
     Body { bytes: usize },
     /// Something that is not for the engine, once the batch has run; it takes `bytes` of the
     /// input. Should it have to wait, the parser has to be put back.
-    Aside {
-        aside: Aside<'i>,
-        bytes: usize,
-        parser_before: Parser,
-    },
+    Aside { aside: Aside<'i>, bytes: usize, parser_before: Parser },
 }
 
 /// A get line whose keys are being gathered.
@@ -110,12 +106,7 @@ impl<'i> Gather<'i> {
 
     /// Fills the batch.
     #[inline]
-    pub fn fill(
-        &mut self,
-        parser: &mut Parser,
-        requests_left: &mut u32,
-        context: &Context<'_>,
-    ) -> Stop<'i> {
+    pub fn fill(&mut self, parser: &mut Parser, requests_left: &mut u32, context: &Context<'_>) -> Stop<'i> {
         loop {
             if self.get.is_some() {
                 self.push_keys(context);
@@ -134,27 +125,11 @@ impl<'i> Gather<'i> {
             let full = self.full && self.at == 0;
             let (command, bytes) = match parser.step(rest, full) {
                 Step::Incomplete => return Stop::Incomplete,
-                Step::Command {
-                    command,
-                    line_bytes,
-                } => (command, line_bytes),
-                Step::Refused {
-                    reply,
-                    line_bytes,
-                    swallow_bytes,
-                    close,
-                } => {
+                Step::Command { command, line_bytes } => (command, line_bytes),
+                Step::Refused { reply, line_bytes, swallow_bytes, close } => {
                     *requests_left -= 1;
-                    let aside = Aside::Refused {
-                        reply,
-                        swallow_bytes,
-                        close,
-                    };
-                    return Stop::Aside {
-                        aside,
-                        bytes: line_bytes,
-                        parser_before: before,
-                    };
+                    let aside = Aside::Refused { reply, swallow_bytes, close };
+                    return Stop::Aside { aside, bytes: line_bytes, parser_before: before };
                 }
             };
             *requests_left -= 1;
@@ -173,9 +148,7 @@ impl<'i> Gather<'i> {
         context: &Context<'_>,
     ) -> Option<Stop<'i>> {
         let aside = match command {
-            Command::Get { keys, cas } => {
-                self.begin_get(keys, Operation::Get { cas }, Kind::Get, bytes)?
-            }
+            Command::Get { keys, cas } => self.begin_get(keys, Operation::Get { cas }, Kind::Get, bytes)?,
             Command::GetAndTouch { exptime, keys, cas } => {
                 let expiry = Expiry(expiry(exptime, context.now_s));
                 let operation = Operation::GetAndTouch { expiry, cas };
@@ -183,20 +156,9 @@ impl<'i> Gather<'i> {
             }
             Command::Store { .. } => return self.store(command, bytes, parser_before, context),
             Command::Delete { key, noreply } => {
-                return self.push(
-                    key,
-                    Operation::Delete,
-                    (Kind::Delete, noreply),
-                    bytes,
-                    context,
-                );
+                return self.push(key, Operation::Delete, (Kind::Delete, noreply), bytes, context);
             }
-            Command::Arithmetic {
-                key,
-                delta,
-                decrement,
-                noreply,
-            } => {
+            Command::Arithmetic { key, delta, decrement, noreply } => {
                 let (operation, kind) = if decrement {
                     (Operation::Decrement { delta }, Kind::Decrement)
                 } else {
@@ -204,11 +166,7 @@ impl<'i> Gather<'i> {
                 };
                 return self.push(key, operation, (kind, noreply), bytes, context);
             }
-            Command::Touch {
-                key,
-                exptime,
-                noreply,
-            } => {
+            Command::Touch { key, exptime, noreply } => {
                 let expiry = Expiry(expiry(exptime, context.now_s));
                 let operation = Operation::Touch { expiry };
                 return self.push(key, operation, (Kind::Touch, noreply), bytes, context);
@@ -216,11 +174,7 @@ impl<'i> Gather<'i> {
             Command::Meta(line) => return self.meta(line, bytes, parser_before, context),
             other => Aside::Command(other),
         };
-        Some(Stop::Aside {
-            aside,
-            bytes,
-            parser_before,
-        })
+        Some(Stop::Aside { aside, bytes, parser_before })
     }
 
     /// Adds the one request of a command that takes `bytes` of the input.
@@ -234,19 +188,8 @@ impl<'i> Gather<'i> {
         context: &Context<'_>,
     ) -> Option<Stop<'i>> {
         let hash = context.hash(key);
-        self.requests.push(Request {
-            hash,
-            key,
-            operation,
-        });
-        self.pending.push(Pending {
-            at: self.at,
-            key_index: 0,
-            kind,
-            noreply,
-            ends_get: false,
-            meta: false,
-        });
+        self.requests.push(Request { hash, key, operation });
+        self.pending.push(Pending { at: self.at, key_index: 0, kind, noreply, ends_get: false, meta: false });
         self.at += bytes;
         None
     }
@@ -264,14 +207,7 @@ impl<'i> Gather<'i> {
         match keys.nth(done as usize) {
             Some(key) => {
                 let next = Some(key);
-                self.get = Some(GetLine {
-                    keys,
-                    next,
-                    index: done,
-                    operation,
-                    kind,
-                    bytes,
-                });
+                self.get = Some(GetLine { keys, next, index: done, operation, kind, bytes });
                 None
             }
             None if keys.is_last() => Some(Aside::EndOfGet),
@@ -292,11 +228,7 @@ impl<'i> Gather<'i> {
             }
             get.next = get.keys.next();
             let hash = context.hash(key);
-            self.requests.push(Request {
-                hash,
-                key,
-                operation: get.operation,
-            });
+            self.requests.push(Request { hash, key, operation: get.operation });
             self.pending.push(Pending {
                 at: self.at,
                 key_index: get.index,
@@ -320,39 +252,18 @@ impl<'i> Gather<'i> {
         parser_before: Parser,
         context: &Context<'_>,
     ) -> Option<Stop<'i>> {
-        let Command::Store {
-            verb,
-            key,
-            flags,
-            exptime,
-            value_bytes,
-            noreply,
-        } = command
-        else {
+        let Command::Store { verb, key, flags, exptime, value_bytes, noreply } = command else {
             return None;
         };
-        let aside = |aside, bytes| {
-            Some(Stop::Aside {
-                aside,
-                bytes,
-                parser_before,
-            })
-        };
+        let aside = |aside, bytes| Some(Stop::Aside { aside, bytes, parser_before });
         if value_bytes > context.worker.cache().value_bytes_max() {
-            let too_large = Aside::TooLarge {
-                verb,
-                key,
-                value_bytes,
-                noreply,
-            };
+            let too_large = Aside::TooLarge { verb, key, value_bytes, noreply };
             return aside(too_large, line_bytes);
         }
         let bytes = line_bytes + value_bytes + 2;
         let Some(body) = self.input.get(self.at + line_bytes..self.at + bytes) else {
             return Some(if bytes > INPUT_BYTES {
-                Stop::Body {
-                    bytes: key.len() + value_bytes + 2,
-                }
+                Stop::Body { bytes: key.len() + value_bytes + 2 }
             } else {
                 Stop::BodyIncomplete
             });
@@ -369,12 +280,7 @@ impl<'i> Gather<'i> {
 
 /// The engine's operation for a storage command.
 #[inline]
-pub(super) fn operation(
-    verb: StoreVerb,
-    value: &[u8],
-    flags: u32,
-    expiry: Expiry,
-) -> Operation<'_> {
+pub(super) fn operation(verb: StoreVerb, value: &[u8], flags: u32, expiry: Expiry) -> Operation<'_> {
     let condition = match verb {
         StoreVerb::Set => Condition::Always,
         StoreVerb::Add => Condition::Absent,
@@ -383,12 +289,7 @@ pub(super) fn operation(
         StoreVerb::Append => return Operation::Append { value },
         StoreVerb::Prepend => return Operation::Prepend { value },
     };
-    Operation::Store {
-        condition,
-        value,
-        flags,
-        expiry,
-    }
+    Operation::Store { condition, value, flags, expiry }
 }
 
 #[inline]

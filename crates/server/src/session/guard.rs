@@ -59,14 +59,7 @@ enum Done {
 impl Session {
     /// A conversation with a client from `source` that has to say who it is first.
     pub fn guarded(source: Option<IpAddr>) -> Self {
-        Self {
-            guard: Guard {
-                shut: true,
-                source,
-                ..Guard::default()
-            },
-            ..Self::default()
-        }
+        Self { guard: Guard { shut: true, source, ..Guard::default() }, ..Self::default() }
     }
 
     /// As [`Session::process`], for a client that is not known.
@@ -80,18 +73,13 @@ impl Session {
     ) -> Progress {
         let mut at = 0;
         while self.guard.shut {
-            let stopped = |status| Progress {
-                consumed: at,
-                status,
-            };
+            let stopped = |status| Progress { consumed: at, status };
             let rest = &input[at..];
             let Some(first) = rest.first() else {
                 return stopped(Status::NeedInput);
             };
             if output.room() < REPLY_BYTES_MAX {
-                return stopped(Status::NeedOutput {
-                    bytes: REPLY_BYTES_MAX,
-                });
+                return stopped(Status::NeedOutput { bytes: REPLY_BYTES_MAX });
             }
             if *requests_left == 0 {
                 return stopped(Status::TurnOver);
@@ -108,19 +96,13 @@ impl Session {
                 Done::Bytes(bytes) => at += bytes,
                 Done::Close => {
                     self.closing = true;
-                    return Progress {
-                        consumed: input.len(),
-                        status: Status::Close,
-                    };
+                    return Progress { consumed: input.len(), status: Status::Close };
                 }
             }
             *requests_left -= 1;
         }
         let progress = self.process(&input[at..], false, requests_left, output, context);
-        Progress {
-            consumed: at + progress.consumed,
-            ..progress
-        }
+        Progress { consumed: at + progress.consumed, ..progress }
     }
 
     /// A client that is known says anew who it is: until that has been right, it is not known. To
@@ -130,21 +112,12 @@ impl Session {
         self.guard.known = only_lists;
     }
 
-    fn text_stranger(
-        &mut self,
-        input: &[u8],
-        output: &mut Output<'_>,
-        context: &mut Context<'_>,
-    ) -> Done {
+    fn text_stranger(&mut self, input: &[u8], output: &mut Output<'_>, context: &mut Context<'_>) -> Done {
         let (reply, bytes) = match text_auth(input) {
             TextAuth::Incomplete => return Done::Incomplete,
             TextAuth::Close => return Done::Close,
             TextAuth::Refused { reply, bytes } => (reply, bytes),
-            TextAuth::Try {
-                user,
-                password,
-                bytes,
-            } => match self.attempt(user, password, context) {
+            TextAuth::Try { user, password, bytes } => match self.attempt(user, password, context) {
                 true => (reply::STORED, bytes),
                 false => (reply::AUTH_FAILURE, bytes),
             },
@@ -153,12 +126,7 @@ impl Session {
         self.done(bytes)
     }
 
-    fn binary_stranger(
-        &mut self,
-        input: &[u8],
-        output: &mut Output<'_>,
-        context: &mut Context<'_>,
-    ) -> Done {
+    fn binary_stranger(&mut self, input: &[u8], output: &mut Output<'_>, context: &mut Context<'_>) -> Done {
         use micanite_wire::memcache::binary::HEADER_BYTES;
         let step = sasl_step(input);
         let has_sasl = context.server.auth.as_ref().is_some_and(|auth| auth.sasl());
@@ -175,13 +143,7 @@ impl Session {
                 output.push_with(|out| binary_reply::body(out, head, version, 0));
                 Done::Bytes(HEADER_BYTES)
             }
-            SaslStep::Try {
-                head,
-                mechanism,
-                response,
-                continues,
-                bytes,
-            } if has_sasl => {
+            SaslStep::Try { head, mechanism, response, continues, bytes } if has_sasl => {
                 let begun = std::mem::take(&mut self.guard.begun);
                 let is_plain = mechanism == b"PLAIN" && (begun || !continues);
                 if is_plain && response.is_empty() && !continues {
@@ -218,11 +180,7 @@ impl Session {
 
     /// Behind a reply: a client that was wrong too often is not listened to any more.
     fn done(&self, bytes: usize) -> Done {
-        if self.guard.failures >= AUTH_FAILURES_OF_CONNECTION {
-            Done::Close
-        } else {
-            Done::Bytes(bytes)
-        }
+        if self.guard.failures >= AUTH_FAILURES_OF_CONNECTION { Done::Close } else { Done::Bytes(bytes) }
     }
 
     /// Opens the guard if user and password are right.

@@ -22,10 +22,7 @@ impl Server {
         let file = std::env::temp_dir().join(format!("micanite-{name}-{}", std::process::id()));
         std::fs::write(&file, "alice:secret\nbob:pass word\n").unwrap();
         let options = format!("auth-file = '{}'\n{options}", file.display());
-        Self {
-            bench: Bench::new(&options),
-            file,
-        }
+        Self { bench: Bench::new(&options), file }
     }
 
     fn says(&mut self, source: Option<&str>, input: &[u8]) -> Vec<u8> {
@@ -59,11 +56,7 @@ fn replies(mut bytes: &[u8]) -> Vec<(u8, u16, String)> {
     while let Some((header, rest)) = bytes.split_first_chunk::<24>() {
         let status = u16::from_be_bytes([header[6], header[7]]);
         let (body, behind) = rest.split_at(usize::from(header[11]));
-        found.push((
-            header[1],
-            status,
-            String::from_utf8_lossy(body).into_owned(),
-        ));
+        found.push((header[1], status, String::from_utf8_lossy(body).into_owned()));
         bytes = behind;
     }
     found
@@ -82,39 +75,22 @@ fn nothing_is_done_for_strangers() {
         b"refresh_certs\r\n",
         b"shutdown\r\n",
     ];
-    assert_eq!(
-        server.text(&requests.concat()),
-        REFUSED.repeat(requests.len())
-    );
+    assert_eq!(server.text(&requests.concat()), REFUSED.repeat(requests.len()));
     assert_eq!(server.text(b"quit\r\nget a\r\n"), "");
     let totals = server.bench.server.totals();
-    assert_eq!(
-        (totals.cmd_get, totals.cmd_flush, totals.auth_cmds),
-        (0, 0, 0)
-    );
+    assert_eq!((totals.cmd_get, totals.cmd_flush, totals.auth_cmds), (0, 0, 0));
 }
 
 #[test]
 fn a_pipeline_goes_on_behind_the_password() {
     let mut server = Server::new("pipeline", "max-requests-per-event = 3");
-    let input = [
-        b"get a\r\n",
-        WRONG,
-        LOGIN,
-        b"set a 0 0 1\r\nx\r\nget a\r\nget a\r\n",
-    ]
-    .concat();
-    let expected = format!(
-        "{REFUSED}{FAILED}STORED\r\nSTORED\r\n{}",
-        "VALUE a 0 1\r\nx\r\nEND\r\n".repeat(2)
-    );
+    let input = [b"get a\r\n", WRONG, LOGIN, b"set a 0 0 1\r\nx\r\nget a\r\nget a\r\n"].concat();
+    let expected =
+        format!("{REFUSED}{FAILED}STORED\r\nSTORED\r\n{}", "VALUE a 0 1\r\nx\r\nEND\r\n".repeat(2));
     assert_eq!(server.text(&input), expected);
     // A set is a set afterwards, and the key of the login holds nothing.
     let again = server.text(&[LOGIN, b"get x\r\n", LOGIN, b"get x\r\n"].concat());
-    assert_eq!(
-        again,
-        "STORED\r\nEND\r\nSTORED\r\nVALUE x 0 12\r\nalice secret\r\nEND\r\n"
-    );
+    assert_eq!(again, "STORED\r\nEND\r\nSTORED\r\nVALUE x 0 12\r\nalice secret\r\nEND\r\n");
 }
 
 #[test]
@@ -123,10 +99,7 @@ fn a_connection_may_be_wrong_three_times() {
     let input = [&WRONG.repeat(3), LOGIN, b"get a\r\n"].concat();
     assert_eq!(server.text(&input), FAILED.repeat(3));
     let input = [&WRONG.repeat(2), LOGIN].concat();
-    assert_eq!(
-        server.text(&input),
-        format!("{}STORED\r\n", FAILED.repeat(2))
-    );
+    assert_eq!(server.text(&input), format!("{}STORED\r\n", FAILED.repeat(2)));
 }
 
 #[test]
@@ -148,29 +121,12 @@ fn passwords_are_read_again_and_a_bad_file_changes_nothing() {
     let mut server = Server::new("again", "");
     std::fs::write(&server.file, "alice:other\n").unwrap();
     assert_eq!(server.text(LOGIN), "STORED\r\n");
-    server
-        .bench
-        .server
-        .auth
-        .as_ref()
-        .unwrap()
-        .refresh()
-        .unwrap();
+    server.bench.server.auth.as_ref().unwrap().refresh().unwrap();
     assert_eq!(server.text(LOGIN), FAILED);
     std::fs::write(&server.file, "alice\n").unwrap();
-    let what = server
-        .bench
-        .server
-        .auth
-        .as_ref()
-        .unwrap()
-        .refresh()
-        .unwrap_err();
+    let what = server.bench.server.auth.as_ref().unwrap().refresh().unwrap_err();
     assert!(what.contains("line 1"), "{what}");
-    assert_eq!(
-        server.text(b"set x 0 0 11\r\nalice other\r\n"),
-        "STORED\r\n"
-    );
+    assert_eq!(server.text(b"set x 0 0 11\r\nalice other\r\n"), "STORED\r\n");
 }
 
 #[test]

@@ -105,11 +105,7 @@ impl Context<'_> {
 
     /// Executes a batch, as [`Worker::execute`].
     #[inline]
-    pub(crate) fn execute<S: ReplySink + Send>(
-        &mut self,
-        requests: &[Request<'_>],
-        sink: &mut S,
-    ) -> usize {
+    pub(crate) fn execute<S: ReplySink + Send>(&mut self, requests: &[Request<'_>], sink: &mut S) -> usize {
         let done = if self.shared.watch.wanted().is_empty() {
             self.worker.execute(requests, self.now_s, sink)
         } else {
@@ -309,11 +305,7 @@ impl Session {
             if let Err(Unfinished { index, status }) = ran {
                 let pending = gather.pending[index];
                 self.keys_done = pending.key_index;
-                self.parser = if pending.at == 0 {
-                    entry.0
-                } else {
-                    Parser::default()
-                };
+                self.parser = if pending.at == 0 { entry.0 } else { Parser::default() };
                 return stopped(pending.at, status);
             }
             gather.clear();
@@ -334,11 +326,7 @@ impl Session {
                     return stopped(gather.at, Status::TurnOver);
                 }
                 Stop::Body { bytes } => return stopped(gather.at, Status::NeedBody { bytes }),
-                Stop::Aside {
-                    aside,
-                    bytes,
-                    parser_before,
-                } => {
+                Stop::Aside { aside, bytes, parser_before } => {
                     if context.worker.is_spent() {
                         self.parser = parser_before;
                         return stopped(gather.at, Status::TurnOver);
@@ -420,11 +408,7 @@ impl Unfinished {
 
 /// Executes what was gathered.
 #[inline]
-fn run(
-    gather: &Gather<'_>,
-    output: &mut Output<'_>,
-    context: &mut Context<'_>,
-) -> Result<(), Unfinished> {
+fn run(gather: &Gather<'_>, output: &mut Output<'_>, context: &mut Context<'_>) -> Result<(), Unfinished> {
     let requests = gather.requests.as_slice();
     if requests.is_empty() {
         return Ok(());
@@ -436,11 +420,7 @@ fn run(
         input: gather.input,
         now_s: context.now_s,
         base64: false,
-        short_bytes: if gather.has_meta {
-            meta::META_REPLY_BYTES_MAX
-        } else {
-            SHORT_REPLY_BYTES_MAX
-        },
+        short_bytes: if gather.has_meta { meta::META_REPLY_BYTES_MAX } else { SHORT_REPLY_BYTES_MAX },
     };
     if output.room() < requests.len() * around.short_bytes {
         return Err(Unfinished::no_room(0, around.batch_bytes()));

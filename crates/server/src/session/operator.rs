@@ -25,12 +25,7 @@ const LIMIT_FIXED: &[u8] = b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to a
 
 /// Answers one whose reply is one line.
 #[cold]
-pub(super) fn answer(
-    operator: Operator,
-    arguments: &[u8],
-    output: &mut Output<'_>,
-    context: &Context<'_>,
-) {
+pub(super) fn answer(operator: Operator, arguments: &[u8], output: &mut Output<'_>, context: &Context<'_>) {
     let words = Words::of(arguments);
     let reply = match operator {
         Operator::CacheMemlimit => cache_memlimit(&words, context),
@@ -63,11 +58,7 @@ impl<'a> Words<'a> {
         }
         let noreply = last == b"noreply";
         let count = count - usize::from(noreply);
-        Self {
-            words,
-            count,
-            noreply,
-        }
+        Self { words, count, noreply }
     }
 
     fn as_slice(&self) -> &[&'a [u8]] {
@@ -77,8 +68,7 @@ impl<'a> Words<'a> {
 
 /// The words of a text.
 pub(super) fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|byte| *byte == b' ')
-        .filter(|word| !word.is_empty())
+    text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
 /// Digits alone, of a number of 32 bits.
@@ -165,10 +155,7 @@ impl Classes {
             return Some(Self { all_items: true });
         }
         let mut all_items = false;
-        for class in word
-            .split(|byte| *byte == b',')
-            .filter(|part| !part.is_empty())
-        {
+        for class in word.split(|byte| *byte == b',').filter(|part| !part.is_empty()) {
             match number(class) {
                 Some(class @ 1..=63) => all_items |= class == 1,
                 _ => return None,

@@ -101,8 +101,9 @@ impl ReplySink for Sink<'_, '_, '_> {
         }
         let request = &self.requests[index];
         let cas = match request.operation {
-            micanite_engine::Operation::Get { cas }
-            | micanite_engine::Operation::GetAndTouch { cas, .. } => cas,
+            micanite_engine::Operation::Get { cas } | micanite_engine::Operation::GetAndTouch { cas, .. } => {
+                cas
+            }
             _ => false,
         };
         self.output.push_with(|out| {

@@ -17,12 +17,8 @@ fn said(bench: &mut Bench, input: &str) -> String {
 
 fn stat(bench: &mut Bench, name: &str) -> u64 {
     let stats = said(bench, "stats\r\n");
-    let line = stats
-        .lines()
-        .find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
-    line.unwrap_or_else(|| panic!("no {name} in {stats}"))
-        .parse()
-        .unwrap()
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {stats}")).parse().unwrap()
 }
 
 #[test]
@@ -45,12 +41,10 @@ fn pipelined_requests_are_answered_in_their_order() {
 #[test]
 fn a_deep_pipeline_is_answered_completely() {
     let count = 5000;
-    let input: String = (0..count)
-        .map(|n| format!("set key{n} {n} 0 4\r\n{n:04}\r\nget key{n}\r\n"))
-        .collect();
-    let expected: String = (0..count)
-        .map(|n| format!("STORED\r\nVALUE key{n} {n} 4\r\n{n:04}\r\nEND\r\n"))
-        .collect();
+    let input: String =
+        (0..count).map(|n| format!("set key{n} {n} 0 4\r\n{n:04}\r\nget key{n}\r\n")).collect();
+    let expected: String =
+        (0..count).map(|n| format!("STORED\r\nVALUE key{n} {n} 4\r\n{n:04}\r\nEND\r\n")).collect();
     assert_eq!(replies(&input), expected);
 }
 
@@ -60,21 +54,11 @@ fn a_multi_get_of_any_length_streams() {
     let keys = 300;
     let value = "v".repeat(1000);
     for n in 0..keys {
-        assert_eq!(
-            said(&mut bench, &format!("set k{n} 7 0 1000\r\n{value}\r\n")),
-            "STORED\r\n"
-        );
+        assert_eq!(said(&mut bench, &format!("set k{n} 7 0 1000\r\n{value}\r\n")), "STORED\r\n");
     }
     // Every third key is none; the line is far longer than a block of input.
-    let names: Vec<String> = (0..9000)
-        .map(|n| {
-            if n % 3 == 0 {
-                "none".into()
-            } else {
-                format!("k{}", n % keys)
-            }
-        })
-        .collect();
+    let names: Vec<String> =
+        (0..9000).map(|n| if n % 3 == 0 { "none".into() } else { format!("k{}", n % keys) }).collect();
     let line = format!("get {}\r\nmn\r\n", names.join("  "));
     assert!(line.len() > 3 * crate::limits::INPUT_BYTES);
     let expected: String = names
@@ -90,33 +74,15 @@ fn a_value_leaves_room_for_the_meta_commands_behind_it() {
     let mut bench = Bench::new("");
     let keys: Vec<String> = (0..50).map(|n| format!("{n:0250}")).collect();
     for key in &keys {
-        assert_eq!(
-            said(&mut bench, &format!("set {key} 0 0 1\r\nx\r\n")),
-            "STORED\r\n"
-        );
+        assert_eq!(said(&mut bench, &format!("set {key} 0 0 1\r\nx\r\n")), "STORED\r\n");
     }
-    let asked: String = keys
-        .iter()
-        .map(|key| format!("mg {key} k s f\r\n"))
-        .collect();
-    let found: String = keys
-        .iter()
-        .map(|key| format!("HD k{key} s1 f0\r\n"))
-        .collect();
+    let asked: String = keys.iter().map(|key| format!("mg {key} k s f\r\n")).collect();
+    let found: String = keys.iter().map(|key| format!("HD k{key} s1 f0\r\n")).collect();
     for value_bytes in (30_000..80_000).step_by(1000) {
         let value = "v".repeat(value_bytes);
-        assert_eq!(
-            said(
-                &mut bench,
-                &format!("set v 0 0 {value_bytes}\r\n{value}\r\n")
-            ),
-            "STORED\r\n"
-        );
+        assert_eq!(said(&mut bench, &format!("set v 0 0 {value_bytes}\r\n{value}\r\n")), "STORED\r\n");
         let expected = format!("VALUE v 0 {value_bytes}\r\n{value}\r\nEND\r\n{found}");
-        assert!(
-            said(&mut bench, &format!("get v\r\n{asked}")) == expected,
-            "{value_bytes}"
-        );
+        assert!(said(&mut bench, &format!("get v\r\n{asked}")) == expected, "{value_bytes}");
     }
 }
 
@@ -148,22 +114,13 @@ fn no_key_ends_a_line_of_a_report() {
     let mut bench = Bench::new("");
     assert_eq!(said(&mut bench, "stats detail on\r\n"), "OK\r\n");
     // "a\r\nEN\r\n:x y"
-    assert_eq!(
-        said(&mut bench, "ms YQ0KRU4NCjp4IHk= 1 b\r\nx\r\n"),
-        "HD\r\n"
-    );
-    assert_eq!(
-        said(&mut bench, "lru_crawler mgdump all\r\n"),
-        "OK\r\nmg YQ0KRU4NCjp4IHk= b\r\nEN\r\n"
-    );
+    assert_eq!(said(&mut bench, "ms YQ0KRU4NCjp4IHk= 1 b\r\nx\r\n"), "HD\r\n");
+    assert_eq!(said(&mut bench, "lru_crawler mgdump all\r\n"), "OK\r\nmg YQ0KRU4NCjp4IHk= b\r\nEN\r\n");
     assert_eq!(
         said(&mut bench, "lru_crawler metadump all\r\n"),
         "OK\r\nkey=a%0D%0AEN%0D%0A%3Ax%20y exp=-1 cas=0 fetch=no cls=1 size=24 flags=0 \nEND\r\n"
     );
-    assert_eq!(
-        said(&mut bench, "stats detail dump\r\n"),
-        "PREFIX  get 0 hit 0 set 1 del 0\r\nEND\r\n"
-    );
+    assert_eq!(said(&mut bench, "stats detail dump\r\n"), "PREFIX  get 0 hit 0 set 1 del 0\r\nEND\r\n");
 }
 
 #[test]
@@ -182,20 +139,14 @@ fn noreply_is_silent_whatever_comes_of_it() {
     );
     // Behind the bad chunk, its rest is an empty line.
     assert_eq!(all, "CLIENT_ERROR bad command line format\r\n");
-    assert_eq!(
-        replies("flush_all noreply\r\nverbosity 0 noreply\r\nmn\r\n"),
-        "MN\r\n"
-    );
+    assert_eq!(replies("flush_all noreply\r\nverbosity 0 noreply\r\nmn\r\n"), "MN\r\n");
 }
 
 #[test]
 fn a_bad_chunk_is_read_to_its_length() {
     let all = replies("set a 0 0 2\r\nabc\r\nget a\r\n");
     let bad = "CLIENT_ERROR bad data chunk\r\n";
-    assert_eq!(
-        all,
-        format!("{bad}CLIENT_ERROR bad command line format\r\nEND\r\n")
-    );
+    assert_eq!(all, format!("{bad}CLIENT_ERROR bad command line format\r\nEND\r\n"));
     let long = "x".repeat(30_000);
     let all = replies(&format!("set a 0 0 30000\r\n{long}xxmn\r\nget a\r\n"));
     assert_eq!(all, format!("{bad}MN\r\nEND\r\n"));
@@ -207,23 +158,15 @@ fn a_value_that_is_too_large_is_swallowed_and_a_set_unlinks_the_old_one() {
     let too_large = "SERVER_ERROR object too large for cache\r\n";
     let long = "get b\r\n".repeat(500);
     let bytes = long.len();
-    for (command, left) in [
-        ("set", "END\r\n"),
-        ("replace", "VALUE a 0 1\r\nx\r\nEND\r\n"),
-    ] {
-        let all = said(
-            &mut bench,
-            &format!("set a 0 0 1\r\nx\r\n{command} a 0 0 {bytes}\r\n{long}\r\nget a\r\n"),
-        );
+    for (command, left) in [("set", "END\r\n"), ("replace", "VALUE a 0 1\r\nx\r\nEND\r\n")] {
+        let all =
+            said(&mut bench, &format!("set a 0 0 1\r\nx\r\n{command} a 0 0 {bytes}\r\n{long}\r\nget a\r\n"));
         assert_eq!(all, format!("STORED\r\n{too_large}{left}"));
     }
     assert_eq!(stat(&mut bench, "store_too_large"), 2);
     let most = "y".repeat(2048);
     assert_eq!(
-        said(
-            &mut bench,
-            &format!("set m 0 0 2048\r\n{most}\r\nappend m 0 0 1\r\nz\r\n")
-        ),
+        said(&mut bench, &format!("set m 0 0 2048\r\n{most}\r\nappend m 0 0 1\r\nz\r\n")),
         format!("STORED\r\n{too_large}")
     );
 }
@@ -232,18 +175,13 @@ fn a_value_that_is_too_large_is_swallowed_and_a_set_unlinks_the_old_one() {
 fn expiry_follows_the_given_clock() {
     let mut bench = Bench::new("");
     let later = NOW_S + 50;
-    let stored = format!(
-        "set r 0 10 1\r\nx\r\nset a 0 {later} 1\r\ny\r\nset p 0 -1 1\r\nz\r\nget r a p\r\n"
-    );
+    let stored = format!("set r 0 10 1\r\nx\r\nset a 0 {later} 1\r\ny\r\nset p 0 -1 1\r\nz\r\nget r a p\r\n");
     assert_eq!(
         said(&mut bench, &stored),
         "STORED\r\nSTORED\r\nSTORED\r\nVALUE r 0 1\r\nx\r\nVALUE a 0 1\r\ny\r\nEND\r\n"
     );
     bench.now_s += 10;
-    assert_eq!(
-        said(&mut bench, "get r a\r\n"),
-        "VALUE a 0 1\r\ny\r\nEND\r\n"
-    );
+    assert_eq!(said(&mut bench, "get r a\r\n"), "VALUE a 0 1\r\ny\r\nEND\r\n");
     bench.now_s += 40;
     assert_eq!(said(&mut bench, "get a\r\n"), "END\r\n");
 }
@@ -251,9 +189,7 @@ fn expiry_follows_the_given_clock() {
 #[test]
 fn a_namespace_is_forgotten_at_once() {
     for semantics in ["cache", "store"] {
-        let mut bench = Bench::new(&format!(
-            "semantics = '{semantics}'\nnamespace-delimiter = '/'"
-        ));
+        let mut bench = Bench::new(&format!("semantics = '{semantics}'\nnamespace-delimiter = '/'"));
         let set = |key: &str| format!("set {key} 0 0 1\r\nx\r\n");
         let keys = ["user/1", "user/2/3", "user", "users/1", "user:1"];
         let sets: String = keys.into_iter().map(set).collect();
@@ -264,24 +200,15 @@ fn a_namespace_is_forgotten_at_once() {
         };
         let stored = "STORED\r\n".repeat(keys.len());
         assert_eq!(
-            said(
-                &mut bench,
-                &format!("{sets}flush_namespace user\r\n{get}{}{get}", set("user/1"))
-            ),
+            said(&mut bench, &format!("{sets}flush_namespace user\r\n{get}{}{get}", set("user/1"))),
             format!(
                 "{stored}OK\r\n{}STORED\r\n{}",
                 found(&["user", "users/1", "user:1"]),
                 found(&["user/1", "user", "users/1", "user:1"])
             )
         );
-        assert_eq!(
-            said(&mut bench, "flush_namespace user noreply\r\nget user/1\r\n"),
-            "END\r\n"
-        );
-        assert_eq!(
-            said(&mut bench, "flush_namespace a/\r\n").as_bytes(),
-            reply::BAD_NAMESPACE
-        );
+        assert_eq!(said(&mut bench, "flush_namespace user noreply\r\nget user/1\r\n"), "END\r\n");
+        assert_eq!(said(&mut bench, "flush_namespace a/\r\n").as_bytes(), reply::BAD_NAMESPACE);
         assert_eq!(stat(&mut bench, "cmd_flush_namespace"), 2);
     }
 }
@@ -307,28 +234,16 @@ fn a_store_keeps_the_old_value_when_the_new_one_is_refused() {
     let too_large = "x".repeat((100 << 10) + 1);
     let replies = said(
         &mut bench,
-        &format!(
-            "set a 0 0 3\r\nold\r\nset a 0 0 {}\r\n{too_large}\r\nget a\r\n",
-            too_large.len()
-        ),
+        &format!("set a 0 0 3\r\nold\r\nset a 0 0 {}\r\n{too_large}\r\nget a\r\n", too_large.len()),
     );
-    assert_eq!(
-        replies,
-        "STORED\r\nSERVER_ERROR object too large for cache\r\nVALUE a 0 3\r\nold\r\nEND\r\n"
-    );
+    assert_eq!(replies, "STORED\r\nSERVER_ERROR object too large for cache\r\nVALUE a 0 3\r\nold\r\nEND\r\n");
     let value = "y".repeat(90 << 10);
     let fill = |key: usize| format!("set k{key} 0 0 {}\r\n{value}\r\n", value.len());
     let filling: String = (0..60).map(fill).collect();
     let answers = said(&mut bench, &filling);
     let stored = answers.matches("STORED\r\n").count();
-    let refused = answers
-        .matches("SERVER_ERROR out of memory storing object\r\n")
-        .count();
-    assert_eq!(
-        (stored + refused, refused > 10),
-        (60, true),
-        "{stored} stored"
-    );
+    let refused = answers.matches("SERVER_ERROR out of memory storing object\r\n").count();
+    assert_eq!((stored + refused, refused > 10), (60, true), "{stored} stored");
     assert_eq!(stat(&mut bench, "store_no_memory"), refused as u64);
     // The old value stays where the new one has no room.
     let again = format!("set a 0 0 {}\r\n{value}\r\nget a\r\n", value.len());
@@ -338,10 +253,7 @@ fn a_store_keeps_the_old_value_when_the_new_one_is_refused() {
     );
     assert_eq!(
         said(&mut bench, &format!("delete k0\r\n{again}")),
-        format!(
-            "DELETED\r\nSTORED\r\nVALUE a 0 {}\r\n{value}\r\nEND\r\n",
-            value.len()
-        )
+        format!("DELETED\r\nSTORED\r\nVALUE a 0 {}\r\n{value}\r\nEND\r\n", value.len())
     );
 }
 
@@ -351,25 +263,13 @@ fn flush_all_now_later_and_in_the_past() {
     let there = "VALUE a 0 1\r\nx\r\nEND\r\n";
     let set = "set a 0 0 1\r\nx\r\n";
     assert_eq!(
-        said(
-            &mut bench,
-            &format!("{set}flush_all\r\nget a\r\n{set}get a\r\n")
-        ),
+        said(&mut bench, &format!("{set}flush_all\r\nget a\r\n{set}get a\r\n")),
         format!("STORED\r\nOK\r\nEND\r\nSTORED\r\n{there}")
     );
     // Before the server started there was nothing to flush.
-    assert_eq!(
-        said(&mut bench, "flush_all 3000000\r\nget a\r\n"),
-        format!("OK\r\n{there}")
-    );
-    assert_eq!(
-        said(&mut bench, &format!("flush_all -1\r\nget a\r\n{set}")),
-        "OK\r\nEND\r\nSTORED\r\n"
-    );
-    assert_eq!(
-        said(&mut bench, "flush_all 5\r\nget a\r\n"),
-        format!("OK\r\n{there}")
-    );
+    assert_eq!(said(&mut bench, "flush_all 3000000\r\nget a\r\n"), format!("OK\r\n{there}"));
+    assert_eq!(said(&mut bench, &format!("flush_all -1\r\nget a\r\n{set}")), "OK\r\nEND\r\nSTORED\r\n");
+    assert_eq!(said(&mut bench, "flush_all 5\r\nget a\r\n"), format!("OK\r\n{there}"));
     bench.now_s += 5;
     assert_eq!(said(&mut bench, "get a\r\n"), "END\r\n");
     assert_eq!(stat(&mut bench, "cmd_flush"), 4);
@@ -436,16 +336,10 @@ fn no_name_is_told_twice_and_every_value_is_one_word() {
 fn shutdown_needs_its_option() {
     let mut closed = Bench::new("");
     let refused = std::str::from_utf8(reply::SHUTDOWN_DISABLED).unwrap();
-    assert_eq!(
-        said(&mut closed, "shutdown\r\nmn\r\n"),
-        format!("{refused}MN\r\n")
-    );
+    assert_eq!(said(&mut closed, "shutdown\r\nmn\r\n"), format!("{refused}MN\r\n"));
     assert_eq!(closed.server.shared.ending(), Ending::Not);
     let mut open = Bench::new("enable-shutdown = true");
-    assert_eq!(
-        said(&mut open, "mn\r\nshutdown graceful\r\nmn\r\n"),
-        "MN\r\n"
-    );
+    assert_eq!(said(&mut open, "mn\r\nshutdown graceful\r\nmn\r\n"), "MN\r\n");
     assert_eq!(open.server.shared.ending(), Ending::Gracefully);
     assert_eq!(said(&mut open, "shutdown\r\n"), "");
     assert_eq!(open.server.shared.ending(), Ending::AtOnce);
@@ -454,30 +348,10 @@ fn shutdown_needs_its_option() {
 #[test]
 fn every_value_up_to_the_largest_comes_back() {
     let mut bench = Bench::new("memory-limit = 64\nmax-item-size = '4m'");
-    for bytes in [
-        0,
-        1,
-        255,
-        16_300,
-        16_384,
-        65_000,
-        65_536,
-        70_000,
-        1 << 20,
-        4 << 20,
-    ] {
-        let value: String = (0..bytes)
-            .map(|n| char::from(b'a' + (n % 23) as u8))
-            .collect();
-        let all = said(
-            &mut bench,
-            &format!("set v 3 0 {bytes}\r\n{value}\r\nget v\r\nget none v\r\nmn\r\n"),
-        );
+    for bytes in [0, 1, 255, 16_300, 16_384, 65_000, 65_536, 70_000, 1 << 20, 4 << 20] {
+        let value: String = (0..bytes).map(|n| char::from(b'a' + (n % 23) as u8)).collect();
+        let all = said(&mut bench, &format!("set v 3 0 {bytes}\r\n{value}\r\nget v\r\nget none v\r\nmn\r\n"));
         let get = format!("VALUE v 3 {bytes}\r\n{value}\r\nEND\r\n");
-        assert!(
-            all == format!("STORED\r\n{get}{get}MN\r\n"),
-            "{}",
-            size::text(bytes)
-        );
+        assert!(all == format!("STORED\r\n{get}{get}MN\r\n"), "{}", size::text(bytes));
     }
 }

@@ -70,11 +70,7 @@ pub enum Ending {
 }
 
 impl Shared {
-    fn new(
-        settings: &Settings,
-        cache: Arc<Cache>,
-        native: Option<NativeShared>,
-    ) -> io::Result<Self> {
+    fn new(settings: &Settings, cache: Arc<Cache>, native: Option<NativeShared>) -> io::Result<Self> {
         let threads = settings.threads;
         let wakers = (0..threads).map(|_| Waker::new());
         let wakers: Arc<[Waker]> = wakers.collect::<io::Result<Vec<_>>>()?.into();

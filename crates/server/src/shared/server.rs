@@ -196,10 +196,7 @@ impl Server {
     pub(crate) fn end_for_restart(&self) -> bool {
         let graceful = Ending::Gracefully as u8;
         let order = Ordering::AcqRel;
-        let changed = self
-            .shared
-            .ending
-            .compare_exchange(0, graceful, order, Ordering::Acquire);
+        let changed = self.shared.ending.compare_exchange(0, graceful, order, Ordering::Acquire);
         match changed {
             Ok(_) => self.main_waker.wake(),
             Err(_) => self.restart.cancel(),

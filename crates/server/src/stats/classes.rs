@@ -21,14 +21,8 @@ pub fn items(server: &Server, output: &mut Output<'_>) {
         ("number", now.items_live),
         ("mem_requested", now.item_bytes_live),
         ("evicted", evicted(&now) - evicted(&before)),
-        (
-            "evicted_unfetched",
-            now.evicted_unfetched - before.evicted_unfetched,
-        ),
-        (
-            "expired_unfetched",
-            now.expired_unfetched - before.expired_unfetched,
-        ),
+        ("evicted_unfetched", now.evicted_unfetched - before.evicted_unfetched),
+        ("expired_unfetched", now.expired_unfetched - before.expired_unfetched),
         ("outofmemory", now.out_of_memory - before.out_of_memory),
         ("reclaimed", now.expired - before.expired),
     ] {

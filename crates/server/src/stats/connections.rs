@@ -88,10 +88,7 @@ impl ConnectionTable {
     /// For so many workers and connections of each.
     pub fn new(workers: usize, connections: usize) -> Self {
         let places = |_| (0..connections).map(|_| Entry::default()).collect();
-        Self {
-            workers: (0..workers).map(places).collect(),
-            listeners: OnceLock::new(),
-        }
+        Self { workers: (0..workers).map(places).collect(), listeners: OnceLock::new() }
     }
 
     /// Notes what is listened on: descriptors and, for TCP, addresses.
@@ -119,18 +116,12 @@ impl ConnectionTable {
         let tcp = u64::from(matches!(peer, Peer::Tcp(_)));
         let ports = u64::from(peer_port) | u64::from(own_port) << 16 | tcp << 32;
         entry.write(|| {
-            for (word, value) in entry
-                .words
-                .iter()
-                .zip([peer_high, peer_low, own_high, own_low, ports])
-            {
+            for (word, value) in entry.words.iter().zip([peer_high, peer_low, own_high, own_low, ports]) {
                 word.store(value, Ordering::Relaxed);
             }
             entry.active_s.store(now_s, Ordering::Relaxed);
             entry.state.store(0, Ordering::Relaxed);
-            entry
-                .descriptor
-                .store(descriptor as u32 + 1, Ordering::Relaxed);
+            entry.descriptor.store(descriptor as u32 + 1, Ordering::Relaxed);
         });
     }
 
@@ -161,9 +152,7 @@ impl ConnectionTable {
     /// The descriptor of a connection, -1 if there is none.
     pub fn descriptor(&self, worker: usize, place: usize) -> i32 {
         let entry = self.entry(worker, place);
-        entry.map_or(-1, |entry| {
-            entry.descriptor.load(Ordering::Relaxed) as i32 - 1
-        })
+        entry.map_or(-1, |entry| entry.descriptor.load(Ordering::Relaxed) as i32 - 1)
     }
 
     #[inline]
@@ -175,25 +164,19 @@ impl ConnectionTable {
 impl Entry {
     fn write(&self, change: impl FnOnce()) {
         let version = self.version.load(Ordering::Relaxed);
-        self.version
-            .store(version.wrapping_add(1), Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         change();
-        self.version
-            .store(version.wrapping_add(2), Ordering::Release);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
     /// What it says, if there is a connection and it does not change just now.
     fn read(&self) -> Option<Row> {
         let version = self.version.load(Ordering::Acquire);
         let words = self.words.each_ref();
-        let [peer_high, peer_low, own_high, own_low, ports] =
-            words.map(|word| word.load(Ordering::Relaxed));
+        let [peer_high, peer_low, own_high, own_low, ports] = words.map(|word| word.load(Ordering::Relaxed));
         let descriptor = self.descriptor.load(Ordering::Relaxed);
-        let (state, active_s) = (
-            self.state.load(Ordering::Relaxed),
-            self.active_s.load(Ordering::Relaxed),
-        );
+        let (state, active_s) = (self.state.load(Ordering::Relaxed), self.active_s.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         let stable = version & 1 == 0 && self.version.load(Ordering::Relaxed) == version;
         if descriptor == 0 || !stable {
@@ -242,10 +225,7 @@ pub(crate) fn connections(
         for (descriptor, address) in table.listeners.get().into_iter().flatten().take(32) {
             lines.stat(&format!("{descriptor}:addr"), name(*address, socket));
             lines.stat(&format!("{descriptor}:state"), "conn_listening");
-            lines.stat(
-                &format!("{descriptor}:secs_since_last_cmd"),
-                now_s.saturating_sub(server.started_s),
-            );
+            lines.stat(&format!("{descriptor}:secs_since_last_cmd"), now_s.saturating_sub(server.started_s));
         }
     }
     while let Some(places) = table.workers.get(told.worker) {
@@ -262,10 +242,7 @@ pub(crate) fn connections(
             }
             lines.stat(&format!("{number}:listen_addr"), name(row.own, socket));
             lines.stat(&format!("{number}:state"), ConnectionState::name(row.state));
-            lines.stat(
-                &format!("{number}:secs_since_last_cmd"),
-                now_s.saturating_sub(row.active_s),
-            );
+            lines.stat(&format!("{number}:secs_since_last_cmd"), now_s.saturating_sub(row.active_s));
         }
         told.worker += 1;
         told.place = 0;

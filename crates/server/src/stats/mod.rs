@@ -48,10 +48,7 @@ impl<'a, 'b> Lines<'a, 'b> {
     }
 
     pub(crate) fn stat(&mut self, name: &str, value: impl Display) {
-        let mut text = Clipped {
-            output: self.output,
-            left: VALUE_BYTES_MAX,
-        };
+        let mut text = Clipped { output: self.output, left: VALUE_BYTES_MAX };
         text.output.push(b"STAT ");
         text.output.push(name.as_bytes());
         text.output.push(b" ");

@@ -14,16 +14,11 @@ pub fn native(shared: &Shared, output: &mut Output<'_>) {
         return;
     };
     let mut lines = Lines::new(output);
-    lines.stat(
-        "native_port",
-        native.cores.first().map_or(0, |core| core.port),
-    );
+    lines.stat("native_port", native.cores.first().map_or(0, |core| core.port));
     lines.stat("generation", native.generation(&shared.cache));
     lines.stat("payload_bytes", native.payload_bytes);
     for (number, of) in native.filters() {
-        filter(&of, |name, count| {
-            lines.stat(&format!("port_{number}:{name}"), count)
-        });
+        filter(&of, |name, count| lines.stat(&format!("port_{number}:{name}"), count));
     }
     let workers = native.counters.iter().zip(&shared.counters);
     // Those of frames make the lines of a worker half as many again.

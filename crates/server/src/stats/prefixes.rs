@@ -81,11 +81,8 @@ impl Prefixes {
         for table in &self.tables {
             let mut table = lock(table);
             if table.entries.is_empty() {
-                let empty = Entry {
-                    name: [0; PREFIX_BYTES_MAX],
-                    name_bytes: 0,
-                    counts: PrefixCounts::default(),
-                };
+                let empty =
+                    Entry { name: [0; PREFIX_BYTES_MAX], name_bytes: 0, counts: PrefixCounts::default() };
                 table.entries = vec![empty; 2 * PREFIXES_MAX].into();
             }
         }

@@ -48,10 +48,7 @@ fn connections(server: &Server, lines: &mut Lines<'_, '_>) {
     lines.stat("rejected_connections", now.rejected - before.rejected);
     lines.stat("accepting_conns", u8::from(now.accepting));
     lines.stat("listen_disabled_num", now.pauses - before.pauses);
-    lines.stat(
-        "time_in_listen_disabled_us",
-        now.paused_us - before.paused_us,
-    );
+    lines.stat("time_in_listen_disabled_us", now.paused_us - before.paused_us);
     lines.stat("threads", server.settings.threads);
 }
 
@@ -97,22 +94,13 @@ fn items(server: &Server, lines: &mut Lines<'_, '_>) {
     lines.stat("curr_items", engine.items_live);
     lines.stat("total_items", engine.items_stored() - before.items_stored());
     lines.stat("evictions", evicted(&engine) - evicted(&before));
-    lines.stat(
-        "evicted_unfetched",
-        engine.evicted_unfetched - before.evicted_unfetched,
-    );
-    lines.stat(
-        "expired_unfetched",
-        engine.expired_unfetched - before.expired_unfetched,
-    );
+    lines.stat("evicted_unfetched", engine.evicted_unfetched - before.evicted_unfetched);
+    lines.stat("expired_unfetched", engine.expired_unfetched - before.expired_unfetched);
     lines.stat("reclaimed", engine.expired - before.expired);
     lines.stat("hash_power_level", engine.buckets.max(1).ilog2());
     lines.stat("hash_bytes", engine.index_bytes);
     lines.stat("total_malloced", server.settings.memory_bytes);
-    lines.stat(
-        "evicted_bucket_full",
-        engine.evicted_bucket - before.evicted_bucket,
-    );
+    lines.stat("evicted_bucket_full", engine.evicted_bucket - before.evicted_bucket);
     lines.stat("items_expired", engine.expired - before.expired);
     lines.stat("items_reinserted", engine.reinserted - before.reinserted);
     lines.stat("read_retries", engine.read_retries - before.read_retries);

@@ -15,10 +15,7 @@ pub fn settings(server: &Server, output: &mut Output<'_>) {
     lines.stat("maxbytes", settings.memory_bytes);
     lines.stat("maxconns", settings.connections_max);
     lines.stat("tcpport", server.tcp_port());
-    lines.stat(
-        "udpport",
-        server.shared.udp.as_ref().map_or(0, |udp| udp.port()),
-    );
+    lines.stat("udpport", server.shared.udp.as_ref().map_or(0, |udp| udp.port()));
     lines.stat("inter", settings.listen.words.join(","));
     lines.stat("verbosity", server.verbosity());
     let evicts = settings.semantics == Semantics::Cache;
@@ -56,34 +53,18 @@ pub fn settings(server: &Server, output: &mut Output<'_>) {
     lines.stat("item_size_max", settings.item_bytes_max);
     lines.stat("hash_algorithm", "xxh3");
     lines.stat("semantics", settings.semantics.name());
-    lines.stat(
-        "eviction",
-        if evicts {
-            settings.eviction.name()
-        } else {
-            "none"
-        },
-    );
+    lines.stat("eviction", if evicts { settings.eviction.name() } else { "none" });
     lines.stat("access", settings.access.name());
     lines.stat("balance", server.balance.get().name());
-    lines.stat(
-        "namespace_delimiter",
-        char::from(settings.namespace_delimiter),
-    );
+    lines.stat("namespace_delimiter", char::from(settings.namespace_delimiter));
     lines.stat("item_size_hint", settings.item_bytes_hint.unwrap_or(0));
     lines.stat("partitions", server.shared.cache.layout().partitions);
     let native = server.shared.native.as_ref();
     let port = native.and_then(|native| native.cores.first());
     lines.stat("native_port", port.map_or(0, |core| core.port));
-    lines.stat(
-        "native_payload_bytes",
-        native.map_or(0, |native| native.payload_bytes),
-    );
+    lines.stat("native_payload_bytes", native.map_or(0, |native| native.payload_bytes));
     let names = settings.bypass().map(|bypass| &bypass.ports);
-    let names = names
-        .into_iter()
-        .flatten()
-        .map(|port| port.name.to_string());
+    let names = names.into_iter().flatten().map(|port| port.name.to_string());
     let names: Vec<_> = names.collect();
     if !names.is_empty() {
         lines.stat("native_via", names.join(";"));

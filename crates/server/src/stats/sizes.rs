@@ -80,10 +80,7 @@ impl Sizes {
     /// Counts some more, or tells.
     pub(crate) fn step(&mut self, worker: &Worker, now_s: u32, output: &mut Output<'_>) -> Walked {
         if !self.counted {
-            let mut count = Count {
-                counts: &mut self.counts,
-                lines: Vec::new(),
-            };
+            let mut count = Count { counts: &mut self.counts, lines: Vec::new() };
             match worker.walk(&mut self.walk, LONG_REPLY_BUCKETS, now_s, &mut count) {
                 Walked::End => self.counted = true,
                 other => return other,

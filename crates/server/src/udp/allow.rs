@@ -28,17 +28,9 @@ pub struct AllowList {
 impl Default for AllowList {
     /// Loopback.
     fn default() -> Self {
-        let network = |address: [u8; 4], bits| Network {
-            address: address.into(),
-            bits,
-        };
-        let loopback = Network {
-            address: IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
-            bits: 128,
-        };
-        Self {
-            networks: vec![network([127, 0, 0, 0], 8), loopback],
-        }
+        let network = |address: [u8; 4], bits| Network { address: address.into(), bits };
+        let loopback = Network { address: IpAddr::V6(std::net::Ipv6Addr::LOCALHOST), bits: 128 };
+        Self { networks: vec![network([127, 0, 0, 0], 8), loopback] }
     }
 }
 
@@ -107,9 +99,7 @@ impl Network {
             IpAddr::V6(address) => address.to_bits().trailing_zeros(),
         };
         if zeros < u32::from(most - bits) {
-            return Err(format!(
-                "'{word}' is an address with bits behind its network's /{bits}"
-            ));
+            return Err(format!("'{word}' is an address with bits behind its network's /{bits}"));
         }
         Ok(Self { address, bits })
     }
@@ -200,18 +190,8 @@ mod tests {
 
     #[test]
     fn ports_of_servers_are_not_answered() {
-        for (port, allowed) in [
-            (0, false),
-            (53, false),
-            (1023, false),
-            (1024, true),
-            (11211, false),
-        ] {
-            assert_eq!(
-                allows("127.0.0.0/8", &format!("127.0.0.1:{port}")),
-                allowed,
-                "{port}"
-            );
+        for (port, allowed) in [(0, false), (53, false), (1023, false), (1024, true), (11211, false)] {
+            assert_eq!(allows("127.0.0.0/8", &format!("127.0.0.1:{port}")), allowed, "{port}");
         }
     }
 
@@ -230,11 +210,6 @@ mod tests {
             let error = word.parse::<AllowList>().expect_err(word);
             assert!(error.contains(part), "{word}: {error}");
         }
-        assert!(
-            vec!["10.0.0.0/8"; 65]
-                .join(",")
-                .parse::<AllowList>()
-                .is_err()
-        );
+        assert!(vec!["10.0.0.0/8"; 65].join(",").parse::<AllowList>().is_err());
     }
 }

@@ -119,10 +119,7 @@ fn head(request: &[u8]) -> Option<Head> {
     let [_, opcode, .., o0, o1, o2, o3] = header[..16] else {
         return None;
     };
-    (header[0] == REQUEST_MAGIC).then_some(Head {
-        opcode,
-        opaque: [o0, o1, o2, o3],
-    })
+    (header[0] == REQUEST_MAGIC).then_some(Head { opcode, opaque: [o0, o1, o2, o3] })
 }
 
 fn refuse_binary(head: Head, status: binary::reply::Status, output: &mut Output<'_>) {

@@ -40,10 +40,7 @@ pub struct UdpShared {
 impl UdpShared {
     /// For so many workers.
     pub fn new(workers: usize) -> Self {
-        Self {
-            counters: (0..workers).map(|_| UdpCounters::default()).collect(),
-            port: AtomicU16::new(0),
-        }
+        Self { counters: (0..workers).map(|_| UdpCounters::default()).collect(), port: AtomicU16::new(0) }
     }
 
     /// The first UDP port that is listened on.

@@ -78,9 +78,7 @@ impl UdpPort {
 
     /// Datagrams have come.
     pub fn wake(&mut self) {
-        self.arrivals
-            .iter_mut()
-            .for_each(|arrival| arrival.ready = true);
+        self.arrivals.iter_mut().for_each(|arrival| arrival.ready = true);
     }
 
     /// Whether there may be something to answer.
@@ -114,17 +112,11 @@ impl UdpPort {
         let arrival = &mut self.arrivals[number];
         let descriptor = arrival.socket.as_fd().as_raw_fd();
         context.shared.watch.set_serving(self.worker, descriptor);
-        let mut outbox = Outbox {
-            sender: &mut self.sender,
-            socket: &arrival.socket,
-            counters,
-        };
+        let mut outbox = Outbox { sender: &mut self.sender, socket: &arrival.socket, counters };
         let (mut received_bytes, mut written_bytes, mut sent_bytes) = (0, 0, 0);
         let mut requests_left = context.shared.turn_requests_max;
         let mut moves_left_bytes = context.worker.cache().turn_moved_bytes();
-        while received_bytes + written_bytes < UDP_TURN_BYTES_MAX
-            && requests_left > 0
-            && moves_left_bytes > 0
+        while received_bytes + written_bytes < UDP_TURN_BYTES_MAX && requests_left > 0 && moves_left_bytes > 0
         {
             if arrival.next == arrival.count {
                 arrival.next = 0;

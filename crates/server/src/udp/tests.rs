@@ -24,8 +24,7 @@ impl Udp {
 
     fn answer(&mut self, datagram: &[u8]) -> Option<Answer> {
         let (counters, room) = (&self.counters, &mut self.room);
-        self.bench
-            .with_context(|context| answer(datagram, room, counters, context))
+        self.bench.with_context(|context| answer(datagram, room, counters, context))
     }
 
     /// The reply to a request of one datagram.
@@ -34,11 +33,7 @@ impl Udp {
     }
 
     fn ask_bytes(&mut self, requests: impl AsRef<[u8]>) -> &[u8] {
-        let frame = Frame {
-            request_id: 0x1234,
-            sequence: 0,
-            total: 1,
-        };
+        let frame = Frame { request_id: 0x1234, sequence: 0, total: 1 };
         let datagram = [&frame.to_bytes()[..], requests.as_ref()].concat();
         let answer = self.answer(&datagram).expect("a request");
         assert_eq!(answer.request_id, 0x1234);
@@ -68,10 +63,7 @@ fn a_datagram_is_a_conversation() {
     let two = udp.ask("get a\r\nget none\r\nbogus\r\n");
     assert_eq!(two, "VALUE a 0 1\r\nz\r\nEND\r\nEND\r\nERROR\r\n");
     assert_eq!(udp.ask("quit\r\n"), "");
-    assert_eq!(
-        udp.ask("get a\r\nquit\r\nget a\r\n"),
-        "VALUE a 0 1\r\nz\r\nEND\r\n"
-    );
+    assert_eq!(udp.ask("get a\r\nquit\r\nget a\r\n"), "VALUE a 0 1\r\nz\r\nEND\r\n");
     assert_eq!(udp.ask(""), "");
     assert_eq!(udp.counters.incomplete.get(), 0);
 }
@@ -106,10 +98,7 @@ fn a_datagram_takes_values_that_are_longer_than_a_block() {
     assert_eq!(udp.ask("get long\r\n"), reply);
     let set = binary_request(1, &[0; 8], b"long", &[b'w'; 60_000]);
     assert_eq!(udp.ask(&set).as_bytes()[7], 0);
-    assert!(
-        udp.ask("get long\r\n")
-            .starts_with("VALUE long 0 60000\r\nwww")
-    );
+    assert!(udp.ask("get long\r\n").starts_with("VALUE long 0 60000\r\nwww"));
 }
 
 #[test]
@@ -122,17 +111,11 @@ fn a_reply_is_the_largest_value_or_an_error() {
         assert_eq!(udp.bench.replies(set.as_bytes()), b"STORED\r\n");
     }
     let reply = udp.ask(format!("get v{allowed}\r\n"));
-    assert_eq!(
-        reply.len(),
-        format!("VALUE v{allowed} 0 {allowed}\r\n\r\nEND\r\n").len() + allowed
-    );
+    assert_eq!(reply.len(), format!("VALUE v{allowed} 0 {allowed}\r\n\r\nEND\r\n").len() + allowed);
     let too_long = "SERVER_ERROR reply too long for UDP\r\n";
     assert_eq!(udp.ask(format!("get v{}\r\n", 2 * allowed)), too_long);
     // The whole reply counts, not its longest part.
-    assert_eq!(
-        udp.ask(format!("get a v{allowed} v{allowed}\r\n")),
-        too_long
-    );
+    assert_eq!(udp.ask(format!("get a v{allowed} v{allowed}\r\n")), too_long);
     let twice = format!("get v{allowed}\r\n").repeat(2);
     assert_eq!(udp.ask(twice), too_long);
     assert_eq!(udp.counters.too_long.get(), 3);
@@ -167,10 +150,7 @@ fn the_binary_protocol_is_told_by_its_first_byte() {
     let getq = binary_request(9, &[], b"none", b"");
     let noop = binary_request(10, &[], b"", b"");
     let reply = udp.ask_bytes([getq, noop].concat());
-    assert_eq!(
-        (reply.len(), &reply[..2]),
-        (HEADER_BYTES, &[REPLY_MAGIC, 10][..])
-    );
+    assert_eq!((reply.len(), &reply[..2]), (HEADER_BYTES, &[REPLY_MAGIC, 10][..]));
     // Cut off within its body: told; within its header: not.
     let invalid = binary::reply::Status::Invalid as u8;
     udp.ask(&set[..set.len() - 1]);
@@ -183,12 +163,9 @@ fn the_binary_protocol_is_told_by_its_first_byte() {
 #[test]
 fn what_is_no_request_of_one_datagram_is_not_answered() {
     let mut udp = Udp::new("");
-    for datagram in [
-        &b""[..],
-        b"\0\x01\0\0\0\x01\0",
-        b"\0\x01\0\0\0\x02\0\0get a\r\n",
-        b"\0\x01\0\0\0\x00\0\0get a\r\n",
-    ] {
+    for datagram in
+        [&b""[..], b"\0\x01\0\0\0\x01\0", b"\0\x01\0\0\0\x02\0\0get a\r\n", b"\0\x01\0\0\0\x00\0\0get a\r\n"]
+    {
         assert_eq!(udp.answer(datagram), None, "{datagram:?}");
     }
     assert_eq!(udp.counters.bad_frames.get(), 4);
@@ -203,11 +180,9 @@ fn a_datagram_moves_no_more_than_a_turn_may() {
     assert_eq!(udp.bench.replies(set.as_bytes()), b"STORED\r\n");
     let too_much = "SERVER_ERROR too many requests for one datagram\r\n";
     let append = binary_request(0x19, &[], b"a", b"x");
-    for (request, count) in [
-        (&b"append a 0 0 1 noreply\r\nx\r\n"[..], 2400),
-        (b"append a 0 0 1\r\nx\r\n", 2400),
-        (&append, 60),
-    ] {
+    for (request, count) in
+        [(&b"append a 0 0 1 noreply\r\nx\r\n"[..], 2400), (b"append a 0 0 1\r\nx\r\n", 2400), (&append, 60)]
+    {
         let length = |udp: &mut Udp| {
             let reply = udp.bench.replies(b"mg a s\r\n");
             let digits = reply[4..].iter().take_while(|byte| byte.is_ascii_digit());
@@ -221,21 +196,13 @@ fn a_datagram_moves_no_more_than_a_turn_may() {
         });
         let executed = length(&mut udp) - before;
         assert!(moved <= allowed + bytes + 10_000, "{moved} bytes");
-        assert!(
-            executed > 0 && executed * bytes <= allowed + bytes,
-            "{executed}"
-        );
+        assert!(executed > 0 && executed * bytes <= allowed + bytes, "{executed}");
         if request[0] == REQUEST_MAGIC {
-            let last =
-                &reply[reply.len() - HEADER_BYTES - "Too many requests for one datagram".len()..];
+            let last = &reply[reply.len() - HEADER_BYTES - "Too many requests for one datagram".len()..];
             assert_eq!(last[..8], [REPLY_MAGIC, 0x19, 0, 0, 0, 0, 0, 0x85]);
         } else {
             let reply = String::from_utf8(reply).unwrap();
-            let stored = if request.ends_with(b"noreply\r\nx\r\n") {
-                0
-            } else {
-                executed
-            };
+            let stored = if request.ends_with(b"noreply\r\nx\r\n") { 0 } else { executed };
             assert_eq!(reply, "STORED\r\n".repeat(stored) + too_much);
         }
     }
@@ -307,9 +274,7 @@ fn replies_that_are_refused_count_as_written() {
     let (mut port, client) = port(&bench);
     let sent = 64;
     for _ in 0..sent {
-        client
-            .send(b"\0\x01\0\0\0\x01\0\0get long long\r\n")
-            .unwrap();
+        client.send(b"\0\x01\0\0\0\x01\0\0get long long\r\n").unwrap();
     }
     let refused = |bench: &Bench| {
         let counters = &bench.server.shared.udp.as_ref().unwrap().counters[0];

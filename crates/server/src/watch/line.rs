@@ -38,10 +38,7 @@ impl Write for Line {
 
 impl Line {
     pub fn new(now: Duration, number: u64) -> Self {
-        let mut line = Self {
-            bytes: [0; LINE_BYTES_MAX],
-            filled: 0,
-        };
+        let mut line = Self { bytes: [0; LINE_BYTES_MAX], filled: 0 };
         let (s, us) = (now.as_secs(), now.subsec_micros());
         line.add(format_args!("ts={s}.{us:06} gid={number} type="));
         line
@@ -72,24 +69,15 @@ impl Line {
     pub fn fetch(&mut self, key: &[u8], found: bool, descriptor: i32, bytes: Option<usize>) {
         self.add(format_args!("item_get"));
         self.key(key);
-        let (status, class) = if found {
-            ("found", 1)
-        } else {
-            ("not_found", 0)
-        };
-        self.add(format_args!(
-            " status={status} clsid={class} cfd={descriptor}"
-        ));
+        let (status, class) = if found { ("found", 1) } else { ("not_found", 0) };
+        self.add(format_args!(" status={status} clsid={class} cfd={descriptor}"));
         self.size(if found { bytes } else { Some(0) });
     }
 
     pub fn store(&mut self, stored: &Stored<'_>, now_s: u32, descriptor: i32) {
         self.add(format_args!("item_store"));
         self.key(stored.key);
-        self.add(format_args!(
-            " status={} cmd={}",
-            stored.status, stored.command
-        ));
+        self.add(format_args!(" status={} cmd={}", stored.status, stored.command));
         if let Some(expiry) = stored.expiry {
             let ttl_s = match expiry {
                 Expiry::NEVER => 0,
@@ -125,11 +113,9 @@ impl Line {
 
     pub fn connection(&mut self, kind: &str, peer: Peer, reason: Option<&str>, descriptor: i32) {
         match peer {
-            Peer::Tcp(address) => self.add(format_args!(
-                "{kind} rip={} rport={} transport=tcp",
-                address.ip(),
-                address.port()
-            )),
+            Peer::Tcp(address) => {
+                self.add(format_args!("{kind} rip={} rport={} transport=tcp", address.ip(), address.port()))
+            }
             Peer::Local => self.add(format_args!("{kind} rip=unix rport=0 transport=local")),
         }
         if let Some(reason) = reason {

@@ -58,9 +58,7 @@ impl Kinds {
                 b"evictions" => Self::EVICTIONS.0,
                 b"deletions" => Self::DELETIONS.0,
                 b"connevents" => Self::CONNECTIONS.0,
-                b"rawcmds" | b"sysevents" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => {
-                    Self::SILENT.0
-                }
+                b"rawcmds" | b"sysevents" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => Self::SILENT.0,
                 _ => return None,
             };
         }
@@ -126,10 +124,7 @@ pub struct WatchNumbers {
 impl Watch {
     /// For so many workers, with rings of so many bytes.
     pub fn new(workers: usize, ring_bytes: usize) -> Arc<Self> {
-        let place = |_| Place {
-            kinds: AtomicU32::new(0),
-            ring: Ring::new(ring_bytes),
-        };
+        let place = |_| Place { kinds: AtomicU32::new(0), ring: Ring::new(ring_bytes) };
         Arc::new(Self {
             wanted: AtomicU32::new(0),
             places: (0..WATCHERS_MAX).map(place).collect(),
@@ -195,12 +190,7 @@ impl Watch {
     /// A new watcher; `None` if there are too many.
     pub fn begin(self: &Arc<Self>, kinds: Kinds) -> Option<Watcher> {
         let free = |place: &&Place| {
-            let taken = place.kinds.compare_exchange(
-                0,
-                kinds.0 | TAKEN,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
+            let taken = place.kinds.compare_exchange(0, kinds.0 | TAKEN, Ordering::AcqRel, Ordering::Relaxed);
             taken.is_ok()
         };
         let place = self.places.iter().position(|place| free(&place))?;
@@ -209,10 +199,7 @@ impl Watch {
         self.places[place].kinds.store(kinds.0, Ordering::Release);
         self.wanted.fetch_or(kinds.0, Ordering::Relaxed);
         self.wanted_has_changed();
-        Some(Watcher {
-            place,
-            watch: Arc::clone(self),
-        })
+        Some(Watcher { place, watch: Arc::clone(self) })
     }
 
     /// The kinds that anybody wants, counted anew; one who begins meanwhile adds its own later.
@@ -222,9 +209,7 @@ impl Watch {
         loop {
             let before = self.wanted.load(Ordering::Relaxed);
             let after = before & Kinds::OTHERS | wanted();
-            let swapped =
-                self.wanted
-                    .compare_exchange(before, after, Ordering::AcqRel, Ordering::Relaxed);
+            let swapped = self.wanted.compare_exchange(before, after, Ordering::AcqRel, Ordering::Relaxed);
             // A watcher may have come between the look at its place and the exchange.
             if swapped.is_ok() && wanted() & !after == 0 {
                 return self.wanted_has_changed();
@@ -314,9 +299,7 @@ pub struct Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.watch.places[self.place]
-            .kinds
-            .store(0, Ordering::Release);
+        self.watch.places[self.place].kinds.store(0, Ordering::Release);
         self.watch.count_wanted();
     }
 }

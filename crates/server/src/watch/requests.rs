@@ -1,8 +1,6 @@
 //! Lines about requests: a sink around the sink of a batch sees how each request ends.
 
-use micanite_engine::{
-    Condition, ItemMeta, Operation, Outcome, ReplySink, Request, StoreMode, ValueMeta,
-};
+use micanite_engine::{Condition, ItemMeta, Operation, Outcome, ReplySink, Request, StoreMode, ValueMeta};
 
 use super::line::Stored;
 use super::{Kinds, Watch};
@@ -34,9 +32,7 @@ pub(crate) fn execute<S: ReplySink + Send>(
         let recording = Recording::new(context.shared, watched.worker, context.now_s);
         watched.recording = Some(recording);
     }
-    context
-        .worker
-        .execute(requests, context.now_s, &mut watched)
+    context.worker.execute(requests, context.now_s, &mut watched)
 }
 
 struct Watched<'a, S> {
@@ -128,11 +124,7 @@ fn is_fetch(operation: &Operation<'_>) -> bool {
 pub(crate) fn has_found(outcome: Outcome) -> bool {
     !matches!(
         outcome,
-        Outcome::NotFound
-            | Outcome::Stored
-            | Outcome::OutOfMemory
-            | Outcome::NotOwner
-            | Outcome::Busy
+        Outcome::NotFound | Outcome::Stored | Outcome::OutOfMemory | Outcome::NotOwner | Outcome::Busy
     )
 }
 
@@ -147,12 +139,7 @@ pub(crate) fn deletes(operation: &Operation<'_>) -> Option<&'static str> {
 
 fn stored<'r>(request: &Request<'r>, outcome: Outcome) -> Option<Stored<'r>> {
     let (command, expiry, value_bytes) = match request.operation {
-        Operation::Store {
-            condition,
-            value,
-            expiry,
-            ..
-        } => {
+        Operation::Store { condition, value, expiry, .. } => {
             let command = match condition {
                 Condition::Always => "set",
                 Condition::Absent => "add",
@@ -187,11 +174,5 @@ fn stored<'r>(request: &Request<'r>, outcome: Outcome) -> Option<Stored<'r>> {
         Outcome::TooLarge => "too_large",
         _ => "no_memory",
     };
-    Some(Stored {
-        key: request.key,
-        status,
-        command,
-        expiry,
-        value_bytes,
-    })
+    Some(Stored { key: request.key, status, command, expiry, value_bytes })
 }

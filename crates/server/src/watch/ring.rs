@@ -49,8 +49,7 @@ impl Ring {
     /// Forgets what is there. For the reader.
     pub fn clear(&self) {
         let words = self.words_max;
-        self.words
-            .get_or_init(|| (0..words).map(|_| AtomicU64::new(0)).collect());
+        self.words.get_or_init(|| (0..words).map(|_| AtomicU64::new(0)).collect());
         let tail = self.tail.load(Ordering::Acquire);
         self.head.store(tail, Ordering::Release);
         self.skipped.store(0, Ordering::Relaxed);
@@ -126,8 +125,7 @@ impl Ring {
                 output.push(&word[..left.min(8)]);
                 left -= left.min(8);
             }
-            self.head
-                .store(head + 1 + bytes.div_ceil(8) as u64, Ordering::Release);
+            self.head.store(head + 1 + bytes.div_ceil(8) as u64, Ordering::Release);
             lines += 1;
         }
         let skipped = self.skipped.swap(0, Ordering::Relaxed);

@@ -40,14 +40,10 @@ fn who_waits_for_a_value_buffer_gets_it_beside_a_heavy_pipeline() {
         bench.round();
         client
     };
-    let mut holders: Vec<_> = (0..HOLDERS)
-        .map(|number| begin(&mut bench, number))
-        .collect();
+    let mut holders: Vec<_> = (0..HOLDERS).map(|number| begin(&mut bench, number)).collect();
     let waiting = |bench: &Bench| bench.worker.queues.count(Kind::Waiting);
     assert_eq!(waiting(&bench), 0);
-    let _waiters: Vec<_> = (0..WAITERS)
-        .map(|number| begin(&mut bench, number))
-        .collect();
+    let _waiters: Vec<_> = (0..WAITERS).map(|number| begin(&mut bench, number)).collect();
     assert_eq!(waiting(&bench), WAITERS);
     for number in 0..3 {
         drop(begin(&mut bench, number));
@@ -97,10 +93,7 @@ fn newcomers_do_not_pass_who_waits_for_a_value_buffer() {
         sent += waiter.write(&rest[sent..]).unwrap_or(0);
         bench.round();
     }
-    assert!(
-        has_reply(&mut waiter, 8),
-        "{sent} bytes of the value were taken"
-    );
+    assert!(has_reply(&mut waiter, 8), "{sent} bytes of the value were taken");
 }
 
 /// Whoever is queued because the round is spent comes before those whose events come later.
@@ -240,10 +233,7 @@ fn a_round_looks_up_no_more_keys_than_a_turn_may_and_one_turn() {
         bench.round();
         let keys = looked_up(&bench) - before;
         assert!(keys <= 2 * KEYS_OF_TURN, "{keys} keys in round {round}");
-        assert!(
-            !is_known || has_reply(&mut victim, 4),
-            "no reply in round {round}"
-        );
+        assert!(!is_known || has_reply(&mut victim, 4), "no reply in round {round}");
     }
 }
 

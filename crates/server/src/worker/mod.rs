@@ -186,9 +186,7 @@ impl<P: Streams> Worker<P> {
             return self.streams.wait(0);
         }
         let asleep = self.fall_asleep();
-        let count = self
-            .streams
-            .wait(if asleep { self.wait_ms_max() } else { 0 });
+        let count = self.streams.wait(if asleep { self.wait_ms_max() } else { 0 });
         self.wake_up();
         count
     }
@@ -256,13 +254,8 @@ impl<P: Streams> Worker<P> {
         let shared = &self.server.shared;
         let counters = &shared.counters[self.number];
         let mut context = Context::new(&mut self.engine, &self.server, seconds(now_ms));
-        let turn = Turn::new(
-            &mut self.buffers,
-            &mut context,
-            now_ms,
-            shared.turn_requests_max,
-            readable || shaking,
-        );
+        let turn =
+            Turn::new(&mut self.buffers, &mut context, now_ms, shared.turn_requests_max, readable || shaking);
         let next = slot.connection.turn(turn);
         slot.note_turn(self.engine.moved_bytes());
         shared.latency[self.number].record(Transport::Stream, self.round_began, counters);
@@ -387,15 +380,11 @@ impl<P: Streams> Worker<P> {
         self.close_late_logins(now_ms);
         self.close_idle_for_long(now_ms, since_ms);
         self.serve_watchers(now_ms);
-        self.counters()
-            .housekeeping_ns
-            .add(began.elapsed().as_nanos() as u64);
+        self.counters().housekeeping_ns.add(began.elapsed().as_nanos() as u64);
         self.counters().maintained_ms.set(now_ms);
         self.server.shared.hot[self.number].calm(seconds(now_ms));
         let spent_ns = cpu_time_ns();
-        self.counters()
-            .cpu_ns
-            .add(spent_ns - self.counters().cpu_ns.get());
+        self.counters().cpu_ns.add(spent_ns - self.counters().cpu_ns.get());
     }
 
     fn counters(&self) -> &Counters {
@@ -442,7 +431,6 @@ mod rounds_tests;
 /// CPU time of this thread.
 fn cpu_time_ns() -> u64 {
     // It cannot fail for the own thread.
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |time| {
-        time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
-    })
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }

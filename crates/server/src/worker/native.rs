@@ -23,15 +23,9 @@ impl NativeTurn {
     pub fn new(port: NativePort, alone: bool) -> Self {
         let rounds = match alone {
             true => IdleRounds::default(),
-            false => IdleRounds {
-                spin: 0,
-                r#yield: 0,
-            },
+            false => IdleRounds { spin: 0, r#yield: 0 },
         };
-        Self {
-            port,
-            idle: Idle::new(rounds),
-        }
+        Self { port, idle: Idle::new(rounds) }
     }
 }
 

@@ -44,10 +44,7 @@ impl Server {
         let sockets: Sockets = sockets.into();
         let of = |sockets: &[UdpSocket]| sockets[0].local_addr().unwrap();
         let addresses: Vec<_> = sockets.iter().map(|sockets| of(sockets)).collect();
-        let core = |address: &SocketAddr| CoreEntry {
-            port: address.port(),
-            node: 0,
-        };
+        let core = |address: &SocketAddr| CoreEntry { port: address.port(), node: 0 };
         let cores = addresses.iter().map(core).collect();
         let native = NativeShared::new(cores, PAYLOAD_BYTES, [1, 2, 3]);
         let clock = Clock::start();
@@ -66,13 +63,7 @@ impl Server {
             let worker = Worker::new(this, clock, receiver, 16, Some(port), streams).unwrap();
             threads.push(std::thread::spawn(move || worker.run()));
         }
-        Self {
-            state,
-            clock,
-            links,
-            threads,
-            addresses,
-        }
+        Self { state, clock, links, threads, addresses }
     }
 
     /// A new connection of a worker.
@@ -80,9 +71,7 @@ impl Server {
         let (near, far) = UnixStream::pair().unwrap();
         near.set_read_timeout(Some(PATIENCE)).unwrap();
         let stream = Stream::unix(far).unwrap();
-        self.links[worker]
-            .send(Post::Connection(Incoming::plain(stream)))
-            .unwrap();
+        self.links[worker].send(Post::Connection(Incoming::plain(stream))).unwrap();
         self.state.shared.wakers[worker].wake();
         near
     }
@@ -92,20 +81,12 @@ impl Server {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let peer = socket.local_addr().unwrap();
         let now_s = seconds(self.clock.now_ms());
-        Client {
-            asker: Asker::at(&self.state.shared, peer, now_s),
-            socket,
-            server: self,
-        }
+        Client { asker: Asker::at(&self.state.shared, peer, now_s), socket, server: self }
     }
 
     fn end(&self, how: Ending) {
         self.state.end(how);
-        self.state
-            .shared
-            .wakers
-            .iter()
-            .for_each(|waker| waker.wake());
+        self.state.shared.wakers.iter().for_each(|waker| waker.wake());
     }
 
     fn join(self) {
@@ -160,10 +141,7 @@ impl Client<'_> {
     }
 
     fn set(&self, key: &'static [u8]) -> Request<'static> {
-        Request {
-            value: b"0",
-            ..request(&self.server.state.shared.cache, Opcode::Set, key)
-        }
+        Request { value: b"0", ..request(&self.server.state.shared.cache, Opcode::Set, key) }
     }
 }
 
@@ -252,9 +230,7 @@ fn datagrams_that_do_not_end_do_not_keep_a_server_from_ending() {
 #[test]
 fn increments_are_exact_however_often_and_wherever_they_arrive() {
     for access in ["erew", "crcw"] {
-        let server = Server::start(&format!(
-            "threads = 2\nmemory-limit = 64\naccess = \"{access}\""
-        ));
+        let server = Server::start(&format!("threads = 2\nmemory-limit = 64\naccess = \"{access}\""));
         let mut client = server.client();
         let (mut random, mut id) = (1u64, 0);
         let keys = [b"n0", b"n1"];
@@ -322,8 +298,6 @@ fn increments_are_exact_however_often_and_wherever_they_arrive() {
 }
 
 fn below(state: &mut u64, bound: usize) -> usize {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1);
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     (*state >> 33) as usize % bound
 }

@@ -29,30 +29,18 @@ impl Arrival {
         let peer = getpeername::<SockaddrStorage>(descriptor).ok();
         let own = getsockname::<SockaddrStorage>(descriptor).ok();
         let peer = peer.as_ref().and_then(address);
-        Self {
-            descriptor,
-            peer: peer.map_or(Peer::Local, Peer::Tcp),
-            own: own.as_ref().and_then(address),
-        }
+        Self { descriptor, peer: peer.map_or(Peer::Local, Peer::Tcp), own: own.as_ref().and_then(address) }
     }
 }
 
 fn address(of: &SockaddrStorage) -> Option<SocketAddr> {
-    let v4 = of
-        .as_sockaddr_in()
-        .map(|address| SocketAddr::V4((*address).into()));
-    v4.or_else(|| {
-        of.as_sockaddr_in6()
-            .map(|address| SocketAddr::V6((*address).into()))
-    })
+    let v4 = of.as_sockaddr_in().map(|address| SocketAddr::V4((*address).into()));
+    v4.or_else(|| of.as_sockaddr_in6().map(|address| SocketAddr::V6((*address).into())))
 }
 
 /// What a connection does.
 #[inline]
-pub(super) fn state<S: ByteStream>(
-    interest: Interest,
-    connection: &Connection<S>,
-) -> ConnectionState {
+pub(super) fn state<S: ByteStream>(interest: Interest, connection: &Connection<S>) -> ConnectionState {
     match (interest, connection.awaits()) {
         _ if connection.is_watching() => ConnectionState::Watch,
         (Interest::Write, _) => ConnectionState::Write,
@@ -70,20 +58,14 @@ impl<P: Streams> Worker<P> {
         let ends = (arrival.peer, arrival.own);
         let table = &self.server.shared.connection_table;
         table.insert(place, arrival.descriptor, ends, seconds(now_ms));
-        self.server
-            .shared
-            .watch
-            .connected(arrival.peer, arrival.descriptor);
+        self.server.shared.watch.connected(arrival.peer, arrival.descriptor);
     }
 
     /// A connection has gone, if it was there still.
     pub(super) fn note_departure(&self, token: Token, reason: &'static str) {
         let table = &self.server.shared.connection_table;
         if let Some((descriptor, peer)) = table.remove(self.number, token.place()) {
-            self.server
-                .shared
-                .watch
-                .disconnected(peer, reason, descriptor);
+            self.server.shared.watch.disconnected(peer, reason, descriptor);
         }
     }
 
@@ -94,10 +76,7 @@ impl<P: Streams> Worker<P> {
         table.note_turn(self.number, place, seconds(now_ms));
         if !self.server.shared.watch.wanted().is_empty() {
             let descriptor = table.descriptor(self.number, place);
-            self.server
-                .shared
-                .watch
-                .set_serving(self.number, descriptor);
+            self.server.shared.watch.set_serving(self.number, descriptor);
         }
     }
 
@@ -110,12 +89,7 @@ impl<P: Streams> Worker<P> {
 
     /// Turns for the connections that watch, unless their peers do not read.
     pub(super) fn serve_watchers(&mut self, now_ms: u64) {
-        let evictions = self
-            .server
-            .shared
-            .watch
-            .wanted()
-            .any(crate::watch::Kinds::EVICTIONS);
+        let evictions = self.server.shared.watch.wanted().any(crate::watch::Kinds::EVICTIONS);
         self.server.shared.cache.tell_evictions(evictions);
         if !self.server.shared.watch.has_watchers() {
             return;

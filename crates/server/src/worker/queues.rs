@@ -45,10 +45,7 @@ impl Queues {
     /// Queues for so many connections, without a further allocation.
     pub fn new(connections: usize) -> Self {
         Self {
-            by_kind: KINDS.map(|_| Queue {
-                tokens: VecDeque::with_capacity(connections),
-                served_bytes: 0,
-            }),
+            by_kind: KINDS.map(|_| Queue { tokens: VecDeque::with_capacity(connections), served_bytes: 0 }),
             shaking: VecDeque::with_capacity(connections),
         }
     }
@@ -114,9 +111,8 @@ impl Queues {
 
     /// The next one of all others: of the queue that has had the least. It may have been closed.
     pub fn pop(&mut self, waiting_is_ready: bool) -> Option<(Kind, Token)> {
-        let is_ready = |queues: &Self, kind: Kind| {
-            queues.count(kind) > 0 && (kind != Kind::Waiting || waiting_is_ready)
-        };
+        let is_ready =
+            |queues: &Self, kind: Kind| queues.count(kind) > 0 && (kind != Kind::Waiting || waiting_is_ready);
         let ready = KINDS.into_iter().filter(|kind| is_ready(self, *kind));
         let kind = ready.min_by_key(|kind| self.by_kind[*kind as usize].served_bytes)?;
         let served_bytes = self.of(kind).served_bytes;

@@ -82,8 +82,7 @@ impl<P: Streams> Worker<P> {
         // Who comes to stand there again has its next turn in the next round.
         let turns_max = self.queues.turns().min(TURNS_PER_ROUND);
         let mut turns = 0;
-        while turns < turns_max && !self.round_is_spent() && self.next_queued_turn(now_ms).is_some()
-        {
+        while turns < turns_max && !self.round_is_spent() && self.next_queued_turn(now_ms).is_some() {
             turns += 1;
         }
         // Heavy ones do not come before events, unless events leave them nothing.

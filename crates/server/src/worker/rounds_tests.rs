@@ -46,10 +46,7 @@ impl Bench {
         let address = |socket: &UdpSocket| socket.local_addr().unwrap();
         let addresses: Vec<_> = own.iter().map(address).collect();
         let sockets: Sockets = [own].into();
-        let core = CoreEntry {
-            port: addresses.first().map_or(1, SocketAddr::port),
-            node: 0,
-        };
+        let core = CoreEntry { port: addresses.first().map_or(1, SocketAddr::port), node: 0 };
         let native = NativeShared::new([core].into(), PAYLOAD_BYTES, [1, 2, 3]);
         let clock = Clock::start();
         let cache = Arc::new(Cache::new(&settings.engine(1)).unwrap());
@@ -63,11 +60,7 @@ impl Bench {
         let streams = Poller::new().unwrap();
         let this = (0, Arc::clone(&server));
         let worker = Worker::new(this, clock, posts, CONNECTIONS_MAX, port, streams).unwrap();
-        Self {
-            worker,
-            link,
-            addresses,
-        }
+        Self { worker, link, addresses }
     }
 
     /// One round; events are there already, or it waits for one.
@@ -78,8 +71,7 @@ impl Bench {
     /// A new connection that the worker has taken in.
     pub fn connect(&mut self, tls: Option<Arc<ServerConfig>>) -> UnixStream {
         let (near, far) = UnixStream::pair().unwrap();
-        near.set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        near.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let stream = Stream::unix(far).unwrap();
         let incoming = Incoming { stream, tls };
         self.link.send(Post::Connection(incoming)).unwrap();
@@ -123,15 +115,11 @@ fn handshakes_do_not_take_the_turns_of_others() {
     let mut bench = Bench::new(0);
     let mut client = bench.connect(None);
     let config = without_certificate();
-    let mut shakers: Vec<_> = (0..SHAKERS)
-        .map(|_| bench.connect(Some(Arc::clone(&config))))
-        .collect();
+    let mut shakers: Vec<_> = (0..SHAKERS).map(|_| bench.connect(Some(Arc::clone(&config)))).collect();
     for shaker in &mut shakers {
         shaker.write_all(b"\x16\x03\x01").unwrap();
     }
-    client
-        .write_all(&b"mn\r\n".repeat(64 * (ROUNDS as usize + 4)))
-        .unwrap();
+    client.write_all(&b"mn\r\n".repeat(64 * (ROUNDS as usize + 4))).unwrap();
     bench.round();
     for round in 1..=ROUNDS {
         let before = bench.worker.counters().conn_yields.get();
@@ -160,9 +148,7 @@ fn a_round_moves_no_more_than_a_turn_may_and_one_turn() {
     let allowed_bytes = bench.turn_moved_bytes() + one_turn_bytes;
     for pass in 0..3 {
         for appender in &mut appenders {
-            appender
-                .write_all(b"append a 0 0 1\r\nx\r\nappend a 0 0 1\r\nx\r\n")
-                .unwrap();
+            appender.write_all(b"append a 0 0 1\r\nx\r\nappend a 0 0 1\r\nx\r\n").unwrap();
         }
         let mut rounds = 0;
         loop {
@@ -202,10 +188,7 @@ fn native_rounds_count_what_all_sockets_have_moved() {
     let now_s = seconds(bench.worker.clock.now_ms());
     let server = Arc::clone(&bench.worker.server);
     let mut asker = Asker::at(&server.shared, client.local_addr().unwrap(), now_s);
-    asker.header.partition = server
-        .shared
-        .cache
-        .partition_of(server.shared.cache.hash(b"a")) as u16;
+    asker.header.partition = server.shared.cache.partition_of(server.shared.cache.hash(b"a")) as u16;
     let get = request(&server.shared.cache, Opcode::Get, b"none");
     // The second socket has something for as many bursts as the first, and moves nothing.
     const BURSTS: usize = 3;

@@ -25,10 +25,7 @@ impl Token {
     }
 
     pub fn from_u64(token: u64) -> Self {
-        Self {
-            index: token as u32,
-            generation: (token >> 32) as u32,
-        }
+        Self { index: token as u32, generation: (token >> 32) as u32 }
     }
 }
 
@@ -91,11 +88,7 @@ pub(super) struct Slots<S> {
 impl<S: ByteStream> Slots<S> {
     /// Places for so many connections, without a further allocation.
     pub fn new(connections: usize) -> Self {
-        Self {
-            places: Vec::with_capacity(connections),
-            free: Vec::with_capacity(connections),
-            used: 0,
-        }
+        Self { places: Vec::with_capacity(connections), free: Vec::with_capacity(connections), used: 0 }
     }
 
     /// Bytes of a place, for the budget.
@@ -108,26 +101,17 @@ impl<S: ByteStream> Slots<S> {
     pub fn insert(&mut self, slot: Slot<S>) -> Token {
         self.used += 1;
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place {
-                generation: 0,
-                slot: None,
-            });
+            self.places.push(Place { generation: 0, slot: None });
             (self.places.len() - 1) as u32
         });
         let place = &mut self.places[index as usize];
         place.slot = Some(slot);
-        Token {
-            index,
-            generation: place.generation,
-        }
+        Token { index, generation: place.generation }
     }
 
     pub fn get_mut(&mut self, token: Token) -> Option<&mut Slot<S>> {
         let place = self.places.get_mut(token.index as usize)?;
-        place
-            .slot
-            .as_mut()
-            .filter(|_| place.generation == token.generation)
+        place.slot.as_mut().filter(|_| place.generation == token.generation)
     }
 
     pub fn remove(&mut self, token: Token) -> Option<Slot<S>> {
@@ -148,10 +132,7 @@ impl<S: ByteStream> Slots<S> {
     /// The connection at a place.
     pub fn at(&self, index: usize) -> Option<(Token, &Slot<S>)> {
         let place = self.places.get(index)?;
-        let token = Token {
-            index: index as u32,
-            generation: place.generation,
-        };
+        let token = Token { index: index as u32, generation: place.generation };
         Some((token, place.slot.as_ref()?))
     }
 
@@ -161,10 +142,7 @@ impl<S: ByteStream> Slots<S> {
         let found = places.iter().position(|place| place.slot.is_some())?;
         let place = &places[found];
         let index = index + found;
-        let token = Token {
-            index: index as u32,
-            generation: place.generation,
-        };
+        let token = Token { index: index as u32, generation: place.generation };
         Some((token, place.slot.as_ref()?, index + 1))
     }
 }

@@ -59,9 +59,6 @@ impl<P: Streams> Worker<P> {
         }
         self.handshakes_checked_ms = now_ms;
         let before_ms = now_ms.saturating_sub(HANDSHAKE_MS_MAX);
-        self.close_where(
-            |slot| slot.opened_ms <= before_ms && slot.is_shaking(),
-            |_| {},
-        );
+        self.close_where(|slot| slot.opened_ms <= before_ms && slot.is_shaking(), |_| {});
     }
 }

@@ -54,10 +54,7 @@ pub(super) fn operation(key: u32, sequence: u64) -> Operation {
     match kind {
         0 => Operation::Delete,
         1 => Operation::Touch,
-        2 => Operation::SetExpiring {
-            bytes: bytes.max(16),
-            flags,
-        },
+        2 => Operation::SetExpiring { bytes: bytes.max(16), flags },
         _ => Operation::Set { bytes, flags },
     }
 }
@@ -80,13 +77,7 @@ fn word(seed: u64, place: usize) -> u64 {
 }
 
 /// Appends the value that an operation writes.
-pub(super) fn push_value(
-    into: &mut Vec<u8>,
-    key: u32,
-    sequence: u64,
-    bytes: usize,
-    expiry_s: Option<u32>,
-) {
+pub(super) fn push_value(into: &mut Vec<u8>, key: u32, sequence: u64, bytes: usize, expiry_s: Option<u32>) {
     let (start, seed) = (into.len(), seed(key, sequence));
     into.extend(first_word(key, sequence).to_le_bytes());
     for place in 1..bytes.div_ceil(8) {
@@ -101,9 +92,7 @@ pub(super) fn push_value(
 
 /// The operation that wrote a value, and when the value expires. An error unless every byte is as that operation wrote it.
 pub(super) fn parse(key: u32, value: &[u8], flags: u32) -> Result<(u64, Option<u32>)> {
-    let (first, rest) = value
-        .split_first_chunk::<8>()
-        .ok_or("a value of fewer than 8 bytes")?;
+    let (first, rest) = value.split_first_chunk::<8>().ok_or("a value of fewer than 8 bytes")?;
     let first = u64::from_le_bytes(*first);
     let sequence = first & ((1 << SEQUENCE_BITS) - 1);
     if first != first_word(key, sequence) {
@@ -126,16 +115,12 @@ pub(super) fn parse(key: u32, value: &[u8], flags: u32) -> Result<(u64, Option<u
     for (place, found) in (1..).zip(rest.chunks(8)) {
         if expires && place == 1 {
             let second = found.try_into().map(u64::from_le_bytes)?;
-            expiry_s = Some(
-                u32::try_from(second)
-                    .map_err(|_| format!("operation {sequence}: expiry {second}"))?,
-            );
+            expiry_s =
+                Some(u32::try_from(second).map_err(|_| format!("operation {sequence}: expiry {second}"))?);
         } else if *found != word(seed, place).to_le_bytes()[..found.len()] {
-            return Err(format!(
-                "word {place} of {} bytes is not that of operation {sequence}",
-                value.len()
-            )
-            .into());
+            return Err(
+                format!("word {place} of {} bytes is not that of operation {sequence}", value.len()).into()
+            );
         }
     }
     Ok((sequence, expiry_s))

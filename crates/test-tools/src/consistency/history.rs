@@ -71,11 +71,7 @@ pub(super) enum Wrong {
     /// From before a flush that had ended.
     Flushed { sequence: u64, flushed: u64 },
     /// The value had expired when the request was sent.
-    Expired {
-        sequence: u64,
-        expiry_s: u32,
-        second: u64,
-    },
+    Expired { sequence: u64, expiry_s: u32, second: u64 },
     /// Nothing, where something had to be.
     Missing { acknowledged: u64, issued: u64 },
 }
@@ -85,41 +81,19 @@ impl fmt::Display for Wrong {
         match self {
             Self::Torn(why) => write!(to, "torn: {why}"),
             Self::Early { sequence, issued } => {
-                write!(
-                    to,
-                    "the value of operation {sequence}, and {issued} is the last"
-                )
+                write!(to, "the value of operation {sequence}, and {issued} is the last")
             }
             Self::Stale { sequence, floor } => {
-                write!(
-                    to,
-                    "the value of operation {sequence}, after {floor} was known"
-                )
+                write!(to, "the value of operation {sequence}, after {floor} was known")
             }
             Self::Flushed { sequence, flushed } => {
-                write!(
-                    to,
-                    "the value of operation {sequence}, after {flushed} was flushed"
-                )
+                write!(to, "the value of operation {sequence}, after {flushed} was flushed")
             }
-            Self::Expired {
-                sequence,
-                expiry_s,
-                second,
-            } => {
-                write!(
-                    to,
-                    "the value of operation {sequence}, expired at {expiry_s}, asked for at {second}"
-                )
+            Self::Expired { sequence, expiry_s, second } => {
+                write!(to, "the value of operation {sequence}, expired at {expiry_s}, asked for at {second}")
             }
-            Self::Missing {
-                acknowledged,
-                issued,
-            } => {
-                write!(
-                    to,
-                    "nothing, between operations {acknowledged} and {issued}"
-                )
+            Self::Missing { acknowledged, issued } => {
+                write!(to, "nothing, between operations {acknowledged} and {issued}")
             }
         }
     }
@@ -147,19 +121,9 @@ impl History {
     /// The next operation of a key, which is sent now; and its epoch.
     pub fn issue(&self, key: u32) -> (u64, u64) {
         let ended = self.flushes_ended.load(Ordering::SeqCst);
-        let sequence = self.keys[key as usize]
-            .issued
-            .fetch_add(1, Ordering::SeqCst)
-            + 1;
+        let sequence = self.keys[key as usize].issued.fetch_add(1, Ordering::SeqCst) + 1;
         let is_between = self.flushes_begun.load(Ordering::SeqCst) == ended;
-        (
-            sequence,
-            if is_between {
-                u64::from(ended)
-            } else {
-                NO_EPOCH
-            },
-        )
+        (sequence, if is_between { u64::from(ended) } else { NO_EPOCH })
     }
 
     /// It has been executed.
@@ -170,9 +134,7 @@ impl History {
                 // What is there was there before.
                 epoch = of_key.acknowledged.load(Ordering::SeqCst) & NO_EPOCH;
             }
-            of_key
-                .acknowledged
-                .store((sequence << EPOCH_BITS) | epoch, Ordering::SeqCst);
+            of_key.acknowledged.store((sequence << EPOCH_BITS) | epoch, Ordering::SeqCst);
             of_key.floor.fetch_max(sequence, Ordering::SeqCst);
         }
     }
@@ -180,11 +142,8 @@ impl History {
     /// Executes a flush, between what is known before and after it.
     pub fn flush<E>(&self, execute: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         self.flushes_begun.fetch_add(1, Ordering::SeqCst);
-        let before: Vec<_> = self
-            .keys
-            .iter()
-            .map(|key| key.acknowledged.load(Ordering::SeqCst) >> EPOCH_BITS)
-            .collect();
+        let before: Vec<_> =
+            self.keys.iter().map(|key| key.acknowledged.load(Ordering::SeqCst) >> EPOCH_BITS).collect();
         execute()?;
         for (key, sequence) in self.keys.iter().zip(before) {
             key.flushed.fetch_max(sequence, Ordering::SeqCst);
@@ -205,13 +164,7 @@ impl History {
     }
 
     /// Checks a value that a reply had.
-    pub fn judge_value(
-        &self,
-        key: u32,
-        before: &Before,
-        value: &[u8],
-        flags: u32,
-    ) -> Result<(), Wrong> {
+    pub fn judge_value(&self, key: u32, before: &Before, value: &[u8], flags: u32) -> Result<(), Wrong> {
         let (sequence, expiry_s) =
             content::parse(key, value, flags).map_err(|why| Wrong::Torn(why.to_string()))?;
         let issued = self.keys[key as usize].issued.load(Ordering::SeqCst);
@@ -230,30 +183,20 @@ impl History {
             return Err(Wrong::Stale { sequence, floor });
         }
         if let Some(expiry_s) = expiry_s {
-            let is_touched =
-                content::operation(key, sequence + 1) == Operation::Touch && issued > sequence;
+            let is_touched = content::operation(key, sequence + 1) == Operation::Touch && issued > sequence;
             if !is_touched && before.second > u64::from(expiry_s) + EXPIRY_SLACK_S {
                 let second = before.second;
-                return Err(Wrong::Expired {
-                    sequence,
-                    expiry_s,
-                    second,
-                });
+                return Err(Wrong::Expired { sequence, expiry_s, second });
             }
         }
-        self.keys[key as usize]
-            .floor
-            .fetch_max(sequence, Ordering::SeqCst);
+        self.keys[key as usize].floor.fetch_max(sequence, Ordering::SeqCst);
         Ok(())
     }
 
     /// Checks a miss, and says why it may be.
     pub fn judge_absence(&self, key: u32, before: &Before) -> Result<Absence, Wrong> {
         let issued = self.keys[key as usize].issued.load(Ordering::SeqCst);
-        let (acknowledged, epoch) = (
-            before.acknowledged >> EPOCH_BITS,
-            before.acknowledged & NO_EPOCH,
-        );
+        let (acknowledged, epoch) = (before.acknowledged >> EPOCH_BITS, before.acknowledged & NO_EPOCH);
         if is_shared(key, self.keys()) {
             return Ok(Absence::Deleted);
         }
@@ -273,10 +216,7 @@ impl History {
         }
         match self.evicts {
             true => Ok(Absence::Evicted),
-            false => Err(Wrong::Missing {
-                acknowledged,
-                issued,
-            }),
+            false => Err(Wrong::Missing { acknowledged, issued }),
         }
     }
 }

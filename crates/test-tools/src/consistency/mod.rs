@@ -114,8 +114,7 @@ impl Report {
 
 /// A key's name: of every length that a program in the kernel answers, and of some that it does not.
 fn name(key: u32) -> Vec<u8> {
-    let bytes =
-        8 + key as usize % (KEY_BYTES_MAX - 7) + if key % 64 == 63 { KEY_BYTES_MAX } else { 0 };
+    let bytes = 8 + key as usize % (KEY_BYTES_MAX - 7) + if key % 64 == 63 { KEY_BYTES_MAX } else { 0 };
     let mut name = format!("{key:x}-").into_bytes();
     name.resize(bytes, b'k');
     name
@@ -125,8 +124,7 @@ fn name(key: u32) -> Vec<u8> {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let names: Vec<_> = (0..options.keys).map(name).collect();
     let history = History::new(options.keys, options.evicts);
-    let (ended, operations, replies) =
-        (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let (ended, operations, replies) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let writing = Writing {
         server: options.tcp,
         names: &names,
@@ -159,8 +157,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         let flusher = (options.flush_every > 0)
             .then(|| scope.spawn(move || said(writing.flush(replies, options.flush_every))));
-        let filler =
-            (options.fill > 0).then(|| scope.spawn(move || said(writing.fill(options.fill, seed))));
+        let filler = (options.fill > 0).then(|| scope.spawn(move || said(writing.fill(options.fill, seed))));
         let readers: Vec<_> = (0..options.readers)
             .map(|number| scope.spawn(move || said(reading.run(seed + u64::from(number)))))
             .collect();
@@ -195,10 +192,6 @@ fn said<T>(result: Result<T>) -> std::result::Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-fn joined<T>(
-    thread: ScopedJoinHandle<'_, std::result::Result<T, String>>,
-) -> std::result::Result<T, String> {
-    thread
-        .join()
-        .unwrap_or_else(|_| Err("a thread panicked".to_owned()))
+fn joined<T>(thread: ScopedJoinHandle<'_, std::result::Result<T, String>>) -> std::result::Result<T, String> {
+    thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned()))
 }

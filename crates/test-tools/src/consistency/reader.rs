@@ -66,15 +66,8 @@ impl Reading<'_> {
 
     /// Asks until all of them have enough replies, or something is wrong.
     pub fn run(&self, seed: u64) -> Result<Report> {
-        let options = UdpOptions {
-            receive_buffer_bytes: 4 << 20,
-            ..UdpOptions::default()
-        };
-        let any: SocketAddr = if self.server.is_ipv4() {
-            "0.0.0.0:0".parse()?
-        } else {
-            "[::]:0".parse()?
-        };
+        let options = UdpOptions { receive_buffer_bytes: 4 << 20, ..UdpOptions::default() };
+        let any: SocketAddr = if self.server.is_ipv4() { "0.0.0.0:0".parse()? } else { "[::]:0".parse()? };
         let socket = UdpSocket::bind(any, &options)?;
         let mut receiver = Receiver::new(false, PAYLOAD_BYTES);
         let mut sender = Sender::new(false, PAYLOAD_BYTES);
@@ -89,9 +82,7 @@ impl Reading<'_> {
                 for place in free.drain(..) {
                     let slot = &mut slots[place];
                     self.draw(slot, place, second, &mut random);
-                    let room = sender
-                        .begin(self.server)
-                        .ok_or("the socket takes no more requests")?;
+                    let room = sender.begin(self.server).ok_or("the socket takes no more requests")?;
                     let bytes = self.write(slot, room);
                     sender.commit(bytes);
                     if sender.is_full() {
@@ -123,8 +114,7 @@ impl Reading<'_> {
                     free.push(place);
                 }
             }
-            self.replies
-                .fetch_add(report.replies - before, Ordering::Relaxed);
+            self.replies.fetch_add(report.replies - before, Ordering::Relaxed);
         }
         Ok(report)
     }
@@ -132,13 +122,8 @@ impl Reading<'_> {
     /// Fills a slot with the next request.
     fn draw(&self, slot: &mut Slot, place: usize, second: u64, random: &mut Random) {
         let keys = u64::from(self.history.keys());
-        slot.number =
-            (slot.number & !(WINDOW as u16 - 1)).wrapping_add(WINDOW as u16) | place as u16;
-        slot.count = if random.below(8) == 0 {
-            2 + random.below(3) as usize
-        } else {
-            1
-        };
+        slot.number = (slot.number & !(WINDOW as u16 - 1)).wrapping_add(WINDOW as u16) | place as u16;
+        slot.count = if random.below(8) == 0 { 2 + random.below(3) as usize } else { 1 };
         slot.has_cas = random.below(GETS) == 0;
         slot.pieces.clear();
         for number in 0..slot.count {
@@ -211,9 +196,7 @@ impl Reading<'_> {
                 Some(item) => {
                     report.hits += 1;
                     report.value_bytes += item.value.len() as u64;
-                    self.history
-                        .judge_value(*key, before, item.value, item.flags)
-                        .err()
+                    self.history.judge_value(*key, before, item.value, item.flags).err()
                 }
                 None => match self.history.judge_absence(*key, before) {
                     Ok(absence) => {
@@ -228,10 +211,7 @@ impl Reading<'_> {
             }
         }
         if let Some(item) = items.next() {
-            report.wrong(format!(
-                "a reply without a request: {}",
-                item.name.escape_ascii()
-            ));
+            report.wrong(format!("a reply without a request: {}", item.name.escape_ascii()));
         }
     }
 }

@@ -10,9 +10,7 @@ const KEYS: u32 = 64;
 
 /// The first operations of a key from `from` on that are like this.
 fn first(key: u32, from: u64, is_like: impl Fn(Operation) -> bool) -> u64 {
-    (from..)
-        .find(|sequence| is_like(operation(key, *sequence)))
-        .unwrap()
+    (from..).find(|sequence| is_like(operation(key, *sequence))).unwrap()
 }
 
 fn is_set(operation: Operation) -> bool {
@@ -51,16 +49,10 @@ fn every_byte_of_a_value_counts() {
         assert_eq!(parse(3, &bytes, flags).unwrap(), (sequence, None));
         assert!(parse(4, &bytes, flags).is_err(), "another key's");
         assert!(parse(3, &bytes, flags ^ 1).is_err(), "other flags");
-        assert!(
-            parse(3, &bytes[..bytes.len() - 1], flags).is_err(),
-            "cut off"
-        );
+        assert!(parse(3, &bytes[..bytes.len() - 1], flags).is_err(), "cut off");
         for place in 0..bytes.len() {
             bytes[place] ^= 1;
-            assert!(
-                parse(3, &bytes, flags).is_err(),
-                "byte {place} of operation {sequence}"
-            );
+            assert!(parse(3, &bytes, flags).is_err(), "byte {place} of operation {sequence}");
             bytes[place] ^= 1;
         }
     }
@@ -69,9 +61,7 @@ fn every_byte_of_a_value_counts() {
 #[test]
 fn halves_of_two_values_of_a_length_are_torn() {
     let sequence = first(0, 1, is_set);
-    let same = |other: &u64| {
-        operation(0, *other) != operation(0, sequence) && is_set(operation(0, *other))
-    };
+    let same = |other: &u64| operation(0, *other) != operation(0, sequence) && is_set(operation(0, *other));
     let (one, flags) = value(0, sequence, None);
     let other = (sequence + 1..)
         .filter(same)
@@ -89,23 +79,14 @@ fn what_was_overwritten_is_stale_and_what_was_not_written_early() {
     let (now, flags) = value(0, second, None);
     history.judge_value(0, &before, &now, flags).unwrap();
     let (old, flags) = value(0, first(0, 1, is_set), None);
-    assert!(matches!(
-        history.judge_value(0, &before, &old, flags),
-        Err(Wrong::Stale { .. })
-    ));
+    assert!(matches!(history.judge_value(0, &before, &old, flags), Err(Wrong::Stale { .. })));
     let (next, flags) = value(0, first(0, second + 1, is_set), None);
-    assert!(matches!(
-        history.judge_value(0, &before, &next, flags),
-        Err(Wrong::Early { .. })
-    ));
+    assert!(matches!(history.judge_value(0, &before, &next, flags), Err(Wrong::Early { .. })));
 }
 
 #[test]
 fn what_was_seen_is_not_older_the_next_time() {
-    let (one, two) = (
-        first(0, 1, is_set),
-        first(0, first(0, 1, is_set) + 1, is_set),
-    );
+    let (one, two) = (first(0, 1, is_set), first(0, first(0, 1, is_set) + 1, is_set));
     let history = after(0, one);
     while history.issue(0).0 < two {}
     let before = history.before(0, 0);
@@ -113,90 +94,51 @@ fn what_was_seen_is_not_older_the_next_time() {
     history.judge_value(0, &before, &new, new_flags).unwrap();
     history.judge_value(0, &before, &old, old_flags).unwrap();
     let before = history.before(0, 0);
-    assert!(matches!(
-        history.judge_value(0, &before, &old, old_flags),
-        Err(Wrong::Stale { .. })
-    ));
+    assert!(matches!(history.judge_value(0, &before, &old, old_flags), Err(Wrong::Stale { .. })));
 }
 
 #[test]
 fn an_item_is_missing_only_for_a_reason() {
-    let key = (0..KEYS / 2)
-        .find(|key| is_set(operation(*key, 1)) && is_set(operation(*key, 2)))
-        .unwrap();
+    let key = (0..KEYS / 2).find(|key| is_set(operation(*key, 1)) && is_set(operation(*key, 2))).unwrap();
     assert_eq!(
-        after(key, 0)
-            .judge_absence(key, &after(key, 0).before(key, 0))
-            .unwrap(),
+        after(key, 0).judge_absence(key, &after(key, 0).before(key, 0)).unwrap(),
         Absence::NeverWritten
     );
     let history = after(key, 2);
     let before = history.before(key, 0);
-    assert!(matches!(
-        history.judge_absence(key, &before),
-        Err(Wrong::Missing { .. })
-    ));
+    assert!(matches!(history.judge_absence(key, &before), Err(Wrong::Missing { .. })));
     history.flush(|| Ok::<_, Infallible>(())).unwrap();
-    assert_eq!(
-        history.judge_absence(key, &before).unwrap(),
-        Absence::Flushed
-    );
+    assert_eq!(history.judge_absence(key, &before).unwrap(), Absence::Flushed);
     let (old, flags) = value(key, 2, None);
     history.judge_value(key, &before, &old, flags).unwrap();
     let before = history.before(key, 0);
-    assert!(matches!(
-        history.judge_value(key, &before, &old, flags),
-        Err(Wrong::Flushed { .. })
-    ));
+    assert!(matches!(history.judge_value(key, &before, &old, flags), Err(Wrong::Flushed { .. })));
     let delete = first(key, 1, |operation| operation == Operation::Delete);
     let history = after(key, delete);
-    assert_eq!(
-        history.judge_absence(key, &history.before(key, 0)).unwrap(),
-        Absence::Deleted
-    );
+    assert_eq!(history.judge_absence(key, &history.before(key, 0)).unwrap(), Absence::Deleted);
     let history = History::new(KEYS, true);
     let issued = history.issue(key);
     history.acknowledge(key, issued);
-    assert_eq!(
-        history.judge_absence(key, &history.before(key, 0)).unwrap(),
-        Absence::Evicted
-    );
+    assert_eq!(history.judge_absence(key, &history.before(key, 0)).unwrap(), Absence::Evicted);
 }
 
 #[test]
 fn nothing_is_there_after_its_time() {
-    let expires = first(0, 1, |operation| {
-        matches!(operation, Operation::SetExpiring { .. })
-    });
+    let expires = first(0, 1, |operation| matches!(operation, Operation::SetExpiring { .. }));
     let history = after(0, expires);
     let (value, flags) = value(0, expires, Some(1000));
-    history
-        .judge_value(0, &history.before(0, 1000), &value, flags)
-        .unwrap();
+    history.judge_value(0, &history.before(0, 1000), &value, flags).unwrap();
     let late = history.judge_value(0, &history.before(0, 1002), &value, flags);
     assert!(matches!(late, Err(Wrong::Expired { .. })));
-    assert_eq!(
-        history.judge_absence(0, &history.before(0, 1002)).unwrap(),
-        Absence::Expired
-    );
+    assert_eq!(history.judge_absence(0, &history.before(0, 1002)).unwrap(), Absence::Expired);
 }
 
 #[test]
 fn replies_are_read_to_their_end() {
-    let item = |value| Item {
-        name: b"a",
-        flags: 7,
-        value,
-    };
+    let item = |value| Item { name: b"a", flags: 7, value };
     assert_eq!(parse_reply(b"END\r\n", false).unwrap(), []);
-    assert_eq!(
-        parse_reply(b"VALUE a 7 2\r\n\r\n\r\nEND\r\n", false).unwrap(),
-        [item(b"\r\n")]
-    );
-    assert_eq!(
-        parse_reply(b"VALUE a 7 0 9\r\n\r\nEND\r\n", true).unwrap(),
-        [item(b"")]
-    );
+    assert_eq!(parse_reply(b"VALUE a 7 2\r\n\r\n\r\nEND\r\n", false).unwrap(), [item(b"\r\n")]);
+    assert_eq!(parse_reply(b"VALUE a 7 0 9\r\n\r\nEND\r\n", true).unwrap(), [item(b"")]);
     for wrong in [
         &b""[..],
         b"END\r\nEND\r\n",
@@ -204,10 +146,6 @@ fn replies_are_read_to_their_end() {
         b"VALUE a 7\r\n\r\nEND\r\n",
         b"VALUE a 7 1 9\r\nx\r\nEND\r\n",
     ] {
-        assert!(
-            parse_reply(wrong, false).is_err(),
-            "{}",
-            wrong.escape_ascii()
-        );
+        assert!(parse_reply(wrong, false).is_err(), "{}", wrong.escape_ascii());
     }
 }

@@ -45,11 +45,7 @@ impl Connection {
         let stream = TcpStream::connect(server)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
-        Ok(Self {
-            stream: BufReader::new(stream),
-            requests: Vec::new(),
-            line: Vec::new(),
-        })
+        Ok(Self { stream: BufReader::new(stream), requests: Vec::new(), line: Vec::new() })
     }
 
     fn send(&mut self) -> Result<()> {
@@ -82,11 +78,7 @@ impl Connection {
             Operation::Touch => return self.push_line(b"touch ", name, " 0\r\n"),
             Operation::Delete => return self.push_line(b"delete ", name, "\r\n"),
         };
-        self.push_line(
-            b"set ",
-            name,
-            &format!(" {flags} {} {bytes}\r\n", expiry_s.unwrap_or(0)),
-        );
+        self.push_line(b"set ", name, &format!(" {flags} {} {bytes}\r\n", expiry_s.unwrap_or(0)));
         content::push_value(&mut self.requests, key, sequence, bytes, expiry_s);
         self.requests.extend(b"\r\n");
     }
@@ -110,9 +102,7 @@ impl Writing<'_> {
         let mut connection = Connection::open(self.server)?;
         let mut random = Random::of_stream(seed, u64::from(number));
         let keys = self.history.keys();
-        let own: Vec<_> = (0..keys)
-            .filter(|key| is_shared(*key, keys) || key % of == number)
-            .collect();
+        let own: Vec<_> = (0..keys).filter(|key| is_shared(*key, keys) || key % of == number).collect();
         let mut sent = Vec::new();
         // First every key once.
         let mut first = own.iter();

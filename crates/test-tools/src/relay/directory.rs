@@ -60,11 +60,7 @@ mod tests {
 
     use super::*;
 
-    const PORTS: PortMap = PortMap {
-        server: 4000,
-        relay: 9000,
-        count: 2,
-    };
+    const PORTS: PortMap = PortMap { server: 4000, relay: 9000, count: 2 };
 
     fn page(first: u32, ports: &[u16]) -> Vec<u8> {
         let directory = Directory {
@@ -85,10 +81,7 @@ mod tests {
         }
         let (owner, access) = (2, PartitionAccess::Crew);
         assert!(writer.push(Entry::Partition(PartitionEntry { owner, access })));
-        let header = Header {
-            cookie: 77,
-            ..Header::REQUESTS.reply(Kind::DirectoryReply)
-        };
+        let header = Header { cookie: 77, ..Header::REQUESTS.reply(Kind::DirectoryReply) };
         let length = writer.finish(&header);
         datagram.truncate(length);
         datagram

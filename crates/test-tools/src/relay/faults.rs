@@ -63,22 +63,15 @@ impl Faults {
         if !times.iter().all(|time| (0.0..=60_000.0).contains(time)) {
             return Err("--reorder-ms and --delay-ms lie between 0 and 60000".into());
         }
-        Ok(Self {
-            options: options.clone(),
-            state: options.seed,
-        })
+        Ok(Self { options: options.clone(), state: options.seed })
     }
 
     /// Decides about the next datagram. Always draws as many numbers, so that one probability
     /// does not change what the others do.
     pub fn decide(&mut self) -> Decision {
-        let [lost, duplicated, first, second] = [
-            self.options.loss,
-            self.options.duplicate,
-            self.options.reorder,
-            self.options.reorder,
-        ]
-        .map(|share| self.unit() < share);
+        let [lost, duplicated, first, second] =
+            [self.options.loss, self.options.duplicate, self.options.reorder, self.options.reorder]
+                .map(|share| self.unit() < share);
         let copies = match (lost, duplicated) {
             (true, _) => 0,
             (false, false) => 1,
@@ -90,11 +83,7 @@ impl Faults {
         };
         let delays = [delay(first), delay(second)];
         let reordered = copies > 0 && first || copies > 1 && second;
-        Decision {
-            delays,
-            copies,
-            reordered,
-        }
+        Decision { delays, copies, reordered }
     }
 
     /// Uniform in `[0, 1)`, by splitmix64.
@@ -112,14 +101,7 @@ mod tests {
     use super::*;
 
     fn options() -> Options {
-        Options {
-            seed: 7,
-            loss: 0.3,
-            duplicate: 0.2,
-            reorder: 0.1,
-            reorder_ms: 3.0,
-            delay_ms: 1.0,
-        }
+        Options { seed: 7, loss: 0.3, duplicate: 0.2, reorder: 0.1, reorder_ms: 3.0, delay_ms: 1.0 }
     }
 
     fn decisions(options: &Options, count: usize) -> Vec<Decision> {
@@ -142,10 +124,7 @@ mod tests {
             all.iter().filter(|one| condition(one)).count() as f64 / all.len() as f64
         };
         let close = |measured: f64, expected: f64| {
-            assert!(
-                (measured - expected).abs() < 0.01,
-                "{measured} for {expected}"
-            );
+            assert!((measured - expected).abs() < 0.01, "{measured} for {expected}");
         };
         close(share(|one| one.copies().is_empty()), 0.3);
         close(share(|one| one.copies().len() == 2), 0.7 * 0.2);
@@ -158,13 +137,8 @@ mod tests {
     #[test]
     fn one_share_does_not_change_what_another_does() {
         let options = options();
-        let without_loss = Options {
-            loss: 0.0,
-            ..options.clone()
-        };
-        let pairs = decisions(&options, 1000)
-            .into_iter()
-            .zip(decisions(&without_loss, 1000));
+        let without_loss = Options { loss: 0.0, ..options.clone() };
+        let pairs = decisions(&options, 1000).into_iter().zip(decisions(&without_loss, 1000));
         let kept: Vec<_> = pairs.filter(|(one, _)| !one.copies().is_empty()).collect();
         assert!(kept.len() > 500);
         assert!(kept.iter().all(|(one, other)| one == other));
@@ -173,52 +147,21 @@ mod tests {
     #[test]
     fn nothing_happens_unless_asked() {
         let (loss, duplicate, reorder, delay_ms) = (0.0, 0.0, 0.0, 0.0);
-        let options = Options {
-            loss,
-            duplicate,
-            reorder,
-            delay_ms,
-            ..options()
-        };
+        let options = Options { loss, duplicate, reorder, delay_ms, ..options() };
         let all = decisions(&options, 1000);
-        assert!(
-            all.iter()
-                .all(|one| one.copies() == [Duration::ZERO] && !one.reordered)
-        );
-        let certain = Options {
-            loss: 1.0,
-            ..options
-        };
-        assert!(
-            decisions(&certain, 1000)
-                .iter()
-                .all(|one| one.copies().is_empty())
-        );
+        assert!(all.iter().all(|one| one.copies() == [Duration::ZERO] && !one.reordered));
+        let certain = Options { loss: 1.0, ..options };
+        assert!(decisions(&certain, 1000).iter().all(|one| one.copies().is_empty()));
     }
 
     #[test]
     fn shares_and_times_that_make_no_sense_are_refused() {
         for bad in [
-            Options {
-                loss: 1.1,
-                ..options()
-            },
-            Options {
-                duplicate: -0.1,
-                ..options()
-            },
-            Options {
-                reorder: f64::NAN,
-                ..options()
-            },
-            Options {
-                delay_ms: -1.0,
-                ..options()
-            },
-            Options {
-                reorder_ms: f64::INFINITY,
-                ..options()
-            },
+            Options { loss: 1.1, ..options() },
+            Options { duplicate: -0.1, ..options() },
+            Options { reorder: f64::NAN, ..options() },
+            Options { delay_ms: -1.0, ..options() },
+            Options { reorder_ms: f64::INFINITY, ..options() },
         ] {
             assert!(Faults::new(&bad).is_err(), "{bad:?}");
         }

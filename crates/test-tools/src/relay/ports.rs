@@ -34,11 +34,8 @@ impl Ports {
         for _ in 0..tries {
             match consecutive(listen, count) {
                 Ok(listening) => {
-                    let map = PortMap {
-                        server: server.port(),
-                        relay: listening[0].local_addr()?.port(),
-                        count,
-                    };
+                    let map =
+                        PortMap { server: server.port(), relay: listening[0].local_addr()?.port(), count };
                     return Ok(Self {
                         listening,
                         upstream: Vec::new(),
@@ -77,10 +74,7 @@ impl Ports {
             }
         };
         let port = self.map.server + number as u16;
-        Ok(Some(Way::ToServer {
-            client: upstream,
-            port,
-        }))
+        Ok(Some(Way::ToServer { client: upstream, port }))
     }
 
     /// The way of a datagram that came to the socket of a client; none if no port of the server
@@ -88,10 +82,7 @@ impl Ports {
     pub fn way_to_client(&self, upstream: usize, sender: SocketAddr) -> Option<Way> {
         let number = sender.port().checked_sub(self.map.server)?;
         let ours = number < self.map.count && sender.ip() == self.server.ip();
-        ours.then(|| Way::ToClient {
-            port: number,
-            client: self.upstream[upstream].0,
-        })
+        ours.then(|| Way::ToClient { port: number, client: self.upstream[upstream].0 })
     }
 
     /// Sends; a network that refuses has lost the datagram. Returns whether it took it.
@@ -101,9 +92,7 @@ impl Ports {
                 let server = SocketAddr::new(self.server.ip(), port);
                 self.upstream[client].1.send_to(datagram, server)
             }
-            Way::ToClient { port, client } => {
-                self.listening[usize::from(port)].send_to(datagram, client)
-            }
+            Way::ToClient { port, client } => self.listening[usize::from(port)].send_to(datagram, client),
         };
         sent.is_ok()
     }
@@ -111,10 +100,7 @@ impl Ports {
 
 /// Receives what has come; none if nothing has, or an earlier datagram was not wanted (its "port
 /// unreachable" is a datagram lost, not an error of this socket).
-pub(super) fn receive(
-    socket: &UdpSocket,
-    buffer: &mut [u8],
-) -> Result<Option<(usize, SocketAddr)>> {
+pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAddr)>> {
     loop {
         match socket.recv_from(buffer) {
             Ok(received) => return Ok(Some(received)),
@@ -133,9 +119,7 @@ fn consecutive(listen: SocketAddr, count: u16) -> std::io::Result<Vec<UdpSocket>
     let base = address.port();
     let mut sockets = vec![first];
     for number in 1..count {
-        let port = base
-            .checked_add(number)
-            .ok_or(ErrorKind::AddrNotAvailable)?;
+        let port = base.checked_add(number).ok_or(ErrorKind::AddrNotAvailable)?;
         address.set_port(port);
         sockets.push(socket(address)?);
     }

@@ -36,8 +36,7 @@ impl Queue {
         }
         let datagram = datagram.to_vec();
         self.arrivals += 1;
-        self.waiting
-            .insert((time, self.arrivals), Waiting { way, datagram });
+        self.waiting.insert((time, self.arrivals), Waiting { way, datagram });
         true
     }
 

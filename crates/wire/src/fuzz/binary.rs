@@ -18,10 +18,7 @@ pub fn binary_parser(data: &[u8]) {
                 bytes as u64 + check(&command)
             }
         };
-        match usize::try_from(bytes)
-            .ok()
-            .and_then(|bytes| rest.get(bytes..))
-        {
+        match usize::try_from(bytes).ok().and_then(|bytes| rest.get(bytes..)) {
             Some(behind) => rest = behind,
             None => return,
         }
@@ -46,9 +43,7 @@ fn check(command: &Command<'_>) -> u64 {
         | Command::Touch { key, .. }
         | Command::Delete { key, .. }
         | Command::Arithmetic(Arithmetic { key, .. }) => check_key(key, 1),
-        Command::Store(Store {
-            key, value_bytes, ..
-        }) => {
+        Command::Store(Store { key, value_bytes, .. }) => {
             check_key(key, 1);
             return value_bytes as u64;
         }

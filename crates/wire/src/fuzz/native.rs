@@ -1,8 +1,8 @@
 //! Fuzzes the native protocol: a server reads requests, a client reads replies and directories.
 
 use crate::native::{
-    Directory, DirectoryRequest, DirectoryWriter, Header, HeaderError, Kind, Opcode, Replies,
-    Reply, ReplyWriter, Request, RequestWriter, Requests, Status, request_bytes,
+    Directory, DirectoryRequest, DirectoryWriter, Header, HeaderError, Kind, Opcode, Replies, Reply,
+    ReplyWriter, Request, RequestWriter, Requests, Status, request_bytes,
 };
 
 /// Parses requests. Accepted ones are valid, and parse to the same after they were written again.

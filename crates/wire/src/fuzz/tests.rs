@@ -7,13 +7,8 @@ use proptest::prelude::*;
 use super::*;
 
 fn seeds(corpus: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("testdata/corpus")
-        .join(corpus);
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/corpus").join(corpus);
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let read = files.iter().map(|file| std::fs::read(file).unwrap());
     read.collect()

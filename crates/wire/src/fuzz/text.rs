@@ -37,10 +37,7 @@ fn commands(input: &[u8], piece: usize) -> Vec<String> {
         match parser.step(&input[at..visible], false) {
             Step::Incomplete if visible == input.len() => return seen,
             Step::Incomplete => visible = input.len().min(visible.saturating_add(piece)),
-            Step::Command {
-                command,
-                line_bytes,
-            } => {
+            Step::Command { command, line_bytes } => {
                 assert!(line_bytes > 0 && line_bytes <= visible - at);
                 at += line_bytes;
                 seen.push(check(&command));
@@ -54,12 +51,7 @@ fn commands(input: &[u8], piece: usize) -> Vec<String> {
                     visible = visible.max(at);
                 }
             }
-            Step::Refused {
-                reply,
-                line_bytes,
-                swallow_bytes,
-                close,
-            } => {
+            Step::Refused { reply, line_bytes, swallow_bytes, close } => {
                 assert!(line_bytes > 0 && line_bytes <= visible - at);
                 assert!(reply.is_empty() || reply.ends_with("\r\n"));
                 seen.push(format!("{reply:?} {swallow_bytes} {close}"));
@@ -101,9 +93,7 @@ fn value_of(line: &MetaLine<'_>) -> Option<usize> {
         return None;
     };
     match line.flags() {
-        Err(Misuse {
-            skips_value: false, ..
-        }) => None,
+        Err(Misuse { skips_value: false, .. }) => None,
         _ => Some(value_bytes),
     }
 }
@@ -115,18 +105,9 @@ fn check_meta(line: &MetaLine<'_>) {
         Err(misuse) => return assert!(misuse.reply.ends_with("\r\n")),
     };
     let mut decoded = [0; base64::DECODED_BYTES_MAX];
-    let key = if flags.base64 {
-        base64::decode(line.key, &mut decoded)
-    } else {
-        Some(line.key)
-    };
+    let key = if flags.base64 { base64::decode(line.key, &mut decoded) } else { Some(line.key) };
     let Some(key) = key else { return };
-    let reply = Reply {
-        words: line.flag_words(),
-        key,
-        base64: flags.base64,
-        now_s: 1000,
-    };
+    let reply = Reply { words: line.flag_words(), key, base64: flags.base64, now_s: 1000 };
     let item = MetaItem::default();
     let mut out = [0; LINE_BYTES_MAX];
     for end in [

@@ -89,11 +89,7 @@ pub fn datagrams(
     let pieces = reply.chunks(REPLY_PAYLOAD_BYTES_MAX);
     let total = pieces.len() as u16;
     pieces.enumerate().map(move |(number, piece)| {
-        let frame = Frame {
-            request_id,
-            sequence: number as u16,
-            total,
-        };
+        let frame = Frame { request_id, sequence: number as u16, total };
         (frame.to_bytes(), piece)
     })
 }
@@ -104,11 +100,7 @@ mod tests {
 
     #[test]
     fn a_header_is_four_big_endian_words() {
-        let frame = Frame {
-            request_id: 0x1234,
-            sequence: 0,
-            total: 1,
-        };
+        let frame = Frame { request_id: 0x1234, sequence: 0, total: 1 };
         assert_eq!(frame.to_bytes(), [0x12, 0x34, 0, 0, 0, 1, 0, 0]);
         let datagram = *b"\x12\x34\0\0\0\x01\0\0get a\r\n";
         let (read, payload) = Frame::of_request(&datagram).unwrap();
@@ -122,11 +114,7 @@ mod tests {
             assert_eq!(Frame::of_request(&[1; HEADER_BYTES][..bytes]), Err(short));
         }
         for total in [0, 2, 3, 256, u16::MAX] {
-            let frame = Frame {
-                request_id: 7,
-                sequence: 0,
-                total,
-            };
+            let frame = Frame { request_id: 7, sequence: 0, total };
             let refused = Frame::of_request(&frame.to_bytes()).unwrap_err();
             assert_eq!(refused, FrameError::DatagramCount);
         }
@@ -139,13 +127,7 @@ mod tests {
 
     #[test]
     fn a_reply_is_numbered_from_its_first_datagram_to_its_last() {
-        let lengths = [
-            0,
-            1,
-            REPLY_PAYLOAD_BYTES_MAX,
-            REPLY_PAYLOAD_BYTES_MAX + 1,
-            1 << 20,
-        ];
+        let lengths = [0, 1, REPLY_PAYLOAD_BYTES_MAX, REPLY_PAYLOAD_BYTES_MAX + 1, 1 << 20];
         for bytes in lengths {
             let reply: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
             let all = datagrams(0xabcd, &reply);

@@ -26,9 +26,7 @@ impl DirectoryRequest {
             return None;
         }
         let body = datagram.get(Header::BYTES..Header::BYTES + REQUEST_BYTES)?;
-        (u32_at(body, 4) == 0).then_some(Self {
-            first: u32_at(body, 0),
-        })
+        (u32_at(body, 4) == 0).then_some(Self { first: u32_at(body, 0) })
     }
 
     /// Fills the whole datagram, because the reply will not be longer than the request.
@@ -185,11 +183,7 @@ impl<'a> DirectoryWriter<'a> {
         put_u16(body, 24, directory.ids_window);
         put_u16(body, 26, directory.cookie_s);
         put_u32(body, 28, first);
-        Some(Self {
-            datagram,
-            first,
-            listed: 0,
-        })
+        Some(Self { datagram, first, listed: 0 })
     }
 
     /// Returns the number of the next entry.

@@ -43,11 +43,7 @@ impl Opcode {
     /// Returns the operation of a number.
     #[inline]
     pub const fn of(number: u8) -> Option<Self> {
-        if (number as usize) < Self::ALL.len() {
-            Some(Self::ALL[number as usize])
-        } else {
-            None
-        }
+        if (number as usize) < Self::ALL.len() { Some(Self::ALL[number as usize]) } else { None }
     }
 
     /// Returns whether a request carries an id. Such an operation has another effect when it is
@@ -56,12 +52,7 @@ impl Opcode {
     pub const fn has_id(self) -> bool {
         matches!(
             self,
-            Self::Add
-                | Self::Increment
-                | Self::Decrement
-                | Self::Cas
-                | Self::Append
-                | Self::Prepend
+            Self::Add | Self::Increment | Self::Decrement | Self::Cas | Self::Append | Self::Prepend
         )
     }
 
@@ -74,19 +65,13 @@ impl Opcode {
     /// Returns whether a request carries a value.
     #[inline]
     pub const fn has_value(self) -> bool {
-        matches!(
-            self,
-            Self::Set | Self::Add | Self::Replace | Self::Cas | Self::Append | Self::Prepend
-        )
+        matches!(self, Self::Set | Self::Add | Self::Replace | Self::Cas | Self::Append | Self::Prepend)
     }
 
     /// Returns whether a request carries an expiry.
     #[inline]
     pub const fn has_expiry(self) -> bool {
-        matches!(
-            self,
-            Self::Set | Self::Add | Self::Replace | Self::Cas | Self::Touch | Self::GetAndTouch
-        )
+        matches!(self, Self::Set | Self::Add | Self::Replace | Self::Cas | Self::Touch | Self::GetAndTouch)
     }
 
     /// Returns whether a request carries item flags.

@@ -87,11 +87,7 @@ fn read<'a>(rest: &mut &'a [u8]) -> Option<Reply<'a>> {
     if end > bytes.len() {
         return None;
     }
-    let word = if value_at > FIXED_BYTES {
-        u64_at(bytes, FIXED_BYTES)
-    } else {
-        0
-    };
+    let word = if value_at > FIXED_BYTES { u64_at(bytes, FIXED_BYTES) } else { 0 };
     *rest = &bytes[end..];
     Some(Reply {
         opcode,
@@ -100,11 +96,7 @@ fn read<'a>(rest: &mut &'a [u8]) -> Option<Reply<'a>> {
         hash_low: u32_at(bytes, 12),
         cas: has_cas.then_some(word),
         number: if has_number { word } else { 0 },
-        limit_bytes: if status == Status::TooLarge {
-            length
-        } else {
-            0
-        },
+        limit_bytes: if status == Status::TooLarge { length } else { 0 },
         value: &bytes[value_at..value_at + value_bytes],
     })
 }
@@ -128,11 +120,7 @@ impl ReplyWriter {
     /// header.
     #[inline]
     pub fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            filled: Header::BYTES,
-            count: 0,
-        }
+        Self { limit, filled: Header::BYTES, count: 0 }
     }
 
     /// Returns how many replies were written.
@@ -166,20 +154,10 @@ impl ReplyWriter {
     /// # Panics
     /// If `datagram` has no room.
     #[inline]
-    pub fn push(
-        &mut self,
-        datagram: &mut [u8],
-        (opcode, status): (Opcode, Status),
-        hash: u64,
-        word: u64,
-    ) {
+    pub fn push(&mut self, datagram: &mut [u8], (opcode, status): (Opcode, Status), hash: u64, word: u64) {
         let bytes = Self::short_reply_bytes(opcode, status);
         let out = &mut datagram[self.filled..self.filled + bytes];
-        let limit_bytes = if status == Status::TooLarge {
-            word as u32
-        } else {
-            0
-        };
+        let limit_bytes = if status == Status::TooLarge { word as u32 } else { 0 };
         fixed(out, (opcode, status, false), limit_bytes, (0, hash));
         if bytes > FIXED_BYTES {
             put_u64(out, FIXED_BYTES, word);
@@ -224,10 +202,7 @@ impl ReplyWriter {
     /// Writes the header with the count; returns the datagram's length.
     #[inline]
     pub fn finish(self, datagram: &mut [u8], header: &Header) -> usize {
-        let header = Header {
-            count: self.count,
-            ..*header
-        };
+        let header = Header { count: self.count, ..*header };
         header.write(datagram);
         self.filled
     }

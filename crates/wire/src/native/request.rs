@@ -68,10 +68,7 @@ impl<'a> Requests<'a> {
                 return Err(BadRequest);
             }
         }
-        Ok(Self {
-            rest: body,
-            left: count,
-        })
+        Ok(Self { rest: body, left: count })
     }
 }
 
@@ -169,11 +166,7 @@ fn read<'a>(rest: &mut &'a [u8]) -> Option<Request<'a>> {
     if end > bytes.len() {
         return None;
     }
-    let argument = if has_argument {
-        u64_at(bytes, FIXED_BYTES)
-    } else {
-        0
-    };
+    let argument = if has_argument { u64_at(bytes, FIXED_BYTES) } else { 0 };
     let id = if has_id { u64_at(bytes, key_at - 8) } else { 0 };
     *rest = &bytes[end..];
     Some(Request {
@@ -205,12 +198,7 @@ impl<'a> RequestWriter<'a> {
     /// If there is no room for a header.
     pub fn new(datagram: &'a mut [u8]) -> Self {
         assert!(datagram.len() >= Header::BYTES);
-        Self {
-            datagram,
-            filled: Header::BYTES,
-            count: 0,
-            writes: false,
-        }
+        Self { datagram, filled: Header::BYTES, count: 0, writes: false }
     }
 
     /// Adds a request without checking its fields; [`Request`] says which operation uses which.
@@ -239,11 +227,7 @@ impl<'a> RequestWriter<'a> {
 
     /// Writes the header, with the count and the `writes` flag; returns the datagram's length.
     pub fn finish(self, header: &Header) -> usize {
-        let header = Header {
-            count: self.count,
-            writes: self.writes,
-            ..*header
-        };
+        let header = Header { count: self.count, writes: self.writes, ..*header };
         header.write(self.datagram);
         self.filled
     }

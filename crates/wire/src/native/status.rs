@@ -56,10 +56,6 @@ impl Status {
     /// Returns the result of a number.
     #[inline]
     pub const fn of(number: u8) -> Option<Self> {
-        if (number as usize) < Self::ALL.len() {
-            Some(Self::ALL[number as usize])
-        } else {
-            None
-        }
+        if (number as usize) < Self::ALL.len() { Some(Self::ALL[number as usize]) } else { None }
     }
 }

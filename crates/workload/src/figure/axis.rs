@@ -16,28 +16,17 @@ pub struct Axis {
 impl Axis {
     /// Equal distances are equal differences; begins at zero.
     pub fn linear(label: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            is_log: false,
-            from_zero: true,
-        }
+        Self { label: label.into(), is_log: false, from_zero: true }
     }
 
     /// Equal distances are equal factors.
     pub fn log(label: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            is_log: true,
-            from_zero: false,
-        }
+        Self { label: label.into(), is_log: true, from_zero: false }
     }
 
     /// Equal distances are equal differences, between the least and the greatest value.
     pub fn fitted(label: impl Into<String>) -> Self {
-        Self {
-            from_zero: false,
-            ..Self::linear(label)
-        }
+        Self { from_zero: false, ..Self::linear(label) }
     }
 
     /// Returns whether a value has a place.
@@ -48,9 +37,7 @@ impl Axis {
     pub(crate) fn range(&self, values: impl Iterator<Item = f64>) -> Range {
         let shown = values.filter(|value| self.shows(*value));
         let (mut low, mut high) = shown
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-                (low.min(value), high.max(value))
-            });
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         if low > high {
             (low, high) = (1.0, 10.0);
         }
@@ -78,11 +65,7 @@ const TICKS: f64 = 6.0;
 
 impl Range {
     fn linear(low: f64, high: f64) -> Self {
-        let width = if high > low {
-            high - low
-        } else {
-            high.abs().max(1.0)
-        };
+        let width = if high > low { high - low } else { high.abs().max(1.0) };
         let rough = width / TICKS;
         let power = 10f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0]
@@ -91,38 +74,20 @@ impl Range {
             .find(|step| *step >= rough)
             .unwrap_or(10.0 * power);
         let (first, last) = ((low / step).floor(), ((low + width) / step - 1e-9).ceil());
-        let ticks: Vec<f64> = (0..=(last - first) as usize)
-            .map(|at| (first + at as f64) * step)
-            .collect();
-        Self {
-            low: first * step,
-            high: last * step,
-            is_log: false,
-            ticks,
-        }
+        let ticks: Vec<f64> = (0..=(last - first) as usize).map(|at| (first + at as f64) * step).collect();
+        Self { low: first * step, high: last * step, is_log: false, ticks }
     }
 
     /// Whole powers of ten, or steps of 1, 2 and 5 where there are few of them.
     fn log(low: f64, high: f64) -> Self {
-        let (from, to) = (
-            low.log10().floor() as i32,
-            (high.log10() - 1e-9).ceil() as i32,
-        );
+        let (from, to) = (low.log10().floor() as i32, (high.log10() - 1e-9).ceil() as i32);
         let to = to.max(from + 1);
-        let factors: &[f64] = if to - from <= 3 {
-            &[1.0, 2.0, 5.0]
-        } else {
-            &[1.0]
-        };
-        let all = (from..=to)
-            .flat_map(|power| factors.iter().map(move |factor| factor * 10f64.powi(power)));
+        let factors: &[f64] = if to - from <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let all = (from..=to).flat_map(|power| factors.iter().map(move |factor| factor * 10f64.powi(power)));
         let all: Vec<f64> = all.collect();
         let (low, high) = (low * (1.0 + 1e-9), high * (1.0 - 1e-9));
         let first = all.iter().rposition(|tick| *tick <= low).unwrap_or(0);
-        let last = all
-            .iter()
-            .position(|tick| *tick >= high)
-            .unwrap_or(all.len() - 1);
+        let last = all.iter().position(|tick| *tick >= high).unwrap_or(all.len() - 1);
         let last = last.max(first + 1).min(all.len() - 1);
         let apart = (last - first).div_ceil(8).max(1);
         Self {
@@ -145,9 +110,7 @@ impl Range {
 
     /// Ticks, each with its place and its text.
     pub fn labelled(&self) -> impl Iterator<Item = (f64, String)> + '_ {
-        self.ticks
-            .iter()
-            .map(|tick| (self.place(*tick), short(*tick)))
+        self.ticks.iter().map(|tick| (self.place(*tick), short(*tick)))
     }
 }
 
@@ -157,19 +120,10 @@ mod tests {
 
     #[test]
     fn linear_ticks_are_round_and_hold_all_values() {
-        for values in [
-            [0.0, 0.93],
-            [3.0, 1234.0],
-            [1e6, 1.1e6],
-            [5.0, 5.0],
-            [-3.0, 2.0],
-        ] {
+        for values in [[0.0, 0.93], [3.0, 1234.0], [1e6, 1.1e6], [5.0, 5.0], [-3.0, 2.0]] {
             for axis in [Axis::linear("x"), Axis::fitted("x")] {
                 let range = axis.range(values.into_iter());
-                assert!(
-                    range.low <= values[0] && range.high >= values[1],
-                    "{range:?}"
-                );
+                assert!(range.low <= values[0] && range.high >= values[1], "{range:?}");
                 assert!((3..=13).contains(&range.ticks.len()), "{range:?}");
                 assert!(values[0] < 0.0 || !axis.from_zero || range.low == 0.0);
             }
@@ -178,18 +132,9 @@ mod tests {
 
     #[test]
     fn log_ticks_hold_all_values() {
-        for values in [
-            [1.0, 10.0],
-            [0.3, 4000.0],
-            [1e-6, 1e9],
-            [7.0, 7.0],
-            [64.0, 65.0],
-        ] {
+        for values in [[1.0, 10.0], [0.3, 4000.0], [1e-6, 1e9], [7.0, 7.0], [64.0, 65.0]] {
             let range = Axis::log("x").range(values.into_iter());
-            assert!(
-                range.low <= values[0] && range.high >= values[1] * (1.0 - 1e-8),
-                "{range:?}"
-            );
+            assert!(range.low <= values[0] && range.high >= values[1] * (1.0 - 1e-8), "{range:?}");
             assert!((2..=10).contains(&range.ticks.len()), "{range:?}");
             let places: Vec<_> = range.labelled().map(|(place, _)| place).collect();
             assert!(places.is_sorted(), "{places:?}");

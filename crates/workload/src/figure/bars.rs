@@ -19,11 +19,7 @@ pub struct Bar {
 impl Bar {
     /// Without a spread.
     pub const fn new(value: f64) -> Self {
-        Self {
-            value,
-            low: value,
-            high: value,
-        }
+        Self { value, low: value, high: value }
     }
 }
 
@@ -75,17 +71,9 @@ impl BarChart {
     pub fn svg(&self) -> String {
         let mut canvas = Canvas::new();
         let below_title = canvas.title(&self.title);
-        let names: Vec<_> = self
-            .series
-            .iter()
-            .map(|series| (series.name.as_str(), series.kind))
-            .collect();
+        let names: Vec<_> = self.series.iter().map(|series| (series.name.as_str(), series.kind)).collect();
         let top = canvas.legend(&names, false, below_title) + 4.0;
-        let longest = self
-            .groups
-            .iter()
-            .map(|name| width(name))
-            .fold(20.0, f64::max);
+        let longest = self.groups.iter().map(|name| width(name)).fold(20.0, f64::max);
         let left = 18.0 + longest.min(LABEL_WIDTH_MAX);
         let right = WIDTH - NUMBER_WIDTH;
         let group_height = self.rows() as f64 * BAR_HEIGHT + GROUP_GAP;
@@ -107,11 +95,7 @@ impl BarChart {
             canvas.line("mf-one", (to_x(value), top), (to_x(value), bottom));
         }
         canvas.line("mf-axis", (left, top), (left, bottom));
-        canvas.text(
-            ((left + right) / 2.0, bottom + 2.3 * LINE),
-            "middle",
-            &self.x.label,
-        );
+        canvas.text(((left + right) / 2.0, bottom + 2.3 * LINE), "middle", &self.x.label);
         let summary = format!("{} of {}", self.x.label, self.groups.join(", "));
         canvas.finish(&self.title, &summary, bottom + 3.0 * LINE)
     }
@@ -126,20 +110,13 @@ impl BarChart {
     /// Every value that has to have a place.
     fn ends(&self) -> impl Iterator<Item = f64> {
         let values = |group: usize| {
-            let bars = self
-                .series
-                .iter()
-                .filter_map(move |series| series.bars.get(group).copied().flatten());
+            let bars = self.series.iter().filter_map(move |series| series.bars.get(group).copied().flatten());
             match self.arrangement {
                 Arrangement::Stacked => vec![bars.map(|bar| bar.value).sum()],
-                Arrangement::Beside => bars
-                    .flat_map(|bar| [bar.value, bar.low, bar.high])
-                    .collect(),
+                Arrangement::Beside => bars.flat_map(|bar| [bar.value, bar.low, bar.high]).collect(),
             }
         };
-        (0..self.groups.len())
-            .flat_map(values)
-            .chain(self.reference)
+        (0..self.groups.len()).flat_map(values).chain(self.reference)
     }
 
     fn draw_group(&self, canvas: &mut Canvas, group: usize, top: f64, to_x: &dyn Fn(f64) -> f64) {
@@ -153,12 +130,7 @@ impl BarChart {
                 continue;
             };
             let (x, to) = (to_x(from), to_x(from + bar.value));
-            canvas.bar(
-                number,
-                series.kind,
-                (x, y + 1.0),
-                ((to - x).max(0.5), BAR_HEIGHT - 3.0),
-            );
+            canvas.bar(number, series.kind, (x, y + 1.0), ((to - x).max(0.5), BAR_HEIGHT - 3.0));
             end = to;
             if self.arrangement == Arrangement::Stacked {
                 from += bar.value;
@@ -172,11 +144,7 @@ impl BarChart {
             canvas.text((end + 5.0, middle + 4.0), "start", &short(bar.value));
         }
         if self.arrangement == Arrangement::Stacked {
-            canvas.text(
-                (end + 5.0, top + BAR_HEIGHT / 2.0 + 4.0),
-                "start",
-                &short(from),
-            );
+            canvas.text((end + 5.0, top + BAR_HEIGHT / 2.0 + 4.0), "start", &short(from));
         }
     }
 }
@@ -186,10 +154,7 @@ fn shortened(name: &str) -> String {
     if width(name) <= LABEL_WIDTH_MAX {
         return name.to_owned();
     }
-    let mut text: String = name
-        .chars()
-        .take((LABEL_WIDTH_MAX / width("m")) as usize - 1)
-        .collect();
+    let mut text: String = name.chars().take((LABEL_WIDTH_MAX / width("m")) as usize - 1).collect();
     text.push('\u{2026}');
     text
 }
@@ -215,14 +180,7 @@ mod tests {
                 series(
                     "ours",
                     Kind::Measured,
-                    [
-                        Some(Bar {
-                            value: 3e6,
-                            low: 2e6,
-                            high: 4e6,
-                        }),
-                        Some(Bar::new(1e6)),
-                    ],
+                    [Some(Bar { value: 3e6, low: 2e6, high: 4e6 }), Some(Bar::new(1e6))],
                 ),
                 series("MemC3", Kind::Published, [Some(Bar::new(1.5e6)), None]),
             ],

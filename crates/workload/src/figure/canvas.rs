@@ -33,9 +33,7 @@ pub(crate) struct Canvas {
 
 impl Canvas {
     pub const fn new() -> Self {
-        Self {
-            body: String::new(),
-        }
+        Self { body: String::new() }
     }
 
     /// The whole figure; `summary` is for those who cannot see it.
@@ -126,33 +124,17 @@ impl Canvas {
     /// A mark of a series: its shape tells it apart, too.
     pub fn mark(&mut self, series: usize, kind: Kind, (x, y): (f64, f64)) {
         let colour = series % COLOURS;
-        let fill = if kind == Kind::Published {
-            "none"
-        } else {
-            "currentColor"
-        };
+        let fill = if kind == Kind::Published { "none" } else { "currentColor" };
         let shape = match series % 4 {
             0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\""),
-            1 => format!(
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\"",
-                x - 3.5,
-                y - 3.5
-            ),
+            1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\"", x - 3.5, y - 3.5),
             2 => format!("<path d=\"M{x:.1} {:.1}l4.5 8h-9z\"", y - 5.0),
             _ => format!("<path d=\"M{x:.1} {:.1}l5 5l-5 5l-5 -5z\"", y - 5.0),
         };
-        self.push(&format!(
-            "{shape} class=\"mf-{colour}\" fill=\"{fill}\" stroke=\"currentColor\"/>"
-        ));
+        self.push(&format!("{shape} class=\"mf-{colour}\" fill=\"{fill}\" stroke=\"currentColor\"/>"));
     }
 
-    pub fn bar(
-        &mut self,
-        series: usize,
-        kind: Kind,
-        (x, y): (f64, f64),
-        (width, height): (f64, f64),
-    ) {
+    pub fn bar(&mut self, series: usize, kind: Kind, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let colour = series % COLOURS;
         let style = match kind {
             Kind::Measured => "fill=\"currentColor\"",
@@ -182,8 +164,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let last = lines.len() - 1;
-        if !lines[last].is_empty() && lines[last].chars().count() + 1 + word.chars().count() > most
-        {
+        if !lines[last].is_empty() && lines[last].chars().count() + 1 + word.chars().count() > most {
             lines.push(word.to_owned());
         } else {
             if !lines[last].is_empty() {
@@ -196,9 +177,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -222,10 +201,6 @@ mod tests {
     fn texts_are_escaped() {
         let mut canvas = Canvas::new();
         canvas.text((0.0, 0.0), "start", "a < b & c");
-        assert!(
-            canvas
-                .finish("x > y", "", 10.0)
-                .contains("a &lt; b &amp; c")
-        );
+        assert!(canvas.finish("x > y", "", 10.0).contains("a &lt; b &amp; c"));
     }
 }

@@ -20,12 +20,7 @@ pub struct Point {
 impl Point {
     /// Without a spread.
     pub const fn new(x: f64, y: f64) -> Self {
-        Self {
-            x,
-            y,
-            low: y,
-            high: y,
-        }
+        Self { x, y, low: y, high: y }
     }
 }
 
@@ -64,18 +59,12 @@ impl LineChart {
     pub fn svg(&self) -> String {
         let mut canvas = Canvas::new();
         let below_title = canvas.title(&self.title);
-        let names: Vec<_> = self
-            .lines
-            .iter()
-            .map(|line| (line.name.as_str(), line.kind))
-            .collect();
+        let names: Vec<_> = self.lines.iter().map(|line| (line.name.as_str(), line.kind)).collect();
         let top = canvas.legend(&names, true, below_title) + 4.0;
         let bottom = top + PLOT_HEIGHT;
         let shown = || self.lines.iter().flat_map(|line| &line.points);
         let x = self.x.range(shown().map(|point| point.x));
-        let y = self
-            .y
-            .range(shown().flat_map(|point| [point.y, point.low, point.high]));
+        let y = self.y.range(shown().flat_map(|point| [point.y, point.low, point.high]));
         for (place, text) in x.labelled() {
             let at = LEFT + (RIGHT - LEFT) * place;
             canvas.line("mf-grid", (at, top), (at, bottom));
@@ -88,11 +77,7 @@ impl LineChart {
         }
         canvas.line("mf-axis", (LEFT, bottom), (RIGHT, bottom));
         canvas.line("mf-axis", (LEFT, top), (LEFT, bottom));
-        canvas.text(
-            ((LEFT + RIGHT) / 2.0, bottom + 2.3 * LINE),
-            "middle",
-            &self.x.label,
-        );
+        canvas.text(((LEFT + RIGHT) / 2.0, bottom + 2.3 * LINE), "middle", &self.x.label);
         canvas.upright((20.0, (top + bottom) / 2.0), &self.y.label);
         let to_x = |value: f64| LEFT + (RIGHT - LEFT) * x.place(value);
         let to_y = |value: f64| bottom - PLOT_HEIGHT * y.place(value);
@@ -109,11 +94,8 @@ impl LineChart {
         line: &Line,
         (to_x, to_y): (&dyn Fn(f64) -> f64, &dyn Fn(f64) -> f64),
     ) {
-        let points: Vec<_> = line
-            .points
-            .iter()
-            .filter(|point| self.x.shows(point.x) && self.y.shows(point.y))
-            .collect();
+        let points: Vec<_> =
+            line.points.iter().filter(|point| self.x.shows(point.x) && self.y.shows(point.y)).collect();
         let path: Vec<String> = points
             .iter()
             .enumerate()
@@ -129,11 +111,7 @@ impl LineChart {
             let x = to_x(point.x);
             if point.low < point.high {
                 let (low, high) = (to_y(point.low), to_y(point.high));
-                canvas.stroke(
-                    series,
-                    Kind::Measured,
-                    &format!("M{x:.1} {low:.1}L{x:.1} {high:.1}"),
-                );
+                canvas.stroke(series, Kind::Measured, &format!("M{x:.1} {low:.1}L{x:.1} {high:.1}"));
             }
             if points.len() <= MARKS_MAX {
                 canvas.mark(series, line.kind, (x, to_y(point.y)));
@@ -143,12 +121,7 @@ impl LineChart {
 
     fn summary(&self) -> String {
         let names: Vec<_> = self.lines.iter().map(|line| line.name.as_str()).collect();
-        format!(
-            "{} over {}: {}",
-            self.y.label,
-            self.x.label,
-            names.join(", ")
-        )
+        format!("{} over {}: {}", self.y.label, self.x.label, names.join(", "))
     }
 }
 
@@ -168,12 +141,7 @@ mod tests {
                     kind: Kind::Measured,
                     points: vec![
                         Point::new(1e5, 20.0),
-                        Point {
-                            x: 2e5,
-                            y: 30.0,
-                            low: 25.0,
-                            high: 80.0,
-                        },
+                        Point { x: 2e5, y: 30.0, low: 25.0, high: 80.0 },
                         Point::new(3e5, 0.0),
                     ],
                 },
@@ -209,10 +177,7 @@ mod tests {
             title: String::new(),
             x: Axis::linear("x"),
             y: Axis::linear("y"),
-            lines: vec![Line {
-                points,
-                ..Line::default()
-            }],
+            lines: vec![Line { points, ..Line::default() }],
         };
         assert!(!chart.svg().contains("<circle"));
     }

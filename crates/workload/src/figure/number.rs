@@ -8,9 +8,7 @@ pub fn short(value: f64) -> String {
         return "-".to_owned();
     }
     // What would round up to the next prefix has that one.
-    let prefix = PREFIXES
-        .iter()
-        .find(|(unit, _)| value.abs() >= unit * 0.9995);
+    let prefix = PREFIXES.iter().find(|(unit, _)| value.abs() >= unit * 0.9995);
     match prefix {
         Some((unit, prefix)) => format!("{} {prefix}", digits(value / unit)),
         None => digits(value),

@@ -70,9 +70,7 @@ impl Operation {
 
     /// The operation of a name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|operation| operation.name() == name)
+        Self::ALL.into_iter().find(|operation| operation.name() == name)
     }
 
     /// Returns whether it returns a value.
@@ -82,10 +80,7 @@ impl Operation {
 
     /// Returns whether the item is there afterwards, if it is carried out (see [`Outcome`]).
     pub const fn stores(self) -> bool {
-        matches!(
-            self,
-            Self::Set | Self::Add | Self::Replace | Self::Append | Self::Prepend | Self::Cas
-        )
+        matches!(self, Self::Set | Self::Add | Self::Replace | Self::Append | Self::Prepend | Self::Cas)
     }
 }
 

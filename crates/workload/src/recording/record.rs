@@ -41,9 +41,7 @@ impl Record {
 
     /// The request of the bytes; nothing if they are none.
     pub fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
-        let u32_at = |at: usize| {
-            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let some = |value: u32| (value != NONE).then_some(value);
         Some(Self {
             key_hash: u64::from(u32_at(0)) | u64::from(u32_at(4)) << 32,

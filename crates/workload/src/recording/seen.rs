@@ -24,13 +24,7 @@ impl Seen {
     /// The bytes of the file.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let numbers = [
-            self.requests,
-            self.reads,
-            self.read_hits,
-            self.dropped,
-            self.unnamed,
-        ];
+        let numbers = [self.requests, self.reads, self.read_hits, self.dropped, self.unnamed];
         for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -70,15 +64,9 @@ pub enum End {
 impl End {
     /// The end of a number; nothing if there is none of it.
     pub fn numbered(number: u8) -> Option<Self> {
-        [
-            Self::Stopped,
-            Self::Time,
-            Self::Bytes,
-            Self::Server,
-            Self::Failed,
-        ]
-        .into_iter()
-        .find(|end| *end as u8 == number)
+        [Self::Stopped, Self::Time, Self::Bytes, Self::Server, Self::Failed]
+            .into_iter()
+            .find(|end| *end as u8 == number)
     }
 
     /// It in words, behind "ended".

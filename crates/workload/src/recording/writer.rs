@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use super::{
-    End, HEADER_BYTES, MAGIC, NAMES_PREFIX, PREFIX_BYTES_MAX, RECORD_BYTES, Record, Seen,
-    TELLS_SEEN,
+    End, HEADER_BYTES, MAGIC, NAMES_PREFIX, PREFIX_BYTES_MAX, RECORD_BYTES, Record, Seen, TELLS_SEEN,
 };
 
 /// Writes a recording.
@@ -34,11 +33,7 @@ impl<W: Write> RecordingWriter<W> {
 
     /// Bytes of what [`Self::name_prefix`] writes.
     pub const fn prefix_bytes(prefix: &[u8]) -> usize {
-        let bytes = if prefix.len() < PREFIX_BYTES_MAX {
-            prefix.len()
-        } else {
-            PREFIX_BYTES_MAX
-        };
+        let bytes = if prefix.len() < PREFIX_BYTES_MAX { prefix.len() } else { PREFIX_BYTES_MAX };
         (1 + bytes.div_ceil(RECORD_BYTES)) * RECORD_BYTES
     }
 

@@ -27,10 +27,7 @@ impl DataSet {
     ];
 
     const fn of(key_bytes: usize, value_bytes: usize) -> Self {
-        Self {
-            key_bytes,
-            value_bytes,
-        }
+        Self { key_bytes, value_bytes }
     }
 }
 
@@ -50,15 +47,11 @@ impl FromStr for DataSet {
         let key_bytes: usize = key.parse().map_err(|_| what())?;
         let value_bytes: usize = value.parse().map_err(|_| what())?;
         if !(1..=KEY_BYTES_MAX).contains(&key_bytes) {
-            return Err(format!(
-                "keys have 1 to {KEY_BYTES_MAX} bytes, not {key_bytes}"
-            ));
+            return Err(format!("keys have 1 to {KEY_BYTES_MAX} bytes, not {key_bytes}"));
         }
         if value_bytes > Self::VALUE_BYTES_MAX {
             let most = Self::VALUE_BYTES_MAX;
-            return Err(format!(
-                "values have at most {most} bytes, not {value_bytes}"
-            ));
+            return Err(format!("values have at most {most} bytes, not {value_bytes}"));
         }
         Ok(Self::of(key_bytes, value_bytes))
     }
@@ -97,8 +90,7 @@ impl KeyedLengths {
     pub const fn longest(self) -> DataSet {
         DataSet {
             key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes_mean / 2
-                + (self.value_bytes_mean - self.value_bytes_mean / 2) * 2,
+            value_bytes: self.value_bytes_mean / 2 + (self.value_bytes_mean - self.value_bytes_mean / 2) * 2,
         }
     }
 }
@@ -120,26 +112,14 @@ mod tests {
         assert_eq!(lengths("xlarge"), (250, 1152));
         assert_eq!(lengths("10/0"), (10, 0));
         assert_eq!("8/8".parse::<DataSet>().unwrap().to_string(), "tiny");
-        for text in [
-            "",
-            "huge",
-            "8",
-            "0/8",
-            "251/8",
-            "8/-1",
-            "8/8/8",
-            "8/2000000000",
-        ] {
+        for text in ["", "huge", "8", "0/8", "251/8", "8/-1", "8/8/8", "8/2000000000"] {
             assert!(text.parse::<DataSet>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn lengths_are_spread_about_their_mean() {
-        let lengths = KeyedLengths {
-            key_bytes: 100,
-            value_bytes_mean: 1024,
-        };
+        let lengths = KeyedLengths { key_bytes: 100, value_bytes_mean: 1024 };
         let of: Vec<_> = (0..100_000).map(|item| lengths.value_bytes(item)).collect();
         let (least, most) = (of.iter().min(), of.iter().max());
         assert_eq!((least, most), (Some(&512), Some(&1536)));

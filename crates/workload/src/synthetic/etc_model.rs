@@ -11,8 +11,8 @@ use crate::{KEY_BYTES_MAX, Random};
 const KEY: [f64; 3] = [30.7984, 8.20449, 0.078688];
 /// Probabilities of values of 0 to 14 bytes.
 const SHORT_VALUES: [f64; 15] = [
-    0.00536, 0.00047, 0.17820, 0.09239, 0.00018, 0.02740, 0.00065, 0.00606, 0.00023, 0.00837,
-    0.00837, 0.08989, 0.00092, 0.00326, 0.01980,
+    0.00536, 0.00047, 0.17820, 0.09239, 0.00018, 0.02740, 0.00065, 0.00606, 0.00023, 0.00837, 0.00837,
+    0.08989, 0.00092, 0.00326, 0.01980,
 ];
 /// Scale and shape of the generalised Pareto law of the other values' lengths.
 const VALUE: [f64; 2] = [214.476, 0.348238];

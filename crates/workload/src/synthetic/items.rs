@@ -29,10 +29,7 @@ impl From<DataSet> for Items {
 impl Items {
     /// All keys have one length, and all values.
     pub fn alike(lengths: DataSet) -> Self {
-        Self::Alike {
-            keys: Keys::new(lengths.key_bytes),
-            values: Values::new(lengths.value_bytes),
-        }
+        Self::Alike { keys: Keys::new(lengths.key_bytes), values: Values::new(lengths.value_bytes) }
     }
 
     /// Length of an item's key.
@@ -65,10 +62,7 @@ impl Items {
             Self::EtcModel => (EtcModel::KEY_BYTES_MAX, EtcModel::VALUE_BYTES_MAX),
             Self::Pool(pool) => (pool.key_bytes_max(), pool.value_bytes_max()),
         };
-        DataSet {
-            key_bytes,
-            value_bytes,
-        }
+        DataSet { key_bytes, value_bytes }
     }
 
     /// Number of items with different keys.
@@ -134,10 +128,7 @@ mod tests {
         let kinds = [
             Items::from(alike),
             Items::EtcModel,
-            Items::Around(KeyedLengths {
-                key_bytes: 100,
-                value_bytes_mean: 1024,
-            }),
+            Items::Around(KeyedLengths { key_bytes: 100, value_bytes_mean: 1024 }),
             Items::Pool(Pool::App),
             Items::Pool(Pool::Etc),
         ];

@@ -25,11 +25,7 @@ impl Keys {
     pub fn new(key_bytes: usize) -> Self {
         assert!((1..=KEY_BYTES_MAX).contains(&key_bytes), "{key_bytes}");
         let digits = key_bytes.min(DIGITS_MAX);
-        Self {
-            key_bytes,
-            digits,
-            bits: 6 * digits as u32,
-        }
+        Self { key_bytes, digits, bits: 6 * digits as u32 }
     }
 
     /// Length of every key.

@@ -62,18 +62,13 @@ impl FromStr for Popularity {
             Some(("zipf", exponent)) => number(exponent).map(Self::Zipf),
             Some(("zipf-gray", exponent)) => match number(exponent)? {
                 exponent if exponent < 1.0 => Ok(Self::ZipfGray(exponent)),
-                _ => Err(format!(
-                    "the exponent of '{text}' must be below 1 (zipf: takes any)"
-                )),
+                _ => Err(format!("the exponent of '{text}' must be below 1 (zipf: takes any)")),
             },
             Some(("hot", fractions)) => {
-                let (items, requests) = fractions.split_once('/').ok_or_else(|| {
-                    format!("'{text}' should be hot:KEYS/REQUESTS, say hot:0.1/0.9")
-                })?;
-                Ok(Self::Hot {
-                    items: fraction(items)?,
-                    requests: fraction(requests)?,
-                })
+                let (items, requests) = fractions
+                    .split_once('/')
+                    .ok_or_else(|| format!("'{text}' should be hot:KEYS/REQUESTS, say hot:0.1/0.9"))?;
+                Ok(Self::Hot { items: fraction(items)?, requests: fraction(requests)? })
             }
             _ => Err(format!(
                 "'{text}' is no popularity: uniform, zipf:0.99, zipf-gray:0.99, scrambled, latest or hot:0.1/0.9"
@@ -122,17 +117,11 @@ impl Sampler {
             Popularity::Uniform => Law::Uniform,
             Popularity::Zipf(exponent) => Law::Zipf(Zipf::new(items, exponent)),
             Popularity::ZipfGray(exponent) => Law::ZipfGray(ZipfGray::new(items, exponent)),
-            Popularity::Scrambled => {
-                Law::Scrambled(ZipfGray::new(SCRAMBLED_ITEMS, LATEST_EXPONENT))
-            }
+            Popularity::Scrambled => Law::Scrambled(ZipfGray::new(SCRAMBLED_ITEMS, LATEST_EXPONENT)),
             Popularity::Latest => Law::Zipf(Zipf::new(items, LATEST_EXPONENT)),
-            Popularity::Hot {
-                items: share,
-                requests,
-            } => Law::Hot {
-                hot: ((items as f64 * share).round() as u64).clamp(1, items),
-                requests,
-            },
+            Popularity::Hot { items: share, requests } => {
+                Law::Hot { hot: ((items as f64 * share).round() as u64).clamp(1, items), requests }
+            }
         };
         let scatter = match popularity {
             // By age: the rank is the place.
@@ -182,9 +171,10 @@ impl Sampler {
 /// FNV-1a of the eight bytes of a number, least first, as YCSB has it.
 fn fnv(number: u64) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325;
-    let hash = number.to_le_bytes().iter().fold(start, |hash: u64, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211)
-    });
+    let hash = number
+        .to_le_bytes()
+        .iter()
+        .fold(start, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211));
     hash.cast_signed().unsigned_abs()
 }
 
@@ -204,9 +194,7 @@ impl Scatter {
     fn new(items: u64) -> Self {
         // The golden section puts any few consecutive places about equally far apart.
         let start = (items as f64 * 0.618_033_988_749_895) as u64;
-        let factor = (start.max(1)..)
-            .find(|factor| common_divisor(*factor, items) == 1)
-            .unwrap_or(1);
+        let factor = (start.max(1)..).find(|factor| common_divisor(*factor, items) == 1).unwrap_or(1);
         Self { items, factor }
     }
 
@@ -230,15 +218,9 @@ mod tests {
 
     #[test]
     fn names_and_laws_are_inverse() {
-        for text in [
-            "uniform",
-            "zipf:0.99",
-            "zipf:1.2",
-            "zipf-gray:0.99",
-            "scrambled",
-            "latest",
-            "hot:0.1/0.9",
-        ] {
+        for text in
+            ["uniform", "zipf:0.99", "zipf:1.2", "zipf-gray:0.99", "scrambled", "latest", "hot:0.1/0.9"]
+        {
             assert_eq!(text.parse::<Popularity>().unwrap().to_string(), text);
         }
         assert_eq!("zipf".parse(), Ok(Popularity::Zipf(0.99)));
@@ -266,10 +248,7 @@ mod tests {
             let mut seen = vec![false; items as usize];
             for place in 0..items {
                 let item = scatter.item(place) as usize;
-                assert!(
-                    !std::mem::replace(&mut seen[item], true),
-                    "{items}: {place}"
-                );
+                assert!(!std::mem::replace(&mut seen[item], true), "{items}: {place}");
             }
         }
         let largest = Scatter::new(ITEMS_MAX);
@@ -292,19 +271,13 @@ mod tests {
         for _ in 0..draws {
             counts[sampler.item(&mut random) as usize] += 1;
         }
-        counts
-            .iter()
-            .map(|count| *count as f64 / draws as f64)
-            .collect()
+        counts.iter().map(|count| *count as f64 / draws as f64).collect()
     }
 
     /// Chi-square per degree of freedom of equal shares.
     fn of_equal(shares: &[f64], draws: f64) -> f64 {
         let expected = shares.iter().sum::<f64>() / shares.len() as f64;
-        let sum: f64 = shares
-            .iter()
-            .map(|share| (share - expected).powi(2) * draws / expected)
-            .sum();
+        let sum: f64 = shares.iter().map(|share| (share - expected).powi(2) * draws / expected).sum();
         sum / (shares.len() - 1) as f64
     }
 
@@ -322,24 +295,16 @@ mod tests {
             let exact = crate::synthetic::zipf::tests::mass(1000, 0.99, place + 1)
                 - crate::synthetic::zipf::tests::mass(1000, 0.99, place);
             let share = shares[sampler.item_at(place) as usize];
-            assert!(
-                (share - exact).abs() < tolerance,
-                "{place}: {share} {exact}"
-            );
+            assert!((share - exact).abs() < tolerance, "{place}: {share} {exact}");
         }
     }
 
     #[test]
     fn hot_items_get_their_requests() {
-        let law = Popularity::Hot {
-            items: 0.1,
-            requests: 0.9,
-        };
+        let law = Popularity::Hot { items: 0.1, requests: 0.9 };
         let sampler = Sampler::new(law, 1000);
         let shares = shares(law, 1000, 1_000_000);
-        let by_place: Vec<_> = (0..1000)
-            .map(|place| shares[sampler.item_at(place) as usize])
-            .collect();
+        let by_place: Vec<_> = (0..1000).map(|place| shares[sampler.item_at(place) as usize]).collect();
         let hot: f64 = by_place[..100].iter().sum();
         assert!((hot - 0.9).abs() < 0.002, "{hot}");
         for part in [&by_place[..100], &by_place[100..]] {

@@ -29,10 +29,7 @@ pub enum Lengths {
 }
 
 const fn alike(key_bytes: usize, value_bytes: usize) -> Lengths {
-    Lengths::Alike(DataSet {
-        key_bytes,
-        value_bytes,
-    })
+    Lengths::Alike(DataSet { key_bytes, value_bytes })
 }
 
 /// A record of YCSB: ten fields of 100 bytes; keys are `user` and a hash of up to 19 digits.
@@ -75,10 +72,7 @@ const fn inner_of(
 ) -> Preset {
     Preset {
         name,
-        lengths: Lengths::Around(KeyedLengths {
-            key_bytes: 100,
-            value_bytes_mean,
-        }),
+        lengths: Lengths::Around(KeyedLengths { key_bytes: 100, value_bytes_mean }),
         popularity,
         get_percent,
         reads_before_writing: false,
@@ -101,10 +95,7 @@ impl Preset {
             ycsb("ycsb-b", Scrambled, 95.0),
             ycsb("ycsb-c", Scrambled, 100.0),
             ycsb("ycsb-d", Latest, 95.0),
-            Self {
-                reads_before_writing: true,
-                ..ycsb("ycsb-f", Scrambled, 50.0)
-            },
+            Self { reads_before_writing: true, ..ycsb("ycsb-f", Scrambled, 50.0) },
             mica("mica-tiny", 8, 8),
             mica("mica-small", 16, 64),
             mica("mica-large", 128, 1024),
@@ -150,17 +141,14 @@ mod tests {
 
     #[test]
     fn names_are_different() {
-        let names: std::collections::HashSet<_> =
-            Preset::ALL.iter().map(|preset| preset.name).collect();
+        let names: std::collections::HashSet<_> = Preset::ALL.iter().map(|preset| preset.name).collect();
         assert_eq!(names.len(), Preset::ALL.len());
     }
 
     #[test]
     fn inner_caches_workloads_have_half_a_gigabyte() {
-        for (name, value_bytes) in [
-            ("innercache-zipf-90", 1 << 10),
-            ("innercache-latest-10-512k", 512 << 10),
-        ] {
+        for (name, value_bytes) in [("innercache-zipf-90", 1 << 10), ("innercache-latest-10-512k", 512 << 10)]
+        {
             let preset = named(name);
             let items = preset.items_of();
             let sampled = preset.items.min(20_000);
@@ -175,14 +163,10 @@ mod tests {
 
     #[test]
     fn operations_are_as_published() {
-        let gets =
-            ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f"].map(|name| named(name).get_percent);
+        let gets = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f"].map(|name| named(name).get_percent);
         assert_eq!(gets, [50.0, 95.0, 100.0, 95.0, 50.0]);
         assert!(named("ycsb-f").reads_before_writing && !named("ycsb-a").reads_before_writing);
         assert_eq!(named("ycsb-d").popularity, Popularity::Latest);
-        assert_eq!(
-            named("mica-xlarge").lengths,
-            Lengths::Alike("xlarge".parse().unwrap())
-        );
+        assert_eq!(named("mica-xlarge").lengths, Lengths::Alike("xlarge".parse().unwrap()));
     }
 }

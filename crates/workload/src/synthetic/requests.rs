@@ -146,10 +146,7 @@ mod tests {
     }
 
     fn mix(gets: f64, gets_per_request: usize) -> Mix {
-        Mix {
-            gets,
-            gets_per_request,
-        }
+        Mix { gets, gets_per_request }
     }
 
     fn first(mut requests: Requests) -> Vec<(bool, u64)> {
@@ -184,10 +181,7 @@ mod tests {
                 }
             }
             let share = reads as f64 / (reads + writes) as f64;
-            assert!(
-                (share - gets).abs() < 0.005,
-                "{gets} {per_request}: {share}"
-            );
+            assert!((share - gets).abs() < 0.005, "{gets} {per_request}: {share}");
             let per_request = (reads + writes) as f64 / 1e6;
             let relative = per_request / mix.operations_per_request() - 1.0;
             assert!(relative.abs() < 0.02, "{relative}");
@@ -225,11 +219,7 @@ mod tests {
 
     #[test]
     fn versions_of_threads_begin_apart() {
-        let version = |thread| {
-            requests(Popularity::Uniform, mix(0.0, 1), 1, thread)
-                .item_to_write()
-                .1
-        };
+        let version = |thread| requests(Popularity::Uniform, mix(0.0, 1), 1, thread).item_to_write().1;
         assert_ne!(version(0), version(1));
     }
 }

@@ -156,9 +156,7 @@ mod tests {
     fn values_of_other_items_show() {
         for length in [4, 8, 64] {
             let values = Values::new(length);
-            let wrong = (1..10_000)
-                .filter(|item| values.verify(0, &value(&values, *item, 3)))
-                .count();
+            let wrong = (1..10_000).filter(|item| values.verify(0, &value(&values, *item, 3))).count();
             assert_eq!(wrong, 0, "{length}");
         }
     }

@@ -16,13 +16,7 @@ pub struct Zipf {
 impl Zipf {
     /// A law over `n` ranks, at least one; the exponent is not negative.
     pub fn new(n: u64, exponent: f64) -> Self {
-        let mut zipf = Self {
-            n: n as f64,
-            exponent,
-            integral_first: 0.0,
-            integral_last: 0.0,
-            shortcut: 0.0,
-        };
+        let mut zipf = Self { n: n as f64, exponent, integral_first: 0.0, integral_last: 0.0, shortcut: 0.0 };
         zipf.integral_first = zipf.integral(1.5) - 1.0;
         zipf.integral_last = zipf.integral(zipf.n + 0.5);
         zipf.shortcut = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.weight(2.0));
@@ -60,19 +54,11 @@ impl Zipf {
 }
 
 fn exp_minus_one_over(x: f64) -> f64 {
-    if x.abs() > 1e-8 {
-        x.exp_m1() / x
-    } else {
-        1.0 + x / 2.0
-    }
+    if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 }
 }
 
 fn log_one_plus_over(x: f64) -> f64 {
-    if x.abs() > 1e-8 {
-        x.ln_1p() / x
-    } else {
-        1.0 - x / 2.0
-    }
+    if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 }
 }
 
 #[cfg(test)]
@@ -87,28 +73,14 @@ pub(crate) mod tests {
 
     #[test]
     fn exact_mass_of_the_hottest_of_a_million() {
-        let table = [
-            (1, 0.06497),
-            (10, 0.19206),
-            (100, 0.34399),
-            (1_000, 0.50215),
-            (10_000, 0.66427),
-        ];
+        let table = [(1, 0.06497), (10, 0.19206), (100, 0.34399), (1_000, 0.50215), (10_000, 0.66427)];
         for (top, expected) in table {
-            assert!(
-                (mass(1_000_000, 0.99, top) - expected).abs() < 1e-5,
-                "{top}"
-            );
+            assert!((mass(1_000_000, 0.99, top) - expected).abs() < 1e-5, "{top}");
         }
     }
 
     /// Chi-square over the first ranks and the rest, per degree of freedom; about 1 if exact.
-    pub(crate) fn chi_square(
-        n: u64,
-        exponent: f64,
-        draws: u64,
-        mut rank: impl FnMut() -> u64,
-    ) -> f64 {
+    pub(crate) fn chi_square(n: u64, exponent: f64, draws: u64, mut rank: impl FnMut() -> u64) -> f64 {
         let cells = 200.min(n as usize - 1);
         let mut counts = vec![0u64; cells + 1];
         for _ in 0..draws {
@@ -139,10 +111,7 @@ pub(crate) mod tests {
             let zipf = Zipf::new(n, exponent);
             let mut random = Random::new(42);
             let per_degree = chi_square(n, exponent, 2_000_000, || zipf.rank(&mut random));
-            assert!(
-                (0.6..1.5).contains(&per_degree),
-                "{n} {exponent}: {per_degree}"
-            );
+            assert!((0.6..1.5).contains(&per_degree), "{n} {exponent}: {per_degree}");
         }
     }
 

@@ -97,11 +97,7 @@ mod tests {
         };
         assert!(excess(1, 2).abs() < 0.01, "{}", excess(1, 2));
         for rank in 3..=8 {
-            assert!(
-                (0.03..0.21).contains(&excess(rank, rank)),
-                "{rank}: {}",
-                excess(rank, rank)
-            );
+            assert!((0.03..0.21).contains(&excess(rank, rank)), "{rank}: {}", excess(rank, rank));
         }
         assert!((0.03..0.07).contains(&excess(1, 10)), "{}", excess(1, 10));
         let per_degree = chi_square(n, 0.99, draws, || law.rank(&mut random));

@@ -52,8 +52,7 @@ pub fn convert(options: &ConvertOptions) -> Result<(), Failure> {
     let partial = with_suffix(out, ".partial");
     let mut to = writer(out, &partial).map_err(|error| failed(&error))?;
     let progress = Reading::new(&opened, options.quiet);
-    let converted =
-        Conversion::new(delimiter).run(&mut *opened.reader, &mut to, &progress, &failed);
+    let converted = Conversion::new(delimiter).run(&mut *opened.reader, &mut to, &progress, &failed);
     drop(progress);
     let finished = converted.and_then(|done| {
         to.finish().map_err(|error| failed(&error))?;
@@ -69,10 +68,7 @@ pub fn convert(options: &ConvertOptions) -> Result<(), Failure> {
         eprintln!("micanite trace: only the first {PREFIXES_MAX} prefixes are kept");
     }
     let (requests, prefixes) = (seen.requests, numbers.len());
-    println!(
-        "{}: {requests} requests, {prefixes} prefixes",
-        out.display()
-    );
+    println!("{}: {requests} requests, {prefixes} prefixes", out.display());
     Ok(())
 }
 
@@ -90,14 +86,12 @@ enum Output {
 
 fn writer(out: &Path, partial: &Path) -> io::Result<Output> {
     let file = File::create(partial)?;
-    Ok(
-        if out.extension().is_some_and(|extension| extension == "zst") {
-            let encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?;
-            Output::Zstd(BufWriter::with_capacity(BUFFER_BYTES, encoder))
-        } else {
-            Output::Plain(BufWriter::with_capacity(BUFFER_BYTES, file))
-        },
-    )
+    Ok(if out.extension().is_some_and(|extension| extension == "zst") {
+        let encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+        Output::Zstd(BufWriter::with_capacity(BUFFER_BYTES, encoder))
+    } else {
+        Output::Plain(BufWriter::with_capacity(BUFFER_BYTES, file))
+    })
 }
 
 impl Output {
@@ -134,11 +128,7 @@ struct Conversion {
 
 impl Conversion {
     fn new(delimiter: u8) -> Self {
-        Self {
-            delimiter,
-            seen: Seen::default(),
-            numbers: HashMap::new(),
-        }
+        Self { delimiter, seen: Seen::default(), numbers: HashMap::new() }
     }
 
     fn run(
@@ -200,11 +190,7 @@ impl Conversion {
     }
 
     /// The number of a prefix, which is named when it is new; 0 for none.
-    fn number(
-        &mut self,
-        prefix: Option<&[u8]>,
-        to: &mut RecordingWriter<impl Write>,
-    ) -> io::Result<u16> {
+    fn number(&mut self, prefix: Option<&[u8]>, to: &mut RecordingWriter<impl Write>) -> io::Result<u16> {
         let Some(prefix) = prefix else {
             return Ok(0);
         };
@@ -234,9 +220,7 @@ fn hash_max(sampled_fraction: f64) -> u64 {
 /// of a recording is the same.
 fn record(request: &Request<'_>, start_ms: u64) -> Result<Record, Failure> {
     let Ok(time_ms) = u32::try_from(request.time_ms.saturating_sub(start_ms)) else {
-        return Err(Failure::new(
-            "the trace is longer than the 49 days that a recording can hold: split it",
-        ));
+        return Err(Failure::new("the trace is longer than the 49 days that a recording can hold: split it"));
     };
     Ok(Record {
         key_hash: match request.key {
@@ -272,13 +256,8 @@ mod tests {
         fn convert(&self, name: &str, bytes: &[u8], out: &str) -> Result<PathBuf, Failure> {
             let (file, out) = (self.0.join(name), self.0.join(out));
             fs::write(&file, bytes).unwrap();
-            let options = ConvertOptions {
-                file,
-                out: out.clone(),
-                format: None,
-                delimiter: ':',
-                quiet: true,
-            };
+            let options =
+                ConvertOptions { file, out: out.clone(), format: None, delimiter: ':', quiet: true };
             convert(&options).map(|()| out)
         }
     }
@@ -302,28 +281,12 @@ mod tests {
             let mut rows = Vec::new();
             while let Some(request) = reader.next().unwrap() {
                 assert_eq!(request.outcome, Outcome::Unknown);
-                let Request {
-                    time_ms,
-                    key,
-                    operation,
-                    key_bytes,
-                    value_bytes,
-                    expiry_s,
-                    ..
-                } = request;
+                let Request { time_ms, key, operation, key_bytes, value_bytes, expiry_s, .. } = request;
                 let Key::Number(key) = key else {
                     panic!("{key:?}");
                 };
                 let prefix = reader.prefix().map(<[u8]>::to_vec);
-                rows.push((
-                    time_ms,
-                    key,
-                    operation,
-                    key_bytes,
-                    value_bytes,
-                    expiry_s,
-                    prefix,
-                ));
+                rows.push((time_ms, key, operation, key_bytes, value_bytes, expiry_s, prefix));
             }
             let hash = |key: &[u8]| Key::Text(key).hash();
             let (user, p) = (Some(b"user".to_vec()), Some(b"p".to_vec()));
@@ -332,24 +295,8 @@ mod tests {
             assert_eq!(
                 rows,
                 [
-                    (
-                        5000,
-                        hash(b"user:1"),
-                        Operation::Get,
-                        6,
-                        None,
-                        None,
-                        user.clone()
-                    ),
-                    (
-                        6000,
-                        hash(b"user:1"),
-                        Operation::Set,
-                        6,
-                        Some(10),
-                        Some(60),
-                        user
-                    ),
+                    (5000, hash(b"user:1"), Operation::Get, 6, None, None, user.clone()),
+                    (6000, hash(b"user:1"), Operation::Set, 6, Some(10), Some(60), user),
                     (6000, hash(b"x"), Operation::Add, 1, Some(1), Some(0), None),
                     (7000, hash(b"p:1"), Operation::Delete, 3, None, None, p),
                 ]
@@ -360,13 +307,7 @@ mod tests {
     #[test]
     fn a_recording_of_a_recording_is_the_same() {
         let folder = Folder::new("again");
-        let out = folder
-            .convert(
-                "b.csv",
-                b"1,user:1,6,0,9,get,0\n2,a:1,6,10,9,set,60\n",
-                "b.rec",
-            )
-            .unwrap();
+        let out = folder.convert("b.csv", b"1,user:1,6,0,9,get,0\n2,a:1,6,10,9,set,60\n", "b.rec").unwrap();
         let bytes = fs::read(&out).unwrap();
         let again = folder.convert("b.rec", &bytes, "c.rec").unwrap();
         assert_eq!(fs::read(again).unwrap(), bytes);

@@ -20,18 +20,12 @@ impl Failure {
 
     /// Something went wrong.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            is_usage: false,
-        }
+        Self { reason: reason.into(), is_usage: false }
     }
 
     /// The options do not make sense.
     pub fn usage(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            is_usage: true,
-        }
+        Self { reason: reason.into(), is_usage: true }
     }
 
     /// Says it on standard error for a command of `micanite`; returns what the command ends with.

@@ -46,9 +46,7 @@ const ITEMS: u64 = 1_000_000;
 pub fn generate(options: &GenerateOptions) -> Result<(), Failure> {
     let GenerateOptions { workload, rate, .. } = options;
     if workload.pool().is_some() && rate.is_some() {
-        return Err(Failure::usage(format!(
-            "--rate is part of {workload}: leave it out"
-        )));
+        return Err(Failure::usage(format!("--rate is part of {workload}: leave it out")));
     }
     let mut generated = Generated::new(options)?;
     let mut to = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
@@ -125,14 +123,10 @@ impl Generated {
     fn new(options: &GenerateOptions) -> Result<Self, Failure> {
         let workload = options.workload;
         let preset = workload.preset();
-        let items = options
-            .items
-            .unwrap_or_else(|| preset.map_or(ITEMS, |preset| preset.items));
+        let items = options.items.unwrap_or_else(|| preset.map_or(ITEMS, |preset| preset.items));
         let (of_items, most) = (workload.items(), workload.items().items_max());
         if items > most {
-            return Err(Failure::usage(format!(
-                "{workload} has {most} keys at most"
-            )));
+            return Err(Failure::usage(format!("{workload} has {most} keys at most")));
         }
         let step_ms = match workload.pool() {
             Some(pool) => HOUR_MS / pool.gets_per_hour(items),
@@ -153,18 +147,11 @@ impl Generated {
                 }
             }
         };
-        let stored = workload
-            .pool()
-            .map_or(items, |pool| pool.prefill_items(items));
+        let stored = workload.pool().map_or(items, |pool| pool.prefill_items(items));
         Ok(Self {
             items: of_items,
             law,
-            filling: Filling {
-                workload,
-                items,
-                next: 0,
-                end: if options.fill { stored } else { 0 },
-            },
+            filling: Filling { workload, items, next: 0, end: if options.fill { stored } else { 0 } },
             left: options.requests,
             time_ms: 0.0,
             step_ms,
@@ -200,11 +187,7 @@ impl Generated {
                 };
                 (operation, request.item.number)
             }
-            Law::Choice {
-                requests,
-                reads_before_writing,
-                read,
-            } => {
+            Law::Choice { requests, reads_before_writing, read } => {
                 if let Some(item) = read.take() {
                     (Operation::Set, item)
                 } else if requests.reads() {
@@ -212,11 +195,7 @@ impl Generated {
                 } else {
                     let (item, _) = requests.item_to_write();
                     *read = reads_before_writing.then_some(item);
-                    let operation = if *reads_before_writing {
-                        Operation::Get
-                    } else {
-                        Operation::Set
-                    };
+                    let operation = if *reads_before_writing { Operation::Get } else { Operation::Set };
                     (operation, item)
                 }
             }

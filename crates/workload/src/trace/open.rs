@@ -46,9 +46,7 @@ impl Format {
         Self::OracleGeneral,
         Self::Twitter,
         Self::CacheLib,
-        Self::Pcap {
-            port: formats::pcap::PORT,
-        },
+        Self::Pcap { port: formats::pcap::PORT },
         Self::Recording,
     ];
 
@@ -183,10 +181,7 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Opened, Failure> {
     let file = File::open(source).map_err(|error| failed(&error))?;
     let file_bytes = file.metadata().map_err(|error| failed(&error))?.len();
     let read_bytes = Arc::new(AtomicU64::new(0));
-    let counted = Counted {
-        file,
-        bytes: Arc::clone(&read_bytes),
-    };
+    let counted = Counted { file, bytes: Arc::clone(&read_bytes) };
     let raw = BufReader::with_capacity(BUFFER_BYTES, counted);
     let (first, raw) = begun(raw).map_err(|error| failed(&error))?;
     let is_zstd = unpack::is_zstd(&first).map_err(|error| failed(&error))?;
@@ -201,21 +196,12 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Opened, Failure> {
     if first.is_empty() {
         return Err(failed(&"there is nothing in it"));
     }
-    let format = format
-        .or_else(|| Format::found(&name, &first))
-        .ok_or_else(|| {
-            let names = Format::ALL.map(Format::name).join(", ");
-            failed(&format!(
-                "its format cannot be told: say it by --format ({names})"
-            ))
-        })?;
+    let format = format.or_else(|| Format::found(&name, &first)).ok_or_else(|| {
+        let names = Format::ALL.map(Format::name).join(", ");
+        failed(&format!("its format cannot be told: say it by --format ({names})"))
+    })?;
     let reader = formats::reader(format, bytes, path)?;
-    Ok(Opened {
-        reader,
-        format,
-        file_bytes,
-        read_bytes,
-    })
+    Ok(Opened { reader, format, file_bytes, read_bytes })
 }
 
 /// The first bytes, and all of them: a pipe brings a few at a time.

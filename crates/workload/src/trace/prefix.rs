@@ -8,9 +8,7 @@ pub const DELIMITER: u8 = b':';
 /// Returns the part of a key before its first delimiter; none if there is no delimiter, or nothing before
 /// it.
 pub fn prefix_of(key: &[u8], delimiter: u8) -> Option<&[u8]> {
-    memchr(delimiter, key)
-        .filter(|at| *at > 0)
-        .map(|at| &key[..at])
+    memchr(delimiter, key).filter(|at| *at > 0).map(|at| &key[..at])
 }
 
 #[cfg(test)]

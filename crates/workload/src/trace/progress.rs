@@ -31,10 +31,7 @@ impl Default for StatusLine {
 impl StatusLine {
     /// Nothing is shown yet.
     pub fn new() -> Self {
-        Self {
-            is_terminal: io::stderr().is_terminal(),
-            is_shown: false,
-        }
+        Self { is_terminal: io::stderr().is_terminal(), is_shown: false }
     }
 
     /// Shows a line.
@@ -80,10 +77,7 @@ impl Progress {
             true => TERMINAL_INTERVAL,
             false => FILE_INTERVAL,
         };
-        Self {
-            last: Mutex::new((Instant::now(), line)),
-            interval: (!is_quiet).then_some(interval),
-        }
+        Self { last: Mutex::new((Instant::now(), line)), interval: (!is_quiet).then_some(interval) }
     }
 
     /// Says it, if it is time for it.

@@ -55,8 +55,7 @@ pub struct Request<'a> {
 impl Request<'_> {
     /// Bytes of key and value, without any overhead; nothing if the trace does not say.
     pub fn payload_bytes(&self) -> Option<u64> {
-        self.value_bytes
-            .map(|bytes| u64::from(self.key_bytes) + u64::from(bytes))
+        self.value_bytes.map(|bytes| u64::from(self.key_bytes) + u64::from(bytes))
     }
 }
 
@@ -66,9 +65,7 @@ mod tests {
 
     #[test]
     fn numbers_are_spread() {
-        let half = (0..10_000)
-            .filter(|number| Key::Number(*number).hash() >> 63 == 0)
-            .count();
+        let half = (0..10_000).filter(|number| Key::Number(*number).hash() >> 63 == 0).count();
         assert!((4_700..5_300).contains(&half), "{half}");
         assert_ne!(Key::Number(1).hash(), Key::Number(2).hash());
         assert_eq!(Key::Text(b"a").hash(), Key::Text(b"a").hash());

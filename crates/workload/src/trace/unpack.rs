@@ -13,11 +13,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Chunks that may wait to be read.
 const CHUNKS_AHEAD: usize = 2;
 /// Compressions that we do not unpack: their first bytes, and the command that does.
-const OTHERS: [(&[u8], &str); 3] = [
-    (b"\x1f\x8b", "gzip"),
-    (b"\xfd7zXZ", "xz"),
-    (b"BZh", "bzip2"),
-];
+const OTHERS: [(&[u8], &str); 3] = [(b"\x1f\x8b", "gzip"), (b"\xfd7zXZ", "xz"), (b"BZh", "bzip2")];
 
 /// Returns whether a file that begins like this is compressed by zstd.
 ///
@@ -44,12 +40,7 @@ pub(crate) fn zstd(packed: impl BufRead + Send + 'static) -> io::Result<impl Buf
     thread::Builder::new()
         .name("unpack".to_owned())
         .spawn(move || unpack(decoder, &chunks_to, &empty_from))?;
-    Ok(Unpacked {
-        chunks,
-        empty,
-        chunk: Vec::new(),
-        read: 0,
-    })
+    Ok(Unpacked { chunks, empty, chunk: Vec::new(), read: 0 })
 }
 
 type Chunk = io::Result<Vec<u8>>;
@@ -154,10 +145,7 @@ mod tests {
             let text = text(bytes);
             let packed = zstd::encode_all(&text[..], 1).unwrap();
             assert!(is_zstd(&packed).unwrap());
-            assert_eq!(
-                unpacked([&packed[..], &packed].concat()).unwrap(),
-                text.repeat(2)
-            );
+            assert_eq!(unpacked([&packed[..], &packed].concat()).unwrap(), text.repeat(2));
         }
     }
 
@@ -177,10 +165,7 @@ mod tests {
         let packed = zstd::encode_all(&text(64 * CHUNK_BYTES)[..], 1).unwrap();
         let (gone_to, gone) = sync_channel::<()>(0);
         /// Tells when the thread lets go of it.
-        struct Told(
-            io::Cursor<Vec<u8>>,
-            #[expect(dead_code, reason = "dropped with it")] SyncSender<()>,
-        );
+        struct Told(io::Cursor<Vec<u8>>, #[expect(dead_code, reason = "dropped with it")] SyncSender<()>);
         impl Read for Told {
             fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
                 self.0.read(to)

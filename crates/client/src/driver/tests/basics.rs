@@ -17,33 +17,15 @@ fn operations_end_with_the_servers_status() {
     assert_eq!((found.outcome, &found.value[..]), (Outcome::Ok, &b"5"[..]));
     let unique = found.cas.unwrap();
     assert_eq!(world.call(&Operation::get(b"a")).cas, None);
-    assert_eq!(
-        world.call(&Operation::add(b"a", b"6")).outcome,
-        Outcome::NotStored
-    );
+    assert_eq!(world.call(&Operation::add(b"a", b"6")).outcome, Outcome::NotStored);
     assert_eq!(world.call(&Operation::increment(b"a", 3)).number, 8);
-    assert_eq!(
-        world.call(&Operation::append(b"a", b"0")).outcome,
-        Outcome::Ok
-    );
-    assert_eq!(
-        world.call(&Operation::cas(b"a", b"1", unique + 99)).outcome,
-        Outcome::Exists
-    );
+    assert_eq!(world.call(&Operation::append(b"a", b"0")).outcome, Outcome::Ok);
+    assert_eq!(world.call(&Operation::cas(b"a", b"1", unique + 99)).outcome, Outcome::Exists);
     assert_eq!(world.call(&Operation::touch(b"a", 9)).outcome, Outcome::Ok);
-    assert_eq!(
-        world.call(&Operation::replace(b"a", b"x")).outcome,
-        Outcome::Ok
-    );
-    assert_eq!(
-        world.call(&Operation::increment(b"a", 1)).outcome,
-        Outcome::NotANumber
-    );
+    assert_eq!(world.call(&Operation::replace(b"a", b"x")).outcome, Outcome::Ok);
+    assert_eq!(world.call(&Operation::increment(b"a", 1)).outcome, Outcome::NotANumber);
     assert_eq!(world.call(&Operation::delete(b"a")).outcome, Outcome::Ok);
-    assert_eq!(
-        world.call(&Operation::delete(b"a")).outcome,
-        Outcome::NotFound
-    );
+    assert_eq!(world.call(&Operation::delete(b"a")).outcome, Outcome::NotFound);
     assert_eq!(world.call(&Operation::noop()).outcome, Outcome::Ok);
     assert_eq!(world.fakes[0].misdirected, 0);
     assert_eq!(world.driver.counters().bogus, 0);
@@ -55,14 +37,8 @@ fn invalid_operations_are_refused() {
     let mut world = World::connected(options(), vec![erew()]);
     let mut submit = |operation: &Operation<'_>| world.driver.submit(1, operation, 1);
     assert_eq!(submit(&Operation::get(b"")), Err(SubmitError::BadKey));
-    assert_eq!(
-        submit(&Operation::get(&[b'k'; 251])),
-        Err(SubmitError::BadKey)
-    );
-    assert_eq!(
-        submit(&Operation::set(b"k", &[0; 1408])),
-        Err(SubmitError::TooLong)
-    );
+    assert_eq!(submit(&Operation::get(&[b'k'; 251])), Err(SubmitError::BadKey));
+    assert_eq!(submit(&Operation::set(b"k", &[0; 1408])), Err(SubmitError::TooLong));
     assert_eq!(submit(&Operation::set(b"k", &[0; 1400])), Ok(()));
     assert_eq!(world.driver.pending(), 1);
 }
@@ -105,17 +81,12 @@ fn new_generations_are_fetched_while_the_old_one_is_used() {
         let fake = &mut world.fakes[0];
         fake.says_moved = moved;
         fake.generation += 1;
-        fake.owners
-            .iter_mut()
-            .for_each(|entry| entry.owner = 1 - entry.owner);
+        fake.owners.iter_mut().for_each(|entry| entry.owner = 1 - entry.owner);
         let (asked, misdirected) = (fake.directory_requests, fake.misdirected);
         for number in 0..50_u64 {
             let value = [b'v'; 9];
             let key = format!("key {number}");
-            assert_eq!(
-                world.call(&Operation::set(key.as_bytes(), &value)).outcome,
-                Outcome::Ok
-            );
+            assert_eq!(world.call(&Operation::set(key.as_bytes(), &value)).outcome, Outcome::Ok);
         }
         let fake = &world.fakes[0];
         assert_eq!(fake.directory_requests, asked + 1);
@@ -123,10 +94,7 @@ fn new_generations_are_fetched_while_the_old_one_is_used() {
         let misdirected = fake.misdirected;
         world.pass(20_000_000);
         world.call(&Operation::get(b"key 1"));
-        assert_eq!(
-            world.fakes[0].misdirected, misdirected,
-            "the new directory is used"
-        );
+        assert_eq!(world.fakes[0].misdirected, misdirected, "the new directory is used");
     }
     assert!(world.driver.counters().moved > 0);
 }
@@ -138,10 +106,7 @@ fn keys_are_rehashed_after_a_seed_change() {
     (fake.facts.hash_seed, fake.generation) = (99, 77);
     for number in 0..20 {
         let key = format!("key {number}");
-        assert_eq!(
-            world.call(&Operation::set(key.as_bytes(), b"")).outcome,
-            Outcome::Ok
-        );
+        assert_eq!(world.call(&Operation::set(key.as_bytes(), b"")).outcome, Outcome::Ok);
     }
     assert_eq!(world.fakes[0].keys().len(), 20);
     let misdirected = world.fakes[0].misdirected;
@@ -153,16 +118,10 @@ fn keys_are_rehashed_after_a_seed_change() {
 
 #[test]
 fn plain_gets_under_crew_go_round_the_cores_of_a_node() {
-    for (node, expected) in [
-        (None, [true, true, true, true]),
-        (Some(1), [false, false, true, true]),
-    ] {
+    for (node, expected) in [(None, [true, true, true, true]), (Some(1), [false, false, true, true])] {
         let mut fake = Fake::new("10.0.0.1:1000", 4, 4, PartitionAccess::Crew);
         fake.nodes = vec![0, 0, 1, 1];
-        let options = Options {
-            numa_node: node,
-            ..options()
-        };
+        let options = Options { numa_node: node, ..options() };
         let mut world = World::connected(options, vec![fake]);
         for number in 0..200 {
             world.call(&Operation::get(format!("key {number}").as_bytes()));
@@ -210,11 +169,7 @@ fn datagrams_have_the_chosen_number_of_requests() {
 #[test]
 fn partly_filled_datagrams_leave_in_time() {
     let batch = Batch::Fixed(16);
-    let options = Options {
-        batch,
-        linger_ns_max: 300_000,
-        ..options()
-    };
+    let options = Options { batch, linger_ns_max: 300_000, ..options() };
     let mut world = World::connected(options, vec![erew()]);
     let began = world.now_ns;
     let ended = world.call(&Operation::get(b"alone"));
@@ -235,10 +190,7 @@ fn gathers_more_at_a_high_rate() {
     world.settle();
     let batches: Vec<_> = world.fakes[0].batches.iter().copied().collect();
     let late = &batches[batches.len() - 50..batches.len() - 2];
-    assert!(
-        late.iter().all(|batch| (15..=30).contains(batch)),
-        "{late:?}"
-    );
+    assert!(late.iter().all(|batch| (15..=30).contains(batch)), "{late:?}");
 }
 
 #[test]
@@ -276,10 +228,7 @@ fn long_values_need_the_stream() {
     world.call(&Operation::set(b"long", &[b'v'; 1392]));
     assert_eq!(world.call(&Operation::get(b"long")).value.len(), 1392);
     world.call(&Operation::append(b"long", &[b'v'; 100]));
-    assert_eq!(
-        world.call(&Operation::get(b"long")).outcome,
-        Outcome::UseStream
-    );
+    assert_eq!(world.call(&Operation::get(b"long")).outcome, Outcome::UseStream);
 }
 
 #[test]
@@ -293,15 +242,9 @@ fn requests_that_were_not_executed_are_sent_again() {
     }
     assert_eq!(world.driver.counters().slow_downs, 5);
     world.fakes[0].refuse = vec![Status::OutOfSpace];
-    assert_eq!(
-        world.call(&Operation::set(b"a", b"1")).outcome,
-        Outcome::OutOfSpace
-    );
+    assert_eq!(world.call(&Operation::set(b"a", b"1")).outcome, Outcome::OutOfSpace);
     world.fakes[0].refuse = vec![Status::Forgotten];
-    assert_eq!(
-        world.call(&Operation::increment(b"a", 1)).outcome,
-        Outcome::Unknown
-    );
+    assert_eq!(world.call(&Operation::increment(b"a", 1)).outcome, Outcome::Unknown);
 }
 
 #[test]
@@ -310,11 +253,7 @@ fn addresses_are_proved_again_when_the_cookie_changes() {
     fake.cookie = 5;
     let mut world = World::connected(options(), vec![fake]);
     world.call(&Operation::set(b"a", &[b'v'; 500]));
-    assert_eq!(
-        world.driver.counters().unproven,
-        1,
-        "the directory brought the cookie"
-    );
+    assert_eq!(world.driver.counters().unproven, 1, "the directory brought the cookie");
     world.fakes[0].cookie = 6;
     assert_eq!(world.call(&Operation::get(b"a")).value.len(), 500);
     world.fakes[0].cookie = 7;
@@ -331,11 +270,7 @@ fn clients_prove_their_address_for_the_directory() {
     assert!(pages > 1, "the directory has several pages");
     assert_eq!(world.fakes[0].challenges, 1);
     // It asked again at once: a round trip for the challenge and one for each page.
-    assert!(
-        world.now_ns < (pages + 2) * 2 * world.delay_ns,
-        "{}",
-        world.now_ns
-    );
+    assert!(world.now_ns < (pages + 2) * 2 * world.delay_ns, "{}", world.now_ns);
     // After a restart of the server the old cookie is invalid.
     world.fakes[0].cookie = 6;
     world.fakes[0].generation += 1;
@@ -360,19 +295,9 @@ fn endless_challenges_do_not_loop() {
 #[test]
 fn callers_are_pushed_back_when_everything_is_full() {
     let datagrams = 32;
-    let mut world = World::connected(
-        Options {
-            datagrams,
-            ..options()
-        },
-        vec![erew()],
-    );
+    let mut world = World::connected(Options { datagrams, ..options() }, vec![erew()]);
     let mut taken = 0;
-    while world
-        .driver
-        .submit(world.now_ns, &Operation::get(b"12345678"), taken)
-        == Ok(())
-    {
+    while world.driver.submit(world.now_ns, &Operation::get(b"12345678"), taken) == Ok(()) {
         taken += 1;
         assert!(taken < 32 * 60);
     }

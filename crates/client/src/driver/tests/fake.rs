@@ -2,8 +2,8 @@
 
 use micanite_wire::hash::KeyHash;
 use micanite_wire::native::{
-    CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, Kind, Opcode,
-    PartitionAccess, PartitionEntry, ReplyWriter, Request, Requests, Status,
+    CoreEntry, Directory, DirectoryRequest, DirectoryWriter, Entry, Header, Kind, Opcode, PartitionAccess,
+    PartitionEntry, ReplyWriter, Request, Requests, Status,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
@@ -55,10 +55,7 @@ pub(crate) struct Fake {
 
 impl Fake {
     pub(crate) fn new(base: &str, cores: u16, partitions: u32, access: PartitionAccess) -> Self {
-        let owner = |partition: u32| PartitionEntry {
-            owner: partition as u16 % cores,
-            access,
-        };
+        let owner = |partition: u32| PartitionEntry { owner: partition as u16 % cores, access };
         Self {
             base: base.parse().unwrap(),
             generation: 1,
@@ -137,10 +134,7 @@ impl Fake {
                 break;
             }
         }
-        let reply = Header {
-            generation: self.generation,
-            ..header.reply(Kind::DirectoryReply)
-        };
+        let reply = Header { generation: self.generation, ..header.reply(Kind::DirectoryReply) };
         let length = writer.finish(&reply);
         out.truncate(length);
         out
@@ -172,19 +166,13 @@ impl Fake {
         };
         let mut out = vec![0; limit];
         let mut writer = ReplyWriter::new(limit);
-        let requests =
-            Requests::check(datagram, header.count).expect("clients write good requests");
+        let requests = Requests::check(datagram, header.count).expect("clients write good requests");
         let mut left = usize::from(header.count);
         for request in requests {
             left -= 1;
             self.seen[core] += 1;
             let spare = left * ReplyWriter::SHORT_BYTES_MAX;
-            self.reply(
-                core,
-                (header, proved),
-                &request,
-                (&mut writer, &mut out, spare),
-            );
+            self.reply(core, (header, proved), &request, (&mut writer, &mut out, spare));
         }
         let reply = Header {
             generation: self.generation,
@@ -209,11 +197,9 @@ impl Fake {
         let bits = self.facts.partitions.trailing_zeros();
         let hash = KeyHash::of(request.key, self.facts.hash_seed);
         let partition = self.owners[hash.partition(bits)];
-        let is_shared = partition.access == PartitionAccess::Crew
-            && opcode == Opcode::Get
-            && !request.wants_cas;
-        let is_misdirected =
-            opcode != Opcode::Noop && usize::from(partition.owner) != core && !is_shared;
+        let is_shared =
+            partition.access == PartitionAccess::Crew && opcode == Opcode::Get && !request.wants_cas;
+        let is_misdirected = opcode != Opcode::Noop && usize::from(partition.owner) != core && !is_shared;
         self.misdirected += u64::from(is_misdirected);
         let refused = match () {
             () if is_misdirected && self.says_moved => Some(Status::Moved),
@@ -248,11 +234,7 @@ impl Fake {
         if Header::BYTES + bytes > self.facts.payload_bytes_max as usize {
             writer.push(out, head(Status::UseStream), request.hash, 0);
         } else if bytes + spare > writer.room() {
-            let status = if proved {
-                Status::NoRoom
-            } else {
-                Status::Unproven
-            };
+            let status = if proved { Status::NoRoom } else { Status::Unproven };
             writer.push(out, head(status), request.hash, 0);
         } else {
             let length = item.value.len();
@@ -286,11 +268,7 @@ impl Fake {
 
     fn write(&mut self, request: &Request<'_>) -> (Status, u64) {
         self.cas += 1;
-        let new = Item {
-            value: request.value.to_vec(),
-            flags: request.flags,
-            cas: self.cas,
-        };
+        let new = Item { value: request.value.to_vec(), flags: request.flags, cas: self.cas };
         let key = request.key.to_vec();
         let old = self.items.get_mut(request.key);
         let status = match (request.opcode, old) {
@@ -314,9 +292,7 @@ impl Fake {
                 Status::Ok
             }
             (Opcode::Increment, Some(old)) => {
-                let number = std::str::from_utf8(&old.value)
-                    .ok()
-                    .and_then(|text| text.parse().ok());
+                let number = std::str::from_utf8(&old.value).ok().and_then(|text| text.parse().ok());
                 let Some(number) = number else {
                     return (Status::NotANumber, 0);
                 };
@@ -324,9 +300,7 @@ impl Fake {
                 old.value = sum.to_string().into_bytes();
                 return (Status::Ok, sum);
             }
-            (Opcode::Add | Opcode::Replace | Opcode::Append | Opcode::Prepend, _) => {
-                Status::NotStored
-            }
+            (Opcode::Add | Opcode::Replace | Opcode::Append | Opcode::Prepend, _) => Status::NotStored,
             _ => Status::NotFound,
         };
         (status, 0)

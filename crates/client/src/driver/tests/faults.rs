@@ -9,10 +9,7 @@ use micanite_wire::native::{Header, HeaderError, PartitionAccess};
 use std::collections::HashSet;
 
 fn patient() -> Options {
-    Options {
-        deadline_ns: 60_000_000_000,
-        ..options()
-    }
+    Options { deadline_ns: 60_000_000_000, ..options() }
 }
 
 fn bad_network(options: Options, fakes: Vec<Fake>) -> World {
@@ -39,15 +36,10 @@ fn increments_are_executed_once() {
     }
     world.settle();
     let tokens: HashSet<_> = world.ended.iter().map(|ended| ended.token).collect();
-    assert_eq!(
-        (tokens.len() as u64, world.ended.len() as u64),
-        (increments, increments)
-    );
+    assert_eq!((tokens.len() as u64, world.ended.len() as u64), (increments, increments));
     assert!(world.ended.iter().all(|ended| ended.outcome == Outcome::Ok));
     let number = |key: &String| -> u64 {
-        String::from_utf8_lossy(&world.fakes[0].items[key.as_bytes()].value)
-            .parse()
-            .unwrap()
+        String::from_utf8_lossy(&world.fakes[0].items[key.as_bytes()].value).parse().unwrap()
     };
     let sum: u64 = keys.iter().map(number).sum();
     assert_eq!(sum, (0..increments).map(|token| 1 + token % 3).sum());
@@ -84,15 +76,9 @@ fn other_operations_survive_losses() {
         let key = format!("key {round}");
         let value = vec![b'v'; round as usize * 4];
         world.fakes[0].cookie += u64::from(round % 50 == 0);
-        assert_eq!(
-            world.call(&Operation::set(key.as_bytes(), &value)).outcome,
-            Outcome::Ok
-        );
+        assert_eq!(world.call(&Operation::set(key.as_bytes(), &value)).outcome, Outcome::Ok);
         let found = world.call(&Operation::gets(key.as_bytes()));
-        assert_eq!(
-            (found.outcome, found.value.len()),
-            (Outcome::Ok, value.len())
-        );
+        assert_eq!((found.outcome, found.value.len()), (Outcome::Ok, value.len()));
         let cas = Operation::cas(key.as_bytes(), b"new", found.cas.unwrap());
         assert_eq!(world.call(&cas).outcome, Outcome::Ok);
         assert_eq!(world.call(&cas).outcome, Outcome::Exists);
@@ -116,10 +102,7 @@ fn owners_change_on_a_bad_network() {
         sum += token;
     }
     world.settle();
-    assert_eq!(
-        world.fakes[0].items[&b"n"[..]].value,
-        sum.to_string().into_bytes()
-    );
+    assert_eq!(world.fakes[0].items[&b"n"[..]].value, sum.to_string().into_bytes());
     assert!(world.driver.counters().moved > 0);
 }
 
@@ -149,11 +132,7 @@ fn replies_to_other_requests_end_nothing() {
         world.show(&good[..length], *to);
     }
     // Another status may be a valid one. Nothing else was accepted.
-    let wrong: Vec<_> = world
-        .ended
-        .iter()
-        .filter(|ended| ended.outcome != Outcome::NotFound)
-        .collect();
+    let wrong: Vec<_> = world.ended.iter().filter(|ended| ended.outcome != Outcome::NotFound).collect();
     assert!(wrong.len() <= 1, "{wrong:?}");
     assert!(world.driver.counters().bogus + world.driver.counters().late > 40);
 }
@@ -180,10 +159,7 @@ fn other_versions_are_reported() {
     let (to, request) = &sent[0];
     let mut other = request[..Header::BYTES].to_vec();
     (other[2], other[3], other[4], other[5]) = (9, 2, 0, 9);
-    assert!(matches!(
-        Header::read(&other),
-        Err(HeaderError::Refused { .. })
-    ));
+    assert!(matches!(Header::read(&other), Err(HeaderError::Refused { .. })));
     world.show(&other, *to);
     assert_eq!(world.ended[0].outcome, Outcome::Version(9));
 }
@@ -212,9 +188,7 @@ fn windows_close_under_pressure_and_open_again() {
     assert!(world.driver.counters().window_cuts > 3);
     let in_flight = |world: &mut World| {
         for token in 0..5_000 {
-            let _ = world
-                .driver
-                .submit(world.now_ns, &Operation::set(b"key", &[0; 1000]), token);
+            let _ = world.driver.submit(world.now_ns, &Operation::set(b"key", &[0; 1000]), token);
         }
         world.intercept().len()
     };

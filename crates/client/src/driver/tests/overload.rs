@@ -45,11 +45,7 @@ struct Overload {
 impl Overload {
     fn new(options: &Options) -> Self {
         let fake = Fake::new("10.0.0.1:1000", 1, 1, PartitionAccess::Erew);
-        let address = ServerAddress {
-            address: fake.base,
-            name: String::new(),
-            weight: 1,
-        };
+        let address = ServerAddress { address: fake.base, name: String::new(), weight: 1 };
         let driver = |seed| Driver::new(options.clone(), std::slice::from_ref(&address), seed);
         Self {
             drivers: vec![driver(1), driver(2)],
@@ -95,11 +91,7 @@ impl Overload {
         self.arrive();
         self.serve();
         let answered = &mut self.count.answered;
-        while self
-            .to_clients
-            .front()
-            .is_some_and(|first| first.0 <= self.tick)
-        {
+        while self.to_clients.front().is_some_and(|first| first.0 <= self.tick) {
             let Some((_, client, bytes)) = self.to_clients.pop_front() else {
                 break;
             };
@@ -116,11 +108,7 @@ impl Overload {
         if self.tick.is_multiple_of(SHARE_TICKS) {
             self.share = Count::default();
         }
-        while self
-            .to_server
-            .front()
-            .is_some_and(|first| first.0 <= self.tick)
-        {
+        while self.to_server.front().is_some_and(|first| first.0 <= self.tick) {
             let Some((_, client, bytes)) = self.to_server.pop_front() else {
                 break;
             };
@@ -147,8 +135,7 @@ impl Overload {
             return;
         };
         if let Some(reply) = self.fake.answer(self.server, &bytes) {
-            self.to_clients
-                .push_back((self.tick + DELAY_TICKS, client, reply));
+            self.to_clients.push_back((self.tick + DELAY_TICKS, client, reply));
         }
     }
 }
@@ -156,29 +143,16 @@ impl Overload {
 /// Each of two clients requests as much as the server can do.
 #[test]
 fn goodput_stays_at_the_peak_under_double_load() {
-    let mut overload = Overload::new(&Options {
-        batch: Batch::Fixed(1),
-        ..options()
-    });
-    assert!(
-        overload.second(1.0).lost > 0,
-        "there is something to adapt to"
-    );
+    let mut overload = Overload::new(&Options { batch: Batch::Fixed(1), ..options() });
+    assert!(overload.second(1.0).lost > 0, "there is something to adapt to");
     overload.second(1.0);
     for _ in 0..3 {
-        let Count {
-            arrived,
-            lost,
-            answered,
-        } = overload.second(1.0);
+        let Count { arrived, lost, answered } = overload.second(1.0);
         let goodput = answered[0] + answered[1];
         let said = format!("{arrived} arrived, {lost} lost, {answered:?} answered");
         assert!(goodput * 10 > TICKS_PER_S * 9, "{said}");
         assert!(lost * 100 < arrived, "{said}");
-        assert!(
-            answered[0].abs_diff(answered[1]) * 5 < goodput / 2,
-            "{said}"
-        );
+        assert!(answered[0].abs_diff(answered[1]) * 5 < goodput / 2, "{said}");
     }
     let pushed_back = overload.drivers[0].counters().pushed_back;
     assert!(pushed_back > 2 * TICKS_PER_S, "callers are told");

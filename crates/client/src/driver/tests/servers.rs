@@ -10,17 +10,12 @@ use micanite_wire::native::PartitionAccess;
 
 fn three() -> Vec<Fake> {
     let fake = |base: &str| Fake::new(base, 2, 4, PartitionAccess::Erew);
-    vec![
-        fake("10.0.0.1:1000"),
-        fake("10.0.0.2:1000"),
-        fake("10.0.0.3:1000"),
-    ]
+    vec![fake("10.0.0.1:1000"), fake("10.0.0.2:1000"), fake("10.0.0.3:1000")]
 }
 
 fn key_of(driver: &Driver, server: usize, from: usize) -> String {
     let mut keys = (from..).map(|number| format!("key {number}"));
-    keys.find(|key| driver.server_of(key.as_bytes()) == server)
-        .unwrap()
+    keys.find(|key| driver.server_of(key.as_bytes()) == server).unwrap()
 }
 
 #[test]
@@ -28,10 +23,7 @@ fn keys_are_spread_over_the_list() {
     let mut world = World::connected(options(), three());
     for number in 0..300 {
         let key = format!("key {number}");
-        assert_eq!(
-            world.call(&Operation::set(key.as_bytes(), b"")).outcome,
-            Outcome::Ok
-        );
+        assert_eq!(world.call(&Operation::set(key.as_bytes(), b"")).outcome, Outcome::Ok);
     }
     for (server, fake) in world.fakes.iter().enumerate() {
         assert!(fake.keys().len() > 50);
@@ -55,19 +47,14 @@ fn dead_servers_do_not_block_others_and_are_retried() {
     world.settle();
     assert_eq!(world.ended[1].outcome, Outcome::TimedOut);
     assert!(world.driver.is_dead(1));
-    let refused = world
-        .driver
-        .submit(world.now_ns, &Operation::get(lost.as_bytes()), 3);
+    let refused = world.driver.submit(world.now_ns, &Operation::get(lost.as_bytes()), 3);
     assert_eq!(refused, Err(SubmitError::ServerDown { server: 1 }));
 
     world.fakes[1].is_down = false;
     while !world.driver.is_alive(1) {
         assert!(world.step());
     }
-    assert_eq!(
-        world.call(&Operation::get(lost.as_bytes())).outcome,
-        Outcome::NotFound
-    );
+    assert_eq!(world.call(&Operation::get(lost.as_bytes())).outcome, Outcome::NotFound);
 }
 
 #[test]
@@ -86,35 +73,18 @@ fn requests_to_a_dead_server_end() {
     world.settle();
     assert_eq!(world.ended.len() as u64, token);
     let failed = [Outcome::TimedOut, Outcome::ServerDown];
-    assert!(
-        world
-            .ended
-            .iter()
-            .all(|ended| failed.contains(&ended.outcome))
-    );
+    assert!(world.ended.iter().all(|ended| failed.contains(&ended.outcome)));
     assert_eq!(world.driver.counters().servers_lost, 1);
 }
 
 #[test]
 fn another_server_stands_in_if_configured() {
     let on_dead = OnDead::MoveOn;
-    let mut world = World::connected(
-        Options {
-            on_dead,
-            ..options()
-        },
-        three(),
-    );
+    let mut world = World::connected(Options { on_dead, ..options() }, three());
     world.fakes[1].is_down = true;
     let lost = key_of(&world.driver, 1, 0);
-    assert_eq!(
-        world.call(&Operation::get(lost.as_bytes())).outcome,
-        Outcome::TimedOut
-    );
-    assert_eq!(
-        world.call(&Operation::set(lost.as_bytes(), b"1")).outcome,
-        Outcome::Ok
-    );
+    assert_eq!(world.call(&Operation::get(lost.as_bytes())).outcome, Outcome::TimedOut);
+    assert_eq!(world.call(&Operation::set(lost.as_bytes(), b"1")).outcome, Outcome::Ok);
     assert_eq!(world.call(&Operation::get(lost.as_bytes())).value, b"1");
 }
 
@@ -129,8 +99,5 @@ fn unreachable_servers_are_found_later() {
         assert!(world.step());
     }
     let key = key_of(&world.driver, 2, 0);
-    assert_eq!(
-        world.call(&Operation::get(key.as_bytes())).outcome,
-        Outcome::NotFound
-    );
+    assert_eq!(world.call(&Operation::get(key.as_bytes())).outcome, Outcome::NotFound);
 }

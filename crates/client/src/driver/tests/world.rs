@@ -45,11 +45,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(options: Options, fakes: Vec<Fake>) -> Self {
-        let address = |fake: &Fake| ServerAddress {
-            address: fake.base,
-            name: fake.base.to_string(),
-            weight: 1,
-        };
+        let address =
+            |fake: &Fake| ServerAddress { address: fake.base, name: fake.base.to_string(), weight: 1 };
         let servers: Vec<_> = fakes.iter().map(address).collect();
         Self {
             driver: Driver::new(options, &servers, 1),
@@ -91,11 +88,7 @@ impl World {
         for _ in 0..copies {
             let late = u64::from(self.chance(self.reordering)) * 10 * self.delay_ns;
             self.number += 1;
-            let packet = Packet {
-                to_server,
-                address,
-                bytes: bytes.to_vec(),
-            };
+            let packet = Packet { to_server, address, bytes: bytes.to_vec() };
             let arrives = self.now_ns + self.delay_ns + late;
             self.packets.insert((arrives, self.number), packet);
         }

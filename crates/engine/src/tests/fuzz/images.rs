@@ -40,10 +40,7 @@ pub fn images(data: &[u8]) {
     };
     let before = words(&cache);
     let reopened = || {
-        let maps = Some(Maps {
-            kept: true,
-            ..maps.clone()
-        });
+        let maps = Some(Maps { kept: true, ..maps.clone() });
         setup.try_cache_in(maps)
     };
     let Ok(opened) = reopened() else {
@@ -76,11 +73,7 @@ fn setup(shape: u8) -> Setup {
         grows,
         value_bytes_max: 400,
         workers: if shape & 8 != 0 { 2 } else { 1 },
-        eviction: if shape & 32 != 0 {
-            Eviction::Fifo
-        } else {
-            Eviction::S3Fifo
-        },
+        eviction: if shape & 32 != 0 { Eviction::Fifo } else { Eviction::S3Fifo },
         partition_bits: u32::from(shape >> 6 & 1),
         ..Setup::default()
     }
@@ -117,8 +110,7 @@ fn value(number: u32, version: u32) -> Vec<u8> {
         return format!("{version}").into_bytes();
     }
     let once = format!("<{number}>");
-    once.repeat(1 + (number.wrapping_mul(7) + version.wrapping_mul(31)) as usize % 60)
-        .into_bytes()
+    once.repeat(1 + (number.wrapping_mul(7) + version.wrapping_mul(31)) as usize % 60).into_bytes()
 }
 
 /// Check of the value of a key.
@@ -141,12 +133,9 @@ fn check_whole(number: u32, value: &[u8]) {
         return;
     };
     let once = &value[..=end];
-    let is_whole = value.len().is_multiple_of(once.len())
-        && value.chunks(once.len()).all(|chunk| chunk == once);
-    let Some(of) = std::str::from_utf8(&once[..end])
-        .ok()
-        .and_then(|text| text.strip_prefix('<'))
-    else {
+    let is_whole =
+        value.len().is_multiple_of(once.len()) && value.chunks(once.len()).all(|chunk| chunk == once);
+    let Some(of) = std::str::from_utf8(&once[..end]).ok().and_then(|text| text.strip_prefix('<')) else {
         return;
     };
     if let Ok(of) = of.parse::<u32>()
@@ -162,16 +151,9 @@ fn fill(cache: &Arc<Cache>, filled: u32) {
     for step in 0..filled * 2 {
         let number = step % KEYS;
         let value = value(number, step);
-        let expiry_s = if number.is_multiple_of(11) {
-            OPENED_S - 500
-        } else {
-            0
-        };
+        let expiry_s = if number.is_multiple_of(11) { OPENED_S - 500 } else { 0 };
         let flags = number % 3;
-        client.ask(
-            &key(number),
-            store(Condition::Always, &value, flags, expiry_s),
-        );
+        client.ask(&key(number), store(Condition::Always, &value, flags, expiry_s));
         if step % 5 == 0 {
             client.get(&key(step * 7 % KEYS));
         }
@@ -183,10 +165,7 @@ fn fill(cache: &Arc<Cache>, filled: u32) {
         }
         if step == 200 {
             let name = b"name".as_slice();
-            client
-                .worker
-                .invalidate_namespace(name, MADE_S)
-                .expect("one of few");
+            client.worker.invalidate_namespace(name, MADE_S).expect("one of few");
         }
         if step % 400 == 399 {
             client.worker.flush_all(MADE_S, MADE_S);
@@ -197,12 +176,7 @@ fn fill(cache: &Arc<Cache>, filled: u32) {
 /// Changes a word: the first four bytes choose it, the others the change. Returns whether it lies
 /// outside of the items.
 fn change(cache: &Cache, edit: &[u8]) -> bool {
-    let number = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte))
-    };
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
     let (kind, place, operand) = (edit[0], number(&edit[1..4]) as usize, number(&edit[4..12]));
     let p = &cache.partitions[place % cache.partitions.len()];
     let (first, end) = (p.layout.data_first(), p.layout.region_words as usize);
@@ -245,22 +219,12 @@ fn serve(cache: &Arc<Cache>, two: bool, check: Check) {
             let value = value(number, number + 1);
             client.ask(&key, store(Condition::Always, &value, number % 2, 0));
             client.ask(&key, Operation::Increment { delta: 3 });
-            client.ask(
-                &key,
-                Operation::Touch {
-                    expiry: Expiry(now_s + 100 * (number % 3)),
-                },
-            );
+            client.ask(&key, Operation::Touch { expiry: Expiry(now_s + 100 * (number % 3)) });
             client.ask(&key, Operation::Append { value: b"+" });
             if number % 9 == 0 {
                 client.ask(&key, Operation::Delete);
             }
-            let meta = MetaGet {
-                value: true,
-                cas: number % 2 == 0,
-                access: true,
-                ..MetaGet::default()
-            };
+            let meta = MetaGet { value: true, cas: number % 2 == 0, access: true, ..MetaGet::default() };
             client.ask(&key, Operation::MetaGet(meta));
         }
         client.worker.maintain(now_s);
@@ -386,9 +350,7 @@ mod tests {
     /// Proves it for a stamp after which no other comes: the next write overflowed it.
     #[test]
     fn fuzz_images_on_the_last_stamp() {
-        run_all(std::iter::once(vec![
-            57, 2, 194, 208, 43, 24, 64, 0, 0, 0, 0, 0, 0, 0,
-        ]));
+        run_all(std::iter::once(vec![57, 2, 194, 208, 43, 24, 64, 0, 0, 0, 0, 0, 0, 0]));
     }
 
     /// Proves it for a few changes outside of the items, of which most are in the index.
@@ -396,9 +358,7 @@ mod tests {
     fn fuzz_images_on_changes_outside_of_the_items() {
         let mut state = 1u64;
         let mut next = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as u8
         };
         run_all((0..1500).map(|_| {

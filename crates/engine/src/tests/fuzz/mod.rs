@@ -40,10 +40,7 @@ mod tests {
         let entries = std::fs::read_dir(folder).unwrap();
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         files.sort();
-        files
-            .iter()
-            .map(|file| std::fs::read(file).unwrap())
-            .collect()
+        files.iter().map(|file| std::fs::read(file).unwrap()).collect()
     }
 
     #[test]

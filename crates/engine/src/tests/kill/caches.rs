@@ -10,12 +10,7 @@ use crate::partition::{Field, Partition};
 fn every_operation_of_a_cache_may_miss_but_never_lies() {
     let keys = keys(12);
     for eviction in [Eviction::S3Fifo, Eviction::Lru] {
-        let setup = Setup {
-            buckets: 8,
-            data_units: 2048,
-            eviction,
-            ..Setup::default()
-        };
+        let setup = Setup { buckets: 8, data_units: 2048, eviction, ..Setup::default() };
         let mut killed = Killed::new(setup, keys.clone());
         for key in &keys[..11] {
             killed.client.set(key, b"of another key");
@@ -62,11 +57,7 @@ fn a_cache_that_evicts_and_grows_may_miss_but_never_lies() {
 #[test]
 fn a_cache_with_too_few_entries_may_miss_but_never_lies() {
     let keys = keys(60);
-    let setup = Setup {
-        buckets: 2,
-        data_units: 4096,
-        ..Setup::default()
-    };
+    let setup = Setup { buckets: 2, data_units: 4096, ..Setup::default() };
     let mut killed = Killed::new(setup, keys.clone());
     for key in &keys {
         killed.at_each_store("set", |client| client.set(key, b"value"));
@@ -97,10 +88,7 @@ fn items_that_end_in_a_cache_never_return_wrong() {
 
 /// Returns a recovered cache whose counters are wrong by more than one kill could make them.
 fn recovered_with(spoil: impl Fn(&Partition)) -> (Setup, Arc<Cache>) {
-    let setup = Setup {
-        data_units: 4096,
-        ..Setup::default()
-    };
+    let setup = Setup { data_units: 4096, ..Setup::default() };
     let cache = setup.cache();
     let mut client = Client::new(&cache, 0);
     for key in keys(60) {
@@ -151,11 +139,7 @@ fn counters_that_a_kill_left_behind_are_counted_anew() {
     for _ in 0..10 {
         client.worker.maintain(1000);
     }
-    assert_eq!(
-        cache.stats().reinserted,
-        reinserted,
-        "nothing had to be cleaned"
-    );
+    assert_eq!(cache.stats().reinserted, reinserted, "nothing had to be cleaned");
     assert_eq!(cache.stats().buckets_split, 0);
 }
 
@@ -164,11 +148,7 @@ fn counters_that_a_kill_left_behind_are_counted_anew() {
 #[test]
 fn a_namespace_is_invalid_from_the_recovery_on_or_never() {
     for semantics in [Semantics::Cache, Semantics::Store] {
-        let setup = Setup {
-            semantics,
-            maps: true,
-            ..Setup::default()
-        };
+        let setup = Setup { semantics, maps: true, ..Setup::default() };
         let keys = [b"a:key".to_vec(), b"b:key".to_vec()];
         let mut killed = Killed::new(setup, keys.to_vec());
         for key in &keys {
@@ -200,9 +180,7 @@ fn no_item_of_a_recovered_cache_is_busy() {
     let image = image::copy(partition);
     let hash = partition.index_hash(hash);
     let found = image.writer(1000).lookup(hash, &keys[3]).unwrap();
-    image
-        .writer(1000)
-        .set_header(found.place.position, found.header.with_busy());
+    image.writer(1000).set_header(found.place.position, found.header.with_busy());
     image.recover().unwrap();
     image::check_accounts(&image);
     let items: usize = (0..image.buckets())

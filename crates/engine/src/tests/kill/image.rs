@@ -103,11 +103,7 @@ pub(super) fn observe(
     };
     let mut seen = Seen::new();
     for key in keys {
-        let request = Request {
-            hash: cache.hash(key),
-            key,
-            operation: Operation::MetaGet(look),
-        };
+        let request = Request { hash: cache.hash(key), key, operation: Operation::MetaGet(look) };
         let mut reply = Look::default();
         worker.execute(&[request], now_s, &mut reply);
         if reply.outcome != Some(Outcome::Hit) {
@@ -149,11 +145,7 @@ pub(super) fn check_accounts(partition: &Partition) {
     }
     assert_eq!(partition.get(Field::SparesUsed), spares, "spare buckets");
     let of_all = partition.layout.spares(partition.buckets());
-    assert_eq!(
-        free_spares(partition).count() as u64 + spares,
-        of_all,
-        "free spare buckets"
-    );
+    assert_eq!(free_spares(partition).count() as u64 + spares, of_all, "free spare buckets");
     let counted = [Field::ItemsLive, Field::UnitsLive].map(|field| partition.get(field));
     if partition.is_store() {
         assert_eq!(counted, [items, units], "items");

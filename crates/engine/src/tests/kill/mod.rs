@@ -39,13 +39,7 @@ impl Killed {
     fn new(setup: Setup, keys: Vec<Vec<u8>>) -> Self {
         let cache = setup.cache();
         let client = Client::new(&cache, 0);
-        Self {
-            setup,
-            cache,
-            client,
-            keys,
-            stores: 0,
-        }
+        Self { setup, cache, client, keys, stores: 0 }
     }
 
     /// Returns the present contents.
@@ -93,25 +87,14 @@ impl Killed {
 }
 
 /// Returns the contents after a kill at this moment and a recovery.
-fn recovered(
-    setup: &Setup,
-    partition: &crate::partition::Partition,
-    keys: &[Vec<u8>],
-    now_s: u32,
-) -> Seen {
+fn recovered(setup: &Setup, partition: &crate::partition::Partition, keys: &[Vec<u8>], now_s: u32) -> Seen {
     let image = copy(partition);
     assert_eq!(image.check(false), Ok(()), "a killed process left damage");
-    assert!(
-        image.recover().is_ok(),
-        "a killed process left an image that is refused"
-    );
+    assert!(image.recover().is_ok(), "a killed process left an image that is refused");
     check_accounts(&image);
     let once = words(&image);
     image.recover().unwrap();
-    assert!(
-        once == words(&image),
-        "a second recovery found something to do"
-    );
+    assert!(once == words(&image), "a second recovery found something to do");
     let (seen, cache) = observe(setup, image, keys, now_s);
     image::check_continues(setup, &cache, keys, now_s);
     seen
@@ -148,15 +131,11 @@ fn check_cache(name: &str, store: usize, seen: &Seen, allowed: [&Seen; 2]) {
     for (key, item) in seen {
         let allowed = allowed.map(|seen| seen.get(key));
         let known = allowed.contains(&Some(item));
-        assert!(
-            known,
-            "{name}: killed at its store {store}, {key:?} holds {item:?}, not {allowed:?}"
-        );
+        assert!(known, "{name}: killed at its store {store}, {key:?} holds {item:?}, not {allowed:?}");
     }
 }
 
 /// Returns the number of random operations of a test: `make soak` sets more.
 fn operations(default: usize) -> usize {
-    std::env::var("MICANITE_KILL_OPERATIONS")
-        .map_or(default, |operations| operations.parse().unwrap())
+    std::env::var("MICANITE_KILL_OPERATIONS").map_or(default, |operations| operations.parse().unwrap())
 }

@@ -3,9 +3,7 @@
 use super::*;
 
 pub(super) fn keys(count: usize) -> Vec<Vec<u8>> {
-    (0..count)
-        .map(|number| format!("key-{number}").into_bytes())
-        .collect()
+    (0..count).map(|number| format!("key-{number}").into_bytes()).collect()
 }
 
 pub(super) fn set<'a>(value: &'a [u8], expiry_s: u32) -> Operation<'a> {
@@ -24,67 +22,18 @@ pub(super) fn every_operation(killed: &mut Killed, key: &[u8], value_bytes: usiz
     run("set anew", set(&fill(b'a', 0), 0), Outcome::Stored);
     run("overwrite, equal", set(&fill(b'b', 0), 0), Outcome::Stored);
     run("overwrite, longer", set(&fill(b'c', 9), 0), Outcome::Stored);
-    run(
-        "overwrite, shorter",
-        set(&fill(b'd', 0)[..1], 0),
-        Outcome::Stored,
-    );
-    run(
-        "append",
-        Operation::Append { value: b"tail" },
-        Outcome::Stored,
-    );
-    run(
-        "prepend",
-        Operation::Prepend {
-            value: &fill(b'h', 0),
-        },
-        Outcome::Stored,
-    );
-    let now = run(
-        "touch, no room",
-        Operation::Touch {
-            expiry: Expiry(5000),
-        },
-        Outcome::Touched,
-    );
-    run(
-        "touch",
-        Operation::Touch {
-            expiry: Expiry(6000),
-        },
-        Outcome::Touched,
-    );
+    run("overwrite, shorter", set(&fill(b'd', 0)[..1], 0), Outcome::Stored);
+    run("append", Operation::Append { value: b"tail" }, Outcome::Stored);
+    run("prepend", Operation::Prepend { value: &fill(b'h', 0) }, Outcome::Stored);
+    let now = run("touch, no room", Operation::Touch { expiry: Expiry(5000) }, Outcome::Touched);
+    run("touch", Operation::Touch { expiry: Expiry(6000) }, Outcome::Touched);
     let unchanged = store(Condition::Unchanged(now), b"by cas", 1, 5000);
     run("cas", unchanged, Outcome::Stored);
-    run(
-        "replace",
-        store(Condition::Present, b"17", 2, 5000),
-        Outcome::Stored,
-    );
-    run(
-        "incr",
-        Operation::Increment { delta: 1 },
-        Outcome::Number(18),
-    );
-    run(
-        "incr, longer",
-        Operation::Increment { delta: 982 },
-        Outcome::Number(1000),
-    );
-    run(
-        "decr",
-        Operation::Decrement { delta: 999 },
-        Outcome::Number(1),
-    );
-    run(
-        "get and touch",
-        Operation::GetAndTouch {
-            expiry: Expiry(7000),
-            cas: true,
-        },
-        Outcome::Hit,
-    );
+    run("replace", store(Condition::Present, b"17", 2, 5000), Outcome::Stored);
+    run("incr", Operation::Increment { delta: 1 }, Outcome::Number(18));
+    run("incr, longer", Operation::Increment { delta: 982 }, Outcome::Number(1000));
+    run("decr", Operation::Decrement { delta: 999 }, Outcome::Number(1));
+    run("get and touch", Operation::GetAndTouch { expiry: Expiry(7000), cas: true }, Outcome::Hit);
     let arithmetic = MetaArithmetic {
         delta: 5,
         cas: true,
@@ -92,32 +41,11 @@ pub(super) fn every_operation(killed: &mut Killed, key: &[u8], value_bytes: usiz
         touch: Some(Expiry(8000)),
         ..MetaArithmetic::default()
     };
-    run(
-        "meta arithmetic",
-        Operation::MetaArithmetic(arithmetic),
-        Outcome::Number(6),
-    );
-    let invalidate = MetaDelete {
-        invalidate: true,
-        expiry: Some(Expiry(9000)),
-        ..MetaDelete::default()
-    };
-    run(
-        "invalidate",
-        Operation::MetaDelete(invalidate),
-        Outcome::Deleted,
-    );
-    let token = MetaGet {
-        value: true,
-        touch: Some(Expiry(9500)),
-        access: true,
-        ..MetaGet::default()
-    };
-    run(
-        "token, touch and access",
-        Operation::MetaGet(token),
-        Outcome::Hit,
-    );
+    run("meta arithmetic", Operation::MetaArithmetic(arithmetic), Outcome::Number(6));
+    let invalidate = MetaDelete { invalidate: true, expiry: Some(Expiry(9000)), ..MetaDelete::default() };
+    run("invalidate", Operation::MetaDelete(invalidate), Outcome::Deleted);
+    let token = MetaGet { value: true, touch: Some(Expiry(9500)), access: true, ..MetaGet::default() };
+    run("token, touch and access", Operation::MetaGet(token), Outcome::Hit);
     killed.client.now_s += 1;
     let mut run = |name: &str, operation: Operation<'_>, expected: Outcome| {
         let outcome = killed.at_each_store(name, |client| client.outcome(key, operation));
@@ -133,27 +61,12 @@ pub(super) fn every_operation(killed: &mut Killed, key: &[u8], value_bytes: usiz
         ..MetaStore::default()
     };
     run("meta set", Operation::MetaStore(meta), Outcome::Stored);
-    let append = MetaStore {
-        value: b"more",
-        mode: StoreMode::AppendOrSet,
-        ..MetaStore::default()
-    };
+    let append = MetaStore { value: b"more", mode: StoreMode::AppendOrSet, ..MetaStore::default() };
     run("meta append", Operation::MetaStore(append), Outcome::Stored);
-    let empty = MetaDelete {
-        empty: Some(3),
-        ..MetaDelete::default()
-    };
+    let empty = MetaDelete { empty: Some(3), ..MetaDelete::default() };
     run("empty", Operation::MetaDelete(empty), Outcome::Deleted);
     run("delete", Operation::Delete, Outcome::Deleted);
-    let vivify = MetaGet {
-        value: true,
-        vivify: Some(Expiry(5000)),
-        ..MetaGet::default()
-    };
+    let vivify = MetaGet { value: true, vivify: Some(Expiry(5000)), ..MetaGet::default() };
     run("vivify", Operation::MetaGet(vivify), Outcome::Stored);
-    run(
-        "meta delete",
-        Operation::MetaDelete(MetaDelete::default()),
-        Outcome::Deleted,
-    );
+    run("meta delete", Operation::MetaDelete(MetaDelete::default()), Outcome::Deleted);
 }

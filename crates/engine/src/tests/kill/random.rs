@@ -26,27 +26,12 @@ fn step(killed: &mut Killed, random: &mut u64) {
     let expiry_s = killed.client.now_s + 1 + (next(random) % 8) as u32;
     let now_s = killed.client.now_s;
     let operation = match next(random) % 24 {
-        0..8 => set(
-            &value,
-            if next(random).is_multiple_of(4) {
-                expiry_s
-            } else {
-                0
-            },
-        ),
+        0..8 => set(&value, if next(random).is_multiple_of(4) { expiry_s } else { 0 }),
         8 => set(b"41", 0),
-        9 | 10 => Operation::Increment {
-            delta: next(random) as u64,
-        },
-        11 => Operation::Append {
-            value: &value[..value.len().min(20)],
-        },
-        12 => Operation::Prepend {
-            value: &value[..value.len().min(20)],
-        },
-        13 => Operation::Touch {
-            expiry: Expiry(expiry_s),
-        },
+        9 | 10 => Operation::Increment { delta: next(random) as u64 },
+        11 => Operation::Append { value: &value[..value.len().min(20)] },
+        12 => Operation::Prepend { value: &value[..value.len().min(20)] },
+        13 => Operation::Touch { expiry: Expiry(expiry_s) },
         14..18 => Operation::Delete,
         18 => Operation::MetaDelete(MetaDelete {
             invalidate: true,
@@ -104,24 +89,10 @@ fn run(name: &str, geometries: &[Setup]) {
 /// afterwards: with room, full, and with an index that grows.
 #[test]
 fn a_store_is_exact_after_a_kill_at_any_store() {
-    let roomy = Setup {
-        semantics: Semantics::Store,
-        maps: true,
-        buckets: 16,
-        data_units: 2048,
-        ..Setup::default()
-    };
-    let full = Setup {
-        data_units: 300,
-        value_bytes_max: 200,
-        ..roomy
-    };
-    let grows = Setup {
-        buckets: 2,
-        grows: true,
-        data_units: 1024,
-        ..roomy
-    };
+    let roomy =
+        Setup { semantics: Semantics::Store, maps: true, buckets: 16, data_units: 2048, ..Setup::default() };
+    let full = Setup { data_units: 300, value_bytes_max: 200, ..roomy };
+    let grows = Setup { buckets: 2, grows: true, data_units: 1024, ..roomy };
     run("store", &[roomy, full, grows]);
 }
 
@@ -129,18 +100,8 @@ fn a_store_is_exact_after_a_kill_at_any_store() {
 /// wrong value.
 #[test]
 fn a_cache_never_lies_after_a_kill_at_any_store() {
-    let roomy = Setup {
-        buckets: 16,
-        data_units: 4096,
-        ..Setup::default()
-    };
-    let evicts = Setup {
-        buckets: 2,
-        grows: true,
-        data_units: 512,
-        offset_bits: 12,
-        value_bytes_max: 200,
-        ..roomy
-    };
+    let roomy = Setup { buckets: 16, data_units: 4096, ..Setup::default() };
+    let evicts =
+        Setup { buckets: 2, grows: true, data_units: 512, offset_bits: 12, value_bytes_max: 200, ..roomy };
     run("cache", &[roomy, evicts]);
 }

@@ -5,13 +5,7 @@ use super::*;
 use crate::partition::Field;
 
 fn setup() -> Setup {
-    Setup {
-        semantics: Semantics::Store,
-        maps: true,
-        buckets: 16,
-        data_units: 1024,
-        ..Setup::default()
-    }
+    Setup { semantics: Semantics::Store, maps: true, buckets: 16, data_units: 1024, ..Setup::default() }
 }
 
 /// Proves that a store killed before any store of any operation has each item as before or as
@@ -32,12 +26,7 @@ fn every_operation_of_a_store_is_whole_or_not_at_all() {
 #[test]
 fn every_operation_of_a_shared_store_is_whole_or_not_at_all() {
     let keys = keys(4);
-    let setup = Setup {
-        workers: 2,
-        value_bytes_max: 4000,
-        data_units: 4096,
-        ..setup()
-    };
+    let setup = Setup { workers: 2, value_bytes_max: 4000, data_units: 4096, ..setup() };
     let mut killed = Killed::new(setup, keys.clone());
     for key in &keys[..3] {
         killed.client.set(key, b"of another key");
@@ -68,26 +57,12 @@ fn an_overwrite_in_a_full_store_is_whole_or_not_at_all() {
     };
     run("equal", set(&[b'2'; 120], 6000), Outcome::Stored);
     run("longer", set(&[b'3'; 160], 6000), Outcome::OutOfMemory);
-    run(
-        "append",
-        Operation::Append { value: &[b'3'; 40] },
-        Outcome::OutOfMemory,
-    );
-    run(
-        "touch",
-        Operation::Touch {
-            expiry: Expiry(7000),
-        },
-        Outcome::Touched,
-    );
+    run("append", Operation::Append { value: &[b'3'; 40] }, Outcome::OutOfMemory);
+    run("touch", Operation::Touch { expiry: Expiry(7000) }, Outcome::Touched);
     let mut number = [b' '; 64];
     number[..2].copy_from_slice(b"99");
     run("a number", set(&number, 0), Outcome::Stored);
-    run(
-        "incr",
-        Operation::Increment { delta: 1 },
-        Outcome::Number(100),
-    );
+    run("incr", Operation::Increment { delta: 1 }, Outcome::Number(100));
     run("shorter", set(b"4", 0), Outcome::Stored);
 }
 
@@ -121,12 +96,7 @@ fn items_that_end_in_a_store_end_whole() {
 #[test]
 fn a_store_whose_index_grows_loses_nothing() {
     let keys = keys(90);
-    let setup = Setup {
-        buckets: 4,
-        grows: true,
-        data_units: 2048,
-        ..setup()
-    };
+    let setup = Setup { buckets: 4, grows: true, data_units: 2048, ..setup() };
     let mut killed = Killed::new(setup, keys.clone());
     for key in &keys {
         killed.at_each_store("set", |client| client.set(key, b"12345678"));
@@ -144,12 +114,7 @@ fn a_store_whose_index_grows_loses_nothing() {
 #[test]
 fn a_store_whose_items_move_loses_nothing() {
     let keys = keys(80);
-    let setup = Setup {
-        buckets: 4,
-        grows: true,
-        data_units: 2048,
-        ..setup()
-    };
+    let setup = Setup { buckets: 4, grows: true, data_units: 2048, ..setup() };
     let mut killed = Killed::new(setup, keys.clone());
     let large = vec![b'1'; 300];
     let stored = |key: &&Vec<u8>| killed.client.set(key, &large) == Outcome::Stored;
@@ -158,20 +123,14 @@ fn a_store_whose_items_move_loses_nothing() {
     // The last ones stay, and two that lie before them.
     for (number, key) in keys[..stored - 2].iter().enumerate() {
         if number != 7 && number != 20 {
-            assert_eq!(
-                killed.client.outcome(key, Operation::Delete),
-                Outcome::Deleted
-            );
+            assert_eq!(killed.client.outcome(key, Operation::Delete), Outcome::Deleted);
         }
     }
     for key in &keys[stored..] {
         killed.at_each_store("set", |client| client.set(key, b"12345678"));
     }
     let stats = killed.cache.stats();
-    assert!(
-        stats.compacted_bytes > 1000 && stats.buckets_split > 0,
-        "{stats:?}"
-    );
+    assert!(stats.compacted_bytes > 1000 && stats.buckets_split > 0, "{stats:?}");
     assert_eq!(killed.seen().len(), 4 + keys.len() - stored);
 }
 
@@ -179,12 +138,7 @@ fn a_store_whose_items_move_loses_nothing() {
 #[test]
 fn a_store_whose_index_shrinks_loses_nothing() {
     let keys = keys(120);
-    let setup = Setup {
-        buckets: 2,
-        grows: true,
-        data_units: 2048,
-        ..setup()
-    };
+    let setup = Setup { buckets: 2, grows: true, data_units: 2048, ..setup() };
     let mut killed = Killed::new(setup, keys.clone());
     for key in &keys {
         assert_eq!(killed.client.set(key, b"12345678"), Outcome::Stored);
@@ -198,9 +152,7 @@ fn a_store_whose_index_shrinks_loses_nothing() {
     let partition = &cache.partitions[0];
     partition.set(Field::Expiring, 1);
     partition.set(Field::ScanBucket, partition.buckets() - 1);
-    killed.at_each_store("shrink", |_| {
-        cache.partitions[0].writer(1000).shrink_index()
-    });
+    killed.at_each_store("shrink", |_| cache.partitions[0].writer(1000).shrink_index());
     assert!(killed.cache.stats().buckets < most / 2, "of {most} buckets");
     for key in &keys[10..] {
         killed.at_each_store("set", |client| client.set(key, b"12345678"));
@@ -212,12 +164,7 @@ fn a_store_whose_index_shrinks_loses_nothing() {
 #[test]
 fn a_store_whose_chains_are_merged_loses_nothing() {
     let keys = keys(300);
-    let setup = Setup {
-        buckets: 2,
-        grows: true,
-        data_units: 4096,
-        ..setup()
-    };
+    let setup = Setup { buckets: 2, grows: true, data_units: 4096, ..setup() };
     let mut killed = Killed::new(setup, keys.clone());
     for key in &keys {
         assert_eq!(killed.client.set(key, b"12345678"), Outcome::Stored);
@@ -235,10 +182,9 @@ fn a_store_whose_chains_are_merged_loses_nothing() {
             p.free_spare(spares - 1);
         }
         let is_last = p.layout.spares(p.buckets() - 1) < spares;
-        let mut of_chains =
-            (0..p.buckets()).flat_map(|number| p.chain(p.main_bucket(number)).skip(1));
-        let in_use = is_last
-            && of_chains.any(|spare| spare.first_word == p.spare_bucket(spares - 1).first_word);
+        let mut of_chains = (0..p.buckets()).flat_map(|number| p.chain(p.main_bucket(number)).skip(1));
+        let in_use =
+            is_last && of_chains.any(|spare| spare.first_word == p.spare_bucket(spares - 1).first_word);
         merged = killed.at_each_store("merge", |_| p.writer(1000).merge_last());
         vacated += u32::from(merged && in_use);
         chained += u32::from(merged && cache.stats().spare_buckets_used > 0);
@@ -251,10 +197,7 @@ fn a_store_whose_chains_are_merged_loses_nothing() {
 #[test]
 fn routes_are_no_part_of_the_image() {
     let keys = keys(4);
-    let setup = Setup {
-        workers: 2,
-        ..setup()
-    };
+    let setup = Setup { workers: 2, ..setup() };
     let mut killed = Killed::new(setup, keys.clone());
     killed.client.set(&keys[0], b"value");
     for access in [Access::Erew, Access::Crew, Access::Crcw] {

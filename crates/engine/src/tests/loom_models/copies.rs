@@ -6,11 +6,7 @@ use super::*;
 fn copy(cache: &Cache, bucket: u64) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let (mut items, mut copied) = (Vec::new(), Vec::new());
     let complete = cache.partitions[0].copy_chain(bucket, 0, &mut copied, &mut |item| {
-        assert!(
-            item.value == OLD || item.value == NEW,
-            "torn: {:?}",
-            item.value
-        );
+        assert!(item.value == OLD || item.value == NEW, "torn: {:?}", item.value);
         items.push((item.key.clone(), item.value.clone()));
     });
     complete.then_some(items)
@@ -101,11 +97,7 @@ fn loom_a_snapshot_beside_a_bucket_that_is_merged_has_its_item() {
             let p = &cache.partitions[0];
             let _walking = p.walkers.enter();
             let items = (0..p.buckets()).filter_map(|bucket| copy(cache, bucket));
-            assert_eq!(
-                items.flatten().count(),
-                1,
-                "an acknowledged item is missing"
-            );
+            assert_eq!(items.flatten().count(), 1, "an acknowledged item is missing");
         });
         merge(&cache);
         reader.join().unwrap();

@@ -8,11 +8,7 @@ use crate::partition::LogField;
 fn at_head(cache: &Cache) -> crate::partition::Place {
     let log = cache.partitions[0].log(LogKind::Main);
     let offset = log.get(LogField::Head);
-    crate::partition::Place {
-        log: LogKind::Main,
-        offset,
-        position: log.position(offset),
-    }
+    crate::partition::Place { log: LogKind::Main, offset, position: log.position(offset) }
 }
 
 /// Covers the check of the version, and its fence (`Bucket::version_is_still`): a reader with the
@@ -52,9 +48,7 @@ fn loom_a_read_beside_a_relocation_finds_its_item() {
         let writer = cache.partitions[0].writer(0);
         let hash = writer.hash_of(b"k");
         let found = writer.lookup(hash, b"k").expect("an item");
-        writer
-            .relocate(hash, b"k", &found, found.expiry)
-            .expect("space");
+        writer.relocate(hash, b"k", &found, found.expiry).expect("space");
         drop(writer);
         reader.join().unwrap();
     });

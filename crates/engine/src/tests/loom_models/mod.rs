@@ -77,10 +77,7 @@ fn bucket_of(cache: &Cache, key: &[u8]) -> u64 {
 }
 
 /// Runs `run` on another thread.
-fn spawn<R: 'static>(
-    cache: &Arc<Cache>,
-    run: impl FnOnce(&Cache) -> R + 'static,
-) -> thread::JoinHandle<R> {
+fn spawn<R: 'static>(cache: &Arc<Cache>, run: impl FnOnce(&Cache) -> R + 'static) -> thread::JoinHandle<R> {
     let cache = Arc::clone(cache);
     thread::spawn(move || run(&cache))
 }
@@ -89,11 +86,7 @@ fn spawn<R: 'static>(
 /// `None` if it was contended.
 fn look(cache: &Cache, key: &[u8]) -> Option<Option<Vec<u8>>> {
     let hash = cache.hash(key);
-    let request = Request {
-        hash,
-        key,
-        operation: Operation::Get { cas: false },
-    };
+    let request = Request { hash, key, operation: Operation::Get { cas: false } };
     let mut replies = Replies::default();
     let plain = crate::reader::Plain;
     let partition = cache.partition(hash);

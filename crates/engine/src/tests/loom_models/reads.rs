@@ -75,11 +75,7 @@ fn loom_two_writers_take_turns() {
             let cache = Arc::clone(&cache);
             thread::spawn(move || {
                 let (key, hash) = (b"n".as_slice(), cache.hash(b"n"));
-                let request = Request {
-                    hash,
-                    key,
-                    operation: Operation::Delete,
-                };
+                let request = Request { hash, key, operation: Operation::Delete };
                 let partition = cache.partition(hash);
                 let writer = partition.try_writer(0);
                 u64::from(writer.is_some_and(|writer| {
@@ -89,10 +85,7 @@ fn loom_two_writers_take_turns() {
                 }))
             })
         });
-        let sum: u64 = threads
-            .map(|thread| thread.join().unwrap())
-            .into_iter()
-            .sum();
+        let sum: u64 = threads.map(|thread| thread.join().unwrap()).into_iter().sum();
         assert!(sum > 0);
         assert_eq!(read(&cache, b"n").unwrap(), sum.to_string().into_bytes());
     });

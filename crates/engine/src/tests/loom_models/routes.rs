@@ -44,9 +44,7 @@ fn loom_a_partition_that_moves_has_one_writer_at_every_moment() {
             thread::spawn(move || guarded.write_if_permitted(worker))
         });
         let owner = 1;
-        guarded
-            .route
-            .change(Route { access, owner }, &guarded.epochs, || {});
+        guarded.route.change(Route { access, owner }, &guarded.epochs, || {});
         for worker in workers {
             worker.join().unwrap();
         }

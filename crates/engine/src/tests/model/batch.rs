@@ -16,35 +16,15 @@ pub(crate) struct Ask {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Wish {
-    Get {
-        cas: bool,
-    },
-    GetAndTouch {
-        expiry: Expiry,
-    },
-    Store {
-        condition: Condition,
-        value: Vec<u8>,
-        flags: u32,
-        expiry: Expiry,
-    },
-    Concatenate {
-        before: bool,
-        more: Vec<u8>,
-    },
-    Arithmetic {
-        up: bool,
-        delta: u64,
-    },
-    Touch {
-        expiry: Expiry,
-    },
+    Get { cas: bool },
+    GetAndTouch { expiry: Expiry },
+    Store { condition: Condition, value: Vec<u8>, flags: u32, expiry: Expiry },
+    Concatenate { before: bool, more: Vec<u8> },
+    Arithmetic { up: bool, delta: u64 },
+    Touch { expiry: Expiry },
     Delete,
     MetaGet(MetaGet),
-    MetaStore {
-        store: MetaStore<'static>,
-        value: Vec<u8>,
-    },
+    MetaStore { store: MetaStore<'static>, value: Vec<u8> },
     MetaDelete(MetaDelete),
     MetaArithmetic(MetaArithmetic),
 }
@@ -54,30 +34,17 @@ impl Wish {
         match *self {
             Self::Get { cas } => Operation::Get { cas },
             Self::GetAndTouch { expiry } => Operation::GetAndTouch { expiry, cas: true },
-            Self::Store {
-                condition,
-                ref value,
-                flags,
-                expiry,
-            } => Operation::Store {
-                condition,
-                value,
-                flags,
-                expiry,
-            },
-            Self::Concatenate {
-                before: true,
-                ref more,
-            } => Operation::Prepend { value: more },
+            Self::Store { condition, ref value, flags, expiry } => {
+                Operation::Store { condition, value, flags, expiry }
+            }
+            Self::Concatenate { before: true, ref more } => Operation::Prepend { value: more },
             Self::Concatenate { ref more, .. } => Operation::Append { value: more },
             Self::Arithmetic { up: true, delta } => Operation::Increment { delta },
             Self::Arithmetic { delta, .. } => Operation::Decrement { delta },
             Self::Touch { expiry } => Operation::Touch { expiry },
             Self::Delete => Operation::Delete,
             Self::MetaGet(get) => Operation::MetaGet(get),
-            Self::MetaStore { store, ref value } => {
-                Operation::MetaStore(MetaStore { value, ..store })
-            }
+            Self::MetaStore { store, ref value } => Operation::MetaStore(MetaStore { value, ..store }),
             Self::MetaDelete(delete) => Operation::MetaDelete(delete),
             Self::MetaArithmetic(by) => Operation::MetaArithmetic(by),
         }
@@ -160,9 +127,7 @@ impl Workers {
         let access = [Access::Erew, Access::Crew, Access::Crcw][drawn % 3];
         let owner = drawn / 3 % self.handles.len();
         let partition = drawn / 16 % self.cache.layout().partitions;
-        self.cache
-            .set_route(partition, Route { access, owner })
-            .unwrap();
+        self.cache.set_route(partition, Route { access, owner }).unwrap();
     }
 
     /// Executes a batch, to the end: repeats requests that a full sink or another owner stopped.
@@ -190,29 +155,19 @@ impl Workers {
             assert_eq!(replies.len(), elsewhere.len());
             in_order.extend(elsewhere.into_iter().zip(replies));
         }
-        Executed {
-            in_order,
-            elsewhere: repeated,
-        }
+        Executed { in_order, elsewhere: repeated }
     }
 
     fn execute_once(&mut self, keys: &[Key], batch: &[Ask], which: &[usize]) -> Vec<Reply> {
         let request = |at: &usize| {
             let ask = &batch[*at];
             let key = &keys[ask.key];
-            Request {
-                hash: key.hash,
-                key: &key.name,
-                operation: ask.wish.operation(),
-            }
+            Request { hash: key.hash, key: &key.name, operation: ask.wish.operation() }
         };
         let requests: Vec<_> = which.iter().map(request).collect();
         let room_values = std::mem::replace(&mut self.room_values, usize::MAX);
-        let mut sink = Sink {
-            replies: Vec::with_capacity(which.len()),
-            room_values,
-            described: ItemMeta::default(),
-        };
+        let mut sink =
+            Sink { replies: Vec::with_capacity(which.len()), room_values, described: ItemMeta::default() };
         let now_s = self.now_s;
         let executed = self.turn().execute(&requests, now_s, &mut sink);
         assert_eq!(executed, sink.replies.len(), "replies of a batch");
@@ -243,12 +198,7 @@ impl std::fmt::Display for Workers {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let routes = (0..).map_while(|partition| self.cache.route(partition));
         let routes: Vec<_> = routes.collect();
-        write!(
-            formatter,
-            "worker {}, {routes:?}\n{:?}",
-            self.turn,
-            self.cache.stats()
-        )
+        write!(formatter, "worker {}, {routes:?}\n{:?}", self.turn, self.cache.stats())
     }
 }
 
@@ -285,15 +235,9 @@ impl ReplySink for Sink {
     }
 
     fn finish(&mut self, index: usize, outcome: Outcome) {
-        assert_eq!(
-            index + usize::from(outcome == Outcome::Hit),
-            self.replies.len()
-        );
+        assert_eq!(index + usize::from(outcome == Outcome::Hit), self.replies.len());
         if outcome != Outcome::Hit {
-            self.replies.push(Reply {
-                item: self.described,
-                ..Reply::default()
-            });
+            self.replies.push(Reply { item: self.described, ..Reply::default() });
         }
         self.described = ItemMeta::default();
         self.replies[index].outcome = Some(outcome);

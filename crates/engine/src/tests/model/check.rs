@@ -11,17 +11,10 @@ impl Key {
         assert_ne!(cas, 0);
         let Some(item) = &mut self.item else { return };
         if item.cas_is_known {
-            assert_eq!(
-                self.given.last(),
-                Some(&cas),
-                "the CAS value changed without a write"
-            );
+            assert_eq!(self.given.last(), Some(&cas), "the CAS value changed without a write");
             return;
         }
-        assert!(
-            !self.given.contains(&cas),
-            "the CAS value {cas} of an earlier value"
-        );
+        assert!(!self.given.contains(&cas), "the CAS value {cas} of an earlier value");
         if self.given.len() == CAS_VALUES_MAX {
             self.given.remove(0);
         }
@@ -37,11 +30,7 @@ pub(super) fn changed_number(value: &[u8], up: bool, delta: u64) -> Option<u64> 
     }
     let word = value.split(|byte| *byte == b' ').next()?;
     let number: u64 = std::str::from_utf8(word).ok()?.parse().ok()?;
-    Some(if up {
-        number.wrapping_add(delta)
-    } else {
-        number.saturating_sub(delta)
-    })
+    Some(if up { number.wrapping_add(delta) } else { number.saturating_sub(delta) })
 }
 
 impl Model {
@@ -58,12 +47,7 @@ impl Model {
                 self.check_get(key, reply, true);
                 self.set_expiry(key, *expiry);
             }
-            Wish::Store {
-                condition,
-                value,
-                flags,
-                expiry,
-            } => {
+            Wish::Store { condition, value, flags, expiry } => {
                 if self.check_store(key, *condition, value, outcome) {
                     self.keys[key].item = Some(Item {
                         value: value.clone(),
@@ -179,13 +163,7 @@ impl Model {
     }
 
     /// Returns whether the value was stored, as it should.
-    fn check_store(
-        &mut self,
-        key: usize,
-        condition: Condition,
-        value: &[u8],
-        outcome: Outcome,
-    ) -> bool {
+    fn check_store(&mut self, key: usize, condition: Condition, value: &[u8], outcome: Outcome) -> bool {
         let too_large = value.len() > self.value_bytes_max;
         assert_eq!(outcome == Outcome::TooLarge, too_large);
         if too_large {
@@ -231,10 +209,7 @@ impl Model {
     }
 
     fn check_arithmetic(&mut self, key: usize, up: bool, delta: u64, outcome: Outcome) {
-        let expected = self.keys[key]
-            .item
-            .as_ref()
-            .and_then(|item| changed_number(&item.value, up, delta));
+        let expected = self.keys[key].item.as_ref().and_then(|item| changed_number(&item.value, up, delta));
         let if_found = [expected.map_or(Outcome::NotANumber, Outcome::Number)];
         self.check_found(key, outcome, &if_found, Outcome::NotFound);
         if let (Some(item), Some(number)) = (&mut self.keys[key].item, expected) {

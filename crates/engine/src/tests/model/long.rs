@@ -17,9 +17,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// Returns the number of operations, and whether it is large enough to print progress.
 fn operations() -> (u64, bool) {
     let asked = std::env::var("MICANITE_MODEL_OPERATIONS");
-    let all: u64 = asked
-        .as_ref()
-        .map_or(10_000_000, |text| text.parse().unwrap());
+    let all: u64 = asked.as_ref().map_or(10_000_000, |text| text.parse().unwrap());
     (all.div_ceil(RUNS), asked.is_ok())
 }
 
@@ -87,10 +85,7 @@ fn run(name: &str, geometry: impl Fn(usize) -> Setup) -> (Tally, Stats) {
         if tell && (done || reported.elapsed() >= REPORT_EVERY) {
             reported = Instant::now();
             let seconds = started.elapsed().as_secs();
-            println!(
-                "model: {name}, {seconds} s: {} rounds, {tallies:?}",
-                seed + 1
-            );
+            println!("model: {name}, {seconds} s: {} rounds, {tallies:?}", seed + 1);
         }
         if done {
             break;
@@ -117,25 +112,19 @@ fn long_run_of_a_cache_too_small() {
 
 #[test]
 fn long_run_of_a_cache_with_items_of_half_a_log() {
-    let (tally, _) = run("cache with items of half a log", |drawn| {
-        cache_geometry(2, drawn)
-    });
+    let (tally, _) = run("cache with items of half a log", |drawn| cache_geometry(2, drawn));
     assert!(tally.lost > 0);
 }
 
 #[test]
 fn long_run_of_a_cache_with_offsets_that_repeat() {
-    let (tally, _) = run("cache with offsets that repeat", |drawn| {
-        cache_geometry(3, drawn)
-    });
+    let (tally, _) = run("cache with offsets that repeat", |drawn| cache_geometry(3, drawn));
     assert!(tally.lost > 0);
 }
 
 #[test]
 fn long_run_of_a_cache_that_grows_its_index() {
-    let (_, stats) = run("cache that grows its index", |drawn| {
-        cache_geometry(4, drawn)
-    });
+    let (_, stats) = run("cache that grows its index", |drawn| cache_geometry(4, drawn));
     assert!(stats.buckets_split > 0);
 }
 
@@ -147,25 +136,19 @@ fn long_run_of_a_store_with_room() {
 
 #[test]
 fn long_run_of_a_store_with_too_little_space() {
-    let (tally, _) = run("store with too little space", |drawn| {
-        store_geometry(1, drawn)
-    });
+    let (tally, _) = run("store with too little space", |drawn| store_geometry(1, drawn));
     assert!(tally.refused > 0);
 }
 
 #[test]
 fn long_run_of_a_store_with_too_few_entries() {
-    let (tally, _) = run("store with too few entries", |drawn| {
-        store_geometry(2, drawn)
-    });
+    let (tally, _) = run("store with too few entries", |drawn| store_geometry(2, drawn));
     assert!(tally.refused > 0);
 }
 
 #[test]
 fn long_run_of_a_store_that_grows_its_index() {
-    let (_, stats) = run("store that grows its index", |drawn| {
-        store_geometry(3, drawn)
-    });
+    let (_, stats) = run("store that grows its index", |drawn| store_geometry(3, drawn));
     assert!(stats.buckets_split > 0 && stats.compacted_bytes > 0);
 }
 

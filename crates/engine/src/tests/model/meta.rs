@@ -12,11 +12,7 @@ impl Model {
     /// Draws a CAS value that no item has, or none.
     fn chosen(&mut self, drawn: usize) -> u64 {
         self.stamp += 1;
-        if drawn.is_multiple_of(4) {
-            CHOSEN + self.stamp
-        } else {
-            0
-        }
+        if drawn.is_multiple_of(4) { CHOSEN + self.stamp } else { 0 }
     }
 
     /// Draws a CAS value to compare, which may be the item's.
@@ -35,21 +31,14 @@ impl Model {
             touch: (extra / 256).is_multiple_of(8).then_some(expiry),
             touch_first: extra.is_multiple_of(2),
             vivify: (extra / 2048).is_multiple_of(4).then_some(expiry),
-            recache: (extra / 8192)
-                .is_multiple_of(2)
-                .then_some(Expiry(now_s + 10)),
+            recache: (extra / 8192).is_multiple_of(2).then_some(Expiry(now_s + 10)),
             unless_cas: None,
             new_cas: self.chosen(extra / 4096),
             leaves_token: false,
         })
     }
 
-    pub(super) fn meta_store(
-        &mut self,
-        key: usize,
-        (size, extra): (usize, usize),
-        expiry: Expiry,
-    ) -> Wish {
+    pub(super) fn meta_store(&mut self, key: usize, (size, extra): (usize, usize), expiry: Expiry) -> Wish {
         let modes = [
             StoreMode::Set,
             StoreMode::Add,
@@ -112,12 +101,7 @@ impl Model {
         let found = self.check_found(key, outcome, &[Outcome::Hit], missing);
         if let (false, Some(expiry)) = (found, get.vivify) {
             assert!(reply.item.won && reply.item.created);
-            self.put(
-                key,
-                &[],
-                (0, expiry),
-                (get.cas.then_some(reply.item.cas), get.new_cas),
-            );
+            self.put(key, &[], (0, expiry), (get.cas.then_some(reply.item.cas), get.new_cas));
             self.item(key).token_sent = true;
         }
         let Some(item) = self.keys[key].item.as_mut().filter(|_| found) else {
@@ -131,9 +115,7 @@ impl Model {
             Some(touch) if get.touch_first => touch,
             _ => item.expiry,
         };
-        let near = get
-            .recache
-            .is_some_and(|at| expiry != Expiry::NEVER && expiry < at);
+        let near = get.recache.is_some_and(|at| expiry != Expiry::NEVER && expiry < at);
         assert_eq!(said.won, !item.token_sent && (item.stale || near));
         item.token_sent |= said.won;
         item.expiry = get.touch.unwrap_or(item.expiry);
@@ -210,12 +192,7 @@ impl Model {
                 outcome == Outcome::Exists || !reply.item.created && known.item.is_some()
             }
             _ => {
-                let all = [
-                    Outcome::Stored,
-                    Outcome::Exists,
-                    Outcome::TooLarge,
-                    Outcome::NotStored,
-                ];
+                let all = [Outcome::Stored, Outcome::Exists, Outcome::TooLarge, Outcome::NotStored];
                 let if_found = all.map(|one| if one == missing { Outcome::Hit } else { one });
                 self.check_found(key, outcome, &if_found, missing)
             }
@@ -239,10 +216,7 @@ impl Model {
             }
             None => {
                 let stale = was_there && !last;
-                assert!(
-                    !stale || store.stale,
-                    "stored although the CAS value is another one"
-                );
+                assert!(!stale || store.stale, "stored although the CAS value is another one");
                 let newer = self.keys[key].item.as_ref().filter(|_| stale);
                 let kept = newer.map(|item| (item.expiry, item.token_sent));
                 let expiry = kept.map_or(store.expiry, |(expiry, _)| expiry);

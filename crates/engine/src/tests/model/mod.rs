@@ -97,13 +97,7 @@ impl Model {
                 name = format!("{name:x<250}");
             }
             let name = name.into_bytes();
-            Key {
-                hash: workers.cache().hash(&name),
-                name,
-                namespace,
-                item: None,
-                given: Vec::new(),
-            }
+            Key { hash: workers.cache().hash(&name), name, namespace, item: None, given: Vec::new() }
         };
         Self {
             keys: (0..keys).map(key).collect(),
@@ -199,10 +193,7 @@ impl Model {
 
     fn invalidate(&mut self, name: &str) {
         let now_s = self.workers.now_s;
-        let invalidated = self
-            .workers
-            .turn()
-            .invalidate_namespace(name.as_bytes(), now_s);
+        let invalidated = self.workers.turn().invalidate_namespace(name.as_bytes(), now_s);
         if invalidated.is_ok() {
             self.forget(|key| key.namespace == Some(name));
         }
@@ -225,13 +216,7 @@ impl Model {
         self.execute();
         for key in 0..self.keys.len() {
             let more = vec![b'-'; self.value_bytes_max + 1];
-            self.ask(
-                key,
-                Wish::Concatenate {
-                    before: false,
-                    more,
-                },
-            );
+            self.ask(key, Wish::Concatenate { before: false, more });
         }
         self.execute();
         self.tally.operations -= 2 * self.keys.len() as u64;

@@ -52,12 +52,7 @@ fn dangling_entries_are_cleared_before_offsets_repeat() {
             round += 1;
             let value_bytes = (round % 40) as usize;
             let value = model.value(value_bytes, false);
-            let store = Wish::Store {
-                condition: Condition::Always,
-                value,
-                flags: 0,
-                expiry: Expiry::NEVER,
-            };
+            let store = Wish::Store { condition: Condition::Always, value, flags: 0, expiry: Expiry::NEVER };
             model.ask((round.wrapping_mul(2_654_435_761) % 997) as usize, store);
             written_units += 2 + value_bytes as u64 / 8;
             let cas = round.is_multiple_of(5);

@@ -70,9 +70,7 @@ impl Model {
         let extra = word.extra();
         let wish = match word.kind() {
             0..20 => self.meta_get(extra, expiry),
-            20..80 => Wish::Get {
-                cas: extra.is_multiple_of(4),
-            },
+            20..80 => Wish::Get { cas: extra.is_multiple_of(4) },
             80..88 => Wish::GetAndTouch { expiry },
             88..104 => self.meta_store(key, (word.size(), extra), expiry),
             104..168 => {
@@ -84,9 +82,7 @@ impl Model {
                     0..10 => Condition::Always,
                     10..12 => Condition::Absent,
                     12..14 => Condition::Present,
-                    _ => Condition::Unchanged(
-                        self.keys[key].given.last().copied().unwrap_or(u64::MAX),
-                    ),
+                    _ => Condition::Unchanged(self.keys[key].given.last().copied().unwrap_or(u64::MAX)),
                 };
                 Wish::Store {
                     condition,
@@ -95,10 +91,9 @@ impl Model {
                     expiry,
                 }
             }
-            168..184 => Wish::Concatenate {
-                before: extra % 2 == 1,
-                more: self.value(word.size() % 24, false),
-            },
+            168..184 => {
+                Wish::Concatenate { before: extra % 2 == 1, more: self.value(word.size() % 24, false) }
+            }
             184..190 => self.meta_arithmetic(key, (word.size(), extra), expiry),
             190..200 => Wish::Arithmetic {
                 up: extra % 2 == 1,

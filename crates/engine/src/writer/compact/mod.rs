@@ -113,11 +113,7 @@ impl Writer<'_> {
             return false;
         }
         let of_item = matches!(aim, Aim::Block(_));
-        let debt = if of_item {
-            0
-        } else {
-            state.debt_units.load(Relaxed)
-        };
+        let debt = if of_item { 0 } else { state.debt_units.load(Relaxed) };
         let mut left = units_max as i64 - debt as i64;
         let made = self.compact_within(&mut left, aim);
         if !of_item {
@@ -281,11 +277,7 @@ impl Writer<'_> {
             p.heap().free(position);
             return None;
         };
-        let header = if found.header.cas_given() {
-            header.with_cas_given()
-        } else {
-            header
-        };
+        let header = if found.header.cas_given() { header.with_cas_given() } else { header };
         let header = header
             .with_frequency(found.header.frequency())
             .with_fetched(found.header.is_fetched())
@@ -302,9 +294,5 @@ fn spend(left: &mut i64, units: u64) {
 }
 
 const fn store_place(position: usize) -> Place {
-    Place {
-        log: LogKind::Small,
-        offset: position as u64,
-        position,
-    }
+    Place { log: LogKind::Small, offset: position as u64, position }
 }

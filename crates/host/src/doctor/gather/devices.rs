@@ -17,14 +17,9 @@ pub fn without_interface(machine: &Machine) -> Vec<Device> {
         let is_network = class.is_some_and(|class| class.starts_with(CLASS_NETWORK));
         let below = machine.names(&directory);
         // Those of virtio are one step further down.
-        let interfaces = below
-            .iter()
-            .any(|name| name == "net" || name.starts_with("virtio"));
+        let interfaces = below.iter().any(|name| name == "net" || name.starts_with("virtio"));
         if is_network && !interfaces {
-            devices.push(Device {
-                driver: driver(machine, &directory),
-                address,
-            });
+            devices.push(Device { driver: driver(machine, &directory), address });
         }
     }
     devices

@@ -42,11 +42,7 @@ impl Netlink for Kernel {
 }
 
 /// Gathers the interfaces that are named, or all.
-pub fn all(
-    machine: &Machine,
-    names: &[String],
-    kernel: &impl Netlink,
-) -> Result<Vec<Interface>, String> {
+pub fn all(machine: &Machine, names: &[String], kernel: &impl Netlink) -> Result<Vec<Interface>, String> {
     // Files of /sys are of the network namespace that it was mounted in, those of /proc of this process's own.
     let own = machine.read("proc/net/dev").map(|table| own_names(&table));
     let is_own = |name: &String| own.as_ref().is_none_or(|own| own.contains(name));
@@ -59,9 +55,7 @@ pub fn all(
             .collect(),
         names => names.to_vec(),
     };
-    let strange = found
-        .iter()
-        .find(|&name| is_own(name) != machine.directory(name).is_ok());
+    let strange = found.iter().find(|&name| is_own(name) != machine.directory(name).is_ok());
     if let (Some(name), Some(own)) = (strange, &own)
         && own.contains(name)
     {
@@ -94,8 +88,7 @@ fn interface(machine: &Machine, name: &str, kernel: &impl Netlink) -> Result<Int
     let read = |file: &str| machine.read(&format!("{NET}/{name}/{file}"));
     let number = |file: &str| read(file).and_then(|text| text.parse::<u32>().ok());
     let index = number("ifindex").unwrap_or(0);
-    let flags =
-        read("flags").and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+    let flags = read("flags").and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
     let features = machine.ethtool("-k", name).unwrap_or_default();
     let link = |file: &str| {
         let path = machine.path(&format!("{NET}/{name}/{file}"));
@@ -105,10 +98,7 @@ fn interface(machine: &Machine, name: &str, kernel: &impl Netlink) -> Result<Int
     Ok(Interface {
         up: flags.unwrap_or(0) & FLAG_UP != 0,
         mtu: number("mtu").unwrap_or(0),
-        bus_address: machine
-            .ethtool("-i", name)
-            .ok()
-            .and_then(|text| bus_address(&text)),
+        bus_address: machine.ethtool("-i", name).ok().and_then(|text| bus_address(&text)),
         master: link("master"),
         addresses: kernel.addresses(index),
         default_route: default_route(machine, name),
@@ -124,9 +114,7 @@ fn interface(machine: &Machine, name: &str, kernel: &impl Netlink) -> Result<Int
 /// The place on the bus, from `ethtool -i`.
 fn bus_address(text: &str) -> Option<String> {
     let mut lines = text.lines();
-    let address = lines
-        .find_map(|line| line.strip_prefix("bus-info:"))?
-        .trim();
+    let address = lines.find_map(|line| line.strip_prefix("bus-info:"))?.trim();
     (address.contains(':')).then(|| address.to_owned())
 }
 

@@ -61,12 +61,8 @@ fn trial(result: io::Result<()>) -> Trial {
 }
 
 fn kernel(machine: &Machine) -> Kernel {
-    let release = machine
-        .read("proc/sys/kernel/osrelease")
-        .unwrap_or_default();
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|word| word.parse().unwrap_or(0));
+    let release = machine.read("proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let setting = |name: &str| {
         let path = format!("proc/sys/kernel/{name}");
@@ -86,11 +82,7 @@ fn process(machine: &Machine) -> Process {
     let field = |name: &str| {
         let mut lines = status.lines();
         let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        Some(
-            line.split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>(),
-        )
+        Some(line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     };
     let mask = |name| {
         let words = field(name)?;
@@ -132,19 +124,14 @@ fn processors(machine: &Machine) -> Processors {
     let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let allowed = match list.and_then(|list| cpus::parse_list(list).ok()) {
         Some(cpus) => cpus,
-        None => machine
-            .list("sys/devices/system/cpu/online")
-            .unwrap_or_default(),
+        None => machine.list("sys/devices/system/cpu/online").unwrap_or_default(),
     };
     let siblings = |cpu: &usize| {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
         machine.read(&path).unwrap_or_else(|| cpu.to_string())
     };
     let known = machine.facts().unwrap_or_default();
-    let nodes = known
-        .nodes
-        .iter()
-        .map(|(node, cpus)| (*node, cpus::list(cpus)));
+    let nodes = known.nodes.iter().map(|(node, cpus)| (*node, cpus::list(cpus)));
     Processors {
         cores: allowed.iter().map(siblings).collect::<HashSet<_>>().len(),
         allowed: allowed.len(),
@@ -158,17 +145,12 @@ fn pages(machine: &Machine) -> Pages {
         let text = machine.read(&format!("{directory}/{HUGE}/{name}"));
         text.and_then(|text| text.parse().ok()).unwrap_or(0)
     };
-    let nodes = machine
-        .list("sys/devices/system/node/online")
-        .unwrap_or_default();
+    let nodes = machine.list("sys/devices/system/node/online").unwrap_or_default();
     let mut huge_by_node = BTreeMap::new();
     if nodes.len() > 1 {
         for node in nodes {
             let directory = format!("sys/devices/system/node/node{node}");
-            let pages = (
-                count(&directory, "nr_hugepages"),
-                count(&directory, "free_hugepages"),
-            );
+            let pages = (count(&directory, "nr_hugepages"), count(&directory, "free_hugepages"));
             huge_by_node.insert(node, pages);
         }
     }

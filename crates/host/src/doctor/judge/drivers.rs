@@ -86,9 +86,7 @@ static DRIVERS: [Driver; 25] = [
         ..driver("mana", "Microsoft MANA", (6, 0), None, 3506)
     },
     Driver {
-        dpdk: Dpdk::Own(
-            "net_netvsc, through uio_hv_generic: another binding than that of PCI devices",
-        ),
+        dpdk: Dpdk::Own("net_netvsc, through uio_hv_generic: another binding than that of PCI devices"),
         note: Some(
             "with accelerated networking, packets come through the device below (mana, mlx5): name that one",
         ),
@@ -98,84 +96,35 @@ static DRIVERS: [Driver; 25] = [
     Driver {
         dpdk: Dpdk::Shared,
         note: Some("before Linux 6.1, sockets without a copy have numbers of queues of their own"),
-        ..driver(
-            "mlx5_core",
-            "NVIDIA ConnectX-4 and later",
-            (4, 9),
-            Some((5, 3)),
-            3498,
-        )
+        ..driver("mlx5_core", "NVIDIA ConnectX-4 and later", (4, 9), Some((5, 3)), 3498)
     },
     driver("ice", "Intel E810", (5, 5), Some((5, 5)), 3046),
     driver("i40e", "Intel X710", (4, 13), Some((4, 20)), 3046),
-    driver(
-        "ixgbe",
-        "Intel 82599, X540, X550",
-        (4, 12),
-        Some((4, 20)),
-        3050,
-    ),
+    driver("ixgbe", "Intel 82599, X540, X550", (4, 12), Some((4, 20)), 3050),
     Driver {
         native: None,
         note: Some("its XDP programs cannot redirect packets; for this device DPDK is the way"),
-        ..driver(
-            "ixgbevf",
-            "Intel 82599, X540, X550, as a virtual function",
-            (0, 0),
-            None,
-            0,
-        )
+        ..driver("ixgbevf", "Intel 82599, X540, X550, as a virtual function", (0, 0), None, 0)
     },
     Driver {
         native: None,
         note: Some("its XDP programs run behind the driver; for this device DPDK is the way"),
-        ..driver(
-            "iavf",
-            "Intel E810, X710, as a virtual function",
-            (0, 0),
-            None,
-            0,
-        )
+        ..driver("iavf", "Intel E810, X710, as a virtual function", (0, 0), None, 0)
     },
     driver("idpf", "Intel IPU", (6, 18), Some((6, 18)), 3046),
     driver("igb", "Intel I350, I210", (5, 10), Some((6, 14)), 3046),
     driver("igc", "Intel I225, I226", (5, 13), Some((5, 14)), 1500),
-    Driver {
-        native: None,
-        ..driver("e1000e", "Intel, of laptops", (0, 0), None, 0)
-    },
-    Driver {
-        native: None,
-        ..driver("e1000", "Intel, emulated", (0, 0), None, 0)
-    },
-    Driver {
-        native: None,
-        dpdk: Dpdk::None,
-        ..driver("r8169", "Realtek", (0, 0), None, 0)
-    },
+    Driver { native: None, ..driver("e1000e", "Intel, of laptops", (0, 0), None, 0) },
+    Driver { native: None, ..driver("e1000", "Intel, emulated", (0, 0), None, 0) },
+    Driver { native: None, dpdk: Dpdk::None, ..driver("r8169", "Realtek", (0, 0), None, 0) },
     driver("bnxt_en", "Broadcom NetXtreme", (5, 3), None, 3502),
     driver("qede", "Marvell FastLinQ", (5, 9), None, 0),
     driver("sfc", "AMD Solarflare", (5, 5), None, 3508),
     driver("ionic", "AMD Pensando", (6, 9), None, 3502),
     driver("vmxnet3", "VMware", (6, 6), None, 3494),
-    Driver {
-        dpdk: Dpdk::None,
-        ..driver("xen_netfront", "Xen", (5, 9), None, 3840)
-    },
-    Driver {
-        dpdk: Dpdk::None,
-        ..driver(
-            "veth",
-            "a pair of interfaces in software",
-            (4, 19),
-            None,
-            3520,
-        )
-    },
-    Driver {
-        dpdk: Dpdk::None,
-        ..driver("tun", "tun or tap, in software", (4, 14), None, 1500)
-    },
+    Driver { dpdk: Dpdk::None, ..driver("xen_netfront", "Xen", (5, 9), None, 3840) },
+    Driver { dpdk: Dpdk::None, ..driver("veth", "a pair of interfaces in software", (4, 19), None, 3520) },
+    Driver { dpdk: Dpdk::None, ..driver("tun", "tun or tap, in software", (4, 14), None, 1500) },
 ];
 
 /// Finds a driver by its name.

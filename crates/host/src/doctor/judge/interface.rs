@@ -21,11 +21,7 @@ pub fn title(interface: &Interface) -> String {
     let what = match (&nic.kind, nic.driver.as_deref()) {
         (Kind::Loopback, _) => "the loopback".into(),
         (Kind::Above(below), driver) => {
-            format!(
-                "{}above {}",
-                driver.map_or_else(String::new, |it| format!("{it}, ")),
-                below.join(" ")
-            )
+            format!("{}above {}", driver.map_or_else(String::new, |it| format!("{it}, ")), below.join(" "))
         }
         (_, Some(name)) => match drivers::find(name) {
             Some(driver) => format!("{name}, {}", driver.title),
@@ -53,10 +49,7 @@ pub fn interface(facts: &Facts, interface: &Interface, section: &mut Section) ->
     {
         section.say(
             State::Impossible,
-            format!(
-                "it has no queues of its own: name what is below it ({})",
-                below.join(" ")
-            ),
+            format!("it has no queues of its own: name what is below it ({})", below.join(" ")),
         );
         return None;
     }
@@ -92,10 +85,7 @@ pub fn interface(facts: &Facts, interface: &Interface, section: &mut Section) ->
     }
     dpdk(interface, driver, section);
     if nic.kind == Kind::Device && nic.driver.is_none() {
-        section.say(
-            State::Note,
-            "ethtool would say more (apt-get install ethtool)",
-        );
+        section.say(State::Note, "ethtool would say more (apt-get install ethtool)");
     }
     Some(Port {
         name: format!("xdp:{}", nic.name),
@@ -127,8 +117,7 @@ fn mode(facts: &Facts, interface: &Interface, driver: Option<&Driver>) -> Mode {
             _ => Mode::Copy,
         };
     }
-    let since =
-        |version: Option<drivers::Version>| version.is_some_and(|it| facts.kernel.version >= it);
+    let since = |version: Option<drivers::Version>| version.is_some_and(|it| facts.kernel.version >= it);
     match driver {
         Some(driver) if since(driver.zero_copy) => Mode::ZeroCopy,
         Some(driver) if since(driver.native) => Mode::Copy,
@@ -151,36 +140,21 @@ fn refused(interface: &Interface, driver: Option<&Driver>) -> Option<String> {
 fn state(facts: &Facts, interface: &Interface, section: &mut Section) -> Option<String> {
     let name = &interface.nic.name;
     let list = |addresses: &[(IpAddr, u8)]| {
-        let list: Vec<_> = addresses
-            .iter()
-            .map(|(ip, bits)| format!("{ip}/{bits}"))
-            .collect();
+        let list: Vec<_> = addresses.iter().map(|(ip, bits)| format!("{ip}/{bits}")).collect();
         list.join(",")
     };
-    let above = |it: &&Interface| {
-        Some(&it.nic.name) == interface.master.as_ref() && !it.addresses.is_empty()
-    };
+    let above = |it: &&Interface| Some(&it.nic.name) == interface.master.as_ref() && !it.addresses.is_empty();
     let above = facts.interfaces.iter().find(above);
     let mut borrowed = None;
     if !interface.up {
-        section.say_with(
-            State::Missing,
-            "it is down",
-            [format!("ip link set dev {name} up")],
-        );
+        section.say_with(State::Missing, "it is down", [format!("ip link set dev {name} up")]);
     } else if !interface.addresses.is_empty() {
-        section.say(
-            State::Fine,
-            format!("up, {}", list(&interface.addresses).replace(',', ", ")),
-        );
+        section.say(State::Fine, format!("up, {}", list(&interface.addresses).replace(',', ", ")));
     } else if let Some(above) = above {
         let addresses = list(&above.addresses);
         section.say(
             State::Fine,
-            format!(
-                "up; its address is that of {}: {addresses} (--port-ip)",
-                above.nic.name
-            ),
+            format!("up; its address is that of {}: {addresses} (--port-ip)", above.nic.name),
         );
         borrowed = Some(addresses);
     } else {
@@ -191,10 +165,8 @@ fn state(facts: &Facts, interface: &Interface, section: &mut Section) -> Option<
         );
     }
     if let Some(master) = &interface.master {
-        section.say(
-            State::Note,
-            format!("it is part of {master}: what that does with packets comes after XDP"),
-        );
+        section
+            .say(State::Note, format!("it is part of {master}: what that does with packets comes after XDP"));
     }
     if interface.default_route {
         section.say(
@@ -232,25 +204,17 @@ fn frames(interface: &Interface, driver: Option<&Driver>, mode: Mode, section: &
     if mode != Mode::Generic && mtu_max > 0 && interface.mtu > mtu_max {
         section.say_with(
             State::Missing,
-            format!(
-                "MTU {}: the driver refuses XDP programs above {mtu_max}",
-                interface.mtu
-            ),
+            format!("MTU {}: the driver refuses XDP programs above {mtu_max}", interface.mtu),
             [format!("ip link set dev {name} mtu 1500")],
         );
     } else {
         section.say(State::Fine, format!("MTU {}", interface.mtu));
     }
     let offload = [("lro", interface.lro), ("rx-gro-hw", interface.gro_hw)];
-    for (feature, _) in offload
-        .iter()
-        .filter(|(_, it)| it.is_some_and(|it| it.on && !it.fixed))
-    {
+    for (feature, _) in offload.iter().filter(|(_, it)| it.is_some_and(|it| it.on && !it.fixed)) {
         section.say_with(
             State::Missing,
-            format!(
-                "the device merges packets ({feature}), which XDP programs do not get along with"
-            ),
+            format!("the device merges packets ({feature}), which XDP programs do not get along with"),
             [format!("ethtool -K {name} {feature} off")],
         );
     }
@@ -272,10 +236,7 @@ fn queues(
     let now = nic.queues.max(1);
     let (workers, right) = (most.min(cores), now <= most && now >= most.min(cores));
     let text = match halved {
-        true => format!(
-            "{}; XDP leaves {most}, half of the most",
-            count(now, "receive queue")
-        ),
+        true => format!("{}; XDP leaves {most}, half of the most", count(now, "receive queue")),
         false => format!("{}, at most {most}", count(now, "receive queue")),
     };
     if right {
@@ -287,18 +248,11 @@ fn queues(
         false => format!("ethtool -L {} combined {workers}", nic.name),
     };
     if now > most {
-        section.say_with(
-            State::Missing,
-            format!("{text}: the driver refuses XDP programs"),
-            [command],
-        );
+        section.say_with(State::Missing, format!("{text}: the driver refuses XDP programs"), [command]);
     } else {
         section.say_with(
             State::Better,
-            format!(
-                "{text}: {} would have queues with more of them",
-                count(workers, "worker")
-            ),
+            format!("{text}: {} would have queues with more of them", count(workers, "worker")),
             [command],
         );
     }
@@ -328,18 +282,12 @@ fn steering(interface: &Interface, workers: usize, section: &mut Section) {
         }
     }
     if nic.kind == Kind::Device && !nic.interrupts.is_empty() && workers > 1 {
-        let spread = nic
-            .interrupts
-            .iter()
-            .filter(|it| it.cpus.len() == 1)
-            .count();
+        let spread = nic.interrupts.iter().filter(|it| it.cpus.len() == 1).count();
         if spread < nic.interrupts.len() {
             section.say_with(
                 State::Better,
                 "interrupts of queues may come to any CPU",
-                [format!(
-                    "micanite ctl nic {name} --xdp --native 11300 --cores {workers} --apply"
-                )],
+                [format!("micanite ctl nic {name} --xdp --native 11300 --cores {workers} --apply")],
             );
         }
     }
@@ -353,9 +301,7 @@ fn steering(interface: &Interface, workers: usize, section: &mut Section) {
         section.say_with(
             State::Better,
             "the sender's CPU receives for it, unless threads do",
-            [format!(
-                "ethtool -K {name} gro on; echo 1 > /sys/class/net/{name}/threaded"
-            )],
+            [format!("ethtool -K {name} gro on; echo 1 > /sys/class/net/{name}/threaded")],
         );
     }
     if let Some(node) = nic.node

@@ -29,11 +29,7 @@ pub fn machine(facts: &Facts) -> Section {
         section.say(State::Note, maker);
     }
     let cpus = &facts.cpus;
-    let nodes: Vec<_> = cpus
-        .nodes
-        .iter()
-        .map(|(node, list)| format!("node {node}: CPUs {list}"))
-        .collect();
+    let nodes: Vec<_> = cpus.nodes.iter().map(|(node, list)| format!("node {node}: CPUs {list}")).collect();
     let several = nodes.len() > 1;
     section.say(
         State::Fine,
@@ -41,11 +37,7 @@ pub fn machine(facts: &Facts) -> Section {
             "{} on {}{}",
             count(cpus.allowed, "CPU"),
             count(cpus.cores, "physical core"),
-            if several {
-                format!("; {}", nodes.join(", "))
-            } else {
-                String::new()
-            }
+            if several { format!("; {}", nodes.join(", ")) } else { String::new() }
         ),
     );
     if several {
@@ -78,7 +70,9 @@ pub fn machine(facts: &Facts) -> Section {
             };
             section.say(
                 State::Note,
-                format!("io_uring does not work: {reason}; {why}. TCP uses epoll then, which is no less right"),
+                format!(
+                    "io_uring does not work: {reason}; {why}. TCP uses epoll then, which is no less right"
+                ),
             );
         }
     }
@@ -91,19 +85,10 @@ pub fn memory(facts: &Facts) -> Section {
     let pages = &facts.pages;
     let wanted = MEMORY_EXAMPLE / 2 + QUEUE_PAGES * facts.cpus.cores.max(1);
     if pages.huge_free > 0 {
-        section.say(
-            State::Fine,
-            format!(
-                "{} of {} huge pages of 2 MiB are free",
-                pages.huge_free, pages.huge
-            ),
-        );
+        section
+            .say(State::Fine, format!("{} of {} huge pages of 2 MiB are free", pages.huge_free, pages.huge));
     } else {
-        let state = if pages.huge == 0 {
-            "no huge pages are reserved"
-        } else {
-            "all huge pages are taken"
-        };
+        let state = if pages.huge == 0 { "no huge pages are reserved" } else { "all huge pages are taken" };
         section.say_with(
             State::Better,
             format!(
@@ -120,10 +105,7 @@ pub fn memory(facts: &Facts) -> Section {
             .iter()
             .map(|(node, (all, free))| format!("node {node}: {free} of {all}"))
             .collect();
-        section.say(
-            State::Note,
-            format!("huge pages that are free, {}", nodes.join(", ")),
-        );
+        section.say(State::Note, format!("huge pages that are free, {}", nodes.join(", ")));
     }
     match pages.transparent.as_deref() {
         Some("never") => section.say_with(
@@ -134,18 +116,10 @@ pub fn memory(facts: &Facts) -> Section {
         Some(choice) => section.say(State::Fine, format!("transparent huge pages: {choice}")),
         None => section.say(State::Note, "the kernel has no transparent huge pages"),
     }
-    let text = |limit: Option<u64>| {
-        limit.map_or_else(|| "no limit".into(), |it| format!("{} KiB", it >> 10))
-    };
+    let text = |limit: Option<u64>| limit.map_or_else(|| "no limit".into(), |it| format!("{} KiB", it >> 10));
     let (soft, hard) = facts.process.memlock;
-    section.say(
-        State::Note,
-        format!(
-            "locked memory (RLIMIT_MEMLOCK): {}, at most {}",
-            text(soft),
-            text(hard)
-        ),
-    );
+    section
+        .say(State::Note, format!("locked memory (RLIMIT_MEMLOCK): {}, at most {}", text(soft), text(hard)));
     section
 }
 
@@ -178,68 +152,35 @@ pub fn af_xdp(facts: &Facts) -> Section {
     };
     let needed = [Capability::NetRaw, Capability::NetAdmin, bpf];
     let absent: Vec<_> = needed.into_iter().filter(|it| !process.may(*it)).collect();
-    let names = |list: &[Capability]| {
-        list.iter()
-            .map(|it| it.name())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let names = |list: &[Capability]| list.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
     if absent.is_empty() {
         section.say(State::Fine, format!("this process has {}", names(&needed)));
     } else {
-        let who = if process.user == 0 {
-            "root here"
-        } else {
-            "this user"
-        };
+        let who = if process.user == 0 { "root here" } else { "this user" };
         let text = format!("{who} lacks {}", names(&absent));
         match absent.iter().all(|it| process.could(*it)) || process.container.is_some() {
             true => section.say_with(State::Missing, text, [grant(facts)]),
-            false => section.say(
-                State::Impossible,
-                format!("{text}, and no process started from here can have it"),
-            ),
+            false => section
+                .say(State::Impossible, format!("{text}, and no process started from here can have it")),
         }
     }
     if process.user_namespace && process.container.is_none() {
-        section.say(
-            State::Note,
-            "in a user namespace: its root has no rights over BPF",
-        );
+        section.say(State::Note, "in a user namespace: its root has no rights over BPF");
     }
     let able = absent.is_empty();
-    trial(
-        &mut section,
-        facts,
-        able,
-        "an AF_XDP socket can be opened",
-        &facts.tried.socket,
-    );
-    trial(
-        &mut section,
-        facts,
-        able,
-        "an XDP program can be loaded",
-        &facts.tried.program,
-    );
-    trial(
-        &mut section,
-        facts,
-        able,
-        "a map of AF_XDP sockets can be made",
-        &facts.tried.map,
-    );
+    trial(&mut section, facts, able, "an AF_XDP socket can be opened", &facts.tried.socket);
+    trial(&mut section, facts, able, "an XDP program can be loaded", &facts.tried.program);
+    trial(&mut section, facts, able, "a map of AF_XDP sockets can be made", &facts.tried.map);
     locked_memory(&mut section, facts);
     if kernel.version < KERNEL_MAPS {
-        section.say(
-            State::Note,
-            "before Linux 5.11, BPF maps count as locked memory too",
-        );
+        section.say(State::Note, "before Linux 5.11, BPF maps count as locked memory too");
     }
     if let Some(level) = kernel.unprivileged_bpf_disabled {
         section.say(
             State::Note,
-            format!("kernel.unprivileged_bpf_disabled is {level}; XDP programs want capabilities in any case"),
+            format!(
+                "kernel.unprivileged_bpf_disabled is {level}; XDP programs want capabilities in any case"
+            ),
         );
     }
     section
@@ -274,10 +215,7 @@ fn trial(section: &mut Section, facts: &Facts, able: bool, what: &str, trial: &T
 fn locked_memory(section: &mut Section, facts: &Facts) {
     let process = &facts.process;
     if process.may(Capability::IpcLock) {
-        section.say(
-            State::Fine,
-            "CAP_IPC_LOCK: frames do not count as locked memory",
-        );
+        section.say(State::Fine, "CAP_IPC_LOCK: frames do not count as locked memory");
         return;
     }
     let queues = facts.cpus.cores.max(1);
@@ -293,9 +231,8 @@ fn locked_memory(section: &mut Section, facts: &Facts) {
         mib(xdp::FRAMES_BYTES_MIN),
     );
     // A soft limit below the hard one is raised by the server.
-    let taken = process.memlock.0 == process.memlock.1
-        && facts.tried.socket.is_ok()
-        && facts.tried.memory.is_err();
+    let taken =
+        process.memlock.0 == process.memlock.1 && facts.tried.socket.is_ok() && facts.tried.memory.is_err();
     if taken && enough(xdp::FRAMES_BYTES_MIN) {
         let text = format!("{text}: other processes of this user have locked it");
         section.say_with(State::Missing, text, [grant(facts)]);
@@ -305,11 +242,7 @@ fn locked_memory(section: &mut Section, facts: &Facts) {
         let text = format!("{text}: there is less, and bursts are lost sooner");
         section.say_with(State::Better, text, [grant(facts)]);
     } else {
-        section.say_with(
-            State::Missing,
-            format!("{text}: there is less"),
-            [grant(facts)],
-        );
+        section.say_with(State::Missing, format!("{text}: there is less"), [grant(facts)]);
     }
 }
 
@@ -321,10 +254,7 @@ pub fn dpdk(facts: &Facts) -> Section {
         Err(reason) => section.say_with(
             State::Missing,
             format!("this program was built without it: {reason}"),
-            [
-                "apt-get install libdpdk-dev pkg-config && cargo build --release --features dpdk"
-                    .into(),
-            ],
+            ["apt-get install libdpdk-dev pkg-config && cargo build --release --features dpdk".into()],
         ),
     }
     if facts.pages.huge_free == 0 {
@@ -339,7 +269,9 @@ pub fn dpdk(facts: &Facts) -> Section {
             State::Note,
             "there is no IOMMU: a device can be given away only unprotected (it may write to any memory)",
         ),
-        (groups, Some(_)) => section.say(State::Fine, format!("VFIO is there, with {}", count(groups, "IOMMU group"))),
+        (groups, Some(_)) => {
+            section.say(State::Fine, format!("VFIO is there, with {}", count(groups, "IOMMU group")))
+        }
         (groups, None) => section.say(
             State::Note,
             format!("{}; VFIO is not loaded (modprobe {VFIO})", count(groups, "IOMMU group")),
@@ -351,10 +283,7 @@ pub fn dpdk(facts: &Facts) -> Section {
             Some(driver) => format!("with driver {driver}, without an interface"),
             None => "with no driver".to_owned(),
         };
-        section.say(
-            State::Note,
-            format!("network device {}: {text}", device.address),
-        );
+        section.say(State::Note, format!("network device {}: {text}", device.address));
     }
     section.say(
         State::Note,
@@ -365,8 +294,7 @@ pub fn dpdk(facts: &Facts) -> Section {
 
 /// The devices that DPDK has already.
 pub fn dpdk_ports(facts: &Facts) -> Vec<Port> {
-    let ready =
-        |driver: &Option<String>| driver.as_deref().is_some_and(|it| USER_SPACE.contains(&it));
+    let ready = |driver: &Option<String>| driver.as_deref().is_some_and(|it| USER_SPACE.contains(&it));
     let devices = facts.devices.iter().filter(|device| ready(&device.driver));
     devices
         .map(|device| Port {

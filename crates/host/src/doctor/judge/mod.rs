@@ -24,12 +24,8 @@ pub const fn common(is_dpdk: bool) -> usize {
 
 /// Judges the facts of a machine.
 pub fn judge(facts: &Facts) -> Report {
-    let mut sections = vec![
-        machine::machine(facts),
-        machine::memory(facts),
-        machine::af_xdp(facts),
-        machine::dpdk(facts),
-    ];
+    let mut sections =
+        vec![machine::machine(facts), machine::memory(facts), machine::af_xdp(facts), machine::dpdk(facts)];
     let mut ports = machine::dpdk_ports(facts);
     for interface in &facts.interfaces {
         let mut section = Section::new(interface::title(interface));
@@ -49,9 +45,5 @@ pub fn judge(facts: &Facts) -> Report {
         let hopeless = has(common(port.is_dpdk), State::Impossible);
         Reverse((!hopeless, port.grade, port.works))
     });
-    Report {
-        verdict: verdict::verdict(facts, &sections, &ports),
-        sections,
-        ports,
-    }
+    Report { verdict: verdict::verdict(facts, &sections, &ports), sections, ports }
 }

@@ -19,9 +19,9 @@ const AND_SO_ON: &str = " ...";
 /// The command that gives this process the capabilities of AF_XDP.
 pub fn grant(facts: &Facts) -> String {
     match facts.process.container.as_deref() {
-        Some("Kubernetes") => format!(
-            "# securityContext: capabilities: add: [NET_RAW, NET_ADMIN, BPF, IPC_LOCK] ({GUIDE})"
-        ),
+        Some("Kubernetes") => {
+            format!("# securityContext: capabilities: add: [NET_RAW, NET_ADMIN, BPF, IPC_LOCK] ({GUIDE})")
+        }
         Some(_) => run("--cap-add NET_RAW --cap-add NET_ADMIN --cap-add BPF --cap-add IPC_LOCK"),
         None if facts.kernel.version < (5, 8) => format!("setcap {CAPABILITIES_OLD} {}", program()),
         None => format!("setcap {CAPABILITIES} {}", program()),
@@ -43,10 +43,7 @@ fn program() -> String {
 /// All commands to a port: needed ones, better ones, the server. Comments begin with `#`.
 pub fn recipe(facts: &Facts, needed: &[&Section], better: &[&Section], port: &Port) -> Vec<String> {
     let mut recipe = Vec::new();
-    let steps = [
-        ("needed", State::Missing, needed),
-        ("better", State::Better, better),
-    ];
+    let steps = [("needed", State::Missing, needed), ("better", State::Better, better)];
     for (heading, state, sections) in steps {
         let mut fresh: Vec<String> = Vec::new();
         for command in sections.iter().flat_map(|it| it.commands(state)) {
@@ -70,8 +67,7 @@ fn one_run(commands: Vec<String>) -> Vec<String> {
         let rest = command.strip_prefix(RUN)?.strip_suffix(AND_SO_ON)?;
         Some(rest.to_owned())
     };
-    let (runs, mut others): (Vec<_>, Vec<_>) =
-        commands.into_iter().partition(|it| options(it).is_some());
+    let (runs, mut others): (Vec<_>, Vec<_>) = commands.into_iter().partition(|it| options(it).is_some());
     if !runs.is_empty() {
         let joined: Vec<_> = runs.iter().filter_map(options).collect();
         others.push(run(&joined.join(" ")));
@@ -87,10 +83,7 @@ fn serve(port: &Port) -> String {
         (None, false) => String::new(),
     };
     let name = quoted(&port.name);
-    format!(
-        "micanite serve --port {name}{addresses} -t {} -m 1024",
-        port.workers
-    )
+    format!("micanite serve --port {name}{addresses} -t {} -m 1024", port.workers)
 }
 
 fn audience(process: &Process) -> String {

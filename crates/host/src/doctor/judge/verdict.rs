@@ -18,10 +18,8 @@ pub fn verdict(facts: &Facts, sections: &[Section], ports: &[Port]) -> Verdict {
     let mut places = vec![common(best.is_dpdk), best.section];
     places.dedup();
     let needed: Vec<_> = places.iter().map(|at| &sections[*at]).collect();
-    let better: Vec<_> = [&sections[MACHINE], &sections[MEMORY]]
-        .into_iter()
-        .chain(needed.iter().copied())
-        .collect();
+    let better: Vec<_> =
+        [&sections[MACHINE], &sections[MEMORY]].into_iter().chain(needed.iter().copied()).collect();
     let mut text = format!("best port here: {} ({})", best.name, best.grade.name());
     text += match (best.works, best.grade) {
         (true, Grade::Generic) => {

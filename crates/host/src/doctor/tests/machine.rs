@@ -38,8 +38,7 @@ impl Recorded {
     /// What is gathered there.
     pub fn facts(&self) -> Facts {
         let machine = Machine::recorded(&self.root);
-        let trial =
-            |name: &str| -> Trial { machine.read(&format!("tried/{name}")).map_or(Ok(()), Err) };
+        let trial = |name: &str| -> Trial { machine.read(&format!("tried/{name}")).map_or(Ok(()), Err) };
         let tried = Tried {
             socket: trial("socket"),
             memory: trial("memory"),
@@ -57,10 +56,7 @@ impl Recorded {
         };
         let facts = gather::of_machine(&machine, tried, built);
         let interfaces = interfaces::all(&machine, &[], &Answers(&machine)).unwrap();
-        Facts {
-            interfaces,
-            ..facts
-        }
+        Facts { interfaces, ..facts }
     }
 }
 

@@ -14,9 +14,7 @@ fn report(name: &str) -> Report {
 /// The finding of the section whose title begins so that has these words.
 fn finding<'a>(report: &'a Report, section: &str, words: &str) -> &'a Finding {
     let mut sections = report.sections.iter();
-    let section = sections
-        .find(|it| it.title.starts_with(section))
-        .expect("no such section");
+    let section = sections.find(|it| it.title.starts_with(section)).expect("no such section");
     let mut findings = section.findings.iter();
     findings
         .find(|it| it.text.contains(words))
@@ -24,11 +22,7 @@ fn finding<'a>(report: &'a Report, section: &str, words: &str) -> &'a Finding {
 }
 
 fn best(report: &Report) -> &str {
-    report
-        .verdict
-        .best
-        .as_ref()
-        .map_or("none", |port| &port.name)
+    report.verdict.best.as_ref().map_or("none", |port| &port.name)
 }
 
 /// The commands of the recipe, without the words between.
@@ -44,21 +38,10 @@ fn a_laptop_has_a_port_that_is_not_worth_it() {
     // Neither has XDP in its driver; wireless, with the way out, is no better.
     assert!(best(&report).starts_with("xdp:"));
     assert!(report.verdict.text.contains("generic mode"));
-    let lacking = finding(
-        &report,
-        "AF_XDP",
-        "lacks CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF",
-    );
+    let lacking = finding(&report, "AF_XDP", "lacks CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF");
     assert_eq!(lacking.state, State::Missing);
-    assert!(
-        lacking.commands[0]
-            .starts_with("setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep ")
-    );
-    let memory = finding(
-        &report,
-        "AF_XDP",
-        "64 MiB of locked memory, 8 MiB at the least",
-    );
+    assert!(lacking.commands[0].starts_with("setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep "));
+    let memory = finding(&report, "AF_XDP", "64 MiB of locked memory, 8 MiB at the least");
     assert_eq!(memory.state, State::Better);
     assert_eq!(finding(&report, "enp0s31f6", "XDP:").state, State::Note);
     finding(&report, "this machine", "8 CPUs on 4 physical cores");
@@ -71,11 +54,7 @@ fn a_container_is_told_what_its_engine_has_to_allow() {
     assert_eq!(best(&report), "xdp:eth0");
     assert!(!report.verdict.works);
     finding(&report, "this machine", "in a container (Docker)");
-    finding(
-        &report,
-        "this machine",
-        "a filter of system calls (seccomp) is on",
-    );
+    finding(&report, "this machine", "a filter of system calls (seccomp) is on");
     let lacking = finding(&report, "AF_XDP", "root here lacks CAP_NET_ADMIN, CAP_BPF");
     assert_eq!(lacking.state, State::Missing);
     assert!(lacking.commands[0].contains("--cap-add BPF"), "{lacking:?}");
@@ -89,19 +68,10 @@ fn a_container_is_told_what_its_engine_has_to_allow() {
 #[test]
 fn a_vm_at_aws_needs_a_smaller_mtu_and_half_its_queues() {
     let report = report("aws");
-    assert_eq!(
-        finding(&report, "this machine", "Amazon EC2 c6i.xlarge").state,
-        State::Note
-    );
-    assert_eq!(
-        finding(&report, "ens5: ena", "native, copy mode").state,
-        State::Fine
-    );
+    assert_eq!(finding(&report, "this machine", "Amazon EC2 c6i.xlarge").state, State::Note);
+    assert_eq!(finding(&report, "ens5: ena", "native, copy mode").state, State::Fine);
     assert_eq!(finding(&report, "ens5", "MTU 9001").state, State::Missing);
-    assert_eq!(
-        finding(&report, "ens5", "XDP leaves 2").state,
-        State::Missing
-    );
+    assert_eq!(finding(&report, "ens5", "XDP leaves 2").state, State::Missing);
     assert_eq!(finding(&report, "ens5", "no flow rules").state, State::Note);
     assert!(!report.verdict.works);
     assert_eq!(
@@ -121,16 +91,9 @@ fn a_vm_at_google_works_for_a_user_with_the_capabilities() {
     let report = report("gcp");
     assert!(report.verdict.works, "{:#?}", report.verdict);
     assert_eq!(best(&report), "xdp:ens4");
-    finding(
-        &report,
-        "AF_XDP",
-        "this process has CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF",
-    );
+    finding(&report, "AF_XDP", "this process has CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF");
     finding(&report, "ens4: gve", "native, zero copy (the driver says)");
-    assert_eq!(
-        commands(&report),
-        ["micanite serve --port xdp:ens4 -t 4 -m 1024"]
-    );
+    assert_eq!(commands(&report), ["micanite serve --port xdp:ens4 -t 4 -m 1024"]);
 }
 
 #[test]
@@ -153,21 +116,10 @@ fn a_machine_of_two_nodes_takes_the_port_that_is_nobodys() {
     assert_eq!(best(&report), "xdp:ens1f0np0");
     assert!(report.verdict.works, "{:#?}", report.verdict);
     finding(&report, "this machine", "several NUMA nodes");
-    finding(
-        &report,
-        "memory",
-        "node 0: 4096 of 4096, node 1: 4090 of 4096",
-    );
-    let foreign = finding(
-        &report,
-        "ens2f0np0",
-        "an XDP program is there already (id 41, native",
-    );
+    finding(&report, "memory", "node 0: 4096 of 4096, node 1: 4090 of 4096");
+    let foreign = finding(&report, "ens2f0np0", "an XDP program is there already (id 41, native");
     assert_eq!(foreign.state, State::Missing);
-    assert_eq!(
-        finding(&report, "ens2f0np0", "MTU 9000").state,
-        State::Missing
-    );
+    assert_eq!(finding(&report, "ens2f0np0", "MTU 9000").state, State::Missing);
     finding(&report, "ens1f0np0", "on NUMA node 0");
     assert_eq!(
         commands(&report),
@@ -184,30 +136,15 @@ fn a_device_that_dpdk_has_is_the_best_where_the_kernel_is_too_old_for_xdp() {
     let report = report("vfio");
     assert_eq!(best(&report), "dpdk:0000:00:04.0");
     assert!(report.verdict.works);
-    assert_eq!(
-        finding(&report, "AF_XDP", "too old").state,
-        State::Impossible
-    );
-    finding(
-        &report,
-        "DPDK",
-        "network device 0000:00:04.0: ready for DPDK",
-    );
+    assert_eq!(finding(&report, "AF_XDP", "too old").state, State::Impossible);
+    finding(&report, "DPDK", "network device 0000:00:04.0: ready for DPDK");
     finding(&report, "eth0", "the host merges packets");
     assert!(commands(&report)[0].contains("--port dpdk:0000:00:04.0 --port-ip ADDRESS/PREFIX"));
 }
 
 #[test]
 fn what_is_printed_fits_a_hundred_columns_and_says_everything() {
-    for name in [
-        "laptop",
-        "container",
-        "aws",
-        "gcp",
-        "azure",
-        "metal",
-        "vfio",
-    ] {
+    for name in ["laptop", "container", "aws", "gcp", "azure", "metal", "vfio"] {
         let report = report(name);
         let text = print::text(&report);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -217,11 +154,7 @@ fn what_is_printed_fits_a_hundred_columns_and_says_everything() {
             assert!(line.chars().count() <= 100 || is_command, "{name}: {line}");
         }
         for finding in report.sections.iter().flat_map(|it| &it.findings) {
-            let words = finding
-                .text
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ");
+            let words = finding.text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(flat.contains(&words), "{name}: {words}");
         }
         let json = serde_json::to_value(&report).unwrap();

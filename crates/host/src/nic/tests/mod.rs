@@ -14,18 +14,9 @@ use crate::machine::facts::{
     Channels, Direction, Family, Feature, InterfaceFacts, Interrupt, Kind, MachineFacts, PortRule,
 };
 
-const ON: Feature = Feature {
-    on: true,
-    fixed: false,
-};
-const OFF: Feature = Feature {
-    on: false,
-    fixed: false,
-};
-const NEVER: Feature = Feature {
-    on: false,
-    fixed: true,
-};
+const ON: Feature = Feature { on: true, fixed: false };
+const OFF: Feature = Feature { on: false, fixed: false };
+const NEVER: Feature = Feature { on: false, fixed: true };
 const NOT_SUPPORTED: &str = "Operation not supported";
 
 /// A machine of so many nodes, each of so many CPUs.
@@ -40,35 +31,22 @@ fn machine(nodes: usize, cpus: usize) -> MachineFacts {
 
 /// Workers on CPUs 0 and up, on ports 9000 and up.
 fn workers(count: usize, machine: &MachineFacts) -> Vec<Worker> {
-    let worker = |number| Worker {
-        number,
-        port: 9000 + number as u16,
-        cpu: number,
-        node: machine.node_of(number),
-    };
+    let worker =
+        |number| Worker { number, port: 9000 + number as u16, cpu: number, node: machine.node_of(number) };
     (0..count).map(worker).collect()
 }
 
 /// A NIC with flow rules whose driver runs `now` queues of at most `most`.
 fn nic(name: &str, node: usize, now: usize, most: usize) -> InterfaceFacts {
-    let interrupt = |queue| Interrupt {
-        number: 100 + queue as u32,
-        queue,
-        direction: Direction::Both,
-        cpus: vec![0],
-    };
+    let interrupt =
+        |queue| Interrupt { number: 100 + queue as u32, queue, direction: Direction::Both, cpus: vec![0] };
     InterfaceFacts {
         name: name.into(),
         driver: Some("ice".into()),
         kind: Kind::Device,
         node: Some(node),
         queues: now,
-        channels: Ok(Channels {
-            combined: true,
-            queues_max: most,
-            receive: now,
-            transmit: now,
-        }),
+        channels: Ok(Channels { combined: true, queues_max: most, receive: now, transmit: now }),
         rules: Ok(Vec::new()),
         ntuple: Some(OFF),
         gro: Some(ON),
@@ -88,12 +66,7 @@ fn veth() -> InterfaceFacts {
         driver: Some("veth".into()),
         kind: Kind::Virtual,
         node: None,
-        channels: Ok(Channels {
-            combined: false,
-            queues_max: 4,
-            receive: 4,
-            transmit: 4,
-        }),
+        channels: Ok(Channels { combined: false, queues_max: 4, receive: 4, transmit: 4 }),
         rules: Err(NOT_SUPPORTED.into()),
         ntuple: Some(NEVER),
         gro: Some(OFF),
@@ -107,21 +80,9 @@ fn plan_for(facts: &InterfaceFacts, workers: &[Worker], machine: &MachineFacts) 
     plan_with(facts, workers, machine, false)
 }
 
-fn plan_with(
-    facts: &InterfaceFacts,
-    workers: &[Worker],
-    machine: &MachineFacts,
-    xdp: bool,
-) -> Plan {
+fn plan_with(facts: &InterfaceFacts, workers: &[Worker], machine: &MachineFacts, xdp: bool) -> Plan {
     let spare = spare(machine, workers, xdp);
-    plan(
-        facts,
-        &Request {
-            workers,
-            spare: &spare,
-            machine,
-        },
-    )
+    plan(facts, &Request { workers, spare: &spare, machine })
 }
 
 /// The commands of a step.
@@ -136,11 +97,7 @@ fn step(plan: &Plan, subject: Subject) -> &Step {
 }
 
 fn queues(plan: &Plan) -> Vec<usize> {
-    plan.layout
-        .workers
-        .iter()
-        .map(|(_, queue)| *queue)
-        .collect()
+    plan.layout.workers.iter().map(|(_, queue)| *queue).collect()
 }
 
 /// What the interface is like when all commands of a plan have been run.

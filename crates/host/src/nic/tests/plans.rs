@@ -9,10 +9,7 @@ fn a_nic_of_many_queues_keeps_everything_else_apart() {
     assert_eq!(queues(&plan), [2, 3]);
     assert_eq!((plan.layout.queues, plan.layout.others), (4, 2));
     assert_eq!(commands(&plan, Subject::Queues), [""; 0]);
-    assert_eq!(
-        commands(&plan, Subject::RuleSwitch),
-        ["ethtool -K eth0 ntuple on"]
-    );
+    assert_eq!(commands(&plan, Subject::RuleSwitch), ["ethtool -K eth0 ntuple on"]);
     assert_eq!(
         commands(&plan, Subject::Rules),
         [
@@ -22,10 +19,7 @@ fn a_nic_of_many_queues_keeps_everything_else_apart() {
             "ethtool -N eth0 flow-type udp6 dst-port 9001 action 3",
         ]
     );
-    assert_eq!(
-        commands(&plan, Subject::Spreading),
-        ["ethtool -X eth0 equal 2"]
-    );
+    assert_eq!(commands(&plan, Subject::Spreading), ["ethtool -X eth0 equal 2"]);
     // Queue 2 has its interrupts on CPU 0 already, where its worker is.
     assert_eq!(
         commands(&plan, Subject::Interrupts),
@@ -54,15 +48,9 @@ fn workers_with_af_xdp_ports_have_the_queues_of_their_numbers() {
     let plan = plan_with(&nic("eth0", 0, 4, 64), &workers, &machine, true);
     assert_eq!(queues(&plan), [0, 1]);
     assert_eq!((plan.layout.queues, plan.layout.others), (2, 0));
-    assert_eq!(
-        commands(&plan, Subject::Queues),
-        ["ethtool -L eth0 combined 2"]
-    );
+    assert_eq!(commands(&plan, Subject::Queues), ["ethtool -L eth0 combined 2"]);
     let rules = commands(&plan, Subject::Rules);
-    assert_eq!(
-        rules[2],
-        "ethtool -N eth0 flow-type udp4 dst-port 9001 action 1"
-    );
+    assert_eq!(rules[2], "ethtool -N eth0 flow-type udp4 dst-port 9001 action 1");
 }
 
 #[test]
@@ -93,10 +81,7 @@ fn interrupts_wait_for_the_queues() {
     assert_eq!(back, "ethtool -L eth0 combined 16");
     assert_eq!(commands(&plan, Subject::Interrupts), [""; 0]);
     assert!(step(&plan, Subject::Interrupts).later.is_some());
-    assert_eq!(
-        commands(&plan, Subject::Spreading),
-        ["ethtool -X eth0 equal 1"]
-    );
+    assert_eq!(commands(&plan, Subject::Spreading), ["ethtool -X eth0 equal 1"]);
     assert_eq!(commands(&plan, Subject::Senders).len(), 4);
 }
 
@@ -109,10 +94,7 @@ fn workers_share_where_there_are_fewer_queues() {
     assert!(reason.contains("4 workers share 2 queues"), "{reason}");
     assert_eq!(
         commands(&plan, Subject::Interrupts),
-        [
-            "echo 0,2 > /proc/irq/100/smp_affinity_list",
-            "echo 1,3 > /proc/irq/101/smp_affinity_list",
-        ]
+        ["echo 0,2 > /proc/irq/100/smp_affinity_list", "echo 1,3 > /proc/irq/101/smp_affinity_list",]
     );
     assert_eq!(commands(&plan, Subject::Rules).len(), 8);
     assert_eq!(commands(&plan, Subject::Spreading), [""; 0]);
@@ -121,40 +103,21 @@ fn workers_share_where_there_are_fewer_queues() {
 #[test]
 fn without_flow_rules_everything_stays_spread() {
     let machine = machine(1, 8);
-    let facts = InterfaceFacts {
-        rules: Err(NOT_SUPPORTED.into()),
-        ntuple: Some(NEVER),
-        ..nic("eth0", 0, 8, 8)
-    };
+    let facts =
+        InterfaceFacts { rules: Err(NOT_SUPPORTED.into()), ntuple: Some(NEVER), ..nic("eth0", 0, 8, 8) };
     let plan = plan_for(&facts, &workers(2, &machine), &machine);
     assert_eq!((plan.layout.queues, plan.layout.others), (2, 0));
     let reason = step(&plan, Subject::Rules).cannot.as_ref().unwrap();
-    assert!(
-        reason.contains(NOT_SUPPORTED) && reason.contains("locality"),
-        "{reason}"
-    );
+    assert!(reason.contains(NOT_SUPPORTED) && reason.contains("locality"), "{reason}");
     assert_eq!(commands(&plan, Subject::Spreading), [""; 0]);
-    assert!(
-        plan.steps
-            .iter()
-            .all(|step| step.subject != Subject::RuleSwitch)
-    );
-    assert!(
-        plan.notes
-            .iter()
-            .any(|note| note.contains("rx-flow-hash udp4 sdfn"))
-    );
+    assert!(plan.steps.iter().all(|step| step.subject != Subject::RuleSwitch));
+    assert!(plan.notes.iter().any(|note| note.contains("rx-flow-hash udp4 sdfn")));
 }
 
 #[test]
 fn rules_of_others_are_left_alone() {
     let machine = machine(1, 2);
-    let rule = |id, port, queue| PortRule {
-        id,
-        family: Family::Udp4,
-        port,
-        queue,
-    };
+    let rule = |id, port, queue| PortRule { id, family: Family::Udp4, port, queue };
     let facts = InterfaceFacts {
         rules: Ok(vec![rule(7, 9000, 1), rule(8, 9001, 1), rule(9, 53, 0)]),
         ..nic("eth0", 0, 2, 2)
@@ -168,24 +131,15 @@ fn rules_of_others_are_left_alone() {
         ]
     );
     let reason = step(&plan, Subject::Rules).cannot.as_ref().unwrap();
-    assert!(
-        reason.contains("micanite ctl nic eth0 --undo 7"),
-        "{reason}"
-    );
+    assert!(reason.contains("micanite ctl nic eth0 --undo 7"), "{reason}");
 }
 
 #[test]
 fn veth_sets_its_queues_apart_and_has_neither_rules_nor_interrupts() {
     let machine = machine(1, 2);
     let plan = plan_for(&veth(), &workers(2, &machine), &machine);
-    assert_eq!(
-        commands(&plan, Subject::Queues),
-        ["ethtool -L veth0 rx 2 tx 2"]
-    );
-    assert_eq!(
-        commands(&plan, Subject::Offload),
-        ["ethtool -K veth0 gro on"]
-    );
+    assert_eq!(commands(&plan, Subject::Queues), ["ethtool -L veth0 rx 2 tx 2"]);
+    assert_eq!(commands(&plan, Subject::Offload), ["ethtool -K veth0 gro on"]);
     assert!(step(&plan, Subject::Rules).cannot.is_some());
     assert!(step(&plan, Subject::Interrupts).cannot.is_some());
     assert_eq!(commands(&plan, Subject::Senders).len(), 2);
@@ -211,10 +165,7 @@ fn the_loopback_has_nothing_to_set() {
 
 #[test]
 fn what_is_above_other_interfaces_names_them() {
-    let facts = InterfaceFacts {
-        kind: Kind::Above(vec!["eth0".into(), "eth1".into()]),
-        ..veth()
-    };
+    let facts = InterfaceFacts { kind: Kind::Above(vec!["eth0".into(), "eth1".into()]), ..veth() };
     let machine = machine(1, 2);
     let plan = plan_for(&facts, &workers(1, &machine), &machine);
     assert!(plan.notes[0].contains("eth0 eth1"));
@@ -223,15 +174,9 @@ fn what_is_above_other_interfaces_names_them() {
 #[test]
 fn queues_that_cannot_be_changed_are_used_as_they_are() {
     let machine = machine(1, 8);
-    let facts = InterfaceFacts {
-        channels: Err("refused".into()),
-        ..nic("eth0", 0, 8, 8)
-    };
+    let facts = InterfaceFacts { channels: Err("refused".into()), ..nic("eth0", 0, 8, 8) };
     let plan = plan_for(&facts, &workers(2, &machine), &machine);
     assert_eq!(queues(&plan), [6, 7]);
     assert_eq!(commands(&plan, Subject::Queues), [""; 0]);
-    assert_eq!(
-        commands(&plan, Subject::Spreading),
-        ["ethtool -X eth0 equal 6"]
-    );
+    assert_eq!(commands(&plan, Subject::Spreading), ["ethtool -X eth0 equal 6"]);
 }

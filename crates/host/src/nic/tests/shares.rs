@@ -9,16 +9,10 @@ fn two_nics_on_two_nodes_serve_the_workers_of_their_nodes() {
     // Named the other way round.
     let shares = share(&workers, &[Some(1), Some(0)]);
     let numbers = |share: &Vec<Worker>| share.iter().map(|w| w.number).collect::<Vec<_>>();
-    assert_eq!(
-        shares.iter().map(numbers).collect::<Vec<_>>(),
-        [[4, 5, 6, 7], [0, 1, 2, 3]]
-    );
+    assert_eq!(shares.iter().map(numbers).collect::<Vec<_>>(), [[4, 5, 6, 7], [0, 1, 2, 3]]);
     let plan = plan_for(&nic("eth0", 1, 8, 64), &shares[0], &machine);
     let rules = commands(&plan, Subject::Rules);
-    assert_eq!(
-        rules[0],
-        "ethtool -N eth0 flow-type udp4 dst-port 9004 action 4"
-    );
+    assert_eq!(rules[0], "ethtool -N eth0 flow-type udp4 dst-port 9004 action 4");
     assert!(plan.notes.is_empty(), "{:?}", plan.notes);
 }
 
@@ -32,24 +26,14 @@ fn shares_are_even_and_near_where_they_can_be() {
     let two = machine(2, 6);
     // Six workers of node 0 and two of node 1.
     let eight = workers(8, &two);
-    assert_eq!(
-        numbers(&eight, &[Some(0), Some(1)]),
-        [[0, 1, 2, 3], [4, 5, 6, 7]]
-    );
+    assert_eq!(numbers(&eight, &[Some(0), Some(1)]), [[0, 1, 2, 3], [4, 5, 6, 7]]);
     assert_eq!(numbers(&eight, &[None, None]), [[0, 2, 4, 6], [1, 3, 5, 7]]);
-    assert_eq!(
-        numbers(&eight[..3], &[Some(0), Some(0)]),
-        [vec![0, 1], vec![2]]
-    );
+    assert_eq!(numbers(&eight[..3], &[Some(0), Some(0)]), [vec![0, 1], vec![2]]);
     assert_eq!(numbers(&eight[..1], &[None, None]), [vec![0], vec![]]);
     // Two of the workers of eth1 are on the other node, and it is said.
     let share = share(&eight, &[Some(0), Some(1)]).remove(1);
     let plan = plan_for(&nic("eth1", 1, 8, 64), &share, &two);
-    assert!(
-        plan.notes[0].contains("workers 4-5 are not on node 1"),
-        "{:?}",
-        plan.notes
-    );
+    assert!(plan.notes[0].contains("workers 4-5 are not on node 1"), "{:?}", plan.notes);
 }
 
 #[test]

@@ -36,10 +36,7 @@ const WAYS: [(&str, Option<Large>); 4] = [
 ];
 
 const fn large(partition: usize, new_keys: bool) -> Option<Large> {
-    Some(Large {
-        partition,
-        new_keys,
-    })
+    Some(Large { partition, new_keys })
 }
 
 /// The rounds of one way.
@@ -51,22 +48,14 @@ struct Rounds {
     large_rates: Vec<f64>,
 }
 
-const PERCENTILES: [(&str, f64); 4] = [
-    ("latency p50", 0.5),
-    ("latency p99", 0.99),
-    ("latency p99.9", 0.999),
-    ("latency, longest", 1.0),
-];
+const PERCENTILES: [(&str, f64); 4] =
+    [("latency p50", 0.5), ("latency p99", 0.99), ("latency p99.9", 0.999), ("latency, longest", 1.0)];
 
 pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement) -> Result<()> {
     if !options.common.wants(CASE) {
         return Ok(());
     }
-    let config = Config {
-        memory_bytes: 1 << 30,
-        access: Access::Crcw,
-        ..config_of::<16, 64>(1, 2)
-    };
+    let config = Config { memory_bytes: 1 << 30, access: Access::Crcw, ..config_of::<16, 64>(1, 2) };
     let mut pair = Pair::new(&config, cpus)?;
     pair.cache.populate();
     let mut measured: [Rounds; 4] = Default::default();
@@ -129,9 +118,7 @@ fn measure(
     });
     let died = "a writer died";
     let (mut latencies, elapsed) = small.map_err(|_| died)??;
-    rounds
-        .rates
-        .push(latencies.len() as f64 / elapsed.as_secs_f64() / 1e6);
+    rounds.rates.push(latencies.len() as f64 / elapsed.as_secs_f64() / 1e6);
     latencies.sort_unstable();
     for ((_, share), into) in PERCENTILES.iter().zip(&mut rounds.latencies_ns) {
         let at = ((latencies.len() as f64 * share).ceil() as usize).saturating_sub(1);
@@ -168,12 +155,7 @@ fn write_small(
         if outcome != Outcome::Stored {
             return Err(format!("a small write: {outcome:?}"));
         }
-        latencies.push(
-            after
-                .duration_since(before)
-                .as_nanos()
-                .min(u128::from(u32::MAX)) as u32,
-        );
+        latencies.push(after.duration_since(before).as_nanos().min(u128::from(u32::MAX)) as u32);
         before = after;
     }
     Ok((latencies, start.elapsed()))

@@ -13,11 +13,7 @@ use crate::engine::contenders::config_of;
 use crate::popularity::Popularity;
 use crate::results::measurement::Measurement;
 
-const MODES: [(&str, Access); 3] = [
-    ("EREW", Access::Erew),
-    ("CREW", Access::Crew),
-    ("CRCW", Access::Crcw),
-];
+const MODES: [(&str, Access); 3] = [("EREW", Access::Erew), ("CREW", Access::Crew), ("CRCW", Access::Crcw)];
 const METRIC: &str = "throughput";
 /// Operations of all cores together.
 const OPERATIONS: usize = 2 << 20;
@@ -40,13 +36,7 @@ pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
     let mut team = Team::new(&config_of::<8, 8>(options.items, cpus.len()), cpus)?;
     team.fill::<8, 8>(options.items)?;
     for (name, popularity, get_percent) in cases {
-        let draw = Draw {
-            popularity,
-            items: options.items,
-            get_percent,
-            count: OPERATIONS,
-            seed: 1,
-        };
+        let draw = Draw { popularity, items: options.items, get_percent, count: OPERATIONS, seed: 1 };
         let lists = MODES.map(|(_, access)| team.direct::<8>(cpus.len(), access, &draw));
         let mut rates = [const { Vec::new() }; MODES.len()];
         let mut of_cores = [const { Vec::new() }; MODES.len()];
@@ -89,12 +79,7 @@ fn each_core(
         let peak: Vec<_> = of_cores.iter().map(|rates| rates[core] * 1e6).collect();
         let served: Vec<_> = whole.iter().map(|rate| rate * share).collect();
         let mut value = |what: &str, unit: &str, rounds: &[f64]| {
-            report.value(
-                name,
-                &format!("{what} of core {core}, {mode}"),
-                unit,
-                rounds,
-            );
+            report.value(name, &format!("{what} of core {core}, {mode}"), unit, rounds);
         };
         value("peak", "operations/s", &peak);
         value("share", "% of the load", &[share * 100.0]);
@@ -103,9 +88,5 @@ fn each_core(
 }
 
 fn span(options: &Options) -> Span {
-    Span::For(Duration::from_millis(if options.common.quick {
-        150
-    } else {
-        300
-    }))
+    Span::For(Duration::from_millis(if options.common.quick { 150 } else { 300 }))
 }

@@ -15,10 +15,7 @@ const OPERATIONS: usize = 2 << 20;
 
 /// Every partition is the worker's of its parity.
 const fn by_parity(partition: usize) -> Route {
-    Route {
-        access: Access::Erew,
-        owner: partition % 2,
-    }
+    Route { access: Access::Erew, owner: partition % 2 }
 }
 
 /// Every partition is the first worker's.
@@ -49,20 +46,8 @@ pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement)
     pair.cache.populate();
     pair.fill::<8, 8>(options.items);
     for get_percent in [100, 50] {
-        erew(
-            &erew_name(get_percent),
-            get_percent,
-            &mut pair,
-            options,
-            report,
-        )?;
-        crew(
-            &crew_name(get_percent),
-            get_percent,
-            &mut pair,
-            options,
-            report,
-        )?;
+        erew(&erew_name(get_percent), get_percent, &mut pair, options, report)?;
+        crew(&crew_name(get_percent), get_percent, &mut pair, options, report)?;
     }
     for (what, popularity, one_partition) in crcw_cases {
         let case = crcw_name(what);
@@ -79,22 +64,12 @@ pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement)
 
 impl Draw {
     fn of(options: &Options, popularity: Popularity, get_percent: u64, seed: u64) -> Self {
-        Self {
-            popularity,
-            items: options.items,
-            get_percent,
-            count: OPERATIONS,
-            seed,
-        }
+        Self { popularity, items: options.items, get_percent, count: OPERATIONS, seed }
     }
 }
 
 fn span(options: &Options) -> Span {
-    Span::For(Duration::from_millis(if options.common.quick {
-        150
-    } else {
-        300
-    }))
+    Span::For(Duration::from_millis(if options.common.quick { 150 } else { 300 }))
 }
 
 /// Each thread asks for keys of its own partitions, beside one thread that does.

@@ -27,10 +27,7 @@ fn numbers(cpus: usize) -> Vec<usize> {
 pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -> Result<()> {
     let name_of = |number: usize| format!("cores of the engine, {number}");
     let numbers = numbers(cpus.len());
-    if !numbers
-        .iter()
-        .any(|number| options.common.wants(&name_of(*number)))
-    {
+    if !numbers.iter().any(|number| options.common.wants(&name_of(*number))) {
         return Ok(());
     }
     eprintln!("cores: filling {} items", options.items);

@@ -31,16 +31,8 @@ pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement)
     let cases = [
         ("another owner under CRCW every second", Change::Owner, 1000),
         ("another owner under CRCW every 10 ms", Change::Owner, 10),
-        (
-            "another mode of one partition every second",
-            Change::Mode,
-            1000,
-        ),
-        (
-            "another mode of one partition every 10 ms",
-            Change::Mode,
-            10,
-        ),
+        ("another mode of one partition every second", Change::Mode, 1000),
+        ("another mode of one partition every 10 ms", Change::Mode, 10),
     ];
     let wanted = |case: &&(&str, Change, u64)| options.common.wants(case.0);
     let cases: Vec<_> = cases.iter().filter(wanted).collect();
@@ -50,13 +42,8 @@ pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement)
     let mut pair = Pair::new(&config_of::<8, 8>(ITEMS, 2), cpus)?;
     pair.cache.populate();
     pair.fill::<8, 8>(ITEMS);
-    let draw = |seed| Draw {
-        popularity: Popularity::Uniform,
-        items: ITEMS,
-        get_percent: 50,
-        count: 1 << 20,
-        seed,
-    };
+    let draw =
+        |seed| Draw { popularity: Popularity::Uniform, items: ITEMS, get_percent: 50, count: 1 << 20, seed };
     let lists = [1, 2].map(|seed| pair.draw::<8>(|_| true, &draw(seed)));
     let real_time = !options.common.no_real_time && system::make_normal();
     for (case, change, pause_ms) in cases {
@@ -86,10 +73,7 @@ pub(crate) fn run(options: &Options, cpus: [usize; 2], report: &mut Measurement)
 
 /// Everything as at first.
 fn share(pair: &Pair) -> Result<()> {
-    pair.set_routes(|partition| Route {
-        access: Access::Crcw,
-        owner: partition % 2,
-    })
+    pair.set_routes(|partition| Route { access: Access::Crcw, owner: partition % 2 })
 }
 
 fn rate(
@@ -108,10 +92,7 @@ fn keep_changing(cache: &Cache, change: Change, pause: Duration, over: &AtomicBo
     for number in 1.. {
         // The first change after half a pause, so that a round has as many as it has pauses.
         let due = pause * number - pause / 2;
-        while let Some(left) = due
-            .checked_sub(start.elapsed())
-            .filter(|left| !left.is_zero())
-        {
+        while let Some(left) = due.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
             std::thread::sleep(left.min(Duration::from_millis(20)));
             if over.load(Ordering::Acquire) {
                 return Ok(());
@@ -121,11 +102,7 @@ fn keep_changing(cache: &Cache, change: Change, pause: Duration, over: &AtomicBo
         let (partition, access, owner) = match change {
             Change::Owner => {
                 let partition = number % partitions;
-                (
-                    partition,
-                    Access::Crcw,
-                    (number / partitions + partition + 1) % 2,
-                )
+                (partition, Access::Crcw, (number / partitions + partition + 1) % 2)
             }
             Change::Mode => {
                 let modes = [Access::Crcw, Access::Crew, Access::Crcw, Access::Erew];

@@ -22,17 +22,11 @@ impl Team {
     pub fn new(config: &Config, cpus: &[usize]) -> Result<Self> {
         let cache = Arc::new(Cache::new(config)?);
         let worker = |number| cache.worker(number).ok_or("no worker");
-        let workers = (0..cpus.len())
-            .map(worker)
-            .collect::<std::result::Result<_, _>>()?;
+        let workers = (0..cpus.len()).map(worker).collect::<std::result::Result<_, _>>()?;
         // All threads run all the time: nobody has to be woken.
         cache.set_waker(|_| {});
         cache.populate();
-        Ok(Self {
-            cache,
-            workers,
-            cpus: cpus.to_vec(),
-        })
+        Ok(Self { cache, workers, cpus: cpus.to_vec() })
     }
 
     /// Stores items `0..items`, by the first worker: it owns everything until [`Team::share`].
@@ -60,12 +54,7 @@ impl Team {
     /// Draws operations and directs each to one of the first `members`: exclusive partitions to their
     /// owners (EREW); writes to those and reads to whoever has the least (CREW); all to whoever has the
     /// least (CRCW).
-    pub fn direct<const K: usize>(
-        &self,
-        members: usize,
-        access: Access,
-        of: &Draw,
-    ) -> Vec<Vec<u32>> {
+    pub fn direct<const K: usize>(&self, members: usize, access: Access, of: &Draw) -> Vec<Vec<u32>> {
         let mut lists = vec![Vec::new(); members];
         let mut random = Random::new(of.seed + 100);
         for item in of.popularity.draw(of.items, of.count, of.seed) {
@@ -83,11 +72,7 @@ impl Team {
 
     /// Million operations per second of all together, if each gets the part of the load that its list
     /// is: the one with the most to do says how much.
-    pub fn run<const K: usize, const V: usize>(
-        &mut self,
-        lists: &[Vec<u32>],
-        span: Span,
-    ) -> Result<f64> {
+    pub fn run<const K: usize, const V: usize>(&mut self, lists: &[Vec<u32>], span: Span) -> Result<f64> {
         Ok(whole(&self.rates::<K, V>(lists, span)?, lists))
     }
 
@@ -109,19 +94,12 @@ impl Team {
 pub(crate) fn whole(rates: &[f64], lists: &[Vec<u32>]) -> f64 {
     let all: usize = lists.iter().map(Vec::len).sum();
     let whole = |(rate, list): (&f64, &Vec<u32>)| rate * all as f64 / list.len() as f64;
-    rates
-        .iter()
-        .zip(lists)
-        .filter(|(_, list)| !list.is_empty())
-        .map(whole)
-        .fold(f64::INFINITY, f64::min)
+    rates.iter().zip(lists).filter(|(_, list)| !list.is_empty()).map(whole).fold(f64::INFINITY, f64::min)
 }
 
 fn shortest(lists: &[Vec<u32>]) -> usize {
     let lengths = lists.iter().map(Vec::len).enumerate();
-    lengths
-        .min_by_key(|(_, length)| *length)
-        .map_or(0, |(at, _)| at)
+    lengths.min_by_key(|(_, length)| *length).map_or(0, |(at, _)| at)
 }
 
 #[cfg(test)]
@@ -136,13 +114,7 @@ mod tests {
     const ITEMS: u64 = 1 << 12;
 
     fn draw(get_percent: u64) -> Draw {
-        Draw {
-            popularity: Popularity::Uniform,
-            items: ITEMS,
-            get_percent,
-            count: 1 << 12,
-            seed: 3,
-        }
+        Draw { popularity: Popularity::Uniform, items: ITEMS, get_percent, count: 1 << 12, seed: 3 }
     }
 
     #[test]
@@ -155,14 +127,9 @@ mod tests {
             let lists = team.direct::<8>(2, access, &draw(50));
             assert_eq!(lists.iter().map(Vec::len).sum::<usize>(), 1 << 12);
             let of_others = |member: usize, list: &Vec<u32>| {
-                let owner = |item: &u32| {
-                    team.cache
-                        .partition_of(team.cache.hash(&bytes::<8>(item & !SET)))
-                        % 2
-                };
-                list.iter().any(|item| {
-                    owner(item) != member && (access == Access::Erew || item & SET != 0)
-                })
+                let owner =
+                    |item: &u32| team.cache.partition_of(team.cache.hash(&bytes::<8>(item & !SET))) % 2;
+                list.iter().any(|item| owner(item) != member && (access == Access::Erew || item & SET != 0))
             };
             let strays = (0..2).any(|member| of_others(member, &lists[member]));
             assert_eq!(strays, access == Access::Crcw, "{access:?}");

@@ -29,11 +29,7 @@ impl Pair {
         let workers = [worker(0)?, worker(1)?];
         // Both threads run all the time: nobody has to be woken.
         cache.set_waker(|_| {});
-        Ok(Self {
-            cache,
-            workers,
-            cpus,
-        })
+        Ok(Self { cache, workers, cpus })
     }
 
     /// The same for every partition, or not.
@@ -117,10 +113,7 @@ pub(crate) fn run_members<const K: usize, const V: usize>(
         }
         let beside = beside(over);
         beside_over.store(true, Ordering::Release);
-        let results: Vec<_> = handles
-            .into_iter()
-            .map(|handle| handle.map(|handle| handle.join()))
-            .collect();
+        let results: Vec<_> = handles.into_iter().map(|handle| handle.map(|handle| handle.join())).collect();
         (results, beside)
     });
     beside?;

@@ -43,11 +43,7 @@ pub(crate) fn run(options: &Options, cpus: &[usize], report: &mut Measurement) -
             report.note(format!("{case}: not measured, there is one CPU"));
             continue;
         }
-        let count = if options.common.quick {
-            1 << 20
-        } else {
-            4 << 20
-        };
+        let count = if options.common.quick { 1 << 20 } else { 4 << 20 };
         let (mut lock, mut spinning, mut sleeping) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..options.common.rounds() {
             lock.push(measure(Way::Lock, set_percent, cpus, count)?);
@@ -135,16 +131,8 @@ fn lock_threads() -> Result<[Thread; 2]> {
     let (mut first, second) = (worker(0)?, worker(1)?);
     fill(&mut first, |_| true);
     Ok([
-        Thread {
-            worker: first,
-            done: Done::default(),
-            rings: None,
-        },
-        Thread {
-            worker: second,
-            done: Done::default(),
-            rings: None,
-        },
+        Thread { worker: first, done: Done::default(), rings: None },
+        Thread { worker: second, done: Done::default(), rings: None },
     ])
 }
 
@@ -152,10 +140,7 @@ fn lock_threads() -> Result<[Thread; 2]> {
 fn ring_threads(sleeping: bool) -> Result<[Thread; 2]> {
     let bell = || -> Result<Arc<Bell>> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?;
-        Ok(Arc::new(Bell {
-            sleeping: AtomicBool::new(false),
-            event,
-        }))
+        Ok(Arc::new(Bell { sleeping: AtomicBool::new(false), event }))
     };
     let bells = [bell()?, bell()?];
     let (ask_0, asked_1) = RingBuffer::new(256);
@@ -167,36 +152,19 @@ fn ring_threads(sleeping: bool) -> Result<[Thread; 2]> {
         let mut worker = cache.worker(0).ok_or("no worker")?;
         fill(&mut worker, |item| item & 1 == me);
         let [first, second] = bells.clone();
-        let pair = if me == 0 {
-            [first, second]
-        } else {
-            [second, first]
-        };
+        let pair = if me == 0 { [first, second] } else { [second, first] };
         let bells = sleeping.then_some(pair);
         Ok(Thread {
             worker,
             done: Done::default(),
-            rings: Some(Rings {
-                me,
-                ask,
-                asked,
-                reply,
-                replies,
-                bells,
-            }),
+            rings: Some(Rings { me, ask, asked, reply, replies, bells }),
         })
     };
-    Ok([
-        owner(0, ask_0, asked_0, reply_0, replies_0)?,
-        owner(1, ask_1, asked_1, reply_1, replies_1)?,
-    ])
+    Ok([owner(0, ask_0, asked_0, reply_0, replies_0)?, owner(1, ask_1, asked_1, reply_1, replies_1)?])
 }
 
 fn fill(worker: &mut Worker, wanted: impl Fn(u32) -> bool) {
-    let items: Vec<_> = (0..ITEMS as u32)
-        .filter(|item| wanted(*item))
-        .map(|i| i | SET)
-        .collect();
+    let items: Vec<_> = (0..ITEMS as u32).filter(|item| wanted(*item)).map(|i| i | SET).collect();
     run_worker::<8, 8>(worker, &items);
 }
 
@@ -229,8 +197,7 @@ impl Thread {
 
     /// Executes requests here.
     fn execute(&mut self, operations: &[u32]) {
-        self.done
-            .add(run_worker::<8, 8>(&mut self.worker, operations));
+        self.done.add(run_worker::<8, 8>(&mut self.worker, operations));
     }
 
     fn run(&mut self, list: &[u32]) {

@@ -40,11 +40,7 @@ fn send(client: &mut Client, requests: &mut Packets, count: usize) {
 }
 
 /// Takes all replies; `each` as in [`Port::receive`]. Each of them must be a success.
-fn receive_all(
-    client: &mut Client,
-    requests: &mut Packets,
-    mut each: impl FnMut(u16) -> bool,
-) -> Result<()> {
+fn receive_all(client: &mut Client, requests: &mut Packets, mut each: impl FnMut(u16) -> bool) -> Result<()> {
     let reader = requests.reader;
     while client.port.receive(Some(requests), |reply| {
         let answer = reader.answer(reply, true);
@@ -58,10 +54,8 @@ fn receive_all(
 /// Sends back what was sent as replies, but not what `loses` says, and returns how many frames that were.
 fn echo(client: &mut Client, loses: impl Fn(usize) -> bool) -> usize {
     let way = namespace::way(1);
-    let local = Local {
-        addresses: vec![way.server.1.ip()],
-        ports: way.server.1.port()..=way.server.1.port(),
-    };
+    let local =
+        Local { addresses: vec![way.server.1.ip()], ports: way.server.1.port()..=way.server.1.port() };
     let mut server = FramePort::new(MemoryQueue::new(64, 4096, 256), local, PAYLOAD_BYTES);
     let sent = std::mem::take(&mut client.port.queue.sent);
     let frames = sent.into_iter().enumerate();

@@ -224,11 +224,7 @@ impl<Q: FrameQueue> Client<Q> {
                 self.gets_in_air -= 1;
             }
         }
-        self.waiting[usize::from(number)] = Waiting {
-            due_ns,
-            place: place as u32,
-            came: 0,
-        };
+        self.waiting[usize::from(number)] = Waiting { due_ns, place: place as u32, came: 0 };
         ring.put(entry, &mut frame);
         self.gets_in_air += 1;
         self.held.push(frame);

@@ -22,12 +22,9 @@ impl<'a> Reply<'a> {
     pub fn read(payload: &'a [u8], protocol: Protocol) -> Option<Self> {
         let be = |at: usize| u16::from_be_bytes([payload[at], payload[at + 1]]);
         match protocol {
-            Protocol::Memcached if payload.len() >= FRAME_BYTES => Some(Self {
-                number: be(0),
-                sequence: be(2),
-                datagrams: be(4),
-                payload,
-            }),
+            Protocol::Memcached if payload.len() >= FRAME_BYTES => {
+                Some(Self { number: be(0), sequence: be(2), datagrams: be(4), payload })
+            }
             Protocol::Native if payload.len() >= Header::BYTES => Some(Self {
                 number: u16::from_le_bytes([payload[16], payload[17]]),
                 sequence: 0,

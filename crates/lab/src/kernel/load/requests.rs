@@ -100,16 +100,9 @@ impl Maker {
         let makers = (0..flows).map(|flow| {
             let (mac, address) = way.client;
             let address = SocketAddr::new(address.ip(), address.port() + flow);
-            FrameMaker::new(&Way {
-                client: (mac, address),
-                ..*way
-            })
+            FrameMaker::new(&Way { client: (mac, address), ..*way })
         });
-        Self {
-            protocol,
-            terms,
-            makers: makers.collect(),
-        }
+        Self { protocol, terms, makers: makers.collect() }
     }
 
     /// The frame of a GET, and where the key lies in it.
@@ -131,9 +124,7 @@ impl Maker {
             }
         }
         let frame = self.makers[flow].frame(&payload);
-        let key = frame
-            .windows(drawn.key.len())
-            .rposition(|bytes| bytes == drawn.key);
+        let key = frame.windows(drawn.key.len()).rposition(|bytes| bytes == drawn.key);
         Ok((frame, key.ok_or("a request without its key")?))
     }
 }
@@ -167,13 +158,7 @@ fn native_get(payload: &mut [u8], number: u16, key: &[u8], terms: Terms) -> Resu
 
 impl Ring {
     pub fn new(protocol: Protocol) -> Self {
-        Self {
-            protocol,
-            bytes: Vec::new(),
-            entries: Vec::new(),
-            next: 0,
-            asked: HashMap::new(),
-        }
+        Self { protocol, bytes: Vec::new(), entries: Vec::new(), next: 0, asked: HashMap::new() }
     }
 
     /// Appends a request. The item numbers of updates count up, so that values change.
@@ -203,9 +188,7 @@ impl Ring {
         if drawn.kind == Kind::Get {
             self.asked.insert(drawn.item, place);
         } else if let Some(asked) = self.asked.get(&drawn.item) {
-            after = Some(place - asked)
-                .filter(|after| *after < AFTER_MAX)
-                .unwrap_or(0);
+            after = Some(place - asked).filter(|after| *after < AFTER_MAX).unwrap_or(0);
         }
         self.entries.push(Entry {
             after: after as u16,
@@ -224,11 +207,7 @@ impl Ring {
     #[inline]
     pub fn take(&mut self) -> usize {
         let place = self.next;
-        self.next = if place + 1 == self.entries.len() {
-            0
-        } else {
-            place + 1
-        };
+        self.next = if place + 1 == self.entries.len() { 0 } else { place + 1 };
         place
     }
 
@@ -287,9 +266,7 @@ impl Ring {
 fn changed_sum(checksum: [u8; 2], old: &[u8], new: &[u8]) -> [u8; 2] {
     let words = |bytes: &[u8]| -> u32 {
         let words = bytes.chunks_exact(2);
-        words
-            .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
-            .sum()
+        words.map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum()
     };
     let removed = 0xffff * (old.len() as u32 / 2) - words(old);
     let mut sum = u32::from(!u16::from_be_bytes(checksum)) + removed + words(new);

@@ -34,11 +34,7 @@ pub(in crate::kernel) struct Writers {
 impl Writers {
     pub fn connect(server: SocketAddr, connections: usize) -> Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let mut writers = Self {
-            epoll,
-            connections: Vec::new(),
-            outstanding: 0,
-        };
+        let mut writers = Self { epoll, connections: Vec::new(), outstanding: 0 };
         for number in 0..connections {
             let stream = TcpStream::connect(server)?;
             stream.set_nodelay(true)?;
@@ -157,9 +153,7 @@ mod tests {
         writers.flush().unwrap();
         let mut done = Vec::new();
         while writers.outstanding() > 0 {
-            writers
-                .poll(|write| done.push((write.kind, write.due_ns)))
-                .unwrap();
+            writers.poll(|write| done.push((write.kind, write.due_ns))).unwrap();
         }
         let expected: Vec<_> = kinds.into_iter().zip(1..).collect();
         assert_eq!(done, expected);

@@ -32,17 +32,10 @@ fn every_section_is_drawn() {
         let (_, text) = document.text.split_once(&start).expect(section.id);
         let text = text.split("\n## ").next().unwrap();
         let is_drawn = text.contains("![") || text.contains("|---|");
-        assert!(
-            is_drawn || section.id == "lacking",
-            "{}: {text}",
-            section.id
-        );
+        assert!(is_drawn || section.id == "lacking", "{}: {text}", section.id);
     }
     let count = |shape: &str| {
-        let svgs = document
-            .figures
-            .iter()
-            .map(|(_, svg)| svg.matches(shape).count());
+        let svgs = document.figures.iter().map(|(_, svg)| svg.matches(shape).count());
         svgs.sum::<usize>()
     };
     assert!(document.figures.len() > 30, "{}", document.figures.len());
@@ -53,15 +46,10 @@ fn every_section_is_drawn() {
 fn the_figures_in_the_tree_are_those_of_the_document() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let text = std::fs::read_to_string(docs.join("benchmarks.md")).unwrap();
-    let mut named: Vec<_> = text
-        .split(&format!("]({FOLDER}/"))
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next())
-        .collect();
+    let mut named: Vec<_> =
+        text.split(&format!("]({FOLDER}/")).skip(1).filter_map(|rest| rest.split(')').next()).collect();
     let files = std::fs::read_dir(docs.join(FOLDER)).unwrap().flatten();
-    let mut files: Vec<_> = files
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect();
+    let mut files: Vec<_> = files.map(|entry| entry.file_name().into_string().unwrap()).collect();
     named.sort_unstable();
     files.sort_unstable();
     assert_eq!(named, files);

@@ -5,34 +5,20 @@ use crate::report::section::Table;
 
 /// A text between tags or in an attribute.
 pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A table that scrolls within itself.
 pub(super) fn table(table: &Table) -> String {
-    let head: String = table
-        .columns
-        .iter()
-        .map(|name| format!("<th scope=\"col\">{}</th>", escape(name)))
-        .collect();
-    let rows: String = table
-        .rows
-        .iter()
-        .map(|row| format!("<tr>{}</tr>\n", cells(row)))
-        .collect();
+    let head: String =
+        table.columns.iter().map(|name| format!("<th scope=\"col\">{}</th>", escape(name))).collect();
+    let rows: String = table.rows.iter().map(|row| format!("<tr>{}</tr>\n", cells(row))).collect();
     let caption = if table.title.is_empty() {
         String::new()
     } else {
         format!("<caption>{}</caption>", escape(&table.title))
     };
-    let label = if table.title.is_empty() {
-        "table"
-    } else {
-        &table.title
-    };
+    let label = if table.title.is_empty() { "table" } else { &table.title };
     scrolling(
         label,
         &format!("<table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"),
@@ -81,9 +67,7 @@ pub(super) fn download(name: &str, kind: &str, content: &str, text: &str) -> Str
 
 fn encoded(byte: u8) -> String {
     match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b',' => {
-            char::from(byte).to_string()
-        }
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b',' => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),
     }
 }
@@ -106,10 +90,7 @@ mod tests {
             rows: vec![vec!["<script>".to_owned(), "3 (<1 to 4)".to_owned()]],
         };
         let html = table(&hostile);
-        assert!(
-            !html.contains("<script>") && !html.contains("<b>"),
-            "{html}"
-        );
+        assert!(!html.contains("<script>") && !html.contains("<b>"), "{html}");
         assert!(html.contains("&quot;a&quot; &amp; b"));
         let number = "<td class=\"number\"><span>3</span> <span>(&lt;1 to 4)</span></td>";
         assert!(html.contains(number), "{html}");
@@ -119,9 +100,6 @@ mod tests {
     #[test]
     fn files_inside_the_page_are_encoded() {
         let link = download("a.csv", "text/csv", "a,b\r\n\"1\",é", "CSV");
-        assert!(
-            link.contains("data:text/csv;charset=utf-8,a,b%0D%0A%221%22,%C3%A9\""),
-            "{link}"
-        );
+        assert!(link.contains("data:text/csv;charset=utf-8,a,b%0D%0A%221%22,%C3%A9\""), "{link}");
     }
 }

@@ -58,23 +58,15 @@ fn head(evidence: &Evidence) -> String {
         facts.push((name, value.clone()));
     }
     let fact = |(name, value): (&str, String)| {
-        format!(
-            "<div><dt>{}</dt><dd>{}</dd></div>\n",
-            escape(name),
-            escape(&value)
-        )
+        format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(&value))
     };
     let facts: String = facts.into_iter().map(fact).collect();
     let peers = head.peers.iter().map(|peer| {
-        let version = peer.version.as_deref().map_or_else(
-            || format!("not here; {} fetches it", peer.install),
-            str::to_owned,
-        );
-        format!(
-            "<div><dt>{}</dt><dd>{}</dd></div>\n",
-            escape(&peer.name),
-            escape(&version)
-        )
+        let version = peer
+            .version
+            .as_deref()
+            .map_or_else(|| format!("not here; {} fetches it", peer.install), str::to_owned);
+        format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(&peer.name), escape(&version))
     });
     let peers: String = peers.collect();
     format!(
@@ -89,12 +81,8 @@ fn head(evidence: &Evidence) -> String {
 }
 
 fn contents(shown: &[Shown<'_>]) -> String {
-    let entry =
-        |id: &str, title: &str| format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(title));
-    let sections: String = shown
-        .iter()
-        .map(|shown| entry(shown.section.id, shown.section.title))
-        .collect();
+    let entry = |id: &str, title: &str| format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(title));
+    let sections: String = shown.iter().map(|shown| entry(shown.section.id, shown.section.title)).collect();
     let rest = [
         ("published", "Published numbers"),
         ("missing", "What is missing"),
@@ -122,14 +110,9 @@ pub(crate) fn summary_table(shown: &[Shown<'_>]) -> Table {
     });
     Table {
         title: String::new(),
-        columns: [
-            "what",
-            "measured here (least .. greatest)",
-            "published",
-            "section",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+        columns: ["what", "measured here (least .. greatest)", "published", "section"]
+            .map(str::to_owned)
+            .to_vec(),
         rows: rows.collect(),
     }
 }
@@ -141,9 +124,7 @@ fn summary(shown: &[Shown<'_>]) -> String {
     } else {
         table(&rows)
     };
-    format!(
-        "<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Summary</h2>\n{content}</section>\n"
-    )
+    format!("<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Summary</h2>\n{content}</section>\n")
 }
 
 fn published_numbers() -> String {
@@ -168,11 +149,8 @@ fn troubles(evidence: &Evidence, shown: &[Shown<'_>], known: &[Section]) -> Stri
             ));
         }
     }
-    let left_out: Vec<_> = known
-        .iter()
-        .map(|section| section.id)
-        .filter(|id| evidence.section(id).is_none())
-        .collect();
+    let left_out: Vec<_> =
+        known.iter().map(|section| section.id).filter(|id| evidence.section(id).is_none()).collect();
     if !left_out.is_empty() {
         let command = format!("make bench ARGS='--again {}'", left_out.join(","));
         items.push(format!(
@@ -180,22 +158,11 @@ fn troubles(evidence: &Evidence, shown: &[Shown<'_>], known: &[Section]) -> Stri
             escape(&command)
         ));
     }
-    let missing = evidence
-        .head
-        .peers
-        .iter()
-        .filter(|peer| peer.version.is_none());
+    let missing = evidence.head.peers.iter().filter(|peer| peer.version.is_none());
     items.extend(missing.map(|peer| {
-        format!(
-            "{} is not here: <code>{}</code> fetches it.",
-            escape(&peer.name),
-            escape(&peer.install)
-        )
+        format!("{} is not here: <code>{}</code> fetches it.", escape(&peer.name), escape(&peer.install))
     }));
-    let list: String = items
-        .iter()
-        .map(|item| format!("<li>{item}</li>\n"))
-        .collect();
+    let list: String = items.iter().map(|item| format!("<li>{item}</li>\n")).collect();
     let content = if list.is_empty() {
         "<p>Nothing: every command was run and ended well.</p>\n".to_owned()
     } else {

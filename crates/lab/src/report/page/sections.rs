@@ -14,11 +14,8 @@ pub(super) fn section(shown: &Shown<'_>) -> String {
     let section = shown.section;
     let (id, title) = (section.id, escape(section.title));
     let mut number = 0;
-    let exhibits: String = shown
-        .exhibits
-        .iter()
-        .map(|exhibit| self::exhibit(id, exhibit, &mut number))
-        .collect();
+    let exhibits: String =
+        shown.exhibits.iter().map(|exhibit| self::exhibit(id, exhibit, &mut number)).collect();
     format!(
         "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>\n<p class=\"question\">{}</p>\n{}{exhibits}{}{}</section>\n",
         escape(section.question),
@@ -30,9 +27,7 @@ pub(super) fn section(shown: &Shown<'_>) -> String {
 
 fn troubles(shown: &Shown<'_>) -> String {
     let troubles = shown.troubles();
-    let all = troubles
-        .iter()
-        .map(|trouble| format!("<p class=\"trouble\">{}</p>\n", escape(trouble)));
+    let all = troubles.iter().map(|trouble| format!("<p class=\"trouble\">{}</p>\n", escape(trouble)));
     all.collect()
 }
 
@@ -66,12 +61,7 @@ fn figure(id: &str, exhibit: &Exhibit, title: &str, svg: &str, number: &mut usiz
 
 fn csv_link(id: &str, values: &Table, number: usize) -> String {
     let name = format!("{id}-{number}.csv");
-    download(
-        &name,
-        "text/csv",
-        &data::csv(values),
-        &format!("{name} ({} rows)", values.rows.len()),
-    )
+    download(&name, "text/csv", &data::csv(values), &format!("{name} ({} rows)", values.rows.len()))
 }
 
 /// The values of a figure as a table, for those who cannot see it or want numbers.
@@ -79,14 +69,8 @@ fn details(values: &Table) -> String {
     if values.rows.len() > ROWS_SHOWN_MAX {
         return String::new();
     }
-    let untitled = Table {
-        title: String::new(),
-        ..values.clone()
-    };
-    format!(
-        "\n<details><summary>The values</summary>\n{}</details>\n",
-        table(&untitled)
-    )
+    let untitled = Table { title: String::new(), ..values.clone() };
+    format!("\n<details><summary>The values</summary>\n{}</details>\n", table(&untitled))
 }
 
 /// Shows the published figure and the differences.
@@ -103,20 +87,12 @@ fn beside(shown: &Shown<'_>) -> String {
         .iter()
         .map(|(name, text)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(text)))
         .collect();
-    if rows.is_empty() {
-        rows
-    } else {
-        format!("<dl class=\"beside\">\n{rows}</dl>\n")
-    }
+    if rows.is_empty() { rows } else { format!("<dl class=\"beside\">\n{rows}</dl>\n") }
 }
 
 fn commands(shown: &Shown<'_>) -> String {
     let measured = shown.measured;
-    let all: String = measured
-        .commands
-        .iter()
-        .map(|ran| command(&measured.id, ran))
-        .collect();
+    let all: String = measured.commands.iter().map(|ran| command(&measured.id, ran)).collect();
     format!(
         "<h3>How it was measured</h3>\n<p>{}, {}, commit {}.</p>\n{all}",
         escape(&measured.begun),
@@ -133,27 +109,13 @@ fn command(id: &str, ran: &Ran) -> String {
         (None, None) => after.push(span(ran.seconds)),
     }
     if ran.json.is_some() {
-        after.push(format!(
-            "<a href=\"raw/{id}/{0}.json\">{0}.json</a>",
-            escape(&ran.result)
-        ));
+        after.push(format!("<a href=\"raw/{id}/{0}.json\">{0}.json</a>", escape(&ran.result)));
     }
     if ran.lacks.is_none() {
-        after.push(format!(
-            "<a href=\"raw/{id}/{0}.log\">its log</a>",
-            escape(&ran.result)
-        ));
+        after.push(format!("<a href=\"raw/{id}/{0}.log\">its log</a>", escape(&ran.result)));
     }
-    let notes: String = ran
-        .notes
-        .iter()
-        .map(|note| format!("<li>{}</li>\n", escape(note)))
-        .collect();
-    let notes = if notes.is_empty() {
-        notes
-    } else {
-        format!("<ul class=\"notes\">\n{notes}</ul>\n")
-    };
+    let notes: String = ran.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
+    let notes = if notes.is_empty() { notes } else { format!("<ul class=\"notes\">\n{notes}</ul>\n") };
     format!(
         "<pre tabindex=\"0\"><code>{}</code></pre>\n<p class=\"data\">{}</p>\n{notes}",
         escape(&ran.typed),

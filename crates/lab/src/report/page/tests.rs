@@ -43,16 +43,8 @@ fn the_raw_data_in_the_page_is_what_it_was_made_of() {
 
 #[test]
 fn what_failed_or_is_lacking_is_said() {
-    let failed = Ran {
-        failed: Some("it ended with status 1: no <port>".to_owned()),
-        json: None,
-        ..ran()
-    };
-    let lacking = Ran {
-        lacks: Some("there is no NIC".to_owned()),
-        json: None,
-        ..ran()
-    };
+    let failed = Ran { failed: Some("it ended with status 1: no <port>".to_owned()), json: None, ..ran() };
+    let lacking = Ran { lacks: Some("there is no NIC".to_owned()), json: None, ..ran() };
     let evidence = evidence(vec![measured("one", failed), measured("two", lacking)]);
     let known = [section("one"), section("two")];
     let text = page(&evidence, &known).unwrap();

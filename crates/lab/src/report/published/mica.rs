@@ -38,13 +38,7 @@ pub(super) const NUMBERS: &[Number] = &[
         RATE,
         "MICA (NSDI 2014), section 5.2, figure 10",
     ),
-    one(
-        "Masstree",
-        "as its own paper has it, with batches",
-        8.9e6,
-        RATE,
-        "MICA (NSDI 2014), section 5.5",
-    ),
+    one("Masstree", "as its own paper has it, with batches", 8.9e6, RATE, "MICA (NSDI 2014), section 5.5"),
     between(
         "RAMCloud",
         "tiny items, with MICA's network stack: stated as below this",
@@ -52,20 +46,8 @@ pub(super) const NUMBERS: &[Number] = &[
         RATE,
         "MICA (NSDI 2014), section 5.2, figure 10",
     ),
-    one(
-        "MemC3",
-        "4 cores, with MICA's network stack",
-        5.7e6,
-        RATE,
-        "MICA (NSDI 2014), section 5.4",
-    ),
-    one(
-        "MemC3",
-        "16 cores, as its own paper has it",
-        4.4e6,
-        RATE,
-        "MICA (NSDI 2014), section 5.4",
-    ),
+    one("MemC3", "4 cores, with MICA's network stack", 5.7e6, RATE, "MICA (NSDI 2014), section 5.4"),
+    one("MemC3", "16 cores, as its own paper has it", 4.4e6, RATE, "MICA (NSDI 2014), section 5.4"),
     between(
         "Masstree, one per core",
         "skewed, tiny items: beside MICA",

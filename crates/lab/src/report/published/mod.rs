@@ -41,14 +41,7 @@ const fn between(
     unit: &'static str,
     source: &'static str,
 ) -> Number {
-    Number {
-        system,
-        setting,
-        low,
-        high,
-        unit,
-        source,
-    }
+    Number { system, setting, low, high, unit, source }
 }
 
 const RATE: &str = "requests/s";
@@ -74,9 +67,7 @@ pub(crate) fn table() -> Table {
     };
     Table {
         title: "Published, not measured here".to_owned(),
-        columns: ["system", "setting", "value", "unit", "source"]
-            .map(str::to_owned)
-            .to_vec(),
+        columns: ["system", "setting", "value", "unit", "source"].map(str::to_owned).to_vec(),
         rows: numbers().map(row).collect(),
     }
 }
@@ -101,24 +92,13 @@ mod tests {
     fn numbers_have_a_source_and_an_order() {
         for number in numbers() {
             assert!(number.low <= number.high && number.high > 0.0, "{number:?}");
-            let papers = [
-                "MICA (NSDI 2014), ",
-                "billion-rps (TOCS 2016), ",
-                "Hippos (dissertation, 2014), ",
-            ];
-            assert!(
-                papers.iter().any(|paper| number.source.starts_with(paper)),
-                "{number:?}"
-            );
+            let papers = ["MICA (NSDI 2014), ", "billion-rps (TOCS 2016), ", "Hippos (dissertation, 2014), "];
+            assert!(papers.iter().any(|paper| number.source.starts_with(paper)), "{number:?}");
         }
         let rows = table().rows;
+        assert!(rows.iter().all(|row| row.iter().all(|cell| !cell.is_empty())));
         assert!(
-            rows.iter()
-                .all(|row| row.iter().all(|cell| !cell.is_empty()))
-        );
-        assert!(
-            rows.iter().any(|row| row[2] == "75.5 M to 76.9 M")
-                && rows.iter().any(|row| row[2] == "< 6.1 M")
+            rows.iter().any(|row| row[2] == "75.5 M to 76.9 M") && rows.iter().any(|row| row[2] == "< 6.1 M")
         );
     }
 }

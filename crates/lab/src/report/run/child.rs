@@ -83,14 +83,12 @@ fn ending() -> SigSet {
 /// # Errors
 /// When it cannot be started at all.
 pub(crate) fn run(start: &Start<'_>, signals: &Signals) -> Result<Ended, String> {
-    let file = |path: &Path| {
-        File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))
-    };
+    let file =
+        |path: &Path| File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()));
     let log = file(start.log)?;
     let both = log.try_clone().map_err(|error| error.to_string())?;
-    let words: Vec<OsString> = std::iter::once(start.program.into())
-        .chain(start.arguments.iter().map(OsString::from))
-        .collect();
+    let words: Vec<OsString> =
+        std::iter::once(start.program.into()).chain(start.arguments.iter().map(OsString::from)).collect();
     let mut child = launch::command((), &words)
         .map_err(|error| format!("cannot find this program: {error}"))?
         .env("MICANITE_BENCH_DIR", start.results)
@@ -109,10 +107,7 @@ pub(crate) fn run(start: &Start<'_>, signals: &Signals) -> Result<Ended, String>
             Ok(Some(status)) => break Ended::Failed(status),
             Ok(None) => {}
             Err(error) => {
-                return Err(format!(
-                    "cannot wait for {}: {error}",
-                    start.program.display()
-                ));
+                return Err(format!("cannot wait for {}: {error}", start.program.display()));
             }
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -125,11 +120,7 @@ pub(crate) fn run(start: &Start<'_>, signals: &Signals) -> Result<Ended, String>
         if told.elapsed() >= TELLING {
             told = Instant::now();
             let said = std::fs::read_to_string(start.log).unwrap_or_default();
-            eprintln!(
-                "      {}: {}",
-                span(began.elapsed().as_secs_f64()),
-                last_line(&said)
-            );
+            eprintln!("      {}: {}", span(began.elapsed().as_secs_f64()), last_line(&said));
         }
     };
     end(&mut child, &ended, signals);
@@ -139,10 +130,7 @@ pub(crate) fn run(start: &Start<'_>, signals: &Signals) -> Result<Ended, String>
 /// Last line of a command's output; of a line that is written over, how it is now.
 fn last_line(said: &str) -> &str {
     let lines = said.rsplit(['\r', '\n']).map(str::trim);
-    lines
-        .into_iter()
-        .find(|line| !line.is_empty())
-        .unwrap_or("nothing said yet")
+    lines.into_iter().find(|line| !line.is_empty()).unwrap_or("nothing said yet")
 }
 
 /// Ends what is left of a command and its group.
@@ -167,10 +155,7 @@ mod tests {
     #[test]
     fn the_last_line_is_the_one_that_a_person_would_see() {
         assert_eq!(last_line(""), "nothing said yet");
-        assert_eq!(
-            last_line("note: a\nfilling: 10 %   \rfilling: 20 %   "),
-            "filling: 20 %"
-        );
+        assert_eq!(last_line("note: a\nfilling: 10 %   \rfilling: 20 %   "), "filling: 20 %");
         assert_eq!(last_line("one\ntwo\n\n"), "two");
     }
 }

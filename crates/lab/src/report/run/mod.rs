@@ -47,17 +47,12 @@ pub(crate) fn run(
     signals: &Signals,
 ) -> Result<Evidence, String> {
     let begun = Instant::now();
-    let mut evidence = before.kept.unwrap_or(Evidence {
-        head: before.head,
-        sections: Vec::new(),
-    });
+    let mut evidence = before.kept.unwrap_or(Evidence { head: before.head, sections: Vec::new() });
     let seconds_before = evidence.head.seconds;
     for (at, section) in sections.iter().enumerate() {
         let elapsed = begun.elapsed().as_secs_f64();
-        let rest: f64 = sections[at..]
-            .iter()
-            .map(|section| expected(section, plan.form, before.earlier.as_ref()))
-            .sum();
+        let rest: f64 =
+            sections[at..].iter().map(|section| expected(section, plan.form, before.earlier.as_ref())).sum();
         eprintln!(
             "[{} of {}] {}: {}\n    {} gone, about {} to go",
             at + 1,
@@ -69,9 +64,7 @@ pub(crate) fn run(
         );
         let measured = measure(plan, section, signals).map_err(|reason| stopped(&reason, at))?;
         eprintln!("    {} took {}", section.id, span(measured.seconds));
-        evidence
-            .sections
-            .retain(|earlier| earlier.id != measured.id);
+        evidence.sections.retain(|earlier| earlier.id != measured.id);
         evidence.sections.push(measured);
         evidence.head.seconds = rounded(seconds_before + begun.elapsed().as_secs_f64());
         evidence.write(&plan.raw.join(FILE))?;
@@ -83,9 +76,7 @@ pub(crate) fn run(
 fn stopped(reason: &str, measured: usize) -> String {
     match measured {
         0 => reason.to_owned(),
-        _ => format!(
-            "{reason}; sections measured before: {measured}, which make bench ARGS=--reuse draws"
-        ),
+        _ => format!("{reason}; sections measured before: {measured}, which make bench ARGS=--reuse draws"),
     }
 }
 
@@ -123,12 +114,7 @@ fn measure(plan: &Plan<'_>, section: &Section, signals: &Signals) -> Result<Meas
 ///
 /// # Errors
 /// Only when the report itself cannot go on: it was interrupted, or a file cannot be written.
-fn one(
-    plan: &Plan<'_>,
-    folder: &Path,
-    command: &Command,
-    signals: &Signals,
-) -> Result<Ran, String> {
+fn one(plan: &Plan<'_>, folder: &Path, command: &Command, signals: &Signals) -> Result<Ran, String> {
     let arguments = arguments(command, plan.peers);
     let program = plan.programs.join("micanite-lab");
     let mut ran = Ran {
@@ -184,10 +170,9 @@ fn outcome(
 ) -> (Option<serde_json::Value>, Option<String>) {
     let reason = match ended {
         Ended::Failed(status) => format!("it ended with {status}{}", last_lines(said)),
-        Ended::Hung => format!(
-            "it was ended, since it had run for {}",
-            span(COMMAND_SECONDS_MAX.as_secs_f64())
-        ),
+        Ended::Hung => {
+            format!("it was ended, since it had run for {}", span(COMMAND_SECONDS_MAX.as_secs_f64()))
+        }
         Ended::Well | Ended::Interrupted => {
             return match wrote() {
                 Ok(json) => (Some(json), None),
@@ -211,17 +196,11 @@ fn result(scratch: &Path, name: &str, kept: &Path) -> Result<serde_json::Value, 
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .collect();
-    if let Some(named) = files
-        .iter()
-        .find(|path| path.file_stem().is_some_and(|stem| stem == name))
-    {
+    if let Some(named) = files.iter().find(|path| path.file_stem().is_some_and(|stem| stem == name)) {
         files = vec![named.clone()];
     }
     let [file] = files.as_slice() else {
-        return Err(format!(
-            "it wrote {} files of JSON instead of one",
-            files.len()
-        ));
+        return Err(format!("it wrote {} files of JSON instead of one", files.len()));
     };
     let text = std::fs::read_to_string(file).map_err(wrote)?;
     let json = serde_json::from_str(&text).map_err(|error| format!("it wrote no JSON: {error}"))?;
@@ -233,10 +212,7 @@ fn arguments(command: &Command, peers: &[Named]) -> Vec<String> {
     let mut arguments = command.arguments.clone();
     if command.takes_peers {
         for peer in peers {
-            arguments.extend([
-                "--peer".to_owned(),
-                format!("{}={}", peer.name, peer.address),
-            ]);
+            arguments.extend(["--peer".to_owned(), format!("{}={}", peer.name, peer.address)]);
         }
     }
     arguments

@@ -10,25 +10,16 @@ fn strings(words: &[&str]) -> Vec<String> {
 fn commands_are_shown_as_one_would_type_them() {
     let program = Path::new("target/release/micanite-lab");
     let text = typed(program, &strings(&["server", "--case", "a b", "it's", ""]));
-    assert_eq!(
-        text,
-        "target/release/micanite-lab server --case 'a b' 'it'\\''s' ''"
-    );
+    assert_eq!(text, "target/release/micanite-lab server --case 'a b' 'it'\\''s' ''");
 }
 
 #[test]
 fn peers_go_to_the_commands_that_know_them() {
-    let peers = [
-        "a=memcached://h:1".parse().unwrap(),
-        "b=redis://h:2".parse().unwrap(),
-    ];
+    let peers = ["a=memcached://h:1".parse().unwrap(), "b=redis://h:2".parse().unwrap()];
     let plain = Command::lab("server", "server --quick");
     assert_eq!(arguments(&plain, &peers), ["server", "--quick"]);
     let with = arguments(&plain.with_peers(), &peers);
-    assert_eq!(
-        with[2..],
-        strings(&["--peer", "a=memcached://h:1", "--peer", "b=redis://h:2"])
-    );
+    assert_eq!(with[2..], strings(&["--peer", "a=memcached://h:1", "--peer", "b=redis://h:2"]));
 }
 
 #[test]
@@ -36,35 +27,26 @@ fn notes_are_kept_once() {
     assert_eq!(notes("note: a\nx\nnote: b\nnote: a\n"), ["a", "b"]);
     assert_eq!(last_lines("1\n2\n\n3\n4\n5\n6\n7\n"), ": 2\n3\n4\n5\n6\n7");
     assert_eq!(last_lines(""), "");
-    assert_eq!(
-        last_lines("1 %\r2 %\rdone\nnote: x\n 1 %\r no port\n"),
-        ": done\n no port"
-    );
+    assert_eq!(last_lines("1 %\r2 %\rdone\nnote: x\n 1 %\r no port\n"), ": done\n no port");
 }
 
 #[test]
 fn what_a_failed_command_has_measured_is_kept() {
     use std::os::unix::process::ExitStatusExt;
     let failed = Ended::Failed(std::process::ExitStatus::from_raw(256));
-    let (json, reason) = outcome(&failed, "a part was not measured\n", || {
-        Ok(serde_json::json!([1]))
-    });
+    let (json, reason) = outcome(&failed, "a part was not measured\n", || Ok(serde_json::json!([1])));
     assert_eq!(json, Some(serde_json::json!([1])));
     assert!(reason.unwrap().ends_with(": a part was not measured"));
     let nothing = || Err("it wrote 0 files".to_owned());
     assert_eq!(outcome(&Ended::Hung, "", nothing).0, None);
-    assert_eq!(
-        outcome(&Ended::Well, "", nothing).1.as_deref(),
-        Some("it wrote 0 files")
-    );
+    assert_eq!(outcome(&Ended::Well, "", nothing).1.as_deref(), Some("it wrote 0 files"));
 }
 
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("micanite-report-{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("micanite-report-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }

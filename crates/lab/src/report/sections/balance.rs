@@ -28,9 +28,7 @@ fn commands(form: Form) -> Vec<Command> {
         modes = modes.with("--case").with(format!("modes, {law}, 95 % GET"));
     }
     vec![
-        Command::lab("net", words)
-            .with("--case")
-            .with(format!("{CASE}{case}")),
+        Command::lab("net", words).with("--case").with(format!("{CASE}{case}")),
         match super::cores() {
             1 => modes.lacking("Access modes need two cores."),
             _ => modes,
@@ -63,9 +61,8 @@ fn modes(records: &[Record]) -> [Exhibit; 2] {
         let is_it = |record: &&Record| record.case.starts_with(&case) && record.metric == metric;
         records.iter().find(is_it)
     };
-    let numbers = || {
-        (0..).take_while(|core| value("uniform", format!("peak of core {core}, EREW")).is_some())
-    };
+    let numbers =
+        || (0..).take_while(|core| value("uniform", format!("peak of core {core}, EREW")).is_some());
     let (mut series, mut rows) = (Vec::new(), Vec::new());
     for (law, modes) in LOADS {
         for mode in modes {
@@ -73,21 +70,14 @@ fn modes(records: &[Record]) -> [Exhibit; 2] {
             series.push(Series {
                 name: format!("{law}, {mode}"),
                 kind: Kind::Measured,
-                bars: numbers()
-                    .map(|core| of("served", core).map(Record::bar))
-                    .collect(),
+                bars: numbers().map(|core| of("served", core).map(Record::bar)).collect(),
             });
             for core in numbers() {
                 let cell = |what: &str| {
                     of(what, core).map_or_else(String::new, |record| {
                         let (low, high) = (record.spread.min, record.spread.max);
                         match low < high {
-                            true => format!(
-                                "{} ({} to {})",
-                                short(record.value),
-                                short(low),
-                                short(high)
-                            ),
+                            true => format!("{} ({} to {})", short(record.value), short(low), short(high)),
                             false => short(record.value),
                         }
                     })
@@ -123,11 +113,7 @@ fn modes(records: &[Record]) -> [Exhibit; 2] {
 fn of(records: &[Record], case: &str, way: &str, shown: &mut Vec<Exhibit>) {
     let prefix = format!("{case}, ");
     let core = |record: &'_ Record| record.case.strip_prefix(&prefix).map(str::len);
-    let metrics = [
-        "peak, uniform",
-        "its share of the skewed load",
-        "peak, skewed",
-    ];
+    let metrics = ["peak, uniform", "its share of the skewed load", "peak, skewed"];
     let chart = charts::values(
         (
             &format!(
@@ -151,10 +137,7 @@ fn of(records: &[Record], case: &str, way: &str, shown: &mut Vec<Exhibit>) {
             unit => format!(" {unit}"),
         };
         let (low, high) = (record.spread.min, record.spread.max);
-        rows.push(vec![
-            record.metric.clone(),
-            format!("{:.2}{unit} ({low:.2} to {high:.2})", record.value),
-        ]);
+        rows.push(vec![record.metric.clone(), format!("{:.2}{unit} ({low:.2} to {high:.2})", record.value)]);
         if record.metric == "total that the hottest allows over uniform" {
             shown.push(Exhibit::Headline(Headline {
                 what: format!("Throughput under Zipf 0.99 beside uniform, a core for each of 16 partitions, {way} datagrams"),

@@ -52,37 +52,16 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         return Ok(shown);
     }
     for (metric, title, axis) in [
-        (
-            "throughput",
-            "Requests per second by requests in a datagram",
-            "throughput (requests/s)",
-        ),
-        (
-            "p50 at half of the peak",
-            "Median latency at half of the peak",
-            "p50 (us)",
-        ),
-        (
-            "p95 at half of the peak",
-            "95th percentile at half of the peak",
-            "p95 (us)",
-        ),
+        ("throughput", "Requests per second by requests in a datagram", "throughput (requests/s)"),
+        ("p50 at half of the peak", "Median latency at half of the peak", "p50 (us)"),
+        ("p95 at half of the peak", "95th percentile at half of the peak", "p95 (us)"),
     ] {
-        let x = (
-            "batches of ",
-            "",
-            Axis::log("requests in a datagram, keys in a multi-get"),
-        );
+        let x = ("batches of ", "", Axis::log("requests in a datagram, keys in a multi-get"));
         let y = match metric {
             "throughput" => Axis::linear(axis),
             _ => Axis::log(axis),
         };
-        shown.push(Exhibit::Lines(grid::by_number(
-            &records,
-            title,
-            x,
-            (metric, y),
-        )));
+        shown.push(Exhibit::Lines(grid::by_number(&records, title, x, (metric, y))));
     }
     let per_core = "Requests per second of a server's core, median and spread";
     let table = grid::table(&records, per_core, "per server-core-second", "");
@@ -92,28 +71,17 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
 
 /// By rings over directed: measured, and published.
 fn directed(records: &[Record]) -> BarChart {
-    let measured: Vec<_> = records
-        .iter()
-        .filter(|record| record.ratio.is_some())
-        .collect();
+    let measured: Vec<_> = records.iter().filter(|record| record.ratio.is_some()).collect();
     let name = |record: &&Record| {
         let load = record.case.split_once("fed from memory, ");
         load.map_or(&*record.case, |(_, load)| load).to_owned()
     };
     let of_the_paper = |record: &&Record| {
-        let paper = |other: &&Record| {
-            other.case == record.case && other.metric.starts_with("the paper's ratio")
-        };
-        records
-            .iter()
-            .find(paper)
-            .map(|paper| Bar::new(paper.value))
+        let paper =
+            |other: &&Record| other.case == record.case && other.metric.starts_with("the paper's ratio");
+        records.iter().find(paper).map(|paper| Bar::new(paper.value))
     };
-    let series = |name: &str, kind, bars| Series {
-        name: name.to_owned(),
-        kind,
-        bars,
-    };
+    let series = |name: &str, kind, bars| Series { name: name.to_owned(), kind, bars };
     BarChart {
         title: "Handed over by software, beside directed by clients".to_owned(),
         x: Axis::linear("requests per second: ratio to directed by clients"),
@@ -124,11 +92,7 @@ fn directed(records: &[Record]) -> BarChart {
                 Kind::Measured,
                 measured.iter().map(|record| record.ratio_bar()).collect(),
             ),
-            series(
-                "16 cores, MICA",
-                Kind::Published,
-                measured.iter().map(of_the_paper).collect(),
-            ),
+            series("16 cores, MICA", Kind::Published, measured.iter().map(of_the_paper).collect()),
         ],
         arrangement: Arrangement::Beside,
         reference: Some(1.0),

@@ -25,28 +25,16 @@ fn commands(form: Form) -> Vec<Command> {
 
 fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = results.records("engine")?;
-    let title = (
-        "The engine beside others on one core",
-        "ratio of operations per second",
-    );
+    let title = ("The engine beside others on one core", "ratio of operations per second");
     let beside_others = charts::ratios(title, &records, |record| {
         let peer = record.peer.as_deref()?;
-        let is_other = ["two dependent lines", "hashbrown", "quick_cache"]
-            .iter()
-            .any(|name| peer.starts_with(name));
+        let is_other =
+            ["two dependent lines", "hashbrown", "quick_cache"].iter().any(|name| peer.starts_with(name));
         is_other.then_some((record.case.as_str(), peer))
     });
-    let title =
-        "Operations of one core, in millions per second, beside others and beside each other";
-    let own: Vec<_> = records
-        .iter()
-        .filter(|record| !record.case.starts_with("backing"))
-        .cloned()
-        .collect();
-    let mut shown = vec![
-        Exhibit::Bars(beside_others),
-        Exhibit::Table(grid::ratios(&own, title)),
-    ];
+    let title = "Operations of one core, in millions per second, beside others and beside each other";
+    let own: Vec<_> = records.iter().filter(|record| !record.case.starts_with("backing")).cloned().collect();
+    let mut shown = vec![Exhibit::Bars(beside_others), Exhibit::Table(grid::ratios(&own, title))];
     for peer in ["hashbrown", "quick_cache"] {
         let what = "Operations of the engine on one core, tiny items, uniform, 95 % GET";
         let place = ("tiny 8/8 uniform 95 % GET", "operations per core", peer);

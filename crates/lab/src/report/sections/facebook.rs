@@ -1,8 +1,6 @@
 //! Facebook's pools: GETs in the kernel and outside of it, beside memcached.
 
-use micanite_workload::figure::{
-    Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series,
-};
+use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series};
 
 use crate::report::machine;
 use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};
@@ -44,10 +42,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let mut shown = vec![
         Exhibit::Bars(ratios(&records)),
         Exhibit::Bars(charts::values(
-            (
-                "Requests per second, mean latency within a millisecond",
-                "requests/s",
-            ),
+            ("Requests per second, mean latency within a millisecond", "requests/s"),
             &records,
             |record| {
                 let (case, server) = record.case.rsplit_once('/')?;
@@ -79,8 +74,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
 fn ratios(records: &[Record]) -> BarChart {
     let ours = POOLS.map(|pool| {
         let case = format!("kernel/fb-{pool}");
-        let is_it =
-            |record: &&Record| record.case == case && record.peer.as_deref() == Some("memcached");
+        let is_it = |record: &&Record| record.case == case && record.peer.as_deref() == Some("memcached");
         records.iter().find(is_it).and_then(Record::ratio_bar)
     });
     // What Hippos' peaks are to be held against.
@@ -91,33 +85,17 @@ fn ratios(records: &[Record]) -> BarChart {
         };
         Some(Bar::new(of("kernel-get")? / of("memcached")?))
     });
-    let series = |name: &str, kind, bars: Vec<Option<Bar>>| Series {
-        name: name.to_owned(),
-        kind,
-        bars,
-    };
+    let series = |name: &str, kind, bars: Vec<Option<Bar>>| Series { name: name.to_owned(), kind, bars };
     let hippos = |peaks: [Option<f64>; 5]| peaks.map(|peak| peak.map(Bar::new)).into();
     BarChart {
         title: "GETs answered in the kernel, beside memcached".to_owned(),
         x: Axis::linear("ratio to memcached"),
         groups: POOLS.map(str::to_uppercase).into(),
         series: vec![
-            series(
-                "Micanite, GETs per second of the server's core",
-                Kind::Measured,
-                ours.into(),
-            ),
+            series("Micanite, GETs per second of the server's core", Kind::Measured, ours.into()),
             series("Micanite, peak", Kind::Measured, peaks.into()),
-            series(
-                "Hippos, peak, 1 Gb/s",
-                Kind::Published,
-                hippos(HIPPOS_1_GBPS),
-            ),
-            series(
-                "Hippos, peak, 10 Gb/s",
-                Kind::Published,
-                hippos(HIPPOS_10_GBPS),
-            ),
+            series("Hippos, peak, 1 Gb/s", Kind::Published, hippos(HIPPOS_1_GBPS)),
+            series("Hippos, peak, 10 Gb/s", Kind::Published, hippos(HIPPOS_10_GBPS)),
         ],
         arrangement: Arrangement::Beside,
         reference: Some(1.0),
@@ -128,9 +106,7 @@ fn ratios(records: &[Record]) -> BarChart {
 fn pool(case: &str) -> &str {
     let names = ["USR", "ETC", "APP", "VAR", "SYS"];
     let word = case.rsplit('-').next().unwrap_or_default();
-    let known = names
-        .into_iter()
-        .find(|name| name.eq_ignore_ascii_case(word));
+    let known = names.into_iter().find(|name| name.eq_ignore_ascii_case(word));
     known.unwrap_or(case)
 }
 
@@ -146,11 +122,7 @@ fn cell(value: Option<f64>, digits: usize) -> String {
 fn hits(records: &[Record]) -> Table {
     let mut table = Table {
         title: "Hit rate of the GETs (%)".to_owned(),
-        columns: ["pool", "published"]
-            .into_iter()
-            .chain(SERVERS)
-            .map(str::to_owned)
-            .collect(),
+        columns: ["pool", "published"].into_iter().chain(SERVERS).map(str::to_owned).collect(),
         rows: Vec::new(),
     };
     for (pool, published) in POOLS.iter().zip(HIT_PERCENT) {
@@ -167,13 +139,7 @@ fn hits(records: &[Record]) -> Table {
 
 /// As the dissertation's table 3.4: at low, medium and high load for memcached.
 fn latencies(records: &[Record]) -> Table {
-    const METRICS: [&str; 5] = [
-        "get_latency",
-        "update_latency",
-        "delete_latency",
-        "thread_time",
-        "energy",
-    ];
+    const METRICS: [&str; 5] = ["get_latency", "update_latency", "delete_latency", "thread_time", "energy"];
     let columns = [
         "load and server",
         "GET (us)",
@@ -182,27 +148,16 @@ fn latencies(records: &[Record]) -> Table {
         "CPU of the server's threads (s per million requests)",
         "energy (J per million requests)",
     ];
-    let mut cases: Vec<_> = records
-        .iter()
-        .map(|record| record.case.as_str())
-        .filter(|case| case.contains("/latency/"))
-        .collect();
+    let mut cases: Vec<_> =
+        records.iter().map(|record| record.case.as_str()).filter(|case| case.contains("/latency/")).collect();
     cases.dedup();
     let row = |case: &&str| {
-        let name = case
-            .trim_start_matches("kernel/fb-")
-            .replace("/latency/", ", ");
-        let metrics = METRICS
-            .iter()
-            .map(|metric| cell(value(records, case, metric), 1));
-        [name.replace('/', ", ").replace("k, s", "k/s")]
-            .into_iter()
-            .chain(metrics)
-            .collect()
+        let name = case.trim_start_matches("kernel/fb-").replace("/latency/", ", ");
+        let metrics = METRICS.iter().map(|metric| cell(value(records, case, metric), 1));
+        [name.replace('/', ", ").replace("k, s", "k/s")].into_iter().chain(metrics).collect()
     };
     Table {
-        title: "Mean latency at a quarter, a half and three quarters of memcached's peak"
-            .to_owned(),
+        title: "Mean latency at a quarter, a half and three quarters of memcached's peak".to_owned(),
         columns: columns.map(str::to_owned).into(),
         rows: cases.iter().map(row).collect(),
     }
@@ -217,21 +172,12 @@ fn curves(records: &[Record], get_percent: u32) -> LineChart {
             let rate = record.metric.strip_prefix("at ")?.strip_suffix(" k/s")?;
             let rate: f64 = rate.parse().ok()?;
             let Bar { value, low, high } = record.bar();
-            Some(Point {
-                x: rate * 1e3,
-                y: value,
-                low,
-                high,
-            })
+            Some(Point { x: rate * 1e3, y: value, low, high })
         };
         let of_case = records.iter().filter(|record| record.case == case);
         let points: Vec<_> = of_case.filter_map(point).collect();
         if !points.is_empty() {
-            lines.push(Line {
-                name: server.to_owned(),
-                kind: Kind::Measured,
-                points,
-            });
+            lines.push(Line { name: server.to_owned(), kind: Kind::Measured, points });
         }
     }
     LineChart {

@@ -1,9 +1,7 @@
 //! Records of the lab, arranged: a metric is called `throughput, memcached 1.6.18` where each of
 //! several contenders has it.
 
-use micanite_workload::figure::{
-    Arrangement, Axis, BarChart, Kind, Line, LineChart, Point, Series, short,
-};
+use micanite_workload::figure::{Arrangement, Axis, BarChart, Kind, Line, LineChart, Point, Series, short};
 
 use crate::report::section::{Exhibit, Headline, Results, Table};
 use crate::results::measurement::Record;
@@ -37,45 +35,24 @@ fn once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 
 /// The cases that begin with this, without it, each once.
 fn cases<'a>(records: &'a [Record], prefix: &str) -> Vec<&'a str> {
-    once(
-        records
-            .iter()
-            .filter_map(|record| record.case.strip_prefix(prefix)),
-    )
+    once(records.iter().filter_map(|record| record.case.strip_prefix(prefix)))
 }
 
 /// The contenders that have a metric.
 pub(super) fn contenders<'a>(records: &'a [Record], metric: &str) -> Vec<&'a str> {
-    once(
-        records
-            .iter()
-            .filter_map(|record| contender(record, metric)),
-    )
+    once(records.iter().filter_map(|record| contender(record, metric)))
 }
 
 /// A metric of one contender.
-pub(super) fn find<'a>(
-    records: &'a [Record],
-    case: &str,
-    metric: &str,
-    name: &str,
-) -> Option<&'a Record> {
-    records
-        .iter()
-        .find(|record| record.case == case && contender(record, metric) == Some(name))
+pub(super) fn find<'a>(records: &'a [Record], case: &str, metric: &str, name: &str) -> Option<&'a Record> {
+    records.iter().find(|record| record.case == case && contender(record, metric) == Some(name))
 }
 
 /// A metric of all contenders: a group for each case that begins with the prefix.
-pub(super) fn bars(
-    records: &[Record],
-    title: &str,
-    (metric, axis): (&str, &str),
-    prefix: &str,
-) -> BarChart {
+pub(super) fn bars(records: &[Record], title: &str, (metric, axis): (&str, &str), prefix: &str) -> BarChart {
     let groups = cases(records, prefix);
-    let of = |name: &str, group: &&str| {
-        find(records, &format!("{prefix}{group}"), metric, name).map(Record::bar)
-    };
+    let of =
+        |name: &str, group: &&str| find(records, &format!("{prefix}{group}"), metric, name).map(Record::bar);
     let series = contenders(records, metric)
         .into_iter()
         .map(|name| Series {
@@ -104,23 +81,14 @@ pub(super) fn table(records: &[Record], title: &str, metric: &str, prefix: &str)
         let cell = |name: &&str| {
             find(records, &whole, metric, name).map_or_else(String::new, |record| {
                 let (low, high) = (record.spread.min, record.spread.max);
-                format!(
-                    "{} ({} to {})",
-                    short(record.value),
-                    short(low),
-                    short(high)
-                )
+                format!("{} ({} to {})", short(record.value), short(low), short(high))
             })
         };
         let mut row = vec![(*case).to_owned()];
         row.extend(names.iter().map(cell));
         row
     };
-    Table {
-        title: title.to_owned(),
-        columns,
-        rows: cases(records, prefix).iter().map(row).collect(),
-    }
+    Table { title: title.to_owned(), columns, rows: cases(records, prefix).iter().map(row).collect() }
 }
 
 /// A metric over another: a line for each contender, a point for each case.
@@ -140,22 +108,12 @@ pub(super) fn curves(
                 .filter_map(|case| {
                     let across = find(records, case, x, name)?;
                     let up = find(records, case, y, name)?;
-                    Some(Point {
-                        x: across.value,
-                        y: up.value,
-                        low: up.spread.min,
-                        high: up.spread.max,
-                    })
+                    Some(Point { x: across.value, y: up.value, low: up.spread.min, high: up.spread.max })
                 })
                 .collect(),
         })
         .collect();
-    LineChart {
-        title: title.to_owned(),
-        x: x_axis,
-        y: y_axis,
-        lines,
-    }
+    LineChart { title: title.to_owned(), x: x_axis, y: y_axis, lines }
 }
 
 /// A metric over the number in the case's name: `batches of 8`.
@@ -188,12 +146,7 @@ pub(super) fn by_number(
                 .collect(),
         })
         .collect();
-    LineChart {
-        title: title.to_owned(),
-        x: x_axis,
-        y: y_axis,
-        lines,
-    }
+    LineChart { title: title.to_owned(), x: x_axis, y: y_axis, lines }
 }
 
 /// Records with a peer: the value, the peer, and the ratio with its spread.
@@ -240,28 +193,18 @@ pub(super) fn beside(records: &[Record], title: &str, metric: &str, prefix: &str
         row.extend(peers.iter().map(|peer| cell(case, peer)));
         row
     };
-    Table {
-        title: title.to_owned(),
-        columns,
-        rows: cases.iter().map(row).collect(),
-    }
+    Table { title: title.to_owned(), columns, rows: cases.iter().map(row).collect() }
 }
 
 /// Records without a peer: the value with its spread.
 pub(super) fn values(records: &[Record], title: &str) -> Table {
     let row = |record: &Record| {
         let (low, high) = (short(record.spread.min), short(record.spread.max));
-        vec![
-            record.case.clone(),
-            record.metric.clone(),
-            format!("{} ({low} to {high})", short(record.value)),
-        ]
+        vec![record.case.clone(), record.metric.clone(), format!("{} ({low} to {high})", short(record.value))]
     };
     Table {
         title: title.to_owned(),
-        columns: ["case", "part", "median and spread"]
-            .map(str::to_owned)
-            .to_vec(),
+        columns: ["case", "part", "median and spread"].map(str::to_owned).to_vec(),
         rows: records.iter().map(row).collect(),
     }
 }
@@ -299,10 +242,7 @@ mod tests {
             unit: "requests/s".to_owned(),
             peer: None,
             ratio: None,
-            spread: Spread {
-                min: value / 2.0,
-                max: value * 2.0,
-            },
+            spread: Spread { min: value / 2.0, max: value * 2.0 },
         }
     }
 
@@ -338,17 +278,9 @@ mod tests {
         let (x, y) = (Axis::linear("x"), Axis::linear("y"));
         let chart = curves(&records(), "title", ("throughput", x), ("p99", y));
         assert_eq!(chart.lines.len(), 1);
-        assert_eq!(
-            (chart.lines[0].points[0].x, chart.lines[0].points[0].y),
-            (20.0, 7.0)
-        );
+        assert_eq!((chart.lines[0].points[0].x, chart.lines[0].points[0].y), (20.0, 7.0));
         let (x, y) = (Axis::linear("x"), Axis::linear("y"));
-        let chart = by_number(
-            &records(),
-            "title",
-            ("batches of ", "", x),
-            ("throughput", y),
-        );
+        let chart = by_number(&records(), "title", ("batches of ", "", x), ("throughput", y));
         let ours: Vec<_> = chart.lines[0].points.iter().map(|point| point.x).collect();
         assert_eq!(ours, [1.0, 2.0]);
     }

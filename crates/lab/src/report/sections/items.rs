@@ -43,19 +43,12 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             })
             .collect(),
     };
-    let filling = records
-        .iter()
-        .filter(|record| record.metric.starts_with("filling"));
+    let filling = records.iter().filter(|record| record.metric.starts_with("filling"));
     let filling: Vec<Record> = filling.cloned().collect();
     Ok(vec![
         Exhibit::Lines(rates),
         Exhibit::Lines(memory),
-        Exhibit::Table(grid::table(
-            &filling,
-            "Time to store all items once (s)",
-            "filling",
-            "",
-        )),
+        Exhibit::Table(grid::table(&filling, "Time to store all items once (s)", "filling", "")),
         Exhibit::Table(grid::ratios(&records, "Micanite's engine beside hashbrown")),
     ])
 }
@@ -70,12 +63,7 @@ fn lines(records: &[Record], metric: &str, laws: &[&str]) -> Vec<Line> {
                 let (items, rest) = record.case.split_once(" items")?;
                 let is_it = record.metric == whole && rest.contains(law);
                 let bar = record.bar();
-                is_it.then_some(Point {
-                    x: items.parse().ok()?,
-                    y: bar.value,
-                    low: bar.low,
-                    high: bar.high,
-                })
+                is_it.then_some(Point { x: items.parse().ok()?, y: bar.value, low: bar.low, high: bar.high })
             };
             lines.push(Line {
                 name: match *law {

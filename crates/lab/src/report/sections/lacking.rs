@@ -20,15 +20,11 @@ pub(super) const SECTION: Section = Section {
 const CORES: usize = 4;
 
 fn commands(form: Form) -> Vec<Command> {
-    let words = form.pick(
-        "tables --quick --rounds 2 --items 2097152",
-        "tables --rounds 3 --items 8388608",
-    );
+    let words = form.pick("tables --quick --rounds 2 --items 2097152", "tables --rounds 3 --items 8388608");
     let cpus = system::allowed_cpus().len();
-    let command = Command::lab("tables", words).with("--case").with(format!(
-        "fed from memory, {} workers",
-        cpus.clamp(2, WORKERS_MAX)
-    ));
+    let command = Command::lab("tables", words)
+        .with("--case")
+        .with(format!("fed from memory, {} workers", cpus.clamp(2, WORKERS_MAX)));
     vec![match cpus < CORES {
         true => command.lacking(format!(
             "It needs {CORES} cores at least to say how load spreads over them and how throughput grows; this machine has {cpus}."
@@ -55,9 +51,7 @@ fn needs() -> Table {
     let network = match queues {
         None => "no network card".to_owned(),
         Some(_) => {
-            let names = interfaces
-                .iter()
-                .map(|(name, queues)| format!("{name}: {queues} queues"));
+            let names = interfaces.iter().map(|(name, queues)| format!("{name}: {queues} queues"));
             names.collect::<Vec<_>>().join(", ")
         }
     };

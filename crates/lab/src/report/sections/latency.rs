@@ -39,10 +39,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         ("p95", "95th percentile (us)"),
         ("p99", "99th percentile (us)"),
         ("throughput", "Requests per second that were answered"),
-        (
-            "not answered",
-            "Requests that were not answered in time (%)",
-        ),
+        ("not answered", "Requests that were not answered in time (%)"),
     ] {
         shown.push(Exhibit::Table(grid::table(&records, title, metric, "")));
     }
@@ -54,9 +51,8 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
 fn at_half(records: &[Record]) -> Option<Exhibit> {
     let of = |metric: &str| {
         let metric = format!("{metric}, micanite native");
-        let is_it = |record: &&Record| {
-            record.case == "latency at 50 % of the peak" && record.metric == metric
-        };
+        let is_it =
+            |record: &&Record| record.case == "latency at 50 % of the peak" && record.metric == metric;
         records.iter().find(is_it).map(|record| short(record.value))
     };
     let (rate, p50, p95) = (of("throughput")?, of("p50")?, of("p95")?);

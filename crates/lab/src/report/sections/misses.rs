@@ -33,17 +33,12 @@ const PUBLISHED: [(&str, [f64; 6]); 6] = [
     ("S3-FIFO", [0.4934, 0.3088, 0.2153, 0.1877, 0.1631, 0.1506]),
     ("2Q", [0.4852, 0.3032, 0.2178, 0.1936, 0.1722, 0.1604]),
     ("ARC", [0.4909, 0.3332, 0.2452, 0.2100, 0.1679, 0.1498]),
-    (
-        "W-TinyLFU",
-        [0.5285, 0.3325, 0.2187, 0.1872, 0.1632, 0.1506],
-    ),
+    ("W-TinyLFU", [0.5285, 0.3325, 0.2187, 0.1872, 0.1632, 0.1506]),
 ];
 
 fn commands(form: Form) -> Vec<Command> {
-    let words = form.pick(
-        "traces --percents 1,5,10,25 --sizes 24",
-        "traces --percents 0.1,1,5,10,25,50 --sizes 24",
-    );
+    let words =
+        form.pick("traces --percents 1,5,10,25 --sizes 24", "traces --percents 0.1,1,5,10,25,50 --sizes 24");
     let mut command = Command::lab("traces", words);
     let mut needed = vec![target(TRACE)];
     if form == Form::Full {
@@ -52,10 +47,7 @@ fn commands(form: Form) -> Vec<Command> {
         needed.push(long);
     }
     if let Some(missing) = needed.iter().find(|path| !path.exists()) {
-        let reason = format!(
-            "{} is not there: scripts/fetch-traces fetches it.",
-            missing.display()
-        );
+        let reason = format!("{} is not there: scripts/fetch-traces fetches it.", missing.display());
         command = command.lacking(reason);
     }
     vec![command]
@@ -72,18 +64,12 @@ struct Ratio {
 
 /// Simulated misses by policy, then by memory.
 fn ratios(records: &[Record]) -> Vec<Ratio> {
-    let of_objects = records
-        .iter()
-        .filter(|record| record.metric == "object_miss_ratio");
+    let of_objects = records.iter().filter(|record| record.metric == "object_miss_ratio");
     let ratio = |record: &Record| {
-        let named = record
-            .case
-            .strip_prefix("simulated, ")?
-            .strip_suffix(" bytes")?;
+        let named = record.case.strip_prefix("simulated, ")?.strip_suffix(" bytes")?;
         let (policy, bytes) = named.split_once(", ")?;
-        let of_bytes = records
-            .iter()
-            .find(|other| other.case == record.case && other.metric == "byte_miss_ratio")?;
+        let of_bytes =
+            records.iter().find(|other| other.case == record.case && other.metric == "byte_miss_ratio")?;
         Some(Ratio {
             policy: policy.to_owned(),
             bytes: bytes.parse().ok()?,
@@ -99,18 +85,11 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let ratios = ratios(&records);
     let (table, worst) = beside_published(&ratios);
     let mut shown = vec![
-        Exhibit::Lines(chart("Requests that miss", &ratios, false, |ratio| {
+        Exhibit::Lines(chart("Requests that miss", &ratios, false, |ratio| ratio.object_miss_ratio)),
+        Exhibit::Lines(chart("Requests that miss, beside published policies", &ratios, true, |ratio| {
             ratio.object_miss_ratio
         })),
-        Exhibit::Lines(chart(
-            "Requests that miss, beside published policies",
-            &ratios,
-            true,
-            |ratio| ratio.object_miss_ratio,
-        )),
-        Exhibit::Lines(chart("Bytes that miss", &ratios, false, |ratio| {
-            ratio.byte_miss_ratio
-        })),
+        Exhibit::Lines(chart("Bytes that miss", &ratios, false, |ratio| ratio.byte_miss_ratio)),
         Exhibit::Table(table),
     ];
     if let Some(worst) = worst {
@@ -120,11 +99,8 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             published: "their misses by libCacheSim".to_owned(),
         }));
     }
-    let live: Vec<Record> = records
-        .iter()
-        .filter(|record| record.case.starts_with("live"))
-        .cloned()
-        .collect();
+    let live: Vec<Record> =
+        records.iter().filter(|record| record.case.starts_with("live")).cloned().collect();
     if !live.is_empty() {
         let title = "Misses of live servers, all memory counted (% of GETs)";
         shown.push(Exhibit::Table(grid::table(&live, title, "misses", "")));
@@ -196,9 +172,8 @@ fn beside_published(ratios: &[Ratio]) -> (Table, Option<f64>) {
     let mut rows = Vec::new();
     let mut worst: Option<f64> = None;
     for (at, share) in PERCENTS.iter().enumerate() {
-        let is_it = |ratio: &&Ratio| {
-            ratio.policy == DEFAULT && (percent(ratio.bytes) / share - 1.0).abs() < 0.02
-        };
+        let is_it =
+            |ratio: &&Ratio| ratio.policy == DEFAULT && (percent(ratio.bytes) / share - 1.0).abs() < 0.02;
         let Some(ours) = ratios.iter().find(is_it) else {
             continue;
         };

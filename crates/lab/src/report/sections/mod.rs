@@ -45,10 +45,7 @@ pub fn all() -> Vec<Section> {
 
 /// Cases of `micanite-lab engine` with tiny items that the CPU's caches do not hold.
 fn engine(form: Form) -> Command {
-    let words = form.pick(
-        "engine --quick --rounds 3 --items 4194304",
-        "engine --rounds 7 --items 16777216",
-    );
+    let words = form.pick("engine --quick --rounds 3 --items 4194304", "engine --rounds 7 --items 16777216");
     Command::lab("engine", words)
 }
 

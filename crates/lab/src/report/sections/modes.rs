@@ -31,10 +31,8 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let mut shown = vec![Exhibit::Bars(chart), Exhibit::Table(beside)];
     let cores = super::cores();
     let case = format!("modes, zipf 0.99, 50 % GET, {cores} cores");
-    let what =
-        format!("Exclusive beside shared access, {cores} cores, Zipf 0.99, half SETs (EREW, CRCW)");
-    let published =
-        "MICA: 65.6 at least (exclusive), 21.6 at least (concurrent) million requests per second";
+    let what = format!("Exclusive beside shared access, {cores} cores, Zipf 0.99, half SETs (EREW, CRCW)");
+    let published = "MICA: 65.6 at least (exclusive), 21.6 at least (concurrent) million requests per second";
     let place = (case.as_str(), "throughput", "CRCW");
     shown.extend(grid::headline(&records, &what, place, published));
     Ok(shown)

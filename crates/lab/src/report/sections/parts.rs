@@ -37,23 +37,17 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let mut shown = Vec::new();
     let [server, engine] = grid::either(results, ["evaluation", "engine"])?;
     let before = "parts of a request's time on the server's core, ";
-    for (shape, what) in [
-        ("one request at a time, ", "one in each message"),
-        ("batches, ", "many in each message"),
-    ] {
+    for (shape, what) in
+        [("one request at a time, ", "one in each message"), ("batches, ", "many in each message")]
+    {
         let title = format!("Time of a request on the server's core, {what}");
         let prefix = format!("{before}{shape}");
         shown.push(stacked(&title, &server, &prefix));
     }
-    shown.push(stacked(
-        "Time of a GET in the engine",
-        &engine,
-        "parts of a GET, ",
-    ));
-    for (records, title) in [
-        (server, "Parts of a request (ns)"),
-        (engine, "Parts of a GET in the engine (ns)"),
-    ] {
+    shown.push(stacked("Time of a GET in the engine", &engine, "parts of a GET, "));
+    for (records, title) in
+        [(server, "Parts of a request (ns)"), (engine, "Parts of a GET in the engine (ns)")]
+    {
         let shorter = |record: &Record| Record {
             case: record.case.trim_start_matches(before).to_owned(),
             ..record.clone()
@@ -70,8 +64,5 @@ fn stacked(title: &str, records: &[Record], prefix: &str) -> Exhibit {
         let group = record.case.strip_prefix(prefix)?;
         (record.metric != "all").then_some((group, record.metric.as_str()))
     });
-    Exhibit::Bars(BarChart {
-        arrangement: Arrangement::Stacked,
-        ..charts::not_below_zero(chart)
-    })
+    Exhibit::Bars(BarChart { arrangement: Arrangement::Stacked, ..charts::not_below_zero(chart) })
 }

@@ -16,24 +16,16 @@ pub(super) const SECTION: Section = Section {
 };
 
 fn commands(form: Form) -> Vec<Command> {
-    let words = form.pick(
-        "evaluation --case prefetch --rounds 3 --quick",
-        "evaluation --case prefetch",
-    );
+    let words = form.pick("evaluation --case prefetch --rounds 3 --quick", "evaluation --case prefetch");
     vec![
         Command::lab("server", words),
-        super::engine(form)
-            .with("--case")
-            .with("tiny 8/8 uniform 100 % GET, prefetch"),
+        super::engine(form).with("--case").with("tiny 8/8 uniform 100 % GET, prefetch"),
     ]
 }
 
 fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = grid::either(results, ["server", "engine"])?.concat();
-    let title = (
-        "Gets per second with prefetching, beside those without it",
-        "ratio to prefetching off",
-    );
+    let title = ("Gets per second with prefetching, beside those without it", "ratio to prefetching off");
     let chart = charts::ratios(title, &records, |record| {
         record.peer.as_ref()?;
         let group = match record.metric.starts_with("operations per core") {
@@ -42,17 +34,12 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         };
         Some((group, "with prefetching"))
     });
-    let place = (
-        "tiny 8/8 uniform 100 % GET, prefetch",
-        "operations per core",
-        "prefetch off",
-    );
+    let place = ("tiny 8/8 uniform 100 % GET, prefetch", "operations per core", "prefetch off");
     let what = "GETs of the engine with prefetching, tiny items";
     let mut shown = vec![
         Exhibit::Bars(chart),
         Exhibit::Note(
-            "What prefetching does to the parts of a GET is under \"Time of a request by part\"."
-                .to_owned(),
+            "What prefetching does to the parts of a GET is under \"Time of a request by part\".".to_owned(),
         ),
     ];
     let published = "whole server: 1.71 times";

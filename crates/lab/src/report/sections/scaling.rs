@@ -22,9 +22,7 @@ fn commands(form: Form) -> Vec<Command> {
         "evaluation --rounds 5 --seconds 0.5 --items 1048576 --case",
     );
     let mut commands = vec![
-        super::engine(form)
-            .with("--case")
-            .with("cores of the engine"),
+        super::engine(form).with("--case").with("cores of the engine"),
         Command::lab("evaluation", server).with("cores of a server"),
     ];
     let cores = super::cores();
@@ -63,17 +61,13 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         return Ok(shown);
     }
     let prefix = "cores of a server, ";
-    if server
-        .iter()
-        .any(|record| record.case != "cores of a server, 1")
-    {
+    if server.iter().any(|record| record.case != "cores of a server, 1") {
         let title = "Servers by the number of their workers, Zipf 0.99, 95 % GET";
         let x = (prefix, "", Axis::linear("workers"));
         let y = ("throughput", Axis::linear("requests/s"));
         shown.push(Exhibit::Lines(grid::by_number(&server, title, x, y)));
     }
-    let title =
-        "Requests per second of servers by the number of their workers, Zipf 0.99, 95 % GET";
+    let title = "Requests per second of servers by the number of their workers, Zipf 0.99, 95 % GET";
     let table = grid::table(&server, title, "throughput", prefix);
     shown.push(Exhibit::Table(by_workers(table)));
     Ok(shown)

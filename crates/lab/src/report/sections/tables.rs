@@ -18,10 +18,7 @@ pub(super) const SECTION: Section = Section {
 const MEMORY: &str = "fed from memory, ";
 
 fn commands(form: Form) -> Vec<Command> {
-    let words = form.pick(
-        "tables --quick --rounds 2 --items 2097152",
-        "tables --rounds 3 --items 4194304",
-    );
+    let words = form.pick("tables --quick --rounds 2 --items 2097152", "tables --rounds 3 --items 4194304");
     vec![Command::lab("tables", words)]
 }
 
@@ -34,10 +31,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             "Requests per second over the kernel's UDP, full datagrams",
             "over UDP, as many as fit per datagram, ",
         ),
-        (
-            "Requests per second over the kernel's UDP, one per datagram",
-            "over UDP, 1 per datagram, ",
-        ),
+        ("Requests per second over the kernel's UDP, one per datagram", "over UDP, 1 per datagram, "),
     ] {
         let chart = charts::values((title, "requests/s"), &records, |record| {
             let case = record.case.strip_prefix(prefix)?;
@@ -49,10 +43,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         }
     }
     let ratios = charts::ratios(
-        (
-            "Our engine beside other tables, datagrams from memory",
-            "ratio to the other table",
-        ),
+        ("Our engine beside other tables, datagrams from memory", "ratio to the other table"),
         &records,
         |record| {
             let case = record.case.strip_prefix(MEMORY)?;

@@ -49,9 +49,8 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     shown.push(Exhibit::Bars(beside_published(&records)));
     shown.push(Exhibit::Table(published()));
     for way in ["native", "TCP"] {
-        let title = format!(
-            "Requests per second of a server's core: Micanite ({way}) beside the others, times"
-        );
+        let title =
+            format!("Requests per second of a server's core: Micanite ({way}) beside the others, times");
         let metric = format!("per server-core-second of micanite {way}");
         let table = grid::beside(&records, &title, &metric, "throughput, ");
         shown.push(Exhibit::Table(table));
@@ -65,8 +64,7 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
             "MICA 75.5 to 76.9 million on 16 cores, Memcached 0.7 million at its best number of cores",
         ),
     ] {
-        let what =
-            format!("Requests per second of a server core, {way}, tiny items, half of them SETs");
+        let what = format!("Requests per second of a server core, {way}, tiny items, half of them SETs");
         let place = (
             "throughput, tiny, uniform, 50 % GET",
             &*format!("per server-core-second of micanite {way}"),
@@ -108,14 +106,12 @@ fn beside_published(records: &[Record]) -> BarChart {
     let published = SYSTEMS.iter().map(|(name, rates)| Series {
         name: (*name).to_owned(),
         kind: Kind::Published,
-        bars: rates
-            .iter()
-            .map(|rate| Some(Bar::new(rate * 1e6)))
-            .collect(),
+        bars: rates.iter().map(|rate| Some(Bar::new(rate * 1e6))).collect(),
     });
     BarChart {
-        title: "Tiny items, Zipf 0.99: one core and loopback here, up to 16 cores and DPDK in the published ones"
-            .to_owned(),
+        title:
+            "Tiny items, Zipf 0.99: one core and loopback here, up to 16 cores and DPDK in the published ones"
+                .to_owned(),
         x: Axis::linear("requests/s"),
         groups: mixes.map(str::to_owned).to_vec(),
         series: measured.chain(published).collect(),

@@ -44,10 +44,7 @@ fn innercache(form: Form) -> Vec<Command> {
 fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     const PREFIX: &str = "workload, ";
     let records = results.records("evaluation")?;
-    let per_core = (
-        "per server-core-second",
-        "operations per server-core-second",
-    );
+    let per_core = ("per server-core-second", "operations per server-core-second");
     let title = "Operations per second of a server's core";
     Ok(vec![
         Exhibit::Bars(grid::bars(&records, title, per_core, PREFIX)),

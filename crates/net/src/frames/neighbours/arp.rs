@@ -16,17 +16,8 @@ const FRAME_BYTES_MIN: usize = 60;
 pub(super) fn question(mac: MacAddress, source: Ipv4Addr, hop: Ipv4Addr) -> Question {
     let mut frame = Question::new();
     let source = source.octets();
-    let parts: [&[u8]; 9] = [
-        &[0xff; 6],
-        &mac,
-        &ARP.to_be_bytes(),
-        &FORM,
-        &REQUEST,
-        &mac,
-        &source,
-        &[0; 6],
-        &hop.octets(),
-    ];
+    let parts: [&[u8]; 9] =
+        [&[0xff; 6], &mac, &ARP.to_be_bytes(), &FORM, &REQUEST, &mac, &source, &[0; 6], &hop.octets()];
     frame.extend(parts.into_iter().flatten().copied());
     frame.extend([0; FRAME_BYTES_MIN - 14 - PACKET_BYTES]);
     frame

@@ -98,10 +98,7 @@ pub(super) fn echo_v4(
     if !is_request || !is_for_us(neighbours, &packet) {
         return None;
     }
-    let (ip_bytes, end) = (
-        packet.header.len(),
-        link + packet.header.len() + packet.body.len(),
-    );
+    let (ip_bytes, end) = (packet.header.len(), link + packet.header.len() + packet.body.len());
     let (ip, message) = buffer[link..end].split_at_mut(ip_bytes);
     let (source, destination) = ip[12..20].split_at_mut(4);
     source.swap_with_slice(destination);
@@ -219,11 +216,9 @@ fn advertise(
 
 fn learn_advertised(neighbours: &mut Neighbours, packet: &Packet<'_>) {
     let is_answer = packet.body[4] & SOLICITED != 0 && neighbours.is_own(packet.addresses().1);
-    if let (true, Some(address), Some(Some(mac))) = (
-        is_answer,
-        about(packet.body),
-        link_option(packet.body, TARGET_LINK),
-    ) {
+    if let (true, Some(address), Some(Some(mac))) =
+        (is_answer, about(packet.body), link_option(packet.body, TARGET_LINK))
+    {
         neighbours.learn(address.into(), mac);
     }
 }

@@ -70,12 +70,7 @@ impl Neighbours {
     /// Creates the table of a station with that Ethernet address and those addresses, each with its
     /// prefix length. Everything outside of the prefixes goes to the gateway. Allocates only here.
     pub fn new(mac: MacAddress, addresses: &[(IpAddr, u8)], gateway: Option<IpAddr>) -> Self {
-        Self {
-            mac,
-            addresses: addresses.to_vec(),
-            gateway,
-            table: Vec::with_capacity(NEIGHBOURS_MAX),
-        }
+        Self { mac, addresses: addresses.to_vec(), gateway, table: Vec::with_capacity(NEIGHBOURS_MAX) }
     }
 
     /// Returns the own Ethernet address.
@@ -100,11 +95,7 @@ impl Neighbours {
         let entry = known.unwrap_or_else(|| self.add(hop));
         let entry = &mut self.table[entry];
         let resolution = entry.mac.map_or(Resolution::Asked, Resolution::Known);
-        let rest_ms = if entry.is_asked {
-            ASK_AGAIN_MS
-        } else {
-            REFRESH_MS
-        };
+        let rest_ms = if entry.is_asked { ASK_AGAIN_MS } else { REFRESH_MS };
         if known.is_some() && now_ms.saturating_sub(entry.asked_ms) < rest_ms {
             return (resolution, None);
         }
@@ -156,12 +147,7 @@ impl Neighbours {
 
     /// Adds an entry. If the table is full, it replaces the least recently requested one.
     fn add(&mut self, address: IpAddr) -> usize {
-        let entry = Neighbour {
-            address,
-            mac: None,
-            is_asked: false,
-            asked_ms: 0,
-        };
+        let entry = Neighbour { address, mac: None, is_asked: false, asked_ms: 0 };
         if self.table.len() < NEIGHBOURS_MAX {
             self.table.push(entry);
             return self.table.len() - 1;

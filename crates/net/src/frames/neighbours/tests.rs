@@ -89,10 +89,7 @@ fn unsolicited_answers_are_ignored() {
         // A reply from a VLAN of the link is not accepted either.
         ann.resolve(ip(address), REFRESH_MS);
         receive(&mut ann, &with_tag(&forged));
-        assert_eq!(
-            ann.resolve(ip(address), REFRESH_MS + 1).0,
-            Resolution::Known(BOB)
-        );
+        assert_eq!(ann.resolve(ip(address), REFRESH_MS + 1).0, Resolution::Known(BOB));
     }
 }
 
@@ -155,9 +152,7 @@ fn duplicate_address_detection_is_answered() {
     let own = "fd00::2".parse().unwrap();
     let unspecified = std::net::Ipv6Addr::UNSPECIFIED;
     question[6..12].copy_from_slice(&ANN);
-    let IpAddr::V6(group) = ip("ff02::1:ff00:2") else {
-        unreachable!()
-    };
+    let IpAddr::V6(group) = ip("ff02::1:ff00:2") else { unreachable!() };
     icmp::write_message(
         &mut question,
         (unspecified, group, [0x33, 0x33, 0xff, 0, 0, 2]),
@@ -166,10 +161,7 @@ fn duplicate_address_detection_is_answered() {
     );
     let answer = receive(&mut bob(), &question).unwrap();
     assert_eq!(answer[..12], [0x33, 0x33, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
-    assert_eq!(
-        ip("ff02::1"),
-        IpAddr::from(<[u8; 16]>::try_from(&answer[38..54]).unwrap())
-    );
+    assert_eq!(ip("ff02::1"), IpAddr::from(<[u8; 16]>::try_from(&answer[38..54]).unwrap()));
     // The answer is not marked as solicited.
     assert_eq!(answer[58] & 0x40, 0);
     // Duplicate address detection never carries a link address.
@@ -191,14 +183,7 @@ fn addresses_outside_of_the_prefixes_use_the_gateway() {
     // The same request serves other destinations there.
     let others = ann.resolve(ip("192.0.2.77"), 1);
     assert_eq!(others, (Resolution::Asked, None));
-    for unreachable in [
-        "fd01::1",
-        "224.0.0.1",
-        "255.255.255.255",
-        "0.0.0.0",
-        "ff02::1",
-        "::1",
-    ] {
+    for unreachable in ["fd01::1", "224.0.0.1", "255.255.255.255", "0.0.0.0", "ff02::1", "::1"] {
         assert_eq!(ann.resolve(ip(unreachable), 0), (Resolution::Unknown, None));
     }
     // Own addresses are never resolved.
@@ -215,10 +200,7 @@ fn the_table_is_bounded_and_replaces_the_oldest_request() {
     for number in 0..NEIGHBOURS_MAX + 3 {
         assert!(station.resolve(peer(number), number as u64).1.is_some());
     }
-    assert_eq!(
-        (station.table.len(), station.table.capacity()),
-        (NEIGHBOURS_MAX, room)
-    );
+    assert_eq!((station.table.len(), station.table.capacity()), (NEIGHBOURS_MAX, room));
     let now_ms = NEIGHBOURS_MAX as u64 + 3;
     assert!(station.resolve(peer(3), now_ms).1.is_none());
     assert!(station.resolve(peer(2), now_ms).1.is_some());
@@ -236,11 +218,7 @@ fn prefixes_of_every_length() {
         ("fd00::1:1", "fd00::ffff", 112, false),
         ("::1", "0.0.0.1", 0, false),
     ] {
-        assert_eq!(
-            is_within(ip(address), (ip(other), prefix)),
-            within,
-            "{address} {other}"
-        );
+        assert_eq!(is_within(ip(address), (ip(other), prefix)), within, "{address} {other}");
     }
 }
 
@@ -342,10 +320,7 @@ fn foreign_multicast_and_broken_echo_requests_are_ignored() {
 
 fn port(neighbours: Neighbours) -> FramePort<MemoryQueue> {
     let addresses = neighbours.addresses.iter().map(|(own, _)| *own).collect();
-    let local = Local {
-        addresses,
-        ports: 11300..=11301,
-    };
+    let local = Local { addresses, ports: 11300..=11301 };
     FramePort::new(MemoryQueue::new(40, 4096, 64), local, 1472).with_neighbours(neighbours)
 }
 
@@ -355,16 +330,10 @@ fn ports_resolve_neighbours_for_headers() {
         let to: SocketAddr = address.parse().unwrap();
         let (mut client, mut server) = (port(ann()), port(bob()));
         assert_eq!(client.header_to(11301, to, 0), Err(NoHeader::Asked));
-        server
-            .queue_mut()
-            .arriving
-            .extend(client.queue_mut().sent.drain(..));
+        server.queue_mut().arriving.extend(client.queue_mut().sent.drain(..));
         assert_eq!(server.recv().unwrap(), 0);
         assert_eq!(server.counters().neighbour_answers, 1);
-        client
-            .queue_mut()
-            .arriving
-            .extend(server.queue_mut().sent.drain(..));
+        client.queue_mut().arriving.extend(server.queue_mut().sent.drain(..));
         assert_eq!(client.recv().unwrap(), 0);
         let header = client.header_to(11301, to, 5).unwrap();
         assert_eq!(header.as_bytes()[..12], [BOB, ANN].concat());
@@ -383,10 +352,7 @@ fn answers_per_burst_are_limited() {
     let mut server = port(bob());
     server.queue_mut().arriving.extend(vec![question; 30]);
     assert_eq!(server.recv().unwrap(), 0);
-    assert_eq!(
-        server.queue().sent.len(),
-        crate::limits::NEIGHBOUR_ANSWERS_MAX
-    );
+    assert_eq!(server.queue().sent.len(), crate::limits::NEIGHBOUR_ANSWERS_MAX);
     assert_eq!(server.recv().unwrap(), 0);
     assert_eq!(server.queue().free_buffers(), 40);
 }
@@ -394,14 +360,9 @@ fn answers_per_burst_are_limited() {
 #[test]
 fn ports_without_neighbours_answer_nothing() {
     let (_, question) = ann().resolve(ip("10.0.0.2"), 0);
-    let local = Local {
-        addresses: vec![ip("10.0.0.2")],
-        ports: 11300..=11300,
-    };
+    let local = Local { addresses: vec![ip("10.0.0.2")], ports: 11300..=11300 };
     let mut port = FramePort::new(MemoryQueue::new(4, 4096, 64), local, 1472);
-    port.queue_mut()
-        .arriving
-        .push_back(question.unwrap().to_vec());
+    port.queue_mut().arriving.push_back(question.unwrap().to_vec());
     assert_eq!(port.recv().unwrap(), 0);
     assert_eq!((port.queue().sent.len(), port.counters().not_ours), (0, 1));
     let to = "10.0.0.1:1".parse().unwrap();

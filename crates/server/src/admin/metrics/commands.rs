@@ -30,12 +30,8 @@ const STORES: [Row; 5] = [
     ("micanite_cas_total", "stored", |of| &of.cas_hits),
     ("micanite_cas_total", "changed", |of| &of.cas_badval),
     ("micanite_cas_total", "missing", |of| &of.cas_misses),
-    ("micanite_stores_refused_total", "too_large", |of| {
-        &of.store_too_large
-    }),
-    ("micanite_stores_refused_total", "no_memory", |of| {
-        &of.store_no_memory
-    }),
+    ("micanite_stores_refused_total", "too_large", |of| &of.store_too_large),
+    ("micanite_stores_refused_total", "no_memory", |of| &of.store_no_memory),
 ];
 
 pub(super) fn write(shared: &Shared, to: &mut Exposition) {
@@ -46,14 +42,7 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
     );
     for (worker, of) in shared.counters.iter().enumerate() {
         for (command, result, counter) in COMMANDS {
-            to.sample(
-                &[
-                    ("worker", &worker),
-                    ("command", &command),
-                    ("result", &result),
-                ],
-                counter(of).get(),
-            );
+            to.sample(&[("worker", &worker), ("command", &command), ("result", &result)], counter(of).get());
         }
     }
     stores(
@@ -75,10 +64,7 @@ fn stores(shared: &Shared, to: &mut Exposition, of: (&'static str, &str), help: 
     to.family(family, Type::Counter, help);
     for (worker, counters) in shared.counters.iter().enumerate() {
         for (_, value, counter) in STORES.iter().filter(|row| row.0 == family) {
-            to.sample(
-                &[("worker", &worker), (label, value)],
-                counter(counters).get(),
-            );
+            to.sample(&[("worker", &worker), (label, value)], counter(counters).get());
         }
     }
 }

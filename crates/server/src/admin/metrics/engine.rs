@@ -9,67 +9,33 @@ use crate::shared::Server;
 type OfEngine = (&'static str, &'static str, fn(&Stats) -> u64);
 
 const COUNTERS: [OfEngine; 7] = [
-    (
-        "micanite_items_stored_total",
-        "Items ever stored.",
-        Stats::items_stored,
-    ),
-    (
-        "micanite_items_expired_total",
-        "Items removed after their expiry.",
-        |of| of.expired,
-    ),
-    (
-        "micanite_items_reinserted_total",
-        "Items that eviction kept because they were asked for.",
-        |of| of.reinserted,
-    ),
+    ("micanite_items_stored_total", "Items ever stored.", Stats::items_stored),
+    ("micanite_items_expired_total", "Items removed after their expiry.", |of| of.expired),
+    ("micanite_items_reinserted_total", "Items that eviction kept because they were asked for.", |of| {
+        of.reinserted
+    }),
     (
         "micanite_items_promoted_total",
         "Items that eviction moved from the small log to the main one.",
         |of| of.promoted,
     ),
-    (
-        "micanite_ghosts_met_total",
-        "New items that had been evicted shortly before.",
-        |of| of.ghosts_met,
-    ),
-    (
-        "micanite_writes_refused_total",
-        "Writes refused because there was no space.",
-        |of| of.out_of_memory,
-    ),
-    (
-        "micanite_read_retries_total",
-        "Optimistic reads that had to be repeated.",
-        |of| of.read_retries,
-    ),
+    ("micanite_ghosts_met_total", "New items that had been evicted shortly before.", |of| of.ghosts_met),
+    ("micanite_writes_refused_total", "Writes refused because there was no space.", |of| of.out_of_memory),
+    ("micanite_read_retries_total", "Optimistic reads that had to be repeated.", |of| of.read_retries),
 ];
 
 const GAUGES: [OfEngine; 5] = [
-    ("micanite_items", "Items that can be found.", |of| {
-        of.items_live
-    }),
+    ("micanite_items", "Items that can be found.", |of| of.items_live),
     (
         "micanite_expiry_lag_seconds",
         "The longest time that an item was there after its expiry, in the last sweep.",
         |of| of.expiry_lag_s,
     ),
-    (
-        "micanite_index_buckets",
-        "Main buckets of the index.",
-        |of| of.buckets,
-    ),
-    (
-        "micanite_index_spare_buckets",
-        "Spare buckets of the index.",
-        |of| of.spare_buckets,
-    ),
-    (
-        "micanite_index_spare_buckets_used",
-        "Spare buckets that continue a main one.",
-        |of| of.spare_buckets_used,
-    ),
+    ("micanite_index_buckets", "Main buckets of the index.", |of| of.buckets),
+    ("micanite_index_spare_buckets", "Spare buckets of the index.", |of| of.spare_buckets),
+    ("micanite_index_spare_buckets_used", "Spare buckets that continue a main one.", |of| {
+        of.spare_buckets_used
+    }),
 ];
 
 pub(super) fn write(server: &Server, to: &mut Exposition) {

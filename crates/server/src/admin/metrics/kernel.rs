@@ -24,14 +24,8 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
     let counts: Vec<(&str, Counters)> = match state.program() {
         Some(program) => program.counters_of_interfaces().collect(),
         None => {
-            let names = server
-                .settings
-                .kernel_get
-                .iter()
-                .flat_map(|of| &of.interfaces);
-            names
-                .map(|name| (name.as_str(), Counters::default()))
-                .collect()
+            let names = server.settings.kernel_get.iter().flat_map(|of| &of.interfaces);
+            names.map(|name| (name.as_str(), Counters::default())).collect()
         }
     };
     to.family(

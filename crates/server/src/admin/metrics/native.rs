@@ -30,11 +30,7 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
         of.each(|event, count| to.sample(&[("worker", &worker), ("event", &event)], count));
     }
     write_filters(native.filters(), to);
-    to.family(
-        "micanite_native_burst_datagrams",
-        Type::Histogram,
-        "Datagrams that a worker took at once.",
-    );
+    to.family("micanite_native_burst_datagrams", Type::Histogram, "Datagrams that a worker took at once.");
     for (worker, of) in native.counters.iter().enumerate() {
         let counts: Vec<u64> = of.bursts.iter().map(Counter::get).collect();
         // The last place counts what is longer as well.
@@ -57,9 +53,7 @@ fn write_filters(filters: impl Iterator<Item = (usize, FilterCounters)>, to: &mu
         );
     }
     for (number, of) in filters {
-        filter(&of, |event, count| {
-            to.sample(&[("port", &number), ("event", &event)], count)
-        });
+        filter(&of, |event, count| to.sample(&[("port", &number), ("event", &event)], count));
     }
 }
 
@@ -73,8 +67,7 @@ mod tests {
         text.family("micanite_native_frames_total", Type::Counter, "Frames.");
         write_filters([(1, FilterCounters::default())].into_iter(), &mut text);
         let text = text.finish();
-        let sample =
-            "micanite_native_filter_frames_total{port=\"1\",event=\"filter_redirected\"} 0\n";
+        let sample = "micanite_native_filter_frames_total{port=\"1\",event=\"filter_redirected\"} 0\n";
         assert!(text.contains(sample), "{text}");
         assert!(!text.contains("micanite_native_frames_total{"), "{text}");
     }

@@ -11,11 +11,7 @@ use super::super::state::State;
 use crate::shared::Server;
 
 pub(super) fn write(state: &State, to: &mut Exposition) {
-    to.family(
-        "micanite_build_info",
-        Type::Gauge,
-        "Version of the server; always 1.",
-    );
+    to.family("micanite_build_info", Type::Gauge, "Version of the server; always 1.");
     to.sample(&[("version", &env!("CARGO_PKG_VERSION"))], 1);
     let gauge = Type::Gauge;
     to.one(
@@ -25,19 +21,9 @@ pub(super) fn write(state: &State, to: &mut Exposition) {
         u8::from(state.readiness().is_ok()),
     );
     if let Some((server, clock)) = state.running() {
-        to.one(
-            "micanite_start_time_seconds",
-            gauge,
-            "When the server started, unix time.",
-            server.started_s,
-        );
+        to.one("micanite_start_time_seconds", gauge, "When the server started, unix time.", server.started_s);
         let uptime_s = crate::clock::seconds(clock.now_ms()).saturating_sub(server.started_s);
-        to.one(
-            "micanite_uptime_seconds",
-            gauge,
-            "How long the server has run.",
-            uptime_s,
-        );
+        to.one("micanite_uptime_seconds", gauge, "How long the server has run.", uptime_s);
         connections(server, to);
     }
     usage(to);
@@ -45,12 +31,7 @@ pub(super) fn write(state: &State, to: &mut Exposition) {
 
 fn connections(server: &Server, to: &mut Exposition) {
     let acceptor = server.acceptor.now();
-    to.one(
-        "micanite_connections",
-        Type::Gauge,
-        "Connections that are open.",
-        server.connections(),
-    );
+    to.one("micanite_connections", Type::Gauge, "Connections that are open.", server.connections());
     to.one(
         "micanite_connections_max",
         Type::Gauge,
@@ -74,8 +55,7 @@ fn connections(server: &Server, to: &mut Exposition) {
 /// Whatever the kernel does not tell, in a container perhaps, is left out.
 fn usage(to: &mut Exposition) {
     if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
-        let seconds =
-            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
         to.one(
             "process_cpu_seconds_total",
             Type::Counter,
@@ -95,19 +75,9 @@ fn usage(to: &mut Exposition) {
         );
     }
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
-        to.one(
-            "process_open_fds",
-            Type::Gauge,
-            "Open descriptors.",
-            files.count(),
-        );
+        to.one("process_open_fds", Type::Gauge, "Open descriptors.", files.count());
     }
     if let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        to.one(
-            "process_max_fds",
-            Type::Gauge,
-            "Descriptors that are allowed.",
-            soft,
-        );
+        to.one("process_max_fds", Type::Gauge, "Descriptors that are allowed.", soft);
     }
 }

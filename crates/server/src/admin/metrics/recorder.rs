@@ -17,12 +17,7 @@ pub(super) fn write(shared: &Shared, to: &mut Exposition) {
         "Requests that were recorded; begins at 0 with each recording.",
         numbers.records,
     );
-    to.one(
-        "micanite_recorded_bytes",
-        Type::Gauge,
-        "Length of the recording's file.",
-        numbers.bytes,
-    );
+    to.one("micanite_recorded_bytes", Type::Gauge, "Length of the recording's file.", numbers.bytes);
     to.one(
         "micanite_recording_dropped_total",
         Type::Counter,

@@ -10,12 +10,7 @@ use crate::shared::Server;
 pub(super) fn write(server: &Server, to: &mut Exposition) {
     let cache = &server.shared.cache;
     let partitions = cache.layout().partitions;
-    to.one(
-        "micanite_partitions",
-        Type::Gauge,
-        "Partitions.",
-        partitions,
-    );
+    to.one("micanite_partitions", Type::Gauge, "Partitions.", partitions);
     to.one(
         "micanite_route_generation",
         Type::Gauge,
@@ -37,11 +32,7 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
     let owners = (0..partitions).filter_map(|partition| cache.route(partition));
     let mut owned = vec![0; server.settings.threads];
     owners.for_each(|route| owned[route.owner] += 1);
-    to.family(
-        "micanite_worker_partitions",
-        Type::Gauge,
-        "Partitions that a worker owns.",
-    );
+    to.family("micanite_worker_partitions", Type::Gauge, "Partitions that a worker owns.");
     for (worker, count) in owned.iter().enumerate() {
         to.sample(&[("worker", &worker)], count);
     }

@@ -8,41 +8,23 @@ use crate::stats::{Counter, Counters};
 type OfWorker = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
 const COUNTS: [OfWorker; 15] = [
-    (
-        "micanite_received_bytes_total",
-        "Bytes read from connections.",
-        |of| &of.bytes_read,
-    ),
-    (
-        "micanite_sent_bytes_total",
-        "Bytes sent to connections.",
-        |of| &of.bytes_written,
-    ),
-    (
-        "micanite_worker_connections_opened_total",
-        "Connections that a worker has taken in.",
-        |of| &of.connections_opened,
-    ),
-    (
-        "micanite_worker_connections_closed_total",
-        "Connections of a worker that have ended.",
-        |of| &of.connections_closed,
-    ),
+    ("micanite_received_bytes_total", "Bytes read from connections.", |of| &of.bytes_read),
+    ("micanite_sent_bytes_total", "Bytes sent to connections.", |of| &of.bytes_written),
+    ("micanite_worker_connections_opened_total", "Connections that a worker has taken in.", |of| {
+        &of.connections_opened
+    }),
+    ("micanite_worker_connections_closed_total", "Connections of a worker that have ended.", |of| {
+        &of.connections_closed
+    }),
     (
         "micanite_idle_connections_closed_total",
         "Connections closed because they were idle for too long.",
         |of| &of.idle_kicks,
     ),
-    (
-        "micanite_tls_sessions_total",
-        "TLS handshakes that began a new session.",
-        |of| &of.ssl_new_sessions,
-    ),
-    (
-        "micanite_tls_handshake_errors_total",
-        "TLS handshakes that failed or were too slow.",
-        |of| &of.ssl_handshake_errors,
-    ),
+    ("micanite_tls_sessions_total", "TLS handshakes that began a new session.", |of| &of.ssl_new_sessions),
+    ("micanite_tls_handshake_errors_total", "TLS handshakes that failed or were too slow.", |of| {
+        &of.ssl_handshake_errors
+    }),
     (
         "micanite_tls_protocol_errors_total",
         "TLS connections that broke the protocol after the handshake.",
@@ -86,11 +68,7 @@ const COUNTS: [OfWorker; 15] = [
 ];
 
 const TIMES: [OfWorker; 2] = [
-    (
-        "micanite_worker_cpu_seconds_total",
-        "CPU time of a worker.",
-        |of| &of.cpu_ns,
-    ),
+    ("micanite_worker_cpu_seconds_total", "CPU time of a worker.", |of| &of.cpu_ns),
     (
         "micanite_housekeeping_seconds_total",
         "Time of a worker's housekeeping: sweeps, cleaning, counts of readers.",
@@ -99,12 +77,7 @@ const TIMES: [OfWorker; 2] = [
 ];
 
 pub(super) fn write(server: &Server, to: &mut Exposition) {
-    to.one(
-        "micanite_workers",
-        Type::Gauge,
-        "Worker threads.",
-        server.settings.threads,
-    );
+    to.one("micanite_workers", Type::Gauge, "Worker threads.", server.settings.threads);
     for (name, help, counter) in COUNTS {
         to.family(name, Type::Counter, help);
         for (worker, of) in server.shared.counters.iter().enumerate() {
@@ -117,11 +90,7 @@ pub(super) fn write(server: &Server, to: &mut Exposition) {
             to.sample(&[("worker", &worker)], counter(of).get() as f64 / 1e9);
         }
     }
-    to.family(
-        "micanite_worker_connections",
-        Type::Gauge,
-        "Open connections of a worker.",
-    );
+    to.family("micanite_worker_connections", Type::Gauge, "Open connections of a worker.");
     for (worker, of) in server.shared.counters.iter().enumerate() {
         let closed = of.connections_closed.get();
         let open = of.connections_opened.get().saturating_sub(closed);

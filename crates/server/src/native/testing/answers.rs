@@ -1,8 +1,6 @@
 //! Answers, and what holds for those to any datagrams.
 
-use micanite_wire::native::{
-    Directory, Header, Kind, Opcode, Replies, Reply, ReplyWriter, Requests, Status,
-};
+use micanite_wire::native::{Directory, Header, Kind, Opcode, Replies, Reply, ReplyWriter, Requests, Status};
 
 use super::{Arrival, NativeBench, Sent};
 use crate::native::Cookies;
@@ -42,11 +40,7 @@ impl Answer {
         assert_eq!(header.kind, Kind::Replies);
         let replies = Replies::new(datagram, header.count).expect("replies");
         let replies: Vec<_> = replies.map(|reply| reply.expect("a reply")).collect();
-        assert_eq!(
-            write(&header, &replies),
-            datagram,
-            "bytes that mean nothing"
-        );
+        assert_eq!(write(&header, &replies), datagram, "bytes that mean nothing");
         let replies = replies.iter().map(Told::of).collect();
         Self { header, replies }
     }
@@ -133,10 +127,7 @@ fn check_answer(bench: &NativeBench, arrival: &Arrival, bytes: &[u8]) {
     if answer.header.kind == Kind::DirectoryReply {
         assert_eq!(asked[3], Kind::DirectoryRequest as u8);
         let status = answer.header.status;
-        assert!(
-            status != Status::Ok || proof.proven,
-            "the directory is for proved addresses"
-        );
+        assert!(status != Status::Ok || proof.proven, "the directory is for proved addresses");
         assert!(status != Status::Unproven || !proof.proven);
     }
     if answer.header.status != Status::Ok || answer.header.kind == Kind::DirectoryReply {
@@ -149,14 +140,8 @@ fn check_answer(bench: &NativeBench, arrival: &Arrival, bytes: &[u8]) {
         panic!("answered though it is wrong");
     };
     for (request, told) in requests.zip(&answer.replies) {
-        assert_eq!(
-            (told.opcode, told.hash_low),
-            (request.opcode, request.hash as u32)
-        );
+        assert_eq!((told.opcode, told.hash_low), (request.opcode, request.hash as u32));
         assert!(proof.proven || !request.opcode.writes() || told.status != Status::Ok);
-        assert_eq!(
-            told.cas.is_some(),
-            request.wants_cas && told.status == Status::Ok
-        );
+        assert_eq!(told.cas.is_some(), request.wants_cas && told.status == Status::Ok);
     }
 }

@@ -52,9 +52,7 @@ impl Asker {
     /// A datagram of these requests.
     pub fn datagram(&mut self, requests: &[Request<'_>]) -> Arrival {
         self.header.sequence += 1;
-        let bytes = |request: &Request<'_>| {
-            24 + 16 + padded(request.key.len()) + padded(request.value.len())
-        };
+        let bytes = |request: &Request<'_>| 24 + 16 + padded(request.key.len()) + padded(request.value.len());
         let room = Header::BYTES + requests.iter().map(bytes).sum::<usize>();
         let mut datagram = vec![0; room];
         let mut writer = RequestWriter::new(&mut datagram);
@@ -64,11 +62,7 @@ impl Asker {
         let bytes = writer.finish(&self.header);
         datagram.truncate(bytes);
         datagram.resize(bytes + self.padding, 0);
-        Arrival {
-            peer: self.peer,
-            bytes: datagram,
-            handed_over: false,
-        }
+        Arrival { peer: self.peer, bytes: datagram, handed_over: false }
     }
 
     /// The next id.
@@ -101,10 +95,7 @@ impl NativeBench {
 
     /// A request with a value.
     pub fn store<'a>(&self, opcode: Opcode, key: &'a [u8], value: &'a [u8]) -> Request<'a> {
-        Request {
-            value,
-            ..self.request(opcode, key)
-        }
+        Request { value, ..self.request(opcode, key) }
     }
 
     /// The answers of the first worker, after [`check`].

@@ -96,10 +96,7 @@ impl NativeBench {
         let threads = settings.threads;
         let cache = Cache::new(&engine(settings.engine(1))).expect("memory for a test");
         let cache = Arc::new(cache);
-        let core = |worker| CoreEntry {
-            port: 20_000 + worker as u16,
-            node: 0,
-        };
+        let core = |worker| CoreEntry { port: 20_000 + worker as u16, node: 0 };
         let cores = (0..threads).map(core).collect();
         let native = more(NativeShared::new(cores, payload_bytes, [1, 2, 3]));
         let worker = |number| Bench {
@@ -108,12 +105,7 @@ impl NativeBench {
         };
         let workers = (0..threads).map(worker).collect();
         let server = Server::new(settings, cache, Some(native), NOW_S);
-        Self {
-            server: Arc::new(server.expect("wakers")),
-            workers,
-            now_s: NOW_S,
-            pressure: 0,
-        }
+        Self { server: Arc::new(server.expect("wakers")), workers, now_s: NOW_S, pressure: 0 }
     }
 
     pub fn native(&self) -> &NativeShared {
@@ -132,9 +124,7 @@ impl NativeBench {
 
     /// A round of one worker. `full`: what is for another worker finds its ring full.
     pub fn round(&mut self, worker: usize, burst: &[Arrival], full: bool) -> Sent {
-        let Self {
-            server, workers, ..
-        } = self;
+        let Self { server, workers, .. } = self;
         workers[worker].round(server, (self.now_s, self.pressure), burst, full)
     }
 }
@@ -163,10 +153,7 @@ impl Bench {
             }
         }
         round.finish();
-        Sent {
-            datagrams: memory.sent,
-            elsewhere,
-        }
+        Sent { datagrams: memory.sent, elsewhere }
     }
 }
 
@@ -181,11 +168,7 @@ const GARBAGE: u8 = 0xa5;
 
 impl Memory {
     fn new(payload_bytes: usize) -> Self {
-        Self {
-            sent: Vec::new(),
-            open: None,
-            slot: vec![GARBAGE; payload_bytes],
-        }
+        Self { sent: Vec::new(), open: None, slot: vec![GARBAGE; payload_bytes] }
     }
 }
 

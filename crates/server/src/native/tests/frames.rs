@@ -27,21 +27,14 @@ struct Queues {
 }
 
 fn queue(room_bytes: usize) -> FramePort<MemoryQueue> {
-    let local = Local {
-        addresses: vec!["10.0.0.2".parse().unwrap()],
-        ports: BASE..=BASE + 1,
-    };
+    let local = Local { addresses: vec!["10.0.0.2".parse().unwrap()], ports: BASE..=BASE + 1 };
     FramePort::new(MemoryQueue::new(64, room_bytes, 64), local, PAYLOAD_BYTES)
 }
 
 /// A frame with a datagram from the client to a worker's port.
 fn frame(worker: u16, payload: &[u8]) -> Vec<u8> {
     let to = format!("10.0.0.2:{}", BASE + worker).parse().unwrap();
-    let headers = Headers::new(
-        (CLIENT.0, CLIENT.1.parse().unwrap()),
-        (SERVER_MAC, to),
-        None,
-    );
+    let headers = Headers::new((CLIENT.0, CLIENT.1.parse().unwrap()), (SERVER_MAC, to), None);
     let mut port = queue(4096);
     let (_, mut replies) = port.split();
     replies.open(ReplyTo::Header(&headers));
@@ -95,11 +88,7 @@ impl Queues {
 
     fn round(&mut self, worker: usize) -> usize {
         let server = &self.bench.server;
-        let mut context = Context::new(
-            &mut self.bench.workers[worker].engine,
-            server,
-            self.bench.now_s,
-        );
+        let mut context = Context::new(&mut self.bench.workers[worker].engine, server, self.bench.now_s);
         self.ports[worker].round(&mut context, 1).unwrap()
     }
 
@@ -109,10 +98,7 @@ impl Queues {
         let read = |frame: Vec<u8>| {
             let found = parse(&frame, ReceiveChecksums::Unverified).unwrap();
             assert_eq!(found.destination.to_string(), CLIENT.1);
-            assert_eq!(
-                (&frame[..6], &frame[6..12]),
-                (&CLIENT.0[..], &SERVER_MAC[..])
-            );
+            assert_eq!((&frame[..6], &frame[6..12]), (&CLIENT.0[..], &SERVER_MAC[..]));
             let payload = &frame[usize::from(found.payload_start)..];
             (found.source.port() - BASE, Answer::read(payload))
         };
@@ -214,12 +200,7 @@ fn a_full_ring_turns_away_in_the_frame_that_came() {
     let mut answered = 0;
     while queues.ports[1].has_handed_over() {
         answered += queues.round(1);
-        assert!(
-            queues
-                .sent(1)
-                .iter()
-                .all(|(_, it)| it.statuses() == [Status::Ok])
-        );
+        assert!(queues.sent(1).iter().all(|(_, it)| it.statuses() == [Status::Ok]));
     }
     assert_eq!(answered + refused.len(), sent);
     assert_eq!(queues.stat(1, "replies_no_frame"), 0);
@@ -257,20 +238,12 @@ fn workers_of_another_port_hand_nothing_over() {
 
 /// The UDP port of each core, as a worker tells it.
 fn directory_ports(queues: &mut Queues, worker: u16) -> Vec<u16> {
-    let header = Header {
-        kind: Kind::DirectoryRequest,
-        ..queues.asker().header
-    };
+    let header = Header { kind: Kind::DirectoryRequest, ..queues.asker().header };
     let mut ask = vec![0; PAYLOAD_BYTES];
     DirectoryRequest { first: 0 }.write(&header, &mut ask);
     queues.arrive(usize::from(worker), worker, &ask);
     assert_eq!(queues.round(usize::from(worker)), 1);
-    let frame = queues.ports[usize::from(worker)]
-        .port()
-        .queue_mut()
-        .sent
-        .pop()
-        .unwrap();
+    let frame = queues.ports[usize::from(worker)].port().queue_mut().sent.pop().unwrap();
     let found = parse(&frame, ReceiveChecksums::Unverified).unwrap();
     let payload = &frame[usize::from(found.payload_start)..];
     let (directory, _, entries) = micanite_wire::native::Directory::read(payload).unwrap();
@@ -294,13 +267,7 @@ fn frames_that_are_lost_slow_clients_down() {
     let (_, answer) = queues.sent(0).pop().unwrap();
     assert!(answer.header.slow_down);
     assert_eq!(answer.header.pressure, u16::MAX / 2);
-    assert_eq!(
-        (
-            queues.stat(0, "frames_lost"),
-            queues.stat(0, "dropped_by_kernel")
-        ),
-        (1, 1)
-    );
+    assert_eq!((queues.stat(0, "frames_lost"), queues.stat(0, "dropped_by_kernel")), (1, 1));
 }
 
 #[test]
@@ -311,12 +278,7 @@ fn frames_that_are_not_for_us_are_counted_and_nobody_is_answered() {
     let datagram = queues.datagram(&mut asker, &[get]);
     queues.arrive(0, 7, &datagram);
     queues.arrive(0, 0, &datagram);
-    let last = queues.ports[0]
-        .port()
-        .queue_mut()
-        .arriving
-        .back_mut()
-        .unwrap();
+    let last = queues.ports[0].port().queue_mut().arriving.back_mut().unwrap();
     last[60] ^= 1;
     assert_eq!(queues.round(0), 0);
     assert!(queues.sent(0).is_empty());

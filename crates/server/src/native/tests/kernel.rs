@@ -36,10 +36,7 @@ fn beside(options: &str) -> Option<Beside> {
     }
     let mut image = None;
     let over = |config: Config| {
-        let config = Config {
-            partition_bytes_max: IMAGE_BYTES_MAX,
-            ..config
-        };
+        let config = Config { partition_bytes_max: IMAGE_BYTES_MAX, ..config };
         let layout = Layout::of(&config).unwrap();
         let maps = ImageMaps::create(layout.partitions, layout.partition_bytes).unwrap();
         let descriptors = maps.descriptors().to_vec();
@@ -66,19 +63,12 @@ fn beside(options: &str) -> Option<Beside> {
     };
     let own = SERVERS.map(|address| address.parse::<SocketAddr>().unwrap().ip());
     let program = TestProgram::load(&options, &own, &image.unwrap()).unwrap();
-    Some(Beside {
-        bench,
-        program,
-        clock,
-    })
+    Some(Beside { bench, program, clock })
 }
 
 /// A frame with a datagram.
 fn frame(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
-    let local = Local {
-        addresses: vec![to.ip()],
-        ports: 1..=1,
-    };
+    let local = Local { addresses: vec![to.ip()], ports: 1..=1 };
     let mut port = FramePort::new(MemoryQueue::new(1, 4096, 64), local, 2000);
     let headers = Headers::new((MACS[0], from), (MACS[1], to), None);
     let (_, mut replies) = port.split();
@@ -98,9 +88,7 @@ impl Beside {
 
     /// What the program answers, or nothing if the datagram goes on, as it came.
     fn by_program(&self, arrival: &Arrival) -> Option<Vec<u8>> {
-        let to = SERVERS[usize::from(arrival.peer.is_ipv6())]
-            .parse()
-            .unwrap();
+        let to = SERVERS[usize::from(arrival.peer.is_ipv6())].parse().unwrap();
         let asked = frame(arrival.peer, to, &arrival.bytes);
         match self.program.run(&asked).unwrap() {
             Verdict::Passed(frame) => {
@@ -139,18 +127,12 @@ impl Beside {
     /// Stores something under every key that plans ask for.
     fn fill(&mut self) {
         let mut asker = Asker::new(&self.bench, PEERS[0]);
-        let values: [(&[u8], usize); 4] = [
-            (b"a", 1),
-            (b"number", 9),
-            (b"a-key-of-16-byte", 100),
-            (b"long", 1300),
-        ];
+        let values: [(&[u8], usize); 4] =
+            [(b"a", 1), (b"number", 9), (b"a-key-of-16-byte", 100), (b"long", 1300)];
         for (key, value_bytes) in values {
             let value = vec![b'7'; value_bytes];
-            let set = Request {
-                flags: value_bytes as u32 * 77,
-                ..self.bench.store(Opcode::Set, key, &value)
-            };
+            let set =
+                Request { flags: value_bytes as u32 * 77, ..self.bench.store(Opcode::Set, key, &value) };
             let datagram = asker.datagram(&[set]);
             self.bench.round(0, &[datagram], false);
         }
@@ -243,11 +225,7 @@ fn golden_datagrams_are_answered_as_by_a_worker() {
     let mut answered = 0;
     for bytes in datagrams {
         for peer in PEERS {
-            let arrival = Arrival {
-                peer: peer.parse().unwrap(),
-                bytes: bytes.clone(),
-                handed_over: false,
-            };
+            let arrival = Arrival { peer: peer.parse().unwrap(), bytes: bytes.clone(), handed_over: false };
             answered += usize::from(beside.compare(&arrival));
         }
     }
@@ -292,8 +270,7 @@ fn gets_are_answered_whatever_becomes_of_them() {
                 }
                 for padding in [0, 8, 64, 200] {
                     asker.padding = padding;
-                    let keys: [&[u8]; 6] =
-                        [b"a", b"b", b"number", b"long", b"a-key-of-16-byte", b"a"];
+                    let keys: [&[u8]; 6] = [b"a", b"b", b"number", b"long", b"a-key-of-16-byte", b"a"];
                     let gets = keys.map(|key| beside.bench.request(Opcode::Get, key));
                     for count in 1..=gets.len() {
                         let arrival = asker.datagram(&gets[..count]);

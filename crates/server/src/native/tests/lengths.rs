@@ -53,10 +53,7 @@ fn a_datagram_longer_than_the_limit_is_dropped() {
 fn as_many_requests_as_a_datagram_holds_are_answered() {
     let (mut bench, mut asker) = bench(PAYLOAD_BYTES_MAX);
     let [get] = gets(&mut bench, &mut asker, [(b"key", 8)]);
-    let increment = Request {
-        id: 1,
-        ..bench.request(Opcode::Increment, b"none")
-    };
+    let increment = Request { id: 1, ..bench.request(Opcode::Increment, b"none") };
     for (request, request_bytes) in [
         (bench.request(Opcode::Noop, b""), 24),
         (get, 32),
@@ -107,14 +104,8 @@ fn without_a_cookie_nothing_is_written_however_short_the_answer() {
     let [get] = gets(&mut bench, &mut asker, [(b"k", 1)]);
     let mut asker = asker.unproven();
     for opcode in Opcode::ALL.into_iter().filter(|opcode| opcode.writes()) {
-        let request = Request {
-            id: u64::from(opcode.has_id()),
-            ..bench.request(opcode, b"k")
-        };
-        let request = Request {
-            value: if opcode.has_value() { b"w" } else { b"" },
-            ..request
-        };
+        let request = Request { id: u64::from(opcode.has_id()), ..bench.request(opcode, b"k") };
+        let request = Request { value: if opcode.has_value() { b"w" } else { b"" }, ..request };
         let datagram = asker.datagram(&[request, get]);
         let answers = bench.answers(&[datagram]);
         let expected = [Status::Unproven, Status::Ok];
@@ -124,10 +115,7 @@ fn without_a_cookie_nothing_is_written_however_short_the_answer() {
     // Ids of somebody whose address is not proved are not remembered either.
     let mut proven = Asker::new(&bench, "10.0.0.1:1000");
     proven.header.resent = true;
-    let append = Request {
-        id: 1,
-        ..bench.store(Opcode::Append, b"k", b"w")
-    };
+    let append = Request { id: 1, ..bench.store(Opcode::Append, b"k", b"w") };
     let datagram = proven.datagram(&[append]);
     let answers = bench.answers(&[datagram]);
     assert_eq!(answers[0].statuses(), [Status::Forgotten]);
@@ -138,37 +126,21 @@ fn a_value_that_fits_alone_has_no_room_and_one_that_never_fits_uses_the_stream()
     let (mut bench, mut asker) = bench(1472);
     // The longest value that a datagram with one reply has room for, and one byte more.
     let longest = 1472 - Header::BYTES - 16;
-    let [fits, half] = gets(
-        &mut bench,
-        &mut asker,
-        [(b"fits", longest - 48), (b"half", 700)],
-    );
+    let [fits, half] = gets(&mut bench, &mut asker, [(b"fits", longest - 48), (b"half", 700)]);
     // Too long to be stored by one datagram: put together.
-    let append = Request {
-        id: asker.next_id(),
-        ..bench.store(Opcode::Append, b"fits", &[b'v'; 48])
-    };
+    let append = Request { id: asker.next_id(), ..bench.store(Opcode::Append, b"fits", &[b'v'; 48]) };
     let datagram = asker.datagram(&[append]);
     assert_eq!(bench.answers(&[datagram])[0].statuses(), [Status::Ok]);
     let mut statuses = |requests: &[Request<'_>]| {
         let datagram = asker.datagram(requests);
         bench.answers(&[datagram])[0].statuses()
     };
-    let gets = Request {
-        wants_cas: true,
-        ..fits
-    };
+    let gets = Request { wants_cas: true, ..fits };
     assert_eq!(statuses(&[fits]), [Status::Ok]);
     assert_eq!(statuses(&[gets]), [Status::UseStream]);
     assert_eq!(statuses(&[fits, half]), [Status::NoRoom, Status::Ok]);
-    assert_eq!(
-        statuses(&[half, fits, half]),
-        [Status::Ok, Status::NoRoom, Status::NoRoom]
-    );
-    assert_eq!(
-        statuses(&[half, gets, half]),
-        [Status::Ok, Status::UseStream, Status::NoRoom]
-    );
+    assert_eq!(statuses(&[half, fits, half]), [Status::Ok, Status::NoRoom, Status::NoRoom]);
+    assert_eq!(statuses(&[half, gets, half]), [Status::Ok, Status::UseStream, Status::NoRoom]);
 }
 
 /// The engine stops a batch where a value has no room, and goes on behind it.

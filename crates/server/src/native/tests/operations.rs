@@ -32,24 +32,15 @@ fn status(bench: &mut NativeBench, asker: &mut Asker, mut request: Request<'_>) 
 #[test]
 fn what_is_stored_is_found_with_flags_and_cas() {
     let (mut bench, mut asker) = bench();
-    let set = Request {
-        flags: 77,
-        ..bench.store(Opcode::Set, b"k", b"value")
-    };
+    let set = Request { flags: 77, ..bench.store(Opcode::Set, b"k", b"value") };
     assert_eq!(status(&mut bench, &mut asker, set), Status::Ok);
     let get = bench.request(Opcode::Get, b"k");
     let told = ask(&mut bench, &mut asker, get);
     assert_eq!((told.flags, told.value.as_slice()), (77, &b"value"[..]));
     assert_eq!((told.cas, told.number), (None, 0));
-    let gets = Request {
-        wants_cas: true,
-        ..get
-    };
+    let gets = Request { wants_cas: true, ..get };
     let unique = ask(&mut bench, &mut asker, gets).cas.unwrap();
-    let cas = |argument| Request {
-        argument,
-        ..bench.store(Opcode::Cas, b"k", b"second")
-    };
+    let cas = |argument| Request { argument, ..bench.store(Opcode::Cas, b"k", b"second") };
     let (good, bad) = (cas(unique), cas(unique + 1));
     assert_eq!(status(&mut bench, &mut asker, bad), Status::Exists);
     assert_eq!(status(&mut bench, &mut asker, good), Status::Ok);
@@ -111,30 +102,20 @@ fn numbers_wrap_upwards_stop_at_zero_and_are_numbers() {
         (Opcode::Increment, 40, 40),
         (Opcode::Decrement, 15, 25),
     ] {
-        let request = Request {
-            argument,
-            id: asker.next_id(),
-            ..bench.request(opcode, b"n")
-        };
+        let request = Request { argument, id: asker.next_id(), ..bench.request(opcode, b"n") };
         let told = ask(&mut bench, &mut asker, request);
         assert_eq!((told.status, told.number), (Status::Ok, number));
     }
     let set = bench.store(Opcode::Set, b"n", b"x");
     status(&mut bench, &mut asker, set);
     let increment = bench.request(Opcode::Increment, b"n");
-    assert_eq!(
-        status(&mut bench, &mut asker, increment),
-        Status::NotANumber
-    );
+    assert_eq!(status(&mut bench, &mut asker, increment), Status::NotANumber);
 }
 
 #[test]
 fn expiries_count_from_now_and_zero_is_never() {
     let (mut bench, mut asker) = bench();
-    let with = |expiry_s, request| Request {
-        expiry_s,
-        ..request
-    };
+    let with = |expiry_s, request| Request { expiry_s, ..request };
     for (key, expiry_s) in [(b"a", 10), (b"b", 0), (b"c", u32::MAX)] {
         let set = with(expiry_s, bench.store(Opcode::Set, key, b"v"));
         assert_eq!(status(&mut bench, &mut asker, set), Status::Ok);
@@ -174,24 +155,15 @@ fn what_is_too_large_is_refused_with_the_limit() {
 fn a_write_with_a_wrong_hash_is_refused_alone_and_a_get_misses() {
     let (mut bench, mut asker) = bench();
     let set = bench.store(Opcode::Set, b"k", b"v");
-    let wrong = |request: Request<'static>| Request {
-        hash: request.hash ^ 1,
-        ..request
-    };
-    let (delete, get) = (
-        bench.request(Opcode::Delete, b"k"),
-        bench.request(Opcode::Get, b"k"),
-    );
+    let wrong = |request: Request<'static>| Request { hash: request.hash ^ 1, ..request };
+    let (delete, get) = (bench.request(Opcode::Delete, b"k"), bench.request(Opcode::Get, b"k"));
     let datagram = asker.datagram(&[set, wrong(delete), get]);
     let answers = bench.answers(&[datagram]);
     let expected = [Status::Ok, Status::BadRequest, Status::Ok];
     assert_eq!(answers[0].statuses(), expected);
     assert_eq!(bench.native().counters[0].bad_requests.get(), 1);
     // All bits of the hash that the engine looks at.
-    let other = Request {
-        hash: !get.hash,
-        ..get
-    };
+    let other = Request { hash: !get.hash, ..get };
     assert_eq!(status(&mut bench, &mut asker, other), Status::NotFound);
 }
 
@@ -246,18 +218,10 @@ fn datagrams_that_are_wrong_are_answered_by_a_header_or_not_at_all() {
     }
     let mut from_nowhere = good.clone();
     from_nowhere.peer.set_port(0);
-    for (number, arrival) in [
-        cut(0),
-        cut(39),
-        with(0, b'm'),
-        with(3, 0),
-        with(3, 2),
-        with(3, 4),
-        with(3, 5),
-        from_nowhere,
-    ]
-    .into_iter()
-    .enumerate()
+    for (number, arrival) in
+        [cut(0), cut(39), with(0, b'm'), with(3, 0), with(3, 2), with(3, 4), with(3, 5), from_nowhere]
+            .into_iter()
+            .enumerate()
     {
         assert_eq!(bench.answers(&[arrival]).len(), 0, "{number}");
     }
@@ -283,17 +247,9 @@ fn a_refused_datagram_is_told_the_cookie_as_well() {
 /// A directory request from the asker's address.
 fn directory_request(asker: &Asker, cookie: u64, first: u32, bytes: usize) -> Arrival {
     let mut datagram = vec![0; bytes];
-    let header = Header {
-        kind: Kind::DirectoryRequest,
-        cookie,
-        ..asker.header
-    };
+    let header = Header { kind: Kind::DirectoryRequest, cookie, ..asker.header };
     DirectoryRequest { first }.write(&header, &mut datagram);
-    Arrival {
-        peer: asker.peer,
-        bytes: datagram,
-        handed_over: false,
-    }
+    Arrival { peer: asker.peer, bytes: datagram, handed_over: false }
 }
 
 #[test]

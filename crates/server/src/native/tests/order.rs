@@ -8,12 +8,7 @@ use super::*;
 use crate::native::testing::Sent;
 
 const PAYLOAD_BYTES: usize = 1472;
-pub(super) const PEERS: [&str; 4] = [
-    "10.0.0.1:1000",
-    "10.0.0.1:1001",
-    "[2001:db8::1]:1000",
-    "192.168.1.1:1",
-];
+pub(super) const PEERS: [&str; 4] = ["10.0.0.1:1000", "10.0.0.1:1001", "[2001:db8::1]:1000", "192.168.1.1:1"];
 const KEYS: [&[u8]; 5] = [b"a", b"number", b"a-key-of-16-byte", b"long", &[0; 250]];
 
 /// A datagram in numbers.
@@ -41,19 +36,17 @@ pub(super) fn plan() -> impl Strategy<Value = Plan> {
         prop_oneof![3 => Just(0usize), 1 => 0usize..2000],
         prop::collection::vec(request, 1..100),
     )
-        .prop_map(
-            |((peer, client), (proven, stale, resent), padding, requests)| Plan {
-                peer,
-                client,
-                proven,
-                stale,
-                resent,
-                padding,
-                requests,
-                garbled: None,
-                cut: None,
-            },
-        )
+        .prop_map(|((peer, client), (proven, stale, resent), padding, requests)| Plan {
+            peer,
+            client,
+            proven,
+            stale,
+            resent,
+            padding,
+            requests,
+            garbled: None,
+            cut: None,
+        })
 }
 
 /// Some of them wrong.
@@ -61,11 +54,7 @@ pub(super) fn damaged_plan() -> impl Strategy<Value = Plan> {
     let garbled = (any::<prop::sample::Index>(), any::<u8>());
     let garbled = prop::option::of(garbled);
     let cut = prop::option::weighted(0.1, any::<prop::sample::Index>());
-    (plan(), garbled, cut).prop_map(|(plan, garbled, cut)| Plan {
-        garbled,
-        cut,
-        ..plan
-    })
+    (plan(), garbled, cut).prop_map(|(plan, garbled, cut)| Plan { garbled, cut, ..plan })
 }
 
 /// The datagram, with as many of its requests as fit.
@@ -81,21 +70,13 @@ pub(super) fn arrival(bench: &NativeBench, plan: &Plan) -> Arrival {
     let (mut requests, mut bytes) = (Vec::new(), Header::BYTES);
     for (opcode, key, value_bytes, word) in &plan.requests {
         let opcode = Opcode::ALL[*opcode];
-        let key = if opcode == Opcode::Noop {
-            b""
-        } else {
-            KEYS[*key]
-        };
+        let key = if opcode == Opcode::Noop { b"" } else { KEYS[*key] };
         let value_bytes = if opcode.has_value() { *value_bytes } else { 0 };
         let good = bench.store(opcode, key, &numbers[..value_bytes]);
         let request = Request {
             wants_cas: opcode.answers_value() && word % 2 == 0,
             flags: if opcode.has_flags() { *word as u32 } else { 0 },
-            argument: if matches!(opcode, Opcode::Cas) {
-                0
-            } else {
-                *word
-            },
+            argument: if matches!(opcode, Opcode::Cas) { 0 } else { *word },
             id: if opcode.has_id() { *word } else { 0 },
             hash: good.hash ^ u64::from(*word == 13),
             ..good
@@ -193,15 +174,8 @@ fn answers_at_once_wait_for_their_turn() {
     let set = bench.store(Opcode::Set, b"a", b"1");
     let get = bench.request(Opcode::Get, b"a");
     let noop = bench.request(Opcode::Noop, b"");
-    let wrong = Request {
-        hash: !set.hash,
-        ..set
-    };
-    let increment = Request {
-        argument: 1,
-        id: 1,
-        ..bench.request(Opcode::Increment, b"a")
-    };
+    let wrong = Request { hash: !set.hash, ..set };
+    let increment = Request { argument: 1, id: 1, ..bench.request(Opcode::Increment, b"a") };
     let mut garbled = asker.datagram(&[get]);
     garbled.bytes[6] = 9;
     let burst = [
@@ -232,14 +206,9 @@ fn more_datagrams_than_a_batch_has_requests_are_answered_in_their_order() {
     let keys: Vec<_> = (0..300).map(|number| format!("key{number}")).collect();
     let burst = |bench: &NativeBench, askers: &mut [Asker], opcode, per_datagram: usize| {
         let value: &[u8] = if opcode == Opcode::Set { b"v" } else { b"" };
-        let requests: Vec<_> = keys
-            .iter()
-            .map(|key| bench.store(opcode, key.as_bytes(), value))
-            .collect();
+        let requests: Vec<_> = keys.iter().map(|key| bench.store(opcode, key.as_bytes(), value)).collect();
         let chunks = requests.chunks(per_datagram).enumerate();
-        chunks
-            .map(|(number, requests)| askers[number % 4].datagram(requests))
-            .collect::<Vec<_>>()
+        chunks.map(|(number, requests)| askers[number % 4].datagram(requests)).collect::<Vec<_>>()
     };
     for per_datagram in [1, 3, 16, 33] {
         for opcode in [Opcode::Set, Opcode::Get, Opcode::Delete] {
@@ -262,9 +231,6 @@ fn replies_tell_of_losses() {
         bench.pressure = pressure;
         let datagram = asker.datagram(&[bench.request(Opcode::Noop, b"")]);
         let header = bench.answers(&[datagram])[0].header;
-        assert_eq!(
-            (header.pressure, header.slow_down),
-            (pressure, pressure != 0)
-        );
+        assert_eq!((header.pressure, header.slow_down), (pressure, pressure != 0));
     }
 }

@@ -17,9 +17,7 @@ fn bench(access: &str) -> (NativeBench, [&'static [u8]; 2]) {
     (bench, keys)
 }
 
-const KEYS: [&[u8]; 12] = [
-    b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i", b"j", b"k", b"l",
-];
+const KEYS: [&[u8]; 12] = [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i", b"j", b"k", b"l"];
 
 fn route(bench: &NativeBench, key: &[u8]) -> (usize, Route) {
     let cache = &bench.server.shared.cache;
@@ -48,11 +46,9 @@ fn elsewhere(bench: &mut NativeBench, worker: usize, arrival: &Arrival) -> Optio
 #[test]
 fn what_the_mode_forbids_a_worker_is_for_the_owner() {
     // For a get and for a set.
-    for (access, expected) in [
-        ("erew", [Some(1), Some(1)]),
-        ("crew", [None, Some(1)]),
-        ("crcw", [None, None]),
-    ] {
+    for (access, expected) in
+        [("erew", [Some(1), Some(1)]), ("crew", [None, Some(1)]), ("crcw", [None, None])]
+    {
         let (mut bench, keys) = bench(access);
         let mut asker = Asker::new(&bench, "10.0.0.1:1000");
         for stale in [0, 1] {
@@ -77,10 +73,7 @@ fn a_stale_header_does_not_decide_where_a_datagram_goes() {
     asker.header.generation ^= 1;
     for (wrong, key) in [(1, keys[0]), (0, keys[1])] {
         let set = bench.store(Opcode::Set, key, b"v");
-        let set = Request {
-            hash: !set.hash,
-            ..set
-        };
+        let set = Request { hash: !set.hash, ..set };
         asker.header.partition = route(&bench, keys[wrong]).0 as u16;
         let arrival = asker.datagram(&[set]);
         let owner = 1 - wrong;
@@ -117,11 +110,7 @@ fn what_was_handed_over_stays_whoever_owns_it_by_now() {
     let requests = [
         bench.store(Opcode::Set, keys[1], b"10"),
         bench.store(Opcode::Set, keys[0], b"20"),
-        Request {
-            id: 1,
-            argument: 5,
-            ..bench.request(Opcode::Increment, keys[1])
-        },
+        Request { id: 1, argument: 5, ..bench.request(Opcode::Increment, keys[1]) },
         bench.request(Opcode::Get, keys[1]),
         bench.request(Opcode::Get, keys[0]),
     ];
@@ -150,18 +139,11 @@ fn what_was_handed_over_stays_whoever_owns_it_by_now() {
 fn what_cannot_be_handed_over_is_moved_for_the_stale_and_too_much_for_the_others() {
     let (mut bench, keys) = bench("erew");
     let mut asker = Asker::new(&bench, "10.0.0.1:1000");
-    let (own, other) = (
-        bench.request(Opcode::Get, keys[0]),
-        bench.store(Opcode::Set, keys[1], b"v"),
-    );
+    let (own, other) = (bench.request(Opcode::Get, keys[0]), bench.store(Opcode::Set, keys[1], b"v"));
     let mut burst = Vec::new();
-    for (requests, stale) in [
-        (&[own, own][..], 0),
-        (&[other, own, other], 0),
-        (&[own], 0),
-        (&[other], 1),
-        (&[own], 0),
-    ] {
+    for (requests, stale) in
+        [(&[own, own][..], 0), (&[other, own, other], 0), (&[own], 0), (&[other], 1), (&[own], 0)]
+    {
         asker.header.generation = bench.generation() ^ stale;
         burst.push(datagram(&bench, &mut asker, requests));
     }
@@ -188,18 +170,11 @@ fn a_request_that_one_worker_has_executed_is_answered_by_another_one() {
     let (mut bench, keys) = bench("crew");
     let mut asker = Asker::new(&bench, "10.0.0.1:1000");
     let set = bench.store(Opcode::Set, keys[0], b"1");
-    let increment = Request {
-        id: 1,
-        argument: 1,
-        ..bench.request(Opcode::Increment, keys[0])
-    };
+    let increment = Request { id: 1, argument: 1, ..bench.request(Opcode::Increment, keys[0]) };
     let first = datagram(&bench, &mut asker, &[set, increment]);
     assert_eq!(elsewhere(&mut bench, 0, &first), None);
     let (partition, _) = route(&bench, keys[0]);
-    let route = Route {
-        access: Access::Crew,
-        owner: 1,
-    };
+    let route = Route { access: Access::Crew, owner: 1 };
     bench.server.set_route(partition, route).unwrap();
     asker.header.resent = true;
     for generation in [asker.header.generation, bench.generation()] {

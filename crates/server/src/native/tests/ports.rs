@@ -41,8 +41,7 @@ impl Ports {
         let sockets: Vec<Box<[UdpSocket]>> = (0..2).map(open).collect();
         let sockets: Sockets = sockets.into();
         let rings = rings(2, PAYLOAD_BYTES).into_iter().enumerate();
-        let port =
-            |(worker, rings)| NativePort::new(worker, Arc::clone(&sockets), rings, bench.native());
+        let port = |(worker, rings)| NativePort::new(worker, Arc::clone(&sockets), rings, bench.native());
         let ports = rings.map(port).collect();
         let client = |ip: &str| {
             let client = ClientSocket::bind((ip, 0)).unwrap();
@@ -57,13 +56,7 @@ impl Ports {
             };
             *KEYS.iter().find(|key| owns(key)).unwrap()
         };
-        Self {
-            keys: [of(0), of(1)],
-            bench,
-            ports,
-            sockets,
-            clients: ["127.0.0.1", "::1"].map(client),
-        }
+        Self { keys: [of(0), of(1)], bench, ports, sockets, clients: ["127.0.0.1", "::1"].map(client) }
     }
 
     /// A set of the key of a worker, as the client of an address sends it.
@@ -92,11 +85,7 @@ impl Ports {
     /// A round of a worker; returns the datagrams.
     fn round(&mut self, worker: usize) -> usize {
         let server = &self.bench.server;
-        let mut context = Context::new(
-            &mut self.bench.workers[worker].engine,
-            server,
-            self.bench.now_s,
-        );
+        let mut context = Context::new(&mut self.bench.workers[worker].engine, server, self.bench.now_s);
         self.ports[worker].round(&mut context, 1).unwrap()
     }
 
@@ -170,11 +159,7 @@ fn a_full_ring_turns_away_and_keeps_what_it_has() {
     assert_eq!(ports.answer(0, 0), [Status::Ok]);
     ports.send(&set, 0, 0);
     ports.run(0, 1);
-    assert_eq!(
-        ports.counter(0, "ring_full"),
-        refused,
-        "there is room again"
-    );
+    assert_eq!(ports.counter(0, "ring_full"), refused, "there is room again");
 }
 
 #[test]

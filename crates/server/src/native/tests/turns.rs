@@ -21,15 +21,8 @@ fn with_long_value(asker: &mut Option<Asker>) -> (NativeBench, usize) {
     let piece = vec![b'v'; VALUE_BYTES];
     let mut bytes = 0;
     while bytes < 600_000 {
-        let opcode = if bytes == 0 {
-            Opcode::Set
-        } else {
-            Opcode::Append
-        };
-        let store = Request {
-            id: new.next_id(),
-            ..bench.store(opcode, b"a", &piece)
-        };
+        let opcode = if bytes == 0 { Opcode::Set } else { Opcode::Append };
+        let store = Request { id: new.next_id(), ..bench.store(opcode, b"a", &piece) };
         let datagram = new.datagram(&[store]);
         let answers = bench.answers(&[datagram]);
         assert_eq!(answers[0].replies[0].status, Status::Ok);
@@ -49,17 +42,9 @@ fn a_round_moves_no_more_than_a_turn_may() {
     let mut left = ids.clone();
     let mut rounds = 0;
     while !left.is_empty() {
-        let requests: Vec<_> = left
-            .iter()
-            .map(|id| Request {
-                id: *id,
-                ..bench.store(Opcode::Append, b"a", b"x")
-            })
-            .collect();
-        let burst: Vec<_> = requests
-            .chunks(20)
-            .map(|requests| asker.datagram(requests))
-            .collect();
+        let requests: Vec<_> =
+            left.iter().map(|id| Request { id: *id, ..bench.store(Opcode::Append, b"a", b"x") }).collect();
+        let burst: Vec<_> = requests.chunks(20).map(|requests| asker.datagram(requests)).collect();
         let answers = bench.answers(&burst);
         let engine = &bench.workers[0].engine;
         let (moved, allowed) = (engine.moved_bytes(), engine.cache().turn_moved_bytes());
@@ -67,16 +52,10 @@ fn a_round_moves_no_more_than_a_turn_may() {
         let told: Vec<_> = answers.iter().flat_map(|answer| &answer.replies).collect();
         assert_eq!(told.len(), left.len());
         let statuses: Vec<_> = told.iter().map(|told| told.status).collect();
-        let executed = statuses
-            .iter()
-            .take_while(|status| **status == Status::Ok)
-            .count();
+        let executed = statuses.iter().take_while(|status| **status == Status::Ok).count();
         assert!(executed > 0, "a round without progress");
         let refused = &statuses[executed..];
-        assert!(
-            refused.iter().all(|status| *status == Status::SlowDown),
-            "{refused:?}"
-        );
+        assert!(refused.iter().all(|status| *status == Status::SlowDown), "{refused:?}");
         left.drain(..executed);
         rounds += 1;
         asker.header.resent = true;

@@ -26,11 +26,7 @@ struct End {
 
 impl End {
     fn of(status: Status) -> Self {
-        Self {
-            status,
-            number: 0,
-            value: None,
-        }
+        Self { status, number: 0, value: None }
     }
 }
 
@@ -53,13 +49,9 @@ impl Twin {
             let end = match () {
                 () if request.opcode == Opcode::Noop => End::of(Status::Ok),
                 () if request.opcode.writes() && !proof.proven => End::of(Status::Unproven),
-                () if !good_hash && trusts && request.opcode.writes() => {
-                    End::of(Status::BadRequest)
-                }
+                () if !good_hash && trusts && request.opcode.writes() => End::of(Status::BadRequest),
                 // Some bits of a hash choose nothing in a small table.
-                () if !good_hash && trusts && told.status == Status::NotFound => {
-                    End::of(Status::NotFound)
-                }
+                () if !good_hash && trusts && told.status == Status::NotFound => End::of(Status::NotFound),
                 () => self.execute((arrival.peer, &header), &request),
             };
             let after = usize::from(header.count) - number - 1;
@@ -82,10 +74,7 @@ impl Twin {
         if let Some((status, number)) = self.done.get(&name) {
             // Whoever uses an id again for something else is answered by what it was.
             let has_number = request.opcode.answers_number();
-            return End {
-                number: if has_number { *number } else { 0 },
-                ..End::of(*status)
-            };
+            return End { number: if has_number { *number } else { 0 }, ..End::of(*status) };
         }
         if header.resent && !self.clients.contains(&(peer, header.client)) {
             return End::of(Status::Forgotten);
@@ -114,10 +103,7 @@ impl Twin {
             End::of(Status::Ok)
         };
         match request.opcode {
-            Opcode::Get | Opcode::GetAndTouch => End {
-                value: Some((old, flags)),
-                ..End::of(Status::Ok)
-            },
+            Opcode::Get | Opcode::GetAndTouch => End { value: Some((old, flags)), ..End::of(Status::Ok) },
             Opcode::Set | Opcode::Replace => put(value, request.flags),
             Opcode::Add => End::of(Status::NotStored),
             // The tests send none that is right.
@@ -137,10 +123,7 @@ impl Twin {
                     return End::of(Status::NotANumber);
                 };
                 let (number, text) = changed(request, number, text.len());
-                End {
-                    number,
-                    ..put(text.into_bytes(), flags)
-                }
+                End { number, ..put(text.into_bytes(), flags) }
             }
         }
     }

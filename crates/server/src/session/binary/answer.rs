@@ -18,12 +18,7 @@ pub(super) enum Aside<'i> {
     /// A command.
     Command { command: Command<'i>, head: Head },
     /// A request that the parser refuses.
-    Refused {
-        status: Status,
-        head: Head,
-        swallow_bytes: u64,
-        close: bool,
-    },
+    Refused { status: Status, head: Head, swallow_bytes: u64, close: bool },
     /// A value that is longer than the largest.
     TooLarge { store: Store<'i>, head: Head },
     /// No request at all.
@@ -33,22 +28,13 @@ pub(super) enum Aside<'i> {
 impl Aside<'_> {
     /// Whether it may take as long as many requests do.
     pub fn is_administration(&self) -> bool {
-        matches!(
-            self,
-            Self::Command {
-                command: Command::Flush { .. } | Command::Stat { .. },
-                ..
-            }
-        )
+        matches!(self, Self::Command { command: Command::Flush { .. } | Command::Stat { .. }, .. })
     }
 
     /// Room for the reply.
     pub fn room(&self) -> usize {
         match self {
-            Self::Command {
-                command: Command::Stat { .. },
-                ..
-            } => STATS_ROOM_BYTES,
+            Self::Command { command: Command::Stat { .. }, .. } => STATS_ROOM_BYTES,
             _ => SHORT_REPLY_BYTES_MAX,
         }
     }
@@ -80,12 +66,7 @@ impl Session {
             Aside::Command { command, head } => {
                 self.command_binary(command, head, output, context);
             }
-            Aside::Refused {
-                status,
-                head,
-                swallow_bytes,
-                close,
-            } => {
+            Aside::Refused { status, head, swallow_bytes, close } => {
                 fail(output, head, status);
                 self.swallow_bytes = swallow_bytes;
                 self.closing = close;

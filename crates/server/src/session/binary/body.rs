@@ -27,12 +27,7 @@ pub(crate) struct LongStore {
 impl Session {
     /// As [`Session::begin_body`].
     pub(in super::super) fn begin_body_binary(&mut self, input: &[u8], buffer: &mut [u8]) -> Body {
-        let Step::Command {
-            command: Command::Store(store),
-            head,
-            bytes,
-        } = step(input)
-        else {
+        let Step::Command { command: Command::Store(store), head, bytes } = step(input) else {
             panic!("the input of NeedBody begins with a store");
         };
         let (key, value) = buffer.split_at_mut(store.key.len());
@@ -50,10 +45,7 @@ impl Session {
             quiet: store.quiet,
             head,
         });
-        Body {
-            consumed: bytes + there,
-            filled: store.key.len() + there,
-        }
+        Body { consumed: bytes + there, filled: store.key.len() + there }
     }
 
     /// As [`Session::end_body`].
@@ -81,21 +73,12 @@ impl Session {
             execute(&store, long.head, value, output, context);
             Status::NeedInput
         };
-        Progress {
-            consumed: 0,
-            status,
-        }
+        Progress { consumed: 0, status }
     }
 }
 
 /// A store that is a batch of its own.
-fn execute(
-    store: &Store<'_>,
-    head: Head,
-    value: &[u8],
-    output: &mut Output<'_>,
-    context: &mut Context<'_>,
-) {
+fn execute(store: &Store<'_>, head: Head, value: &[u8], output: &mut Output<'_>, context: &mut Context<'_>) {
     let requests = [Request {
         hash: context.hash(store.key),
         key: store.key,

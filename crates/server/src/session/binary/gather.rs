@@ -2,8 +2,7 @@
 
 use arrayvec::ArrayVec;
 use micanite_engine::{
-    BATCH_REQUESTS_MAX, Expiry, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation, Request,
-    StoreMode,
+    BATCH_REQUESTS_MAX, Expiry, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation, Request, StoreMode,
 };
 use micanite_wire::memcache::binary::{Arithmetic, Command, Head, Step, Store, step};
 use micanite_wire::memcache::text::{StoreVerb, expiry};
@@ -78,12 +77,7 @@ struct New<'i> {
 
 impl<'i> Gather<'i> {
     pub fn new(input: &'i [u8], at: usize) -> Self {
-        Self {
-            input,
-            at,
-            requests: ArrayVec::new(),
-            pending: ArrayVec::new(),
-        }
+        Self { input, at, requests: ArrayVec::new(), pending: ArrayVec::new() }
     }
 
     /// Forgets the batch, after it has run.
@@ -109,34 +103,14 @@ impl<'i> Gather<'i> {
             }
             let stop = match step(rest) {
                 Step::Incomplete => return Stop::Incomplete,
-                Step::BadMagic => Some(Stop::Aside {
-                    aside: Aside::BadMagic,
-                    bytes: 0,
-                }),
-                Step::Refused {
-                    status,
-                    head,
-                    swallow_bytes,
-                    close,
-                } => Some(Stop::Aside {
-                    aside: Aside::Refused {
-                        status,
-                        head,
-                        swallow_bytes,
-                        close,
-                    },
+                Step::BadMagic => Some(Stop::Aside { aside: Aside::BadMagic, bytes: 0 }),
+                Step::Refused { status, head, swallow_bytes, close } => Some(Stop::Aside {
+                    aside: Aside::Refused { status, head, swallow_bytes, close },
                     bytes: micanite_wire::memcache::binary::HEADER_BYTES,
                 }),
-                Step::Command {
-                    command,
-                    head,
-                    bytes,
-                } => self.take(command, head, bytes, context),
+                Step::Command { command, head, bytes } => self.take(command, head, bytes, context),
             };
-            if !matches!(
-                stop,
-                Some(Stop::Incomplete | Stop::BodyIncomplete | Stop::Body { .. })
-            ) {
+            if !matches!(stop, Some(Stop::Incomplete | Stop::BodyIncomplete | Stop::Body { .. })) {
                 *requests_left -= 1;
             }
             if let Some(stop) = stop {
@@ -154,41 +128,17 @@ impl<'i> Gather<'i> {
         context: &Context<'_>,
     ) -> Option<Stop<'i>> {
         let new = match command {
-            Command::Get {
-                key,
-                exptime,
-                with_key,
-                quiet,
-            } => {
+            Command::Get { key, exptime, with_key, quiet } => {
                 let (operation, kind) = get(exptime, context.now_s);
-                New {
-                    key,
-                    operation,
-                    kind,
-                    head,
-                    quiet,
-                    role: Role::Get { with_key },
-                }
+                New { key, operation, kind, head, quiet, role: Role::Get { with_key } }
             }
             Command::Store(store) => return self.store(store, head, bytes, context),
-            Command::Delete { key, cas, quiet } => New {
-                key,
-                operation: delete(cas),
-                kind: Kind::Delete,
-                head,
-                quiet,
-                role: Role::Write(None),
-            },
+            Command::Delete { key, cas, quiet } => {
+                New { key, operation: delete(cas), kind: Kind::Delete, head, quiet, role: Role::Write(None) }
+            }
             Command::Arithmetic(by) => {
                 let (operation, kind) = count_by(&by, context.now_s);
-                New {
-                    key: by.key,
-                    operation,
-                    kind,
-                    head,
-                    quiet: by.quiet,
-                    role: Role::Write(None),
-                }
+                New { key: by.key, operation, kind, head, quiet: by.quiet, role: Role::Write(None) }
             }
             Command::Touch { key, exptime } => New {
                 key,
@@ -199,10 +149,7 @@ impl<'i> Gather<'i> {
                 role: Role::Touch,
             },
             other => {
-                let aside = Aside::Command {
-                    command: other,
-                    head,
-                };
+                let aside = Aside::Command { command: other, head };
                 return Some(Stop::Aside { aside, bytes });
             }
         };
@@ -213,11 +160,7 @@ impl<'i> Gather<'i> {
     /// Adds a request that takes `bytes` of the input.
     #[inline]
     fn push(&mut self, new: New<'i>, bytes: usize, context: &Context<'_>) {
-        self.requests.push(Request {
-            hash: context.hash(new.key),
-            key: new.key,
-            operation: new.operation,
-        });
+        self.requests.push(Request { hash: context.hash(new.key), key: new.key, operation: new.operation });
         self.pending.push(Pending {
             at: self.at,
             kind: new.kind,
@@ -244,9 +187,7 @@ impl<'i> Gather<'i> {
         let all = bytes + store.value_bytes;
         let Some(value) = self.input.get(self.at + bytes..self.at + all) else {
             return Some(if all > INPUT_BYTES {
-                Stop::Body {
-                    bytes: store.key.len() + store.value_bytes,
-                }
+                Stop::Body { bytes: store.key.len() + store.value_bytes }
             } else {
                 Stop::BodyIncomplete
             });
@@ -270,10 +211,7 @@ fn get<'a>(exptime: Option<u32>, now_s: u32) -> (Operation<'a>, Kind) {
         None => (Operation::Get { cas: true }, Kind::Get),
         Some(exptime) => {
             let expiry = Expiry(expiry(exptime.into(), now_s));
-            (
-                Operation::GetAndTouch { expiry, cas: true },
-                Kind::GetAndTouch,
-            )
+            (Operation::GetAndTouch { expiry, cas: true }, Kind::GetAndTouch)
         }
     }
 }
@@ -291,10 +229,7 @@ fn delete<'a>(cas: u64) -> Operation<'a> {
     if cas == 0 {
         return Operation::Delete;
     }
-    Operation::MetaDelete(MetaDelete {
-        compare: Some(cas),
-        ..MetaDelete::default()
-    })
+    Operation::MetaDelete(MetaDelete { compare: Some(cas), ..MetaDelete::default() })
 }
 
 /// The engine's operation for a store; its reply tells the new CAS value, if it gets one.
@@ -327,11 +262,7 @@ pub(super) fn store_operation<'a>(store: &Store<'_>, value: &'a [u8], now_s: u32
 /// The engine's operation for an increment or decrement.
 #[inline]
 fn count_by<'a>(by: &Arithmetic<'_>, now_s: u32) -> (Operation<'a>, Kind) {
-    let kind = if by.decrement {
-        Kind::Decrement
-    } else {
-        Kind::Increment
-    };
+    let kind = if by.decrement { Kind::Decrement } else { Kind::Increment };
     let at = |exptime: u32| Expiry(expiry(exptime.into(), now_s));
     let operation = MetaArithmetic {
         delta: by.delta,

@@ -94,11 +94,7 @@ impl Session {
 
 /// Executes what was gathered.
 #[inline]
-fn run(
-    gather: &Gather<'_>,
-    output: &mut Output<'_>,
-    context: &mut Context<'_>,
-) -> Result<(), Unfinished> {
+fn run(gather: &Gather<'_>, output: &mut Output<'_>, context: &mut Context<'_>) -> Result<(), Unfinished> {
     let requests = gather.requests.as_slice();
     if requests.is_empty() {
         return Ok(());

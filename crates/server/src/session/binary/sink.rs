@@ -34,15 +34,7 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
         output: &'s mut Output<'o>,
         counters: &'s Counters,
     ) -> Self {
-        Self {
-            requests,
-            pending,
-            output,
-            counters,
-            start: 0,
-            bytes_needed: 0,
-            item: ItemMeta::default(),
-        }
+        Self { requests, pending, output, counters, start: 0, bytes_needed: 0, item: ItemMeta::default() }
     }
 
     /// How large an empty output has to be for the reply that had no room.
@@ -96,8 +88,7 @@ impl<'s, 'i, 'o> Sink<'s, 'i, 'o> {
         match status(None, outcome) {
             Status::Ok => {
                 let words = (self.item.flags, self.item.cas);
-                self.output
-                    .push_with(|out| reply::value_header(out, pending.head, words, &[], 0));
+                self.output.push_with(|out| reply::value_header(out, pending.head, words, &[], 0));
             }
             status => fail(self.output, pending.head, status),
         }
@@ -113,11 +104,7 @@ impl ReplySink for Sink<'_, '_, '_> {
             return None;
         }
         self.start = self.output.filled();
-        let key = if with_key {
-            self.requests[index].key
-        } else {
-            &[]
-        };
+        let key = if with_key { self.requests[index].key } else { &[] };
         self.output.push_with(|out| {
             let words = (meta.flags, meta.cas);
             reply::value_header(out, pending.head, words, key, meta.value_bytes)
@@ -155,11 +142,9 @@ impl ReplySink for Sink<'_, '_, '_> {
 pub(super) fn status(verb: Option<StoreVerb>, outcome: Outcome) -> Status {
     let joins = matches!(verb, Some(StoreVerb::Append | StoreVerb::Prepend));
     match outcome {
-        Outcome::Hit
-        | Outcome::Stored
-        | Outcome::Deleted
-        | Outcome::Touched
-        | Outcome::Number(_) => Status::Ok,
+        Outcome::Hit | Outcome::Stored | Outcome::Deleted | Outcome::Touched | Outcome::Number(_) => {
+            Status::Ok
+        }
         Outcome::NotFound => Status::NotFound,
         Outcome::Exists => Status::Exists,
         Outcome::NotStored => match verb {

@@ -62,10 +62,7 @@ fn a_store_that_is_full_says_so_and_keeps_what_it_has() {
     let said = replies(&bench.replies(&sets));
     let stored = said.iter().filter(|reply| reply.status == 0).count();
     assert!((1..20).contains(&stored));
-    assert!(
-        said.iter()
-            .all(|reply| reply.status == 0 || reply.body == b"Out of memory allocating item")
-    );
+    assert!(said.iter().all(|reply| reply.status == 0 || reply.body == b"Out of memory allocating item"));
     let gets: Vec<u8> = (0..20u8).flat_map(|n| get(&[b'k', n])).collect();
     let found = replies(&bench.replies(&gets));
     for (stored, found) in said.iter().zip(&found) {
@@ -86,10 +83,7 @@ fn replies_larger_than_the_output_come_complete() {
         input.extend(set(&[b's', n], &vec![n; 15_000]));
         input.extend(get(&[b's', n]));
     }
-    let script = Script {
-        send_bytes_max: 10_007,
-        ..Script::of([input])
-    };
+    let script = Script { send_bytes_max: 10_007, ..Script::of([input]) };
     let said = replies(&bench.replies_to(script));
     assert_eq!(said.len(), 301);
     for (n, round) in said[1..].chunks(3).enumerate() {
@@ -105,10 +99,7 @@ fn a_value_of_the_largest_length_is_stored_and_one_more_byte_is_not() {
     let mut bench = Bench::new("max-item-size = '2k'");
     let (fits, does_not) = (vec![1; 2048], vec![1; 2049]);
     let all = [set(b"a", &fits), set(b"a", &does_not), get(b"a")].concat();
-    let statuses: Vec<_> = replies(&bench.replies(&all))
-        .iter()
-        .map(|reply| reply.status)
-        .collect();
+    let statuses: Vec<_> = replies(&bench.replies(&all)).iter().map(|reply| reply.status).collect();
     // The set that was refused has taken the old value with it.
     assert_eq!(statuses, [0, 3, 1]);
 }
@@ -135,11 +126,7 @@ fn conversation() -> impl Strategy<Value = Vec<u8>> {
                 0x05 | 0x06 | 0x15 | 0x16 => {
                     let mut extras = [0; 20];
                     extras[7] = bytes as u8;
-                    extras[16..].copy_from_slice(&u32::to_be_bytes(if number {
-                        u32::MAX
-                    } else {
-                        0
-                    }));
+                    extras[16..].copy_from_slice(&u32::to_be_bytes(if number { u32::MAX } else { 0 }));
                     request(opcode, &extras, key, &[], cas)
                 }
                 0x1c..=0x1e | 0x23 | 0x24 => request(opcode, &[0, 0, 0, 9], key, &[], 0),

@@ -96,10 +96,7 @@ fn line(out: &mut [u8], item: &ItemInfo<'_>) -> usize {
     if item.access_s != 0 {
         let _ = write!(rest, " la={}", item.access_s);
     }
-    let _ = writeln!(
-        rest,
-        " cas={} fetch={fetched} cls=1 size={} flags={} ",
-        item.cas, item.bytes, item.flags
-    );
+    let _ =
+        writeln!(rest, " cas={} fetch={fetched} cls=1 size={} flags={} ", item.cas, item.bytes, item.flags);
     at + room - rest.len()
 }

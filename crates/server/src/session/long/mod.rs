@@ -54,11 +54,7 @@ impl Session {
         output: &mut Output<'_>,
         context: &Context<'_>,
     ) -> Answered {
-        if let Aside::Command(Command::Operator {
-            operator: Operator::Watch,
-            arguments,
-        }) = aside
-        {
+        if let Aside::Command(Command::Operator { operator: Operator::Watch, arguments }) = aside {
             self.watch(arguments, output, context);
             return Answered::Done;
         }
@@ -99,16 +95,11 @@ impl Session {
     }
 }
 
-fn begin(
-    aside: &Aside<'_>,
-    output: &mut Output<'_>,
-    context: &Context<'_>,
-) -> Result<LongReply, Answered> {
+fn begin(aside: &Aside<'_>, output: &mut Output<'_>, context: &Context<'_>) -> Result<LongReply, Answered> {
     match aside {
-        Aside::Command(Command::Operator {
-            operator: Operator::LruCrawler,
-            arguments,
-        }) => begin_dump(arguments, output, context),
+        Aside::Command(Command::Operator { operator: Operator::LruCrawler, arguments }) => {
+            begin_dump(arguments, output, context)
+        }
         Aside::Command(Command::Stats { arguments }) => begin_stats(arguments, output, context),
         _ => Err(Answered::Elsewhere),
     }
@@ -178,10 +169,7 @@ fn begin_dump(
         output.push(keys.end());
         return Err(Answered::Done);
     }
-    Ok(LongReply::Dump {
-        keys,
-        walk: Walk::default(),
-    })
+    Ok(LongReply::Dump { keys, walk: Walk::default() })
 }
 
 /// The end of a report, if it has come.
@@ -230,9 +218,7 @@ impl LongReply {
         match more {
             Walked::End => None,
             Walked::Buckets => Some(Status::TurnOver),
-            Walked::Full => Some(Status::NeedOutput {
-                bytes: STATS_REPLY_BYTES_MAX,
-            }),
+            Walked::Full => Some(Status::NeedOutput { bytes: STATS_REPLY_BYTES_MAX }),
         }
     }
 }

@@ -30,10 +30,7 @@ impl Alone<'_> {
     /// Answers it; or says how large an empty output has to be.
     pub fn execute(&self, output: &mut Output<'_>, context: &mut Context<'_>) -> Result<(), usize> {
         // It was looked at before: it is a meta command, and its flags are right.
-        let Step::Command {
-            command: Command::Meta(line),
-            ..
-        } = Parser::default().step(self.line, false)
+        let Step::Command { command: Command::Meta(line), .. } = Parser::default().step(self.line, false)
         else {
             return Ok(());
         };
@@ -69,19 +66,9 @@ impl Alone<'_> {
     ) -> Result<(), usize> {
         let follows = context.worker.cache().follows_accesses();
         let (operation, kind) = operation(line.verb, flags, self.value, context.now_s, follows);
-        let requests = [Request {
-            hash: context.hash(key),
-            key,
-            operation,
-        }];
-        let pending = [Pending {
-            at: 0,
-            key_index: 0,
-            kind,
-            noreply: flags.quiet,
-            ends_get: false,
-            meta: true,
-        }];
+        let requests = [Request { hash: context.hash(key), key, operation }];
+        let pending =
+            [Pending { at: 0, key_index: 0, kind, noreply: flags.quiet, ends_get: false, meta: true }];
         let around = Around {
             input: self.line,
             now_s: context.now_s,
@@ -99,11 +86,7 @@ impl Alone<'_> {
 /// me: what is known of an item.
 fn debug(key: &[u8], flags: &MetaFlags, output: &mut Output<'_>, context: &mut Context<'_>) {
     let (operation, _) = operation(MetaVerb::Debug, flags, &[], context.now_s, false);
-    let request = Request {
-        hash: context.hash(key),
-        key,
-        operation,
-    };
+    let request = Request { hash: context.hash(key), key, operation };
     let mut sink = Described(None);
     context.execute(&[request], &mut sink);
     let Some(item) = sink.0 else {

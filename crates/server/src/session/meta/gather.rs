@@ -20,13 +20,7 @@ impl<'i> Gather<'i> {
         parser_before: Parser,
         context: &Context<'_>,
     ) -> Option<Stop<'i>> {
-        let aside = |aside, bytes| {
-            Some(Stop::Aside {
-                aside,
-                bytes,
-                parser_before,
-            })
-        };
+        let aside = |aside, bytes| Some(Stop::Aside { aside, bytes, parser_before });
         let value_bytes = match line.verb {
             MetaVerb::Store { value_bytes } => Some(value_bytes),
             _ => None,
@@ -36,29 +30,18 @@ impl<'i> Gather<'i> {
             Ok(flags) => flags,
             Err(misuse) => {
                 let skipped = if misuse.skips_value { body_bytes } else { 0 };
-                let refused = Aside::Refused {
-                    reply: misuse.reply,
-                    swallow_bytes: skipped as u64,
-                    close: false,
-                };
+                let refused =
+                    Aside::Refused { reply: misuse.reply, swallow_bytes: skipped as u64, close: false };
                 return aside(refused, line_bytes);
             }
         };
         if value_bytes.is_some_and(|bytes| bytes > context.worker.cache().value_bytes_max()) {
-            let too_large = Aside::MetaTooLarge {
-                key: line.key,
-                base64: flags.base64,
-                body_bytes,
-            };
+            let too_large = Aside::MetaTooLarge { key: line.key, base64: flags.base64, body_bytes };
             return aside(too_large, line_bytes);
         }
         let bytes = line_bytes + body_bytes;
         let Some(all) = self.input.get(self.at..self.at + bytes) else {
-            return Some(if bytes > INPUT_BYTES {
-                Stop::Body { bytes }
-            } else {
-                Stop::BodyIncomplete
-            });
+            return Some(if bytes > INPUT_BYTES { Stop::Body { bytes } } else { Stop::BodyIncomplete });
         };
         let (line_text, body) = all.split_at(line_bytes);
         let mut value = body;
@@ -69,10 +52,7 @@ impl<'i> Gather<'i> {
             }
         }
         if flags.base64 || line.verb == MetaVerb::Debug {
-            let alone = Alone {
-                line: line_text,
-                value,
-            };
+            let alone = Alone { line: line_text, value };
             return aside(Aside::Meta(alone), bytes);
         }
         let follows = context.worker.cache().follows_accesses();

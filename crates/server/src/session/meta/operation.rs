@@ -24,12 +24,7 @@ pub(super) fn operation<'a>(
         MetaVerb::Delete => (delete(flags, at), Kind::Delete),
         MetaVerb::Arithmetic => arithmetic(flags, at),
         MetaVerb::Debug => {
-            let look = MetaGet {
-                cas: true,
-                unnoticed: true,
-                leaves_token: true,
-                ..MetaGet::default()
-            };
+            let look = MetaGet { cas: true, unnoticed: true, leaves_token: true, ..MetaGet::default() };
             (Operation::MetaGet(look), Kind::Get)
         }
     }
@@ -51,11 +46,7 @@ fn get<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Op
         new_cas: flags.new_cas.unwrap_or(0),
         leaves_token: false,
     };
-    let kind = if touch.is_some() {
-        Kind::Touch
-    } else {
-        Kind::Get
-    };
+    let kind = if touch.is_some() { Kind::Touch } else { Kind::Get };
     (Operation::MetaGet(get), kind)
 }
 
@@ -91,12 +82,7 @@ fn store<'a>(
     };
     let plain = flags.compare.is_none() && flags.new_cas.is_none() && !flags.cas && !follows;
     if let Some(condition) = condition.filter(|_| plain) {
-        let operation = Operation::Store {
-            condition,
-            value,
-            flags: flags.client_flags,
-            expiry,
-        };
+        let operation = Operation::Store { condition, value, flags: flags.client_flags, expiry };
         return (operation, Kind::Store);
     }
     let store = MetaStore {
@@ -128,10 +114,7 @@ fn delete<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> 
     })
 }
 
-fn arithmetic<'a>(
-    flags: &MetaFlags,
-    at: impl Fn(Option<i64>) -> Option<Expiry>,
-) -> (Operation<'a>, Kind) {
+fn arithmetic<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Operation<'a>, Kind) {
     let decrement = matches!(flags.mode, b'D' | b'-');
     let by = MetaArithmetic {
         delta: flags.delta.unwrap_or(1),
@@ -143,10 +126,6 @@ fn arithmetic<'a>(
         initial: flags.initial,
         touch: at(flags.touch),
     };
-    let kind = if decrement {
-        Kind::Decrement
-    } else {
-        Kind::Increment
-    };
+    let kind = if decrement { Kind::Decrement } else { Kind::Increment };
     (Operation::MetaArithmetic(by), kind)
 }

@@ -11,11 +11,7 @@ use super::META_REPLY_BYTES_MAX;
 impl<'i> Sink<'_, 'i, '_> {
     /// Room for the value of an item that was described.
     #[inline]
-    pub(in super::super) fn reserve_meta(
-        &mut self,
-        index: usize,
-        value_bytes: usize,
-    ) -> Option<&mut [u8]> {
+    pub(in super::super) fn reserve_meta(&mut self, index: usize, value_bytes: usize) -> Option<&mut [u8]> {
         let reply_bytes = META_REPLY_BYTES_MAX + value_bytes + 2;
         if !self.has_room(index, reply_bytes) {
             return None;
@@ -73,8 +69,7 @@ impl<'i> Sink<'_, 'i, '_> {
                 let line_bytes = classic::number(&mut digits, number);
                 let value = reply.words.into_iter().any(|(flag, _)| flag == b'v');
                 let shown = value.then_some(line_bytes - 2);
-                self.output
-                    .push_with(|out| reply.counted(out, shown, &item));
+                self.output.push_with(|out| reply.counted(out, shown, &item));
                 if value {
                     self.output.push(&digits[..line_bytes]);
                 }
@@ -98,8 +93,7 @@ impl<'i> Sink<'_, 'i, '_> {
             Outcome::NotFound => (reply::NOT_FOUND, 0, value_bytes),
             other => return write(self.output, other),
         };
-        self.output
-            .push_with(|out| reply.stored(out, code, cas, value_bytes));
+        self.output.push_with(|out| reply.stored(out, code, cas, value_bytes));
     }
 
     fn finish_delete(&mut self, index: usize, outcome: Outcome) {

@@ -44,30 +44,9 @@ pub(super) struct Header {
 impl Header {
     #[inline]
     pub fn of(bytes: &[u8; HEADER_BYTES]) -> Self {
-        let [
-            _,
-            opcode,
-            k0,
-            k1,
-            extras,
-            _,
-            _,
-            _,
-            b0,
-            b1,
-            b2,
-            b3,
-            o0,
-            o1,
-            o2,
-            o3,
-            cas @ ..,
-        ] = *bytes;
+        let [_, opcode, k0, k1, extras, _, _, _, b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] = *bytes;
         Self {
-            head: Head {
-                opcode,
-                opaque: [o0, o1, o2, o3],
-            },
+            head: Head { opcode, opaque: [o0, o1, o2, o3] },
             key_bytes: usize::from(u16::from_be_bytes([k0, k1])),
             extras_bytes: usize::from(extras),
             body_bytes: u32::from_be_bytes([b0, b1, b2, b3]),
@@ -96,12 +75,7 @@ impl Header {
 
     fn refused<'a>(&self, status: Status, close: bool) -> Step<'a> {
         let swallow_bytes = if close { 0 } else { self.body_bytes.into() };
-        Step::Refused {
-            status,
-            head: self.head,
-            swallow_bytes,
-            close,
-        }
+        Step::Refused { status, head: self.head, swallow_bytes, close }
     }
 }
 
@@ -127,11 +101,7 @@ pub fn step(input: &[u8]) -> Step<'_> {
     }
     let (extras, body) = body.split_at(header.extras_bytes);
     match command(&header, extras, &body[..header.key_bytes]) {
-        Ok(command) => Step::Command {
-            command,
-            head: header.head,
-            bytes: HEADER_BYTES + bytes,
-        },
+        Ok(command) => Step::Command { command, head: header.head, bytes: HEADER_BYTES + bytes },
         Err(Misuse::Lengths) => header.refused(Status::Invalid, true),
         Err(Misuse::Opcode) => header.refused(Status::UnknownCommand, false),
     }
@@ -178,22 +148,14 @@ fn command<'a>(header: &Header, extras: &'a [u8], key: &'a [u8]) -> Result<Comma
         0x0e | 0x19 => return store(StoreVerb::Append, opcode == 0x19),
         0x0f | 0x1a => return store(StoreVerb::Prepend, opcode == 0x1a),
         0x04 | 0x14 => {
-            let delete = Command::Delete {
-                key,
-                cas: header.cas,
-                quiet: opcode == 0x14,
-            };
+            let delete = Command::Delete { key, cas: header.cas, quiet: opcode == 0x14 };
             (header.is_key_with(0), delete)
         }
         0x05 | 0x06 | 0x15 | 0x16 => (header.is_key_with(20), arithmetic(header, extras, key)),
         0x08 | 0x18 => {
-            let fits = header.key_bytes == 0
-                && matches!(header.extras_bytes, 0 | 4)
-                && header.value_bytes() == 0;
-            let flush = Command::Flush {
-                delay_s: word(extras, 0),
-                quiet: opcode == 0x18,
-            };
+            let fits =
+                header.key_bytes == 0 && matches!(header.extras_bytes, 0 | 4) && header.value_bytes() == 0;
+            let flush = Command::Flush { delay_s: word(extras, 0), quiet: opcode == 0x18 };
             (fits, flush)
         }
         0x07 | 0x17 => {
@@ -211,11 +173,7 @@ fn command<'a>(header: &Header, extras: &'a [u8], key: &'a [u8]) -> Result<Comma
         0x21 | 0x22 if !header.may_store_with(0) => return Err(Misuse::Lengths),
         _ => return Err(Misuse::Opcode),
     };
-    if fits {
-        Ok(command)
-    } else {
-        Err(Misuse::Lengths)
-    }
+    if fits { Ok(command) } else { Err(Misuse::Lengths) }
 }
 
 #[inline]
@@ -232,11 +190,7 @@ fn store<'a>(
     }
     let compares = header.cas != 0 && !joins;
     Ok(Command::Store(Store {
-        verb: if compares {
-            StoreVerb::Cas(header.cas)
-        } else {
-            verb
-        },
+        verb: if compares { StoreVerb::Cas(header.cas) } else { verb },
         cas: header.cas,
         key,
         flags: word(extras, 0),

@@ -87,10 +87,7 @@ pub fn done(out: &mut [u8], head: Head, cas: u64) -> usize {
 /// Writes a reply whose body is `value`.
 #[inline]
 pub fn body(out: &mut [u8], head: Head, value: &[u8], cas: u64) -> usize {
-    let lengths = Lengths {
-        value: value.len(),
-        ..Lengths::default()
-    };
+    let lengths = Lengths { value: value.len(), ..Lengths::default() };
     let at = header(out, head, Status::Ok, lengths, cas);
     append(out, at, value)
 }
@@ -105,10 +102,7 @@ pub fn number(out: &mut [u8], head: Head, number: u64, cas: u64) -> usize {
 #[inline]
 pub fn error(out: &mut [u8], head: Head, status: Status) -> usize {
     let text = status.text().as_bytes();
-    let lengths = Lengths {
-        value: text.len(),
-        ..Lengths::default()
-    };
+    let lengths = Lengths { value: text.len(), ..Lengths::default() };
     let at = header(out, head, status, lengths, 0);
     append(out, at, text)
 }
@@ -116,10 +110,7 @@ pub fn error(out: &mut [u8], head: Head, status: Status) -> usize {
 /// Writes a miss that repeats its key.
 #[inline]
 pub fn miss_with_key(out: &mut [u8], head: Head, key: &[u8]) -> usize {
-    let lengths = Lengths {
-        key: key.len(),
-        ..Lengths::default()
-    };
+    let lengths = Lengths { key: key.len(), ..Lengths::default() };
     let at = header(out, head, Status::NotFound, lengths, 0);
     append(out, at, key)
 }
@@ -134,11 +125,7 @@ pub fn value_header(
     key: &[u8],
     value_bytes: usize,
 ) -> usize {
-    let lengths = Lengths {
-        extras: 4,
-        key: key.len(),
-        value: value_bytes,
-    };
+    let lengths = Lengths { extras: 4, key: key.len(), value: value_bytes };
     let at = header(out, head, Status::Ok, lengths, cas);
     let at = append(out, at, &flags.to_be_bytes());
     append(out, at, key)
@@ -146,11 +133,7 @@ pub fn value_header(
 
 /// Writes one line of statistics. An empty name with an empty value ends the list.
 pub fn statistic(out: &mut [u8], head: Head, name: &[u8], value: &[u8]) -> usize {
-    let lengths = Lengths {
-        key: name.len(),
-        value: value.len(),
-        ..Lengths::default()
-    };
+    let lengths = Lengths { key: name.len(), value: value.len(), ..Lengths::default() };
     let at = header(out, head, Status::Ok, lengths, 0);
     let at = append(out, at, name);
     append(out, at, value)

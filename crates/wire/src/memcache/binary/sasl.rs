@@ -99,10 +99,7 @@ mod tests {
 
     #[test]
     fn requests_before_authentication() {
-        let head = |opcode| Head {
-            opcode,
-            opaque: *b"mark",
-        };
+        let head = |opcode| Head { opcode, opaque: *b"mark" };
         let list = request(0x20, b"", b"");
         assert_eq!(sasl_step(&list), SaslStep::List(head(0x20)));
         let version = request(0x0b, b"", b"");
@@ -133,10 +130,7 @@ mod tests {
     #[test]
     fn plain_responses() {
         assert_eq!(plain(b"\0user\0pass"), Some((&b"user"[..], &b"pass"[..])));
-        assert_eq!(
-            plain(b"user\0user\0pa\0ss"),
-            Some((&b"user"[..], &b"pa\0ss"[..]))
-        );
+        assert_eq!(plain(b"user\0user\0pa\0ss"), Some((&b"user"[..], &b"pa\0ss"[..])));
         assert_eq!(plain(b"other\0user\0pass"), None);
         assert_eq!(plain(b"user\0pass"), None);
         assert_eq!(plain(b""), None);

@@ -4,10 +4,7 @@ use super::reply::{self, Status};
 use super::*;
 use crate::memcache::text::StoreVerb;
 
-const HEAD: Head = Head {
-    opcode: 0x0c,
-    opaque: [0xde, 0xad, 0xbe, 0xef],
-};
+const HEAD: Head = Head { opcode: 0x0c, opaque: [0xde, 0xad, 0xbe, 0xef] };
 
 /// Builds a request whose lengths are those of its parts.
 fn request(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
@@ -33,17 +30,12 @@ fn written(write: impl FnOnce(&mut [u8]) -> usize) -> Vec<u8> {
 fn replies_are_written_as_memcached_writes_them() {
     let header = |key, extras, status, body, cas| {
         [
-            &[
-                0x81, 0x0c, 0, key, extras, 0, 0, status, 0, 0, 0, body, 0xde, 0xad, 0xbe, 0xef,
-            ][..],
+            &[0x81, 0x0c, 0, key, extras, 0, 0, status, 0, 0, 0, body, 0xde, 0xad, 0xbe, 0xef][..],
             &[0, 0, 0, 0, 0, 0, 0, cas],
         ]
         .concat()
     };
-    assert_eq!(
-        written(|out| reply::done(out, HEAD, 7)),
-        header(0, 0, 0, 0, 7)
-    );
+    assert_eq!(written(|out| reply::done(out, HEAD, 7)), header(0, 0, 0, 0, 7));
     assert_eq!(
         written(|out| reply::error(out, HEAD, Status::NotFound)),
         [header(0, 0, 1, 9, 0), b"Not found".to_vec()].concat()
@@ -129,9 +121,7 @@ fn stores_carry_their_extras_and_cas() {
         (0x1a, StoreVerb::Prepend, true),
     ] {
         let bytes = request(opcode, &[], b"k", b"1", 3);
-        let Command::Store(store) = command(&bytes) else {
-            panic!("no store")
-        };
+        let Command::Store(store) = command(&bytes) else { panic!("no store") };
         assert_eq!((store.verb, store.cas, store.quiet), (verb, 3, quiet));
     }
 }
@@ -141,22 +131,12 @@ fn arithmetic_carries_an_initial_number_unless_its_expiry_forbids_it() {
     let mut extras = [0; 20];
     extras[7] = 2;
     extras[15] = 9;
-    for (opcode, decrement, quiet) in [
-        (0x05, false, false),
-        (0x06, true, false),
-        (0x15, false, true),
-        (0x16, true, true),
-    ] {
+    for (opcode, decrement, quiet) in
+        [(0x05, false, false), (0x06, true, false), (0x15, false, true), (0x16, true, true)]
+    {
         for (exptime, initial) in [(60, Some((9, 60))), (u32::MAX, None)] {
             extras[16..].copy_from_slice(&u32::to_be_bytes(exptime));
-            let expected = Arithmetic {
-                key: b"n",
-                delta: 2,
-                decrement,
-                initial,
-                cas: 0,
-                quiet,
-            };
+            let expected = Arithmetic { key: b"n", delta: 2, decrement, initial, cas: 0, quiet };
             let bytes = request(opcode, &extras, b"n", b"", 0);
             assert_eq!(command(&bytes), Command::Arithmetic(expected));
         }
@@ -179,12 +159,7 @@ fn a_request_is_incomplete_until_its_key_has_come() {
 #[test]
 fn refusals_skip_the_request_or_close() {
     let refused = |bytes: &[u8]| match step(bytes) {
-        Step::Refused {
-            status,
-            swallow_bytes,
-            close,
-            ..
-        } => (status, swallow_bytes, close),
+        Step::Refused { status, swallow_bytes, close, .. } => (status, swallow_bytes, close),
         other => panic!("{other:?}"),
     };
     let unknown = request(0x77, b"12", b"key", b"value", 0);

@@ -13,20 +13,13 @@ pub(super) fn administration<'a>(verb: &[u8], words: Words<'a>) -> Option<Result
         b"flush_all" => flush_all(words),
         b"flush_namespace" => flush_namespace(words),
         b"verbosity" => verbosity(words),
-        b"refresh_certs" => Ok(Command::RefreshCerts {
-            noreply: noreply(words),
-        }),
+        b"refresh_certs" => Ok(Command::RefreshCerts { noreply: noreply(words) }),
         b"version" => Ok(Command::Version),
         b"quit" => Ok(Command::Quit),
         b"shutdown" => Ok(shutdown(words)),
-        b"stats" => Ok(Command::Stats {
-            arguments: words.rest().trim_ascii(),
-        }),
+        b"stats" => Ok(Command::Stats { arguments: words.rest().trim_ascii() }),
         b"mn" => Ok(Command::MetaNoop),
-        _ => Ok(Command::Operator {
-            operator: Operator::of(verb)?,
-            arguments: words.rest().trim_ascii(),
-        }),
+        _ => Ok(Command::Operator { operator: Operator::of(verb)?, arguments: words.rest().trim_ascii() }),
     })
 }
 

@@ -72,20 +72,14 @@ pub fn text_auth(input: &[u8]) -> TextAuth<'_> {
     }
     match token.iter().position(|byte| *byte == b' ') {
         None => refused(reply::AUTH_FORMAT, bytes),
-        Some(space) => TextAuth::Try {
-            user: &token[..space],
-            password: &token[space + 1..],
-            bytes,
-        },
+        Some(space) => TextAuth::Try { user: &token[..space], password: &token[space + 1..], bytes },
     }
 }
 
 /// Returns the length that a `set` announces.
 fn announced(line: &[u8]) -> Option<usize> {
     let line = line.strip_suffix(b"\r\n")?;
-    let mut words = line
-        .split(|byte| *byte == b' ')
-        .filter(|word| !word.is_empty());
+    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     // memcached accepts any verb that begins with `set`.
     words.next().filter(|verb| verb.starts_with(b"set"))?;
     let bytes = u32::try_from(unsigned_loose(words.nth(3)?)?).ok()?;
@@ -103,11 +97,7 @@ mod tests {
             TextAuth::Refused { reply, bytes } => {
                 format!("{} {bytes}", reply.trim_ascii_end().escape_ascii())
             }
-            TextAuth::Try {
-                user,
-                password,
-                bytes,
-            } => {
+            TextAuth::Try { user, password, bytes } => {
                 let (user, password) = (user.escape_ascii(), password.escape_ascii());
                 format!("{user}, {password}, {bytes}")
             }
@@ -118,53 +108,23 @@ mod tests {
     #[test]
     fn replies_match_memcached() {
         for (input, expected) in [
-            (
-                &b"set x 0 0 12\r\nalice secret\r\n"[..],
-                "alice, secret, 28",
-            ),
-            (
-                b"set x 0 0 12 noreply\r\nalice secret\r\n",
-                "alice, secret, 36",
-            ),
-            (
-                b"set x z z 12\r\nalice secret\r\nget x",
-                "alice, secret, 28",
-            ),
+            (&b"set x 0 0 12\r\nalice secret\r\n"[..], "alice, secret, 28"),
+            (b"set x 0 0 12 noreply\r\nalice secret\r\n", "alice, secret, 36"),
+            (b"set x z z 12\r\nalice secret\r\nget x", "alice, secret, 28"),
             (b"sett x 0 0 12\r\nalice secret\r\n", "alice, secret, 29"),
             (b"set  x 0 0 12\r\nalice secret\r\n", "alice, secret, 29"),
             (b"set x 0 0 13\r\nbob pass word\r\n", "bob, pass word, 29"),
             (b"set x 0 0 14\r\nalice  secret \r\n", "alice,  secret , 30"),
             (b"set x 0 0 6\r\nalice \r\n", "alice, , 21"),
-            (
-                b"set x 0 0 12\r\nalice:secret\r\n",
-                "CLIENT_ERROR bad authentication token format 28",
-            ),
-            (
-                b"set x 0 0 0\r\n\r\n",
-                "CLIENT_ERROR bad authentication token format 15",
-            ),
-            (
-                b"set x 0 0 12\r\nalice secretXX",
-                "CLIENT_ERROR bad command line termination 28",
-            ),
-            (
-                b"set x 0 0 65535\r\n",
-                "CLIENT_ERROR auth token too long 17",
-            ),
-            (
-                b"set x 0 0 4294967296\r\n",
-                "CLIENT_ERROR unauthenticated 22",
-            ),
+            (b"set x 0 0 12\r\nalice:secret\r\n", "CLIENT_ERROR bad authentication token format 28"),
+            (b"set x 0 0 0\r\n\r\n", "CLIENT_ERROR bad authentication token format 15"),
+            (b"set x 0 0 12\r\nalice secretXX", "CLIENT_ERROR bad command line termination 28"),
+            (b"set x 0 0 65535\r\n", "CLIENT_ERROR auth token too long 17"),
+            (b"set x 0 0 4294967296\r\n", "CLIENT_ERROR unauthenticated 22"),
             (b"set x 0 0 -1\r\n", "CLIENT_ERROR unauthenticated 14"),
             (b"set x 0 0 12x\r\n", "CLIENT_ERROR unauthenticated 15"),
-            (
-                b"set x 0 0 12\nalice secret\r\n",
-                "CLIENT_ERROR unauthenticated 13",
-            ),
-            (
-                b"add x 0 0 12\r\nalice secret\r\n",
-                "CLIENT_ERROR unauthenticated 14",
-            ),
+            (b"set x 0 0 12\nalice secret\r\n", "CLIENT_ERROR unauthenticated 13"),
+            (b"add x 0 0 12\r\nalice secret\r\n", "CLIENT_ERROR unauthenticated 14"),
             (b"SET x 0 0 12\r\n", "CLIENT_ERROR unauthenticated 14"),
             (b"get x\r\n", "CLIENT_ERROR unauthenticated 7"),
             (b"version\r\n", "CLIENT_ERROR unauthenticated 9"),

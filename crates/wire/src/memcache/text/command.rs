@@ -36,12 +36,7 @@ pub enum Command<'a> {
     /// delete.
     Delete { key: &'a [u8], noreply: bool },
     /// incr, decr.
-    Arithmetic {
-        key: &'a [u8],
-        delta: u64,
-        decrement: bool,
-        noreply: bool,
-    },
+    Arithmetic { key: &'a [u8], delta: u64, decrement: bool, noreply: bool },
     /// touch.
     Touch {
         key: &'a [u8],
@@ -123,10 +118,7 @@ pub struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     pub(super) fn of(line: &'a [u8], last: bool) -> Self {
-        Self {
-            words: Words::of(line),
-            last,
-        }
+        Self { words: Words::of(line), last }
     }
 
     /// Returns whether these keys end the command. Otherwise the next step returns more keys of the

@@ -55,15 +55,8 @@ impl OpenGet {
     fn command<'a>(self, line: &'a [u8], last: bool) -> Command<'a> {
         let keys = Keys::of(line, last);
         match self.exptime {
-            None => Command::Get {
-                keys,
-                cas: self.cas,
-            },
-            Some(exptime) => Command::GetAndTouch {
-                exptime,
-                keys,
-                cas: self.cas,
-            },
+            None => Command::Get { keys, cas: self.cas },
+            Some(exptime) => Command::GetAndTouch { exptime, keys, cas: self.cas },
         }
     }
 }
@@ -87,20 +80,10 @@ impl Parser {
             None => command(line),
         };
         match result {
-            Ok(command) => Step::Command {
-                command,
-                line_bytes,
-            },
-            Err(Refusal {
-                reply,
-                swallow_bytes,
-                close,
-            }) => Step::Refused {
-                reply,
-                line_bytes,
-                swallow_bytes,
-                close,
-            },
+            Ok(command) => Step::Command { command, line_bytes },
+            Err(Refusal { reply, swallow_bytes, close }) => {
+                Step::Refused { reply, line_bytes, swallow_bytes, close }
+            }
         }
     }
 
@@ -125,10 +108,7 @@ impl Parser {
         match result {
             Ok((open, keys)) if input.len() - end <= KEY_BYTES_MAX + 1 => {
                 self.open = Some(open);
-                Step::Command {
-                    command: open.command(keys, false),
-                    line_bytes: end,
-                }
+                Step::Command { command: open.command(keys, false), line_bytes: end }
             }
             _ => too_long(input.len()),
         }
@@ -138,29 +118,17 @@ impl Parser {
 /// Closes the connection without a reply, like memcached: no valid client sends such a line.
 #[cold]
 fn closed_without_reply<'a>(line_bytes: usize) -> Step<'a> {
-    Step::Refused {
-        reply: "",
-        line_bytes,
-        swallow_bytes: 0,
-        close: true,
-    }
+    Step::Refused { reply: "", line_bytes, swallow_bytes: 0, close: true }
 }
 
 /// Refuses a get line that cannot be split, because one of its words is longer than any key.
 #[cold]
 fn too_long<'a>(line_bytes: usize) -> Step<'a> {
-    Step::Refused {
-        reply: LINE_TOO_LONG,
-        line_bytes,
-        swallow_bytes: 0,
-        close: true,
-    }
+    Step::Refused { reply: LINE_TOO_LONG, line_bytes, swallow_bytes: 0, close: true }
 }
 
 fn is_get(input: &[u8]) -> bool {
-    [b"get ".as_slice(), b"gets ", b"gat ", b"gats "]
-        .iter()
-        .any(|verb| input.starts_with(verb))
+    [b"get ".as_slice(), b"gets ", b"gat ", b"gats "].iter().any(|verb| input.starts_with(verb))
 }
 
 /// Returns whether a get follows leading spaces. memcached waits for the end of such a line, then
@@ -185,11 +153,7 @@ fn open_get(line: &[u8]) -> Result<(OpenGet, &[u8])> {
         Some(b"gat") => (true, false),
         _ => (true, true),
     };
-    let exptime = if touch {
-        Some(exptime(words.next().ok_or(BAD_FORMAT)?)?)
-    } else {
-        None
-    };
+    let exptime = if touch { Some(exptime(words.next().ok_or(BAD_FORMAT)?)?) } else { None };
     check_keys(words.rest())?;
     Ok((OpenGet { exptime, cas }, words.rest()))
 }
@@ -256,10 +220,7 @@ fn get<'a>(words: Words<'a>, cas: bool, exptime: Option<i64>) -> Result<Command<
 
 #[inline]
 pub(super) fn key<'a>(words: &mut Words<'a>) -> Result<&'a [u8]> {
-    words
-        .next()
-        .filter(|key| key.len() <= KEY_BYTES_MAX)
-        .ok_or(BAD_FORMAT.into())
+    words.next().filter(|key| key.len() <= KEY_BYTES_MAX).ok_or(BAD_FORMAT.into())
 }
 
 #[inline]
@@ -271,11 +232,7 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
     // Without a length the end of the request is unknown, so the error is sent in spite of noreply.
     let value_bytes = signed(value_bytes).filter(|bytes| (0..=BODY_BYTES_MAX).contains(bytes));
     let value_bytes = value_bytes.ok_or(BAD_FORMAT)? as usize;
-    let cas = if matches!(verb, StoreVerb::Cas(_)) {
-        words.next()
-    } else {
-        None
-    };
+    let cas = if matches!(verb, StoreVerb::Cas(_)) { words.next() } else { None };
     let noreply = noreply(words) || cas == Some(b"noreply");
     let parsed = || {
         // Flags and expiries wider than 32 bits lose their upper bits, like in memcached.
@@ -288,14 +245,9 @@ fn store<'a>(mut words: Words<'a>, verb: StoreVerb) -> Result<Command<'a>> {
         (key.len() <= KEY_BYTES_MAX).then_some((flags, exptime, verb))
     };
     match parsed() {
-        Some((flags, exptime, verb)) => Ok(Command::Store {
-            verb,
-            key,
-            flags,
-            exptime,
-            value_bytes,
-            noreply,
-        }),
+        Some((flags, exptime, verb)) => {
+            Ok(Command::Store { verb, key, flags, exptime, value_bytes, noreply })
+        }
         None => {
             let swallow_bytes = value_bytes as u64 + 2;
             Err(Refusal::with_body(BAD_FORMAT, swallow_bytes).silent(noreply))
@@ -326,12 +278,7 @@ fn arithmetic<'a>(mut words: Words<'a>, decrement: bool) -> Result<Command<'a>> 
     let delta = words.next().ok_or(BAD_FORMAT)?;
     let key = key.map_err(|refusal| refusal.silent(noreply))?;
     let delta = unsigned(delta).ok_or(Refusal::of(BAD_DELTA).silent(noreply))?;
-    Ok(Command::Arithmetic {
-        key,
-        delta,
-        decrement,
-        noreply,
-    })
+    Ok(Command::Arithmetic { key, delta, decrement, noreply })
 }
 
 /// Accepts further words, like memcached 1.6.45.
@@ -349,9 +296,5 @@ fn touch(mut words: Words<'_>) -> Result<Command<'_>> {
     let word = words.next().ok_or(BAD_FORMAT)?;
     let key = key.map_err(|refusal| refusal.silent(noreply))?;
     let exptime = exptime(word).map_err(|refusal| refusal.silent(noreply))?;
-    Ok(Command::Touch {
-        key,
-        exptime,
-        noreply,
-    })
+    Ok(Command::Touch { key, exptime, noreply })
 }

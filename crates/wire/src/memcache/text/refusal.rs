@@ -22,11 +22,7 @@ impl Refusal {
 
     /// Refuses a line whose body follows anyway.
     pub const fn with_body(reply: &'static str, swallow_bytes: u64) -> Self {
-        Self {
-            reply,
-            swallow_bytes,
-            close: false,
-        }
+        Self { reply, swallow_bytes, close: false }
     }
 
     /// Refuses a line whose first word is no command.
@@ -36,23 +32,12 @@ impl Refusal {
     /// executed, so the connection closes without a reply, like in memcached.
     #[cold]
     pub fn unknown(line: &[u8]) -> Self {
-        if is_http(line) {
-            Self {
-                close: true,
-                ..Self::of("")
-            }
-        } else {
-            Self::of(UNKNOWN)
-        }
+        if is_http(line) { Self { close: true, ..Self::of("") } } else { Self::of(UNKNOWN) }
     }
 
     /// Drops the reply if `noreply` is set.
     pub const fn silent(self, noreply: bool) -> Self {
-        if noreply {
-            Self { reply: "", ..self }
-        } else {
-            self
-        }
+        if noreply { Self { reply: "", ..self } } else { self }
     }
 }
 
@@ -66,7 +51,5 @@ pub(super) type Result<T> = std::result::Result<T, Refusal>;
 
 /// Returns whether a line could begin an HTTP request: its last word begins with `HTTP/`.
 pub(super) fn is_http(line: &[u8]) -> bool {
-    Words::of(line)
-        .last()
-        .is_some_and(|word| word.starts_with(b"HTTP/"))
+    Words::of(line).last().is_some_and(|word| word.starts_with(b"HTTP/"))
 }

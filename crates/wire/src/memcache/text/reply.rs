@@ -28,8 +28,7 @@ pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 /// There is no space for the item.
 pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 /// Reply to `flush_namespace` while the server still removes the keys of earlier ones.
-pub const TOO_MANY_NAMESPACES: &[u8] =
-    b"SERVER_ERROR too many namespaces flushed, try again later\r\n";
+pub const TOO_MANY_NAMESPACES: &[u8] = b"SERVER_ERROR too many namespaces flushed, try again later\r\n";
 /// Reply to `flush_namespace` with a name that contains the delimiter.
 pub const BAD_NAMESPACE: &[u8] = b"CLIENT_ERROR a namespace ends before its delimiter\r\n";
 /// The body did not end at its announced length.
@@ -56,13 +55,7 @@ pub const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
 /// Writes `VALUE <key> <flags> <bytes>[ <cas>]`; returns its length, at most
 /// [`VALUE_HEADER_BYTES_MAX`]. Panics if `out` is too short.
 #[inline]
-pub fn value_header(
-    out: &mut [u8],
-    key: &[u8],
-    flags: u32,
-    value_bytes: usize,
-    cas: Option<u64>,
-) -> usize {
+pub fn value_header(out: &mut [u8], key: &[u8], flags: u32, value_bytes: usize, cas: Option<u64>) -> usize {
     out[..6].copy_from_slice(b"VALUE ");
     let mut at = 6 + key.len();
     out[6..at].copy_from_slice(key);

@@ -5,24 +5,14 @@ use super::*;
 /// Describes the step of a whole line, with its keys.
 fn step(line: &str) -> String {
     match Parser::default().step(line.as_bytes(), false) {
-        Step::Command {
-            command,
-            line_bytes,
-        } => {
+        Step::Command { command, line_bytes } => {
             assert_eq!(line_bytes, line.len());
             match command {
                 Command::Get { keys, cas } => {
                     let keys: Vec<_> = keys.map(String::from_utf8_lossy).collect();
                     format!("get {cas} {}", keys.join(","))
                 }
-                Command::Store {
-                    verb,
-                    key,
-                    flags,
-                    exptime,
-                    value_bytes,
-                    noreply,
-                } => {
+                Command::Store { verb, key, flags, exptime, value_bytes, noreply } => {
                     let key = String::from_utf8_lossy(key);
                     format!("{verb:?} {key} {flags} {exptime} {value_bytes} {noreply}")
                 }
@@ -33,16 +23,8 @@ fn step(line: &str) -> String {
                 command => format!("{command:?}"),
             }
         }
-        Step::Refused {
-            reply,
-            swallow_bytes: 0,
-            ..
-        } => reply.trim_end().to_owned(),
-        Step::Refused {
-            reply,
-            swallow_bytes,
-            ..
-        } => {
+        Step::Refused { reply, swallow_bytes: 0, .. } => reply.trim_end().to_owned(),
+        Step::Refused { reply, swallow_bytes, .. } => {
             format!("{}, then {swallow_bytes} bytes", reply.trim_end())
         }
         Step::Incomplete => "incomplete".to_owned(),
@@ -70,10 +52,7 @@ fn lines_parse_like_memcached() {
         ("set a 0 0\r\n", BAD),
         ("set a 0 0 -1\r\n", BAD),
         ("set a 0 0 2147483646\r\n", BAD),
-        (
-            "set a -1 0 1\r\n",
-            "CLIENT_ERROR bad command line format, then 3 bytes",
-        ),
+        ("set a -1 0 1\r\n", "CLIENT_ERROR bad command line format, then 3 bytes"),
         ("set a -1 0 1 noreply\r\n", ", then 3 bytes"),
         ("set a 0 0 x noreply\r\n", BAD),
         ("set a 0 4294967297 1\r\n", "Set a 0 1 1 false"),
@@ -82,17 +61,11 @@ fn lines_parse_like_memcached() {
         ("xx\r\n", "ERROR"),
         (" get a\r\n", "ERROR"),
         ("   \r\n", "ERROR"),
-        (
-            "cas a 0 0 1\r\n",
-            "CLIENT_ERROR bad command line format, then 3 bytes",
-        ),
+        ("cas a 0 0 1\r\n", "CLIENT_ERROR bad command line format, then 3 bytes"),
         ("gat 0\r\n", BAD),
         ("verbosity\r\n", BAD),
         ("mg\r\n", BAD),
-        (
-            "incr a x\r\n",
-            "CLIENT_ERROR invalid numeric delta argument",
-        ),
+        ("incr a x\r\n", "CLIENT_ERROR invalid numeric delta argument"),
         ("incr a x noreply\r\n", ""),
         ("incr a noreply\r\n", ""),
         ("decr a noreply\r\n", ""),
@@ -105,10 +78,7 @@ fn lines_parse_like_memcached() {
         ("flush_namespace \r\n", BAD),
         ("bogus\r\n", "ERROR"),
         ("GET a\r\n", "ERROR"),
-        (
-            "watch foo\r\n",
-            "Operator { operator: Watch, arguments: [102, 111, 111] }",
-        ),
+        ("watch foo\r\n", "Operator { operator: Watch, arguments: [102, 111, 111] }"),
         ("watched foo\r\n", "ERROR"),
     ] {
         assert_eq!(step(line), expected, "{line:?}");
@@ -118,41 +88,24 @@ fn lines_parse_like_memcached() {
 #[test]
 fn keys_have_at_most_250_bytes() {
     let (longest, longer) = ("k".repeat(250), "k".repeat(251));
-    assert_eq!(
-        step(&format!("get {longest}\r\n")),
-        format!("get false {longest}")
-    );
-    for line in [
-        format!("get {longer}\r\n"),
-        format!("delete {longer}\r\n"),
-        format!("flush_namespace {longer}\r\n"),
-    ] {
+    assert_eq!(step(&format!("get {longest}\r\n")), format!("get false {longest}"));
+    for line in
+        [format!("get {longer}\r\n"), format!("delete {longer}\r\n"), format!("flush_namespace {longer}\r\n")]
+    {
         assert_eq!(step(&line), BAD);
     }
-    assert_eq!(
-        step(&format!("set {longer} 0 0 1\r\n")),
-        format!("{BAD}, then 3 bytes")
-    );
+    assert_eq!(step(&format!("set {longer} 0 0 1\r\n")), format!("{BAD}, then 3 bytes"));
 }
 
 #[test]
 fn long_multigets_arrive_in_parts() {
-    let line = format!(
-        "gets {}\r\n",
-        (0..5000)
-            .map(|n| format!("key{n}"))
-            .collect::<Vec<_>>()
-            .join(" ")
-    );
+    let line = format!("gets {}\r\n", (0..5000).map(|n| format!("key{n}")).collect::<Vec<_>>().join(" "));
     let mut parser = Parser::default();
     let (mut at, mut keys_seen, mut ended) = (0, 0, false);
     while !ended {
         let window = &line.as_bytes()[at..line.len().min(at + 1000)];
         match parser.step(window, window.len() == 1000) {
-            Step::Command {
-                command: Command::Get { keys, cas: true },
-                line_bytes,
-            } => {
+            Step::Command { command: Command::Get { keys, cas: true }, line_bytes } => {
                 ended = keys.is_last();
                 for key in keys {
                     assert_eq!(key, format!("key{keys_seen}").as_bytes());
@@ -170,11 +123,7 @@ fn long_multigets_arrive_in_parts() {
 fn without_end(input: &str, full: bool) -> &'static str {
     match Parser::default().step(input.as_bytes(), full) {
         Step::Incomplete => "waits",
-        Step::Refused {
-            reply: "",
-            close: true,
-            ..
-        } => "closes",
+        Step::Refused { reply: "", close: true, .. } => "closes",
         Step::Refused { close: true, .. } => "answers and closes",
         other => panic!("{other:?}"),
     }
@@ -223,11 +172,7 @@ fn the_first_line_of_an_http_request_closes_without_a_reply() {
         );
         assert_eq!(text_auth(line.as_bytes()), TextAuth::Close, "{line:?}");
     }
-    for other in [
-        "POST / HTTP /\r\n",
-        "HTTP/1.1 200 OK\r\n",
-        "post / http/1.1\r\n",
-    ] {
+    for other in ["POST / HTTP /\r\n", "HTTP/1.1 200 OK\r\n", "post / http/1.1\r\n"] {
         assert_eq!(step(other), "ERROR", "{other:?}");
     }
     // These are valid keys.

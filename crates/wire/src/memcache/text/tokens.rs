@@ -24,10 +24,7 @@ impl<'a> Iterator for Words<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let start = self.rest.iter().position(|byte| *byte != b' ')?;
         let rest = &self.rest[start..];
-        let end = rest
-            .iter()
-            .position(|byte| *byte == b' ')
-            .unwrap_or(rest.len());
+        let end = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
         self.rest = &rest[end..];
         Some(&rest[..end])
     }

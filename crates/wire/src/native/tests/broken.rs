@@ -51,44 +51,14 @@ fn fields_that_an_operation_does_not_have_are_refused() {
         let good = full(opcode);
         assert!(!is_bad(&good), "{opcode:?}");
         let cases = [
-            (
-                Request {
-                    wants_cas: true,
-                    ..good
-                },
-                opcode.answers_value(),
-            ),
+            (Request { wants_cas: true, ..good }, opcode.answers_value()),
             (Request { flags: 1, ..good }, opcode.has_flags()),
-            (
-                Request {
-                    expiry_s: 1,
-                    ..good
-                },
-                opcode.has_expiry(),
-            ),
-            (
-                Request {
-                    value: b"v",
-                    ..good
-                },
-                opcode.has_value(),
-            ),
+            (Request { expiry_s: 1, ..good }, opcode.has_expiry()),
+            (Request { value: b"v", ..good }, opcode.has_value()),
             (Request { key: b"", ..good }, opcode == Opcode::Noop),
             (Request { key: b"k", ..good }, opcode != Opcode::Noop),
-            (
-                Request {
-                    key: &[b'k'; 250],
-                    ..good
-                },
-                opcode != Opcode::Noop,
-            ),
-            (
-                Request {
-                    key: &[b'k'; 251],
-                    ..good
-                },
-                false,
-            ),
+            (Request { key: &[b'k'; 250], ..good }, opcode != Opcode::Noop),
+            (Request { key: &[b'k'; 251], ..good }, false),
             // An operation without an id does not write one, so it cannot be wrong.
             (Request { id: 0, ..good }, !opcode.has_id()),
         ];
@@ -104,10 +74,7 @@ fn cut_off_at_every_byte() {
         let whole = datagram(&[full(opcode), full(opcode)]);
         assert!(Requests::check(&whole, 2).is_ok());
         for end in 0..whole.len() {
-            assert!(
-                Requests::check(&whole[..end], 2).is_err(),
-                "{opcode:?} to {end}"
-            );
+            assert!(Requests::check(&whole[..end], 2).is_err(), "{opcode:?} to {end}");
         }
         assert!(Requests::check(&whole, 3).is_err());
         // Bytes after the last request are padding.
@@ -172,18 +139,11 @@ fn invalid_headers() {
 /// A refused header still identifies the client and its request, so that a reply is possible.
 #[test]
 fn a_refused_header_can_be_answered() {
-    let header = Header {
-        sequence: 5,
-        client: 6,
-        echo: 7,
-        ..Header::REQUESTS
-    };
+    let header = Header { sequence: 5, client: 6, echo: 7, ..Header::REQUESTS };
     let mut datagram = [0; Header::BYTES];
     header.write(&mut datagram);
     datagram[2] = 9;
-    let Err(HeaderError::Refused { status, header }) = Header::read(&datagram) else {
-        panic!("read")
-    };
+    let Err(HeaderError::Refused { status, header }) = Header::read(&datagram) else { panic!("read") };
     assert_eq!(status, Status::Version);
     assert_eq!((header.sequence, header.client, header.echo), (5, 6, 7));
 }
@@ -196,9 +156,7 @@ fn replies(changes: &[(usize, u8)]) -> Vec<Result<Status, BadReply>> {
         datagram[Header::BYTES + at] = *byte;
     }
     let replies = Replies::new(&datagram, 3).unwrap();
-    replies
-        .map(|reply| reply.map(|reply| reply.status))
-        .collect()
+    replies.map(|reply| reply.map(|reply| reply.status)).collect()
 }
 
 #[test]
@@ -287,10 +245,7 @@ fn invalid_entries() {
 fn invalid_directory_requests() {
     let mut datagram = [0xaa; 96];
     DirectoryRequest { first: 3 }.write(&Header::REQUESTS, &mut datagram);
-    assert_eq!(
-        DirectoryRequest::read(&datagram),
-        Some(DirectoryRequest { first: 3 })
-    );
+    assert_eq!(DirectoryRequest::read(&datagram), Some(DirectoryRequest { first: 3 }));
     assert!(datagram[48..].iter().all(|byte| *byte == 0), "padding");
     for end in 0..88 {
         assert_eq!(DirectoryRequest::read(&datagram[..end]), None);

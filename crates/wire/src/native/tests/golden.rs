@@ -58,20 +58,14 @@ fn golden_datagrams_in_both_directions() {
     for opcode in Opcode::ALL {
         let opcode = words::name(opcode);
         assert!(contains(format!("request {opcode}")), "no request {opcode}");
-        assert!(
-            contains(format!("reply {opcode} ok")),
-            "no reply to {opcode}"
-        );
+        assert!(contains(format!("reply {opcode} ok")), "no reply to {opcode}");
     }
     for status in Status::ALL {
         let status = format!(" {}", words::name(status));
         let has = |line: &String| {
             line.starts_with("repl") && (line.clone() + " ").contains(&(status.clone() + " "))
         };
-        assert!(
-            all.iter().any(|(_, lines, _)| lines.iter().any(has)),
-            "no reply{status}"
-        );
+        assert!(all.iter().any(|(_, lines, _)| lines.iter().any(has)), "no reply{status}");
     }
 }
 
@@ -87,13 +81,8 @@ fn golden_hashes() {
         let Some(rest) = line.strip_prefix("hash ") else {
             continue;
         };
-        let fields: Vec<&str> = rest
-            .split_whitespace()
-            .map(|word| word.split_once('=').unwrap().1)
-            .collect();
-        let [key, seed, hash] = fields[..] else {
-            panic!("{line}")
-        };
+        let fields: Vec<&str> = rest.split_whitespace().map(|word| word.split_once('=').unwrap().1).collect();
+        let [key, seed, hash] = fields[..] else { panic!("{line}") };
         let hashed = KeyHash::of(&words::bytes(key), words::number(seed));
         assert_eq!(hashed.0, words::number(hash), "{line}");
         checked += 1;
@@ -123,9 +112,7 @@ fn refused_datagrams() {
     let all = blocks_of("refused");
     assert!(all.len() > 40);
     for (name, lines, bytes) in all {
-        let [expected] = &lines[..] else {
-            panic!("{name}: {lines:?}")
-        };
+        let [expected] = &lines[..] else { panic!("{name}: {lines:?}") };
         let status = outcome(&bytes).map_or("dropped".into(), words::name);
         assert_eq!(format!("outcome {status}"), *expected, "{name}");
     }

@@ -14,22 +14,20 @@ fn header(kind: Kind) -> impl Strategy<Value = Header> {
     let status = (0..Status::ALL.len()).prop_map(|number| Status::ALL[number]);
     let numbers = (any::<u32>(), any::<u16>(), any::<u16>(), any::<u32>());
     let words = (any::<u32>(), number(), number(), any::<u16>());
-    (any::<[bool; 3]>(), status, numbers, words).prop_map(move |(flags, status, some, others)| {
-        Header {
-            kind,
-            writes: asks && flags[0],
-            resent: asks && flags[1],
-            slow_down: !asks && flags[2],
-            status: if asks { Status::Ok } else { status },
-            count: others.3,
-            generation: some.0,
-            partition: some.1,
-            pressure: if asks { 0 } else { some.2 },
-            sequence: some.3,
-            client: others.0,
-            echo: others.1,
-            cookie: others.2,
-        }
+    (any::<[bool; 3]>(), status, numbers, words).prop_map(move |(flags, status, some, others)| Header {
+        kind,
+        writes: asks && flags[0],
+        resent: asks && flags[1],
+        slow_down: !asks && flags[2],
+        status: if asks { Status::Ok } else { status },
+        count: others.3,
+        generation: some.0,
+        partition: some.1,
+        pressure: if asks { 0 } else { some.2 },
+        sequence: some.3,
+        client: others.0,
+        echo: others.1,
+        cookie: others.2,
     })
 }
 
@@ -64,18 +62,10 @@ impl Drawn {
             wants_cas: opcode.answers_value() && self.wants_cas,
             hash: self.numbers[0],
             flags: if opcode.has_flags() { self.flags } else { 0 },
-            expiry_s: if opcode.has_expiry() {
-                self.expiry_s
-            } else {
-                0
-            },
+            expiry_s: if opcode.has_expiry() { self.expiry_s } else { 0 },
             argument: if_set(opcode.has_argument(), self.numbers[1]),
             id: if_set(opcode.has_id(), self.numbers[2].max(1)),
-            key: if opcode == Opcode::Noop {
-                &[]
-            } else {
-                &self.key
-            },
+            key: if opcode == Opcode::Noop { &[] } else { &self.key },
             value: if opcode.has_value() { &self.value } else { &[] },
         }
     }
@@ -84,10 +74,7 @@ impl Drawn {
 fn drawn() -> impl Strategy<Value = Drawn> {
     let opcode = (0..Opcode::ALL.len()).prop_map(|number| Opcode::ALL[number]);
     let numbers = [number(), number(), number()];
-    let bytes = (
-        vec(any::<u8>(), 1..=KEY_BYTES_MAX),
-        vec(any::<u8>(), 0..400),
-    );
+    let bytes = (vec(any::<u8>(), 1..=KEY_BYTES_MAX), vec(any::<u8>(), 0..400));
     let small = (any::<bool>(), any::<u32>(), any::<u32>());
     (opcode, small, numbers, bytes).prop_map(|(opcode, small, numbers, (key, value))| Drawn {
         opcode,

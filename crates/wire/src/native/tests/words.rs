@@ -18,9 +18,7 @@ pub(super) fn name(thing: impl Debug) -> String {
 }
 
 fn named<T: Debug + Copy>(all: &[T], wanted: &str) -> T {
-    *all.iter()
-        .find(|one| name(one) == wanted)
-        .unwrap_or_else(|| panic!("no {wanted}"))
+    *all.iter().find(|one| name(one) == wanted).unwrap_or_else(|| panic!("no {wanted}"))
 }
 
 /// Decodes text in which `%XX` is a byte.
@@ -175,10 +173,7 @@ fn write_request(writer: &mut RequestWriter<'_>, line: &Line<'_>) {
 }
 
 fn write_reply(writer: &mut ReplyWriter, datagram: &mut [u8], line: &Line<'_>) {
-    let (opcode, status) = (
-        named(&Opcode::ALL, line.0[1]),
-        named(&Status::ALL, line.0[2]),
-    );
+    let (opcode, status) = (named(&Opcode::ALL, line.0[1]), named(&Status::ALL, line.0[2]));
     let hash = line.number("hash_low") | 0xffff_0000_0000_0000;
     if status == Status::Ok && opcode.answers_value() {
         let (value, cas) = (line.bytes("value"), line.find("cas").map(number));
@@ -210,11 +205,7 @@ fn entry(line: &Line<'_>) -> Entry {
         let (port, node) = (line.u16("port"), line.u16("node"));
         return Entry::Core(CoreEntry { port, node });
     }
-    let all = [
-        PartitionAccess::Erew,
-        PartitionAccess::Crew,
-        PartitionAccess::Crcw,
-    ];
+    let all = [PartitionAccess::Erew, PartitionAccess::Crew, PartitionAccess::Crcw];
     Entry::Partition(PartitionEntry {
         owner: line.u16("owner"),
         access: *all.iter().find(|one| line.has(&name(one))).unwrap(),
@@ -266,11 +257,9 @@ fn describe_header(header: &Header) -> String {
         Kind::DirectoryRequest => "directory-request",
         Kind::DirectoryReply => "directory",
     });
-    for (flag, word) in [
-        (header.writes, " writes"),
-        (header.resent, " resent"),
-        (header.slow_down, " slow-down"),
-    ] {
+    for (flag, word) in
+        [(header.writes, " writes"), (header.resent, " resent"), (header.slow_down, " slow-down")]
+    {
         text += if flag { word } else { "" };
     }
     if header.status != Status::Ok {
@@ -303,29 +292,16 @@ fn describe_request(request: &Request<'_>) -> String {
         ("flags", request.flags.into()),
         ("expiry_s", request.expiry_s.into()),
     ]);
-    let (key, value) = (
-        describe_bytes("key", request.key),
-        describe_bytes("value", request.value),
-    );
-    format!(
-        "request {}{wants_cas}{key}{numbers}{value}",
-        name(request.opcode)
-    )
+    let (key, value) = (describe_bytes("key", request.key), describe_bytes("value", request.value));
+    format!("request {}{wants_cas}{key}{numbers}{value}", name(request.opcode))
 }
 
 fn describe_reply(reply: &Reply<'_>) -> String {
     let (opcode, status) = (name(reply.opcode), name(reply.status));
-    let about = fields(&[
-        ("hash_low", reply.hash_low.into()),
-        ("flags", reply.flags.into()),
-    ]);
+    let about = fields(&[("hash_low", reply.hash_low.into()), ("flags", reply.flags.into())]);
     let cas = reply.cas.map_or(String::new(), |cas| format!(" cas={cas}"));
     let answers_number = reply.status == Status::Ok && reply.opcode.answers_number();
-    let number = if answers_number {
-        format!(" number={}", reply.number)
-    } else {
-        String::new()
-    };
+    let number = if answers_number { format!(" number={}", reply.number) } else { String::new() };
     let limit = fields(&[("limit_bytes", reply.limit_bytes.into())]);
     let value = describe_bytes("value", reply.value);
     format!("reply {opcode} {status}{about}{cas}{number}{limit}{value}")

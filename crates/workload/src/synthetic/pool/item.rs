@@ -74,10 +74,7 @@ mod tests {
                 assert_eq!(key.len(), item.key_bytes());
                 assert_eq!(value.len(), item.value_bytes());
                 assert!(item.has_key(&key) && item.verify(&value));
-                let next = PoolItem {
-                    pool,
-                    number: number + 1,
-                };
+                let next = PoolItem { pool, number: number + 1 };
                 assert!(!next.has_key(&key));
                 assert!(keys.insert(key), "{pool}: {number}");
             }

@@ -50,10 +50,7 @@ impl Lengths {
     pub fn at(&self, quantile: u32) -> usize {
         let quantile = quantile.min(u32::MAX - 1);
         // All of them are compared: a branch would be mispredicted half of the time.
-        let begun = self
-            .starts
-            .iter()
-            .map(|start| usize::from(quantile >= *start));
+        let begun = self.starts.iter().map(|start| usize::from(quantile >= *start));
         let step = (begun.sum::<usize>() - 1).min(STEPS_MAX - 1);
         let into = u64::from(quantile - self.starts[step]);
         // Within the step: below its number of lengths times 2^32.

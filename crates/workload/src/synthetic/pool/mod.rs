@@ -98,10 +98,7 @@ impl Pool {
     /// An item by its number within the pool.
     #[inline]
     const fn item(self, within: u64) -> PoolItem {
-        PoolItem {
-            pool: self,
-            number: ((self as u64) << stream::NUMBER_BITS) + within,
-        }
+        PoolItem { pool: self, number: ((self as u64) << stream::NUMBER_BITS) + within }
     }
 
     /// Fractions of GET, UPDATE and DELETE among the requests; together 1.
@@ -154,9 +151,7 @@ impl FromStr for Pool {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.iter().find(|pool| pool.to_string() == text);
-        named
-            .copied()
-            .ok_or_else(|| format!("'{text}' is no pool: fb-usr, fb-app, fb-etc, fb-var or fb-sys"))
+        named.copied().ok_or_else(|| format!("'{text}' is no pool: fb-usr, fb-app, fb-etc, fb-var or fb-sys"))
     }
 }
 

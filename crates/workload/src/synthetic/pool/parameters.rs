@@ -86,12 +86,7 @@ static APP: Parameters = Parameters {
     gets_per_s: 65_800.0,
     hits: 92.9,
     misses: [8.0, 20.0, 72.0],
-    key_bytes: Lengths::new(&[
-        (4_000, 20, 30),
-        (91_000, 31, 31),
-        (4_000, 32, 45),
-        (1_000, 46, 70),
-    ]),
+    key_bytes: Lengths::new(&[(4_000, 20, 30), (91_000, 31, 31), (4_000, 32, 45), (1_000, 46, 70)]),
     value_bytes: Lengths::new(&[
         (10_000, 2, 50),
         (25_000, 51, 200),
@@ -154,12 +149,7 @@ static VAR: Parameters = Parameters {
     gets_per_s: 73_700.0,
     hits: 93.7,
     misses: [100.0, 0.0, 0.0],
-    key_bytes: Lengths::new(&[
-        (30_000, 18, 21),
-        (50_000, 22, 25),
-        (19_000, 26, 30),
-        (1_000, 31, 40),
-    ]),
+    key_bytes: Lengths::new(&[(30_000, 18, 21), (50_000, 22, 25), (19_000, 26, 30), (1_000, 31, 40)]),
     value_bytes: Lengths::new(&[
         (5_000, 2, 10),
         (45_000, 11, 50),
@@ -182,12 +172,7 @@ static SYS: Parameters = Parameters {
     gets_per_s: 7_200.0,
     hits: 98.7,
     misses: [100.0, 0.0, 0.0],
-    key_bytes: Lengths::new(&[
-        (20_000, 20, 29),
-        (50_000, 30, 39),
-        (29_000, 40, 45),
-        (1_000, 46, 60),
-    ]),
+    key_bytes: Lengths::new(&[(20_000, 20, 29), (50_000, 30, 39), (29_000, 40, 45), (1_000, 46, 60)]),
     value_bytes: Lengths::new(&[
         (4_500, 10, 100),
         (12_000, 320, 320),

@@ -29,11 +29,7 @@ impl Choice {
             Residents::Popular(skew) => Law::Popular(skew),
             Residents::InTurn { hours } => {
                 let width = keys as f64 / hours;
-                Law::InTurn {
-                    newest: 0.0,
-                    step: width / choices_per_hour,
-                    width,
-                }
+                Law::InTurn { newest: 0.0, step: width / choices_per_hour, width }
             }
         };
         Self { keys, law }
@@ -46,11 +42,7 @@ impl Choice {
         let keys = self.keys as f64;
         let place = match &mut self.law {
             Law::Popular(skew) => skew.at(draw) * keys,
-            Law::InTurn {
-                newest,
-                step,
-                width,
-            } => {
+            Law::InTurn { newest, step, width } => {
                 *newest += *step;
                 if *newest >= keys {
                     *newest -= keys;

@@ -36,12 +36,7 @@ pub(super) struct Invalidated {
 
 impl Invalidated {
     pub fn new(ring: Ring) -> Self {
-        Self {
-            lead: (ring.len / 4).max(1),
-            ring,
-            deleted: 0,
-            read: 0,
-        }
+        Self { lead: (ring.len / 4).max(1), ring, deleted: 0, read: 0 }
     }
 
     /// The next item to be deleted: one that may be there, or, when enough are gone, again one
@@ -93,10 +88,7 @@ mod tests {
     #[test]
     fn threads_have_parts_of_their_own() {
         let parts = [0, 1, 2].map(|thread| Ring::part(7, 10, (thread, 3)));
-        let items: Vec<_> = parts
-            .iter()
-            .flat_map(|ring| (0..3).map(|turn| ring.at(turn)))
-            .collect();
+        let items: Vec<_> = parts.iter().flat_map(|ring| (0..3).map(|turn| ring.at(turn))).collect();
         assert_eq!(items, (7..16).collect::<Vec<_>>());
         assert_eq!(parts[0].at(3), 7);
     }

@@ -18,11 +18,7 @@ pub(super) struct Skew {
 impl Skew {
     /// A table of fractions of the keys and of the requests; both add up to 1.
     pub const fn new(parts: &[(f64, f64)]) -> Self {
-        let mut table = Self {
-            requests: [2.0; PARTS_MAX],
-            keys: [0.0; PARTS_MAX],
-            slopes: [0.0; PARTS_MAX],
-        };
+        let mut table = Self { requests: [2.0; PARTS_MAX], keys: [0.0; PARTS_MAX], slopes: [0.0; PARTS_MAX] };
         let (mut at, mut keys_before, mut requests_before) = (0, 0.0, 0.0);
         while at < parts.len() {
             let (keys, requests) = parts[at];
@@ -44,10 +40,7 @@ impl Skew {
     #[inline]
     pub fn at(&self, draw: f64) -> f64 {
         // All of them are compared: a branch would be mispredicted half of the time.
-        let begun = self
-            .requests
-            .iter()
-            .map(|start| usize::from(draw >= *start));
+        let begun = self.requests.iter().map(|start| usize::from(draw >= *start));
         let part = (begun.sum::<usize>() - 1).min(PARTS_MAX - 1);
         self.keys[part] + (draw - self.requests[part]) * self.slopes[part]
     }

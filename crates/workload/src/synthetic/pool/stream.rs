@@ -80,12 +80,7 @@ pub struct PoolOptions {
 impl PoolOptions {
     /// The pool's own mix, for a single thread.
     pub const fn new(keys: u64, seed: u64) -> Self {
-        Self {
-            keys,
-            seed,
-            part: (0, 1),
-            mix: None,
-        }
+        Self { keys, seed, part: (0, 1), mix: None }
     }
 }
 
@@ -119,9 +114,7 @@ impl PoolStream {
     /// When there are no keys, or more than [`ITEMS_MAX`]; when the thread is none of the threads;
     /// when the mix has nothing in it.
     pub fn new(pool: Pool, options: PoolOptions) -> Self {
-        let PoolOptions {
-            keys, seed, part, ..
-        } = options;
+        let PoolOptions { keys, seed, part, .. } = options;
         assert!((1..=ITEMS_MAX).contains(&keys), "{keys} keys");
         assert!(part.0 < part.1, "thread {} of {}", part.0, part.1);
         let weights = options.mix.unwrap_or_else(|| pool.mix());
@@ -146,11 +139,7 @@ impl PoolStream {
             causes: [hits, invalidated, evicted].map(bound),
             fills: bound(parameters.fills),
             residents: Choice::new(&parameters.residents, keys, choices_per_hour),
-            invalidated: Invalidated::new(Ring::part(
-                INVALIDATED,
-                invalidated_items(pool, keys),
-                part,
-            )),
+            invalidated: Invalidated::new(Ring::part(INVALIDATED, invalidated_items(pool, keys), part)),
             scanned: Ring::part(SCANNED, scanned, part),
             scans: 0,
             new: NEW + own,
@@ -211,11 +200,7 @@ impl Iterator for PoolStream {
             let number = self.invalidated.delete(&mut self.random);
             (PoolOperation::Delete, (number, None))
         };
-        Some(PoolRequest {
-            operation,
-            item: self.pool.item(number),
-            miss,
-        })
+        Some(PoolRequest { operation, item: self.pool.item(number), miss })
     }
 }
 
@@ -231,10 +216,7 @@ pub(super) fn passing_items(pool: Pool, keys: u64) -> u64 {
         Residents::InTurn { hours } => hours,
     };
     let passing = [Miss::Compulsory, Miss::Eviction];
-    passing
-        .map(|cause| items_within(pool, keys, cause, hours))
-        .iter()
-        .sum()
+    passing.map(|cause| items_within(pool, keys, cause, hours)).iter().sum()
 }
 
 /// Number of misses of a cause in so many hours.

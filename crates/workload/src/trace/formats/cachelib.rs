@@ -77,10 +77,7 @@ struct Line {
 
 impl Line {
     fn parse(line: &[u8], columns: &Columns) -> Result<Self, Broken> {
-        let mut parsed = Self {
-            count: 1,
-            ..Self::default()
-        };
+        let mut parsed = Self { count: 1, ..Self::default() };
         let (mut operation, mut is_sized) = (&b""[..], false);
         let mut key_bytes = None;
         for (place, field) in fields(line).enumerate() {
@@ -226,15 +223,11 @@ impl Reader for CacheLib {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let no_times = self
-            .columns
-            .op_time
-            .is_none()
-            .then(|| "it has no column op_time: all times are 0".to_owned());
+        let no_times =
+            self.columns.op_time.is_none().then(|| "it has no column op_time: all times are 0".to_owned());
         [
             self.unreadable.remark("their fields cannot be read"),
-            self.other_operations
-                .remark("op is none of GET, GET_LEASE, SET, SET_LEASE, DELETE"),
+            self.other_operations.remark("op is none of GET, GET_LEASE, SET, SET_LEASE, DELETE"),
             self.no_counts.remark("op_count is 0"),
             no_times,
         ]
@@ -271,28 +264,16 @@ mod tests {
         }
         for _ in 0..2 {
             let request = reader.next().unwrap().unwrap();
-            assert_eq!(
-                (request.outcome, request.payload_bytes()),
-                (Outcome::Hit, Some(50))
-            );
+            assert_eq!((request.outcome, request.payload_bytes()), (Outcome::Hit, Some(50)));
         }
         for _ in 0..2 {
             assert_eq!(reader.next().unwrap().unwrap().outcome, Outcome::Unknown);
         }
         let request = reader.next().unwrap().unwrap();
-        assert_eq!(
-            (request.operation, request.expiry_s),
-            (Operation::Set, Some(60))
-        );
-        assert_eq!(
-            (request.time_ms, request.value_bytes),
-            (1_700_000_002_000, Some(0))
-        );
+        assert_eq!((request.operation, request.expiry_s), (Operation::Set, Some(60)));
+        assert_eq!((request.time_ms, request.value_bytes), (1_700_000_002_000, Some(0)));
         let request = reader.next().unwrap().unwrap();
-        assert_eq!(
-            (request.operation, request.value_bytes),
-            (Operation::Delete, None)
-        );
+        assert_eq!((request.operation, request.value_bytes), (Operation::Delete, None));
         assert!(reader.next().unwrap().is_none() && reader.remarks().is_empty());
     }
 
@@ -315,13 +296,7 @@ mod tests {
     fn files_are_known_by_their_heading() {
         assert!(is_one(b"key,op,size,op_count,key_size\n"));
         assert!(!is_one(b"key,op\n") && !is_one(b""));
-        assert!(
-            reader("key,op\n1,2\n")
-                .err()
-                .unwrap()
-                .reason
-                .contains("'size'")
-        );
+        assert!(reader("key,op\n1,2\n").err().unwrap().reason.contains("'size'"));
         assert!(reader("key,op,size").unwrap().next().unwrap().is_none());
     }
 }

@@ -41,15 +41,9 @@ impl Lines {
     pub fn advance(&mut self) -> Result<bool, Failure> {
         let mut searched = 0;
         loop {
-            let found = memchr(
-                b'\n',
-                &self.buffer[self.filled.start + searched..self.filled.end],
-            );
+            let found = memchr(b'\n', &self.buffer[self.filled.start + searched..self.filled.end]);
             let (end, next) = match found {
-                Some(at) => (
-                    self.filled.start + searched + at,
-                    self.filled.start + searched + at + 1,
-                ),
+                Some(at) => (self.filled.start + searched + at, self.filled.start + searched + at + 1),
                 None if self.is_last => (self.filled.end, self.filled.end),
                 None => {
                     searched = self.filled.len();
@@ -156,9 +150,7 @@ impl Unreadable {
         match lines {
             0 => None,
             1 => Some(format!("left out line {first}: {what}")),
-            _ => Some(format!(
-                "left out {lines} lines: {what}; the first is line {first}"
-            )),
+            _ => Some(format!("left out {lines} lines: {what}; the first is line {first}")),
         }
     }
 }
@@ -174,12 +166,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub fn new(lines: Lines, columns: &'static str) -> Self {
-        Self {
-            lines,
-            columns,
-            is_begun: false,
-            unreadable: Unreadable::default(),
-        }
+        Self { lines, columns, is_begun: false, unreadable: Unreadable::default() }
     }
 
     /// The next line that is a request, as `parse` reads it. Nothing later than a first line that is none
@@ -200,9 +187,7 @@ impl Rows {
             }
             if !self.is_begun {
                 let (name, columns) = (self.lines.name(), self.columns);
-                return Err(Failure::new(format!(
-                    "{name}: line {number} is no {columns}"
-                )));
+                return Err(Failure::new(format!("{name}: line {number} is no {columns}")));
             }
             self.unreadable.count(number);
         }
@@ -221,10 +206,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &[u8]) -> Lines {
-        Lines::new(
-            Box::new(std::io::Cursor::new(text.to_vec())),
-            "x".to_owned(),
-        )
+        Lines::new(Box::new(std::io::Cursor::new(text.to_vec())), "x".to_owned())
     }
 
     #[test]
@@ -252,13 +234,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_refused() {
         let mut lines = lines(&[b'9'; 4 * BUFFER_BYTES]);
-        assert!(
-            lines
-                .advance()
-                .unwrap_err()
-                .reason
-                .contains("line 1 is longer")
-        );
+        assert!(lines.advance().unwrap_err().reason.contains("line 1 is longer"));
     }
 
     #[test]
@@ -266,14 +242,7 @@ mod tests {
         assert_eq!(number(b"0"), Some(0));
         assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(number(b"00000000000000000000000007"), Some(7));
-        for none in [
-            &b""[..],
-            b"-1",
-            b"1 ",
-            b"18446744073709551616",
-            b"99999999999999999999999",
-            b"1a",
-        ] {
+        for none in [&b""[..], b"-1", b"1 ", b"18446744073709551616", b"99999999999999999999999", b"1a"] {
             assert_eq!(number(none), None);
         }
         assert_eq!(number_u32(b"4294967296"), None);

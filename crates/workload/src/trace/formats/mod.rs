@@ -32,11 +32,7 @@ pub(crate) fn reader(
 }
 
 /// Fills a record; whether there was one.
-pub(crate) fn read_record(
-    from: &mut dyn BufRead,
-    record: &mut [u8],
-    name: &str,
-) -> Result<bool, Failure> {
+pub(crate) fn read_record(from: &mut dyn BufRead, record: &mut [u8], name: &str) -> Result<bool, Failure> {
     let mut filled = 0;
     while filled < record.len() {
         match from.read(&mut record[filled..]) {

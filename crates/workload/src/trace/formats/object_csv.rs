@@ -16,9 +16,8 @@ pub(crate) struct ObjectCsv {
 
 /// Returns whether a file begins like this.
 pub(crate) fn is_one(first: &[u8]) -> bool {
-    let line = first
-        .split(|byte| *byte == b'\n')
-        .find(|line| !line.starts_with(b"#") && !line.starts_with(b"time"));
+    let line =
+        first.split(|byte| *byte == b'\n').find(|line| !line.starts_with(b"#") && !line.starts_with(b"time"));
     line.is_some_and(|line| fields(line).is_some())
 }
 
@@ -33,17 +32,12 @@ fn fields(line: &[u8]) -> Option<(u64, u64, u32)> {
 
 /// Returns whether a line is a comment, a heading or blank.
 fn is_no_request(line: &[u8], number: u64) -> bool {
-    line.starts_with(b"#")
-        || number == 1 && line.starts_with(b"time")
-        || line.trim_ascii().is_empty()
+    line.starts_with(b"#") || number == 1 && line.starts_with(b"time") || line.trim_ascii().is_empty()
 }
 
 impl ObjectCsv {
     pub fn new(bytes: Box<dyn BufRead>, name: String) -> Self {
-        Self {
-            rows: Rows::new(Lines::new(bytes, name), COLUMNS),
-            time_ms: 0,
-        }
+        Self { rows: Rows::new(Lines::new(bytes, name), COLUMNS), time_ms: 0 }
     }
 }
 
@@ -79,13 +73,9 @@ mod tests {
 
     #[test]
     fn lines_are_read() {
-        let mut reader =
-            reader("# time, object, size, next\n3, 70, 100, -1\n\n4,8,20\n4,8\n5,8,20\n5,");
+        let mut reader = reader("# time, object, size, next\n3, 70, 100, -1\n\n4,8,20\n4,8\n5,8,20\n5,");
         let first = reader.next().unwrap().unwrap();
-        assert_eq!(
-            (first.key, first.payload_bytes()),
-            (Key::Number(70), Some(100))
-        );
+        assert_eq!((first.key, first.payload_bytes()), (Key::Number(70), Some(100)));
         assert_eq!(reader.next().unwrap().unwrap().time_ms, 4000);
         assert_eq!(reader.next().unwrap().unwrap().time_ms, 5000);
         assert!(reader.next().unwrap().is_none());

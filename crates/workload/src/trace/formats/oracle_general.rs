@@ -17,11 +17,7 @@ pub(crate) struct OracleGeneral {
 
 impl OracleGeneral {
     pub fn new(bytes: Box<dyn BufRead>, name: String) -> Self {
-        Self {
-            bytes,
-            name,
-            time_ms: 0,
-        }
+        Self { bytes, name, time_ms: 0 }
     }
 }
 
@@ -31,9 +27,8 @@ impl Reader for OracleGeneral {
         if !read_record(&mut *self.bytes, &mut record, &self.name)? {
             return Ok(None);
         }
-        let u32_at = |at: usize| {
-            u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]])
-        };
+        let u32_at =
+            |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
         let object = u64::from(u32_at(4)) | u64::from(u32_at(8)) << 32;
         self.time_ms = self.time_ms.max(u64::from(u32_at(0)) * 1000);
         Ok(Some(Request {
@@ -66,11 +61,7 @@ mod tests {
         let first = reader.next().unwrap().unwrap();
         assert_eq!((first.key, first.time_ms), (Key::Number(u64::MAX), 5000));
         let second = reader.next().unwrap().unwrap();
-        assert_eq!(
-            (second.payload_bytes(), second.time_ms),
-            (Some(20), 5000),
-            "time never goes back"
-        );
+        assert_eq!((second.payload_bytes(), second.time_ms), (Some(20), 5000), "time never goes back");
         assert!(reader.next().unwrap_err().reason.contains("1 bytes after"));
     }
 }

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
-use crate::recording::{
-    End, HEADER_BYTES, MAGIC, NAMES_PREFIX, RECORD_BYTES, Record, Seen, TELLS_SEEN,
-};
+use crate::recording::{End, HEADER_BYTES, MAGIC, NAMES_PREFIX, RECORD_BYTES, Record, Seen, TELLS_SEEN};
 use crate::trace::open::Reader;
 use crate::trace::{Failure, Key, Request};
 
@@ -32,14 +30,11 @@ impl RecordingReader {
         let mut header = [0; HEADER_BYTES];
         let read = bytes.read_exact(&mut header);
         if read.is_err() || header[..8] != MAGIC {
-            return Err(Failure::new(format!(
-                "{name}: it does not begin like a recording"
-            )));
+            return Err(Failure::new(format!("{name}: it does not begin like a recording")));
         }
         let u64_at = |at: usize| {
             let (_, rest) = header.split_at(at);
-            rest.first_chunk()
-                .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+            rest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
         };
         Ok(Self {
             bytes,
@@ -124,10 +119,7 @@ impl Reader for RecordingReader {
                 continue;
             }
             let Some(record) = Record::from_bytes(&bytes) else {
-                return Err(Failure::new(format!(
-                    "{}: a record with an unknown operation",
-                    self.name
-                )));
+                return Err(Failure::new(format!("{}: a record with an unknown operation", self.name)));
             };
             self.time_ms = self.time_ms.max(record.time_ms);
             self.prefix = record.prefix;
@@ -170,9 +162,7 @@ impl Reader for RecordingReader {
         }
         if seen.unnamed > 0 {
             let unnamed = seen.unnamed;
-            remarks.push(format!(
-                "{unnamed} requests have no prefix, because there were more than 65,535"
-            ));
+            remarks.push(format!("{unnamed} requests have no prefix, because there were more than 65,535"));
         }
         remarks
     }
@@ -208,29 +198,18 @@ mod tests {
     #[test]
     fn a_recording_is_read_as_written() {
         let mut bytes = Vec::new();
-        let mut writer =
-            RecordingWriter::new(&mut bytes, 1_700_000_000_000, u64::MAX >> 1, 5).unwrap();
+        let mut writer = RecordingWriter::new(&mut bytes, 1_700_000_000_000, u64::MAX >> 1, 5).unwrap();
         writer.name_prefix(3, &[b'x'; 60]).unwrap();
         writer.write(&record(9, Operation::Set)).unwrap();
-        let seen = Seen {
-            requests: 9,
-            reads: 8,
-            read_hits: 7,
-            dropped: 6,
-            unnamed: 5,
-        };
+        let seen = Seen { requests: 9, reads: 8, read_hits: 7, dropped: 6, unnamed: 5 };
         writer.tell_seen(&seen, 8, Some(End::Bytes)).unwrap();
         writer.flush().unwrap();
         assert_eq!(bytes.len() % 24, 32 % 24);
         bytes.extend([1; 5]);
-        let mut reader =
-            RecordingReader::new(Box::new(io::Cursor::new(bytes)), "x".to_owned()).unwrap();
+        let mut reader = RecordingReader::new(Box::new(io::Cursor::new(bytes)), "x".to_owned()).unwrap();
         assert!((reader.sampled_fraction() - 0.5).abs() < 1e-9 && reader.is_dated());
         let request = reader.next().unwrap().unwrap();
-        assert_eq!(
-            (request.key, request.time_ms),
-            (Key::Number(9), 1_700_000_000_007)
-        );
+        assert_eq!((request.key, request.time_ms), (Key::Number(9), 1_700_000_000_007));
         assert_eq!((request.value_bytes, request.expiry_s), (None, Some(0)));
         assert_eq!(reader.prefix(), Some(&[b'x'; 60][..]));
         assert!(reader.next().unwrap().is_none() && reader.remarks().len() == 3);

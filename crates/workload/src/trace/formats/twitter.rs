@@ -63,18 +63,13 @@ fn operation_named(name: &[u8]) -> Option<Operation> {
 
 /// Returns whether a file begins like this.
 pub(crate) fn is_one(first: &[u8]) -> bool {
-    let line = first
-        .split(|byte| *byte == b'\n')
-        .find(|line| !line.is_empty());
+    let line = first.split(|byte| *byte == b'\n').find(|line| !line.is_empty());
     line.is_some_and(|line| Line::parse(line.trim_ascii_end()).is_some())
 }
 
 impl Twitter {
     pub fn new(bytes: Box<dyn BufRead>, name: String) -> Self {
-        Self {
-            rows: Rows::new(Lines::new(bytes, name), COLUMNS),
-            time_ms: 0,
-        }
+        Self { rows: Rows::new(Lines::new(bytes, name), COLUMNS), time_ms: 0 }
     }
 }
 
@@ -83,11 +78,7 @@ impl Reader for Twitter {
         let Some(line) = self.rows.next(Line::parse, |_, _| false)? else {
             return Ok(None);
         };
-        let Line {
-            operation,
-            value_bytes,
-            ..
-        } = line;
+        let Line { operation, value_bytes, .. } = line;
         self.time_ms = self.time_ms.max(u64::from(line.time_s) * 1000);
         // A read without a size found nothing, or its size was not logged.
         let has_size = operation.stores() || operation.reads() && value_bytes > 0;
@@ -124,24 +115,15 @@ mod tests {
         let request = reader.next().unwrap().unwrap();
         assert_eq!(request.key, Key::Text(b"nz:u:eeW5"));
         assert_eq!((request.key_bytes, request.value_bytes), (23, None));
-        assert_eq!(
-            (request.operation, request.expiry_s),
-            (Operation::Get, None)
-        );
+        assert_eq!((request.operation, request.expiry_s), (Operation::Get, None));
         let request = reader.next().unwrap().unwrap();
         assert_eq!(request.key, Key::Text(b"a,b,"));
-        assert_eq!(
-            (request.time_ms, request.payload_bytes()),
-            (7000, Some(504))
-        );
+        assert_eq!((request.time_ms, request.payload_bytes()), (7000, Some(504)));
         assert_eq!(request.expiry_s, Some(3600));
         let request = reader.next().unwrap().unwrap();
         assert_eq!((request.time_ms, request.value_bytes), (7000, None));
         let request = reader.next().unwrap().unwrap();
-        assert_eq!(
-            (request.operation, request.value_bytes),
-            (Operation::Gets, Some(4))
-        );
+        assert_eq!((request.operation, request.value_bytes), (Operation::Gets, Some(4)));
         assert!(reader.next().unwrap().is_none() && reader.remarks().is_empty());
     }
 

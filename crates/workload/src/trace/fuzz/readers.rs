@@ -38,13 +38,8 @@ struct Said {
 
 fn read(format: Format, data: &[u8], piece_bytes: usize) -> Said {
     let mut said = Said::default();
-    let bytes = BufReader::with_capacity(
-        piece_bytes,
-        Pieces {
-            left: Cursor::new(data.to_vec()),
-            piece_bytes,
-        },
-    );
+    let bytes =
+        BufReader::with_capacity(piece_bytes, Pieces { left: Cursor::new(data.to_vec()), piece_bytes });
     let mut reader = match formats::reader(format, Box::new(bytes), Path::new("x")) {
         Ok(reader) => reader,
         Err(failure) => {
@@ -70,11 +65,7 @@ fn read(format: Format, data: &[u8], piece_bytes: usize) -> Said {
     }
     said.remarks = reader.remarks();
     let fraction = reader.sampled_fraction();
-    assert!(
-        fraction > 0.0
-            && fraction <= 1.0
-            && reader.prefix().is_none_or(|prefix| prefix.len() < 256)
-    );
+    assert!(fraction > 0.0 && fraction <= 1.0 && reader.prefix().is_none_or(|prefix| prefix.len() < 256));
     said
 }
 

@@ -7,26 +7,17 @@ use proptest::prelude::*;
 use super::*;
 
 fn seeds(corpus: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("testdata/corpus")
-        .join(corpus);
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/corpus").join(corpus);
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    files
-        .iter()
-        .map(|file| std::fs::read(file).unwrap())
-        .collect()
+    files.iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
 #[test]
 fn fuzz_on_the_seeds() {
-    for (corpus, body, seeds_min) in [
-        ("formats", trace_readers as fn(&[u8]), 10),
-        ("packets", trace_packets, 8),
-    ] {
+    for (corpus, body, seeds_min) in
+        [("formats", trace_readers as fn(&[u8]), 10), ("packets", trace_packets, 8)]
+    {
         let seeds = seeds(corpus);
         assert!(seeds.len() >= seeds_min, "{corpus}");
         for seed in seeds {

@@ -169,9 +169,7 @@ impl Replay<'_> {
 
     /// The seconds that were said are the object's from now on.
     fn set_expiry(&mut self, object: u32) {
-        if let (Some(of_object), Some(said_s)) =
-            (self.expiries_s.get_mut(object as usize), self.expiry_s)
-        {
+        if let (Some(of_object), Some(said_s)) = (self.expiries_s.get_mut(object as usize), self.expiry_s) {
             *of_object = said_s;
         }
     }

@@ -21,11 +21,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self {
-            requests_max: u64::MAX,
-            bytes_max: 512 << 20,
-            fraction: 1.0,
-        }
+        Self { requests_max: u64::MAX, bytes_max: 512 << 20, fraction: 1.0 }
     }
 }
 
@@ -78,11 +74,7 @@ impl Compact {
     ///
     /// # Errors
     /// Returns the errors of the reader.
-    pub fn read(
-        reader: &mut dyn Reader,
-        bounds: Bounds,
-        mut at: impl FnMut(u64),
-    ) -> Result<Self, Failure> {
+    pub fn read(reader: &mut dyn Reader, bounds: Bounds, mut at: impl FnMut(u64)) -> Result<Self, Failure> {
         let mut loader = Loader::new(bounds);
         while loader.compact.requests < bounds.requests_max
             && let Some(request) = reader.next()?
@@ -237,11 +229,7 @@ pub(crate) fn size_of_read(event: Event, objects: &[Object]) -> u64 {
         UNKNOWN => objects[event.object() as usize].payload_bytes,
         bytes => bytes,
     };
-    if known == UNKNOWN {
-        0
-    } else {
-        u64::from(known)
-    }
+    if known == UNKNOWN { 0 } else { u64::from(known) }
 }
 
 struct Loader {
@@ -343,16 +331,10 @@ impl Loader {
 
     /// The number of a key's object.
     fn number(&mut self, hash: u64, request: &Request<'_>) -> u32 {
-        let Compact {
-            hashes, objects, ..
-        } = &mut self.compact;
-        let payload_bytes = request
-            .payload_bytes()
-            .map_or(UNKNOWN, |bytes| bytes.min(u64::from(UNKNOWN) - 1) as u32);
-        if let Some(&number) = self
-            .numbers
-            .find(hash, |number| hashes[*number as usize] == hash)
-        {
+        let Compact { hashes, objects, .. } = &mut self.compact;
+        let payload_bytes =
+            request.payload_bytes().map_or(UNKNOWN, |bytes| bytes.min(u64::from(UNKNOWN) - 1) as u32);
+        if let Some(&number) = self.numbers.find(hash, |number| hashes[*number as usize] == hash) {
             let object = &mut objects[number as usize];
             if object.payload_bytes == UNKNOWN {
                 object.payload_bytes = payload_bytes;
@@ -360,13 +342,9 @@ impl Loader {
             return number;
         }
         let number = objects.len() as u32;
-        objects.push(Object {
-            payload_bytes,
-            key_bytes: request.key_bytes.min(250) as u8,
-        });
+        objects.push(Object { payload_bytes, key_bytes: request.key_bytes.min(250) as u8 });
         hashes.push(hash);
-        self.numbers
-            .insert_unique(hash, number, |number| hashes[*number as usize]);
+        self.numbers.insert_unique(hash, number, |number| hashes[*number as usize]);
         number
     }
 
@@ -385,8 +363,7 @@ impl Loader {
         let hashes = &self.compact.hashes;
         self.numbers.clear();
         for (number, hash) in hashes.iter().enumerate() {
-            self.numbers
-                .insert_unique(*hash, number as u32, |number| hashes[*number as usize]);
+            self.numbers.insert_unique(*hash, number as u32, |number| hashes[*number as usize]);
         }
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use micanite_engine::limits::{MEMORY_BYTES_MIN, VALUE_BYTES_MAX, VALUE_BYTES_MAX_MIN};
 use micanite_engine::{
-    Cache as Engine, Config, Eviction, Expiry, Operation, Outcome, ReplySink, Request, Simulated,
-    Stats, ValueMeta, Worker,
+    Cache as Engine, Config, Eviction, Expiry, Operation, Outcome, ReplySink, Request, Simulated, Stats,
+    ValueMeta, Worker,
 };
 
 use super::cache::{Cache, Stored};
@@ -96,9 +96,8 @@ impl EngineCache {
             simulated,
             ..Config::default()
         };
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("cannot simulate {bytes} bytes: {error}"))
-        };
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::new(format!("cannot simulate {bytes} bytes: {error}"));
         let engine = Engine::new(&config).map_err(|error| failed(&error))?;
         let worker = Arc::new(engine).worker(0);
         Ok(Self {
@@ -171,9 +170,7 @@ impl EngineCache {
             }
         };
         let stored = self.value.get(..value_bytes as usize).is_some_and(|value| {
-            let outcome = self
-                .worker
-                .set(key.bytes(), value, Expiry(expiry_s), self.now_s);
+            let outcome = self.worker.set(key.bytes(), value, Expiry(expiry_s), self.now_s);
             outcome == Outcome::Stored
         });
         if !stored {
@@ -194,11 +191,8 @@ impl EngineCache {
         let key = self.key(number, key_bytes);
         let key = key.bytes();
         let expiry = Expiry(expiry_s);
-        let request = Request {
-            hash: self.worker.cache().hash(key),
-            key,
-            operation: Operation::Touch { expiry },
-        };
+        let request =
+            Request { hash: self.worker.cache().hash(key), key, operation: Operation::Touch { expiry } };
         let mut last = Last(None);
         self.worker.execute(&[request], self.now_s, &mut last);
         last.0 == Some(Outcome::Touched)
@@ -212,10 +206,7 @@ impl EngineCache {
             (Frame::Payload { .. }, _) | (_, 0) => 8,
             (_, bytes) => usize::from(bytes).clamp(least.max(1), KEY_BYTES_MAX),
         };
-        let mut key = Key {
-            buffer: [b'.'; KEY_BYTES_MAX],
-            bytes,
-        };
+        let mut key = Key { buffer: [b'.'; KEY_BYTES_MAX], bytes };
         let number = number.to_le_bytes();
         let copied = bytes.min(8);
         key.buffer[..copied].copy_from_slice(&number[..copied]);
@@ -285,8 +276,7 @@ impl Cache for Objects<'_> {
 
     fn store(&mut self, stored: Stored) {
         let (number, bytes) = (u64::from(stored.object), u64::from(stored.payload_bytes));
-        self.engine
-            .set(number, stored.key_bytes, bytes, stored.expiry_s);
+        self.engine.set(number, stored.key_bytes, bytes, stored.expiry_s);
     }
 
     fn delete(&mut self, object: u32) {
@@ -307,8 +297,7 @@ mod tests {
     /// Traces may be of weeks, with seconds in which nothing happens.
     #[test]
     fn a_pause_costs_one_look_at_everything() {
-        let mut engine =
-            EngineCache::new(Eviction::default(), 4 << 20, Frame::Memory, 500).expect("a cache");
+        let mut engine = EngineCache::new(Eviction::default(), 4 << 20, Frame::Memory, 500).expect("a cache");
         engine.set_now(2);
         for number in 0..10_000 {
             assert!(engine.set(number, 0, 50, 1_000_000));
@@ -317,10 +306,6 @@ mod tests {
         engine.set_now(1000);
         let scanned = engine.stats().buckets_scanned - before.buckets_scanned;
         assert!(scanned >= before.buckets, "{scanned} of {}", before.buckets);
-        assert!(
-            scanned <= 3 * before.buckets,
-            "{scanned} of {}",
-            before.buckets
-        );
+        assert!(scanned <= 3 * before.buckets, "{scanned} of {}", before.buckets);
     }
 }

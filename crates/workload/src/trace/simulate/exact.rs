@@ -29,12 +29,7 @@ pub(crate) struct Exact {
 
 impl Exact {
     pub fn new(renews: bool, objects: usize, capacity: u64, accounting: Accounting) -> Self {
-        let absent = Node {
-            newer: NONE,
-            older: NONE,
-            bytes: NONE,
-            expiry_s: 0,
-        };
+        let absent = Node { newer: NONE, older: NONE, bytes: NONE, expiry_s: 0 };
         Self {
             nodes: vec![absent; objects],
             newest: NONE,
@@ -48,12 +43,7 @@ impl Exact {
     }
 
     fn remove(&mut self, object: u32) {
-        let Node {
-            newer,
-            older,
-            bytes,
-            ..
-        } = self.nodes[object as usize];
+        let Node { newer, older, bytes, .. } = self.nodes[object as usize];
         match newer {
             NONE => self.newest = older,
             newer => self.nodes[newer as usize].older = older,
@@ -68,12 +58,7 @@ impl Exact {
 
     fn push(&mut self, object: u32, bytes: u32, expiry_s: u32) {
         let older = self.newest;
-        self.nodes[object as usize] = Node {
-            newer: NONE,
-            older,
-            bytes,
-            expiry_s,
-        };
+        self.nodes[object as usize] = Node { newer: NONE, older, bytes, expiry_s };
         match older {
             NONE => self.oldest = object,
             older => self.nodes[older as usize].newer = object,
@@ -93,9 +78,7 @@ impl Cache for Exact {
             return false;
         }
         if self.renews && self.newest != object {
-            let Node {
-                bytes, expiry_s, ..
-            } = self.nodes[object as usize];
+            let Node { bytes, expiry_s, .. } = self.nodes[object as usize];
             self.remove(object);
             self.push(object, bytes, expiry_s);
         }
@@ -103,9 +86,7 @@ impl Cache for Exact {
     }
 
     fn has(&mut self, object: u32) -> bool {
-        let Node {
-            bytes, expiry_s, ..
-        } = self.nodes[object as usize];
+        let Node { bytes, expiry_s, .. } = self.nodes[object as usize];
         if bytes != NONE && expiry_s != 0 && expiry_s <= self.now_s {
             self.remove(object);
             return false;
@@ -145,12 +126,7 @@ mod tests {
     use super::*;
 
     fn store(cache: &mut Exact, object: u32, payload_bytes: u32, expiry_s: u32) {
-        cache.store(Stored {
-            object,
-            payload_bytes,
-            key_bytes: 0,
-            expiry_s,
-        });
+        cache.store(Stored { object, payload_bytes, key_bytes: 0, expiry_s });
     }
 
     fn there(cache: &mut Exact) -> Vec<u32> {

@@ -9,10 +9,7 @@ pub fn cores() -> usize {
 
 /// Does every job, on all cores, and gives the results in the order of the jobs; they are begun in
 /// that order.
-pub fn on_all_cores<Job: Sync, Done: Send>(
-    jobs: &[Job],
-    work: impl Fn(&Job) -> Done + Sync,
-) -> Vec<Done> {
+pub fn on_all_cores<Job: Sync, Done: Send>(jobs: &[Job], work: impl Fn(&Job) -> Done + Sync) -> Vec<Done> {
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut done = Vec::new();
@@ -27,9 +24,7 @@ pub fn on_all_cores<Job: Sync, Done: Send>(
         let threads = cores().min(jobs.len().max(1));
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         let joined = workers.into_iter().map(|worker| worker.join());
-        joined
-            .flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        joined.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     done.sort_by_key(|&(number, _)| number);
     done.into_iter().map(|(_, done)| done).collect()

@@ -118,10 +118,7 @@ impl std::str::FromStr for Sample {
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().map_err(|error| error.to_string())?;
-    (0.0..1.0)
-        .contains(&share)
-        .then_some(share)
-        .ok_or_else(|| "not from 0 to below 1".to_owned())
+    (0.0..1.0).contains(&share).then_some(share).ok_or_else(|| "not from 0 to below 1".to_owned())
 }
 
 /// Simulates caches, and prints their misses.
@@ -130,19 +127,14 @@ fn share(text: &str) -> Result<f64, String> {
 /// When the options do not make sense, the trace cannot be read, or a file cannot be written.
 pub fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
     let Size::Bytes(memory_bytes) = options.memory else {
-        return Err(Failure::usage(
-            "--memory is no share: say bytes, such as 2g",
-        ));
+        return Err(Failure::usage("--memory is no share: say bytes, such as 2g"));
     };
     let policies = match &options.policy[..] {
         [] => Policy::usual(),
         policies => policies.to_vec(),
     };
-    let rules = Rules {
-        accounting: options.accounting,
-        warm_up: options.warmup,
-        memory_bytes_max: memory_bytes / 2,
-    };
+    let rules =
+        Rules { accounting: options.accounting, warm_up: options.warmup, memory_bytes_max: memory_bytes / 2 };
     let mut trace = load(options, &policies, memory_bytes / 2)?;
     let footprint_bytes = trace.footprint_bytes();
     let sizes = options.sizes(footprint_bytes);
@@ -152,17 +144,13 @@ pub fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
         trace.thin(share);
     }
     if trace.reads_kept == 0 {
-        return Err(Failure::new(
-            "no key that is read is in the sample: raise --sample, or --memory",
-        ));
+        return Err(Failure::new("no key that is read is in the sample: raise --sample, or --memory"));
     }
     let mut to = Printed::new();
     to.print(&described(options, &trace))?;
     let simulation = Simulation::new(&trace, rules, &policies);
-    let cases: Vec<_> = policies
-        .iter()
-        .flat_map(|&policy| sizes.iter().map(move |&bytes| Case { policy, bytes }))
-        .collect();
+    let cases: Vec<_> =
+        policies.iter().flat_map(|&policy| sizes.iter().map(move |&bytes| Case { policy, bytes })).collect();
     let progress = Progress::new(options.quiet);
     let ratios = simulation.run(&cases, |done| {
         progress.say(|| format!("{done} of {} caches simulated", cases.len()));
@@ -176,9 +164,7 @@ pub fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
     to.print("\n")?;
     to.print(&output::table(title, &ratios, footprint_bytes, bytes))?;
     options.write(&ratios)?;
-    let of_engine = policies
-        .iter()
-        .find(|policy| matches!(policy, Policy::Engine(_)));
+    let of_engine = policies.iter().find(|policy| matches!(policy, Policy::Engine(_)));
     if let Some(&policy) = of_engine {
         let text = recommended(&mut trace, rules, policy)?.text();
         to.print(&format!("\n{text}\n"))?;
@@ -188,15 +174,8 @@ pub fn simulate(options: &SimulateOptions) -> Result<(), Failure> {
 
 /// Simulated in bounds of its own: the sizes that somebody asked for say nothing about those that are
 /// tried here.
-fn recommended(
-    trace: &mut Compact,
-    rules: Rules,
-    policy: Policy,
-) -> Result<Recommendation, Failure> {
-    let real = Rules {
-        accounting: Accounting::Real,
-        ..rules
-    };
+fn recommended(trace: &mut Compact, rules: Rules, policy: Policy) -> Result<Recommendation, Failure> {
+    let real = Rules { accounting: Accounting::Real, ..rules };
     let room_bytes = room_for_all(trace);
     let share = share_that_fits(trace, real, room_bytes);
     if share < 1.0 {
@@ -205,21 +184,14 @@ fn recommended(
     recommend(&Simulation::new(trace, real, &[policy]), policy, room_bytes)
 }
 
-fn load(
-    options: &SimulateOptions,
-    policies: &[Policy],
-    bytes_max: u64,
-) -> Result<Compact, Failure> {
+fn load(options: &SimulateOptions, policies: &[Policy], bytes_max: u64) -> Result<Compact, Failure> {
     let mut opened = open(&options.file, options.format)?;
     let progress = Reading::new(&opened, options.quiet);
     // Belady needs half as much again per request.
     let has_belady = policies.contains(&Policy::Belady);
     let bounds = Bounds {
         requests_max: options.requests,
-        bytes_max: (bytes_max as usize)
-            .checked_div(if has_belady { 3 } else { 2 })
-            .unwrap_or(0)
-            * 2,
+        bytes_max: (bytes_max as usize).checked_div(if has_belady { 3 } else { 2 }).unwrap_or(0) * 2,
         fraction: match options.sample {
             Sample::Auto => 1.0,
             Sample::Fraction(fraction) => fraction,
@@ -267,9 +239,7 @@ impl SimulateOptions {
             [] => {
                 let more = (self.accounting == Accounting::Real).then_some(PERCENT_REAL);
                 let percents = PERCENTS.into_iter().chain(more);
-                percents
-                    .map(|at| Size::Percent(at).of(footprint_bytes))
-                    .collect()
+                percents.map(|at| Size::Percent(at).of(footprint_bytes)).collect()
             }
             sizes => sizes.iter().map(|size| size.of(footprint_bytes)).collect(),
         };
@@ -279,10 +249,7 @@ impl SimulateOptions {
     }
 
     fn write(&self, ratios: &[MissRatio]) -> Result<(), Failure> {
-        let texts = [
-            (&self.csv, output::csv(ratios)),
-            (&self.svg, output::svg(ratios, self.accounting)),
-        ];
+        let texts = [(&self.csv, output::csv(ratios)), (&self.svg, output::svg(ratios, self.accounting))];
         for (path, text) in texts {
             if let Some(path) = path {
                 fs::write(path, text)

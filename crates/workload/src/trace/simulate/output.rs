@@ -13,11 +13,7 @@ pub(crate) fn csv(ratios: &[MissRatio]) -> String {
     let mut text = "policy,bytes,object_miss_ratio,byte_miss_ratio\n".to_owned();
     for ratio in ratios {
         let (policy, bytes) = (ratio.case.policy, ratio.case.bytes);
-        let _ = writeln!(
-            text,
-            "{policy},{bytes},{:.6},{:.6}",
-            ratio.objects, ratio.bytes
-        );
+        let _ = writeln!(text, "{policy},{bytes},{:.6},{:.6}", ratio.objects, ratio.bytes);
     }
     text
 }
@@ -39,9 +35,7 @@ pub(crate) fn table(
         let share = bytes as f64 / footprint_bytes.max(1) as f64 * 100.0;
         let _ = write!(text, "{:>10} {:>8.4} %", Shown(bytes), Digits(share));
         for policy in &policies {
-            let here = ratios
-                .iter()
-                .find(|ratio| ratio.case.bytes == bytes && ratio.case.policy == *policy);
+            let here = ratios.iter().find(|ratio| ratio.case.bytes == bytes && ratio.case.policy == *policy);
             let _ = match here {
                 Some(ratio) => write!(text, " {:>13.2} %", value(ratio) * 100.0),
                 None => write!(text, " {:>15}", "-"),
@@ -85,15 +79,10 @@ fn sizes(ratios: &[MissRatio]) -> Vec<u64> {
 pub(crate) fn svg(ratios: &[MissRatio], accounting: Accounting) -> String {
     let lines = policies(ratios).into_iter().map(|policy| {
         let of_policy = ratios.iter().filter(|ratio| ratio.case.policy == policy);
-        let mut points: Vec<_> = of_policy
-            .map(|ratio| Point::new(ratio.case.bytes as f64, ratio.objects * 100.0))
-            .collect();
+        let mut points: Vec<_> =
+            of_policy.map(|ratio| Point::new(ratio.case.bytes as f64, ratio.objects * 100.0)).collect();
         points.sort_by(|one, other| one.x.total_cmp(&other.x));
-        Line {
-            name: policy.to_string(),
-            kind: Kind::Measured,
-            points,
-        }
+        Line { name: policy.to_string(), kind: Kind::Measured, points }
     });
     let memory = match accounting {
         Accounting::Real => "memory (bytes, all counted)",
@@ -115,12 +104,7 @@ mod tests {
     use super::*;
 
     fn ratio(policy: Policy, bytes: u64, objects: f64) -> MissRatio {
-        MissRatio {
-            case: Case { policy, bytes },
-            objects,
-            bytes: objects / 2.0,
-            counts: Counts::default(),
-        }
+        MissRatio { case: Case { policy, bytes }, objects, bytes: objects / 2.0, counts: Counts::default() }
     }
 
     #[test]

@@ -63,9 +63,7 @@ impl FromStr for Policy {
         if let Some(name) = text.strip_prefix(ENGINE) {
             return name.parse().map(Self::Engine);
         }
-        let named = Self::all()
-            .into_iter()
-            .find(|policy| policy.to_string() == text);
+        let named = Self::all().into_iter().find(|policy| policy.to_string() == text);
         named.ok_or_else(|| {
             let names: Vec<String> = Self::all().iter().map(Self::to_string).collect();
             format!("unknown policy '{text}': one of {}", names.join(", "))
@@ -95,11 +93,7 @@ impl Accounting {
         match self {
             Self::Payload => stored.payload_bytes,
             Self::Real => {
-                let expiry_bytes = if stored.expiry_s == 0 {
-                    0
-                } else {
-                    EXPIRY_BYTES
-                };
+                let expiry_bytes = if stored.expiry_s == 0 { 0 } else { EXPIRY_BYTES };
                 let padded = stored.payload_bytes.next_multiple_of(8);
                 padded + HEADER_BYTES + expiry_bytes + INDEX_BYTES
             }

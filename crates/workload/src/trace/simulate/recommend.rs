@@ -34,9 +34,7 @@ pub struct Recommendation {
 /// A memory that has room for everything that a trace asks for, all memory counted.
 pub fn room_for_all(trace: &Compact) -> u64 {
     let objects = (trace.objects() as f64 / trace.fraction) as u64;
-    let bytes = trace
-        .footprint_bytes()
-        .saturating_add(objects.saturating_mul(ITEM_OVERHEAD_BYTES));
+    let bytes = trace.footprint_bytes().saturating_add(objects.saturating_mul(ITEM_OVERHEAD_BYTES));
     bytes.saturating_mul(SLACK).max(2 * MEMORY_BYTES_LEAST)
 }
 
@@ -51,17 +49,11 @@ pub fn recommend(
     room_bytes: u64,
 ) -> Result<Recommendation, Failure> {
     let ratios = |sizes: &[u64]| -> Result<Vec<MissRatio>, Failure> {
-        let case = |bytes: &u64| Case {
-            policy,
-            bytes: *bytes,
-        };
+        let case = |bytes: &u64| Case { policy, bytes: *bytes };
         let cases: Vec<_> = sizes.iter().map(case).collect();
         simulation.run(&cases, |_| ())
     };
-    let unlimited = Case {
-        policy: Policy::Fifo,
-        bytes: u64::MAX >> 12,
-    };
+    let unlimited = Case { policy: Policy::Fifo, bytes: u64::MAX >> 12 };
     let least = simulation.run(&[unlimited], |_| ())?[0].objects;
     if least > 1.0 - MORE_OF_REQUESTS {
         let memory = None;
@@ -94,10 +86,7 @@ pub fn recommend(
     // More than room for all does not help.
     let double = (bytes * 2).min(room_bytes.max(bytes));
     let memory = ratios(&[bytes, bytes / 2, double])?;
-    Ok(Recommendation {
-        memory: Some([memory[0], memory[1], memory[2]]),
-        least,
-    })
+    Ok(Recommendation { memory: Some([memory[0], memory[1], memory[2]]), least })
 }
 
 /// To two digits in its unit.

@@ -30,11 +30,7 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self {
-            accounting: Accounting::Real,
-            warm_up: 0.0,
-            memory_bytes_max: 512 << 20,
-        }
+        Self { accounting: Accounting::Real, warm_up: 0.0, memory_bytes_max: 512 << 20 }
     }
 }
 
@@ -80,11 +76,7 @@ impl<'a> Simulation<'a> {
             rules,
             payload_bytes_max: u64::from(trace.payload_bytes_max()),
             room_bytes: room_to_spare(trace),
-            next_reads: if needs_next {
-                next_reads(trace)
-            } else {
-                Vec::new()
-            },
+            next_reads: if needs_next { next_reads(trace) } else { Vec::new() },
         }
     }
 
@@ -92,11 +84,7 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// When the engine cannot have such a memory.
-    pub fn run(
-        &self,
-        cases: &[Case],
-        done: impl Fn(usize) + Sync,
-    ) -> Result<Vec<MissRatio>, Failure> {
+    pub fn run(&self, cases: &[Case], done: impl Fn(usize) + Sync) -> Result<Vec<MissRatio>, Failure> {
         let mut order: Vec<usize> = (0..cases.len()).collect();
         order.sort_by_key(|number| Reverse(cases[*number].bytes));
         let count = std::sync::atomic::AtomicUsize::new(0);
@@ -112,11 +100,7 @@ impl<'a> Simulation<'a> {
 
     fn one(&self, case: Case) -> Result<MissRatio, Failure> {
         let trace = self.trace;
-        let Rules {
-            accounting,
-            warm_up,
-            ..
-        } = self.rules;
+        let Rules { accounting, warm_up, .. } = self.rules;
         let capacity = ((case.bytes as f64 * trace.fraction) as u64).max(1);
         let room = (self.room_bytes as f64 * trace.fraction) as u64;
         let exact = |renews| Exact::new(renews, trace.objects(), capacity, accounting);
@@ -147,9 +131,7 @@ impl<'a> Simulation<'a> {
             Accounting::Payload => {
                 let most = self.rules.memory_bytes_max / cores() as u64;
                 let grain = (capacity * PAYLOAD_FACTOR).div_ceil(most);
-                Frame::Payload {
-                    grain: grain.next_power_of_two() as u32,
-                }
+                Frame::Payload { grain: grain.next_power_of_two() as u32 }
             }
         }
     }
@@ -165,11 +147,7 @@ impl<'a> Simulation<'a> {
             bytes *= trace.read_bytes_expected() / trace.read_bytes_kept.max(1) as f64;
         }
         let ratio = |missed: u64, all: f64| {
-            if all > 0.0 {
-                (missed as f64 / all).min(1.0)
-            } else {
-                0.0
-            }
+            if all > 0.0 { (missed as f64 / all).min(1.0) } else { 0.0 }
         };
         MissRatio {
             case,

@@ -3,12 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-const SUFFIXES: [(char, u64); 4] = [
-    ('k', 1 << 10),
-    ('m', 1 << 20),
-    ('g', 1 << 30),
-    ('t', 1 << 40),
-];
+const SUFFIXES: [(char, u64); 4] = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30), ('t', 1 << 40)];
 
 /// So many bytes, or a share of the footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,12 +57,7 @@ pub(crate) struct Shown(pub u64);
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [
-            ("TiB", 1u64 << 40),
-            ("GiB", 1 << 30),
-            ("MiB", 1 << 20),
-            ("KiB", 1 << 10),
-        ];
+        let units = [("TiB", 1u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
         let Some((unit, bytes)) = units.iter().find(|(_, bytes)| self.0 >= *bytes) else {
             return write!(f, "{} B", self.0);
         };
@@ -101,9 +91,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(size));
         }
-        for text in [
-            "", "0", "-1", "m", "%", "1mm", "x", "0%", "NaN", "1e30", "0.2",
-        ] {
+        for text in ["", "0", "-1", "m", "%", "1mm", "x", "0%", "NaN", "1e30", "0.2"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }
         assert_eq!(Size::Percent(10.0).of(29_227_218), 2_922_721);
@@ -112,13 +100,9 @@ mod tests {
 
     #[test]
     fn sizes_are_shown() {
-        for (bytes, text) in [
-            (7, "7 B"),
-            (1 << 10, "1 KiB"),
-            (3 << 29, "1.5 GiB"),
-            (292_272, "285 KiB"),
-            (29_227, "28.5 KiB"),
-        ] {
+        for (bytes, text) in
+            [(7, "7 B"), (1 << 10, "1 KiB"), (3 << 29, "1.5 GiB"), (292_272, "285 KiB"), (29_227, "28.5 KiB")]
+        {
             assert_eq!(Shown(bytes).to_string(), text);
         }
     }

@@ -36,10 +36,7 @@ fn compact(requests: Vec<Request<'static>>, bounds: Bounds) -> Compact {
 }
 
 fn misses(trace: &Compact, policy: Policy, bytes: u64, accounting: Accounting) -> u64 {
-    let rules = Rules {
-        accounting,
-        ..Rules::default()
-    };
+    let rules = Rules { accounting, ..Rules::default() };
     let simulation = Simulation::new(trace, rules, &[policy]);
     let ratios = simulation.run(&[Case { policy, bytes }], |_| ());
     ratios.expect("simulated")[0].counts.misses
@@ -49,9 +46,7 @@ fn misses(trace: &Compact, policy: Policy, bytes: u64, accounting: Accounting) -
 fn skewed(requests: u64) -> Vec<Request<'static>> {
     let mut state = 1u64;
     let mut random = move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) as f64 / (1u64 << 31) as f64
     };
     let one = |at| {
@@ -64,10 +59,7 @@ fn skewed(requests: u64) -> Vec<Request<'static>> {
 
 #[test]
 fn what_writes_deletes_and_expires_is_done_as_the_trace_has_it() {
-    let with_expiry = |request: Request<'static>, expiry_s| Request {
-        expiry_s: Some(expiry_s),
-        ..request
-    };
+    let with_expiry = |request: Request<'static>, expiry_s| Request { expiry_s: Some(expiry_s), ..request };
     use Operation::{Add, Delete, Get, GetAndTouch, Replace, Set, Touch};
     let requests = vec![
         request(0, Get, 1, 50),                          // miss
@@ -99,10 +91,7 @@ fn what_writes_deletes_and_expires_is_done_as_the_trace_has_it() {
 /// What counts, and what is lengthened, expires when it would have; whatever another request said.
 #[test]
 fn what_says_no_expiry_has_not_that_of_another_request() {
-    let with_expiry = |request: Request<'static>, expiry_s| Request {
-        expiry_s: Some(expiry_s),
-        ..request
-    };
+    let with_expiry = |request: Request<'static>, expiry_s| Request { expiry_s: Some(expiry_s), ..request };
     use Operation::{Append, Get, Increment, Set};
     let requests = vec![
         with_expiry(request(0, Set, 1, 50), 100),   //
@@ -128,10 +117,8 @@ fn what_says_no_expiry_has_not_that_of_another_request() {
 
 /// Requests that differ in when and how long, so that there is a mark before each.
 fn marked(requests: u64) -> Vec<Request<'static>> {
-    let one = |at: u64| Request {
-        expiry_s: Some(at as u32 % 7),
-        ..request(at, Operation::Set, at % 5_000, 40)
-    };
+    let one =
+        |at: u64| Request { expiry_s: Some(at as u32 % 7), ..request(at, Operation::Set, at % 5_000, 40) };
     let read = |at: u64| request(at, Operation::Get, at % 5_000, 40);
     (0..requests).flat_map(|at| [one(at), read(at)]).collect()
 }
@@ -139,15 +126,9 @@ fn marked(requests: u64) -> Vec<Request<'static>> {
 /// What is left of a trace is requests, not the times and expiries of those that are not.
 #[test]
 fn marks_leave_with_their_requests() {
-    let bounds = Bounds {
-        bytes_max: 400_000,
-        ..Bounds::default()
-    };
+    let bounds = Bounds { bytes_max: 400_000, ..Bounds::default() };
     let trace = compact(marked(100_000), bounds);
-    let requests = trace
-        .events
-        .iter()
-        .filter(|event| event.kind() != event::Kind::Mark);
+    let requests = trace.events.iter().filter(|event| event.kind() != event::Kind::Mark);
     let (requests, all) = (requests.count(), trace.events.len());
     assert!(requests * 3 >= all, "{requests} of {all}");
     assert!(trace.fraction >= 0.05, "{}", trace.fraction);
@@ -155,10 +136,7 @@ fn marks_leave_with_their_requests() {
     let whole = compact(marked(100_000), Bounds::default());
     let ratio = |trace: &Compact| {
         let simulation = Simulation::new(trace, Rules::default(), &[Policy::Lru]);
-        let case = Case {
-            policy: Policy::Lru,
-            bytes: 1 << 30,
-        };
+        let case = Case { policy: Policy::Lru, bytes: 1 << 30 };
         simulation.run(&[case], |_| ()).expect("simulated")[0].objects
     };
     let (whole, thinned) = (ratio(&whole), ratio(&trace));
@@ -187,10 +165,7 @@ fn payload_never_exceeds_the_capacity_and_comes_near_to_it() {
                 assert!(most <= capacity, "{eviction:?}: {most} of {capacity}");
             }
             // Of these policies a read moves nothing, so that it shows what is there.
-            if matches!(
-                eviction,
-                Eviction::S3Fifo | Eviction::Clock | Eviction::Fifo
-            ) {
+            if matches!(eviction, Eviction::S3Fifo | Eviction::Clock | Eviction::Fifo) {
                 let used = engine.used_bytes();
                 there.retain(|number, _| engine.get(*number, 0));
                 let exact = there.values().sum::<u64>();
@@ -200,10 +175,7 @@ fn payload_never_exceeds_the_capacity_and_comes_near_to_it() {
             }
             // The engine's literal LRU leaves its stale copies in the log.
             if eviction != Eviction::Lru {
-                assert!(
-                    most * 100 > capacity * 93,
-                    "{eviction:?}: {most} of {capacity}"
-                );
+                assert!(most * 100 > capacity * 93, "{eviction:?}: {most} of {capacity}");
             }
         }
     }
@@ -213,10 +185,7 @@ fn payload_never_exceeds_the_capacity_and_comes_near_to_it() {
 fn a_sample_misses_as_often_as_all() {
     let requests = skewed(600_000);
     let all = compact(requests.clone(), Bounds::default());
-    let sampled = Bounds {
-        fraction: 0.1,
-        ..Bounds::default()
-    };
+    let sampled = Bounds { fraction: 0.1, ..Bounds::default() };
     let sample = compact(requests, sampled);
     let share = sample.objects() as f64 / all.objects() as f64;
     assert!((share - 0.1).abs() < 0.01, "{share}");
@@ -234,10 +203,7 @@ fn a_sample_misses_as_often_as_all() {
     for (of_all, of_sample) in ratios(&all).iter().zip(ratios(&sample)) {
         let (all, sample) = (of_all.objects, of_sample.objects);
         let case = of_all.case;
-        assert!(
-            (all - sample).abs() < 0.02,
-            "{case:?}: {all}, sample {sample}"
-        );
+        assert!((all - sample).abs() < 0.02, "{case:?}: {all}, sample {sample}");
         assert!((of_all.bytes - of_sample.bytes).abs() < 0.02, "{case:?}");
     }
 }
@@ -245,18 +211,12 @@ fn a_sample_misses_as_often_as_all() {
 #[test]
 fn what_does_not_fit_is_sampled() {
     let requests = skewed(100_000);
-    let bounds = Bounds {
-        bytes_max: 300_000,
-        ..Bounds::default()
-    };
+    let bounds = Bounds { bytes_max: 300_000, ..Bounds::default() };
     let trace = compact(requests, bounds);
     assert_eq!(trace.requests, 100_000);
     assert!(trace.events.len() * 8 + trace.objects() * 22 <= 300_000);
     assert!(trace.fraction <= 0.5 && trace.reads_kept > 5_000);
-    let rules = Rules {
-        memory_bytes_max: 1 << 20,
-        ..Rules::default()
-    };
+    let rules = Rules { memory_bytes_max: 1 << 20, ..Rules::default() };
     let share = share_that_fits(&trace, rules, 64 << 20);
     let capacity = (64 << 20) as f64 * trace.fraction * share;
     assert!(capacity <= f64::from(1 << 20) && share < 1.0);
@@ -265,14 +225,8 @@ fn what_does_not_fit_is_sampled() {
 #[test]
 fn the_warm_up_is_not_counted() {
     let trace = compact(skewed(10_000), Bounds::default());
-    let rules = Rules {
-        warm_up: 0.5,
-        ..Rules::default()
-    };
-    let case = Case {
-        policy: Policy::Lru,
-        bytes: 1 << 30,
-    };
+    let rules = Rules { warm_up: 0.5, ..Rules::default() };
+    let case = Case { policy: Policy::Lru, bytes: 1 << 30 };
     let simulation = Simulation::new(&trace, rules, &[Policy::Lru]);
     let ratio = simulation.run(&[case], |_| ()).expect("simulated")[0];
     assert!((4_900..=5_100).contains(&ratio.counts.reads));
@@ -291,11 +245,8 @@ fn belady_is_not_beaten_and_larger_memories_miss_less() {
             assert!(of(policy) >= belady, "{policy}");
         }
     }
-    let text = recommend(
-        &Simulation::new(&trace, Rules::default(), &[]),
-        Policy::usual()[0],
-        room_for_all(&trace),
-    );
+    let text =
+        recommend(&Simulation::new(&trace, Rules::default(), &[]), Policy::usual()[0], room_for_all(&trace));
     let recommended = text.expect("simulated");
     let [memory, half, double] = recommended.memory.expect("some memory");
     assert!(half.objects >= memory.objects && memory.objects >= double.objects);
@@ -312,57 +263,31 @@ fn recommended(requests: Vec<Request<'static>>) -> Recommendation {
 #[test]
 fn what_is_recommended_makes_sense() {
     // One object, again and again.
-    let one = recommended(
-        (0..1000)
-            .map(|at| request(at, Operation::Get, 7, 100))
-            .collect(),
-    );
-    assert_eq!(
-        one.memory.expect("some").map(|ratio| ratio.counts.misses),
-        [1; 3]
-    );
+    let one = recommended((0..1000).map(|at| request(at, Operation::Get, 7, 100)).collect());
+    assert_eq!(one.memory.expect("some").map(|ratio| ratio.counts.misses), [1; 3]);
     assert_eq!(one.memory.expect("some")[0].case.bytes, 1 << 20);
-    assert!(
-        one.text()
-            .contains("Recommended: 1 MiB, the least that a server can have")
-    );
+    assert!(one.text().contains("Recommended: 1 MiB, the least that a server can have"));
     // Nothing is read twice.
-    let never = recommended(
-        (0..1000)
-            .map(|at| request(at, Operation::Get, at, 100))
-            .collect(),
-    );
+    let never = recommended((0..1000).map(|at| request(at, Operation::Get, at, 100)).collect());
     assert!(never.memory.is_none() && never.text().contains("100.0 %"));
     assert!(never.text().starts_with("No memory is recommended"));
     // Objects that are much smaller than what they cost: all of them are needed.
     let tiny = (0..400_000).map(|at| request(0, Operation::Get, at % 100_000, 1));
     let tiny = recommended(tiny.collect());
     let memory = tiny.memory.expect("some")[0];
-    assert!(
-        (tiny.least - 0.25).abs() < 1e-9 && memory.objects <= 0.276,
-        "{memory:?}"
-    );
-    assert!(
-        (3 << 20..8 << 20).contains(&memory.case.bytes),
-        "{memory:?}"
-    );
+    assert!((tiny.least - 0.25).abs() < 1e-9 && memory.objects <= 0.276, "{memory:?}");
+    assert!((3 << 20..8 << 20).contains(&memory.case.bytes), "{memory:?}");
 }
 
 /// What a server would have more than enough of takes no memory of whoever simulates it.
 #[test]
 fn much_memory_is_not_taken() {
     let trace = compact(skewed(10_000), Bounds::default());
-    let rules = Rules {
-        memory_bytes_max: 64 << 20,
-        ..Rules::default()
-    };
+    let rules = Rules { memory_bytes_max: 64 << 20, ..Rules::default() };
     assert!(share_that_fits(&trace, rules, 1 << 50) >= 1.0);
     let policy = Policy::usual()[0];
     for accounting in [Accounting::Real, Accounting::Payload] {
-        assert_eq!(
-            misses(&trace, policy, 1 << 50, accounting),
-            trace.objects() as u64
-        );
+        assert_eq!(misses(&trace, policy, 1 << 50, accounting), trace.objects() as u64);
     }
 }
 
@@ -382,11 +307,7 @@ fn statistics_find_the_same_misses() {
             _ => Operation::Get,
         };
         let sets_expiry = matches!(operation, Operation::Set | Operation::Touch);
-        requests.push(Request {
-            operation,
-            expiry_s: sets_expiry.then_some(at as u32 % 3 * 40),
-            ..one
-        });
+        requests.push(Request { operation, expiry_s: sets_expiry.then_some(at as u32 % 3 * 40), ..one });
     }
     // Before its first expiry is told an object has none here, and its first one there.
     let first = |request: &Request<'static>| Request {
@@ -400,10 +321,7 @@ fn statistics_find_the_same_misses() {
     let trace = compact(requests.clone(), Bounds::default());
     for bytes in [1 << 20, 4 << 20, 64 << 20] {
         let here = misses(&trace, Policy::usual()[0], bytes, Accounting::Real);
-        let mut made = Made {
-            requests: requests.clone(),
-            next: 0,
-        };
+        let mut made = Made { requests: requests.clone(), next: 0 };
         let there = misses_at(&mut made, bytes).expect("gathered");
         let off = (here as f64 - there) / here as f64;
         // Keys have other numbers, and so other places.

@@ -27,12 +27,7 @@ pub(super) enum Read {
 
 impl Read {
     /// All ends, in the order of their numbers.
-    pub const ALL: [Self; 4] = [
-        Self::Hit,
-        Self::Compulsory,
-        Self::Invalidation,
-        Self::Capacity,
-    ];
+    pub const ALL: [Self; 4] = [Self::Hit, Self::Compulsory, Self::Invalidation, Self::Capacity];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,12 +53,7 @@ impl MissCauses {
             (bytes, Frame::Memory)
         };
         let largest = ITEM_BYTES_MAX.min(VALUE_BYTES_MAX as u64);
-        let cache = EngineCache::new(
-            micanite_engine::Config::default().eviction,
-            bytes,
-            frame,
-            largest,
-        )?;
+        let cache = EngineCache::new(micanite_engine::Config::default().eviction, bytes, frame, largest)?;
         Ok(Self { cache })
     }
 
@@ -78,11 +68,7 @@ impl MissCauses {
     ) -> Option<Read> {
         let now_s = u32::try_from(since_ms / 1000 + FIRST_SECOND).unwrap_or(u32::MAX);
         self.cache.set_now(now_s);
-        let key = Asked {
-            hash,
-            key_bytes: u8::try_from(request.key_bytes).unwrap_or(u8::MAX),
-            now_s,
-        };
+        let key = Asked { hash, key_bytes: u8::try_from(request.key_bytes).unwrap_or(u8::MAX), now_s };
         match request.operation {
             Operation::Get | Operation::Gets => return Some(self.read(key, state)),
             Operation::GetAndTouch => {
@@ -110,9 +96,7 @@ impl MissCauses {
             Operation::Replace | Operation::Cas => self.change(key, state, request.expiry_s),
             // The others leave the expiry as it is, whatever was said.
             Operation::Append | Operation::Prepend => self.change(key, state, None),
-            Operation::Increment | Operation::Decrement => {
-                self.change(key, state, request.expiry_s)
-            }
+            Operation::Increment | Operation::Decrement => self.change(key, state, request.expiry_s),
         }
         None
     }
@@ -163,14 +147,12 @@ impl MissCauses {
         if state.state == State::Stored && state.lives(key.now_s) {
             state.expires_s = key.expires_s(expiry_s);
         }
-        self.cache
-            .touch(key.hash, key.key_bytes, key.expires_s(expiry_s));
+        self.cache.touch(key.hash, key.key_bytes, key.expires_s(expiry_s));
     }
 
     fn put(&mut self, key: Asked, state: &KeyState) {
         let bytes = u64::from(state.payload_bytes);
-        self.cache
-            .set(key.hash, key.key_bytes, bytes, state.expires_s);
+        self.cache.set(key.hash, key.key_bytes, bytes, state.expires_s);
     }
 }
 
@@ -267,12 +249,7 @@ mod tests {
     fn expiries_are_those_that_memcached_gives() {
         use Operation::{Add, Append, Get, GetAndTouch, Increment, Set, Touch};
         let size = Some(100);
-        let ends_at_10 = [
-            (Add, Some(100)),
-            (Append, Some(0)),
-            (Append, None),
-            (Increment, None),
-        ];
+        let ends_at_10 = [(Add, Some(100)), (Append, Some(0)), (Append, None), (Increment, None)];
         for (operation, expiry_s) in ends_at_10 {
             let told = reads(&[
                 (0, Set, size, Some(10)),
@@ -290,11 +267,7 @@ mod tests {
                 (15, Get, size, None),
             ]);
             let last = told.last_chunk::<2>();
-            assert_eq!(
-                last,
-                Some(&[Read::Hit, Read::Invalidation]),
-                "{operation:?}"
-            );
+            assert_eq!(last, Some(&[Read::Hit, Read::Invalidation]), "{operation:?}");
         }
     }
 
@@ -302,15 +275,9 @@ mod tests {
     #[test]
     fn what_has_expired_within_a_second_has_expired() {
         let mut causes = MissCauses::new(64 << 20, 1.0).unwrap();
-        let mut state = KeyState {
-            payload_bytes: 100,
-            ..KeyState::default()
-        };
+        let mut state = KeyState { payload_bytes: 100, ..KeyState::default() };
         let mut ask = |operation, since_ms| {
-            let request = Request {
-                expiry_s: Some(1),
-                ..request(operation)
-            };
+            let request = Request { expiry_s: Some(1), ..request(operation) };
             causes.ask(&request, 9, &mut state, since_ms)
         };
         assert_eq!(ask(Operation::Set, 900), None);
@@ -325,11 +292,7 @@ mod tests {
             for number in 0..10_000u64 {
                 let mut state = KeyState {
                     payload_bytes: 1000,
-                    state: if round == 0 {
-                        State::New
-                    } else {
-                        State::Stored
-                    },
+                    state: if round == 0 { State::New } else { State::Stored },
                     ..KeyState::default()
                 };
                 let read = causes.ask(&request(Operation::Get), number, &mut state, 5000);

@@ -82,9 +82,7 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<(&'static str, St
                 lines(&|number, _| {
                     let popularity = gathered.popularity(number);
                     let points = popularity.points.iter();
-                    points
-                        .map(|(keys, requests)| Point::new(*keys, *requests))
-                        .collect()
+                    points.map(|(keys, requests)| Point::new(*keys, *requests)).collect()
                 }),
             ),
         ),
@@ -132,43 +130,25 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<(&'static str, St
         ));
         drawn.push(("weekdays", Some(weekdays(&shown, covered))));
     }
-    drawn
-        .into_iter()
-        .filter_map(|(name, svg)| Some((name, svg?)))
-        .collect()
+    drawn.into_iter().filter_map(|(name, svg)| Some((name, svg?))).collect()
 }
 
 fn cumulative(sizes: &Sizes, by_bytes: bool) -> Vec<Point> {
     let share = |up_to: &super::sizes::UpTo| {
-        if by_bytes {
-            up_to.bytes_share
-        } else {
-            up_to.count_share
-        }
+        if by_bytes { up_to.bytes_share } else { up_to.count_share }
     };
     // A value of no bytes has no place on a logarithmic axis.
-    sizes
-        .cumulative()
-        .iter()
-        .map(|up_to| Point::new(f64::from(up_to.bytes.max(1)), share(up_to)))
-        .collect()
+    sizes.cumulative().iter().map(|up_to| Point::new(f64::from(up_to.bytes.max(1)), share(up_to))).collect()
 }
 
 fn reuse(figures: &Figures) -> Vec<Point> {
     let all: f64 = figures.reuse.iter().sum();
-    let gaps = figures
-        .reuse
-        .iter()
-        .enumerate()
-        .filter(|(_, gaps)| **gaps > 0.0);
-    gaps.map(|(hour, gaps)| Point::new(hour as f64, gaps / all))
-        .collect()
+    let gaps = figures.reuse.iter().enumerate().filter(|(_, gaps)| **gaps > 0.0);
+    gaps.map(|(hour, gaps)| Point::new(hour as f64, gaps / all)).collect()
 }
 
 fn operations(shown: &[(u16, String, &Figures)]) -> String {
-    let used = Operation::ALL
-        .into_iter()
-        .filter(|operation| shown[0].2.operations[*operation as usize] > 0);
+    let used = Operation::ALL.into_iter().filter(|operation| shown[0].2.operations[*operation as usize] > 0);
     let bars = |operation: Operation| Series {
         name: operation.name().to_owned(),
         kind: Kind::Measured,
@@ -196,10 +176,7 @@ fn weekdays(shown: &[(u16, String, &Figures)], covered: &[u64; HOURS]) -> String
     let bars = |(_, name, figures): &(u16, String, &Figures)| Series {
         name: name.clone(),
         kind: Kind::Measured,
-        bars: by_day(figures, covered)
-            .into_iter()
-            .map(|load| load.per_s.map(Bar::new))
-            .collect(),
+        bars: by_day(figures, covered).into_iter().map(|load| load.per_s.map(Bar::new)).collect(),
     };
     BarChart {
         title: "Requests by the day of the week (UTC)".to_owned(),

@@ -97,13 +97,7 @@ impl Figures {
     }
 
     /// A request of a key in the sample, of which this was known before; its item has so many bytes now.
-    pub fn touch(
-        &mut self,
-        (time_ms, start_ms): (u64, u64),
-        before: &KeyState,
-        bytes: u32,
-        weight: f64,
-    ) {
+    pub fn touch(&mut self, (time_ms, start_ms): (u64, u64), before: &KeyState, bytes: u32, weight: f64) {
         let last_ms = (before.requests > 0).then(|| before.last_ms - start_ms);
         let time_ms = time_ms - start_ms;
         let last = last_ms.map(|last_ms| (last_ms, before.payload_bytes));
@@ -126,11 +120,7 @@ impl Figures {
     /// Share of the gaps between requests of the same key that are less than so many hours.
     pub fn reused_within(&self, hours: usize) -> f64 {
         let all: f64 = self.reuse.iter().sum();
-        if all > 0.0 {
-            self.reuse[..hours.min(HOURS)].iter().sum::<f64>() / all
-        } else {
-            0.0
-        }
+        if all > 0.0 { self.reuse[..hours.min(HOURS)].iter().sum::<f64>() / all } else { 0.0 }
     }
 
     /// Share of the reads in a cache of some memory that missed, and of these the share of each
@@ -139,12 +129,8 @@ impl Figures {
         let [hits, compulsory, invalidation, capacity] = self.reads;
         let causes = [compulsory, invalidation, capacity];
         let misses: f64 = causes.iter().sum();
-        (hits + misses > 0.0).then(|| {
-            (
-                misses / (hits + misses),
-                causes.map(|cause| cause / misses.max(f64::MIN_POSITIVE)),
-            )
-        })
+        (hits + misses > 0.0)
+            .then(|| (misses / (hits + misses), causes.map(|cause| cause / misses.max(f64::MIN_POSITIVE))))
     }
 
     /// Share of hits among the reads whose end the trace tells; none if it tells none.
@@ -189,20 +175,8 @@ mod tests {
         let end_ms = start_ms + HOURS as u64 * HOUR_MS + DAY_MS + 45 * MINUTE_MS - SECOND_MS;
         let covered = covered(start_ms, end_ms);
         let minutes = |day: usize, hour: usize| covered[day * 24 + hour] / MINUTE_MS;
-        let found = [
-            (0, 9),
-            (0, 10),
-            (0, 11),
-            (1, 9),
-            (1, 10),
-            (1, 11),
-            (1, 12),
-            (6, 10),
-        ];
-        assert_eq!(
-            found.map(|(day, hour)| minutes(day, hour)),
-            [60, 90, 120, 120, 120, 75, 60, 60]
-        );
+        let found = [(0, 9), (0, 10), (0, 11), (1, 9), (1, 10), (1, 11), (1, 12), (6, 10)];
+        assert_eq!(found.map(|(day, hour)| minutes(day, hour)), [60, 90, 120, 120, 120, 75, 60, 60]);
         assert_eq!(super::covered(7, 7).iter().sum::<u64>(), SECOND_MS);
         assert!(super::covered(0, u64::MAX).iter().all(|hour| *hour > 0));
     }
@@ -210,19 +184,12 @@ mod tests {
     #[test]
     fn gaps_count_at_their_hour() {
         let mut figures = Figures::default();
-        let state = KeyState {
-            requests: 1,
-            payload_bytes: 25,
-            ..KeyState::default()
-        };
+        let state = KeyState { requests: 1, payload_bytes: 25, ..KeyState::default() };
         for gap_ms in [1, HOUR_MS - 1, HOUR_MS, 1000 * HOUR_MS] {
             figures.touch((gap_ms, 0), &state, 25, 1.0);
         }
         figures.touch((0, 0), &KeyState::default(), 25, 1.0);
-        assert_eq!(
-            (figures.reuse[0], figures.reuse[1], figures.reuse[HOURS - 1]),
-            (2.0, 1.0, 1.0)
-        );
+        assert_eq!((figures.reuse[0], figures.reuse[1], figures.reuse[HOURS - 1]), (2.0, 1.0, 1.0));
         assert!((figures.reused_within(1) - 0.5).abs() < 1e-9);
     }
 }

@@ -52,10 +52,7 @@ impl Gathered {
 
     /// Objects of a group, and their bytes.
     pub fn objects(&self, group: u16) -> (f64, f64) {
-        let of_group = self
-            .keys
-            .states()
-            .filter(|state| group == ALL || state.group == group);
+        let of_group = self.keys.states().filter(|state| group == ALL || state.group == group);
         let (objects, bytes) = of_group.fold((0u64, 0u64), |(objects, bytes), state| {
             (objects + 1, bytes + u64::from(state.payload_bytes))
         });
@@ -65,13 +62,8 @@ impl Gathered {
     /// Spread of the requests of a group over its keys.
     pub fn popularity(&self, group: u16) -> Rc<Popularity> {
         let curve = || {
-            let of_group = self
-                .keys
-                .states()
-                .filter(|state| group == ALL || state.group == group);
-            Rc::new(popularity::curve(
-                of_group.map(|state| state.requests).collect(),
-            ))
+            let of_group = self.keys.states().filter(|state| group == ALL || state.group == group);
+            Rc::new(popularity::curve(of_group.map(|state| state.requests).collect()))
         };
         // Of many keys it takes its time.
         let mut known = self.popularities.borrow_mut();
@@ -123,10 +115,7 @@ pub(super) fn gather(
         prefix.clear();
         let mut has_prefix = text_prefix.is_some();
         prefix.extend_from_slice(text_prefix.unwrap_or_default());
-        let request = Request {
-            key: crate::trace::Key::Number(hash),
-            ..request
-        };
+        let request = Request { key: crate::trace::Key::Number(hash), ..request };
         if let (false, Some(named)) = (has_prefix, reader.prefix()) {
             prefix.extend_from_slice(named);
             has_prefix = true;
@@ -148,9 +137,7 @@ pub(super) fn gather(
         }
         let bytes = state.payload_bytes;
         let since_ms = request.time_ms - start_ms;
-        let read = causes
-            .as_mut()
-            .and_then(|causes| causes.ask(&request, hash, state, since_ms));
+        let read = causes.as_mut().and_then(|causes| causes.ask(&request, hash, state, since_ms));
         for number in [ALL, group] {
             let figures = groups.get(number);
             figures.touch((request.time_ms, start_ms), &before, bytes, weight);

@@ -96,11 +96,7 @@ mod tests {
         assert!(a != b && groups.of(Some(b"a")) == a && groups.of(None) == OTHERS);
         groups.get(b).requests = 2;
         groups.get(a).requests = 1;
-        let names: Vec<_> = groups
-            .shown(5)
-            .into_iter()
-            .map(|(_, name, _)| name)
-            .collect();
+        let names: Vec<_> = groups.shown(5).into_iter().map(|(_, name, _)| name).collect();
         assert_eq!(names, ["all", "b", "a"]);
         for number in 0..5000u32 {
             groups.of(Some(&number.to_le_bytes()));

@@ -71,11 +71,7 @@ pub(super) struct Keys {
 impl Keys {
     /// A fraction of the keys, and at most so many.
     pub fn new(fraction: f64, keys_max: usize) -> Self {
-        Self {
-            states: HashMap::default(),
-            hash_max: (fraction * 2f64.powi(64)) as u64,
-            keys_max,
-        }
+        Self { states: HashMap::default(), hash_max: (fraction * 2f64.powi(64)) as u64, keys_max }
     }
 
     /// Number of keys that each key stands for.

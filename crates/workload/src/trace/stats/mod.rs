@@ -87,9 +87,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
 
 fn fraction(text: &str) -> Result<f64, String> {
     let fraction = text.parse::<f64>().map_err(|error| error.to_string())?;
-    (fraction > 0.0 && fraction <= 1.0)
-        .then_some(fraction)
-        .ok_or_else(|| "above 0, at most 1".to_owned())
+    (fraction > 0.0 && fraction <= 1.0).then_some(fraction).ok_or_else(|| "above 0, at most 1".to_owned())
 }
 
 /// Prints the statistics of a trace, and draws them where that is wanted.
@@ -134,10 +132,7 @@ fn read(options: &StatsOptions, opened: &mut Opened) -> Result<Gathered, Failure
     drop(progress);
     let gathered = gathered?;
     if gathered.keys.len() == 0 {
-        return Err(Failure::new(format!(
-            "{}: no request in it",
-            options.file.display()
-        )));
+        return Err(Failure::new(format!("{}: no request in it", options.file.display())));
     }
     Ok(gathered)
 }
@@ -155,10 +150,7 @@ fn heading(options: &StatsOptions, gathered: &Gathered) -> String {
             gathered.trace_fraction * 100.0
         );
         if let Some(seen) = gathered.seen {
-            text += &format!(
-                " Of all keys there were {} requests.",
-                tables::grouped(seen.requests as f64)
-            );
+            text += &format!(" Of all keys there were {} requests.", tables::grouped(seen.requests as f64));
         }
         text.push('\n');
     }

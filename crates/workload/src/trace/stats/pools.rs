@@ -15,13 +15,8 @@ const KEYS: u64 = 3000;
 fn gathered(pool: Pool, hours: f64, memory_bytes: Option<u64>) -> Gathered {
     let requests = pool.gets_per_hour(KEYS) * hours / pool.mix()[0];
     let mut generated = Generated::of_pool(pool, KEYS, requests as u64);
-    let question = Question {
-        delimiter: b':',
-        sample: 1.0,
-        keys_max: 1 << 24,
-        requests_max: u64::MAX,
-        memory_bytes,
-    };
+    let question =
+        Question { delimiter: b':', sample: 1.0, keys_max: 1 << 24, requests_max: u64::MAX, memory_bytes };
     gather(&mut generated, &question, &mut |_| {}).unwrap()
 }
 
@@ -58,8 +53,7 @@ fn hit_rates_and_causes_of_misses_in_the_engine() {
         (Pool::Sys, 98.7, Miss::Compulsory, 100.0),
     ] {
         let memory_bytes = Some(memory_bytes(pool));
-        let [warm, all] =
-            [48.0, 120.0].map(|hours| figures(&gathered(pool, hours, memory_bytes)).reads);
+        let [warm, all] = [48.0, 120.0].map(|hours| figures(&gathered(pool, hours, memory_bytes)).reads);
         let [found, compulsory, invalidation, capacity]: [f64; 4] =
             std::array::from_fn(|read| all[read] - warm[read]);
         let misses = compulsory + invalidation + capacity;
@@ -78,19 +72,11 @@ fn published_figures_come_out_again() {
     let etc = figures(&gathered);
     let filled = Pool::Etc.prefill_items(KEYS);
     let share = |operation: Operation| {
-        let filled = if operation == Operation::Set {
-            filled
-        } else {
-            0
-        };
+        let filled = if operation == Operation::Set { filled } else { 0 };
         let all = etc.requests - Pool::Etc.prefill_items(KEYS);
         100.0 * (etc.operations[operation as usize] - filled) as f64 / all as f64
     };
-    for (operation, published) in [
-        (Operation::Get, 73.6),
-        (Operation::Set, 2.3),
-        (Operation::Delete, 24.1),
-    ] {
+    for (operation, published) in [(Operation::Get, 73.6), (Operation::Set, 2.3), (Operation::Delete, 24.1)] {
         let found = share(operation);
         assert!((found - published).abs() < 0.3, "{operation:?}: {found}");
     }

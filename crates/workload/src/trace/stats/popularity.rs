@@ -22,11 +22,7 @@ pub(super) fn curve(mut requests: Vec<u32>) -> Popularity {
     let zipf = fit(&requests);
     let hottest = |part: f64| {
         let hot = ((keys as f64 * part).ceil() as usize).min(keys);
-        requests[keys - hot..]
-            .iter()
-            .map(|count| f64::from(*count))
-            .sum::<f64>()
-            / all.max(1.0)
+        requests[keys - hot..].iter().map(|count| f64::from(*count)).sum::<f64>() / all.max(1.0)
     };
     Popularity {
         once_share: once as f64 / keys.max(1) as f64,
@@ -73,20 +69,11 @@ fn fit(ascending: &[u32]) -> Option<Zipf> {
         rank = (rank * 1.1).max(rank + 1.0);
     }
     let n = points.len() as f64;
-    let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(x, y), point| {
-        (x + point.0 / n, y + point.1 / n)
-    });
-    let sum = |of: &dyn Fn(f64, f64) -> f64| {
-        points
-            .iter()
-            .map(|(x, y)| of(x - mean_x, y - mean_y))
-            .sum::<f64>()
-    };
+    let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
+    let sum =
+        |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|(x, y)| of(x - mean_x, y - mean_y)).sum::<f64>();
     let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
-    (yy > 0.0).then(|| Zipf {
-        exponent: -xy / xx,
-        r_squared: xy * xy / (xx * yy),
-    })
+    (yy > 0.0).then(|| Zipf { exponent: -xy / xx, r_squared: xy * xy / (xx * yy) })
 }
 
 #[cfg(test)]
@@ -108,14 +95,9 @@ mod tests {
         for exponent in [0.7, 0.99, 1.2] {
             let counts = (1..=50_000).map(|rank| (1e7 / f64::from(rank).powf(exponent)) as u32);
             let zipf = curve(counts.collect()).zipf.unwrap();
-            assert!(
-                (zipf.exponent - exponent).abs() < 0.02 && zipf.r_squared > 0.99,
-                "{zipf:?}"
-            );
+            assert!((zipf.exponent - exponent).abs() < 0.02 && zipf.r_squared > 0.99, "{zipf:?}");
         }
-        let uniform = curve((0..10_000).map(|at| 100 + at % 3).collect())
-            .zipf
-            .unwrap();
+        let uniform = curve((0..10_000).map(|at| 100 + at % 3).collect()).zipf.unwrap();
         assert!(uniform.exponent < 0.05, "{uniform:?}");
     }
 }

@@ -46,11 +46,7 @@ impl Sizes {
 
     /// Each length that occurred.
     pub fn cumulative(&self) -> Vec<UpTo> {
-        let all: f64 = self
-            .counts
-            .iter()
-            .map(|(bytes, count)| f64::from(*bytes) * *count as f64)
-            .sum();
+        let all: f64 = self.counts.iter().map(|(bytes, count)| f64::from(*bytes) * *count as f64).sum();
         let (mut counted, mut weighed) = (0u64, 0.0);
         self.counts
             .iter()
@@ -69,11 +65,7 @@ impl Sizes {
     /// The length that a part of the occurrences (or of the bytes) does not exceed.
     pub fn quantile(&self, part: f64, by_bytes: bool) -> u32 {
         let share = |up_to: &UpTo| {
-            if by_bytes {
-                up_to.bytes_share
-            } else {
-                up_to.count_share
-            }
+            if by_bytes { up_to.bytes_share } else { up_to.count_share }
         };
         let cumulative = self.cumulative();
         let found = cumulative.iter().find(|up_to| share(up_to) >= part - 1e-12);
@@ -92,18 +84,8 @@ mod tests {
             sizes.add(10);
         }
         sizes.add(2010);
-        assert_eq!(
-            (
-                sizes.count(),
-                sizes.quantile(0.5, false),
-                sizes.quantile(0.99, false)
-            ),
-            (100, 10, 10)
-        );
-        assert_eq!(
-            (sizes.quantile(0.3, true), sizes.quantile(0.5, true)),
-            (10, 2010)
-        );
+        assert_eq!((sizes.count(), sizes.quantile(0.5, false), sizes.quantile(0.99, false)), (100, 10, 10));
+        assert_eq!((sizes.quantile(0.3, true), sizes.quantile(0.5, true)), (10, 2010));
         assert!((sizes.mean() - 30.0).abs() < 1e-9);
         assert_eq!(Sizes::default().quantile(0.5, false), 0);
     }
@@ -114,10 +96,7 @@ mod tests {
         for bytes in (0..10_000_000).step_by(977).chain([u32::MAX]) {
             sizes.add(bytes);
             let kept = *sizes.counts.range(..=bytes).next_back().unwrap().0;
-            assert!(
-                u64::from(bytes - kept) * 64 <= u64::from(bytes),
-                "{bytes}: {kept}"
-            );
+            assert!(u64::from(bytes - kept) * 64 <= u64::from(bytes), "{bytes}: {kept}");
         }
         assert!(sizes.counts.len() < 6000);
     }

@@ -25,32 +25,15 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<Table> {
         ("hours", "group,hour_utc,requests_share,requests_per_s"),
         ("weekdays", "group,day,requests_share,requests_per_s"),
         ("popularity", "group,keys_share,requests_share"),
-        (
-            "windows",
-            "group,window_s,start_s,unique_keys,working_set_bytes",
-        ),
+        ("windows", "group,window_s,start_s,unique_keys,working_set_bytes"),
         ("reuse", "group,hour,share,cumulative_share"),
         ("misses", "group,cause,reads,share_of_misses"),
     ]
-    .map(|(name, columns)| Table {
-        name,
-        columns,
-        rows: Vec::new(),
-    });
+    .map(|(name, columns)| Table { name, columns, rows: Vec::new() });
     let covered = &gathered.covered();
     for (number, name, figures) in gathered.groups.shown(prefixes) {
         let group = quoted(&name);
-        let [
-            operations,
-            sizes,
-            rate,
-            hours,
-            weekdays,
-            popularity,
-            windows,
-            reuse,
-            misses,
-        ] = &mut tables;
+        let [operations, sizes, rate, hours, weekdays, popularity, windows, reuse, misses] = &mut tables;
         push_operations(&mut operations.rows, &group, figures);
         push_sizes(&mut sizes.rows, &group, "key", &figures.key_bytes);
         push_sizes(&mut sizes.rows, &group, "value", &figures.value_bytes);
@@ -64,18 +47,13 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<Table> {
             }
         }
         for (keys, requests) in &gathered.popularity(number).points {
-            popularity
-                .rows
-                .push(format!("{group},{keys:.6},{requests:.6}"));
+            popularity.rows.push(format!("{group},{keys:.6},{requests:.6}"));
         }
         for set in [&figures.minutes, &figures.hours, &figures.days] {
             let width_s = set.width_ms / 1000;
             windows.rows.extend(set.listed.iter().map(|window| {
                 let start_s = window.number * width_s;
-                format!(
-                    "{group},{width_s},{start_s},{:.0},{:.0}",
-                    window.keys, window.bytes
-                )
+                format!("{group},{width_s},{start_s},{:.0},{:.0}", window.keys, window.bytes)
             }));
         }
         push_reuse(&mut reuse.rows, &group, figures);
@@ -86,15 +64,8 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<Table> {
     tables
 }
 
-pub(super) const DAYS: [&str; 7] = [
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-];
+pub(super) const DAYS: [&str; 7] =
+    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 /// Requests of an hour of the day, or of a weekday.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,9 +97,7 @@ pub(super) fn by_day(figures: &Figures, covered: &[u64; HOURS]) -> [Load; 7] {
 fn load(figures: &Figures, covered: &[u64; HOURS], is_in: impl Fn(usize) -> bool) -> Load {
     let hours = || (0..HOURS).filter(|hour| is_in(*hour));
     let requests = hours().map(|hour| figures.week[hour]).sum::<u64>() as f64;
-    let seconds = hours()
-        .map(|hour| covered[hour] as f64 / 1000.0)
-        .sum::<f64>();
+    let seconds = hours().map(|hour| covered[hour] as f64 / 1000.0).sum::<f64>();
     Load {
         share: requests / figures.requests.max(1) as f64,
         per_s: (seconds > 0.0).then(|| requests / seconds),
@@ -139,10 +108,7 @@ fn push_operations(rows: &mut Vec<String>, group: &str, figures: &Figures) {
     for (operation, requests) in Operation::ALL.into_iter().zip(figures.operations) {
         if requests > 0 {
             let share = requests as f64 / figures.requests as f64;
-            rows.push(format!(
-                "{group},{},{requests},{share:.6}",
-                operation.name()
-            ));
+            rows.push(format!("{group},{},{requests},{share:.6}", operation.name()));
         }
     }
 }
@@ -179,11 +145,7 @@ fn push_reuse(rows: &mut Vec<String>, group: &str, figures: &Figures) {
     if all == 0.0 {
         return;
     }
-    let last = figures
-        .reuse
-        .iter()
-        .rposition(|gaps| *gaps > 0.0)
-        .unwrap_or(0);
+    let last = figures.reuse.iter().rposition(|gaps| *gaps > 0.0).unwrap_or(0);
     for hour in 0..=last.min(HOURS - 1) {
         let (share, cumulative) = (figures.reuse[hour] / all, figures.reused_within(hour + 1));
         rows.push(format!("{group},{hour},{share:.6},{cumulative:.6}"));
@@ -214,17 +176,11 @@ pub(super) fn text(gathered: &Gathered, prefixes: usize) -> String {
     let shown = gathered.groups.shown(prefixes);
     let mut rows: Vec<Vec<String>> = vec![
         std::iter::once(String::new())
-            .chain(
-                shown
-                    .iter()
-                    .map(|(_, name, _)| name.chars().take(18).collect()),
-            )
+            .chain(shown.iter().map(|(_, name, _)| name.chars().take(18).collect()))
             .collect(),
     ];
     let mut row = |name: &str, of: &dyn Fn(u16, &Figures) -> String| {
-        let cells = shown
-            .iter()
-            .map(|(number, _, figures)| of(*number, figures));
+        let cells = shown.iter().map(|(number, _, figures)| of(*number, figures));
         let cells: Vec<_> = std::iter::once(name.to_owned()).chain(cells).collect();
         if cells[1..].iter().any(|cell| !cell.is_empty()) {
             rows.push(cells);
@@ -232,27 +188,17 @@ pub(super) fn text(gathered: &Gathered, prefixes: usize) -> String {
     };
     row("requests", &|_, figures| grouped(figures.requests as f64));
     row("objects", &|number, _| grouped(gathered.objects(number).0));
-    row("  bytes of keys and values", &|number, _| {
-        grouped(gathered.objects(number).1)
-    });
+    row("  bytes of keys and values", &|number, _| grouped(gathered.objects(number).1));
     for operation in Operation::ALL {
         row(&format!("{} %", operation.name()), &|_, figures| {
-            percent_if(
-                figures.operations[operation as usize] as f64,
-                figures.requests as f64,
-            )
+            percent_if(figures.operations[operation as usize] as f64, figures.requests as f64)
         });
     }
     row("hits, of reads, %", &|_, figures| {
-        figures
-            .hit_ratio()
-            .map_or_else(String::new, |ratio| format!("{:.2}", ratio * 100.0))
+        figures.hit_ratio().map_or_else(String::new, |ratio| format!("{:.2}", ratio * 100.0))
     });
     for (name, of) in [
-        (
-            "key",
-            (|figures| &figures.key_bytes) as fn(&Figures) -> &Sizes,
-        ),
+        ("key", (|figures| &figures.key_bytes) as fn(&Figures) -> &Sizes),
         ("value", |figures| &figures.value_bytes),
     ] {
         let sizes = move |of_bytes: bool| {
@@ -261,64 +207,44 @@ pub(super) fn text(gathered: &Gathered, prefixes: usize) -> String {
                 if sizes.count() == 0 {
                     return String::new();
                 }
-                let [half, most, nearly] =
-                    [0.5, 0.9, 0.99].map(|part| sizes.quantile(part, of_bytes));
+                let [half, most, nearly] = [0.5, 0.9, 0.99].map(|part| sizes.quantile(part, of_bytes));
                 format!("{half} {most} {nearly}")
             }
         };
         row(&format!("{name} bytes, p50 p90 p99"), &sizes(false));
         row("  weighted by bytes", &sizes(true));
         row("  mean", &|_, figures| {
-            if of(figures).count() == 0 {
-                String::new()
-            } else {
-                format!("{:.1}", of(figures).mean())
-            }
+            if of(figures).count() == 0 { String::new() } else { format!("{:.1}", of(figures).mean()) }
         });
     }
     row("keys asked for once, %", &|number, _| {
         format!("{:.2}", gathered.popularity(number).once_share * 100.0)
     });
     row("hottest 1 % of keys, % of requests", &|number, _| {
-        format!(
-            "{:.2}",
-            gathered.popularity(number).hottest_percent_share * 100.0
-        )
+        format!("{:.2}", gathered.popularity(number).hottest_percent_share * 100.0)
     });
     row("Zipf exponent (r squared)", &|number, _| {
         gathered
             .popularity(number)
             .zipf
-            .map_or_else(String::new, |zipf| {
-                format!("{:.2} ({:.3})", zipf.exponent, zipf.r_squared)
-            })
+            .map_or_else(String::new, |zipf| format!("{:.2} ({:.3})", zipf.exponent, zipf.r_squared))
     });
     for hours in [1, 2, 6] {
-        row(
-            &format!("reused within {hours} h, % of repeats"),
-            &|_, figures| {
-                if figures.reuse.iter().sum::<f64>() > 0.0 {
-                    format!("{:.2}", figures.reused_within(hours) * 100.0)
-                } else {
-                    String::new()
-                }
-            },
-        );
+        row(&format!("reused within {hours} h, % of repeats"), &|_, figures| {
+            if figures.reuse.iter().sum::<f64>() > 0.0 {
+                format!("{:.2}", figures.reused_within(hours) * 100.0)
+            } else {
+                String::new()
+            }
+        });
     }
     for (name, of) in [
-        (
-            "minute",
-            (|figures| &figures.minutes) as fn(&Figures) -> &super::times::Windows,
-        ),
+        ("minute", (|figures| &figures.minutes) as fn(&Figures) -> &super::times::Windows),
         ("hour", |figures| &figures.hours),
         ("day", |figures| &figures.days),
     ] {
-        row(&format!("unique keys per {name}"), &|_, figures| {
-            grouped(of(figures).mean().0)
-        });
-        row("  their bytes (working set)", &|_, figures| {
-            grouped(of(figures).mean().1)
-        });
+        row(&format!("unique keys per {name}"), &|_, figures| grouped(of(figures).mean().0));
+        row("  their bytes (working set)", &|_, figures| grouped(of(figures).mean().1));
     }
     let misses = |figures: &Figures| figures.misses();
     row("misses at --bytes, of reads, %", &|_, figures| {
@@ -326,33 +252,21 @@ pub(super) fn text(gathered: &Gathered, prefixes: usize) -> String {
     });
     for (at, read) in Read::ALL[1..].iter().enumerate() {
         row(&format!("  {}, of these, %", read.name()), &|_, figures| {
-            misses(figures).map_or_else(String::new, |(_, shares)| {
-                format!("{:.2}", shares[at] * 100.0)
-            })
+            misses(figures).map_or_else(String::new, |(_, shares)| format!("{:.2}", shares[at] * 100.0))
         });
     }
     aligned(&rows)
 }
 
 fn percent_if(part: f64, all: f64) -> String {
-    if part > 0.0 {
-        format!("{:.2}", part / all * 100.0)
-    } else {
-        String::new()
-    }
+    if part > 0.0 { format!("{:.2}", part / all * 100.0) } else { String::new() }
 }
 
 /// Columns that stand below each other, the numbers aligned to the right.
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
-    let width: Vec<usize> = (0..columns)
-        .map(|at| {
-            rows.iter()
-                .map(|row| row[at].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
+    let width: Vec<usize> =
+        (0..columns).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
     let mut text = String::new();
     for row in rows {
         let mut line = format!("{:<width$}", row[0], width = width[0]);

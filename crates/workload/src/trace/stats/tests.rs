@@ -27,12 +27,7 @@ struct Trace {
 
 impl Trace {
     fn new(requests: Vec<Asked>) -> Self {
-        Self {
-            requests,
-            next: 0,
-            time_ms: 1_000_000,
-            key: Vec::new(),
-        }
+        Self { requests, next: 0, time_ms: 1_000_000, key: Vec::new() }
     }
 }
 
@@ -69,13 +64,7 @@ impl Reader for Trace {
 }
 
 fn gathered(requests: &[Asked], keys_max: usize, memory_bytes: Option<u64>) -> Gathered {
-    let question = Question {
-        delimiter: b':',
-        sample: 1.0,
-        keys_max,
-        requests_max: u64::MAX,
-        memory_bytes,
-    };
+    let question = Question { delimiter: b':', sample: 1.0, keys_max, requests_max: u64::MAX, memory_bytes };
     gather(&mut Trace::new(requests.to_vec()), &question, &mut |_| {}).unwrap()
 }
 
@@ -103,9 +92,8 @@ fn of_group<'a>(requests: &'a [Asked], name: &str) -> Vec<(u64, &'a Asked)> {
     for (at, asked) in requests.iter().enumerate() {
         time_ms += if at == 0 { 0 } else { asked.gap_ms };
         let key = key_of(asked.key);
-        let prefix = crate::trace::prefix_of(&key, b':').map_or("(others)".into(), |prefix| {
-            String::from_utf8(prefix.to_vec()).unwrap()
-        });
+        let prefix = crate::trace::prefix_of(&key, b':')
+            .map_or("(others)".into(), |prefix| String::from_utf8(prefix.to_vec()).unwrap());
         if name == "all" || prefix == name {
             of_group.push((time_ms, asked));
         }
@@ -132,11 +120,7 @@ fn windows(requests: &[(u64, &Asked)], width_ms: u64) -> Vec<(u64, f64, f64)> {
         window.insert(asked.key, bytes);
     }
     let window = |(number, items): (&u64, &HashMap<u8, u64>)| {
-        (
-            *number,
-            items.len() as f64,
-            items.values().sum::<u64>() as f64,
-        )
+        (*number, items.len() as f64, items.values().sum::<u64>() as f64)
     };
     windows.iter().map(window).collect()
 }
@@ -194,9 +178,7 @@ fn causes(requests: &[(u64, &Asked)]) -> [f64; 4] {
             Operation::Delete => item.is_there = false,
             Operation::Set if item.bytes > 0 => store(item, asked.expiry_s),
             Operation::Add if item.bytes > 0 && !was_there => store(item, asked.expiry_s),
-            Operation::Set if asked.expiry_s.is_some() => {
-                item.given_s = asked.expiry_s.unwrap_or(0)
-            }
+            Operation::Set if asked.expiry_s.is_some() => item.given_s = asked.expiry_s.unwrap_or(0),
             Operation::Add if !was_there => item.given_s = asked.expiry_s.unwrap_or(item.given_s),
             Operation::Append | Operation::Prepend | Operation::Set | Operation::Add => {}
             // Replaced, changed, counted.

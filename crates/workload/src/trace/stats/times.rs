@@ -14,10 +14,7 @@ pub(super) struct Rate {
 
 impl Default for Rate {
     fn default() -> Self {
-        Self {
-            width_ms: 1000,
-            counts: Vec::new(),
-        }
+        Self { width_ms: 1000, counts: Vec::new() }
     }
 }
 
@@ -26,11 +23,7 @@ impl Rate {
     pub fn add(&mut self, time_ms: u64) {
         while time_ms / self.width_ms >= BINS_MAX as u64 {
             self.width_ms *= 2;
-            self.counts = self
-                .counts
-                .chunks(2)
-                .map(|pair| pair.iter().sum())
-                .collect();
+            self.counts = self.counts.chunks(2).map(|pair| pair.iter().sum()).collect();
         }
         let bin = (time_ms / self.width_ms) as usize;
         if bin >= self.counts.len() {
@@ -67,11 +60,7 @@ impl Windows {
         Self {
             width_ms,
             listed: Vec::new(),
-            current: Window {
-                number: 0,
-                keys: 0.0,
-                bytes: 0.0,
-            },
+            current: Window { number: 0, keys: 0.0, bytes: 0.0 },
             windows: 0,
             keys: 0.0,
             bytes: 0.0,
@@ -150,11 +139,8 @@ mod tests {
         }
         windows.close();
         windows.close();
-        let listed: Vec<_> = windows
-            .listed
-            .iter()
-            .map(|window| (window.number, window.keys, window.bytes))
-            .collect();
+        let listed: Vec<_> =
+            windows.listed.iter().map(|window| (window.number, window.keys, window.bytes)).collect();
         assert_eq!(listed, [(0, 2.0, 20.0), (1, 4.0, 40.0), (10, 2.0, 30.0)]);
         assert!((windows.mean().0 - 8.0 / 3.0).abs() < 1e-9);
     }

@@ -19,21 +19,11 @@ fn client() -> Client<MemoryQueue> {
 }
 
 fn ring(kinds: &[Kind]) -> Ring {
-    let mut maker = Maker::new(
-        Protocol::Memcached,
-        Terms::default(),
-        &namespace::way(1),
-        FLOWS,
-    );
+    let mut maker = Maker::new(Protocol::Memcached, Terms::default(), &namespace::way(1), FLOWS);
     let mut ring = Ring::new(Protocol::Memcached);
     for (item, kind) in kinds.iter().enumerate() {
         let key = format!("key{item:05}");
-        let drawn = Drawn {
-            kind: *kind,
-            item: item as u64,
-            key: key.as_bytes(),
-            value_bytes: VALUE_BYTES,
-        };
+        let drawn = Drawn { kind: *kind, item: item as u64, key: key.as_bytes(), value_bytes: VALUE_BYTES };
         ring.push(&mut maker, &drawn).unwrap();
     }
     ring
@@ -55,10 +45,7 @@ fn answer(
 ) -> usize {
     let way = namespace::way(1);
     let port = way.server.1.port();
-    let local = Local {
-        addresses: vec![way.server.1.ip()],
-        ports: port..=port,
-    };
+    let local = Local { addresses: vec![way.server.1.ip()], ports: port..=port };
     let mut server = FramePort::new(MemoryQueue::new(64, 4096, 256), local, PAYLOAD_BYTES);
     server.queue_mut().arriving = std::mem::take(&mut client.sends.sent).into();
     let mut sent = 0;
@@ -80,12 +67,7 @@ fn answer(
 }
 
 /// Takes all that has arrived.
-fn hear(
-    client: &mut Client<MemoryQueue>,
-    ring: &Ring,
-    now_ns: u64,
-    tally: &mut Tally,
-) -> Result<()> {
+fn hear(client: &mut Client<MemoryQueue>, ring: &Ring, now_ns: u64, tally: &mut Tally) -> Result<()> {
     loop {
         client.receive()?;
         if client.burst.is_empty() {
@@ -108,17 +90,12 @@ fn a_window_is_kept_full_and_latencies_count_from_when_a_request_left() {
     let (mut client, mut ring, mut tally) = (client(), ring(&[Kind::Get; 256]), Tally::default());
     for round in 0..10 {
         issue(&mut client, &mut ring, Pace::Closed(64), &mut tally);
-        let sent = answer(&mut client, |at, request| {
-            Some(value(request, round * 64 % 256 + at as u64))
-        });
+        let sent = answer(&mut client, |at, request| Some(value(request, round * 64 % 256 + at as u64)));
         assert_eq!(sent, 64);
         hear(&mut client, &ring, 3000, &mut tally).unwrap();
         assert_eq!(client.in_air(), 0);
     }
-    assert_eq!(
-        (tally.sent, tally.gets, tally.hits, tally.lost),
-        (640, 640, 640, 0)
-    );
+    assert_eq!((tally.sent, tally.gets, tally.hits, tally.lost), (640, 640, 640, 0));
     assert_eq!(tally.mean_us(Kind::Get), 2.0);
 }
 
@@ -200,30 +177,17 @@ fn a_write_leaves_when_the_get_before_it_is_answered() {
     let mut client = client();
     let writers = Writers::connect(listener.local_addr().unwrap(), 1).unwrap();
     client.writers = Some(writers);
-    let mut maker = Maker::new(
-        Protocol::Memcached,
-        Terms::default(),
-        &namespace::way(1),
-        FLOWS,
-    );
+    let mut maker = Maker::new(Protocol::Memcached, Terms::default(), &namespace::way(1), FLOWS);
     let (mut ring, mut tally) = (Ring::new(Protocol::Memcached), Tally::default());
     for kind in [Kind::Get, Kind::Update] {
-        let drawn = Drawn {
-            kind,
-            item: 0,
-            key: b"key00000",
-            value_bytes: VALUE_BYTES,
-        };
+        let drawn = Drawn { kind, item: 0, key: b"key00000", value_bytes: VALUE_BYTES };
         ring.push(&mut maker, &drawn).unwrap();
     }
-    let outstanding =
-        |client: &Client<MemoryQueue>| client.writers.as_ref().map(Writers::outstanding);
+    let outstanding = |client: &Client<MemoryQueue>| client.writers.as_ref().map(Writers::outstanding);
     client.issue(&mut ring, Pace::Closed(2), 1000, &mut tally);
     client.flush().unwrap();
     assert_eq!((client.in_air(), outstanding(&client)), (2, Some(0)));
-    answer(&mut client, |_, request| {
-        Some([&request[..8], b"END\r\n"].concat())
-    });
+    answer(&mut client, |_, request| Some([&request[..8], b"END\r\n"].concat()));
     hear(&mut client, &ring, 2000, &mut tally).unwrap();
     client.issue_deferred(&ring);
     assert_eq!((client.in_air(), outstanding(&client)), (1, Some(1)));

@@ -51,11 +51,8 @@ pub fn encode(bytes: &[u8], out: &mut [u8]) -> usize {
         word[..group.len()].copy_from_slice(group);
         let bits = u32::from_be_bytes(word);
         for letter in 0..4 {
-            out[at + letter] = if letter <= group.len() {
-                LETTERS[(bits >> (26 - 6 * letter)) as usize & 63]
-            } else {
-                b'='
-            };
+            out[at + letter] =
+                if letter <= group.len() { LETTERS[(bits >> (26 - 6 * letter)) as usize & 63] } else { b'=' };
         }
         at += 4;
     }
@@ -69,15 +66,11 @@ mod tests {
 
     /// Encodes bit by bit.
     fn naive(bytes: &[u8]) -> String {
-        let mut bits: Vec<bool> = bytes
-            .iter()
-            .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1))
-            .collect();
+        let mut bits: Vec<bool> =
+            bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)).collect();
         bits.resize(bits.len().div_ceil(6) * 6, false);
         let letter = |six: &[bool]| {
-            let value = six
-                .iter()
-                .fold(0, |value, bit| value * 2 + usize::from(*bit));
+            let value = six.iter().fold(0, |value, bit| value * 2 + usize::from(*bit));
             char::from(LETTERS[value])
         };
         let mut text: String = bits.chunks(6).map(letter).collect();
@@ -113,9 +106,7 @@ mod tests {
 
     #[test]
     fn invalid_base64_is_refused() {
-        for text in [
-            "", "Zm9", "Zm8==", "=", "====", "Zm8=Zm8=", "Z-_v", "Zm9v$", "Zm9\n",
-        ] {
+        for text in ["", "Zm9", "Zm8==", "=", "====", "Zm8=Zm8=", "Z-_v", "Zm9v$", "Zm9\n"] {
             assert_eq!(decode(text.as_bytes(), &mut [0; 32]), None, "{text}");
         }
     }

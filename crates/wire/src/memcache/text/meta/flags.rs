@@ -84,11 +84,7 @@ impl MetaLine<'_> {
         if !self.has_flags_only() {
             return Err(misuse(BAD_FORMAT, false));
         }
-        let before = if matches!(self.verb, MetaVerb::Store { .. }) {
-            3
-        } else {
-            2
-        };
+        let before = if matches!(self.verb, MetaVerb::Store { .. }) { 3 } else { 2 };
         if self.verb == MetaVerb::Debug {
             flags.base64 = self.flag_words().any(|(flag, _)| flag == b'b');
             return Ok(flags);
@@ -215,11 +211,7 @@ enum Taken {
 
 /// Returns ma's single reply for all errors in its flags.
 fn arithmetic_reply(line: &MetaLine<'_>, reply: &'static str) -> &'static str {
-    if line.verb == MetaVerb::Arithmetic {
-        BAD_ARITHMETIC
-    } else {
-        reply
-    }
+    if line.verb == MetaVerb::Arithmetic { BAD_ARITHMETIC } else { reply }
 }
 
 /// Parses digits, without a sign.

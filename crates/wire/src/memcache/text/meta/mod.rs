@@ -94,9 +94,7 @@ impl<'a> MetaLine<'a> {
 fn store(words: &mut Words<'_>) -> Option<MetaVerb> {
     let word = words.next().filter(|word| word[0] != b'+')?;
     let value_bytes = signed(word).filter(|bytes| (0..=BODY_BYTES_MAX).contains(bytes))?;
-    Some(MetaVerb::Store {
-        value_bytes: value_bytes as usize,
-    })
+    Some(MetaVerb::Store { value_bytes: value_bytes as usize })
 }
 
 /// Iterates over flags with their words, in order. Words are never empty.

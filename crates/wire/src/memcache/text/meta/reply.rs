@@ -93,11 +93,7 @@ impl Reply<'_> {
     #[inline]
     pub fn got(&self, out: &mut [u8], value: bool, item: &MetaItem) -> usize {
         let mut line = self.found(out, value.then_some(item.value_bytes));
-        let mut expiry_s = if item.created {
-            0
-        } else {
-            item.expiry_before_s
-        };
+        let mut expiry_s = if item.created { 0 } else { item.expiry_before_s };
         for (flag, word) in self.words {
             match flag {
                 b'T' => expiry_s = self.expiry_s(word),
@@ -111,11 +107,7 @@ impl Reply<'_> {
                 _ => self.common(&mut line, flag, word),
             }
         }
-        let marks = [
-            (item.token_sent, b'Z'),
-            (item.stale, b'X'),
-            (item.won, b'W'),
-        ];
+        let marks = [(item.token_sent, b'Z'), (item.stale, b'X'), (item.won, b'W')];
         for (is_so, mark) in marks {
             if is_so {
                 line.flag(mark);
@@ -127,11 +119,7 @@ impl Reply<'_> {
     /// Writes the line of an increment or decrement, without the number.
     pub fn counted(&self, out: &mut [u8], value: Option<usize>, item: &MetaItem) -> usize {
         let mut line = self.found(out, value);
-        let mut expiry_s = if item.created {
-            0
-        } else {
-            item.expiry_before_s
-        };
+        let mut expiry_s = if item.created { 0 } else { item.expiry_before_s };
         for (flag, word) in self.words {
             match flag {
                 b'T' => expiry_s = self.expiry_s(word),

@@ -8,10 +8,7 @@ use crate::memcache::text::{Command, Parser, Step, expiry};
 
 fn line(text: &str) -> Result<(MetaLine<'_>, usize), String> {
     match Parser::default().step(text.as_bytes(), false) {
-        Step::Command {
-            command: Command::Meta(line),
-            line_bytes,
-        } => Ok((line, line_bytes)),
+        Step::Command { command: Command::Meta(line), line_bytes } => Ok((line, line_bytes)),
         Step::Refused { reply, .. } => Err(reply.trim_end().to_owned()),
         other => Err(format!("{other:?}")),
     }
@@ -23,11 +20,7 @@ fn misuse(text: &str) -> String {
         Ok(Ok(_)) => String::new(),
         Ok(Err(misuse)) => {
             let reply = misuse.reply.trim_end().trim_start_matches("CLIENT_ERROR ");
-            let ends = if misuse.skips_value {
-                ""
-            } else {
-                ", the value is a line"
-            };
+            let ends = if misuse.skips_value { "" } else { ", the value is a line" };
             format!("{reply}{ends}")
         }
         Err(reply) => reply.trim_start_matches("CLIENT_ERROR ").to_owned(),
@@ -77,20 +70,11 @@ fn refusals_match_memcached() {
         ("mg a C18446744073709551615\r\n", ""),
         ("mg a C18446744073709551616\r\n", BAD_TOKEN),
         ("mg a O1234567890123456789012345678901\r\n", ""),
-        (
-            "mg a O12345678901234567890123456789012\r\n",
-            "opaque token too long",
-        ),
+        ("mg a O12345678901234567890123456789012\r\n", "opaque token too long"),
         ("mg a c f h k l q s t u v O1 N1 R1 T1 C1 E1 F1 D1\r\n", ""),
-        (
-            "mg a c f h k l q s t u v O1 N1 R1 T1 C1 E1 F1 D1 J1\r\n",
-            "options flags are too long",
-        ),
+        ("mg a c f h k l q s t u v O1 N1 R1 T1 C1 E1 F1 D1 J1\r\n", "options flags are too long"),
         ("ms a 2 c f h k l q s t u v O1 N1 R1 T1 C1 E1 F1\r\n", ""),
-        (
-            "ms a 2 c f h k l q s t u v O1 N1 R1 T1 C1 E1 F1 D1\r\n",
-            "options flags are too long",
-        ),
+        ("ms a 2 c f h k l q s t u v O1 N1 R1 T1 C1 E1 F1 D1\r\n", "options flags are too long"),
         ("ms a\r\n", BAD),
         ("ms a x\r\n", BAD),
         ("ms a +2\r\n", BAD),
@@ -124,10 +108,7 @@ fn refusals_match_memcached() {
 #[test]
 fn flags_are_parsed() {
     let (line, _) = line("ms a2V5 5 b T30 N-1 R5 F7 C9 E10 D3 J4 MP I x q v c l u\r\n").unwrap();
-    assert_eq!(
-        (line.key, line.verb),
-        (b"a2V5".as_slice(), MetaVerb::Store { value_bytes: 5 })
-    );
+    assert_eq!((line.key, line.verb), (b"a2V5".as_slice(), MetaVerb::Store { value_bytes: 5 }));
     assert_eq!(
         line.flags().unwrap(),
         MetaFlags {
@@ -175,12 +156,7 @@ fn answered(text: &str, write: impl Fn(&Reply<'_>, &mut [u8]) -> usize) -> Strin
         true => base64::decode(line.key, &mut decoded).unwrap(),
         false => line.key,
     };
-    let reply = Reply {
-        words: line.flag_words(),
-        key,
-        base64,
-        now_s: 1000,
-    };
+    let reply = Reply { words: line.flag_words(), key, base64, now_s: 1000 };
     let mut out = [0; reply::LINE_BYTES_MAX];
     let end = write(&reply, &mut out);
     String::from_utf8(out[..end].to_vec()).unwrap()
@@ -188,32 +164,13 @@ fn answered(text: &str, write: impl Fn(&Reply<'_>, &mut [u8]) -> usize) -> Strin
 
 #[test]
 fn gets_are_answered_in_the_order_of_their_flags() {
-    let marked = MetaItem {
-        stale: true,
-        won: true,
-        token_sent: true,
-        ..ITEM
-    };
-    let created = MetaItem {
-        created: true,
-        value_bytes: 0,
-        ..ITEM
-    };
+    let marked = MetaItem { stale: true, won: true, token_sent: true, ..ITEM };
+    let created = MetaItem { created: true, value_bytes: 0, ..ITEM };
     for (text, item, value, expected) in [
         ("mg key\r\n", ITEM, false, "HD\r\n"),
         ("mg key v\r\n", ITEM, true, "VA 11\r\n"),
-        (
-            "mg key s v t f c k q O9 l h\r\n",
-            ITEM,
-            true,
-            "VA 11 s11 t90 f5 c77 kkey O9 l4 h1\r\n",
-        ),
-        (
-            "mg key h l O9 k c f t s\r\n",
-            ITEM,
-            false,
-            "HD h1 l4 O9 kkey c77 f5 t90 s11\r\n",
-        ),
+        ("mg key s v t f c k q O9 l h\r\n", ITEM, true, "VA 11 s11 t90 f5 c77 kkey O9 l4 h1\r\n"),
+        ("mg key h l O9 k c f t s\r\n", ITEM, false, "HD h1 l4 O9 kkey c77 f5 t90 s11\r\n"),
         ("mg key t T30\r\n", ITEM, false, "HD t90\r\n"),
         ("mg key T30 t\r\n", ITEM, false, "HD t30\r\n"),
         ("mg key T0 t\r\n", ITEM, false, "HD t-1\r\n"),
@@ -223,28 +180,18 @@ fn gets_are_answered_in_the_order_of_their_flags() {
         ("mg key N30 T60 t\r\n", created, false, "HD t60\r\n"),
         ("mg a2V5 k b\r\n", marked, false, "HD ka2V5 b Z X W\r\n"),
     ] {
-        assert_eq!(
-            answered(text, |reply, out| reply.got(out, value, &item)),
-            expected,
-            "{text:?}"
-        );
+        assert_eq!(answered(text, |reply, out| reply.got(out, value, &item)), expected, "{text:?}");
     }
 }
 
 #[test]
 fn changes_are_answered_in_the_order_of_their_flags() {
     let stored = |reply: &Reply<'_>, out: &mut [u8]| reply.stored(out, reply::DONE, 77, 3);
-    assert_eq!(
-        answered("ms a2V5 3 s k c O1 b t f\r\n", stored),
-        "HD s3 ka2V5 b c77 O1\r\n"
-    );
+    assert_eq!(answered("ms a2V5 3 s k c O1 b t f\r\n", stored), "HD s3 ka2V5 b c77 O1\r\n");
     let other = |reply: &Reply<'_>, out: &mut [u8]| reply.other(out, reply::NOT_FOUND);
     assert_eq!(answered("md key s k c O1 q\r\n", other), "NF kkey O1\r\n");
     let counted = |reply: &Reply<'_>, out: &mut [u8]| reply.counted(out, Some(2), &ITEM);
-    assert_eq!(
-        answered("ma key t c k O1 T5 s\r\n", counted),
-        "VA 2 t90 c77 kkey O1\r\n"
-    );
+    assert_eq!(answered("ma key t c k O1 T5 s\r\n", counted), "VA 2 t90 c77 kkey O1\r\n");
     assert_eq!(answered("ma key T5 t N9\r\n", counted), "VA 2 t5\r\n");
 }
 

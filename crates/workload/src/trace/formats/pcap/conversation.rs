@@ -50,9 +50,7 @@ impl Conversation {
                     refused_lines: &mut counts.refused_lines,
                 };
                 let parser = &mut self.parser;
-                self.requests.feed(bytes, |bytes, is_lost| {
-                    requests.take(parser, bytes, is_lost)
-                });
+                self.requests.feed(bytes, |bytes, is_lost| requests.take(parser, bytes, is_lost));
             }
             Next::Missing(bytes) => {
                 if self.requests.lose(*bytes) {
@@ -68,8 +66,7 @@ impl Conversation {
             Next::Bytes(bytes) => {
                 let expected = &mut self.expected;
                 let mut replies = Replies { queue, expected };
-                self.replies
-                    .feed(bytes, |bytes, is_lost| replies.take(bytes, is_lost));
+                self.replies.feed(bytes, |bytes, is_lost| replies.take(bytes, is_lost));
             }
             Next::Missing(bytes) => {
                 if self.replies.lose(*bytes) {
@@ -135,9 +132,7 @@ impl Connection {
             return;
         }
         let conversation = &mut self.conversation;
-        let Piece {
-            payload, missing, ..
-        } = *piece;
+        let Piece { payload, missing, .. } = *piece;
         ours.segment(piece.tcp.sequence, payload, missing, |next| {
             if piece.is_from_client {
                 conversation.hear_client(&next, queue, counts);

@@ -37,39 +37,23 @@ pub(super) enum Answer {
     /// Lines up to `END`.
     Statistics,
     /// One line or value, or nothing; what it repeats of the request, as hashes.
-    Meta {
-        verb: Meta,
-        opaque: Option<u64>,
-        key: Option<u64>,
-        is_quiet: bool,
-    },
+    Meta { verb: Meta, opaque: Option<u64>, key: Option<u64>, is_quiet: bool },
     /// A message of the binary protocol, or nothing.
-    Binary {
-        opcode: u8,
-        opaque: [u8; 4],
-        is_quiet: bool,
-        reads: bool,
-    },
+    Binary { opcode: u8, opaque: [u8; 4], is_quiet: bool, reads: bool },
 }
 
 impl Answer {
     /// Returns how a request ended that was answered by nothing; none if it has to be answered.
     fn silent_outcome(self) -> Option<Outcome> {
         match self {
-            Self::Meta {
-                verb,
-                is_quiet: true,
-                ..
-            } => Some(match verb {
+            Self::Meta { verb, is_quiet: true, .. } => Some(match verb {
                 Meta::Get => Outcome::Miss,
                 Meta::Store => Outcome::Hit,
                 _ => Outcome::Unknown,
             }),
-            Self::Binary {
-                is_quiet: true,
-                reads,
-                ..
-            } => Some(if reads { Outcome::Miss } else { Outcome::Hit }),
+            Self::Binary { is_quiet: true, reads, .. } => {
+                Some(if reads { Outcome::Miss } else { Outcome::Hit })
+            }
             _ => None,
         }
     }
@@ -203,19 +187,13 @@ impl Expectations {
         let has_it = |expected: &Expected| {
             let numbers = expected.first..expected.first + u64::from(expected.requests);
             matches!(expected.answer, Answer::Values { .. }).then_some(())?;
-            numbers.clone().find(|number| {
-                queue
-                    .get(*number)
-                    .is_some_and(|request| request.key() == key)
-            })
+            numbers.clone().find(|number| queue.get(*number).is_some_and(|request| request.key() == key))
         };
         let found = if self.is_adrift {
             let mut all = self.expected.iter().enumerate();
             all.find_map(|(place, expected)| Some((place, has_it(expected)?)))
         } else {
-            self.expected
-                .front()
-                .and_then(|first| Some((0, has_it(first)?)))
+            self.expected.front().and_then(|first| Some((0, has_it(first)?)))
         };
         let Some((place, number)) = found else {
             return false;

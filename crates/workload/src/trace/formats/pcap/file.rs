@@ -22,12 +22,7 @@ struct Encoding {
 
 impl Encoding {
     fn of(magic: [u8; 4]) -> Option<Self> {
-        let is = |is_big_endian, fractions_per_ms| {
-            Some(Self {
-                is_big_endian,
-                fractions_per_ms,
-            })
-        };
+        let is = |is_big_endian, fractions_per_ms| Some(Self { is_big_endian, fractions_per_ms });
         match magic {
             [0xa1, 0xb2, 0xc3, 0xd4] => is(true, 1_000),
             [0xd4, 0xc3, 0xb2, 0xa1] => is(false, 1_000),
@@ -39,11 +34,7 @@ impl Encoding {
 
     fn word(self, header: &[u8], at: usize) -> u32 {
         let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        if self.is_big_endian {
-            u32::from_be_bytes(bytes)
-        } else {
-            u32::from_le_bytes(bytes)
-        }
+        if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 }
 
@@ -98,15 +89,7 @@ impl Packets {
                 "its link layer has the number {number}; read are Ethernet (1), raw IP (101) and Linux's cooked captures (113, 276)"
             )));
         };
-        Ok(Self {
-            bytes,
-            name,
-            encoding,
-            link,
-            packet: Vec::new(),
-            number: 0,
-            is_cut: false,
-        })
+        Ok(Self { bytes, name, encoding, link, packet: Vec::new(), number: 0, is_cut: false })
     }
 
     /// Goes on to the next packet; nothing at the end.
@@ -128,12 +111,8 @@ impl Packets {
         packet.resize(captured_bytes as usize, 0);
         let is_read = captured_bytes == 0 || self.read(&mut packet)?;
         self.packet = packet;
-        let time_ms =
-            u64::from(time_s) * 1_000 + u64::from(fraction / self.encoding.fractions_per_ms);
-        Ok(is_read.then_some(Packet {
-            time_ms,
-            wire_bytes: wire_bytes.max(captured_bytes) as usize,
-        }))
+        let time_ms = u64::from(time_s) * 1_000 + u64::from(fraction / self.encoding.fractions_per_ms);
+        Ok(is_read.then_some(Packet { time_ms, wire_bytes: wire_bytes.max(captured_bytes) as usize }))
     }
 
     /// Fills it; whether there was so much. A capture that was killed ends anywhere.

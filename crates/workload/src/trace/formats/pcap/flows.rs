@@ -35,20 +35,13 @@ impl Datagrams {
             return self.request(piece, queue, counts);
         }
         // What a server hands to its interface in one piece, to be split there, is captured so.
-        let bytes_max = if is_joined(piece.payload) {
-            REPLY_DATAGRAM_BYTES_MAX
-        } else {
-            piece.payload.len().max(1)
-        };
+        let bytes_max =
+            if is_joined(piece.payload) { REPLY_DATAGRAM_BYTES_MAX } else { piece.payload.len().max(1) };
         let mut parts = piece.payload.chunks(bytes_max).peekable();
         while let Some(payload) = parts.next() {
             let is_last = parts.peek().is_none();
             let missing = if is_last { piece.missing } else { 0 };
-            let part = Piece {
-                payload,
-                missing,
-                ..*piece
-            };
+            let part = Piece { payload, missing, ..*piece };
             self.reply(&part, queue, counts);
         }
     }
@@ -63,11 +56,7 @@ impl Datagrams {
         if self.exchanges.len() == EXCHANGES_MAX {
             self.exchanges.pop_front();
         }
-        self.exchanges.push_back(Exchange {
-            request_id: frame.request_id,
-            next_sequence: 0,
-            conversation,
-        });
+        self.exchanges.push_back(Exchange { request_id: frame.request_id, next_sequence: 0, conversation });
     }
 
     fn reply(&mut self, piece: &Piece<'_>, queue: &mut Queue, counts: &mut Counts) {
@@ -99,9 +88,7 @@ impl Datagrams {
 
     fn held_bytes(&self) -> usize {
         let conversations = self.exchanges.iter();
-        let held: usize = conversations
-            .map(|exchange| exchange.conversation.held_bytes())
-            .sum();
+        let held: usize = conversations.map(|exchange| exchange.conversation.held_bytes()).sum();
         held + self.exchanges.capacity() * size_of::<Exchange>()
     }
 }
@@ -164,10 +151,8 @@ impl Flows {
             self.forget_idle();
         }
         let time_ms = queue.time_ms();
-        let entry = self.entries.entry(piece.flow).or_insert_with(|| Entry {
-            talk: Talk::of(&piece.flow),
-            time_ms,
-        });
+        let entry =
+            self.entries.entry(piece.flow).or_insert_with(|| Entry { talk: Talk::of(&piece.flow), time_ms });
         entry.time_ms = time_ms;
         self.held_bytes -= entry.talk.held_bytes().min(self.held_bytes);
         let is_over = match &mut entry.talk {
@@ -209,10 +194,6 @@ impl Flows {
         let before = self.entries.len();
         self.entries.retain(|_, entry| entry.time_ms > limit);
         self.counts.dropped += (before - self.entries.len()) as u64;
-        self.held_bytes = self
-            .entries
-            .values()
-            .map(|entry| entry.talk.held_bytes())
-            .sum();
+        self.held_bytes = self.entries.values().map(|entry| entry.talk.held_bytes()).sum();
     }
 }

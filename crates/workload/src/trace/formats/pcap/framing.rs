@@ -81,10 +81,7 @@ impl Framing {
 
     /// It is not known where a message begins.
     pub fn get_lost(&mut self) {
-        *self = Self {
-            is_lost: true,
-            ..Self::default()
-        };
+        *self = Self { is_lost: true, ..Self::default() };
     }
 
     /// Returns whether nothing has begun that has not ended.
@@ -110,10 +107,7 @@ mod tests {
             return Taken::Nonsense;
         }
         messages.push(bytes[..end].to_vec());
-        Taken::Message {
-            bytes: end + 1,
-            skip: u64::from(bytes[0] - b'0'),
-        }
+        Taken::Message { bytes: end + 1, skip: u64::from(bytes[0] - b'0') }
     }
 
     #[test]
@@ -132,15 +126,11 @@ mod tests {
     #[test]
     fn what_is_missing_of_a_value_loses_nothing() {
         let (mut inflow, mut messages) = (Framing::default(), Vec::new());
-        inflow.feed(b"5a\nx", |bytes, is_lost| {
-            take(bytes, is_lost, &mut messages)
-        });
+        inflow.feed(b"5a\nx", |bytes, is_lost| take(bytes, is_lost, &mut messages));
         assert!(!inflow.lose(4));
         inflow.feed(b"1b", |bytes, is_lost| take(bytes, is_lost, &mut messages));
         assert!(inflow.lose(1));
-        inflow.feed(b"x\n?\n0c\n", |bytes, is_lost| {
-            take(bytes, is_lost, &mut messages)
-        });
+        inflow.feed(b"x\n?\n0c\n", |bytes, is_lost| take(bytes, is_lost, &mut messages));
         assert_eq!(messages, [&b"5a"[..], b"0c"]);
     }
 
@@ -148,14 +138,10 @@ mod tests {
     fn a_message_without_end_is_not_kept() {
         let (mut inflow, mut messages) = (Framing::default(), Vec::new());
         for _ in 0..1000 {
-            inflow.feed(&[b'x'; 100], |bytes, is_lost| {
-                take(bytes, is_lost, &mut messages)
-            });
+            inflow.feed(&[b'x'; 100], |bytes, is_lost| take(bytes, is_lost, &mut messages));
             assert!(inflow.held_bytes() <= 4 * MESSAGE_BYTES_MAX);
         }
-        inflow.feed(b"\n0a\n", |bytes, is_lost| {
-            take(bytes, is_lost, &mut messages)
-        });
+        inflow.feed(b"\n0a\n", |bytes, is_lost| take(bytes, is_lost, &mut messages));
         assert_eq!(messages.last().unwrap(), b"0a");
     }
 }

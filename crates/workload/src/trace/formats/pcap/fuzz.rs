@@ -26,11 +26,8 @@ pub(crate) fn packets(data: &[u8]) {
         let has = |flag: u8| flags & flag > 0;
         let client = usize::from(flags & 3);
         let [from_client, from_server] = &mut next[client];
-        let (ours, others) = if has(FROM_CLIENT) {
-            (from_client, from_server)
-        } else {
-            (from_server, from_client)
-        };
+        let (ours, others) =
+            if has(FROM_CLIENT) { (from_client, from_server) } else { (from_server, from_client) };
         let missing = if has(CUT) { usize::from(*distance) } else { 0 };
         let ahead = if has(CUT) { 0 } else { *distance as i8 };
         let tcp = Tcp {
@@ -42,23 +39,10 @@ pub(crate) fn packets(data: &[u8]) {
         };
         let total = (payload.len() + missing) as u32 + u32::from(has(FIRST));
         *ours = tcp.sequence.wrapping_add(total);
-        let flow = Flow {
-            client: ([0; 16], client as u16),
-            server: [1; 16],
-            is_tcp: !has(UDP),
-        };
+        let flow = Flow { client: ([0; 16], client as u16), server: [1; 16], is_tcp: !has(UDP) };
         let is_from_client = has(FROM_CLIENT);
         queue.go_on(queue.time_ms() + u64::from(has(LATER)) * 1_000);
-        flows.piece(
-            &Piece {
-                flow,
-                is_from_client,
-                tcp,
-                payload,
-                missing,
-            },
-            &mut queue,
-        );
+        flows.piece(&Piece { flow, is_from_client, tcp, payload, missing }, &mut queue);
         assert!(flows.held_bytes_are_bounded());
         while let Some(request) = queue.pop(rest.len() < 3) {
             assert!(request.time_ms >= time_ms && request.key().len() <= KEY_BYTES_MAX);

@@ -121,26 +121,14 @@ impl Reader for Pcap {
                 "times something was missing in a stream: requests or their outcomes are not known there",
             ),
             (counts.refused_lines, "lines to the server were no requests"),
-            (
-                counts.tls_connections,
-                "connections are encrypted (TLS) and cannot be read",
-            ),
-            (
-                counts.fragments,
-                "packets are fragments of packets, which are not put together",
-            ),
+            (counts.tls_connections, "connections are encrypted (TLS) and cannot be read"),
+            (counts.fragments, "packets are fragments of packets, which are not put together"),
             (
                 counts.cut_packets,
                 "packets were captured without all of their headers: capture with 'tcpdump -s 0'",
             ),
-            (
-                counts.split_requests,
-                "datagrams are no request: memcached's frame of 8 bytes says so",
-            ),
-            (
-                counts.dropped,
-                "times a conversation was forgotten, because there were too many",
-            ),
+            (counts.split_requests, "datagrams are no request: memcached's frame of 8 bytes says so"),
+            (counts.dropped, "times a conversation was forgotten, because there were too many"),
         ];
         let mut remarks: Vec<String> = told
             .iter()

@@ -183,34 +183,18 @@ impl<'a> Ip<'a> {
             payload = payload.get(bytes..).ok_or(Skipped::Cut)?;
             length = length.saturating_sub(bytes);
         }
-        Self {
-            from: address(8),
-            to: address(24),
-            protocol,
-            payload,
-            missing: 0,
-        }
-        .of_length(length)
+        Self { from: address(8), to: address(24), protocol, payload, missing: 0 }.of_length(length)
     }
 
     /// The length that the payload had.
     fn of_length(self, length: usize) -> Result<Self, Skipped> {
         let captured = self.payload.len().min(length);
-        Ok(Self {
-            payload: &self.payload[..captured],
-            missing: length - captured,
-            ..self
-        })
+        Ok(Self { payload: &self.payload[..captured], missing: length - captured, ..self })
     }
 }
 
 /// Returns what a captured frame carries to or from a port.
-pub(super) fn decode(
-    link: Link,
-    frame: &[u8],
-    wire_bytes: usize,
-    port: u16,
-) -> Result<Piece<'_>, Skipped> {
+pub(super) fn decode(link: Link, frame: &[u8], wire_bytes: usize, port: u16) -> Result<Piece<'_>, Skipped> {
     let packet = link.ip(frame)?;
     let link_bytes = frame.len() - packet.len();
     let ip = Ip::of(packet, wire_bytes.saturating_sub(link_bytes))?;
@@ -222,23 +206,12 @@ pub(super) fn decode(
     if !is_from_client && from_port != port {
         return Err(Skipped::Other);
     }
-    let (client, server) = if is_from_client {
-        ((ip.from, from_port), ip.to)
-    } else {
-        ((ip.to, to_port), ip.from)
-    };
+    let (client, server) =
+        if is_from_client { ((ip.from, from_port), ip.to) } else { ((ip.to, to_port), ip.from) };
     let is_tcp = ip.protocol == TCP;
-    let (tcp, header_bytes) = if is_tcp {
-        tcp(ip.payload)?
-    } else {
-        (Tcp::default(), 8)
-    };
+    let (tcp, header_bytes) = if is_tcp { tcp(ip.payload)? } else { (Tcp::default(), 8) };
     Ok(Piece {
-        flow: Flow {
-            client,
-            server,
-            is_tcp,
-        },
+        flow: Flow { client, server, is_tcp },
         is_from_client,
         tcp,
         payload: ip.payload.get(header_bytes..).ok_or(Skipped::Cut)?,

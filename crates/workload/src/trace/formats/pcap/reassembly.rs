@@ -41,10 +41,7 @@ pub(super) struct Reassembly {
 impl Reassembly {
     /// The next byte has this number, whatever came before.
     pub fn start(&mut self, sequence: u32) {
-        *self = Self {
-            next: Some(sequence),
-            ..Self::default()
-        };
+        *self = Self { next: Some(sequence), ..Self::default() };
     }
 
     /// The other side has got everything up to here: what was not captured never comes.
@@ -86,13 +83,7 @@ impl Reassembly {
     }
 
     /// Hands on what is new of a segment that begins at or before the next byte.
-    fn advance(
-        &mut self,
-        sequence: u32,
-        payload: &[u8],
-        missing: usize,
-        hand_on: &mut impl FnMut(Next<'_>),
-    ) {
+    fn advance(&mut self, sequence: u32, payload: &[u8], missing: usize, hand_on: &mut impl FnMut(Next<'_>)) {
         let next = self.next.unwrap_or(sequence);
         let known = next.wrapping_sub(sequence) as usize;
         let total = payload.len() + missing;
@@ -116,20 +107,11 @@ impl Reassembly {
         let is_known = place
             .checked_sub(1)
             .and_then(|before| self.early.get(before))
-            .is_some_and(|before| {
-                before.sequence == sequence && before.payload.len() >= payload.len()
-            });
+            .is_some_and(|before| before.sequence == sequence && before.payload.len() >= payload.len());
         if !is_known {
             self.early_bytes += payload.len();
             let payload = payload.to_vec();
-            self.early.insert(
-                place,
-                Early {
-                    sequence,
-                    payload,
-                    missing,
-                },
-            );
+            self.early.insert(place, Early { sequence, payload, missing });
         }
     }
 
@@ -138,12 +120,9 @@ impl Reassembly {
         let Some(first) = self.early.first() else {
             return false;
         };
-        let is_acknowledged = self
-            .acknowledged
-            .is_some_and(|number| number.wrapping_sub(first.sequence) < DISTANCE_MAX);
-        is_acknowledged
-            || self.early.len() >= EARLY_SEGMENTS_MAX
-            || self.early_bytes > EARLY_BYTES_MAX
+        let is_acknowledged =
+            self.acknowledged.is_some_and(|number| number.wrapping_sub(first.sequence) < DISTANCE_MAX);
+        is_acknowledged || self.early.len() >= EARLY_SEGMENTS_MAX || self.early_bytes > EARLY_BYTES_MAX
     }
 
     /// Goes on behind what is missing.
@@ -228,9 +207,7 @@ mod tests {
     #[test]
     fn waiting_is_bounded() {
         let mut stream = started(0);
-        let all: String = (1..600)
-            .map(|number| text(&mut stream, &[(2 * number, b"x", 0)]))
-            .collect();
+        let all: String = (1..600).map(|number| text(&mut stream, &[(2 * number, b"x", 0)])).collect();
         assert!(all.starts_with("..x.x.x") && stream.early.len() < EARLY_SEGMENTS_MAX);
         let payload = vec![b'y'; EARLY_BYTES_MAX / 2];
         let mut stream = started(0);
@@ -243,13 +220,7 @@ mod tests {
     #[test]
     fn what_was_not_captured_of_a_segment_is_missing() {
         let mut stream = Reassembly::default();
-        assert_eq!(
-            text(
-                &mut stream,
-                &[(7, b"ab", 3), (12, b"f", 0), (9, b"cdefgh", 0)]
-            ),
-            "ab...fgh"
-        );
+        assert_eq!(text(&mut stream, &[(7, b"ab", 3), (12, b"f", 0), (9, b"cdefgh", 0)]), "ab...fgh");
         stream.acknowledge(1 << 31);
         assert_eq!(text(&mut stream, &[(1 << 31, b"z", 0)]), ".........z");
     }

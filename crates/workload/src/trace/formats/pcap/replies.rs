@@ -55,10 +55,7 @@ impl Replies<'_> {
             }
         };
         match skip {
-            Some(skip) => Taken::Message {
-                bytes: end + 1,
-                skip,
-            },
+            Some(skip) => Taken::Message { bytes: end + 1, skip },
             None => {
                 self.expected.get_adrift();
                 Taken::Nonsense
@@ -76,14 +73,8 @@ impl Replies<'_> {
         Some(u64::from(value_bytes) + 2)
     }
 
-    fn meta<'w>(
-        &mut self,
-        code: &[u8],
-        flags: impl Iterator<Item = &'w [u8]>,
-        value_bytes: Option<u32>,
-    ) {
-        let (mut told_opaque, mut told_key, mut is_won, mut size) =
-            (None, None, false, value_bytes);
+    fn meta<'w>(&mut self, code: &[u8], flags: impl Iterator<Item = &'w [u8]>, value_bytes: Option<u32>) {
+        let (mut told_opaque, mut told_key, mut is_won, mut size) = (None, None, false, value_bytes);
         for flag in flags {
             match flag.first() {
                 Some(b'O') => told_opaque = Some(xxh3_64(flag)),
@@ -102,12 +93,7 @@ impl Replies<'_> {
         };
         let size = size.filter(|_| outcome == Outcome::Hit);
         let is_it = |one: &Expected, _: &Queue| match &one.answer {
-            Answer::Meta {
-                verb,
-                opaque,
-                key,
-                is_quiet,
-            } => {
+            Answer::Meta { verb, opaque, key, is_quiet } => {
                 answers(code, *verb, *is_quiet)
                     && opaque.is_none_or(|opaque| told_opaque == Some(opaque))
                     && key.is_none_or(|key| told_key == Some(key) || code == b"EN" || code == b"NF")
@@ -119,10 +105,7 @@ impl Replies<'_> {
         if self.expected.is_adrift() && !is_named {
             return;
         }
-        if !self
-            .expected
-            .answer(self.queue, is_named, is_it, outcome, size)
-        {
+        if !self.expected.answer(self.queue, is_named, is_it, outcome, size) {
             self.expected.get_adrift();
         }
     }
@@ -157,25 +140,7 @@ impl Replies<'_> {
         let Some(header) = bytes.first_chunk::<{ binary::HEADER_BYTES }>() else {
             return Taken::Incomplete;
         };
-        let [
-            _,
-            opcode,
-            k0,
-            k1,
-            extras,
-            data_type,
-            s0,
-            s1,
-            b0,
-            b1,
-            b2,
-            b3,
-            o0,
-            o1,
-            o2,
-            o3,
-            ..,
-        ] = *header;
+        let [_, opcode, k0, k1, extras, data_type, s0, s1, b0, b1, b2, b3, o0, o1, o2, o3, ..] = *header;
         let body = u32::from_be_bytes([b0, b1, b2, b3]);
         let before_value = u32::from(u16::from_be_bytes([k0, k1])) + u32::from(extras);
         if data_type != 0 || body > BODY_BYTES_MAX || before_value > body {
@@ -193,11 +158,7 @@ impl Replies<'_> {
             _ => Outcome::Unknown,
         };
         let is_it = |one: &Expected, queue: &Queue| match one.answer {
-            Answer::Binary {
-                opcode: asked,
-                opaque,
-                ..
-            } => {
+            Answer::Binary { opcode: asked, opaque, .. } => {
                 let request = queue.get(one.first);
                 let is_named = |request: &Waiting| key.is_empty() || request.key() == key;
                 asked == opcode && opaque == told && request.is_none_or(is_named)
@@ -206,12 +167,8 @@ impl Replies<'_> {
         };
         let value_bytes = (outcome == Outcome::Hit).then_some(body - before_value);
         // Opcode, opaque value and key name the request; other commands have answers, too.
-        self.expected
-            .answer(self.queue, true, is_it, outcome, value_bytes);
-        Taken::Message {
-            bytes: length,
-            skip: u64::from(body - before_value),
-        }
+        self.expected.answer(self.queue, true, is_it, outcome, value_bytes);
+        Taken::Message { bytes: length, skip: u64::from(body - before_value) }
     }
 }
 
@@ -240,9 +197,7 @@ fn outcome(change: Change, answer: &[u8]) -> Option<Outcome> {
             Some(Outcome::Hit)
         }
         (Change::Store, b"NOT_STORED" | b"EXISTS") | (_, b"NOT_FOUND") => Some(Outcome::Miss),
-        (Change::Arithmetic, digits) if digits.first().is_some_and(u8::is_ascii_digit) => {
-            Some(Outcome::Hit)
-        }
+        (Change::Arithmetic, digits) if digits.first().is_some_and(u8::is_ascii_digit) => Some(Outcome::Hit),
         _ => None,
     }
 }

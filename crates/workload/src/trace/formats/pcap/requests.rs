@@ -35,23 +35,12 @@ impl Requests<'_> {
         match parser.step(bytes, bytes.len() >= LINE_BYTES_MAX) {
             Step::Incomplete => Taken::Incomplete,
             Step::Command { command, .. } if is_lost && !is_data(&command) => Taken::Nonsense,
-            Step::Command {
-                command,
-                line_bytes,
-            } => {
+            Step::Command { command, line_bytes } => {
                 let skip = self.text(&command);
-                Taken::Message {
-                    bytes: line_bytes,
-                    skip,
-                }
+                Taken::Message { bytes: line_bytes, skip }
             }
             Step::Refused { .. } if is_lost => Taken::Nonsense,
-            Step::Refused {
-                reply,
-                line_bytes,
-                swallow_bytes,
-                close,
-            } => {
+            Step::Refused { reply, line_bytes, swallow_bytes, close } => {
                 *self.refused_lines += 1;
                 if !reply.is_empty() {
                     self.expect(0, Answer::OtherLine);
@@ -59,21 +48,14 @@ impl Requests<'_> {
                 if close {
                     return Taken::Nonsense;
                 }
-                Taken::Message {
-                    bytes: line_bytes,
-                    skip: swallow_bytes,
-                }
+                Taken::Message { bytes: line_bytes, skip: swallow_bytes }
             }
         }
     }
 
     fn expect(&mut self, requests: u32, answer: Answer) {
         let first = self.queue.next_number() - u64::from(requests);
-        self.expected.push(Expected {
-            first,
-            requests,
-            answer,
-        });
+        self.expected.push(Expected { first, requests, answer });
     }
 
     fn waiting(&self, operation: Operation, key: &[u8]) -> Waiting {
@@ -99,9 +81,7 @@ impl Requests<'_> {
             0 => 0,
             ..0 => 1,
             1..=RELATIVE_EXPTIME_MAX_S => exptime as u32,
-            _ => {
-                u32::try_from((exptime as u64).saturating_sub(now_s).max(1)).unwrap_or(u32::MAX - 1)
-            }
+            _ => u32::try_from((exptime as u64).saturating_sub(now_s).max(1)).unwrap_or(u32::MAX - 1),
         }
     }
 
@@ -119,14 +99,7 @@ impl Requests<'_> {
                 let is_open = !keys.is_last();
                 self.gets(keys, Operation::GetAndTouch, expiry_s, is_open);
             }
-            Command::Store {
-                verb,
-                key,
-                exptime,
-                value_bytes,
-                noreply,
-                ..
-            } => {
+            Command::Store { verb, key, exptime, value_bytes, noreply, .. } => {
                 let request = Waiting {
                     value_bytes: u32::try_from(value_bytes).ok(),
                     expiry_s: Some(self.expiry_s(exptime)),
@@ -139,30 +112,17 @@ impl Requests<'_> {
                 let request = self.waiting(Operation::Delete, key);
                 self.push(request, answer(noreply, Answer::Line(Change::Delete)));
             }
-            Command::Arithmetic {
-                key,
-                decrement,
-                noreply,
-                ..
-            } => {
+            Command::Arithmetic { key, decrement, noreply, .. } => {
                 let request = self.waiting(arithmetic(decrement), key);
                 self.push(request, answer(noreply, Answer::Line(Change::Arithmetic)));
             }
-            Command::Touch {
-                key,
-                exptime,
-                noreply,
-            } => {
-                let request = Waiting {
-                    expiry_s: Some(self.expiry_s(exptime)),
-                    ..self.waiting(Operation::Touch, key)
-                };
+            Command::Touch { key, exptime, noreply } => {
+                let request =
+                    Waiting { expiry_s: Some(self.expiry_s(exptime)), ..self.waiting(Operation::Touch, key) };
                 self.push(request, answer(noreply, Answer::Line(Change::Touch)));
             }
             Command::Meta(line) => return self.meta(&line),
-            Command::MetaNoop => {
-                self.expect(0, meta_answer(Meta::Noop, None, &MetaFlags::default()))
-            }
+            Command::MetaNoop => self.expect(0, meta_answer(Meta::Noop, None, &MetaFlags::default())),
             Command::Stats { .. } => self.expect(0, Answer::Statistics),
             Command::FlushAll { noreply, .. }
             | Command::FlushNamespace { noreply, .. }
@@ -184,10 +144,7 @@ impl Requests<'_> {
     ) {
         let mut requests = 0;
         for key in keys {
-            let request = Waiting {
-                expiry_s,
-                ..self.waiting(operation, key)
-            };
+            let request = Waiting { expiry_s, ..self.waiting(operation, key) };
             self.queue.push(request);
             requests += 1;
         }
@@ -210,17 +167,11 @@ impl Requests<'_> {
             }
         };
         let mut decoded = [0; KEY_BYTES_MAX];
-        let key = if flags.base64 {
-            base64::decode(line.key, &mut decoded)
-        } else {
-            None
-        };
+        let key = if flags.base64 { base64::decode(line.key, &mut decoded) } else { None };
         let key = key.unwrap_or(line.key);
         let mode = flags.mode.to_ascii_uppercase();
         let (verb, operation, exptime) = match line.verb {
-            MetaVerb::Get if flags.touch.is_some() => {
-                (Meta::Get, Operation::GetAndTouch, flags.touch)
-            }
+            MetaVerb::Get if flags.touch.is_some() => (Meta::Get, Operation::GetAndTouch, flags.touch),
             MetaVerb::Get if flags.cas => (Meta::Get, Operation::Gets, None),
             MetaVerb::Get => (Meta::Get, Operation::Get, None),
             MetaVerb::Store { .. } => {
@@ -235,11 +186,7 @@ impl Requests<'_> {
                 (Meta::Store, operation, Some(flags.touch.unwrap_or(0)))
             }
             MetaVerb::Delete => (Meta::Delete, Operation::Delete, None),
-            MetaVerb::Arithmetic => (
-                Meta::Arithmetic,
-                arithmetic(matches!(mode, b'D' | b'-')),
-                None,
-            ),
+            MetaVerb::Arithmetic => (Meta::Arithmetic, arithmetic(matches!(mode, b'D' | b'-')), None),
             MetaVerb::Debug => {
                 self.expect(0, meta_answer(Meta::Debug, Some(line), &flags));
                 return 0;
@@ -257,40 +204,19 @@ impl Requests<'_> {
     fn take_binary(&mut self, bytes: &[u8], is_lost: bool) -> Taken {
         let (command, head, length) = match binary::step(bytes) {
             binary::Step::Incomplete => return Taken::Incomplete,
-            binary::Step::Command {
-                command,
-                head,
-                bytes,
-            } => (command, head, bytes),
-            binary::Step::Refused {
-                swallow_bytes,
-                close: false,
-                ..
-            } if !is_lost => {
-                return Taken::Message {
-                    bytes: binary::HEADER_BYTES,
-                    skip: swallow_bytes,
-                };
+            binary::Step::Command { command, head, bytes } => (command, head, bytes),
+            binary::Step::Refused { swallow_bytes, close: false, .. } if !is_lost => {
+                return Taken::Message { bytes: binary::HEADER_BYTES, skip: swallow_bytes };
             }
             _ => return Taken::Nonsense,
         };
         let answer = |is_quiet: bool, reads: bool| {
             let (opcode, opaque) = (head.opcode, head.opaque);
-            Some(Answer::Binary {
-                opcode,
-                opaque,
-                is_quiet,
-                reads,
-            })
+            Some(Answer::Binary { opcode, opaque, is_quiet, reads })
         };
         let mut skip = 0;
         match command {
-            binary::Command::Get {
-                key,
-                exptime,
-                quiet,
-                ..
-            } => {
+            binary::Command::Get { key, exptime, quiet, .. } => {
                 let operation = exptime.map_or(Operation::Get, |_| Operation::GetAndTouch);
                 let request = Waiting {
                     expiry_s: exptime.map(|exptime| self.expiry_s(exptime.into())),
@@ -326,22 +252,11 @@ impl Requests<'_> {
             _ if is_lost => return Taken::Nonsense,
             binary::Command::Noop => {
                 let (opcode, opaque) = (NOOP, head.opaque);
-                self.expect(
-                    0,
-                    Answer::Binary {
-                        opcode,
-                        opaque,
-                        is_quiet: false,
-                        reads: false,
-                    },
-                );
+                self.expect(0, Answer::Binary { opcode, opaque, is_quiet: false, reads: false });
             }
             _ => {}
         }
-        Taken::Message {
-            bytes: length,
-            skip,
-        }
+        Taken::Message { bytes: length, skip }
     }
 }
 
@@ -371,20 +286,14 @@ fn operation_of(verb: StoreVerb) -> Operation {
 }
 
 fn arithmetic(is_decrement: bool) -> Operation {
-    if is_decrement {
-        Operation::Decrement
-    } else {
-        Operation::Increment
-    }
+    if is_decrement { Operation::Decrement } else { Operation::Increment }
 }
 
 /// The answer to a meta command, with what it repeats of it.
 fn meta_answer(verb: Meta, line: Option<&MetaLine<'_>>, flags: &MetaFlags) -> Answer {
     let flag = |letter: u8| {
         let mut words = line?.flag_words();
-        words
-            .find(|(flag, _)| *flag == letter)
-            .map(|(_, word)| word)
+        words.find(|(flag, _)| *flag == letter).map(|(_, word)| word)
     };
     Answer::Meta {
         verb,

@@ -20,13 +20,8 @@ pub struct Form {
 }
 
 impl Form {
-    pub const PLAIN: Self = Self {
-        is_big_endian: false,
-        has_nanoseconds: false,
-        link: 1,
-        is_v6: false,
-        captured_max: 1 << 18,
-    };
+    pub const PLAIN: Self =
+        Self { is_big_endian: false, has_nanoseconds: false, link: 1, is_v6: false, captured_max: 1 << 18 };
 }
 
 pub struct Capture {
@@ -56,16 +51,8 @@ fn address(form: Form, host: u8) -> IpAddr {
 
 impl Capture {
     pub fn new(form: Form) -> Self {
-        let mut capture = Self {
-            form,
-            bytes: Vec::new(),
-            time_us: 1_700_000_000_000_000,
-        };
-        capture.word(if form.has_nanoseconds {
-            0xa1b2_3c4d
-        } else {
-            0xa1b2_c3d4
-        });
+        let mut capture = Self { form, bytes: Vec::new(), time_us: 1_700_000_000_000_000 };
+        capture.word(if form.has_nanoseconds { 0xa1b2_3c4d } else { 0xa1b2_c3d4 });
         for word in [0x0004_0002, 0, 0, 1 << 18, form.link] {
             capture.word(word);
         }
@@ -94,11 +81,7 @@ impl Capture {
         let captured = &frame[..frame.len().min(self.form.captured_max)];
         let fraction = self.time_us % 1_000_000;
         self.word((self.time_us / 1_000_000) as u32);
-        self.word(if self.form.has_nanoseconds {
-            fraction * 1000 + 7
-        } else {
-            fraction
-        } as u32);
+        self.word(if self.form.has_nanoseconds { fraction * 1000 + 7 } else { fraction } as u32);
         self.word(captured.len() as u32);
         self.word(frame.len() as u32);
         self.bytes.extend(captured);
@@ -135,41 +118,25 @@ impl Capture {
 
     pub fn tcp(&mut self, client: u8, is_from_client: bool, tcp: Tcp, payload: &[u8]) {
         let client_port = 40_000 + u16::from(client);
-        let (from, to) = if is_from_client {
-            (client_port, SERVER_PORT)
-        } else {
-            (SERVER_PORT, client_port)
-        };
+        let (from, to) = if is_from_client { (client_port, SERVER_PORT) } else { (SERVER_PORT, client_port) };
         let mut segment = [from.to_be_bytes(), to.to_be_bytes()].concat();
         segment.extend(tcp.sequence.to_be_bytes());
         segment.extend(tcp.acknowledged.to_be_bytes());
         // A header with four bytes of options.
         segment.extend([0x60, tcp.flags, 0xff, 0xff, 0, 0, 0, 0, 1, 1, 1, 1]);
         segment.extend(payload);
-        let (from, to) = if is_from_client {
-            (client, 200)
-        } else {
-            (200, client)
-        };
+        let (from, to) = if is_from_client { (client, 200) } else { (200, client) };
         self.ip(from, to, 6, &segment);
     }
 
     pub fn udp(&mut self, client: u8, is_from_client: bool, payload: &[u8]) {
         let client_port = 40_000 + u16::from(client);
-        let (from, to) = if is_from_client {
-            (client_port, SERVER_PORT)
-        } else {
-            (SERVER_PORT, client_port)
-        };
+        let (from, to) = if is_from_client { (client_port, SERVER_PORT) } else { (SERVER_PORT, client_port) };
         let mut datagram = [from.to_be_bytes(), to.to_be_bytes()].concat();
         datagram.extend((payload.len() as u16 + 8).to_be_bytes());
         datagram.extend([0, 0]);
         datagram.extend(payload);
-        let (from, to) = if is_from_client {
-            (client, 200)
-        } else {
-            (200, client)
-        };
+        let (from, to) = if is_from_client { (client, 200) } else { (200, client) };
         self.ip(from, to, 17, &datagram);
     }
 }
@@ -184,19 +151,11 @@ pub struct Connection {
 impl Connection {
     pub fn open(capture: &mut Capture, client: u8) -> Self {
         let (client_first, server_first) = (u32::MAX - 50, 1_000);
-        let syn = |sequence, acknowledged, flags| Tcp {
-            sequence,
-            acknowledged,
-            flags,
-        };
+        let syn = |sequence, acknowledged, flags| Tcp { sequence, acknowledged, flags };
         capture.tcp(client, true, syn(client_first, 0, SYN), b"");
         let next = client_first.wrapping_add(1);
         capture.tcp(client, false, syn(server_first, next, SYN | ACK), b"");
-        Self {
-            client,
-            client_next: next,
-            server_next: server_first + 1,
-        }
+        Self { client, client_next: next, server_next: server_first + 1 }
     }
 
     /// The segment that comes next.
@@ -209,11 +168,7 @@ impl Connection {
         };
         let sequence = *ours;
         *ours = ours.wrapping_add(length);
-        Tcp {
-            sequence,
-            acknowledged: others,
-            flags: ACK,
-        }
+        Tcp { sequence, acknowledged: others, flags: ACK }
     }
 
     pub fn send(&mut self, capture: &mut Capture, is_from_client: bool, payload: &[u8]) {

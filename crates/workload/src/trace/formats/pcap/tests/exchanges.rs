@@ -19,34 +19,13 @@ fn exchanged(form: Form, turns: &[(&[u8], &[u8])]) -> Vec<String> {
 
 const CLASSIC: [(&[u8], &[u8]); 9] = [
     (b"set a 5 60 3\r\nabc\r\n", b"STORED\r\n"),
-    (
-        b"get a b\r\ngets a\r\n",
-        b"VALUE a 5 3\r\nabc\r\nEND\r\nVALUE a 5 3 7\r\nabc\r\nEND\r\n",
-    ),
-    (
-        b"add a 0 0 1\r\nx\r\nreplace b 0 -1 1\r\nx\r\n",
-        b"NOT_STORED\r\nNOT_STORED\r\n",
-    ),
-    (
-        b"cas a 0 1700000100 1 9\r\nx\r\nappend a 0 0 1\r\nx\r\n",
-        b"EXISTS\r\nSTORED\r\n",
-    ),
-    (
-        b"incr n 1\r\ndecr n 1\r\nincr m 1\r\n",
-        b"7\r\n6\r\nNOT_FOUND\r\n",
-    ),
-    (
-        b"touch a 10\r\ngat 20 a\r\n",
-        b"TOUCHED\r\nVALUE a 5 4\r\nabcx\r\nEND\r\n",
-    ),
-    (
-        b"stats\r\nversion\r\ndelete a\r\n",
-        b"STAT pid 1\r\nSTAT x y\r\nEND\r\nVERSION 1.6\r\nDELETED\r\n",
-    ),
-    (
-        b"set a 0 0 2 noreply\r\nab\r\nset b 0 0 9999999\r\nbogus\r\nget a\r\n",
-        b"",
-    ),
+    (b"get a b\r\ngets a\r\n", b"VALUE a 5 3\r\nabc\r\nEND\r\nVALUE a 5 3 7\r\nabc\r\nEND\r\n"),
+    (b"add a 0 0 1\r\nx\r\nreplace b 0 -1 1\r\nx\r\n", b"NOT_STORED\r\nNOT_STORED\r\n"),
+    (b"cas a 0 1700000100 1 9\r\nx\r\nappend a 0 0 1\r\nx\r\n", b"EXISTS\r\nSTORED\r\n"),
+    (b"incr n 1\r\ndecr n 1\r\nincr m 1\r\n", b"7\r\n6\r\nNOT_FOUND\r\n"),
+    (b"touch a 10\r\ngat 20 a\r\n", b"TOUCHED\r\nVALUE a 5 4\r\nabcx\r\nEND\r\n"),
+    (b"stats\r\nversion\r\ndelete a\r\n", b"STAT pid 1\r\nSTAT x y\r\nEND\r\nVERSION 1.6\r\nDELETED\r\n"),
+    (b"set a 0 0 2 noreply\r\nab\r\nset b 0 0 9999999\r\nbogus\r\nget a\r\n", b""),
     (b"delete a\r\n", b""),
 ];
 
@@ -93,15 +72,9 @@ fn meta_commands_have_their_outcomes() {
             b"mg a v\r\nmg b v\r\nmg a s\r\nmg a c T9 v\r\n",
             b"VA 3\r\nabc\r\nEN\r\nHD s3\r\nVA 3 c1\r\nabc\r\n",
         ),
-        (
-            b"mg q1 v k q\r\nmg q2 v k q\r\nmg q3 v O7 q\r\nmn\r\n",
-            b"VA 1 kq2\r\nx\r\nMN\r\n",
-        ),
+        (b"mg q1 v k q\r\nmg q2 v k q\r\nmg q3 v O7 q\r\nmn\r\n", b"VA 1 kq2\r\nx\r\nMN\r\n"),
         (b"ma n MD\r\nma m q\r\nmd a q\r\nmn\r\n", b"HD\r\nMN\r\n"),
-        (
-            b"mg YWJj b v k\r\nmg new N30 v\r\n",
-            b"VA 1 kYWJj b\r\nx\r\nVA 0 W\r\n\r\n",
-        ),
+        (b"mg YWJj b v k\r\nmg new N30 v\r\n", b"VA 1 kYWJj b\r\nx\r\nVA 0 W\r\n\r\n"),
         (b"me a\r\nmd a\r\n", b"ME a exp=-1\r\nNF\r\n"),
     ];
     assert_eq!(
@@ -183,9 +156,8 @@ fn binary_commands_have_their_outcomes() {
 
 #[test]
 fn datagrams_are_matched_by_their_number() {
-    let frame = |id: u8, sequence: u8, total: u8, text: &[u8]| {
-        [&[0, id, 0, sequence, 0, total, 0, 0], text].concat()
-    };
+    let frame =
+        |id: u8, sequence: u8, total: u8, text: &[u8]| [&[0, id, 0, sequence, 0, total, 0, 0], text].concat();
     let mut capture = Capture::new(Form::PLAIN);
     let sent: [(bool, Vec<u8>); 9] = [
         (true, frame(1, 0, 1, b"get a b\r\n")),
@@ -202,19 +174,8 @@ fn datagrams_are_matched_by_their_number() {
         capture.udp(1, is_from_client, &datagram);
     }
     let (requests, remarks) = read(capture.bytes);
-    assert_eq!(
-        requests,
-        [
-            "get a 4 - Hit",
-            "get b - - Miss",
-            "set c 1 0 Hit",
-            "get d - - Unknown"
-        ]
-    );
-    assert!(
-        remarks.len() == 1 && remarks[0].contains("no request"),
-        "{remarks:?}"
-    );
+    assert_eq!(requests, ["get a 4 - Hit", "get b - - Miss", "set c 1 0 Hit", "get d - - Unknown"]);
+    assert!(remarks.len() == 1 && remarks[0].contains("no request"), "{remarks:?}");
 }
 
 #[test]
@@ -237,17 +198,11 @@ fn a_reply_may_be_captured_before_it_is_split() {
 fn what_cannot_be_read_is_said() {
     let failure = |bytes: &[u8]| {
         let bytes = Box::new(std::io::Cursor::new(bytes.to_vec()));
-        Pcap::new(bytes, "x".to_owned(), SERVER_PORT)
-            .err()
-            .unwrap()
-            .reason
+        Pcap::new(bytes, "x".to_owned(), SERVER_PORT).err().unwrap().reason
     };
     assert!(failure(b"\x0a\x0d\x0d\x0a").contains("pcap"));
     assert!(failure(b"\xd4\xc3\xb2\xa1\x02").contains("begin"));
-    let radio = Form {
-        link: 127,
-        ..Form::PLAIN
-    };
+    let radio = Form { link: 127, ..Form::PLAIN };
     assert!(failure(&Capture::new(radio).bytes).contains("127"));
     let mut capture = Capture::new(Form::PLAIN);
     let mut connection = Connection::open(&mut capture, 1);
@@ -256,10 +211,7 @@ fn what_cannot_be_read_is_said() {
     capture.bytes.pop();
     let (requests, remarks) = read(capture.bytes);
     assert!(requests.is_empty());
-    assert!(
-        remarks[0].contains("TLS") && remarks[1].contains("cut off"),
-        "{remarks:?}"
-    );
+    assert!(remarks[0].contains("TLS") && remarks[1].contains("cut off"), "{remarks:?}");
     assert!(remarks[2].contains("--format pcap:PORT"));
     let mut damaged = Capture::new(Form::PLAIN).bytes;
     damaged.extend([0xff; 16]);

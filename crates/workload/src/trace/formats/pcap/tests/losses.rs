@@ -9,10 +9,7 @@ fn without(lost: &[usize], form: Form) -> (Vec<String>, Vec<String>) {
     let mut number = 0;
     for turn in 0..8 {
         let turns: [(Vec<u8>, &[u8]); 2] = [
-            (
-                format!("set k{turn} 0 0 4\r\nget \r\n").into_bytes(),
-                b"STORED\r\n",
-            ),
+            (format!("set k{turn} 0 0 4\r\nget \r\n").into_bytes(), b"STORED\r\n"),
             (format!("get k{turn} x\r\n").into_bytes(), b""),
         ];
         for (request, reply) in turns {
@@ -33,11 +30,7 @@ fn without(lost: &[usize], form: Form) -> (Vec<String>, Vec<String>) {
 fn all() -> Vec<String> {
     (0..8)
         .flat_map(|turn| {
-            [
-                format!("set k{turn} 4 0 Hit"),
-                format!("get k{turn} 4 - Hit"),
-                "get x - - Miss".to_owned(),
-            ]
+            [format!("set k{turn} 4 0 Hit"), format!("get k{turn} 4 - Hit"), "get x - - Miss".to_owned()]
         })
         .collect()
 }
@@ -51,37 +44,23 @@ fn nothing_is_wrong_with_a_whole_one() {
 fn a_lost_segment_costs_little_and_is_said() {
     for lost in 0..30 {
         let (requests, remarks) = without(&[lost], Form::PLAIN);
-        let known = requests
-            .iter()
-            .filter(|request| !request.ends_with("Unknown"));
+        let known = requests.iter().filter(|request| !request.ends_with("Unknown"));
         let mut expected = all().into_iter();
         // What is told is right and in its place.
         for request in known.clone() {
-            assert!(
-                expected.any(|expected| expected == *request),
-                "{lost}: {requests:?}"
-            );
+            assert!(expected.any(|expected| expected == *request), "{lost}: {requests:?}");
         }
         assert!(known.count() >= 24 - 6, "{lost}: {requests:?}");
-        assert!(
-            remarks.iter().any(|remark| remark.contains("missing")),
-            "{lost}: {remarks:?}"
-        );
+        assert!(remarks.iter().any(|remark| remark.contains("missing")), "{lost}: {remarks:?}");
     }
 }
 
 #[test]
 fn values_need_not_be_captured() {
-    let mut capture = Capture::new(Form {
-        captured_max: 100,
-        ..Form::PLAIN
-    });
+    let mut capture = Capture::new(Form { captured_max: 100, ..Form::PLAIN });
     let mut connection = Connection::open(&mut capture, 1);
     let value = "get y\r\n".repeat(150);
-    for part in [
-        format!("set big 0 0 {}\r\n{value}", value.len()),
-        "\r\nget big\r\n".to_owned(),
-    ] {
+    for part in [format!("set big 0 0 {}\r\n{value}", value.len()), "\r\nget big\r\n".to_owned()] {
         connection.send(&mut capture, true, part.as_bytes());
     }
     connection.send(&mut capture, false, b"STORED\r\n");
@@ -90,25 +69,14 @@ fn values_need_not_be_captured() {
     connection.send(&mut capture, false, reply.as_bytes());
     connection.send(&mut capture, true, b"get big\r\n");
     let (requests, remarks) = read(capture.bytes);
-    assert_eq!(
-        requests,
-        [
-            "set big 1050 0 Hit",
-            "get big 1050 - Hit",
-            "get big - - Unknown"
-        ]
-    );
+    assert_eq!(requests, ["set big 1050 0 Hit", "get big 1050 - Hit", "get big - - Unknown"]);
     assert_eq!(remarks.len(), 1);
 }
 
 #[test]
 fn a_connection_from_before_is_read_from_its_next_line() {
     let mut capture = Capture::new(Form::PLAIN);
-    let tcp = |sequence, acknowledged| Tcp {
-        sequence,
-        acknowledged,
-        flags: ACK,
-    };
+    let tcp = |sequence, acknowledged| Tcp { sequence, acknowledged, flags: ACK };
     capture.tcp(1, true, tcp(500, 900), b"end of a value\r\nget a\r\n");
     capture.tcp(1, false, tcp(900, 523), b"VALUE a 0 1\r\nx\r\nEND\r\n");
     capture.tcp(1, true, tcp(523, 921), b"get b\r\n");
@@ -122,25 +90,14 @@ fn memory_is_bounded_whatever_never_ends() {
     let mut capture = Capture::new(Form::PLAIN);
     let junk = vec![b'g'; 30_000];
     for client in 0..80u8 {
-        let tcp = Tcp {
-            sequence: 7,
-            acknowledged: 1,
-            flags: ACK,
-        };
+        let tcp = Tcp { sequence: 7, acknowledged: 1, flags: ACK };
         capture.tcp(client, true, tcp, b"get a\r\n");
         for number in 1..30 {
-            let tcp = Tcp {
-                sequence: number * 100_000,
-                acknowledged: 1,
-                flags: ACK,
-            };
+            let tcp = Tcp { sequence: number * 100_000, acknowledged: 1, flags: ACK };
             capture.tcp(client, true, tcp, &junk);
         }
     }
     let (requests, remarks) = read(capture.bytes);
     assert_eq!(requests.len(), 80);
-    assert!(
-        remarks.iter().any(|remark| remark.contains("forgotten")),
-        "{remarks:?}"
-    );
+    assert!(remarks.iter().any(|remark| remark.contains("forgotten")), "{remarks:?}");
 }

@@ -31,36 +31,23 @@ fn exchange() -> impl Strategy<Value = Exchange> {
         }
         reply.extend(b"END\r\n");
         let request = format!("get {}\r\n", names.join(" ")).into_bytes();
+        Exchange { request, reply, words }
+    });
+    let set = (key, 0usize..5000, 0u32..1000, any::<bool>()).prop_map(|(key, bytes, expiry_s, noreply)| {
+        let silence = if noreply { " noreply" } else { "" };
+        let mut request = format!("set {key} 1 {expiry_s} {bytes}{silence}\r\n").into_bytes();
+        request.extend(b"get x\r\n".iter().cycle().take(bytes));
+        request.extend(b"\r\n");
+        let (reply, outcome) = if noreply { (&b""[..], "Unknown") } else { (&b"STORED\r\n"[..], "Hit") };
         Exchange {
             request,
-            reply,
-            words,
+            reply: reply.to_vec(),
+            words: vec![format!("set {key} {bytes} {expiry_s} {outcome}")],
         }
     });
-    let set = (key, 0usize..5000, 0u32..1000, any::<bool>()).prop_map(
-        |(key, bytes, expiry_s, noreply)| {
-            let silence = if noreply { " noreply" } else { "" };
-            let mut request = format!("set {key} 1 {expiry_s} {bytes}{silence}\r\n").into_bytes();
-            request.extend(b"get x\r\n".iter().cycle().take(bytes));
-            request.extend(b"\r\n");
-            let (reply, outcome) = if noreply {
-                (&b""[..], "Unknown")
-            } else {
-                (&b"STORED\r\n"[..], "Hit")
-            };
-            Exchange {
-                request,
-                reply: reply.to_vec(),
-                words: vec![format!("set {key} {bytes} {expiry_s} {outcome}")],
-            }
-        },
-    );
     // Of several same keys in one get, the first ones are the ones that were found.
     let get = get.prop_filter("a key twice", |exchange| {
-        let mut names: Vec<_> = exchange
-            .request
-            .split(|byte| byte.is_ascii_whitespace())
-            .collect();
+        let mut names: Vec<_> = exchange.request.split(|byte| byte.is_ascii_whitespace()).collect();
         names.retain(|name| !name.is_empty());
         names.sort();
         names.windows(2).all(|pair| pair[0] != pair[1])
