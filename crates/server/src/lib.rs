@@ -13,7 +13,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`configuration`] | what a person writes, and the settings that are derived from it |
+//! | [`configuration`] | options, files and environment, and the settings derived from them |
 //! | [`session`] | a conversation without a socket: bytes in, engine batches, replies out |
 //! | [`output`] | the bytes that replies, statistics and watchers fill |
 //! | [`native`] | datagrams of the native protocol: rounds, directory, cookies, rings |
@@ -21,47 +21,28 @@
 //! | [`connection`] | a session on a stream, and the buffers that it may hold |
 //! | [`worker`] | the loop of a thread over its connections |
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
-//! | [`shared`] | the state that threads share: what batches touch, and what control needs |
-//! | [`loads`], [`balance`] | requests by worker and partition, and routes that follow them |
-//! | [`latency`], [`hot`] | how long requests take; which keys are asked for most |
-//! | `admin` | metrics, health and a page to look at over HTTP |
-//! | `control` | the control socket |
-//! | [`record`] | requests of sampled keys, written to a file |
-//! | `restart` | another program, or another version of it, in the same process |
-//! | [`auth`] | users and passwords, and how often somebody was wrong |
-//! | [`tls`] | certificates, read again while the server runs |
-//! | [`stats`] | counters, `stats`, `stats settings` |
+//! | [`shared`] | the state that threads share: what batches touch, and what control needs; the clock |
+//! | [`security`] | users and passwords, certificates |
+//! | [`control`] | the control socket; restart in place; threads that balance and that tend the program in the kernel |
+//! | [`telemetry`] | counters and `stats`, metrics over HTTP, latencies, hot keys, `watch`, recordings |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a
 //! connection is one `recv` and one `send`. A panic ends the process (see `Cargo.toml`).
 
-mod admin;
-pub mod auth;
-pub mod balance;
-pub mod clock;
 pub mod configuration;
 pub mod connection;
-mod control;
-#[cfg(any(test, feature = "fuzz"))]
-pub mod fuzz;
-pub mod hot;
-mod kernel_get;
-pub mod latency;
+pub mod control;
 pub mod limits;
-pub mod loads;
 pub mod native;
 pub mod output;
-pub mod record;
-mod restart;
+pub mod security;
 mod serve;
 pub mod session;
 pub mod shared;
-pub mod stats;
+pub mod telemetry;
 #[cfg(any(test, feature = "fuzz"))]
-mod testing;
-pub mod tls;
+pub mod testing;
 pub mod udp;
-mod watch;
 pub mod worker;
 
 /// What `version` answers. Clients decide by it what they may send (libmemcached's tools, for

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use micanite_control::RecordOptions;
 use micanite_engine::Cache;
-use micanite_server::clock::Clock;
 use micanite_server::configuration::{Options, Settings};
 use micanite_server::limits::OUTPUT_BYTES;
 use micanite_server::output::Output;
-use micanite_server::record::Recorder;
 use micanite_server::session::{Context, Session, Status};
 use micanite_server::shared::Server;
+use micanite_server::shared::clock::Clock;
+use micanite_server::telemetry::record::Recorder;
 use micanite_workload::recording::End;
 
 /// The system's allocator, which counts what it is asked for.

@@ -12,14 +12,14 @@ use micanite_engine::{Access, Route};
 use micanite_wire::memcache::text::KEY_BYTES_MAX;
 use micanite_workload::recording::End;
 
-use crate::clock::{Clock, seconds};
-use crate::hot::{self, HotKey};
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::native::directory_text;
 use crate::output::Output;
-use crate::record::Recorder;
 use crate::shared::Server;
-use crate::stats;
+use crate::shared::clock::{Clock, seconds};
+use crate::telemetry::hot::{self, HotKey};
+use crate::telemetry::record::Recorder;
+use crate::telemetry::stats;
 use crate::worker::Post;
 
 /// How long a worker may take to do what is posted to it.

@@ -1,13 +1,19 @@
-//! The control thread: requests of a person while the server runs, over a Unix socket.
-//! Their protocol is the crate `control`.
+//! Administration beside the requests, by threads of their own. The protocol of the control socket is
+//! the crate `control`.
 //!
-//! | file | |
+//! | module | |
 //! |---|---|
-//! | `socket.rs` | opens the socket |
-//! | `thread.rs` | the thread that serves it: one client at a time, with deadlines |
-//! | `execute.rs` | executes requests |
+//! | `socket` | opens the control socket |
+//! | `thread` | serves it: one client at a time, with deadlines |
+//! | `execute` | executes its requests |
+//! | [`balance`] | changes routes by measured load |
+//! | `kernel_get` | tends the program that answers GETs in the kernel |
+//! | `restart` | executes another program, or another version of it, in the same process |
 
+pub mod balance;
 mod execute;
+pub(crate) mod kernel_get;
+pub(crate) mod restart;
 mod socket;
 mod thread;
 

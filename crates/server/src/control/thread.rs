@@ -15,9 +15,9 @@ use micanite_net::{ByteStream, Interest, Listener, Poller, Stream, Waker};
 
 use super::execute::Executor;
 use super::socket::Socket;
-use crate::clock::Clock;
-use crate::restart;
+use crate::control::restart;
 use crate::shared::Server;
+use crate::shared::clock::Clock;
 use crate::worker::Post;
 
 /// How long a client has for its line, and for the answer.

@@ -2,7 +2,7 @@
 
 use micanite_net::frames::FrameCounters;
 
-use crate::stats::Counter;
+use crate::telemetry::stats::Counter;
 
 /// Places of the histogram of bursts: 1, 2, up to 4, up to 8, and so on.
 pub const BURST_PLACES: usize = 10;

@@ -8,7 +8,7 @@ use super::counters::NativeCounters;
 use super::ids::ClientKey;
 use super::outbox::{Outbox, Source};
 use crate::session::{Kind, count};
-use crate::stats::Counters;
+use crate::telemetry::stats::Counters;
 
 /// A datagram that is answered.
 #[derive(Clone, Copy, Debug)]

@@ -19,10 +19,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::supervisor::Supervisor;
 use super::threads::Threads;
 use super::{Failure, listeners};
-use crate::auth::Auth;
-use crate::clock::unix_now_s;
 use crate::configuration::ListenTls;
-use crate::restart;
+use crate::control::restart;
+use crate::security::auth::Auth;
+use crate::shared::clock::unix_now_s;
 use crate::shared::{Ending, Server};
 use crate::worker::{Incoming, Post};
 

@@ -1,5 +1,5 @@
 //! Sockets that the process was started with: from systemd (`LISTEN_FDS`), or from the program
-//! that ran in it before a restart (`crate::restart`), which leaves the memory of its image, too, if
+//! that ran in it before a restart (`crate::control::restart`), which leaves the memory of its image, too, if
 //! that lies in maps of the kernel, and the locks of the directories where it is pinned.
 
 use std::fmt::Display;
@@ -16,8 +16,8 @@ use micanite_net::{ByteStream, Inherited, Listener, Stream};
 use super::Failure;
 use super::acceptor::Acceptor;
 use crate::configuration::Settings;
+use crate::control::restart::{Handover, Heirloom, monotonic_ns};
 use crate::native::Sockets;
-use crate::restart::{Handover, Heirloom, monotonic_ns};
 use crate::shared::Server;
 
 /// The number of the first descriptor that systemd passes.

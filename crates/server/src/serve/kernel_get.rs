@@ -13,11 +13,11 @@ use micanite_kernel::{GetOptions, IS_BUILT, ImageMaps, KernelGet, NativeOptions,
 use micanite_net::xdp::{Interface, Mode};
 
 use super::{Failure, cache};
-use crate::clock::Clock;
 use crate::configuration::{KernelGetSettings, Settings};
-use crate::kernel_get::KernelGetState;
+use crate::control::kernel_get::KernelGetState;
+use crate::control::restart::Trial;
 use crate::native::{NativeShared, Sockets};
-use crate::restart::Trial;
+use crate::shared::clock::Clock;
 use crate::udp::UdpSockets;
 
 /// Where datagrams are taken from the kernel's stack.

@@ -10,7 +10,7 @@ use micanite_memory::hold::holder;
 
 use super::Failure;
 use crate::configuration::Settings;
-use crate::restart::{Trial, place};
+use crate::control::restart::{Trial, place};
 
 /// Locks the directory that the settings name, if they name one. `held` are the locks of the program
 /// before; the new one is added to them.

@@ -13,13 +13,13 @@ use super::{exposure, ports};
 use crate::configuration::{ListenTls, NativeSettings, Settings};
 use crate::connection::Buffers;
 use crate::control::ControlThread;
-use crate::hot::HotKeys;
-use crate::latency::Latency;
 use crate::limits::WATCHERS_MAX;
 use crate::native::{Ids, NativePort, ring_bytes};
-use crate::record::Recorder;
 use crate::shared::Server;
-use crate::stats::{ConnectionTable, Prefixes};
+use crate::telemetry::hot::HotKeys;
+use crate::telemetry::latency::Latency;
+use crate::telemetry::record::Recorder;
+use crate::telemetry::stats::{ConnectionTable, Prefixes};
 use crate::udp::UdpPort;
 use crate::worker::Worker;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use micanite_control::log;
 
-use crate::restart::monotonic_ns;
+use crate::control::restart::monotonic_ns;
 use crate::shared::{Ending, Server};
 
 /// See the module. Without a supervisor it does nothing.

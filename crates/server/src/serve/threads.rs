@@ -11,8 +11,8 @@ use micanite_control::log;
 use micanite_net::{Poller, Streams, Uring, Waker};
 
 use super::ports::Queues;
-use crate::clock::Clock;
 use crate::native::{NativePort, Sockets, rings};
+use crate::shared::clock::Clock;
 use crate::shared::{Ending, Server};
 use crate::udp::{UdpPort, UdpSockets};
 use crate::worker::{Post, Worker};

@@ -9,7 +9,7 @@ use super::{Context, Session, operator};
 use crate::limits::{SHORT_REPLY_BYTES_MAX, STATS_REPLY_BYTES_MAX};
 use crate::output::Output;
 use crate::shared::Ending;
-use crate::stats;
+use crate::telemetry::stats;
 
 /// A request that is answered between batches.
 #[derive(Debug)]

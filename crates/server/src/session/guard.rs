@@ -12,9 +12,9 @@ use micanite_wire::memcache::binary::{SaslStep, plain, sasl_step};
 use micanite_wire::memcache::text::{TextAuth, reply, text_auth};
 
 use super::{Context, Progress, Protocol, Session, Status};
-use crate::auth::Verdict;
 use crate::limits::AUTH_FAILURES_OF_CONNECTION;
 use crate::output::Output;
+use crate::security::auth::Verdict;
 
 /// Room for any reply to somebody who is not known.
 const REPLY_BYTES_MAX: usize = 256;

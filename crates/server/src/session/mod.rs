@@ -38,8 +38,8 @@ use crate::limits::{
 };
 use crate::output::Output;
 use crate::shared::{Server, Shared};
-use crate::stats::Counters;
-use crate::watch::{self, Watcher};
+use crate::telemetry::stats::Counters;
+use crate::telemetry::watch::{self, Watcher};
 use answer::Aside;
 use gather::{Gather, Stop};
 use guard::Guard;

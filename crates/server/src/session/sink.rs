@@ -6,7 +6,7 @@ use micanite_wire::memcache::text::reply::{self, VALUE_HEADER_BYTES_MAX};
 use super::gather::{Kind, Pending};
 use crate::limits::SHORT_REPLY_BYTES_MAX;
 use crate::output::Output;
-use crate::stats::{Counter, Counters};
+use crate::telemetry::stats::{Counter, Counters};
 
 // Every reply that is no value fits the room that is kept for it, `END` behind it included.
 const _: () = assert!(reply::NOT_A_NUMBER.len() <= SHORT_REPLY_BYTES_MAX);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::stats::Counter;
+use crate::telemetry::stats::Counter;
 
 /// Counters of the acceptor.
 #[derive(Debug, Default)]

@@ -1,8 +1,9 @@
 //! State that the threads of a server share, in two parts: [`Shared`] is what workers touch in every
 //! batch or turn, [`Server`] is what control needs beside it: settings, statistics, certificates,
-//! restarts, the end.
+//! restarts, the end. [`clock`] tells the time.
 
 mod acceptor;
+pub mod clock;
 mod server;
 
 use std::io;
@@ -16,14 +17,14 @@ pub use acceptor::{AcceptorCounters, AcceptorNumbers};
 pub use server::{Baseline, Server};
 
 use crate::configuration::Settings;
-use crate::hot::HotKeys;
-use crate::latency::Latency;
-use crate::loads::Loads;
 use crate::native::NativeShared;
-use crate::record::Recorder;
-use crate::stats::{ConnectionTable, Counters, Prefixes};
+use crate::telemetry::hot::HotKeys;
+use crate::telemetry::latency::Latency;
+use crate::telemetry::loads::Loads;
+use crate::telemetry::record::Recorder;
+use crate::telemetry::stats::{ConnectionTable, Counters, Prefixes};
+use crate::telemetry::watch::Watch;
 use crate::udp::UdpShared;
-use crate::watch::Watch;
 
 /// State that a batch or a turn of a worker touches. It is a part of [`Server`], so that workers
 /// reach it without a further pointer.

@@ -9,14 +9,14 @@ use micanite_engine::{Access, Cache, Route, RouteError, Stats};
 use micanite_net::Waker;
 
 use super::{AcceptorCounters, AcceptorNumbers, Ending, Shared};
-use crate::auth::Auth;
-use crate::balance::BalanceState;
 use crate::configuration::Settings;
-use crate::kernel_get::KernelGetState;
+use crate::control::balance::BalanceState;
+use crate::control::kernel_get::KernelGetState;
+use crate::control::restart::Restart;
 use crate::native::NativeShared;
-use crate::restart::Restart;
-use crate::stats::Totals;
-use crate::tls::TlsShared;
+use crate::security::auth::Auth;
+use crate::security::tls::TlsShared;
+use crate::telemetry::stats::Totals;
 
 /// A server: the state of its workers, and what control needs beside it. Workers touch the latter
 /// when connections come and go, and for commands of administration.

@@ -1,6 +1,6 @@
 //! Counters of datagrams, of one worker each.
 
-use crate::stats::Counter;
+use crate::telemetry::stats::Counter;
 
 macro_rules! udp_counters {
     ($($(#[doc = $what:literal])* $name:ident,)*) => {

@@ -9,7 +9,7 @@ use micanite_engine::Outcome;
 
 use super::queues::Kind;
 use super::rounds_tests::Bench;
-use crate::clock::seconds;
+use crate::shared::clock::seconds;
 
 /// Sends as much as the socket takes now.
 fn refill(client: &mut UnixStream, bytes: &[u8]) {

@@ -29,14 +29,14 @@ use micanite_control::log;
 use micanite_net::{Interest, Streams};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::clock::{Clock, seconds};
 use crate::connection::{Buffers, Connection, Next, Turn};
-use crate::latency::{Began, Transport};
 use crate::limits::{LINGER_ROUNDS, MAINTAIN_INTERVAL_MS, POSTS_PER_ROUND, WAIT_MS_MAX};
 use crate::native::NativePort;
 use crate::session::{Context, Session};
+use crate::shared::clock::{Clock, seconds};
 use crate::shared::{Ending, Server};
-use crate::stats::{ConnectionState, Counters};
+use crate::telemetry::latency::{Began, Transport};
+use crate::telemetry::stats::{ConnectionState, Counters};
 use crate::udp::UdpPort;
 use native::NativeTurn;
 pub use post::{Incoming, Post};

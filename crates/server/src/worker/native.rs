@@ -5,11 +5,11 @@ use std::io;
 use micanite_net::{Idle, IdleRounds, Step, Streams};
 
 use super::Worker;
-use crate::clock::seconds;
-use crate::latency::Transport;
 use crate::limits::{DATAGRAMS_PER_POLL, ROUNDS_PER_POLL};
 use crate::native::NativePort;
 use crate::session::Context;
+use crate::shared::clock::seconds;
+use crate::telemetry::latency::Transport;
 
 /// A worker's port, and when it may sleep.
 #[derive(Debug)]

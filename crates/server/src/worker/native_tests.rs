@@ -14,9 +14,9 @@ use micanite_net::datagram::{UdpOptions, UdpSocket};
 use micanite_net::{Poller, Stream};
 use micanite_wire::native::{CoreEntry, Opcode, PAYLOAD_BYTES, Request, Status};
 
-use crate::clock::{Clock, seconds};
 use crate::native::testing::{Answer, Asker, request, settings};
 use crate::native::{NativePort, NativeShared, Sockets, rings};
+use crate::shared::clock::{Clock, seconds};
 use crate::shared::{self, Ending};
 use crate::worker::{Incoming, Post, Worker};
 

@@ -9,11 +9,11 @@ use nix::sys::socket::{SockaddrStorage, getpeername, getsockname};
 
 use super::Worker;
 use super::slots::Token;
-use crate::clock::seconds;
 use crate::connection::Connection;
 use crate::session::Awaits;
-use crate::stats::ConnectionState;
-use crate::watch::Peer;
+use crate::shared::clock::seconds;
+use crate::telemetry::stats::ConnectionState;
+use crate::telemetry::watch::Peer;
 
 /// What is known of a connection before it has a place.
 pub(super) struct Arrival {
@@ -89,7 +89,7 @@ impl<P: Streams> Worker<P> {
 
     /// Turns for the connections that watch, unless their peers do not read.
     pub(super) fn serve_watchers(&mut self, now_ms: u64) {
-        let evictions = self.server.shared.watch.wanted().any(crate::watch::Kinds::EVICTIONS);
+        let evictions = self.server.shared.watch.wanted().any(crate::telemetry::watch::Kinds::EVICTIONS);
         self.server.shared.cache.tell_evictions(evictions);
         if !self.server.shared.watch.has_watchers() {
             return;

@@ -14,10 +14,10 @@ use micanite_net::tls::{ServerConfig, without_certificate};
 use micanite_net::{Poller, Stream};
 use micanite_wire::native::{CoreEntry, Opcode, PAYLOAD_BYTES, Request};
 
-use crate::clock::{Clock, seconds};
 use crate::native::testing::{Asker, request, settings};
 use crate::native::{NativePort, NativeShared, Sockets, rings};
 use crate::shared::Server;
+use crate::shared::clock::{Clock, seconds};
 use crate::worker::{Incoming, Post, Worker};
 
 const VALUE_BYTES: usize = 900_000;

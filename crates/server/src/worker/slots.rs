@@ -4,7 +4,7 @@ use micanite_net::{ByteStream, Interest};
 
 use crate::connection::Connection;
 use crate::limits::{HEAVY_TURN_BYTES, TURNS_OF_MEAN};
-use crate::stats::ConnectionState;
+use crate::telemetry::stats::ConnectionState;
 
 /// Names a connection; a later one in the same place has another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

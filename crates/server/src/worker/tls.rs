@@ -10,7 +10,7 @@ use micanite_net::{ByteStream, Streams, Transport};
 use super::Worker;
 use super::slots::Slot;
 use crate::limits::{HANDSHAKE_MS_MAX, HANDSHAKES_CHECK_MS};
-use crate::stats::Counters;
+use crate::telemetry::stats::Counters;
 
 /// A stream as it is, or TLS over it.
 pub(super) fn transport<S: ByteStream>(

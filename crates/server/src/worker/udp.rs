@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use micanite_net::Streams;
 
 use super::{UDP, Worker};
-use crate::clock::seconds;
-use crate::latency::Transport;
 use crate::session::Context;
+use crate::shared::clock::seconds;
+use crate::telemetry::latency::Transport;
 use crate::udp::UdpPort;
 
 impl<P: Streams> Worker<P> {

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use super::order::{PEERS, Plan, arrival, damaged_plan, plan};
 use super::*;
-use crate::clock::Clock;
+use crate::shared::clock::Clock;
 
 const PAYLOAD_BYTES: usize = 1472;
 const SERVERS: [&str; 2] = ["10.0.0.200:20000", "[fd00::200]:20000"];

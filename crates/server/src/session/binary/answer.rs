@@ -8,9 +8,9 @@ use micanite_wire::memcache::text;
 use super::super::answer::{delete, flush_all, report};
 use super::sink::fail;
 use super::{Context, SHORT_REPLY_BYTES_MAX, STATS_ROOM_BYTES, Session};
-use crate::auth::Auth;
 use crate::limits::STATS_REPLY_BYTES_MAX;
 use crate::output::Output;
+use crate::security::auth::Auth;
 
 /// A request that is answered between batches.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::super::sink::count;
 use super::gather::{Pending, Role};
 use super::{BATCH_REPLY_BYTES, SHORT_REPLY_BYTES_MAX};
 use crate::output::Output;
-use crate::stats::Counters;
+use crate::telemetry::stats::Counters;
 
 /// Takes the replies of one batch.
 #[derive(Debug)]

@@ -147,6 +147,6 @@ proptest! {
     /// Where input is cut, and how much the peer takes at a time, makes no difference.
     #[test]
     fn split_input_gives_the_same_replies(input in conversation(), cut in any::<u8>(), appetite in any::<u8>()) {
-        crate::fuzz::session(&[&[cut, appetite], input.as_slice()].concat());
+        crate::testing::fuzz::session(&[&[cut, appetite], input.as_slice()].concat());
     }
 }

@@ -10,8 +10,8 @@ use super::operator::{Classes, split};
 use super::{Context, Session, Status};
 use crate::limits::{LONG_REPLY_BUCKETS, STATS_REPLY_BYTES_MAX};
 use crate::output::Output;
-use crate::stats::{ConnectionsTold, Lines, Sizes, connections};
-use crate::watch::Kinds;
+use crate::telemetry::stats::{ConnectionsTold, Lines, Sizes, connections};
+use crate::telemetry::watch::Kinds;
 
 mod cachedump;
 mod dump;

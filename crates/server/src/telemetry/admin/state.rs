@@ -1,0 +1,98 @@
+//! What the pages are made of: the server as far as it has come.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::shared::clock::Clock;
+use crate::shared::{Ending, Server};
+
+/// A worker whose last housekeeping is longer ago than this does not work any more.
+const SILENCE_MS_MAX: u64 = 10_000;
+
+/// A server that starts, runs, and ends.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    running: OnceLock<(Arc<Server>, Clock)>,
+}
+
+/// Whether the server is well, or not, in words.
+pub(super) type Health = Result<&'static str, String>;
+
+impl State {
+    /// The workers serve from now on.
+    pub fn set_running(&self, server: &Arc<Server>, clock: Clock) {
+        // It starts once.
+        let _ = self.running.set((Arc::clone(server), clock));
+    }
+
+    /// The server and its clock, once it runs.
+    pub(super) fn running(&self) -> Option<(&Server, Clock)> {
+        let (server, clock) = self.running.get()?;
+        Some((server, *clock))
+    }
+
+    /// Whether connections are welcome.
+    pub(super) fn readiness(&self) -> Health {
+        let Some((server, _)) = self.running() else {
+            return Err("starting".into());
+        };
+        match server.shared.ending() {
+            Ending::Gracefully | Ending::AtOnce => Err("ending".into()),
+            Ending::Not if !server.acceptor.now().accepting => {
+                Err("no descriptors are left for connections".into())
+            }
+            Ending::Not => Ok("ready"),
+        }
+    }
+
+    /// Whether every worker goes round its loop.
+    pub(super) fn health(&self) -> Health {
+        let Some((server, clock)) = self.running() else {
+            return Ok("starting");
+        };
+        let now_ms = clock.now_ms();
+        let is_silent = |last_ms: u64| now_ms.saturating_sub(last_ms) > SILENCE_MS_MAX;
+        let stamps = server.shared.counters.iter().map(|of| of.maintained_ms.get());
+        let silent: Vec<_> = stamps
+            .enumerate()
+            .filter(|(_, last_ms)| *last_ms > 0 && is_silent(*last_ms))
+            .map(|(worker, _)| worker.to_string())
+            .collect();
+        match silent.as_slice() {
+            [] => Ok("ok"),
+            workers => Err(format!("not working: worker {}", workers.join(", "))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+
+    #[test]
+    fn a_server_is_healthy_before_it_is_ready() {
+        let state = State::default();
+        assert_eq!(state.health(), Ok("starting"));
+        assert_eq!(state.readiness(), Err("starting".into()));
+        let (bench, clock) = (Bench::new(""), Clock::start());
+        state.set_running(&bench.server, clock);
+        assert_eq!(state.health(), Ok("ok"));
+        assert_eq!(state.readiness(), Ok("ready"));
+        bench.server.acceptor.set_pausing(true);
+        assert!(state.readiness().is_err());
+        bench.server.acceptor.set_pausing(false);
+        bench.server.end(Ending::Gracefully);
+        assert_eq!(state.readiness(), Err("ending".into()));
+    }
+
+    #[test]
+    fn a_worker_that_is_silent_is_named() {
+        let (state, bench, clock) = (State::default(), Bench::new(""), Clock::start());
+        state.set_running(&bench.server, clock);
+        let stamp = &bench.server.shared.counters[0].maintained_ms;
+        stamp.set(clock.now_ms());
+        assert_eq!(state.health(), Ok("ok"));
+        stamp.set(clock.now_ms() - SILENCE_MS_MAX - 1000);
+        assert_eq!(state.health(), Err("not working: worker 0".into()));
+    }
+}

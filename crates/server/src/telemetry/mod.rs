@@ -1,0 +1,19 @@
+//! Counters, and everything that tells about requests.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`stats`] | counters, `stats` in all groups |
+//! | `admin` | metrics, health and a page over HTTP |
+//! | [`latency`] | how long requests take, as histograms |
+//! | [`loads`] | requests by worker and partition |
+//! | [`hot`] | the keys that are asked for most |
+//! | `watch` | lines about requests, evictions and connections |
+//! | [`record`] | requests of sampled keys, written to a file |
+
+pub(crate) mod admin;
+pub mod hot;
+pub mod latency;
+pub mod loads;
+pub mod record;
+pub mod stats;
+pub(crate) mod watch;

@@ -1,0 +1,59 @@
+//! `stats native`: what the native protocol has seen, of each worker.
+
+use micanite_net::xdp::FilterCounters;
+
+use super::Lines;
+use crate::limits::STATS_WORKERS_MAX;
+use crate::output::Output;
+use crate::shared::Shared;
+use crate::telemetry::stats::Counter;
+
+/// Writes them, without the final `END`; nothing where the protocol is not spoken.
+pub fn native(shared: &Shared, output: &mut Output<'_>) {
+    let Some(native) = &shared.native else {
+        return;
+    };
+    let mut lines = Lines::new(output);
+    lines.stat("native_port", native.cores.first().map_or(0, |core| core.port));
+    lines.stat("generation", native.generation(&shared.cache));
+    lines.stat("payload_bytes", native.payload_bytes);
+    for (number, of) in native.filters() {
+        filter(&of, |name, count| lines.stat(&format!("port_{number}:{name}"), count));
+    }
+    let workers = native.counters.iter().zip(&shared.counters);
+    // Those of frames make the lines of a worker half as many again.
+    let workers_max = match native.frames.is_empty() {
+        true => STATS_WORKERS_MAX,
+        false => STATS_WORKERS_MAX / 2,
+    };
+    for (number, (counters, general)) in workers.enumerate().take(workers_max) {
+        counters.each(|name, count| lines.stat(&format!("{number}:{name}"), count));
+        for (place, count) in counters.bursts.iter().map(Counter::get).enumerate() {
+            if count > 0 {
+                lines.stat(&format!("{number}:bursts_to_{}", 1u64 << place), count);
+            }
+        }
+        if let Some(frames) = native.frames.get(number) {
+            frames.each(|name, count| lines.stat(&format!("{number}:{name}"), count));
+        }
+        let (housekeeping, cpu) = (general.housekeeping_ns.get(), general.cpu_ns.get());
+        lines.stat(&format!("{number}:housekeeping_us"), housekeeping / 1000);
+        lines.stat(&format!("{number}:cpu_us"), cpu / 1000);
+    }
+}
+
+/// Calls with the name of each count of a filter in front of a port.
+pub fn filter(of: &FilterCounters, mut visit: impl FnMut(&'static str, u64)) {
+    for (name, count) in [
+        ("filter_redirected", of.redirected),
+        ("filter_no_socket", of.no_socket),
+        ("filter_other_protocol", of.other_protocol),
+        ("filter_other_port", of.other_port),
+        ("filter_other_address", of.other_address),
+        ("filter_fragments", of.fragments),
+        ("filter_options", of.options),
+        ("filter_short", of.short),
+    ] {
+        visit(name, count);
+    }
+}

@@ -1,0 +1,178 @@
+//! Lines about requests: a sink around the sink of a batch sees how each request ends.
+
+use micanite_engine::{Condition, ItemMeta, Operation, Outcome, ReplySink, Request, StoreMode, ValueMeta};
+
+use super::line::Stored;
+use super::{Kinds, Watch};
+use crate::session::Context;
+use crate::telemetry::record::{Recording, Told};
+use crate::telemetry::stats::Prefixes;
+
+/// Executes a batch that somebody watches, or that is recorded.
+#[inline(never)]
+pub(crate) fn execute<S: ReplySink + Send>(
+    context: &mut Context<'_>,
+    requests: &[Request<'_>],
+    sink: &mut S,
+) -> usize {
+    let watch = &*context.shared.watch;
+    let mut watched = Watched {
+        inner: sink,
+        requests,
+        watch,
+        prefixes: &context.shared.prefixes,
+        wanted: watch.wanted(),
+        worker: context.worker.number(),
+        descriptor: watch.serving(context.worker.number()),
+        now_s: context.now_s,
+        told: Told::default(),
+        recording: None,
+    };
+    if watched.wanted.any(Kinds::RECORDING) {
+        let recording = Recording::new(context.shared, watched.worker, context.now_s);
+        watched.recording = Some(recording);
+    }
+    context.worker.execute(requests, context.now_s, &mut watched)
+}
+
+struct Watched<'a, S> {
+    inner: &'a mut S,
+    requests: &'a [Request<'a>],
+    watch: &'a Watch,
+    prefixes: &'a Prefixes,
+    wanted: Kinds,
+    worker: usize,
+    descriptor: i32,
+    now_s: u32,
+    /// What is known of the present request's item.
+    told: Told,
+    recording: Option<Recording<'a>>,
+}
+
+impl<S: ReplySink> ReplySink for Watched<'_, S> {
+    fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
+        self.told.value_bytes = Some(meta.value_bytes);
+        self.inner.reserve(index, meta)
+    }
+
+    fn rollback(&mut self, index: usize) {
+        self.inner.rollback(index);
+    }
+
+    fn describe(&mut self, index: usize, item: ItemMeta) {
+        self.told.item = Some(item);
+        self.inner.describe(index, item);
+    }
+
+    fn finish(&mut self, index: usize, outcome: Outcome) {
+        self.inner.finish(index, outcome);
+        let told = std::mem::take(&mut self.told);
+        let request = &self.requests[index];
+        if let Some(recording) = &mut self.recording {
+            recording.finish(request, outcome, told);
+            if self.wanted == Kinds::RECORDING {
+                return;
+            }
+        }
+        if self.wanted.any(Kinds::PREFIXES) {
+            self.prefixes.count(self.worker, request, outcome);
+        }
+        self.tell(request, outcome, told.bytes());
+    }
+}
+
+impl<S> Watched<'_, S> {
+    fn tell(&self, request: &Request<'_>, outcome: Outcome, value_bytes: Option<usize>) {
+        let key = request.key;
+        if is_fetch(&request.operation) {
+            if self.wanted.any(Kinds::FETCHERS) {
+                let found = has_found(outcome);
+                self.watch.tell(Kinds::FETCHERS, |line| {
+                    line.fetch(key, found, self.descriptor, value_bytes);
+                });
+            }
+        } else if let Some(command) = deletes(&request.operation) {
+            if self.wanted.any(Kinds::DELETIONS) && outcome == Outcome::Deleted {
+                let tell = |line: &mut super::Line| line.deletion(key, command);
+                self.watch.tell(Kinds::DELETIONS, tell);
+            }
+        } else if self.wanted.any(Kinds::MUTATIONS)
+            && let Some(stored) = stored(request, outcome)
+        {
+            self.watch.tell(Kinds::MUTATIONS, |line| {
+                line.store(&stored, self.now_s, self.descriptor);
+            });
+        }
+    }
+}
+
+/// What memcached tells as a fetch: increments and touches look for their item, too.
+fn is_fetch(operation: &Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::Get { .. }
+            | Operation::GetAndTouch { .. }
+            | Operation::MetaGet(_)
+            | Operation::Touch { .. }
+            | Operation::Increment { .. }
+            | Operation::Decrement { .. }
+            | Operation::MetaArithmetic(_)
+    )
+}
+
+/// Whether the item was there.
+pub(crate) fn has_found(outcome: Outcome) -> bool {
+    !matches!(
+        outcome,
+        Outcome::NotFound | Outcome::Stored | Outcome::OutOfMemory | Outcome::NotOwner | Outcome::Busy
+    )
+}
+
+/// The command of a removal.
+pub(crate) fn deletes(operation: &Operation<'_>) -> Option<&'static str> {
+    match operation {
+        Operation::Delete => Some("delete"),
+        Operation::MetaDelete(_) => Some("md"),
+        _ => None,
+    }
+}
+
+fn stored<'r>(request: &Request<'r>, outcome: Outcome) -> Option<Stored<'r>> {
+    let (command, expiry, value_bytes) = match request.operation {
+        Operation::Store { condition, value, expiry, .. } => {
+            let command = match condition {
+                Condition::Always => "set",
+                Condition::Absent => "add",
+                Condition::Present => "replace",
+                Condition::Unchanged(_) => "cas",
+            };
+            (command, Some(expiry), Some(value.len()))
+        }
+        // The expiry stays, and the length of the whole is not known here.
+        Operation::Append { .. } => ("append", None, None),
+        Operation::Prepend { .. } => ("prepend", None, None),
+        Operation::MetaStore(store) => match store.mode {
+            StoreMode::Append | StoreMode::AppendOrSet => ("append", None, None),
+            StoreMode::Prepend | StoreMode::PrependOrSet => ("prepend", None, None),
+            mode => {
+                let command = match (mode, store.compare) {
+                    (StoreMode::Add, _) => "add",
+                    (StoreMode::Replace, _) => "replace",
+                    (_, Some(_)) => "cas",
+                    _ => "set",
+                };
+                (command, Some(store.expiry), Some(store.value.len()))
+            }
+        },
+        _ => return None,
+    };
+    let status = match outcome {
+        Outcome::Stored => "stored",
+        Outcome::Exists => "exists",
+        Outcome::NotFound => "not_found",
+        Outcome::NotStored => "not_stored",
+        Outcome::TooLarge => "too_large",
+        _ => "no_memory",
+    };
+    Some(Stored { key: request.key, status, command, expiry, value_bytes })
+}
