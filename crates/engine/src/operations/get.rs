@@ -10,7 +10,7 @@ impl Writer<'_> {
     pub fn get_hinted<S: ReplySink>(
         &self,
         (index, request): (usize, &HashedRequest<'_>),
-        hint: &Hint,
+        hint: &Hint<'_>,
         sink: &mut S,
     ) -> bool {
         match self.find_hinted(hint, request.key) {

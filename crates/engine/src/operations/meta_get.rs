@@ -41,7 +41,7 @@ impl Writer<'_> {
         &self,
         (index, request): (usize, &HashedRequest<'_>),
         get: &MetaGet,
-        hint: &Hint,
+        hint: &Hint<'_>,
         sink: &mut S,
     ) -> ControlFlow<bool> {
         if let Some(found) = self.find_hinted(hint, request.key)

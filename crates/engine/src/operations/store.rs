@@ -12,7 +12,7 @@ impl Writer<'_> {
     pub fn store(
         &self,
         request: &HashedRequest<'_>,
-        hint: &Hint,
+        hint: &Hint<'_>,
         condition: Condition,
         value: &[u8],
         meta: (u32, Expiry),

@@ -11,7 +11,9 @@ use crate::partition::{Field, Partition};
 /// Result of prefetching for a key. Only a hint: the entry may have changed since, and be another
 /// key's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hint {
+pub(crate) struct Hint<'a> {
+    /// Partition of the key. Not a hint: it never changes.
+    pub partition: &'a Partition,
     /// Hash of the key within its partition.
     pub hash: IndexHash,
     /// Word of the first entry with the tag; 0 = there was none.
@@ -24,17 +26,17 @@ pub(crate) struct Hint {
     pub tails: u64,
 }
 
-impl Hint {
+impl<'a> Hint<'a> {
     /// Makes the hint that nothing was found.
     #[inline]
-    pub const fn nothing(hash: IndexHash) -> Self {
-        Self { hash, slot: 0, entry: 0, position: 0, tails: 0 }
+    pub const fn nothing(partition: &'a Partition, hash: IndexHash) -> Self {
+        Self { partition, hash, slot: 0, entry: 0, position: 0, tails: 0 }
     }
 
     /// Makes the hint that a spare bucket has to be searched: its number, without an entry.
     #[inline]
-    const fn chained(hash: IndexHash, number: u64) -> Self {
-        Self { hash, slot: 0, entry: 0, position: number as usize + 1, tails: 0 }
+    const fn chained(partition: &'a Partition, hash: IndexHash, number: u64) -> Self {
+        Self { position: number as usize + 1, ..Self::nothing(partition, hash) }
     }
 
     /// Returns the spare bucket to search.
@@ -68,7 +70,7 @@ impl Partition {
     /// Looks up the item of a key and prefetches it, or the next bucket of the chain if no entry in
     /// this one has the tag. `bucket` is in the cache.
     #[inline(always)]
-    pub fn prefetch_item(&self, bucket: Bucket<'_>, hash: IndexHash) -> Hint {
+    pub fn prefetch_item(&self, bucket: Bucket<'_>, hash: IndexHash) -> Hint<'_> {
         let entries = bucket.entries();
         let matches = crate::index::entry::match_tags(&entries, hash.tag());
         if matches == 0 {
@@ -76,18 +78,25 @@ impl Partition {
                 Some(number) => {
                     let word = self.layout.spare_bucket_word(number);
                     self.region.prefetch(word);
-                    Hint::chained(hash, number)
+                    Hint::chained(self, hash, number)
                 }
-                None => Hint::nothing(hash),
+                None => Hint::nothing(self, hash),
             };
         }
         let slot = matches.trailing_zeros() as usize;
         let entry = Entry(entries[slot]);
         let tails = self.tails();
         let Some(place) = self.place(entry) else {
-            return Hint::nothing(hash);
+            return Hint::nothing(self, hash);
         };
         self.prefetch_span(place.position);
-        Hint { hash, slot: bucket.slot_word(slot), entry: entry.0, position: place.position, tails }
+        Hint {
+            partition: self,
+            hash,
+            slot: bucket.slot_word(slot),
+            entry: entry.0,
+            position: place.position,
+            tails,
+        }
     }
 }

@@ -13,7 +13,6 @@ use micanite_wire::hash::KeyHash;
 use crate::access::Permission;
 use crate::access::lock::{Queue, Turn};
 use crate::cache::Cache;
-use crate::index::hash::IndexHash;
 use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
 use crate::operations::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::partition::copy_budget;
@@ -158,38 +157,44 @@ impl Worker {
         let cache = &*self.cache;
         cache.epochs.enter(self.number);
         cache.mailboxes.serve(self.number);
-        let mut hints = [Hint::nothing(IndexHash::of_word(0)); BATCH_REQUESTS_MAX];
-        let mut hinted = batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed);
-        if hinted {
-            cache.prefetch(batch, &mut hints);
+        let prefetched;
+        let mut hints: &[Hint<'_>] = &[];
+        if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
+            prefetched = cache.prefetch(batch);
+            hints = &prefetched;
         }
         let outer = copy_budget::replace(self.turn_left_bytes);
         let mut executed = 0;
         while let Some(request) = batch.get(executed) {
-            let partition = cache.partition(request.hash);
+            let known = hints.get(executed);
+            let partition = known.map_or_else(|| cache.partition(request.hash), |hint| hint.partition);
             let mut permission = partition.route.permission(self.number);
             if permission == Permission::Wait {
                 permission = self.wait(partition);
                 // Another owner may have written meanwhile.
-                hinted = false;
+                hints = &[];
             }
-            let hint = &mut hints[executed];
-            if !hinted {
-                *hint = Hint::nothing(partition.index_hash(request.hash));
-            }
+            let unknown;
+            let hint = match hints.get(executed) {
+                Some(hint) => hint,
+                None => {
+                    unknown = Hint::nothing(partition, partition.index_hash(request.hash));
+                    &unknown
+                }
+            };
             let asked = HashedRequest { hash: hint.hash, key: request.key, operation: &request.operation };
             let numbered = (executed, &asked);
             let had_room = match permission {
                 Permission::Own => {
-                    self.count(request.hash);
-                    cache.execute_one::<Own, S>(partition, numbered, hint, now_s, sink)
+                    self.count(partition);
+                    cache.execute_one::<Own, S>(numbered, hint, now_s, sink)
                 }
                 Permission::Share => {
-                    self.count(request.hash);
-                    cache.execute_one::<Share, S>(partition, numbered, hint, now_s, sink)
+                    self.count(partition);
+                    cache.execute_one::<Share, S>(numbered, hint, now_s, sink)
                 }
                 Permission::Read { owner } => {
-                    self.count(request.hash);
+                    self.count(partition);
                     self.read_concurrently((owner, partition), numbered, now_s, sink)
                 }
                 Permission::Elsewhere { owner } => self.delegate((owner, partition), numbered, now_s, sink),
@@ -210,11 +215,11 @@ impl Worker {
 
     /// Counts a request, for the balance of loads.
     #[inline]
-    fn count(&self, hash: KeyHash) {
+    fn count(&self, partition: &Partition) {
         let Some(loads) = self.cache.loads.get(self.number) else {
             return;
         };
-        let load = &loads[hash.partition(self.cache.partition_bits)];
+        let load = &loads[partition.layout.number];
         load.store(load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -280,8 +285,8 @@ impl Worker {
             // pays for moved bytes.
             let outer = copy_budget::replace(job.left_bytes);
             let numbered = (job.index, job.request);
-            let hint = Hint::nothing(job.request.hash);
-            job.had_room = cache.execute_one::<Own, S>(partition, numbered, &hint, now_s, job.sink);
+            let hint = Hint::nothing(partition, job.request.hash);
+            job.had_room = cache.execute_one::<Own, S>(numbered, &hint, now_s, job.sink);
             job.left_bytes = copy_budget::replace(outer);
         };
         let pair = (self.number, owner);

@@ -11,6 +11,7 @@ use micanite_memory::sync::yield_now;
 
 use crate::cache::Cache;
 use crate::index::bucket::Bucket;
+use crate::index::hash::IndexHash;
 use crate::limits::{BATCH_REQUESTS_MAX, BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
 use crate::operations::meta::MetaGet;
 use crate::operations::request::{Condition, Expiry, HashedRequest, Operation, Outcome, ReplySink, Request};
@@ -20,7 +21,7 @@ use crate::reader::{Plain, Read};
 use crate::writer::Writer;
 
 /// Results of prefetching, for each request.
-pub(crate) type Hints = [Hint; BATCH_REQUESTS_MAX];
+pub(crate) type Hints<'a> = [Hint<'a>; BATCH_REQUESTS_MAX];
 
 /// Access to a partition; the loop is compiled for each kind.
 pub(crate) trait Mode {
@@ -29,19 +30,17 @@ pub(crate) trait Mode {
 
     /// Executes a get without CAS or touch. Returns whether the sink had room.
     fn get<S: ReplySink>(
-        partition: &Partition,
         request: (usize, &HashedRequest<'_>),
-        hint: &Hint,
+        hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
     ) -> bool;
 
     /// Executes a meta get. Returns whether the sink had room.
     fn meta_get<S: ReplySink>(
-        partition: &Partition,
         request: (usize, &HashedRequest<'_>),
         get: &MetaGet,
-        hint: &Hint,
+        hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
     ) -> bool;
@@ -71,25 +70,23 @@ impl Mode for Own {
 
     #[inline]
     fn get<S: ReplySink>(
-        partition: &Partition,
         request: (usize, &HashedRequest<'_>),
-        hint: &Hint,
+        hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        Self::writer(partition, now_s).get_hinted(request, hint, sink)
+        Self::writer(hint.partition, now_s).get_hinted(request, hint, sink)
     }
 
     #[inline]
     fn meta_get<S: ReplySink>(
-        partition: &Partition,
         request: (usize, &HashedRequest<'_>),
         get: &MetaGet,
-        hint: &Hint,
+        hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        meta_get_by_writer::<Self, S>(partition, request, get, hint, now_s, sink)
+        meta_get_by_writer::<Self, S>(request, get, hint, now_s, sink)
     }
 }
 
@@ -103,9 +100,8 @@ impl Mode for Share {
 
     #[inline]
     fn get<S: ReplySink>(
-        partition: &Partition,
         (index, request): (usize, &HashedRequest<'_>),
-        _: &Hint,
+        &Hint { partition, .. }: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
@@ -121,13 +117,13 @@ impl Mode for Share {
 
     #[inline]
     fn meta_get<S: ReplySink>(
-        partition: &Partition,
         (index, request): (usize, &HashedRequest<'_>),
         get: &MetaGet,
-        hint: &Hint,
+        hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
+        let partition = hint.partition;
         match partition.read((index, request), get, now_s, sink) {
             Read::Done { count } => {
                 count_if_unlocked(partition, request, count, now_s);
@@ -136,7 +132,7 @@ impl Mode for Share {
             Read::NoRoom => false,
             Read::Contended | Read::Changes => {
                 let request = (index, request);
-                meta_get_by_writer::<Self, S>(partition, request, get, hint, now_s, sink)
+                meta_get_by_writer::<Self, S>(request, get, hint, now_s, sink)
             }
         }
     }
@@ -152,15 +148,14 @@ fn count_if_unlocked(partition: &Partition, request: &HashedRequest<'_>, count: 
 
 #[inline]
 fn meta_get_by_writer<M: Mode, S: ReplySink>(
-    partition: &Partition,
     request: (usize, &HashedRequest<'_>),
     get: &MetaGet,
-    hint: &Hint,
+    hint: &Hint<'_>,
     now_s: u32,
     sink: &mut S,
 ) -> bool {
     for _ in 0..BUSY_ROUNDS_MAX {
-        match M::writer(partition, now_s).meta_get(request, get, hint, sink) {
+        match M::writer(hint.partition, now_s).meta_get(request, get, hint, sink) {
             ControlFlow::Break(had_room) => return had_room,
             ControlFlow::Continue(()) => yield_now(),
         }
@@ -172,68 +167,67 @@ fn meta_get_by_writer<M: Mode, S: ReplySink>(
 impl Cache {
     /// Prefetches the memory that a batch will need, and records where each item was seen.
     #[inline]
-    pub(crate) fn prefetch(&self, batch: &[Request<'_>], hints: &mut Hints) {
+    pub(crate) fn prefetch<'a>(&'a self, batch: &[Request<'_>]) -> Hints<'a> {
+        let mut hints = [Hint::nothing(&self.partitions[0], IndexHash::of_word(0)); BATCH_REQUESTS_MAX];
         for (request, hint) in batch.iter().zip(hints.iter_mut()) {
             let partition = self.partition(request.hash);
+            hint.partition = partition;
             hint.hash = partition.index_hash(request.hash);
             let bucket = partition.bucket(hint.hash);
             bucket.prefetch();
             hint.slot = bucket.first_word;
         }
         let mut chained = 0u64;
-        for (index, (request, hint)) in batch.iter().zip(hints.iter_mut()).enumerate() {
-            let partition = self.partition(request.hash);
-            let bucket = Bucket::at(&partition.region, hint.slot);
-            *hint = partition.prefetch_item(bucket, hint.hash);
+        for (index, hint) in hints[..batch.len()].iter_mut().enumerate() {
+            let bucket = Bucket::at(&hint.partition.region, hint.slot);
+            *hint = hint.partition.prefetch_item(bucket, hint.hash);
             chained |= u64::from(hint.spare().is_some()) << index;
         }
         while chained != 0 {
-            let index = chained.trailing_zeros() as usize;
+            let hint = &mut hints[chained.trailing_zeros() as usize];
             chained &= chained - 1;
-            let partition = self.partition(batch[index].hash);
-            if let Some(number) = hints[index].spare()
+            let partition = hint.partition;
+            if let Some(number) = hint.spare()
                 && number < partition.layout.spares(partition.buckets())
             {
-                let bucket = partition.spare_bucket(number);
-                hints[index] = partition.prefetch_item(bucket, hints[index].hash);
+                *hint = partition.prefetch_item(partition.spare_bucket(number), hint.hash);
             }
         }
+        hints
     }
 
     /// Executes one request; returns whether the sink had room for its reply.
     #[inline(always)]
     pub(crate) fn execute_one<M: Mode, S: ReplySink>(
         &self,
-        partition: &Partition,
         (index, request): (usize, &HashedRequest<'_>),
-        hint: &Hint,
+        hint: &Hint<'_>,
         now_s: u32,
         sink: &mut S,
     ) -> bool {
         match *request.operation {
-            Operation::Get { cas: false } => M::get(partition, (index, request), hint, now_s, sink),
+            Operation::Get { cas: false } => M::get((index, request), hint, now_s, sink),
             Operation::Store { condition, value, flags, expiry } => {
                 let meta = (flags, expiry);
                 let store = (condition, value, meta);
-                sink.finish(index, self.store::<M>(partition, request, hint, store, now_s));
+                sink.finish(index, self.store::<M>(request, hint, store, now_s));
                 true
             }
             Operation::MetaGet(ref get) => {
-                if get.access && !partition.follows_accesses() {
+                if get.access && !hint.partition.follows_accesses() {
                     self.partitions.iter().for_each(Partition::follow_accesses);
                 }
-                M::meta_get(partition, (index, request), get, hint, now_s, sink)
+                M::meta_get((index, request), get, hint, now_s, sink)
             }
-            _ => self.execute_other::<M, S>(partition, (index, request), now_s, sink),
+            _ => self.execute_other::<M, S>(hint.partition, (index, request), now_s, sink),
         }
     }
 
     #[inline(never)]
     fn store<M: Mode>(
         &self,
-        partition: &Partition,
         request: &HashedRequest<'_>,
-        hint: &Hint,
+        hint: &Hint<'_>,
         (condition, value, meta): (Condition, &[u8], (u32, Expiry)),
         now_s: u32,
     ) -> Outcome {
@@ -242,10 +236,10 @@ impl Cache {
             return Outcome::TooLarge;
         }
         if M::SHARED && value.len() >= LONG_VALUE_BYTES {
-            return partition.store_long(request, condition, value, meta, now_s);
+            return hint.partition.store_long(request, condition, value, meta, now_s);
         }
         until_not_busy(|| {
-            let writer = M::writer(partition, now_s);
+            let writer = M::writer(hint.partition, now_s);
             writer.store(request, hint, condition, value, meta)
         })
     }

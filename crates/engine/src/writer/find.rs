@@ -31,7 +31,7 @@ impl Writer<'_> {
     /// key's and needs no closer look. The hint is of this batch, and since the batch began only
     /// the owner, or holders of the lock, have written.
     #[inline(always)]
-    pub fn find_hinted(&self, hint: &Hint, key: &[u8]) -> Option<Found> {
+    pub fn find_hinted(&self, hint: &Hint<'_>, key: &[u8]) -> Option<Found> {
         let p = self.partition;
         if hint.entry == 0 || p.word(hint.slot).load(Relaxed) != hint.entry {
             return None;
