@@ -263,7 +263,7 @@ fn replies(header: &Header, datagram: &[u8], input: &mut Input<'_>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{client, run};
-    use crate::driver::random::Random;
+    use crate::random::Random;
     use proptest::prelude::*;
 
     /// Answers both directories, so that requests flow.

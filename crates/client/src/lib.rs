@@ -24,6 +24,7 @@ mod ketama;
 mod link;
 mod operation;
 mod options;
+mod random;
 
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncClient;

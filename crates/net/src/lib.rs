@@ -29,35 +29,20 @@
     reason = "recvmmsg, sendmmsg and io_uring take pointers to many buffers; wrappers allocate per call"
 )]
 
-mod blocks;
+mod buffers;
 pub mod bypass;
 pub mod datagram;
 pub mod dpdk;
+mod event;
 pub mod frames;
-mod idle;
-mod inherited;
 pub mod limits;
-mod listener;
 pub mod netlink;
-mod poller;
-pub mod probe;
 mod stream;
-mod streams;
 pub mod tls;
-mod transport;
-mod uring;
-mod value_buffers;
-mod waker;
 pub mod xdp;
 
-pub use blocks::{Block, Blocks};
-pub use idle::{Idle, IdleRounds, Step};
-pub use inherited::{Inherited, keep_none_open, keep_open};
-pub use listener::{Listener, set_socket_mode};
-pub use poller::{Event, Interest, Poller};
-pub use stream::{ByteStream, Stream};
-pub use streams::Streams;
-pub use transport::Transport;
-pub use uring::{Uring, UringStream};
-pub use value_buffers::{ValueBuffer, ValueBuffers};
-pub use waker::Waker;
+pub use buffers::{Block, Blocks, ValueBuffer, ValueBuffers};
+pub use event::{Event, Idle, IdleRounds, Interest, Poller, Step, Streams, Uring, UringStream, Waker};
+pub use stream::{
+    ByteStream, Inherited, Listener, Stream, Transport, keep_none_open, keep_open, set_socket_mode,
+};

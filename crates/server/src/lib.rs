@@ -23,7 +23,7 @@
 //! | [`serve()`] | the process: listeners, signals, threads, from start to end |
 //! | [`shared`] | the state that threads share: what batches touch, and what control needs; the clock |
 //! | [`security`] | users and passwords, certificates |
-//! | [`control`] | the control socket; restart in place; threads that balance and that tend the program in the kernel |
+//! | [`control`] | the control socket; restart in place; balancing; the program in the kernel |
 //! | [`telemetry`] | counters and `stats`, metrics over HTTP, latencies, hot keys, `watch`, recordings |
 //!
 //! Nothing on the way of a request allocates, locks, or makes a system call; a turn of a

@@ -120,7 +120,7 @@ pub const RING_BYTES_MIN: usize = 16 << 10;
 /// The greatest length of a ring, unless datagrams are very long.
 pub const RING_BYTES_MAX: usize = 256 << 10;
 /// Datagrams from other workers that a worker takes at a time.
-pub const HANDED_OVER_MAX: usize = 64;
+pub const FORWARDED_MAX: usize = 64;
 /// Queue of a native socket, as it is asked for: the kernel grants twice as much, or less.
 pub const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// The most workers that `stats native` lists; half as many with ports around the kernel.

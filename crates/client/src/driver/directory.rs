@@ -1,7 +1,7 @@
 //! Fetches directories page by page, and again when the generation changes.
 
 use super::map::Map;
-use super::rtt::Rtt;
+use super::pace::Rtt;
 use super::server::{Fetch, Health, Server};
 use super::{Driver, Place};
 use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, PAYLOAD_BYTES_MIN, Status};

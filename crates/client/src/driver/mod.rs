@@ -11,17 +11,16 @@
 //! | `directory.rs` | fetches directories |
 //! | `slots.rs`, `wheel.rs` | the datagrams and their timers |
 //! | `server.rs`, `map.rs` | state of a server: cores, owners |
-//! | `window.rs`, `rtt.rs`, `batch.rs`, `ids.rs` | pace, waits, gathering, requests that must happen once |
+//! | `pace/` | windows, round trips, gathering |
+//! | `ids.rs` | requests that must happen once |
 
-mod batch;
 mod directory;
 mod ids;
 mod introduction;
 mod map;
-pub(crate) mod random;
+mod pace;
 mod receive;
 mod retry;
-mod rtt;
 mod server;
 mod slots;
 mod submit;
@@ -30,14 +29,13 @@ pub(crate) mod tests;
 mod timers;
 mod transmit;
 mod wheel;
-mod window;
 
 use crate::counters::Counters;
 use crate::ketama::Continuum;
 use crate::options::{Options, ServerAddress};
-use batch::Gathering;
+use crate::random::Random;
 use micanite_wire::native::{Directory, PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
-use random::Random;
+use pace::Gathering;
 use server::{Health, Server};
 use slots::{Entry, List, Slots};
 use std::collections::VecDeque;

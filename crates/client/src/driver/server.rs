@@ -1,11 +1,11 @@
 //! State of one server, and of each of its cores.
 
-use super::batch::Gathering;
 use super::ids::Ids;
 use super::map::Map;
-use super::rtt::Rtt;
+use super::pace::Gathering;
+use super::pace::Rtt;
+use super::pace::Window;
 use super::slots::{List, NONE};
-use super::window::Window;
 use crate::options::Options;
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! Datagrams that are filled, wait, or are in flight. Their number is fixed at the start. A
 //! sequence number identifies one.
 
-use super::random::Random;
+use crate::random::Random;
 use micanite_wire::native::{Full, Header, Opcode, Request};
 
 /// No datagram.

@@ -83,7 +83,8 @@ fn paths_that_documents_name_exist() {
 fn dead_links_are_found() {
     let page = "# A page\n[good](docs/b.md#there) [folder](docs) [web](https://example.org/x) \
                 [self](#a-page)\n[file](docs/c.md)\n![image](docs/d.svg)\n\
-                [heading](docs/b.md#nowhere)\n[own](#b-page)\n[outside](../../e.md)\n```\n[code](f.md)\n```\n";
+                [heading](docs/b.md#nowhere)\n[own](#b-page)\n[outside](../../e.md)\n\
+                ```\n[code](f.md)\n```\n";
     let tree = Tree::of(&[("a.md", page), ("docs/b.md", "## There\n")]);
     let lines: Vec<String> = dead_links(&tree).into_iter().map(|offence| offence.what).collect();
     let begin = |line: &String| line.split(" links").next().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! What the workers share of the native protocol.
+//! State of the native protocol that workers share.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -10,12 +10,12 @@ use micanite_net::limits::FRAME_HEADER_BYTES_MAX;
 use micanite_net::xdp::FilterCounters;
 use micanite_wire::native::CoreEntry;
 
-use super::asleep::Asleep;
 use super::cookie::CookieKey;
 use super::counters::{FrameStats, NativeCounters};
+use super::forward::SleepFlag;
 use super::ids::Ids;
 
-/// See the module.
+/// State of the native protocol that workers share.
 #[derive(Debug)]
 pub struct NativeShared {
     /// The longest datagram.
@@ -36,8 +36,7 @@ pub struct NativeShared {
     pub cookie_key: CookieKey,
     /// Generations begin here, so that those of two runs differ.
     generation_first: u32,
-    /// Workers that sleep, or are about to.
-    asleep: Box<[Asleep]>,
+    sleep_flags: Box<[SleepFlag]>,
     stream_port: AtomicU16,
 }
 
@@ -47,7 +46,7 @@ impl NativeShared {
         Self {
             payload_bytes,
             counters: cores.iter().map(|_| NativeCounters::default()).collect(),
-            asleep: cores.iter().map(|_| Asleep::default()).collect(),
+            sleep_flags: cores.iter().map(|_| SleepFlag::default()).collect(),
             frames: Box::default(),
             ports: Vec::new(),
             shares: Box::default(),
@@ -117,20 +116,20 @@ impl NativeShared {
         self.stream_port.store(port, Ordering::Relaxed);
     }
 
-    /// A worker is about to sleep. To be followed by a last look at its rings.
+    /// Notes that a worker is about to sleep. A last look at its rings has to follow.
     pub fn fall_asleep(&self, worker: usize) {
-        self.asleep[worker].fall_asleep();
+        self.sleep_flags[worker].fall_asleep();
     }
 
-    /// A worker has woken.
+    /// Notes that a worker has woken.
     pub fn wake_up(&self, worker: usize) {
-        self.asleep[worker].wake_up();
+        self.sleep_flags[worker].wake_up();
     }
 
-    /// Something was put into a ring of a worker.
+    /// Wakes a worker, if it sleeps, after a datagram was put into one of its rings.
     #[inline]
     pub fn notify(&self, worker: usize, wakers: &[Waker]) {
-        if self.asleep[worker].is_to_be_woken() {
+        if self.sleep_flags[worker].take_wake() {
             wakers[worker].wake();
         }
     }

@@ -85,7 +85,7 @@ impl<P: Streams> Worker<P> {
         let mut may_sleep = self.engine.fall_asleep();
         if let (Some(turn), Some(native)) = (&mut self.native, &self.server.shared.native) {
             native.fall_asleep(self.number);
-            if turn.port.has_handed_over() {
+            if turn.port.has_forwarded() {
                 turn.idle.busy();
                 may_sleep = false;
             }
@@ -98,7 +98,7 @@ impl<P: Streams> Worker<P> {
         self.engine.wake_up();
         if let (Some(turn), Some(native)) = (&mut self.native, &self.server.shared.native) {
             native.wake_up(self.number);
-            if turn.port.has_handed_over() {
+            if turn.port.has_forwarded() {
                 turn.idle.busy();
             }
         }

@@ -2,10 +2,10 @@
 //! simulated.
 
 use super::fake::Fake;
-use crate::driver::random::Random;
 use crate::driver::{Driver, SubmitError};
 use crate::operation::{Opcode, Operation, Outcome};
 use crate::options::{Options, ServerAddress};
+use crate::random::Random;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

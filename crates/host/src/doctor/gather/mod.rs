@@ -7,7 +7,8 @@ pub mod interfaces;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
-use micanite_net::{Uring, probe, xdp};
+use micanite_net::bypass::probe;
+use micanite_net::{Uring, xdp};
 
 use super::facts::{Built, Facts, Kernel, Pages, Process, Processors, Trial, Tried};
 use crate::machine::{Machine, cpus};

@@ -62,7 +62,7 @@ impl Asker {
         let bytes = writer.finish(&self.header);
         datagram.truncate(bytes);
         datagram.resize(bytes + self.padding, 0);
-        Arrival { peer: self.peer, bytes: datagram, handed_over: false }
+        Arrival { peer: self.peer, bytes: datagram, forwarded: false }
     }
 
     /// The next id.

@@ -42,7 +42,7 @@ pub(crate) struct Arrival {
     pub peer: SocketAddr,
     pub bytes: Vec<u8>,
     /// Another worker has forwarded it.
-    pub handed_over: bool,
+    pub forwarded: bool,
 }
 
 /// What a round has done.
@@ -144,7 +144,7 @@ impl Bench {
         let context = Context::new(&mut self.engine, server, now_s);
         let mut round = Round::new(context, native, &mut self.cookies, &mut memory, pressure);
         for (number, arrival) in burst.iter().enumerate() {
-            let taken = round.take(&arrival.bytes, arrival.peer.into(), arrival.handed_over);
+            let taken = round.take(&arrival.bytes, arrival.peer.into(), arrival.forwarded);
             if let Taken::Elsewhere { owner } = taken {
                 elsewhere.push((number, owner));
                 if full {

@@ -164,9 +164,9 @@ fn what_reaches_the_wrong_queue_is_answered_by_its_owner_at_the_port_that_was_as
         queues.arrive(0, asked, &datagram);
         assert_eq!(queues.round(0), 1);
         assert!(queues.sent(0).is_empty());
-        assert!(queues.ports[1].has_handed_over());
+        assert!(queues.ports[1].has_forwarded());
         assert_eq!(queues.round(1), 1);
-        assert!(!queues.ports[1].has_handed_over());
+        assert!(!queues.ports[1].has_forwarded());
         let replies = queues.sent(1);
         assert_eq!(replies.len(), 1);
         assert_eq!(replies[0].0, asked);
@@ -198,7 +198,7 @@ fn a_full_ring_turns_away_in_the_frame_that_came() {
         assert_eq!(answer.statuses(), [Status::SlowDown]);
     }
     let mut answered = 0;
-    while queues.ports[1].has_handed_over() {
+    while queues.ports[1].has_forwarded() {
         answered += queues.round(1);
         assert!(queues.sent(1).iter().all(|(_, it)| it.statuses() == [Status::Ok]));
     }

@@ -197,7 +197,7 @@ proptest! {
                 bytes[42..48].fill(0);
             }
             let peer = PEERS[number % PEERS.len()].parse().unwrap();
-            beside.compare(&Arrival { peer, bytes, handed_over: false });
+            beside.compare(&Arrival { peer, bytes, forwarded: false });
         }
     }
 }
@@ -225,7 +225,7 @@ fn golden_datagrams_are_answered_as_by_a_worker() {
     let mut answered = 0;
     for bytes in datagrams {
         for peer in PEERS {
-            let arrival = Arrival { peer: peer.parse().unwrap(), bytes: bytes.clone(), handed_over: false };
+            let arrival = Arrival { peer: peer.parse().unwrap(), bytes: bytes.clone(), forwarded: false };
             answered += usize::from(beside.compare(&arrival));
         }
     }

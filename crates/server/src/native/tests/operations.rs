@@ -249,7 +249,7 @@ fn directory_request(asker: &Asker, cookie: u64, first: u32, bytes: usize) -> Ar
     let mut datagram = vec![0; bytes];
     let header = Header { kind: Kind::DirectoryRequest, cookie, ..asker.header };
     DirectoryRequest { first }.write(&header, &mut datagram);
-    Arrival { peer: asker.peer, bytes: datagram, handed_over: false }
+    Arrival { peer: asker.peer, bytes: datagram, forwarded: false }
 }
 
 #[test]

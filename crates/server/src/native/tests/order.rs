@@ -157,7 +157,7 @@ proptest! {
                 bytes[..4].copy_from_slice(b"Mi\x01\x01");
             }
             let peer = PEERS[0].parse().unwrap();
-            Arrival { peer, bytes, handed_over: false }
+            Arrival { peer, bytes, forwarded: false }
         };
         let burst: Vec<_> = noise.into_iter().map(arrival).collect();
         let sent = bench.round(0, &burst, false);

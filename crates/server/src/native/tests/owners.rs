@@ -104,7 +104,7 @@ fn what_is_nobodys_stays() {
 /// The route has changed on the way, or the client has lied: the worker that has the datagram
 /// asks the owner, whatever that costs.
 #[test]
-fn what_was_handed_over_stays_whoever_owns_it_by_now() {
+fn what_was_forwarded_stays_whoever_owns_it_by_now() {
     let (mut bench, keys) = bench("erew");
     let mut asker = Asker::new(&bench, "10.0.0.1:1000");
     let requests = [
@@ -115,7 +115,7 @@ fn what_was_handed_over_stays_whoever_owns_it_by_now() {
         bench.request(Opcode::Get, keys[0]),
     ];
     let mut arrival = datagram(&bench, &mut asker, &requests);
-    arrival.handed_over = true;
+    arrival.forwarded = true;
     let burst = [arrival];
     let done = AtomicBool::new(false);
     let (server, time) = (bench.server.clone(), (bench.now_s, 0));
@@ -136,7 +136,7 @@ fn what_was_handed_over_stays_whoever_owns_it_by_now() {
 }
 
 #[test]
-fn what_cannot_be_handed_over_is_moved_for_the_stale_and_too_much_for_the_others() {
+fn what_cannot_be_forwarded_is_moved_for_the_stale_and_too_much_for_the_others() {
     let (mut bench, keys) = bench("erew");
     let mut asker = Asker::new(&bench, "10.0.0.1:1000");
     let (own, other) = (bench.request(Opcode::Get, keys[0]), bench.store(Opcode::Set, keys[1], b"v"));

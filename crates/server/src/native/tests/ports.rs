@@ -117,9 +117,9 @@ fn a_reply_comes_from_the_socket_that_was_asked_whoever_executes() {
         let set = ports.set(1, address);
         ports.send(&set, 0, address);
         ports.run(0, 1);
-        assert!(ports.ports[1].has_handed_over());
+        assert!(ports.ports[1].has_forwarded());
         ports.run(1, 1);
-        assert!(!ports.ports[1].has_handed_over());
+        assert!(!ports.ports[1].has_forwarded());
         assert_eq!(ports.answer(0, address), [Status::Ok]);
         ports.send(&set, 1, address);
         ports.run(1, 1);
@@ -154,7 +154,7 @@ fn a_full_ring_turns_away_and_keeps_what_it_has() {
     assert_eq!(ports.counter(1, "datagrams_sent"), 0);
     // What the client's own socket cannot hold at a time is lost on the way back, as ever.
     ports.run(1, kept as usize);
-    assert!(!ports.ports[1].has_handed_over());
+    assert!(!ports.ports[1].has_forwarded());
     assert_eq!(ports.counter(1, "datagrams_sent"), kept);
     assert_eq!(ports.answer(0, 0), [Status::Ok]);
     ports.send(&set, 0, 0);

@@ -7,7 +7,7 @@ use micanite_wire::native::Request;
 
 use super::*;
 use crate::limits::ROUND_REQUESTS_MAX;
-use crate::native::sockets::SocketPort;
+use crate::native::SocketPort;
 use crate::native::{Sockets, rings};
 use crate::session::Context;
 

@@ -92,7 +92,7 @@ impl Server {
             self.burst.push(Arrival {
                 peer: found.source,
                 bytes: frame[start..start + usize::from(found.payload_bytes)].to_vec(),
-                handed_over: false,
+                forwarded: false,
             });
         }
         self.port.port().queue_mut().arriving.push_back(frame);

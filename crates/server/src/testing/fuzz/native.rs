@@ -104,7 +104,7 @@ impl How {
                 set_hashes(bench, &mut bytes);
             }
         }
-        Arrival { peer, bytes, handed_over: false }
+        Arrival { peer, bytes, forwarded: false }
     }
 }
 

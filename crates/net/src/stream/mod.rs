@@ -1,4 +1,9 @@
-//! A connected stream that never blocks, over TCP or a Unix socket.
+//! Streams that never block, over TCP, a Unix socket or TLS; listeners, and sockets inherited from the
+//! previous program.
+
+mod inherited;
+mod listener;
+mod transport;
 
 use std::io;
 use std::net::{IpAddr, TcpStream};
@@ -6,6 +11,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getpeername, recv, send};
+
+pub use inherited::{Inherited, keep_none_open, keep_open};
+pub use listener::{Listener, set_socket_mode};
+pub use transport::Transport;
 
 /// Interface of a connection to its stream. Tests script one; the worker uses a [`Stream`].
 pub trait ByteStream {

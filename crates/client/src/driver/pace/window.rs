@@ -12,7 +12,7 @@ const MISSED_MIN: f32 = 4.0;
 /// A window with additive growth and multiplicative cuts. It doubles per round trip until the first
 /// cut.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub struct Window {
     datagrams: f32,
     max: f32,
     doubling: bool,
@@ -20,24 +20,24 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(first: u16, max: u16) -> Self {
+    pub fn new(first: u16, max: u16) -> Self {
         let max = f32::from(max.max(1));
         Self { datagrams: f32::from(first).clamp(1.0, max), max, doubling: true, cut_at: 0 }
     }
 
-    pub(super) fn allows(&self, in_flight: u32) -> bool {
+    pub fn allows(&self, in_flight: u32) -> bool {
         (in_flight as f32) < self.datagrams
     }
 
     /// Grows after a reply, if the window was the limit.
-    pub(super) fn grow(&mut self) {
+    pub fn grow(&mut self) {
         let by = if self.doubling { 1.0 } else { 1.0 / self.datagrams };
         self.datagrams = (self.datagrams + by).min(self.max);
     }
 
     /// Cuts the window after a "slow down" with a share of lost datagrams; returns whether it
     /// became smaller.
-    pub(super) fn slow_down(&mut self, now_ns: u64, rtt_ns: u64, pressure: u16) -> bool {
+    pub fn slow_down(&mut self, now_ns: u64, rtt_ns: u64, pressure: u16) -> bool {
         let share = f32::from(pressure) / f32::from(u16::MAX);
         let share = share.clamp(CUT_MIN, CUT_MAX);
         self.cut(now_ns, rtt_ns.max(CUT_INTERVAL_NS), share, 1.0)
@@ -45,7 +45,7 @@ impl Window {
 
     /// Cuts the window after a missed reply. All losses of datagrams in flight at the same time
     /// count as one.
-    pub(super) fn missed(&mut self, now_ns: u64, sent_at: u64, rtt_ns: u64) -> bool {
+    pub fn missed(&mut self, now_ns: u64, sent_at: u64, rtt_ns: u64) -> bool {
         sent_at >= self.cut_at && self.cut(now_ns, rtt_ns, CUT_MAX, MISSED_MIN)
     }
 

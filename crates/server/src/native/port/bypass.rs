@@ -9,13 +9,13 @@ use std::os::fd::BorrowedFd;
 
 use micanite_net::frames::{FramePort, FrameQueue, Header, Replies, ReplyTo};
 
-use super::cookie::Cookies;
-use super::handed_over::HandedOver;
-use super::outbox::{Outbox, Source};
 use super::pressure::Pressure;
-use super::ring::{self, Origin, RingEnds};
-use super::round::{Round, Taken};
-use super::{NativeCounters, NativeShared};
+use crate::native::cookie::Cookies;
+use crate::native::forward::Forwarded;
+use crate::native::forward::ring::{self, Origin, RingEnds};
+use crate::native::round::outbox::{Outbox, Source};
+use crate::native::round::{Round, Taken};
+use crate::native::{NativeCounters, NativeShared};
 use crate::session::Context;
 
 /// See the module.
@@ -25,7 +25,7 @@ pub struct BypassPort<Q> {
     port: FramePort<Q>,
     pressure: Pressure,
     rings: RingEnds,
-    handed_over: HandedOver,
+    forwarded: Forwarded,
     cookies: Cookies,
     /// Workers with queues of the same port, which can answer what comes through this one.
     colleagues: Range<usize>,
@@ -34,7 +34,7 @@ pub struct BypassPort<Q> {
 /// The replies to a burst, or to what was handed over.
 struct FrameOutbox<'a, Q> {
     replies: Replies<'a, Q>,
-    handed_over: Option<&'a HandedOver>,
+    forwarded: Option<&'a Forwarded>,
 }
 
 impl<Q: FrameQueue> Outbox for FrameOutbox<'_, Q> {
@@ -42,12 +42,12 @@ impl<Q: FrameQueue> Outbox for FrameOutbox<'_, Q> {
     fn open(&mut self, to: Source) {
         // Where there is no frame, what is written goes nowhere, and is counted.
         let number = to.number as usize;
-        let Some(handed_over) = self.handed_over else {
+        let Some(forwarded) = self.forwarded else {
             self.replies.open(ReplyTo::Datagram(number));
             return;
         };
-        let headers = handed_over.entries[number].headers.clone();
-        match Header::from_bytes(&handed_over.bytes[headers]) {
+        let headers = forwarded.entries[number].headers.clone();
+        match Header::from_bytes(&forwarded.bytes[headers]) {
             Some(header) => drop(self.replies.open(ReplyTo::Header(&header.flipped()))),
             None => self.replies.abandon(),
         }
@@ -72,7 +72,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
             port,
             pressure: Pressure::default(),
             rings,
-            handed_over: HandedOver::new(native.ring_datagram_bytes()),
+            forwarded: Forwarded::new(native.ring_datagram_bytes()),
             cookies: Cookies::new(native.cookie_key),
             colleagues: native.colleagues(worker),
         }
@@ -80,7 +80,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
 
     /// Memory of a port beside its frames.
     pub fn bytes(datagram_bytes: usize) -> usize {
-        HandedOver::bytes(datagram_bytes) + datagram_bytes + size_of::<Self>()
+        Forwarded::bytes(datagram_bytes) + datagram_bytes + size_of::<Self>()
     }
 
     /// The queue and its counters, for tests.
@@ -95,7 +95,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
     }
 
     /// Whether other workers have handed something over.
-    pub fn has_handed_over(&self) -> bool {
+    pub fn has_forwarded(&self) -> bool {
         let mut rings = self.rings.from.iter().flatten();
         rings.any(|ring| ring.slots() > 0)
     }
@@ -136,7 +136,7 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         counters.burst(count);
         let (shared, level) = (context.shared, self.pressure.level(now_ms));
         let (datagrams, replies) = self.port.split();
-        let mut outbox = FrameOutbox { replies, handed_over: None };
+        let mut outbox = FrameOutbox { replies, forwarded: None };
         let mut round = Round::new(context.lend(), native, &mut self.cookies, &mut outbox, level);
         for datagram in datagrams {
             let (peer, number) = (datagram.found.source, datagram.number as u32);
@@ -171,18 +171,18 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         let (Some(native), Some(ring)) = (&context.shared.native, &mut self.rings.from[from]) else {
             return Ok(0);
         };
-        let count = self.handed_over.fill(ring);
+        let count = self.forwarded.fill(ring);
         if count == 0 {
             return Ok(0);
         }
         native.counters[self.worker].forwarded_in.add(count as u64);
         let level = self.pressure.level(now_ms);
-        let handed_over = &self.handed_over;
-        let mut outbox = FrameOutbox { replies: self.port.replies(), handed_over: Some(handed_over) };
+        let forwarded = &self.forwarded;
+        let mut outbox = FrameOutbox { replies: self.port.replies(), forwarded: Some(forwarded) };
         let mut round = Round::new(context.lend(), native, &mut self.cookies, &mut outbox, level);
-        for (number, entry) in handed_over.entries.iter().enumerate() {
+        for (number, entry) in forwarded.entries.iter().enumerate() {
             let source = Source { peer: entry.origin.peer, number: number as u32 };
-            round.take(&handed_over.bytes[entry.datagram.clone()], source, true);
+            round.take(&forwarded.bytes[entry.datagram.clone()], source, true);
         }
         round.finish();
         self.send(native)?;

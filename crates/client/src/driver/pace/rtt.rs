@@ -4,7 +4,7 @@ use crate::options::Options;
 
 /// Round trip to one server core.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rtt {
+pub struct Rtt {
     /// Zero before the first measurement.
     smoothed_ns: u64,
     variation_ns: u64,
@@ -12,7 +12,7 @@ pub(super) struct Rtt {
 
 impl Rtt {
     /// Records the round trip of a datagram that was sent once.
-    pub(super) fn measure(&mut self, rtt_ns: u64) {
+    pub fn measure(&mut self, rtt_ns: u64) {
         if self.smoothed_ns == 0 {
             self.smoothed_ns = rtt_ns.max(1);
             self.variation_ns = rtt_ns / 2;
@@ -24,13 +24,13 @@ impl Rtt {
     }
 
     /// Returns the smoothed round trip; 0 before the first measurement.
-    pub(super) fn smoothed_ns(&self) -> u64 {
+    pub fn smoothed_ns(&self) -> u64 {
         self.smoothed_ns
     }
 
     /// Returns the timeout after so many failures. It doubles with every second one. (If it doubled
     /// with every failure, one unlucky datagram would hold up the window of ids behind it.)
-    pub(super) fn resend_after_ns(&self, failures: u8, options: &Options) -> u64 {
+    pub fn resend_after_ns(&self, failures: u8, options: &Options) -> u64 {
         let once = match self.smoothed_ns {
             0 => options.resend_ns_first,
             smoothed => smoothed + 4 * self.variation_ns,

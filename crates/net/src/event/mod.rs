@@ -1,10 +1,20 @@
-//! Interface of a worker to a set of streams, implemented by epoll and io_uring.
+//! Events of streams, by epoll or io_uring, and wakes by other threads. [`Streams`] is the interface of both.
+
+mod idle;
+mod poller;
+mod uring;
+mod waker;
 
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::{ByteStream, Event, Interest, Stream};
+use crate::{ByteStream, Stream};
+
+pub use idle::{Idle, IdleRounds, Step};
+pub use poller::{Event, Interest, Poller};
+pub use uring::{Uring, UringStream};
+pub use waker::Waker;
 
 /// A set of streams and other descriptors, level triggered: an event is reported until it is
 /// handled. One thread uses it. The implementation is chosen once, when that thread starts.

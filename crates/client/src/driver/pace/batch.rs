@@ -15,7 +15,7 @@ const FRESH_NS: u64 = 20_000_000;
 
 /// Measures the rate of requests and the number of their destinations.
 #[derive(Clone, Debug)]
-pub(super) struct Gathering {
+pub struct Gathering {
     batch: Batch,
     linger_ns_max: u64,
     since_ns: u64,
@@ -28,7 +28,7 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    pub(super) fn new(batch: Batch, linger_ns_max: u64) -> Self {
+    pub fn new(batch: Batch, linger_ns_max: u64) -> Self {
         Self {
             batch,
             linger_ns_max,
@@ -42,7 +42,7 @@ impl Gathering {
 
     /// Counts a request for a destination. `seen` holds the interval of that destination's last
     /// request.
-    pub(super) fn count(&mut self, now_ns: u64, seen: &mut u32) {
+    pub fn count(&mut self, now_ns: u64, seen: &mut u32) {
         if *seen != self.interval {
             *seen = self.interval;
             self.destinations += 1;
@@ -66,7 +66,7 @@ impl Gathering {
 
     /// Returns how many requests a datagram should have, and how long to wait for them, for a given
     /// round trip.
-    pub(super) fn size(&self, rtt_ns: u64) -> (u16, u64) {
+    pub fn size(&self, rtt_ns: u64) -> (u16, u64) {
         match self.batch {
             Batch::Fixed(requests) => (requests.max(1), self.linger_ns_max),
             Batch::Full => (u16::MAX, self.linger_ns_max),
@@ -83,7 +83,7 @@ impl Gathering {
     }
 
     /// Returns whether the number is a limit even for a datagram that cannot leave yet.
-    pub(super) fn is_fixed(&self) -> bool {
+    pub fn is_fixed(&self) -> bool {
         matches!(self.batch, Batch::Fixed(_))
     }
 }

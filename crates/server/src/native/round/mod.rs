@@ -6,22 +6,24 @@
 //!                 '- directory, refusals: answered at once
 //! ```
 
+mod answers;
+mod operation;
+pub mod outbox;
+mod sink;
+
 use arrayvec::ArrayVec;
 use micanite_engine::{Access, BATCH_REQUESTS_MAX, KeyHash, Request};
-use micanite_wire::native::{
-    self as wire, DirectoryRequest, Header, HeaderError, Kind, Opcode, Requests, Status,
-};
+use micanite_wire::native::{self as wire, Header, HeaderError, Kind, Opcode, Requests, Status};
 
-use super::NativeShared;
-use super::cookie::Cookies;
-use super::counters::NativeCounters;
-use super::directory;
-use super::ids::Begin;
-use super::operation::operation;
-use super::outbox::{Outbox, Source};
-use super::sink::{Head, Open, Plan, Sink};
 use crate::limits::{REQUESTS_BEHIND_DENIED, ROUND_REQUESTS_MAX};
+use crate::native::NativeShared;
+use crate::native::cookie::Cookies;
+use crate::native::counters::NativeCounters;
+use crate::native::ids::Begin;
 use crate::session::Context;
+use operation::operation;
+use outbox::{Outbox, Source};
+use sink::{Head, Open, Plan, Sink};
 
 /// What became of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -342,71 +344,6 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         self.requests.clear();
         self.plans.clear();
         self.heads.clear();
-    }
-
-    /// Answers a datagram by a header alone.
-    #[cold]
-    fn refuse(&mut self, header: &Header, source: Source, status: Status) {
-        match status {
-            Status::Version => self.counters.other_versions.add(1),
-            _ => self.counters.bad_datagrams.add(1),
-        }
-        let kind = match header.kind {
-            Kind::Requests => Kind::Replies,
-            Kind::DirectoryRequest => Kind::DirectoryReply,
-            Kind::Replies | Kind::DirectoryReply => return,
-        };
-        let proof = self.cookies.check(source.peer, header.cookie, self.context.now_s);
-        let reply =
-            Header { generation: self.generation, status, cookie: proof.renewal, ..header.reply(kind) };
-        self.send_header(source, &reply);
-    }
-
-    fn send_header(&mut self, source: Source, header: &Header) {
-        self.send_alone(source, |out| {
-            header.write(out);
-            Some(Header::BYTES)
-        });
-    }
-
-    /// Answers with a page of the directory, or with the cookie alone: only a proved address is told the
-    /// hash seed.
-    #[cold]
-    fn answer_directory(&mut self, header: Header, datagram: &[u8], source: Source) {
-        let Some(request) = DirectoryRequest::read(datagram) else {
-            self.refuse(&header, source, Status::BadRequest);
-            return;
-        };
-        let proof = self.cookies.check(source.peer, header.cookie, self.context.now_s);
-        let reply = Header {
-            generation: self.generation,
-            cookie: proof.renewal,
-            ..header.reply(Kind::DirectoryReply)
-        };
-        if !proof.proven {
-            self.counters.unproven.add(1);
-            let status = Status::Unproven;
-            self.send_header(source, &Header { status, ..reply });
-            return;
-        }
-        self.counters.directories.add(1);
-        let limit = datagram.len().min(self.native.payload_bytes);
-        let (cache, native) = (&*self.context.shared.cache, self.native);
-        let worker = self.context.worker.number();
-        self.send_alone(source, |out| {
-            let what = (worker, &reply);
-            directory::write(cache, native, what, request.first, &mut out[..limit])
-        });
-    }
-
-    /// Sends a datagram that is not made of replies.
-    fn send_alone(&mut self, source: Source, write: impl FnOnce(&mut [u8]) -> Option<usize>) {
-        self.flush();
-        Open::close(&mut self.open, self.out);
-        self.out.open(source);
-        if let Some(bytes) = write(self.out.slot()) {
-            self.out.commit(bytes);
-        }
     }
 
     /// Executes what is left, and completes the last reply.

@@ -5,29 +5,29 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use super::ring::{self, Origin};
-use crate::limits::HANDED_OVER_MAX;
+use crate::limits::FORWARDED_MAX;
 
-/// One of them: where in the buffer it lies.
+/// A datagram, by its place in the buffer.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub struct Entry {
     /// The headers of its frame; empty if it came through a socket.
     pub headers: Range<usize>,
     /// The datagram itself.
     pub datagram: Range<usize>,
-    /// Where it came from.
+    /// The socket or frame that it came by, and its sender.
     pub origin: Origin,
 }
 
-/// See the module.
+/// A buffer of datagrams, filled from one ring at a time.
 #[derive(Debug)]
-pub(super) struct HandedOver {
+pub struct Forwarded {
     pub bytes: Box<[u8]>,
-    pub entries: ArrayVec<Entry, HANDED_OVER_MAX>,
+    pub entries: ArrayVec<Entry, FORWARDED_MAX>,
 }
 
-impl HandedOver {
-    /// Room for several of the longest datagrams, which have so many bytes with their headers, or
-    /// for many short ones.
+impl Forwarded {
+    /// Returns the bytes of a buffer for several of the longest datagrams, headers included, or for many
+    /// short ones.
     pub fn bytes(datagram_bytes: usize) -> usize {
         (64 << 10).max(2 * datagram_bytes.next_multiple_of(8))
     }
@@ -36,7 +36,7 @@ impl HandedOver {
         Self { bytes: vec![0; Self::bytes(datagram_bytes)].into(), entries: ArrayVec::new() }
     }
 
-    /// Takes what fits; returns how many datagrams.
+    /// Takes the datagrams that fit, and returns their number.
     #[inline]
     pub fn fill(&mut self, ring: &mut rtrb::Consumer<u8>) -> usize {
         self.entries.clear();

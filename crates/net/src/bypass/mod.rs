@@ -1,5 +1,7 @@
 //! Ports that bypass the kernel's network stack, as options name them.
 
+pub mod probe;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

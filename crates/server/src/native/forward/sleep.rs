@@ -1,48 +1,48 @@
-//! Whether a worker sleeps: whoever hands something over wakes it then, and only then.
+//! Sleeping workers: the worker that forwards a datagram wakes the owner if it sleeps, and only then.
 //!
 //! ```text
 //!  the worker                          another one
-//!  says that it sleeps                 puts something into its ring
+//!  sets its flag                       puts a datagram into its ring
 //!  a fence                             a fence
-//!  looks at its rings, sleeps if       looks whether it sleeps, wakes it if so
+//!  looks at its rings, sleeps if       looks at the flag, wakes it if set
 //!  they are empty
 //! ```
 //!
-//! Of two fences one is the first: if the worker's, the other one sees that it sleeps; if the
-//! other's, the worker sees what is in its ring. So nothing lies in a ring beside a worker that
-//! sleeps and that nobody wakes.
+//! One of two fences is the first: if it is the worker's, the other one sees the flag; if it is the other's,
+//! the worker sees the datagram. So no datagram lies in the ring of a worker that sleeps and that nobody
+//! wakes.
 //!
 //! All changes of the flag are swaps, which have one order, in the models below as well.
 
 use micanite_memory::sync::{AtomicBool, Ordering, fence};
 
-/// One worker's; on a line of its own.
+/// The flag of one worker, on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Asleep(AtomicBool);
+pub struct SleepFlag(AtomicBool);
 
-impl Default for Asleep {
+impl Default for SleepFlag {
     fn default() -> Self {
         Self(AtomicBool::new(false))
     }
 }
 
-impl Asleep {
-    /// The worker is about to sleep. To be followed by a last look at its rings.
+impl SleepFlag {
+    /// Sets the flag: the worker is about to sleep. A last look at its rings has to follow.
     pub fn fall_asleep(&self) {
         self.0.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The worker does not sleep, or no longer. A look at its rings follows before it sleeps again.
+    /// Clears the flag: the worker does not sleep. A look at its rings has to follow before it sleeps again.
     pub fn wake_up(&self) {
         self.0.swap(false, Ordering::Relaxed);
     }
 
-    /// Something was put into a ring of the worker. Returns whether it has to be woken: to one of
-    /// those who have put something there, so that a burst wakes it once.
+    /// Clears the flag after a datagram was put into a ring of the worker, and returns whether the caller has
+    /// to wake it. One of several callers is told so: a burst wakes the worker once.
     #[inline]
-    pub fn is_to_be_woken(&self) -> bool {
+    pub fn take_wake(&self) -> bool {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
     }
@@ -54,14 +54,14 @@ mod tests {
 
     #[test]
     fn a_burst_wakes_a_sleeping_worker_once() {
-        let asleep = Asleep::default();
-        assert!(!asleep.is_to_be_woken(), "it does not sleep");
+        let flag = SleepFlag::default();
+        assert!(!flag.take_wake(), "it does not sleep");
         for _ in 0..2 {
-            asleep.fall_asleep();
-            assert!(asleep.is_to_be_woken());
-            assert!(!asleep.is_to_be_woken(), "somebody does it already");
-            asleep.wake_up();
-            assert!(!asleep.is_to_be_woken());
+            flag.fall_asleep();
+            assert!(flag.take_wake());
+            assert!(!flag.take_wake(), "the first caller wakes it");
+            flag.wake_up();
+            assert!(!flag.take_wake());
         }
     }
 }
@@ -78,22 +78,22 @@ mod loom_models {
 
     /// A ring with as many datagrams as it counts, and the event that wakes the worker.
     struct Model {
-        asleep: Asleep,
+        flag: SleepFlag,
         rings: [AtomicU64; 2],
         event: Notify,
     }
 
     impl Model {
-        fn hand_over(&self, ring: usize) {
+        fn forward(&self, ring: usize) {
             // As a ring publishes what was written to it.
             let filled = self.rings[ring].load(Ordering::Relaxed);
             self.rings[ring].store(filled + 1, Ordering::Release);
-            if self.asleep.is_to_be_woken() {
+            if self.flag.take_wake() {
                 self.event.notify();
             }
         }
 
-        fn handed_over(&self) -> u64 {
+        fn forwarded(&self) -> u64 {
             let filled = self.rings.iter().map(|ring| ring.load(Ordering::Acquire));
             filled.sum()
         }
@@ -102,15 +102,15 @@ mod loom_models {
         /// wake that is lost leaves it asleep for ever, which loom reports.
         fn work(&self, expected: u64) {
             loop {
-                let seen = self.handed_over();
+                let seen = self.forwarded();
                 if seen == expected {
                     return;
                 }
-                self.asleep.fall_asleep();
-                if self.handed_over() == seen {
+                self.flag.fall_asleep();
+                if self.forwarded() == seen {
                     self.event.wait();
                 }
-                self.asleep.wake_up();
+                self.flag.wake_up();
             }
         }
     }
@@ -124,14 +124,14 @@ mod loom_models {
         builder.check(move || {
             count.fetch_add(1, Ordering::Relaxed);
             let model = Arc::new(Model {
-                asleep: Asleep::default(),
+                flag: SleepFlag::default(),
                 rings: [AtomicU64::new(0), AtomicU64::new(0)],
                 event: Notify::new(),
             });
             let threads: Vec<_> = (0..producers)
                 .map(|ring| {
                     let model = Arc::clone(&model);
-                    thread::spawn(move || (0..each).for_each(|_| model.hand_over(ring)))
+                    thread::spawn(move || (0..each).for_each(|_| model.forward(ring)))
                 })
                 .collect();
             model.work(producers as u64 * each);
@@ -142,12 +142,12 @@ mod loom_models {
     }
 
     #[test]
-    fn loom_a_worker_that_sleeps_is_woken_for_what_one_hands_over() {
+    fn loom_one_forwarder_wakes_a_sleeping_worker() {
         model(1, 2);
     }
 
     #[test]
-    fn loom_a_worker_that_sleeps_is_woken_for_what_two_hand_over() {
+    fn loom_two_forwarders_wake_a_sleeping_worker() {
         model(2, 1);
     }
 }

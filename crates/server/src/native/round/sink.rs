@@ -3,10 +3,10 @@
 use micanite_engine::{Outcome, ReplySink, ValueMeta};
 use micanite_wire::native::{Header, Opcode, ReplyWriter, Status};
 
-use super::NativeShared;
-use super::counters::NativeCounters;
-use super::ids::ClientKey;
 use super::outbox::{Outbox, Source};
+use crate::native::NativeShared;
+use crate::native::counters::NativeCounters;
+use crate::native::ids::ClientKey;
 use crate::session::{Kind, count};
 use crate::telemetry::stats::Counters;
 

@@ -1,4 +1,8 @@
-//! A worker's port of the native protocol, of whichever kind: decided once per burst.
+//! A worker's port of the native protocol. Its kind is decided once per burst.
+
+pub mod bypass;
+mod pressure;
+pub mod sockets;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,13 +13,13 @@ use micanite_net::dpdk::DpdkQueue;
 use micanite_net::frames::{FramePort, FrameQueue, Local, Neighbours};
 use micanite_net::xdp::XdpQueue;
 
-use super::NativeShared;
-use super::bypass::BypassPort;
-use super::ring::RingEnds;
-use super::sockets::{SocketPort, Sockets};
+use crate::native::NativeShared;
+use crate::native::forward::ring::RingEnds;
 use crate::session::Context;
+use bypass::BypassPort;
+use sockets::{SocketPort, Sockets};
 
-/// See the module.
+/// A port of one worker.
 #[derive(Debug)]
 pub enum NativePort {
     /// Sockets of the kernel's.
@@ -107,18 +111,19 @@ impl NativePort {
             native.frames[worker].failed.set(1);
         }
         log!(
-            "worker {worker}: its queue of the port (--port) has failed, and it goes on without the native protocol: {error}"
+            "worker {worker}: its queue of the port (--port) has failed, and it goes on without the native \
+             protocol: {error}"
         );
         *self = Self::Gone;
         0
     }
 
     /// Whether other workers have handed something over.
-    pub fn has_handed_over(&self) -> bool {
+    pub fn has_forwarded(&self) -> bool {
         match self {
-            Self::Sockets(port) => port.has_handed_over(),
-            Self::Xdp(port) => port.has_handed_over(),
-            Self::Dpdk(port) => port.has_handed_over(),
+            Self::Sockets(port) => port.has_forwarded(),
+            Self::Xdp(port) => port.has_forwarded(),
+            Self::Dpdk(port) => port.has_forwarded(),
             Self::Gone => false,
         }
     }

@@ -10,13 +10,13 @@ use micanite_net::limits::{
     BURST_MESSAGES_MAX, BURST_SUPER_PACKETS_MAX, RECEIVE_BYTES_MIN, SEND_BYTES, SUPER_PACKET_BYTES,
 };
 
-use super::cookie::Cookies;
-use super::handed_over::HandedOver;
-use super::outbox::{Outbox, Source};
 use super::pressure::Pressure;
-use super::ring::{self, Origin, RingEnds};
-use super::round::{Round, Taken};
-use super::{NativeCounters, NativeShared};
+use crate::native::cookie::Cookies;
+use crate::native::forward::Forwarded;
+use crate::native::forward::ring::{self, Origin, RingEnds};
+use crate::native::round::outbox::{Outbox, Source};
+use crate::native::round::{Round, Taken};
+use crate::native::{NativeCounters, NativeShared};
 use crate::session::Context;
 
 /// The sockets of all workers: by worker, then by address.
@@ -30,7 +30,7 @@ pub struct SocketPort {
     arrivals: Vec<Arrival>,
     sender: Sender,
     rings: RingEnds,
-    handed_over: HandedOver,
+    forwarded: Forwarded,
     cookies: Cookies,
 }
 
@@ -101,7 +101,7 @@ impl SocketPort {
             true => BURST_SUPER_PACKETS_MAX * SUPER_PACKET_BYTES,
             false => BURST_MESSAGES_MAX * payload_bytes.max(RECEIVE_BYTES_MIN),
         };
-        addresses * receiver_bytes + SEND_BYTES + HandedOver::bytes(payload_bytes)
+        addresses * receiver_bytes + SEND_BYTES + Forwarded::bytes(payload_bytes)
     }
 
     /// A worker's port.
@@ -120,7 +120,7 @@ impl SocketPort {
             sockets,
             sender: Sender::new(gso, payload_bytes),
             rings,
-            handed_over: HandedOver::new(payload_bytes),
+            forwarded: Forwarded::new(payload_bytes),
             cookies: Cookies::new(native.cookie_key),
         }
     }
@@ -146,7 +146,7 @@ impl SocketPort {
     }
 
     /// Whether other workers have handed something over.
-    pub fn has_handed_over(&self) -> bool {
+    pub fn has_forwarded(&self) -> bool {
         let mut rings = self.rings.from.iter().flatten();
         rings.any(|ring| ring.slots() > 0)
     }
@@ -205,7 +205,7 @@ impl SocketPort {
         let (Some(native), Some(ring)) = (&context.shared.native, &mut self.rings.from[from]) else {
             return 0;
         };
-        let count = self.handed_over.fill(ring);
+        let count = self.forwarded.fill(ring);
         if count == 0 {
             return 0;
         }
@@ -213,15 +213,15 @@ impl SocketPort {
         counters.forwarded_in.add(count as u64);
         let pressure = self.arrivals.first();
         let pressure = pressure.map_or(0, |arrival| arrival.pressure.level(now_ms));
-        let handed_over = &self.handed_over;
+        let forwarded = &self.forwarded;
         for number in 0..self.sockets[from].len() {
             let socket = &self.sockets[from][number];
             let mut outbox = SocketOutbox::new(&mut self.sender, socket, counters);
             let lent = context.lend();
             let mut round = Round::new(lent, native, &mut self.cookies, &mut outbox, pressure);
-            for entry in &handed_over.entries {
+            for entry in &forwarded.entries {
                 if usize::from(entry.origin.socket) == number {
-                    let datagram = &handed_over.bytes[entry.datagram.clone()];
+                    let datagram = &forwarded.bytes[entry.datagram.clone()];
                     round.take(datagram, entry.origin.peer.into(), true);
                 }
             }
