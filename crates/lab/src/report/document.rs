@@ -82,7 +82,7 @@ fn head(evidence: &Evidence) -> String {
 
 fn section(shown: &Shown<'_>, text: &mut String, figures: &mut Vec<(String, String)>) {
     let section = shown.section;
-    let _ = write!(text, "\n## {}\n\n{}\n", section.title, section.question);
+    let _ = write!(text, "\n## {}\n\n{}\n", section.text.title, section.text.question);
     for trouble in shown.troubles() {
         let _ = write!(text, "\n{}\n", escape(&trouble));
     }
@@ -106,12 +106,9 @@ fn section(shown: &Shown<'_>, text: &mut String, figures: &mut Vec<(String, Stri
             Exhibit::Headline(_) => {}
         }
     }
-    if !section.published.is_empty() {
-        let _ = write!(text, "\nPublished ({}): {}\n", section.source, section.published);
-    }
-    if !section.differs.is_empty() {
-        let _ = write!(text, "\nWhat differs here: {}\n", section.differs);
-    }
+    let prose = &section.text;
+    let _ = write!(text, "\nPublished ({}): {}\n", prose.source, prose.published);
+    let _ = write!(text, "\nWhat differs here: {}\n", prose.differs);
     let measured = shown.measured;
     let _ = write!(text, "\n{}, commit {}:\n\n```\n", span(measured.seconds), measured.commit.text());
     for ran in &measured.commands {

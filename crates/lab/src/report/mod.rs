@@ -63,7 +63,7 @@ pub(crate) struct Options {
 
 /// Makes the page.
 pub(crate) fn run(options: &Options) -> crate::Result<()> {
-    match report(options, &sections::all())? {
+    match report(options, &sections::all()?)? {
         true => Ok(()),
         false => Err("a section has failed".into()),
     }
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> crate::Result<()> {
 fn report(options: &Options, known: &[Section]) -> Result<bool, String> {
     if options.list {
         for section in known {
-            println!("{:<14} {} ({})", section.id, section.question, section.source);
+            println!("{:<14} {} ({})", section.id, section.text.question, section.text.source);
         }
         return Ok(true);
     }
@@ -111,7 +111,7 @@ fn measure(options: &Options, known: &[Section], raw: &std::path::Path) -> Resul
     let sections: Vec<_> = known
         .iter()
         .filter(|section| asked.is_empty() || asked.iter().any(|id| id == section.id))
-        .copied()
+        .cloned()
         .collect();
     let earlier = Evidence::read(raw);
     let kept = if options.again.is_empty() { None } else { Some(earlier.clone()?) };

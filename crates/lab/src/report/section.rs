@@ -30,26 +30,30 @@ impl Form {
 }
 
 /// A section of the report.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Section {
     /// Anchor in the page, and folder among the raw data.
     pub id: &'static str,
-    /// Heading.
-    pub title: &'static str,
-    /// Question in one sentence.
-    pub question: &'static str,
-    /// The published figure that it stands beside: `MICA (NSDI 2014), figure 10`.
-    pub source: &'static str,
-    /// Published numbers.
-    pub published: &'static str,
-    /// Differences from the published measurement.
-    pub differs: &'static str,
+    pub text: Text,
     /// Commands in order.
-    pub commands: fn(Form) -> Vec<Command>,
-    /// Draws the results; a sentence says what is missing where a command failed or was
-    /// left out.
-    pub draw: fn(&Results) -> Result<Vec<Exhibit>, String>,
+    pub commands: Commands,
+    /// Draws the results; a sentence says what is missing where a command failed or was left out.
+    pub draw: Draw,
 }
+
+/// The prose of a section (`sections.toml`).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Text {
+    pub title: String,
+    pub question: String,
+    pub source: String,
+    pub published: String,
+    pub differs: String,
+}
+
+pub type Commands = fn(Form) -> Vec<Command>;
+pub type Draw = fn(&Results) -> Result<Vec<Exhibit>, String>;
 
 /// A command of `micanite-lab`, as a person would type it: it prints a table and writes JSON to the
 /// folder that it is told.

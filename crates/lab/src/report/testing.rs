@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::report::evidence::{Commit, Evidence, Head, Measured, Ran};
 use crate::report::machine::Machine;
 use crate::report::peers;
-use crate::report::section::{Exhibit, Form, Headline, Results, Section, Table};
+use crate::report::section::{Exhibit, Form, Headline, Results, Section, Table, Text};
 
 fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let value = results.json.get("load").ok_or("'load' was not measured")?;
@@ -39,11 +39,13 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
 pub(crate) fn section(id: &'static str) -> Section {
     Section {
         id,
-        title: "Latency against load",
-        question: "How long does a request take?",
-        source: "A paper, figure 1",
-        published: "24 us.",
-        differs: "The machine.",
+        text: Text {
+            title: "Latency against load".to_owned(),
+            question: "How long does a request take?".to_owned(),
+            source: "A paper, figure 1".to_owned(),
+            published: "24 us.".to_owned(),
+            differs: "The machine.".to_owned(),
+        },
         commands: |_| Vec::new(),
         draw,
     }

@@ -25,10 +25,10 @@ fn a_document_is_markdown_with_figures() {
 fn every_section_is_drawn() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report.json");
     let evidence = Evidence::read(&path).unwrap();
-    let known = crate::report::sections::all();
+    let known = crate::report::sections::all().unwrap();
     let document = document(&evidence, &known);
     for section in &known {
-        let start = format!("## {}\n", section.title);
+        let start = format!("## {}\n", section.text.title);
         let (_, text) = document.text.split_once(&start).expect(section.id);
         let text = text.split("\n## ").next().unwrap();
         let is_drawn = text.contains("![") || text.contains("|---|");

@@ -31,7 +31,7 @@ pub(crate) fn page(evidence: &Evidence, known: &[Section]) -> Result<String, Str
         &contents(&shown),
         &summary(&shown),
         &body,
-        &published_numbers(),
+        &published_numbers()?,
         &troubles(evidence, &shown, known),
         &again(evidence),
         "</main>\n",
@@ -82,7 +82,8 @@ fn head(evidence: &Evidence) -> String {
 
 fn contents(shown: &[Shown<'_>]) -> String {
     let entry = |id: &str, title: &str| format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(title));
-    let sections: String = shown.iter().map(|shown| entry(shown.section.id, shown.section.title)).collect();
+    let sections: String =
+        shown.iter().map(|shown| entry(shown.section.id, &shown.section.text.title)).collect();
     let rest = [
         ("published", "Published numbers"),
         ("missing", "What is missing"),
@@ -103,7 +104,7 @@ pub(crate) fn summary_table(shown: &[Shown<'_>]) -> Table {
                 headline.what.clone(),
                 headline.ours.clone(),
                 headline.published.clone(),
-                shown.section.title.to_owned(),
+                shown.section.text.title.clone(),
             ]
         };
         shown.headlines().map(row)
@@ -127,13 +128,13 @@ fn summary(shown: &[Shown<'_>]) -> String {
     format!("<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Summary</h2>\n{content}</section>\n")
 }
 
-fn published_numbers() -> String {
-    let table = table(&published::table());
-    format!(
+fn published_numbers() -> Result<String, String> {
+    let table = table(&published::table()?);
+    Ok(format!(
         "<section aria-labelledby=\"published\">\n<h2 id=\"published\">Published numbers</h2>\n\
          <p>What the papers say in their text, on their machines: for orientation, since other hardware makes other rates. \
          What is only to be seen in their figures is not guessed here.</p>\n{table}</section>\n"
-    )
+    ))
 }
 
 /// Lists failed commands, skipped commands, and missing peers.
@@ -144,7 +145,7 @@ fn troubles(evidence: &Evidence, shown: &[Shown<'_>], known: &[Section]) -> Stri
             items.push(format!(
                 "<a href=\"#{}\">{}</a>: {}",
                 shown.section.id,
-                escape(shown.section.title),
+                escape(&shown.section.text.title),
                 escape(&trouble)
             ));
         }

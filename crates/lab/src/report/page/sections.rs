@@ -12,13 +12,13 @@ const ROWS_SHOWN_MAX: usize = 120;
 
 pub(super) fn section(shown: &Shown<'_>) -> String {
     let section = shown.section;
-    let (id, title) = (section.id, escape(section.title));
+    let (id, title) = (section.id, escape(&section.text.title));
     let mut number = 0;
     let exhibits: String =
         shown.exhibits.iter().map(|exhibit| self::exhibit(id, exhibit, &mut number)).collect();
     format!(
         "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{title}</h2>\n<p class=\"question\">{}</p>\n{}{exhibits}{}{}</section>\n",
-        escape(section.question),
+        escape(&section.text.question),
         troubles(shown),
         beside(shown),
         commands(shown),
@@ -75,19 +75,13 @@ fn details(values: &Table) -> String {
 
 /// Shows the published figure and the differences.
 fn beside(shown: &Shown<'_>) -> String {
-    let section = shown.section;
-    let mut rows = Vec::new();
-    if !section.published.is_empty() {
-        rows.push((format!("Published, {}", section.source), section.published));
-    }
-    if !section.differs.is_empty() {
-        rows.push(("What differs here".to_owned(), section.differs));
-    }
-    let rows: String = rows
-        .iter()
-        .map(|(name, text)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(text)))
-        .collect();
-    if rows.is_empty() { rows } else { format!("<dl class=\"beside\">\n{rows}</dl>\n") }
+    let text = &shown.section.text;
+    format!(
+        "<dl class=\"beside\">\n<dt>Published, {}</dt><dd>{}</dd>\n<dt>What differs here</dt><dd>{}</dd>\n</dl>\n",
+        escape(&text.source),
+        escape(&text.published),
+        escape(&text.differs),
+    )
 }
 
 fn commands(shown: &Shown<'_>) -> String {

@@ -58,7 +58,7 @@ pub(crate) fn run(
             at + 1,
             sections.len(),
             section.id,
-            section.question,
+            section.text.question,
             span(elapsed),
             span(rest)
         );

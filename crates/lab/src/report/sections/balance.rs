@@ -3,24 +3,13 @@
 use micanite_workload::figure::{Arrangement, Axis, BarChart, Kind, Series, short};
 
 use super::grid;
-use crate::report::section::{Command, Exhibit, Form, Headline, Results, Section, Table};
+use crate::report::section::{Command, Exhibit, Form, Headline, Results, Table};
 use crate::results::charts;
 use crate::results::measurement::Record;
 
-pub(super) const SECTION: Section = Section {
-    id: "balance",
-    title: "Balance of cores under skew; hot and cold cores",
-    question: "How unevenly does a skewed load spread over cores that own a partition each, and how much faster are the hot ones?",
-    source: "MICA (NSDI 2014), figure 11; billion-rps (TOCS 2016), figure 8",
-    published: "MICA, 16 cores, 50 % GET: several cores process more requests under the skewed load than under the uniform one; its throughput under skew is at most 14 % lower, with the most popular partition asked for 53 % more often than the mean. billion-rps, 24 cores, 95 % GET, EREW: cold cores do 28 % less than under the uniform load (3.58 million requests per second), hot ones 43 % more (7.1 million), with 32 packets in a burst instead of 12.5; the whole 84 instead of 120 million. With CREW cold cores do 86 % and hot ones 129 % of the uniform rate, the whole 108 million.",
-    differs: "A machine with fewer than 16 cores runs each of 16 partitions by itself on one core, and its share of the load is what the hash gives it, so that nothing is shared but the CPU's last cache with one other core. Over the kernel's UDP a burst saves less than with DPDK. With fewer items than MICA's 192 Mi the most popular ones weigh more, and the hottest partition is hotter. EREW beside CREW is the engine alone, on the cores that this machine has, requests from memory.",
-    commands,
-    draw,
-};
-
 const CASE: &str = "skew over 16 partitions, 95 % GET, 1 per datagram, ";
 
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick("net --quick --rounds 2", "net --rounds 3");
     let case = form.pick("plain", "");
     let mut modes = super::engine(form);
@@ -39,7 +28,7 @@ fn commands(form: Form) -> Vec<Command> {
 /// Popularities, and the modes that are shown of each.
 const LOADS: [(&str, &[&str]); 2] = [("uniform", &["EREW"]), ("zipf 0.99", &["EREW", "CREW"])];
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let [records, engine] = grid::either(results, ["net", "engine"])?;
     let mut shown = Vec::new();
     for way in ["plain", "GRO"] {

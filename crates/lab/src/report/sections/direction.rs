@@ -3,21 +3,10 @@
 use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
 use super::grid;
-use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::report::section::{Command, Exhibit, Form, Results};
 use crate::results::measurement::Record;
 
-pub(super) const SECTION: Section = Section {
-    id: "direction",
-    title: "Request direction and client batching",
-    question: "What is it worth that clients aim at the core that owns a key, and that they put several requests into a datagram?",
-    source: "MICA (NSDI 2014), 5.5; billion-rps (TOCS 2016), figures 10 to 12",
-    published: "MICA, tiny items, 50 % GET: 76.9 (uniform) and 70.4 (skewed) million requests per second directed by clients and the network card, 33.9 and 28.1 by software. billion-rps: 120.5 million requests per second with one request in a packet, 167.2 with four, 139 with 32; with four to a packet the 95th percentile at 120 million falls from 96 to 56 us.",
-    differs: "Direction: two cores fed from memory instead of sixteen behind network cards that deliver for nothing. Batching: one core, whose time goes to the kernel's network stack for each datagram, so that a datagram costs more beside its requests than a packet did there, though the kernel joins datagrams of the native protocol on their way (GSO, GRO); latency is at half of each one's own peak and includes the wait of the first request for the last of its datagram. Beside memcached's multi-gets over TCP.",
-    commands,
-    draw,
-};
-
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let direction = form.pick("net --quick --rounds 3 --items 262144", "net --rounds 3");
     let batches = form.pick(
         "evaluation --case batches --quick --rounds 2 --seconds 0.2",
@@ -34,7 +23,7 @@ fn commands(form: Form) -> Vec<Command> {
     ]
 }
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let mut shown = Vec::new();
     let [direction, records] = grid::either(results, ["net", "evaluation"])?;
     if !direction.is_empty() {

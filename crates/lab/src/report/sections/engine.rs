@@ -1,21 +1,10 @@
-//! The engine alone on one core.
+//! The engine alone: on one core, by access mode, with and without prefetching.
 
 use super::grid;
-use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::report::section::{Command, Exhibit, Form, Results};
 use crate::results::charts;
 
-pub(super) const SECTION: Section = Section {
-    id: "engine",
-    title: "The engine alone",
-    question: "How many GETs and SETs does one core do without any network, beside other hash tables and beside what the memory allows?",
-    source: "MICA (NSDI 2014), figure 12",
-    published: "In words only: \"skewed workloads grant good throughput for local key-value processing due to the data locality\".",
-    differs: "One core. Beside hashbrown (a hash table without eviction or expiry), quick_cache (a concurrent cache that evicts by S3-FIFO), and the limit: two dependent cache lines for each operation, prefetched 32 operations ahead, and nothing else. All make the key, hash it, copy the value and compare it; ours takes batches of 64 as the server does. Fewer items than MICA's 192 Mi: 4 Mi in the short form, 16 Mi in the full one.",
-    commands,
-    draw,
-};
-
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick(
         "engine --quick --rounds 3 --items 4194304 --case",
         "engine --rounds 3 --items 16777216 --quick --case",
@@ -23,7 +12,7 @@ fn commands(form: Form) -> Vec<Command> {
     vec![Command::lab("engine", words).with("tiny 8/8 ")]
 }
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = results.records("engine")?;
     let title = ("The engine beside others on one core", "ratio of operations per second");
     let beside_others = charts::ratios(title, &records, |record| {
@@ -40,5 +29,61 @@ fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
         let place = ("tiny 8/8 uniform 95 % GET", "operations per core", peer);
         shown.extend(grid::headline(&records, what, place, ""));
     }
+    Ok(shown)
+}
+
+pub(super) fn mode_commands(form: Form) -> Vec<Command> {
+    let command = super::engine(form).with("--case").with("modes, ");
+    vec![match super::cores() {
+        1 => command.lacking("Access modes need two cores."),
+        _ => command,
+    }]
+}
+
+pub(super) fn draw_modes(results: &Results) -> Result<Vec<Exhibit>, String> {
+    let records = results.records("engine")?;
+    let title = "Operations per second of all cores by access mode";
+    let metric = ("throughput", "operations/s");
+    let chart = grid::bars(&records, title, metric, "modes, ");
+    let beside = grid::ratios(&records, "EREW beside the others");
+    let mut shown = vec![Exhibit::Bars(chart), Exhibit::Table(beside)];
+    let cores = super::cores();
+    let case = format!("modes, zipf 0.99, 50 % GET, {cores} cores");
+    let what = format!("Exclusive beside shared access, {cores} cores, Zipf 0.99, half SETs (EREW, CRCW)");
+    let published = "MICA: 65.6 at least (exclusive), 21.6 at least (concurrent) million requests per second";
+    let place = (case.as_str(), "throughput", "CRCW");
+    shown.extend(grid::headline(&records, &what, place, published));
+    Ok(shown)
+}
+
+pub(super) fn prefetch_commands(form: Form) -> Vec<Command> {
+    let words = form.pick("evaluation --case prefetch --rounds 3 --quick", "evaluation --case prefetch");
+    vec![
+        Command::lab("server", words),
+        super::engine(form).with("--case").with("tiny 8/8 uniform 100 % GET, prefetch"),
+    ]
+}
+
+pub(super) fn draw_prefetch(results: &Results) -> Result<Vec<Exhibit>, String> {
+    let records = grid::either(results, ["server", "engine"])?.concat();
+    let title = ("Gets per second with prefetching, beside those without it", "ratio to prefetching off");
+    let chart = charts::ratios(title, &records, |record| {
+        record.peer.as_ref()?;
+        let group = match record.metric.starts_with("operations per core") {
+            true => "the engine alone, GETs",
+            false => "the whole server, multi-gets",
+        };
+        Some((group, "with prefetching"))
+    });
+    let place = ("tiny 8/8 uniform 100 % GET, prefetch", "operations per core", "prefetch off");
+    let what = "GETs of the engine with prefetching, tiny items";
+    let mut shown = vec![
+        Exhibit::Bars(chart),
+        Exhibit::Note(
+            "What prefetching does to the parts of a GET is under \"Time of a request by part\".".to_owned(),
+        ),
+    ];
+    let published = "whole server: 1.71 times";
+    shown.extend(grid::headline(&records, what, place, published));
     Ok(shown)
 }

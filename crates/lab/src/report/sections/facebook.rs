@@ -3,20 +3,9 @@
 use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Line, LineChart, Point, Series};
 
 use crate::report::machine;
-use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};
+use crate::report::section::{Command, Exhibit, Form, Results, Table};
 use crate::results::charts;
 use crate::results::measurement::Record;
-
-pub(super) const SECTION: Section = Section {
-    id: "facebook",
-    title: "Facebook's pools, with GETs answered in the kernel",
-    question: "What do GETs in the kernel gain for the pools of a large web site, beside memcached over UDP?",
-    source: "Hippos (Xu, dissertation, 2014), figures 3.5, 3.7, 3.8 and table 3.4",
-    published: "Peak throughput within a millisecond over 1 Gb/s, beside Memcached with several ports: USR +98 %, VAR 2.5 times, ETC +41 %, SYS +33 %, APP +15 %; over 10 Gb/s ETC +140 %, APP +100 %, SYS +590 %. GET latency at the highest rate that Memcached serves within a millisecond: USR -45 % (240 k/s), ETC -72 % (160 k/s), APP -53 % (160 k/s), VAR -32 % (80 k/s), SYS -52 % (120 k/s). Power at the server's socket 5 to 20 % less.",
-    differs: "Streams made to the pools' published mix, lengths, hit rates and locality instead of Facebook's traces; veth cables in one virtual machine instead of a network card; one core of each server instead of all; GETs per second of the server's core are compared as well as peaks, since the client cannot fill it. Energy is shown where the machine has meters, and not otherwise.",
-    commands,
-    draw,
-};
 
 const POOLS: [&str; 5] = ["usr", "etc", "app", "var", "sys"];
 /// Peaks of Hippos beside Memcached, where the text says them.
@@ -27,7 +16,7 @@ const HIT_PERCENT: [f64; 5] = [98.2, 81.4, 92.9, 93.7, 98.7];
 const SERVERS: [&str; 4] = ["memcached", "kernel-udp", "af-xdp", "kernel-get"];
 const MIXES: [u32; 4] = [100, 90, 50, 0];
 
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick(
         "kernel --quick --rounds 2 --keys 131072 --case kernel/fb-usr --case kernel/fb-etc --case kernel/mix/100",
         "kernel --quick --rounds 5 --case kernel/fb --case kernel/mix",
@@ -37,7 +26,7 @@ fn commands(form: Form) -> Vec<Command> {
     vec![command]
 }
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = results.records("bench-kernel")?;
     let mut shown = vec![
         Exhibit::Bars(ratios(&records)),

@@ -3,26 +3,15 @@
 use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 
 use super::grid;
-use crate::report::section::{Command, Exhibit, Form, Results, Section};
+use crate::report::section::{Command, Exhibit, Form, Results};
 use crate::results::measurement::Record;
 
-pub(super) const SECTION: Section = Section {
-    id: "items",
-    title: "The number of items",
-    question: "How does the engine's speed change from a few thousand tiny items, which the CPU's caches hold, to 192 Mi?",
-    source: "MICA (NSDI 2014), section 5.1: 192 Mi tiny items",
-    published: "MICA's tiny data set has 192 Mi items of 8-byte keys and values; its figures are of that number alone.",
-    differs: "The engine alone on one core (95 % GET, no network), beside hashbrown, a hash table without eviction. 192 Mi items take 12 GiB in both tables and minutes to store, so the short form ends at 16 Mi; what a machine has no memory for is left out, and named below the command.",
-    commands,
-    draw,
-};
-
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick("items --quick --rounds 3", "items --rounds 3");
     vec![Command::lab("items", words)]
 }
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = results.records("items")?;
     let rates = LineChart {
         title: "Operations per second of one core, 95 % GET, tiny items".to_owned(),

@@ -2,24 +2,13 @@
 
 use crate::harness::system;
 use crate::report::machine;
-use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};
+use crate::report::section::{Command, Exhibit, Form, Results, Table};
 use crate::results::measurement::Record;
-
-pub(super) const SECTION: Section = Section {
-    id: "lacking",
-    title: "Figures that need other hardware",
-    question: "Which published figures need hardware that this machine lacks, and how are they made where it is?",
-    source: "MICA (NSDI 2014), figures 11, 14 and 15; billion-rps (TOCS 2016), figures 5 to 8 and section 6; InnerCache, figures 3 and 4; Hippos, table 3.4",
-    published: "16 and 24 cores (more only in billion-rps's simulations), eight and twelve ports of 10 GbE with hardware queues by core, counters of cache misses, RDMA, power meters, and clients on machines of their own.",
-    differs: "What this machine has was looked for when the report was made. What it lacks is not estimated.",
-    commands,
-    draw,
-};
 
 /// So many cores show whether something scales: workers on some, the client on another.
 const CORES: usize = 4;
 
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick("tables --quick --rounds 2 --items 2097152", "tables --rounds 3 --items 8388608");
     let cpus = system::allowed_cpus().len();
     let command = Command::lab("tables", words)
@@ -36,7 +25,7 @@ fn commands(form: Form) -> Vec<Command> {
 /// As in the lab.
 const WORKERS_MAX: usize = 16;
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let mut shown = vec![Exhibit::Table(needs())];
     if let Ok(records) = results.records("tables") {
         shown.push(Exhibit::Table(measured(&records)));

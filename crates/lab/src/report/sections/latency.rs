@@ -3,21 +3,10 @@
 use micanite_workload::figure::{Axis, short};
 
 use super::grid;
-use crate::report::section::{Command, Exhibit, Form, Headline, Results, Section};
+use crate::report::section::{Command, Exhibit, Form, Headline, Results};
 use crate::results::measurement::Record;
 
-pub(super) const SECTION: Section = Section {
-    id: "latency",
-    title: "Latency against throughput",
-    question: "How long does a request take when so many others are asked for, up to what a server can do?",
-    source: "MICA (NSDI 2014), figure 13; billion-rps (TOCS 2016), figure 9",
-    published: "MICA: 24 to 52 us end to end at 50 % GET of uniform tiny items; at about 40 us 69 million requests per second, more than two orders of magnitude above Memcached over the kernel's stack. billion-rps: from 10 to 120 million requests per second the mean goes from 19 to 81 us, the 95th percentile from 22 to 96 us.",
-    differs: "One server core and one client core over loopback and the kernel's network stack, where waking and the stack itself take tens of microseconds on a virtual machine. Each server is asked at parts of its own peak; requests are due at random (Poisson) and their time counts from when they were due. One request in a datagram; 16 connections of streams. What was not answered within 0.2 s counts as that long.",
-    commands,
-    draw,
-};
-
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick(
         "evaluation --case latency --quick --rounds 3 --seconds 0.2",
         "evaluation --case latency --rounds 5 --seconds 0.25 --items 1048576",
@@ -25,7 +14,7 @@ fn commands(form: Form) -> Vec<Command> {
     vec![Command::lab("evaluation", words).with_peers()]
 }
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = results.records("evaluation")?;
     let mut shown = Vec::new();
     for (metric, what) in [("p50", "median"), ("p99", "99th percentile")] {

@@ -4,19 +4,8 @@ use micanite_workload::figure::{Axis, Kind, Line, LineChart, Point};
 
 use super::grid;
 use crate::harness::system::target;
-use crate::report::section::{Command, Exhibit, Form, Headline, Results, Section, Table};
+use crate::report::section::{Command, Exhibit, Form, Headline, Results, Table};
 use crate::results::measurement::Record;
-
-pub(super) const SECTION: Section = Section {
-    id: "misses",
-    title: "Miss ratios on Twitter's requests",
-    question: "How many GETs miss with how much memory, beside other ways to evict?",
-    source: "libCacheSim's results for the same million requests (cluster 52 of Twitter's cache traces; Yang, Yue, Rashmi, OSDI 2020)",
-    published: "LRU misses 34.2 % with 1 % of the footprint, 25.0 % with 5 %, 20.9 % with 10 % and 17.0 % with 25 %; the best of SIEVE, S3-FIFO, 2Q, ARC and W-TinyLFU 30.3, 21.5, 18.7 and 16.3 %; Belady's optimum 24.5, 17.3, 15.2 and 14.4 %.",
-    differs: "Ours is the engine itself, not a model of it; memory counts keys and values alone, as in the published results, so that only the choice of what to evict differs. LRU, FIFO and Belady are exact, and computed here from the same requests. The live servers have one worker each and the same -m, which holds everything of ours and nearly everything of memcached's; what a GET misses is stored then. The full form replays ten million requests to them instead of one million; make bench-replay has more sizes.",
-    commands,
-    draw,
-};
 
 /// Traces that scripts/fetch-traces fetches.
 const TRACE: &str = "traces/twitter_cluster52.csv";
@@ -36,7 +25,7 @@ const PUBLISHED: [(&str, [f64; 6]); 6] = [
     ("W-TinyLFU", [0.5285, 0.3325, 0.2187, 0.1872, 0.1632, 0.1506]),
 ];
 
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let words =
         form.pick("traces --percents 1,5,10,25 --sizes 24", "traces --percents 0.1,1,5,10,25,50 --sizes 24");
     let mut command = Command::lab("traces", words);
@@ -80,7 +69,7 @@ fn ratios(records: &[Record]) -> Vec<Ratio> {
     of_objects.filter_map(ratio).collect()
 }
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = results.records("traces")?;
     let ratios = ratios(&records);
     let (table, worst) = beside_published(&ratios);

@@ -1,7 +1,6 @@
-//! The sections, one file each, in the order of the page.
+//! The sections, in the order of the page. Their texts are in `../sections.toml`.
 
 mod balance;
-mod connections;
 mod direction;
 mod engine;
 mod facebook;
@@ -10,37 +9,46 @@ mod items;
 mod lacking;
 mod latency;
 mod misses;
-mod modes;
 mod parts;
-mod prefetch;
 mod scaling;
 mod tables;
 mod throughput;
-mod workloads;
 
-use crate::report::section::{Command, Form, Section};
+use std::collections::BTreeMap;
+
+use crate::report::section::{Command, Commands, Draw, Form, Section, Text};
 
 /// All sections.
-pub fn all() -> Vec<Section> {
-    vec![
-        throughput::SECTION,
-        latency::SECTION,
-        engine::SECTION,
-        modes::SECTION,
-        direction::SECTION,
-        scaling::SECTION,
-        prefetch::SECTION,
-        parts::SECTION,
-        connections::SECTION,
-        tables::SECTION,
-        facebook::SECTION,
-        misses::SECTION,
-        workloads::YCSB,
-        workloads::INNERCACHE,
-        balance::SECTION,
-        items::SECTION,
-        lacking::SECTION,
-    ]
+///
+/// # Errors
+/// When a section has no text.
+pub(crate) fn all() -> Result<Vec<Section>, String> {
+    let sections: [(&str, Commands, Draw); 17] = [
+        ("throughput", throughput::commands, throughput::draw),
+        ("latency", latency::commands, latency::draw),
+        ("engine", engine::commands, engine::draw),
+        ("modes", engine::mode_commands, engine::draw_modes),
+        ("direction", direction::commands, direction::draw),
+        ("scaling", scaling::commands, scaling::draw),
+        ("prefetch", engine::prefetch_commands, engine::draw_prefetch),
+        ("parts", parts::commands, parts::draw),
+        ("connections", throughput::connection_commands, throughput::draw_connections),
+        ("tables", tables::commands, tables::draw),
+        ("facebook", facebook::commands, facebook::draw),
+        ("misses", misses::commands, misses::draw),
+        ("ycsb", throughput::ycsb, throughput::draw_workloads),
+        ("innercache", throughput::innercache, throughput::draw_workloads),
+        ("balance", balance::commands, balance::draw),
+        ("items", items::commands, items::draw),
+        ("lacking", lacking::commands, lacking::draw),
+    ];
+    let texts = toml::from_str(include_str!("../sections.toml"));
+    let mut texts: BTreeMap<String, Text> = texts.map_err(|error| error.to_string())?;
+    let sections = sections.into_iter().map(|(id, commands, draw)| {
+        let text = texts.remove(id).ok_or_else(|| format!("the section {id} has no text"))?;
+        Ok(Section { id, text, commands, draw })
+    });
+    sections.collect()
 }
 
 /// Cases of `micanite-lab engine` with tiny items that the CPU's caches do not hold.

@@ -3,20 +3,9 @@
 use micanite_workload::figure::Axis;
 
 use super::grid;
-use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};
+use crate::report::section::{Command, Exhibit, Form, Results, Table};
 
-pub(super) const SECTION: Section = Section {
-    id: "scaling",
-    title: "Scaling with cores",
-    question: "How much more do more cores do, of the engine alone and of a whole server?",
-    source: "MICA (NSDI 2014), figure 14",
-    published: "In words: of the systems over MICA's network stack only MICA and Masstree perform better with more cores, up to 16; Memcached, MemC3 and RAMCloud do their best with two (at 50 % GET, skewed tiny items).",
-    differs: "The engine takes its requests from memory and gets up to all cores of this machine. A server and its client share the machine here, where MICA's clients had machines of their own: each has half of the cores, so that a machine with two measures one worker. Two workers beside one are shown there on cores that the client's threads have, too, by what a request costs the server; throughput says nothing then.",
-    commands,
-    draw,
-};
-
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let server = form.pick(
         "evaluation --quick --rounds 2 --seconds 0.3 --case",
         "evaluation --rounds 5 --seconds 0.5 --items 1048576 --case",
@@ -39,7 +28,7 @@ fn commands(form: Form) -> Vec<Command> {
     commands
 }
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let [engine, server] = grid::either(results, ["engine", "evaluation"])?;
     let shared = results.records("shared").unwrap_or_default();
     let title = "The engine by the number of its cores, exclusive partitions";

@@ -1,23 +1,12 @@
-//! Throughput by data set, skew and mix.
+//! Throughput of whole servers: by data set, skew and mix; by connections; under published workloads.
 
 use micanite_workload::figure::{Arrangement, Axis, Bar, BarChart, Kind, Series};
 
 use super::grid;
-use crate::report::section::{Command, Exhibit, Form, Results, Section, Table};
+use crate::report::section::{Command, Exhibit, Form, Results, Table};
 use crate::results::measurement::Record;
 
-pub(super) const SECTION: Section = Section {
-    id: "throughput",
-    title: "Throughput by data set, skew and mix",
-    question: "How many requests does a server's core answer, whatever the items, their popularity and the share of writes?",
-    source: "MICA (NSDI 2014), figure 10",
-    published: "MICA on 16 cores with eight 10 GbE ports: 75.5 to 76.9 million requests per second of tiny items under uniform popularity and 65.6 to 70.5 under Zipf 0.99, at 50 and 95 % GET; large items, where the network was the limit, 12.6 to 14.6 at 50 % and 8.6 to 9.4 at 95 % GET. Over the same network stack and at its best number of cores, Masstree came to 16.5 million at most, Memcached, MemC3 and RAMCloud below 6.1.",
-    differs: "One core of a virtual machine and the kernel's network stack over loopback instead of 16 cores and DPDK, so that the network's part of a request is many times MICA's. Streams carry pipelines of 32 on four connections and native datagrams 16 requests, where MICA's clients sent one request in a packet. memcached runs with -R 64, without which it takes 20 requests of a pipeline at a time; its version 1.6.18 answers each GET of a pipeline by a system call of its own, which later ones do not. Fewer items: 1 Mi tiny ones in the full form, 512 Ki in the short one, and as many bytes of the others. Clients are closed loops.",
-    commands,
-    draw,
-};
-
-fn commands(form: Form) -> Vec<Command> {
+pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick(
         "evaluation --case throughput --quick --rounds 2 --seconds 0.12",
         "evaluation --case throughput --rounds 3 --seconds 0.2 --items 1048576 --datasets tiny,small,large,xlarge",
@@ -33,7 +22,7 @@ const SETS: [(&str, &str); 4] = [
     ("x-large (250/1152)", "throughput, xlarge, "),
 ];
 
-fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
+pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
     let records = results.records("evaluation")?;
     let mut shown = Vec::new();
     for (name, prefix) in SETS {
@@ -156,4 +145,70 @@ fn published() -> Table {
             row(["large, 95 % GET", "8.6 to 9.4", "", "", "", ""]),
         ],
     }
+}
+
+pub(super) fn connection_commands(form: Form) -> Vec<Command> {
+    let words = form.pick(
+        "evaluation --case connections --quick --rounds 2 --seconds 0.2",
+        "evaluation --case connections --rounds 3 --seconds 0.3 --items 1048576",
+    );
+    vec![Command::lab("evaluation", words).with_peers()]
+}
+
+pub(super) fn draw_connections(results: &Results) -> Result<Vec<Exhibit>, String> {
+    let records = results.records("evaluation")?;
+    let mut shown = Vec::new();
+    for (after, what) in [
+        (", one in flight", "one request in flight on each"),
+        (", pipelines of 16", "pipelines of 16 on each"),
+    ] {
+        let title = format!("Requests per second of a server's core: {what}");
+        let x = ("connections, ", after, Axis::log("connections"));
+        let y = Axis::linear("requests per server-core-second");
+        let metric = ("per server-core-second", y);
+        shown.push(Exhibit::Lines(grid::by_number(&records, &title, x, metric)));
+    }
+    let per_second = "Requests per second, median and spread";
+    let table = grid::table(&records, per_second, "throughput", "connections, ");
+    shown.push(Exhibit::Table(table));
+    Ok(shown)
+}
+
+pub(super) fn ycsb(form: Form) -> Vec<Command> {
+    let words = form.pick(
+        "evaluation --case ycsb --quick --rounds 3 --seconds 0.2 --items 1048576",
+        "evaluation --case ycsb --rounds 5 --seconds 0.4",
+    );
+    vec![Command::lab("evaluation", words).with_peers()]
+}
+
+pub(super) fn innercache(form: Form) -> Vec<Command> {
+    let words = form.pick(
+        "evaluation --case innercache --quick --rounds 2 --seconds 0.15",
+        "evaluation --case innercache --rounds 5 --seconds 0.3",
+    );
+    vec![Command::lab("evaluation", words).with_peers()]
+}
+
+pub(super) fn draw_workloads(results: &Results) -> Result<Vec<Exhibit>, String> {
+    const PREFIX: &str = "workload, ";
+    let records = results.records("evaluation")?;
+    let per_core = ("per server-core-second", "operations per server-core-second");
+    let title = "Operations per second of a server's core";
+    Ok(vec![
+        Exhibit::Bars(grid::bars(&records, title, per_core, PREFIX)),
+        Exhibit::Table(grid::table(
+            &records,
+            "Operations per second, median and spread",
+            "throughput",
+            PREFIX,
+        )),
+        Exhibit::Table(grid::table(
+            &records,
+            "99th percentile of latency (us), every connection with 32 requests in flight",
+            "99th percentile of latency",
+            PREFIX,
+        )),
+        Exhibit::Table(grid::ratios(&records, "Micanite beside the others")),
+    ])
 }
