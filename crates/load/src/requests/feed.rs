@@ -1,9 +1,9 @@
 //! Which request is sent when, and on which connection.
 
-use micanite_workload::{Pool, Random};
+use micanite_workload::{Next, Pool, Random};
 
+use crate::requests::Stream;
 use crate::requests::arrivals::Arrivals;
-use crate::requests::{Next, Stream};
 use crate::run::clock::{Clock, LATE_NS};
 use crate::run::recorder::Recorder;
 use crate::target::{Connection, Stamp};

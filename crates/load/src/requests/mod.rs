@@ -6,7 +6,7 @@ pub(crate) mod held_updates;
 
 use std::collections::VecDeque;
 
-use micanite_workload::{PoolOperation, PoolOptions, PoolRequest, PoolStream, Requests, Workload};
+use micanite_workload::{Next, PoolOperation, PoolOptions, PoolRequest, PoolStream, Requests, Workload};
 
 use crate::plan::Plan;
 use crate::requests::held_updates::HeldUpdates;
@@ -17,28 +17,10 @@ const WAITING_MAX: usize = 4096;
 /// Requests in flight of an open loop that is not behind.
 const OPEN_IN_FLIGHT: usize = 256;
 
-/// A request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Reads the first so many items of the place that was given.
-    Read(usize),
-    /// Stores a value of this version.
-    Write(u64, u32),
-    Delete(u64),
-}
-
 /// The requests of one thread, without end.
 pub(crate) enum Stream {
-    Laws(LawRequests),
+    Laws(Requests),
     Pool(Box<PoolRequests>),
-}
-
-/// Requests by laws.
-pub(crate) struct LawRequests {
-    requests: Requests,
-    reads_before_writing: bool,
-    /// Read, and to be written next.
-    read: Option<(u64, u32)>,
 }
 
 /// A pool's requests, those of several keys put together.
@@ -62,12 +44,11 @@ impl Stream {
     /// The requests of a thread of the plan.
     pub fn new(plan: &Plan, part: (usize, usize)) -> Self {
         match plan.workload.and_then(Workload::pool) {
-            None => Self::Laws(LawRequests {
-                requests: Requests::new(plan.popularity, plan.items, plan.mix(), plan.seed, part)
-                    .in_flight(in_flight(plan, part.1)),
-                reads_before_writing: plan.reads_before_writing,
-                read: None,
-            }),
+            None => Self::Laws(
+                Requests::new(plan.popularity, plan.items, plan.mix(), plan.seed, part)
+                    .in_flight(in_flight(plan, part.1))
+                    .reading_before_writing(plan.reads_before_writing),
+            ),
             Some(pool) => {
                 let options =
                     PoolOptions { part, mix: plan.mix_percent, ..PoolOptions::new(plan.items, plan.seed) };
@@ -92,31 +73,9 @@ impl Stream {
     /// The version of a value that is stored because it was missed.
     pub fn next_version(&mut self) -> u32 {
         match self {
-            Self::Laws(laws) => laws.requests.next_version(),
+            Self::Laws(laws) => laws.next_version(),
             Self::Pool(requests) => requests.next_version(),
         }
-    }
-}
-
-impl LawRequests {
-    #[inline]
-    fn next(&mut self, items: &mut [u64]) -> Next {
-        if let Some((item, version)) = self.read.take() {
-            return Next::Write(item, version);
-        }
-        if self.requests.reads() {
-            for item in &mut *items {
-                *item = self.requests.item_to_read();
-            }
-            return Next::Read(items.len());
-        }
-        let (item, version) = self.requests.item_to_write();
-        if self.reads_before_writing {
-            self.read = Some((item, version));
-            items[0] = item;
-            return Next::Read(1);
-        }
-        Next::Write(item, version)
     }
 }
 
@@ -272,35 +231,5 @@ mod tests {
             let left = missed.difference(&stored).count();
             assert!(left <= missed.len() / 10 + in_flight_max, "{left}");
         }
-    }
-
-    /// YCSB's workload F: half of the operations read, the others read an item and then write it.
-    #[test]
-    fn what_is_modified_is_read_first() {
-        let options = Plan {
-            workload: Some("ycsb-f".parse().unwrap()),
-            items: 1000,
-            get_percent: 50.0,
-            reads_before_writing: true,
-            ..Plan::new(Vec::new())
-        };
-        let mut stream = Stream::new(&options, (0, 1));
-        let (mut items, mut held_updates) = ([0], HeldUpdates::default());
-        let (mut reads, mut writes, mut last) = (0, 0, None);
-        for _ in 0..100_000 {
-            match stream.next(&mut items, &mut held_updates) {
-                Next::Read(1) => {
-                    reads += 1;
-                    last = Some(items[0]);
-                }
-                Next::Write(item, _) => {
-                    writes += 1;
-                    assert_eq!(last.take(), Some(item));
-                }
-                other => unreachable!("{other:?}"),
-            }
-        }
-        let share = f64::from(writes) / f64::from(reads);
-        assert!((share - 0.5).abs() < 0.01, "{share}");
     }
 }

@@ -40,7 +40,7 @@ pub use pool::{Miss, Pool, PoolItem, PoolOperation, PoolOptions, PoolRequest, Po
 pub use popularity::{ITEMS_MAX, Popularity, Sampler};
 pub use preset::{Lengths, Preset};
 pub use random::Random;
-pub use requests::{Mix, Requests};
+pub use requests::{Mix, Next, Requests};
 pub use value::Values;
 pub use workload::Workload;
 pub use zipf::Zipf;

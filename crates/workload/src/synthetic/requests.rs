@@ -26,12 +26,25 @@ impl Mix {
     }
 }
 
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Reads the first so many items of the place that was given.
+    Read(usize),
+    /// Stores a value of this version.
+    Write(u64, u32),
+    Delete(u64),
+}
+
 /// The requests of one thread: always the same for the same seed and thread.
 #[derive(Clone, Debug)]
 pub struct Requests {
     random: Random,
     sampler: Sampler,
     reading_requests: f64,
+    reads_before_writing: bool,
+    /// Item and version that were read, and are written next.
+    read: Option<(u64, u32)>,
     latest: Option<Latest>,
     /// Version of the next value; every thread begins elsewhere.
     version: u32,
@@ -53,6 +66,8 @@ impl Requests {
             random: Random::of_stream(seed, thread as u64),
             sampler: Sampler::new(popularity, items),
             reading_requests: mix.reading_requests(),
+            reads_before_writing: false,
+            read: None,
             latest: (popularity == Popularity::Latest).then(|| Latest {
                 items,
                 first: items + thread as u64,
@@ -74,15 +89,43 @@ impl Requests {
         self
     }
 
+    /// With a read of the same item before each write.
+    #[must_use]
+    pub const fn reading_before_writing(mut self, reads: bool) -> Self {
+        self.reads_before_writing = reads;
+        self
+    }
+
+    /// The next request; the items that it reads go to `items`, of which a write that is read first takes one.
+    #[inline]
+    pub fn next(&mut self, items: &mut [u64]) -> Next {
+        if let Some((item, version)) = self.read.take() {
+            return Next::Write(item, version);
+        }
+        if self.reads() {
+            for item in &mut *items {
+                *item = self.item_to_read();
+            }
+            return Next::Read(items.len());
+        }
+        let (item, version) = self.item_to_write();
+        if self.reads_before_writing {
+            self.read = Some((item, version));
+            items[0] = item;
+            return Next::Read(1);
+        }
+        Next::Write(item, version)
+    }
+
     /// Returns whether the next request reads.
     #[inline]
-    pub fn reads(&mut self) -> bool {
+    fn reads(&mut self) -> bool {
         self.random.chance(self.reading_requests)
     }
 
     /// The item to be read next.
     #[inline]
-    pub fn item_to_read(&mut self) -> u64 {
+    fn item_to_read(&mut self) -> u64 {
         match &self.latest {
             None => self.sampler.item(&mut self.random),
             Some(latest) => latest.item(self.sampler.place(&mut self.random)),
@@ -91,7 +134,7 @@ impl Requests {
 
     /// The item to be written next, and the version of its value.
     #[inline]
-    pub fn item_to_write(&mut self) -> (u64, u32) {
+    fn item_to_write(&mut self) -> (u64, u32) {
         let item = match &mut self.latest {
             None => self.sampler.item(&mut self.random),
             Some(latest) => latest.insert(),
@@ -215,6 +258,28 @@ mod tests {
             let settled = &written[..written.len().saturating_sub(8)];
             assert!(read < 1000 || settled.contains(&read), "{read}");
         }
+    }
+
+    /// YCSB's workload F: half of the operations read, the others read an item and then write it.
+    #[test]
+    fn an_item_is_read_before_it_is_written() {
+        let mut requests = requests(Popularity::Uniform, mix(0.5, 1), 3, 0).reading_before_writing(true);
+        let (mut items, mut reads, mut writes, mut last) = ([0], 0, 0, None);
+        for _ in 0..100_000 {
+            match requests.next(&mut items) {
+                Next::Read(1) => {
+                    reads += 1;
+                    last = Some(items[0]);
+                }
+                Next::Write(item, _) => {
+                    writes += 1;
+                    assert_eq!(last.take(), Some(item));
+                }
+                other => unreachable!("{other:?}"),
+            }
+        }
+        let share = f64::from(writes) / f64::from(reads);
+        assert!((share - 0.5).abs() < 0.01, "{share}");
     }
 
     #[test]

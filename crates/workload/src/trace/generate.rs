@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use crate::{ITEMS_MAX, Items, Mix, PoolOperation, PoolStream, Popularity, Requests, Workload};
+use crate::{ITEMS_MAX, Items, Mix, Next, PoolOperation, PoolStream, Popularity, Requests, Workload};
 use clap::Args;
 
 use crate::trace::open::Reader;
@@ -89,12 +89,7 @@ pub(crate) struct Generated {
 
 enum Law {
     Pool(PoolStream),
-    Choice {
-        requests: Requests,
-        reads_before_writing: bool,
-        /// Item that has been read, to be written next.
-        read: Option<u64>,
-    },
+    Choice(Requests),
 }
 
 /// Items that are stored before everything else.
@@ -140,11 +135,9 @@ impl Generated {
                     gets_per_request: 1,
                 };
                 let popularity = preset.map_or(Popularity::Uniform, |preset| preset.popularity);
-                Law::Choice {
-                    requests: Requests::new(popularity, items, mix, options.seed, (0, 1)),
-                    reads_before_writing: preset.is_some_and(|preset| preset.reads_before_writing),
-                    read: None,
-                }
+                let reads_first = preset.is_some_and(|preset| preset.reads_before_writing);
+                let requests = Requests::new(popularity, items, mix, options.seed, (0, 1));
+                Law::Choice(requests.reading_before_writing(reads_first))
             }
         };
         let stored = workload.pool().map_or(items, |pool| pool.prefill_items(items));
@@ -187,20 +180,16 @@ impl Generated {
                 };
                 (operation, request.item.number)
             }
-            Law::Choice { requests, reads_before_writing, read } => {
-                if let Some(item) = read.take() {
-                    (Operation::Set, item)
-                } else if requests.reads() {
-                    (Operation::Get, requests.item_to_read())
-                } else {
-                    let (item, _) = requests.item_to_write();
-                    *read = reads_before_writing.then_some(item);
-                    let operation = if *reads_before_writing { Operation::Get } else { Operation::Set };
-                    (operation, item)
+            Law::Choice(requests) => {
+                let mut items = [0];
+                match requests.next(&mut items) {
+                    Next::Read(_) => (Operation::Get, items[0]),
+                    Next::Write(item, _) => (Operation::Set, item),
+                    Next::Delete(item) => (Operation::Delete, item),
                 }
             }
         };
-        if matches!(self.law, Law::Choice { .. }) || operation == Operation::Get {
+        if matches!(self.law, Law::Choice(_)) || operation == Operation::Get {
             self.time_ms += self.step_ms;
         }
         (operation, item)
