@@ -12,6 +12,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use super::in_flight::Pending;
 use super::link::{introduce, open_link};
 use super::reply::Checks;
+use super::slots::Window;
 use super::{Connection, Stamp};
 use crate::address::Endpoint;
 use crate::plan::Plan;
@@ -102,24 +103,14 @@ pub(crate) struct NativeConnection {
     value: Vec<u8>,
 }
 
-/// The requests in flight.
-struct Slots {
-    slots: Box<[Slot]>,
-    /// `items_each` for each slot.
-    items: Box<[u64]>,
-    items_each: usize,
-    free: Vec<u32>,
-}
+/// The requests in flight. A token is the place of an operation's item in the window.
+struct Slots(Window<Slot>);
 
 impl Slots {
     fn take(&mut self, kind: Kind, items: &[u64], stamp: Stamp) -> u64 {
-        let Some(number) = self.free.pop() else {
-            unreachable!("callers look for room first");
-        };
-        self.slots[number as usize] = Slot { pending: Pending::new(kind, items, stamp), lost: 0 };
-        let start = number as usize * self.items_each;
-        self.items[start..start + items.len()].copy_from_slice(items);
-        start as u64
+        let number = self.0.take(items);
+        *self.0.slot(number).0 = Slot { pending: Pending::new(kind, items, stamp), lost: 0 };
+        self.0.place(number) as u64
     }
 
     /// Takes an operation's outcome; returns whether its request has ended.
@@ -131,28 +122,26 @@ impl Slots {
         recorder: &mut Recorder,
         outcome: impl FnOnce(u64, &mut Slot, &mut Recorder),
     ) -> bool {
-        let token = token as usize;
-        let number = token / self.items_each;
-        let slot = &mut self.slots[number];
-        outcome(self.items[token], slot, recorder);
-        recorder.held_updates.read_ended(&self.items[token..=token]);
+        let place = token as usize;
+        let number = self.0.at(place);
+        let first = self.0.place(number);
+        let (slot, items) = self.0.slot(number);
+        let item = items[place - first];
+        outcome(item, slot, recorder);
+        recorder.held_updates.read_ended(&[item]);
         slot.pending.settled += 1;
         let pending = &slot.pending;
         if pending.settled < pending.answer.operations {
             return false;
         }
         if slot.lost == 0 {
-            recorder.note_answer(&self.items[token..=token], &pending.answer);
+            recorder.note_answer(&[item], &pending.answer);
             recorder.answered(pending.scheduled_ns, now_ns, &pending.answer);
         } else {
             recorder.lost(pending.scheduled_ns, now_ns);
         }
-        self.free.push(number as u32);
+        self.0.release(number);
         true
-    }
-
-    fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
     }
 }
 
@@ -162,12 +151,7 @@ impl NativeConnection {
         let port = link.port_counters().unwrap_or_default();
         Self {
             link,
-            slots: Slots {
-                slots: vec![Slot::default(); pipeline].into(),
-                items: vec![0; pipeline * multiget].into(),
-                items_each: multiget,
-                free: (0..pipeline as u32).rev().collect(),
-            },
+            slots: Slots(Window::new(pipeline, multiget)),
             value: Vec::new(),
             checks,
             together: multiget > 1,
@@ -251,12 +235,12 @@ impl Connection for NativeConnection {
 
     #[inline]
     fn room(&self) -> usize {
-        self.slots.free.len()
+        self.slots.0.room()
     }
 
     #[inline]
     fn in_flight(&self) -> usize {
-        self.slots.in_flight()
+        self.slots.0.in_flight()
     }
 
     #[inline]
@@ -337,16 +321,15 @@ impl Connection for NativeConnection {
 
     fn abandon(&mut self, now_ns: u64, recorder: &mut Recorder) {
         self.pass_counters_on(recorder);
-        let mut waits = vec![true; self.slots.slots.len()];
-        for free in self.slots.free.drain(..) {
-            waits[free as usize] = false;
-        }
-        let items = self.slots.items.chunks(self.slots.items_each);
-        for ((slot, items), _) in self.slots.slots.iter().zip(items).zip(waits).filter(|(_, waits)| *waits) {
+        for number in 0..self.slots.0.len() {
+            if !self.slots.0.is_taken(number) {
+                continue;
+            }
+            let (slot, items) = self.slots.0.slot(number);
             recorder.held_updates.read_ended(&items[..slot.pending.answer.operations as usize]);
             recorder.lost(slot.pending.scheduled_ns, now_ns);
+            self.slots.0.release(number);
         }
-        self.slots.free = (0..self.slots.slots.len() as u32).collect();
     }
 
     fn watch(&self, epoll: &Epoll, token: u64) -> io::Result<()> {

@@ -11,23 +11,100 @@ const PART_BYTES_MAX: usize = 1 << 14;
 /// The most datagrams of one reply.
 const PARTS_MAX: u16 = 2048;
 
-/// A window of requests. The low bits of an id are the slot, the others count how often it has been
-/// used, so that a reply that comes too late is not taken for that of the next request.
+/// A window of requests, each in a numbered slot with its items.
 #[derive(Debug)]
-pub(super) struct Slots {
-    slots: Box<[Slot]>,
+pub(super) struct Window<S> {
+    slots: Box<[S]>,
+    is_taken: Box<[bool]>,
     /// `items_each` for each slot.
     items: Box<[u64]>,
     items_each: usize,
     /// First in, first out: a slot rests as long as possible.
-    free: VecDeque<u16>,
+    free: VecDeque<u32>,
+}
+
+impl<S: Default> Window<S> {
+    /// A window of `window` requests with at most `items_each` items each.
+    pub fn new(window: usize, items_each: usize) -> Self {
+        Self {
+            slots: (0..window).map(|_| S::default()).collect(),
+            is_taken: vec![false; window].into(),
+            items: vec![0; window * items_each].into(),
+            items_each,
+            free: (0..window as u32).collect(),
+        }
+    }
+
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    #[inline]
+    pub fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Takes a slot for these items and returns its number; there must be room.
+    #[inline]
+    pub fn take(&mut self, items: &[u64]) -> usize {
+        let Some(number) = self.free.pop_front() else {
+            unreachable!("callers look for room first");
+        };
+        let number = number as usize;
+        self.is_taken[number] = true;
+        let start = self.place(number);
+        self.items[start..start + items.len()].copy_from_slice(items);
+        number
+    }
+
+    /// Place of a slot's first item among those of the window.
+    #[inline]
+    pub fn place(&self, number: usize) -> usize {
+        number * self.items_each
+    }
+
+    /// The slot that an item at a place belongs to.
+    #[inline]
+    pub fn at(&self, place: usize) -> usize {
+        place / self.items_each
+    }
+
+    /// A slot, and room for its items.
+    #[inline]
+    pub fn slot(&mut self, number: usize) -> (&mut S, &[u64]) {
+        let start = self.place(number);
+        (&mut self.slots[number], &self.items[start..start + self.items_each])
+    }
+
+    #[inline]
+    pub fn release(&mut self, number: usize) {
+        self.is_taken[number] = false;
+        self.free.push_back(number as u32);
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    pub fn is_taken(&self, number: usize) -> bool {
+        self.is_taken[number]
+    }
+}
+
+/// Datagrams in slots. The low bits of an id are the slot, the others count its uses, so that a reply that
+/// comes too late is not taken for that of the next request.
+#[derive(Debug)]
+pub(super) struct Slots {
+    window: Window<Slot>,
     slot_bits: u32,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// Id of the request that waits, if one does.
-    id: Option<u16>,
+    /// Id of the last request.
+    id: u16,
     uses: u16,
     pending: Pending,
     parts: Parts,
@@ -45,70 +122,56 @@ impl Slots {
     /// A window of `window` requests, at most 32,768, with at most `items_each` items each.
     pub fn new(window: usize, items_each: usize) -> Self {
         let slot_bits = window.next_power_of_two().ilog2();
-        Self {
-            slots: (0..window).map(|_| Slot::default()).collect(),
-            items: vec![0; window * items_each].into(),
-            items_each,
-            free: (0..window).map(|slot| slot as u16).collect(),
-            slot_bits,
-        }
+        Self { window: Window::new(window, items_each), slot_bits }
     }
 
     #[inline]
     pub fn room(&self) -> usize {
-        self.free.len()
+        self.window.room()
     }
 
     #[inline]
     pub fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.window.in_flight()
     }
 
     /// Takes a slot for a request and returns its id; there must be room.
     #[inline]
     pub fn take(&mut self, kind: Kind, items: &[u64], stamp: Stamp) -> u16 {
-        let Some(number) = self.free.pop_front() else {
-            unreachable!("callers look for room first");
-        };
-        let slot = &mut self.slots[usize::from(number)];
+        let number = self.window.take(items);
+        let (slot, _) = self.window.slot(number);
         slot.uses = slot.uses.wrapping_add(1);
-        let id = number | slot.uses.checked_shl(self.slot_bits).unwrap_or(0);
-        slot.id = Some(id);
+        slot.id = number as u16 | slot.uses.checked_shl(self.slot_bits).unwrap_or(0);
         slot.pending = Pending::new(kind, items, stamp);
-        let start = usize::from(number) * self.items_each;
-        self.items[start..start + items.len()].copy_from_slice(items);
-        id
+        slot.id
     }
 
     /// The slot whose request has this id and still waits.
     #[inline]
     pub fn find(&self, id: u16) -> Option<usize> {
         let number = usize::from(id) & ((1 << self.slot_bits) - 1);
-        let slot = self.slots.get(number)?;
-        (slot.id == Some(id)).then_some(number)
+        let slot = self.window.slots.get(number)?;
+        (self.window.is_taken(number) && slot.id == id).then_some(number)
     }
 
     /// The request of a slot, its items, and the body of its reply if that came in parts.
     #[inline]
     pub fn open(&mut self, slot: usize) -> (&mut Pending, &[u64], &[u8]) {
-        let start = slot * self.items_each;
-        let slot = &mut self.slots[slot];
-        let items = &self.items[start..start + slot.pending.answer.operations as usize];
+        let (slot, items) = self.window.slot(slot);
+        let items = &items[..slot.pending.answer.operations as usize];
         (&mut slot.pending, items, &slot.parts.whole)
     }
 
     /// Frees a slot.
     #[inline]
     pub fn release(&mut self, number: usize) {
-        let slot = &mut self.slots[number];
-        slot.id = None;
-        slot.parts.clear();
-        self.free.push_back(number as u16);
+        self.forget_parts(number);
+        self.window.release(number);
     }
 
     /// Makes room for the datagrams of a further value.
     pub fn forget_parts(&mut self, slot: usize) {
-        self.slots[slot].parts.clear();
+        self.window.slot(slot).0.parts.clear();
     }
 
     /// Keeps one of several datagrams of a reply; returns whether it is complete.
@@ -116,7 +179,7 @@ impl Slots {
         if part >= parts || parts > PARTS_MAX || body.len() > PART_BYTES_MAX || body.is_empty() {
             return Err(format!("a datagram that says it is number {part} of {parts}"));
         }
-        Ok(self.slots[slot].parts.keep(usize::from(part), parts, body))
+        Ok(self.window.slot(slot).0.parts.keep(usize::from(part), parts, body))
     }
 
     /// Gives up what was sent before then; returns how many requests.
@@ -130,18 +193,17 @@ impl Slots {
             return 0;
         }
         let mut given_up = 0;
-        for number in 0..self.slots.len() {
-            let slot = &self.slots[number];
-            if slot.id.is_none() || slot.pending.sent_ns >= sent_before_ns {
+        for number in 0..self.window.len() {
+            let is_taken = self.window.is_taken(number);
+            let (pending, items, _) = self.open(number);
+            if !is_taken || pending.sent_ns >= sent_before_ns {
                 continue;
             }
-            if let (Some(items), false) = (&mut recorder.resend, slot.pending.answer.kind == Kind::Read) {
-                items.push(self.items[number * self.items_each]);
+            if let (Some(resend), false) = (&mut recorder.resend, pending.answer.kind == Kind::Read) {
+                resend.push(items[0]);
             }
-            let start = number * self.items_each;
-            let operations = slot.pending.answer.operations as usize;
-            recorder.held_updates.read_ended(&self.items[start..][..operations]);
-            recorder.lost(slot.pending.scheduled_ns, now_ns);
+            recorder.held_updates.read_ended(items);
+            recorder.lost(pending.scheduled_ns, now_ns);
             self.release(number);
             given_up += 1;
         }
