@@ -57,6 +57,14 @@ impl Request<'_> {
     pub fn payload_bytes(&self) -> Option<u64> {
         self.value_bytes.map(|bytes| u64::from(self.key_bytes) + u64::from(bytes))
     }
+
+    /// Seconds that its item lives from now on; nothing if the request does not change that.
+    pub fn lifetime_s(&self) -> Option<u32> {
+        match self.operation {
+            Operation::Append | Operation::Prepend => None,
+            _ => self.expiry_s,
+        }
+    }
 }
 
 #[cfg(test)]

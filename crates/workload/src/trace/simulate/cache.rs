@@ -66,7 +66,8 @@ pub(crate) fn drive(trace: &Compact, cache: &mut impl Cache, warm_up: f64) -> Co
             continue;
         }
         cache.turn(number, replay.now_s);
-        let was_there = replay.request(*event, cache);
+        let mut item = InCache { replay: &mut replay, cache: &mut *cache, event: *event };
+        let was_there = look_aside(event.kind(), &mut item);
         if event.kind().reads() && number >= counted_from {
             let bytes = size_of_read(*event, &trace.objects);
             counts.reads += 1;
@@ -78,6 +79,58 @@ pub(crate) fn drive(trace: &Compact, cache: &mut impl Cache, warm_up: f64) -> Co
         }
     }
     counts
+}
+
+/// The object of a request, as the rules of look-aside see it.
+pub(crate) trait Item {
+    /// Returns whether it is there; the policy takes notice.
+    fn read(&mut self) -> bool;
+    /// Returns whether it is there, by the by.
+    fn has(&mut self) -> bool;
+    /// Notes how long it lives, if the request tells that. Returns whether it does.
+    fn set_lifetime(&mut self) -> bool;
+    /// Stores it for its lifetime.
+    fn store(&mut self);
+    /// Stores another version, which expires when it would have.
+    fn replace(&mut self);
+    fn delete(&mut self);
+    /// Lets it live for its lifetime from now on, if it is there.
+    fn touch(&mut self);
+}
+
+/// Does what client and server do with a request; returns whether a read found its object.
+pub(crate) fn look_aside(kind: Kind, item: &mut impl Item) -> bool {
+    match kind {
+        Kind::Read | Kind::ReadAndTouch => {
+            let was_there = item.read();
+            let touches = kind == Kind::ReadAndTouch && item.set_lifetime();
+            if !was_there {
+                item.store();
+            } else if touches {
+                item.touch();
+            }
+            return was_there;
+        }
+        Kind::Store => store(item),
+        Kind::StoreIfAbsent if !item.has() => store(item),
+        Kind::StoreIfPresent if item.has() => match item.set_lifetime() {
+            true => item.store(),
+            false => item.replace(),
+        },
+        Kind::StoreIfAbsent | Kind::StoreIfPresent | Kind::Mark => {}
+        Kind::Delete => item.delete(),
+        Kind::Touch => {
+            if item.set_lifetime() {
+                item.touch();
+            }
+        }
+    }
+    true
+}
+
+fn store(item: &mut impl Item) {
+    item.set_lifetime();
+    item.store();
 }
 
 struct Replay<'a> {
@@ -98,93 +151,75 @@ impl Replay<'_> {
             Mark::Expiry(expiry_s) => self.expiry_s = expiry_s,
         }
     }
+}
 
-    /// Returns whether the object was there.
-    fn request(&mut self, event: Event, cache: &mut impl Cache) -> bool {
-        let object = event.object();
-        match event.kind() {
-            Kind::Read | Kind::ReadAndTouch => {
-                let was_there = cache.read(object);
-                let touches = event.kind() == Kind::ReadAndTouch;
-                if touches {
-                    self.set_expiry(object);
-                }
-                if !was_there {
-                    self.store_anew(event, cache);
-                } else if touches {
-                    self.touch(object, cache);
-                }
-                return was_there;
-            }
-            Kind::Store => self.write(event, cache),
-            Kind::StoreIfAbsent if !cache.has(object) => self.write(event, cache),
-            Kind::StoreIfPresent if cache.has(object) => match self.expiry_s {
-                Some(_) => self.write(event, cache),
-                // It expires when it would have.
-                None => self.store(event, cache),
-            },
-            Kind::StoreIfAbsent | Kind::StoreIfPresent | Kind::Mark => {}
-            Kind::Delete => cache.delete(object),
-            Kind::Touch => {
-                self.set_expiry(object);
-                self.touch(object, cache);
-            }
+/// An event's object in a cache.
+struct InCache<'a, 'b, C> {
+    replay: &'a mut Replay<'b>,
+    cache: &'a mut C,
+    event: Event,
+}
+
+impl<C: Cache> Item for InCache<'_, '_, C> {
+    fn read(&mut self) -> bool {
+        self.cache.read(self.event.object())
+    }
+
+    fn has(&mut self) -> bool {
+        self.cache.has(self.event.object())
+    }
+
+    fn set_lifetime(&mut self) -> bool {
+        let Replay { expiries_s, expiry_s, .. } = &mut *self.replay;
+        if let (Some(of_object), Some(told_s)) = (expiries_s.get_mut(self.event.object() as usize), *expiry_s)
+        {
+            *of_object = told_s;
         }
-        true
+        expiry_s.is_some()
     }
 
-    fn write(&mut self, event: Event, cache: &mut impl Cache) {
-        self.set_expiry(event.object());
-        self.store_anew(event, cache);
+    fn store(&mut self) {
+        self.renew_end();
+        self.replace();
     }
 
-    fn store_anew(&mut self, event: Event, cache: &mut impl Cache) {
-        self.renew_end(event.object());
-        self.store(event, cache);
-    }
-
-    fn store(&self, event: Event, cache: &mut impl Cache) {
-        let object = event.object();
-        let known = &self.objects[object as usize];
-        let payload_bytes = match event.payload_bytes() {
+    fn replace(&mut self) {
+        let object = self.event.object();
+        let known = &self.replay.objects[object as usize];
+        let payload_bytes = match self.event.payload_bytes() {
             UNKNOWN => known.payload_bytes,
             bytes => bytes,
         };
         if payload_bytes != UNKNOWN {
-            cache.store(Stored {
-                object,
-                payload_bytes,
-                key_bytes: known.key_bytes,
-                expiry_s: self.end_of(object),
-            });
+            let (key_bytes, expiry_s) = (known.key_bytes, self.end_s());
+            self.cache.store(Stored { object, payload_bytes, key_bytes, expiry_s });
         }
     }
 
-    fn touch(&mut self, object: u32, cache: &mut impl Cache) {
-        if self.expiry_s.is_some() {
-            self.renew_end(object);
-            cache.touch(object, self.end_of(object));
-        }
+    fn delete(&mut self) {
+        self.cache.delete(self.event.object());
     }
 
-    /// The seconds that were said are the object's from now on.
-    fn set_expiry(&mut self, object: u32) {
-        if let (Some(of_object), Some(said_s)) = (self.expiries_s.get_mut(object as usize), self.expiry_s) {
-            *of_object = said_s;
-        }
+    fn touch(&mut self) {
+        self.renew_end();
+        self.cache.touch(self.event.object(), self.end_s());
     }
+}
 
+impl<C> InCache<'_, '_, C> {
     /// It expires so many seconds from now as it is given.
-    fn renew_end(&mut self, object: u32) {
-        if let Some(end_s) = self.ends_s.get_mut(object as usize) {
-            *end_s = match self.expiries_s[object as usize] {
+    fn renew_end(&mut self) {
+        let object = self.event.object() as usize;
+        let Replay { expiries_s, ends_s, now_s, .. } = &mut *self.replay;
+        if let Some(end_s) = ends_s.get_mut(object) {
+            *end_s = match expiries_s[object] {
                 0 => 0,
-                expiry_s => self.now_s.saturating_add(expiry_s),
+                expiry_s => now_s.saturating_add(expiry_s),
             };
         }
     }
 
-    fn end_of(&self, object: u32) -> u32 {
-        self.ends_s.get(object as usize).copied().unwrap_or(0)
+    fn end_s(&self) -> u32 {
+        self.replay.ends_s.get(self.event.object() as usize).copied().unwrap_or(0)
     }
 }

@@ -6,7 +6,7 @@ use hashbrown::HashTable;
 
 use super::event::{Event, Kind, Mark, UNKNOWN};
 use crate::trace::progress::REQUESTS_PER_LOOK;
-use crate::trace::{Failure, Operation, Reader, Request};
+use crate::trace::{Failure, Reader, Request};
 
 /// Bounds on the part of a trace that is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -305,11 +305,7 @@ impl Loader {
     }
 
     fn mark_expiry(&mut self, number: u32, request: &Request<'_>, kind: Kind) {
-        let expiry_s = match request.operation {
-            // They leave it as it is, whatever was said.
-            Operation::Append | Operation::Prepend => None,
-            _ => request.expiry_s,
-        };
+        let expiry_s = request.lifetime_s();
         if matches!(kind, Kind::Read | Kind::Delete) {
             return;
         }

@@ -4,8 +4,8 @@
 use micanite_engine::limits::VALUE_BYTES_MAX;
 
 use super::keys::{KeyState, State};
-use crate::trace::simulate::{EngineCache, Frame};
-use crate::trace::{Failure, Operation, Outcome, Request};
+use crate::trace::simulate::{EngineCache, Frame, Item, Kind, look_aside};
+use crate::trace::{Failure, Request};
 
 /// The second at which a simulation begins: 0 and 1 have a meaning as expiries.
 const FIRST_SECOND: u64 = 2;
@@ -66,108 +66,83 @@ impl MissCauses {
         state: &mut KeyState,
         since_ms: u64,
     ) -> Option<Read> {
+        let kind = Kind::of(request)?;
         let now_s = u32::try_from(since_ms / 1000 + FIRST_SECOND).unwrap_or(u32::MAX);
         self.cache.set_now(now_s);
-        let key = Asked { hash, key_bytes: u8::try_from(request.key_bytes).unwrap_or(u8::MAX), now_s };
-        match request.operation {
-            Operation::Get | Operation::Gets => return Some(self.read(key, state)),
-            Operation::GetAndTouch => {
-                let read = self.read(key, state);
-                self.touch(key, state, request.expiry_s);
-                return Some(read);
-            }
-            Operation::Delete => {
-                self.cache.delete(hash, key.key_bytes);
-                // What nobody has stored is not deleted.
-                if state.state == State::Stored {
-                    state.state = State::Deleted;
-                }
-            }
-            Operation::Touch => self.touch(key, state, request.expiry_s),
-            Operation::Set => self.store(key, state, request.expiry_s),
-            // The trace may say that it was not done.
-            _ if request.outcome == Outcome::Miss => {}
-            Operation::Add => {
-                let is_there = self.cache.get(hash, key.key_bytes);
-                if !is_there {
-                    self.store(key, state, request.expiry_s);
-                }
-            }
-            Operation::Replace | Operation::Cas => self.change(key, state, request.expiry_s),
-            // The others leave the expiry as it is, whatever was said.
-            Operation::Append | Operation::Prepend => self.change(key, state, None),
-            Operation::Increment | Operation::Decrement => self.change(key, state, request.expiry_s),
-        }
-        None
-    }
-
-    /// Reads a key, and stores it if it was missed.
-    fn read(&mut self, key: Asked, state: &mut KeyState) -> Read {
-        if self.cache.get(key.hash, key.key_bytes) {
-            return Read::Hit;
-        }
-        let read = match state.state {
+        let before = match state.state {
             State::New => Read::Compulsory,
             State::Deleted => Read::Invalidation,
-            State::Stored if !state.lives(key.now_s) => Read::Invalidation,
+            State::Stored if !state.lives(now_s) => Read::Invalidation,
             State::Stored => Read::Capacity,
         };
-        self.store(key, state, None);
-        read
-    }
-
-    /// Stores an item, which expires after so many seconds or, if nobody says, after those that it had
-    /// before. Nothing is stored whose size the trace has not told yet.
-    fn store(&mut self, key: Asked, state: &mut KeyState, expiry_s: Option<u32>) {
-        state.expiry_s = expiry_s.unwrap_or(state.expiry_s);
-        if state.payload_bytes > 0 {
-            state.state = State::Stored;
-            state.expires_s = key.expires_s(state.expiry_s);
-            self.put(key, state);
-        }
-    }
-
-    /// Another version of an item, if it is there; it expires when it would have, unless somebody says.
-    fn change(&mut self, key: Asked, state: &mut KeyState, expiry_s: Option<u32>) {
-        let lives = state.state == State::Stored && state.lives(key.now_s);
-        if let (true, Some(expiry_s)) = (lives, expiry_s) {
-            state.expiry_s = expiry_s;
-            state.expires_s = key.expires_s(expiry_s);
-        }
-        if self.cache.get(key.hash, key.key_bytes) {
-            self.put(key, state);
-        }
-    }
-
-    fn touch(&mut self, key: Asked, state: &mut KeyState, expiry_s: Option<u32>) {
-        let Some(expiry_s) = expiry_s else {
-            return;
-        };
-        state.expiry_s = expiry_s;
-        if state.state == State::Stored && state.lives(key.now_s) {
-            state.expires_s = key.expires_s(expiry_s);
-        }
-        self.cache.touch(key.hash, key.key_bytes, key.expires_s(expiry_s));
-    }
-
-    fn put(&mut self, key: Asked, state: &KeyState) {
-        let bytes = u64::from(state.payload_bytes);
-        self.cache.set(key.hash, key.key_bytes, bytes, state.expires_s);
+        let key_bytes = u8::try_from(request.key_bytes).unwrap_or(u8::MAX);
+        let expiry_s = request.lifetime_s();
+        let mut item = Asked { cache: &mut self.cache, hash, key_bytes, state, now_s, expiry_s };
+        let was_there = look_aside(kind, &mut item);
+        kind.reads().then_some(if was_there { Read::Hit } else { before })
     }
 }
 
-/// The key of a request, and when it came.
-#[derive(Clone, Copy)]
-struct Asked {
+/// The key of a request.
+struct Asked<'a> {
+    cache: &'a mut EngineCache,
     hash: u64,
     key_bytes: u8,
+    state: &'a mut KeyState,
     now_s: u32,
+    /// Seconds that it is to live, if the request tells that.
+    expiry_s: Option<u32>,
 }
 
-impl Asked {
-    /// The second that is so many seconds from now; 0 for never.
-    fn expires_s(self, expiry_s: u32) -> u32 {
-        match expiry_s {
+impl Item for Asked<'_> {
+    fn read(&mut self) -> bool {
+        self.cache.get(self.hash, self.key_bytes)
+    }
+
+    fn has(&mut self) -> bool {
+        self.read()
+    }
+
+    fn set_lifetime(&mut self) -> bool {
+        self.state.expiry_s = self.expiry_s.unwrap_or(self.state.expiry_s);
+        self.expiry_s.is_some()
+    }
+
+    /// Nothing is stored whose size the trace has not told yet.
+    fn store(&mut self) {
+        if self.state.payload_bytes > 0 {
+            self.state.state = State::Stored;
+            self.state.expires_s = self.end_s();
+            self.replace();
+        }
+    }
+
+    fn replace(&mut self) {
+        let (bytes, expires_s) = (u64::from(self.state.payload_bytes), self.state.expires_s);
+        self.cache.set(self.hash, self.key_bytes, bytes, expires_s);
+    }
+
+    fn delete(&mut self) {
+        self.cache.delete(self.hash, self.key_bytes);
+        // What nobody has stored is not deleted.
+        if self.state.state == State::Stored {
+            self.state.state = State::Deleted;
+        }
+    }
+
+    fn touch(&mut self) {
+        let end_s = self.end_s();
+        if self.state.state == State::Stored && self.state.lives(self.now_s) {
+            self.state.expires_s = end_s;
+        }
+        self.cache.touch(self.hash, self.key_bytes, end_s);
+    }
+}
+
+impl Asked<'_> {
+    /// The second at which its life ends that begins now; 0 for never.
+    fn end_s(&self) -> u32 {
+        match self.state.expiry_s {
             0 => 0,
             seconds => self.now_s.saturating_add(seconds),
         }
@@ -177,7 +152,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Key;
+    use crate::trace::{Key, Operation, Outcome};
 
     fn request(operation: Operation) -> Request<'static> {
         Request {
