@@ -1,9 +1,8 @@
 //! Results: a table for people, JSON for programs, a figure.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use micanite_workload::figure::Bar;
+use micanite_workload::figure::{Bar, aligned};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -147,10 +146,10 @@ impl Measurement {
     }
 
     fn table(&self) -> String {
-        let mut rows =
-            vec![["case", "metric", "value", "unit", "peer", "ratio", "spread"].map(str::to_owned)];
+        let columns = ["case", "metric", "value", "unit", "peer", "ratio", "spread"];
+        let mut rows = vec![columns.map(str::to_owned).to_vec()];
         rows.extend(self.records.iter().map(|record| {
-            [
+            vec![
                 record.case.clone(),
                 record.metric.clone(),
                 number(record.value),
@@ -160,22 +159,8 @@ impl Measurement {
                 format!("{} .. {}", number(record.spread.min), number(record.spread.max)),
             ]
         }));
-        let width: Vec<_> =
-            (0..7).map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0)).collect();
-        let mut text = String::new();
-        for row in &rows {
-            for (at, cell) in row.iter().enumerate() {
-                let (width, right) = (width[at], at == 2 || at == 5);
-                let _ =
-                    if right { write!(text, "{cell:>width$}  ") } else { write!(text, "{cell:<width$}  ") };
-            }
-            text.truncate(text.trim_end().len());
-            text.push('\n');
-        }
-        for note in &self.notes {
-            let _ = writeln!(text, "note: {note}");
-        }
-        text
+        let notes = self.notes.iter().map(|note| format!("note: {note}\n"));
+        aligned(&rows, |at| at == 2 || at == 5) + &notes.collect::<String>()
     }
 
     /// A bar for every ratio, with a line at 1.

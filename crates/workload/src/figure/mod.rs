@@ -25,11 +25,13 @@ mod bars;
 mod canvas;
 mod lines;
 mod number;
+mod text;
 
 pub use axis::Axis;
 pub use bars::{Arrangement, Bar, BarChart, Series};
 pub use lines::{Line, LineChart, Point};
 pub use number::{grouped, short};
+pub use text::{aligned, csv_field};
 
 /// Origin of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

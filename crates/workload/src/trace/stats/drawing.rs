@@ -11,126 +11,80 @@ use crate::trace::Operation;
 /// Groups that a figure shows at most: more lines cannot be told apart.
 const GROUPS_MAX: usize = 6;
 
+/// A chart of lines, one for each group that has points.
+struct Lines<'a> {
+    name: &'static str,
+    title: &'static str,
+    axes: [Axis; 2],
+    points: &'a dyn Fn(u16, &Figures) -> Vec<Point>,
+}
+
 /// Every figure by its name: `NAME.svg`.
 pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<(&'static str, String)> {
     let shown = gathered.groups.shown(prefixes.min(GROUPS_MAX - 1));
-    let lines = |points: &dyn Fn(u16, &Figures) -> Vec<Point>| -> Vec<Line> {
-        let line = |(number, name, figures): &(u16, String, &Figures)| Line {
-            name: name.clone(),
-            kind: Kind::Measured,
-            points: points(*number, figures),
-        };
-        let lines = shown.iter().map(line);
-        lines.filter(|line| !line.points.is_empty()).collect()
-    };
-    let chart = |title: &str, x: Axis, y: Axis, lines: Vec<Line>| {
-        let title = title.to_owned();
-        (!lines.is_empty()).then(|| LineChart { title, x, y, lines }.svg())
-    };
-    let share = |of: &str| Axis::linear(format!("share of {of}"));
     let seconds = gathered.seconds();
     let covered = &gathered.covered();
-    let mut drawn = vec![
-        ("operations", Some(operations(&shown))),
-        (
-            "sizes-by-count",
-            chart(
-                "Sizes of values, by count",
-                Axis::log("bytes"),
-                share("values"),
-                lines(&|_, figures| cumulative(&figures.value_bytes, false)),
-            ),
-        ),
-        (
-            "sizes-by-bytes",
-            chart(
-                "Sizes of values, weighted by bytes",
-                Axis::log("bytes"),
-                share("bytes"),
-                lines(&|_, figures| cumulative(&figures.value_bytes, true)),
-            ),
-        ),
-        (
-            "key-sizes",
-            chart(
-                "Sizes of keys, by count",
-                Axis::linear("bytes"),
-                share("keys"),
-                lines(&|_, figures| cumulative(&figures.key_bytes, false)),
-            ),
-        ),
-        (
-            "rate",
-            chart(
-                "Requests over time",
-                Axis::linear("time (hours)"),
-                Axis::linear("requests/s"),
-                lines(&|_, figures| {
-                    rates(figures, seconds)
-                        .into_iter()
-                        .map(|(start_s, per_s)| Point::new(start_s / 3600.0, per_s))
-                        .collect()
-                }),
-            ),
-        ),
-        (
-            "popularity",
-            chart(
-                "Keys from the least popular on, and the requests they have",
-                share("keys"),
-                Axis::log("share of requests"),
-                lines(&|number, _| {
-                    let popularity = gathered.popularity(number);
-                    let points = popularity.points.iter();
-                    points.map(|(keys, requests)| Point::new(*keys, *requests)).collect()
-                }),
-            ),
-        ),
-        (
-            "reuse",
-            chart(
-                "Requests of a key that was asked for before, by the time since then",
-                Axis::linear("hours since then"),
-                Axis::log("share of repeated requests"),
-                lines(&|_, figures| reuse(figures)),
-            ),
-        ),
-        (
-            "working-set",
-            chart(
-                "Bytes of different items that are asked for in an hour",
-                Axis::linear("time (hours)"),
-                Axis::linear("bytes"),
-                lines(&|_, figures| {
-                    figures
-                        .hours
-                        .listed
-                        .iter()
-                        .map(|window| Point::new(window.number as f64, window.bytes))
-                        .collect()
-                }),
-            ),
-        ),
-    ];
+    let share = |of: &str| Axis::linear(format!("share of {of}"));
+    let mut charts = Vec::new();
+    let mut add = |name, title, axes, points| charts.push(Lines { name, title, axes, points });
+    let by_count = |_, figures: &Figures| cumulative(&figures.value_bytes, false);
+    add("sizes-by-count", "Sizes of values, by count", [Axis::log("bytes"), share("values")], &by_count);
+    let by_bytes = |_, figures: &Figures| cumulative(&figures.value_bytes, true);
+    let title = "Sizes of values, weighted by bytes";
+    add("sizes-by-bytes", title, [Axis::log("bytes"), share("bytes")], &by_bytes);
+    let keys = |_, figures: &Figures| cumulative(&figures.key_bytes, false);
+    add("key-sizes", "Sizes of keys, by count", [Axis::linear("bytes"), share("keys")], &keys);
+    let rate =
+        |_, figures: &Figures| points(rates(figures, seconds), |(start_s, per_s)| (start_s / 3600.0, per_s));
+    let axes = [Axis::linear("time (hours)"), Axis::linear("requests/s")];
+    add("rate", "Requests over time", axes, &rate);
+    let popularity =
+        |number, _: &Figures| points(gathered.popularity(number).points.iter().copied(), |point| point);
+    let title = "Keys from the least popular on, and the requests they have";
+    add("popularity", title, [share("keys"), Axis::log("share of requests")], &popularity);
+    let reused = |_, figures: &Figures| reuse(figures);
+    let title = "Requests of a key that was asked for before, by the time since then";
+    let axes = [Axis::linear("hours since then"), Axis::log("share of repeated requests")];
+    add("reuse", title, axes, &reused);
+    let working_set = |_, figures: &Figures| {
+        points(figures.hours.listed.iter(), |window| (window.number as f64, window.bytes))
+    };
+    let title = "Bytes of different items that are asked for in an hour";
+    add("working-set", title, [Axis::linear("time (hours)"), Axis::linear("bytes")], &working_set);
+    let hours = |_, figures: &Figures| {
+        let loads = by_hour(figures, covered).into_iter().enumerate();
+        points(loads.filter_map(|(hour, load)| Some((hour as f64, load.per_s?))), |point| point)
+    };
     if gathered.is_dated {
-        drawn.push((
-            "hours",
-            chart(
-                "Requests by the hour of the day (UTC)",
-                Axis::linear("hour"),
-                Axis::linear("requests/s"),
-                lines(&|_, figures| {
-                    by_hour(figures, covered)
-                        .iter()
-                        .enumerate()
-                        .filter_map(|(hour, load)| Some(Point::new(hour as f64, load.per_s?)))
-                        .collect()
-                }),
-            ),
-        ));
-        drawn.push(("weekdays", Some(weekdays(&shown, covered))));
+        let axes = [Axis::linear("hour"), Axis::linear("requests/s")];
+        add("hours", "Requests by the hour of the day (UTC)", axes, &hours);
     }
-    drawn.into_iter().filter_map(|(name, svg)| Some((name, svg?))).collect()
+    let mut drawn = vec![("operations", operations(&shown))];
+    drawn.extend(charts.into_iter().filter_map(|chart| Some((chart.name, lines(chart, &shown)?))));
+    if gathered.is_dated {
+        drawn.push(("weekdays", weekdays(&shown, covered)));
+    }
+    drawn
+}
+
+/// Draws a chart, if any group has points.
+fn lines(chart: Lines<'_>, shown: &[(u16, String, &Figures)]) -> Option<String> {
+    let line = |(number, name, figures): &(u16, String, &Figures)| Line {
+        name: name.clone(),
+        kind: Kind::Measured,
+        points: (chart.points)(*number, figures),
+    };
+    let lines: Vec<_> = shown.iter().map(line).filter(|line| !line.points.is_empty()).collect();
+    let [x, y] = chart.axes;
+    (!lines.is_empty()).then(|| LineChart { title: chart.title.to_owned(), x, y, lines }.svg())
+}
+
+fn points<T>(of: impl IntoIterator<Item = T>, at: impl Fn(T) -> (f64, f64)) -> Vec<Point> {
+    let point = |value| {
+        let (x, y) = at(value);
+        Point::new(x, y)
+    };
+    of.into_iter().map(point).collect()
 }
 
 fn cumulative(sizes: &Sizes, by_bytes: bool) -> Vec<Point> {

@@ -12,7 +12,7 @@ use super::popularity::{self, Popularity};
 use crate::recording::Seen;
 use crate::trace::open::Reader;
 use crate::trace::progress::REQUESTS_PER_LOOK;
-use crate::trace::{Failure, Request, prefix_of};
+use crate::trace::{Failure, Key, Request, prefix_of};
 
 /// The question, and bounds on the work.
 #[derive(Clone, Debug)]
@@ -80,6 +80,9 @@ impl Gathered {
     }
 }
 
+const MORE_KEYS: &str = "there are more keys than --keys-max, and causes of misses need all of those that are looked \
+                         at: raise it, or take --sample 0.1";
+
 /// Reads a trace to its end; `progress` is told the number of requests now and then.
 pub(super) fn gather(
     reader: &mut dyn Reader,
@@ -108,14 +111,8 @@ pub(super) fn gather(
         let start_ms = *start_ms.get_or_insert(request.time_ms);
         end_ms = request.time_ms;
         let hash = request.key.hash();
-        let text_prefix = match request.key {
-            crate::trace::Key::Text(key) => prefix_of(key, question.delimiter),
-            crate::trace::Key::Number(_) => None,
-        };
-        prefix.clear();
-        let mut has_prefix = text_prefix.is_some();
-        prefix.extend_from_slice(text_prefix.unwrap_or_default());
-        let request = Request { key: crate::trace::Key::Number(hash), ..request };
+        let mut has_prefix = prefix_of_key(request.key, question.delimiter, &mut prefix);
+        let request = Request { key: Key::Number(hash), ..request };
         if let (false, Some(named)) = (has_prefix, reader.prefix()) {
             prefix.extend_from_slice(named);
             has_prefix = true;
@@ -150,9 +147,7 @@ pub(super) fn gather(
         state.last_ms = request.time_ms;
     }
     if causes.is_some() && keys.weight() > first_weight {
-        return Err(Failure::new(
-            "there are more keys than --keys-max, and causes of misses need all of those that are looked at: raise it, or take --sample 0.1",
-        ));
+        return Err(Failure::new(MORE_KEYS));
     }
     groups.close();
     let mut remarks = reader.remarks();
@@ -168,4 +163,15 @@ pub(super) fn gather(
         remarks,
         popularities: RefCell::default(),
     })
+}
+
+/// Copies the prefix of a key; returns whether it has one.
+fn prefix_of_key(key: Key<'_>, delimiter: u8, to: &mut Vec<u8>) -> bool {
+    to.clear();
+    let Key::Text(key) = key else {
+        return false;
+    };
+    let prefix = prefix_of(key, delimiter);
+    to.extend_from_slice(prefix.unwrap_or_default());
+    prefix.is_some()
 }

@@ -1,11 +1,10 @@
 //! The figures as tables: of numbers for programs, written as CSV, and as text for people.
 
-use std::fmt::Write as _;
-
 use super::causes::Read;
 use super::figures::{Figures, HOURS};
 use super::gather::Gathered;
 use super::sizes::Sizes;
+use super::times::Windows;
 use crate::figure;
 use crate::trace::Operation;
 
@@ -32,7 +31,7 @@ pub(super) fn all(gathered: &Gathered, prefixes: usize) -> Vec<Table> {
     .map(|(name, columns)| Table { name, columns, rows: Vec::new() });
     let covered = &gathered.covered();
     for (number, name, figures) in gathered.groups.shown(prefixes) {
-        let group = quoted(&name);
+        let group = figure::csv_field(&name);
         let [operations, sizes, rate, hours, weekdays, popularity, windows, reuse, misses] = &mut tables;
         push_operations(&mut operations.rows, &group, figures);
         push_sizes(&mut sizes.rows, &group, "key", &figures.key_bytes);
@@ -162,136 +161,94 @@ fn push_misses(rows: &mut Vec<String>, group: &str, figures: &Figures) {
     }
 }
 
-/// A field of CSV (RFC 4180).
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
 /// The figures for people: a column for all keys and for each prefix.
 pub(super) fn text(gathered: &Gathered, prefixes: usize) -> String {
     let shown = gathered.groups.shown(prefixes);
-    let mut rows: Vec<Vec<String>> = vec![
-        std::iter::once(String::new())
-            .chain(shown.iter().map(|(_, name, _)| name.chars().take(18).collect()))
-            .collect(),
-    ];
-    let mut row = |name: &str, of: &dyn Fn(u16, &Figures) -> String| {
-        let cells = shown.iter().map(|(number, _, figures)| of(*number, figures));
-        let cells: Vec<_> = std::iter::once(name.to_owned()).chain(cells).collect();
-        if cells[1..].iter().any(|cell| !cell.is_empty()) {
-            rows.push(cells);
-        }
-    };
-    row("requests", &|_, figures| grouped(figures.requests as f64));
-    row("objects", &|number, _| grouped(gathered.objects(number).0));
-    row("  bytes of keys and values", &|number, _| grouped(gathered.objects(number).1));
+    let names = shown.iter().map(|(_, name, _)| name.chars().take(18).collect());
+    let mut rows = Rows { rows: vec![std::iter::once(String::new()).chain(names).collect()], shown };
+    rows.add("requests", |_, figures| grouped(figures.requests as f64));
+    rows.add("objects", |number, _| grouped(gathered.objects(number).0));
+    rows.add("  bytes of keys and values", |number, _| grouped(gathered.objects(number).1));
     for operation in Operation::ALL {
-        row(&format!("{} %", operation.name()), &|_, figures| {
-            percent_if(figures.operations[operation as usize] as f64, figures.requests as f64)
+        rows.add(&format!("{} %", operation.name()), |_, figures| {
+            let share = figures.operations[operation as usize] as f64 / figures.requests as f64;
+            percent((share > 0.0).then_some(share))
         });
     }
-    row("hits, of reads, %", &|_, figures| {
-        figures.hit_ratio().map_or_else(String::new, |ratio| format!("{:.2}", ratio * 100.0))
+    rows.add("hits, of reads, %", |_, figures| percent(figures.hit_ratio()));
+    rows.add_sizes("key", |figures| &figures.key_bytes);
+    rows.add_sizes("value", |figures| &figures.value_bytes);
+    rows.add("keys asked for once, %", |number, _| percent(Some(gathered.popularity(number).once_share)));
+    rows.add("hottest 1 % of keys, % of requests", |number, _| {
+        percent(Some(gathered.popularity(number).hottest_percent_share))
     });
-    for (name, of) in [
-        ("key", (|figures| &figures.key_bytes) as fn(&Figures) -> &Sizes),
-        ("value", |figures| &figures.value_bytes),
-    ] {
-        let sizes = move |of_bytes: bool| {
-            move |_: u16, figures: &Figures| {
-                let sizes = of(figures);
-                if sizes.count() == 0 {
-                    return String::new();
-                }
-                let [half, most, nearly] = [0.5, 0.9, 0.99].map(|part| sizes.quantile(part, of_bytes));
-                format!("{half} {most} {nearly}")
+    rows.add("Zipf exponent (r squared)", |number, _| {
+        let zipf = gathered.popularity(number).zipf;
+        zipf.map_or_else(String::new, |zipf| format!("{:.2} ({:.3})", zipf.exponent, zipf.r_squared))
+    });
+    for hours in [1, 2, 6] {
+        rows.add(&format!("reused within {hours} h, % of repeats"), |_, figures| {
+            let has_repeats = figures.reuse.iter().sum::<f64>() > 0.0;
+            percent(has_repeats.then(|| figures.reused_within(hours)))
+        });
+    }
+    rows.add_windows("minute", |figures| &figures.minutes);
+    rows.add_windows("hour", |figures| &figures.hours);
+    rows.add_windows("day", |figures| &figures.days);
+    rows.add("misses at --bytes, of reads, %", |_, figures| {
+        percent(figures.misses().map(|(misses, _)| misses))
+    });
+    for (at, read) in Read::ALL[1..].iter().enumerate() {
+        rows.add(&format!("  {}, of these, %", read.name()), |_, figures| {
+            percent(figures.misses().map(|(_, shares)| shares[at]))
+        });
+    }
+    figure::aligned(&rows.rows, |at| at > 0)
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(String::new, |share| format!("{:.2}", share * 100.0))
+}
+
+/// Rows with a cell for each group.
+struct Rows<'a> {
+    shown: Vec<(u16, String, &'a Figures)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Rows<'_> {
+    /// Adds a row, unless all of its cells are empty.
+    fn add(&mut self, name: &str, of: impl Fn(u16, &Figures) -> String) {
+        let cells = self.shown.iter().map(|(number, _, figures)| of(*number, figures));
+        let cells: Vec<_> = std::iter::once(name.to_owned()).chain(cells).collect();
+        if cells[1..].iter().any(|cell| !cell.is_empty()) {
+            self.rows.push(cells);
+        }
+    }
+
+    fn add_sizes(&mut self, name: &str, of: fn(&Figures) -> &Sizes) {
+        let quantiles = |figures: &Figures, by_bytes: bool| {
+            let sizes = of(figures);
+            if sizes.count() == 0 {
+                return String::new();
             }
+            let [half, most, nearly] = [0.5, 0.9, 0.99].map(|part| sizes.quantile(part, by_bytes));
+            format!("{half} {most} {nearly}")
         };
-        row(&format!("{name} bytes, p50 p90 p99"), &sizes(false));
-        row("  weighted by bytes", &sizes(true));
-        row("  mean", &|_, figures| {
+        self.add(&format!("{name} bytes, p50 p90 p99"), |_, figures| quantiles(figures, false));
+        self.add("  weighted by bytes", |_, figures| quantiles(figures, true));
+        self.add("  mean", |_, figures| {
             if of(figures).count() == 0 { String::new() } else { format!("{:.1}", of(figures).mean()) }
         });
     }
-    row("keys asked for once, %", &|number, _| {
-        format!("{:.2}", gathered.popularity(number).once_share * 100.0)
-    });
-    row("hottest 1 % of keys, % of requests", &|number, _| {
-        format!("{:.2}", gathered.popularity(number).hottest_percent_share * 100.0)
-    });
-    row("Zipf exponent (r squared)", &|number, _| {
-        gathered
-            .popularity(number)
-            .zipf
-            .map_or_else(String::new, |zipf| format!("{:.2} ({:.3})", zipf.exponent, zipf.r_squared))
-    });
-    for hours in [1, 2, 6] {
-        row(&format!("reused within {hours} h, % of repeats"), &|_, figures| {
-            if figures.reuse.iter().sum::<f64>() > 0.0 {
-                format!("{:.2}", figures.reused_within(hours) * 100.0)
-            } else {
-                String::new()
-            }
-        });
-    }
-    for (name, of) in [
-        ("minute", (|figures| &figures.minutes) as fn(&Figures) -> &super::times::Windows),
-        ("hour", |figures| &figures.hours),
-        ("day", |figures| &figures.days),
-    ] {
-        row(&format!("unique keys per {name}"), &|_, figures| grouped(of(figures).mean().0));
-        row("  their bytes (working set)", &|_, figures| grouped(of(figures).mean().1));
-    }
-    let misses = |figures: &Figures| figures.misses();
-    row("misses at --bytes, of reads, %", &|_, figures| {
-        misses(figures).map_or_else(String::new, |(misses, _)| format!("{:.2}", misses * 100.0))
-    });
-    for (at, read) in Read::ALL[1..].iter().enumerate() {
-        row(&format!("  {}, of these, %", read.name()), &|_, figures| {
-            misses(figures).map_or_else(String::new, |(_, shares)| format!("{:.2}", shares[at] * 100.0))
-        });
-    }
-    aligned(&rows)
-}
 
-fn percent_if(part: f64, all: f64) -> String {
-    if part > 0.0 { format!("{:.2}", part / all * 100.0) } else { String::new() }
-}
-
-/// Columns that stand below each other, the numbers aligned to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width: Vec<usize> =
-        (0..columns).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = format!("{:<width$}", row[0], width = width[0]);
-        for (cell, width) in row.iter().zip(&width).skip(1) {
-            let _ = write!(line, "  {cell:>width$}");
-        }
-        text += line.trim_end();
-        text.push('\n');
+    fn add_windows(&mut self, name: &str, of: fn(&Figures) -> &Windows) {
+        self.add(&format!("unique keys per {name}"), |_, figures| grouped(of(figures).mean().0));
+        self.add("  their bytes (working set)", |_, figures| grouped(of(figures).mean().1));
     }
-    text
 }
 
 /// A whole number with commas between thousands.
 pub(super) fn grouped(value: f64) -> String {
     figure::grouped(value, ',')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_quoted_and_columns_aligned() {
-        assert_eq!([quoted("a"), quoted("a,\"b\"")], ["a", "\"a,\"\"b\"\"\""]);
-        let rows = [["", "all"], ["requests", "12"]].map(|row| row.map(str::to_owned).to_vec());
-        assert_eq!(aligned(&rows), "          all\nrequests   12\n");
-    }
 }
