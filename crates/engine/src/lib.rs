@@ -52,7 +52,6 @@
 
 mod access;
 mod cache;
-mod eviction;
 mod heap;
 mod image;
 mod index;
@@ -61,30 +60,35 @@ mod log;
 mod operations;
 mod partition;
 mod reader;
+mod region;
 #[cfg(any(test, feature = "fuzz"))]
 mod tests;
 mod worker;
 mod writer;
 
 pub use access::{Access, Route};
-pub use cache::config::{Config, Maps, Semantics, Simulated};
+pub use cache::config::{Config, Maps, Simulated};
 pub use cache::error::{CreateError, CreateErrorKind};
 pub use cache::layout::Layout;
 pub use cache::stats::Stats;
 pub use cache::{Cache, RouteError};
-pub use eviction::Eviction;
-pub use image::{ImageState, Snapshot};
+pub use image::ImageState;
 pub use index::hash::{BUCKET_BITS, Buckets, IndexHash, Secret, TAG_BITS};
 pub use limits::{BATCH_REQUESTS_MAX, KEY_BYTES_MAX};
+pub use log::item::Expiry;
 pub use micanite_memory::Pages;
 pub use micanite_wire::hash::KeyHash;
 pub use operations::request::{
-    Condition, Expiry, ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation, Outcome,
-    ReplySink, Request, StoreMode, ValueMeta,
+    Condition, ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, Operation, Outcome, ReplySink,
+    Request, StoreMode, ValueMeta,
 };
+pub use partition::Semantics;
+pub use partition::eviction::Eviction;
+pub use partition::item::ItemInfo;
 pub use partition::namespace::TooManyNamespaces;
 pub use reader::external::Geometry;
-pub use reader::walk::{ItemInfo, PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Walk, Walked};
+pub use reader::snapshot::Snapshot;
+pub use reader::walk::{PART_ITEMS_MIN as WALK_PART_ITEMS_MIN, Visit, Visitor, Walk, Walked};
 #[cfg(all(any(test, feature = "fuzz"), not(loom)))]
 pub use tests::fuzz;
 pub use worker::Worker;

@@ -1,7 +1,5 @@
 //! Every limit of the engine. Assertions prove the relations between them.
 
-use crate::index::hash::TAG_BITS;
-
 /// Longest key.
 pub const KEY_BYTES_MAX: usize = 250;
 /// The most requests of one batch.
@@ -133,8 +131,6 @@ pub const COMPACT_SAMPLE_BUCKETS: u64 = 32;
 
 // A bucket is a version word and its entries, and a cache line of 64 bytes.
 const _: () = assert!(BUCKET_WORDS == 1 + BUCKET_ENTRIES && BUCKET_WORDS * 8 == 64);
-// An entry is one word: tag, two bits that are zero today, log, offset.
-const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64);
 // A lookup compares items in the buckets that it visits.
 const _: () = assert!(CHAIN_TAG_ITEMS_MAX <= CHAIN_BUCKETS_MAX * BUCKET_ENTRIES);
 // A chain holds four times the entries that a bucket has on average when the index has none left

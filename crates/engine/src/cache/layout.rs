@@ -1,6 +1,6 @@
 //! Division of the memory of a cache into partitions, in which index and items share the memory.
 
-use crate::cache::config::{Config, Semantics, Simulated};
+use crate::cache::config::{Config, Simulated};
 use crate::cache::error::CreateError;
 use crate::heap::Heap;
 use crate::index::hash::Secret;
@@ -11,6 +11,7 @@ use crate::limits::{
 };
 use crate::log::item::Shape;
 use crate::partition::PartitionLayout;
+use crate::partition::Semantics;
 use micanite_memory::{HUGE_PAGE_BYTES, PAGE_BYTES};
 use micanite_wire::hash::PARTITION_BITS;
 

@@ -19,19 +19,19 @@ use crate::cache::config::Config;
 use crate::cache::error::CreateError;
 use crate::cache::layout::Layout;
 use crate::cache::stats::Stats;
-use crate::eviction::listener::EvictionListener;
 use crate::image::{self, ImageState, Source};
 use crate::index::hash::Secret;
 use crate::limits::{TURN_MOVED_BYTES_MIN, TURN_MOVED_VALUES};
 use crate::partition::Partition;
-use crate::worker::Worker;
+use crate::partition::item::ItemInfo;
+use crate::partition::listener::EvictionListener;
 
 pub use routes::RouteError;
 
 /// Wakes the worker of a number.
 pub(crate) type Waker = Box<dyn Fn(usize) + Send + Sync>;
 
-/// An in-memory cache or store, shared in an [`Arc`]. Requests go through [`Worker`]s.
+/// An in-memory cache or store, shared in an [`Arc`]. Requests go through [`crate::Worker`]s.
 pub struct Cache {
     pub(crate) partitions: Box<[Partition]>,
     pub(crate) partition_bits: u32,
@@ -43,7 +43,7 @@ pub struct Cache {
     /// Worker handles that are free.
     pub(crate) handles_free: Box<[AtomicBool]>,
     /// Workers that have ended and were not started again: they do not answer.
-    ended: Box<[AtomicBool]>,
+    pub(crate) ended: Box<[AtomicBool]>,
     pub(crate) epochs: Epochs,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) waker: OnceLock<Waker>,
@@ -217,22 +217,24 @@ impl Cache {
         self.partitions.iter().map(in_partition).sum()
     }
 
-    /// Returns the handle of a worker, 0 to `workers - 1`. Returns `None` while the handle is in
-    /// use, and for numbers out of range.
-    pub fn worker(self: &Arc<Self>, number: usize) -> Option<Worker> {
-        let free = self.handles_free.get(number)?;
-        free.swap(false, Ordering::AcqRel).then(|| {
-            self.ended[number].store(false, Ordering::Release);
-            Worker::new(Arc::clone(self), number)
-        })
-    }
-
     /// Sets the function that wakes a sleeping worker, so that workers can delegate requests to the
-    /// owners of partitions. Takes effect once. Each worker must call [`Worker::execute`],
-    /// [`Worker::maintain`] or [`Worker::serve`] soon after it was woken.
+    /// owners of partitions. Takes effect once. Each worker must call [`crate::Worker::execute`],
+    /// [`crate::Worker::maintain`] or [`crate::Worker::serve`] soon after it was woken.
     pub fn set_waker(&self, wake: impl Fn(usize) + Send + Sync + 'static) {
         // A second waker is ignored: the first is in use already.
         let _ = self.waker.set(Box::new(wake));
+    }
+
+    /// Sets the eviction listener, once. It runs on the thread that evicts, within a request, and
+    /// gets the second of that request. It must be quick, and must not use the cache.
+    pub fn set_eviction_listener(&self, tell: impl Fn(&ItemInfo<'_>, u32) + Send + Sync + 'static) {
+        // A second listener is ignored: the first is in use already.
+        let _ = self.eviction_listener.listener.set(Box::new(tell));
+    }
+
+    /// Turns the notifications of the listener on or off.
+    pub fn tell_evictions(&self, wanted: bool) {
+        self.eviction_listener.wanted.store(wanted, Ordering::Relaxed);
     }
 
     /// Hashes a key with this cache's seed.
@@ -283,7 +285,7 @@ impl Cache {
     pub fn stats(&self) -> Stats {
         let mut total = Stats::default();
         for partition in &self.partitions {
-            partition.add_stats(&mut total);
+            total.add(partition);
         }
         total
     }

@@ -2,7 +2,8 @@
 
 use micanite_memory::sync::Ordering;
 
-use crate::partition::{Field, Partition};
+use crate::partition::Partition;
+use crate::region::Field;
 
 /// Statistics of [`crate::Cache::stats`]. Counters only grow; levels describe the present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,36 +66,34 @@ impl Stats {
     pub fn items_stored(&self) -> u64 {
         self.items_appended + self.items_overwritten
     }
-}
 
-impl Partition {
-    /// Adds this partition's statistics to `total`.
-    pub fn add_stats(&self, total: &mut Stats) {
-        total.items_live += self.get(Field::ItemsLive);
-        total.item_bytes_live += self.get(Field::UnitsLive) * 8;
-        total.items_appended += self.get(Field::ItemsAppended);
-        total.items_overwritten += self.get(Field::ItemsOverwritten);
-        total.evicted_log += self.get(Field::EvictedLog);
-        total.evicted_bucket += self.get(Field::EvictedBucket);
-        total.expired += self.get(Field::Expired);
-        total.evicted_unfetched += self.get(Field::EvictedUnfetched);
-        total.expired_unfetched += self.get(Field::ExpiredUnfetched);
-        total.data_bytes += (self.get(Field::DataEnd) - self.layout.heap_first() as u64) * 8;
-        total.reinserted += self.get(Field::Reinserted);
-        total.promoted += self.get(Field::Promoted);
-        total.ghosts_met += self.get(Field::GhostsMet);
-        total.read_retries += self.read_retries.load(Ordering::Relaxed);
-        total.buckets_scanned += self.get(Field::BucketsScanned);
-        total.dangling_cleared += self.get(Field::DanglingCleared);
-        total.buckets += self.buckets();
-        total.buckets_split += self.get(Field::BucketsSplit);
-        total.spare_buckets += self.layout.spares(self.buckets());
-        total.spare_buckets_used += self.get(Field::SparesUsed);
-        total.index_bytes += (self.layout.region_words - self.get(Field::DataEnd)) * 8;
-        total.early_bytes += self.get(Field::UnitsLeftEarly) * 8;
-        total.out_of_memory += self.get(Field::OutOfMemory);
-        total.compacted_bytes += self.compaction.moved_units() * 8;
-        let lag = self.get(Field::ExpiryLag).max(self.get(Field::ExpiryLagLast));
-        total.expiry_lag_s = total.expiry_lag_s.max(lag);
+    /// Adds the statistics of a partition.
+    pub(crate) fn add(&mut self, p: &Partition) {
+        self.items_live += p.get(Field::ItemsLive);
+        self.item_bytes_live += p.get(Field::UnitsLive) * 8;
+        self.items_appended += p.get(Field::ItemsAppended);
+        self.items_overwritten += p.get(Field::ItemsOverwritten);
+        self.evicted_log += p.get(Field::EvictedLog);
+        self.evicted_bucket += p.get(Field::EvictedBucket);
+        self.expired += p.get(Field::Expired);
+        self.evicted_unfetched += p.get(Field::EvictedUnfetched);
+        self.expired_unfetched += p.get(Field::ExpiredUnfetched);
+        self.data_bytes += (p.get(Field::DataEnd) - p.layout.heap_first() as u64) * 8;
+        self.reinserted += p.get(Field::Reinserted);
+        self.promoted += p.get(Field::Promoted);
+        self.ghosts_met += p.get(Field::GhostsMet);
+        self.read_retries += p.read_retries.load(Ordering::Relaxed);
+        self.buckets_scanned += p.get(Field::BucketsScanned);
+        self.dangling_cleared += p.get(Field::DanglingCleared);
+        self.buckets += p.buckets();
+        self.buckets_split += p.get(Field::BucketsSplit);
+        self.spare_buckets += p.layout.spares(p.buckets());
+        self.spare_buckets_used += p.get(Field::SparesUsed);
+        self.index_bytes += (p.layout.region_words - p.get(Field::DataEnd)) * 8;
+        self.early_bytes += p.get(Field::UnitsLeftEarly) * 8;
+        self.out_of_memory += p.get(Field::OutOfMemory);
+        self.compacted_bytes += p.compaction.moved_units() * 8;
+        let lag = p.get(Field::ExpiryLag).max(p.get(Field::ExpiryLagLast));
+        self.expiry_lag_s = self.expiry_lag_s.max(lag);
     }
 }

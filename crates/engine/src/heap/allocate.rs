@@ -2,7 +2,7 @@
 
 use super::{ALLOCATED_UNITS, BLOCK_UNITS_MIN, FREE, Heap, PREVIOUS_FREE};
 use crate::limits::{FIT_CANDIDATE_BYTES, FIT_CANDIDATES_MAX};
-use crate::partition::copy_budget;
+use crate::region::copy_budget;
 
 impl Heap<'_> {
     /// Allocates a block of at least `units` words, from the smallest free block that is large

@@ -65,7 +65,7 @@ mod verify;
 
 use micanite_memory::sync::Ordering;
 
-use crate::partition::region::Region;
+use crate::region::Region;
 
 pub(crate) use classes::BLOCK_UNITS_MIN;
 use classes::{BLOCK_UNITS_MAX, CLASS_UNITS_EXACT};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::partition::region::Region;
+use crate::region::Region;
 use micanite_memory::sync::Ordering::Relaxed;
 use proptest::prelude::*;
 

@@ -11,12 +11,13 @@
 //! Items are checked when they are read ([`Partition::holds`]). A description of damage begins with
 //! its place.
 
-use crate::eviction::Eviction;
 use crate::index::hash::Buckets;
 use crate::limits::{BUCKET_WORDS, NAMESPACES_MAX, STAMP_END};
 use crate::log::{LAP_SHARE, LogKind};
-use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
-use crate::partition::{Field, LogField, Partition};
+use crate::partition::Partition;
+use crate::partition::eviction::Eviction;
+use crate::region::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
+use crate::region::{Field, LogField};
 
 /// Offsets, stamps and counters are below this: no cache writes this many units in its life, and
 /// sums of them do not overflow.

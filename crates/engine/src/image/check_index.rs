@@ -8,7 +8,8 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
 use crate::log::LogKind;
-use crate::partition::{Field, Partition, Place};
+use crate::partition::{Partition, Place};
+use crate::region::Field;
 use crate::writer::Writer;
 
 /// Buckets of each partition of which the check hashes an item.

@@ -2,14 +2,15 @@
 
 use micanite_wire::hash::PARTITION_BITS;
 
-use crate::cache::config::{Config, Semantics};
+use crate::cache::config::Config;
 use crate::cache::layout::Layout;
-use crate::eviction::Eviction;
 use crate::image::source::HeaderWords;
 use crate::index::hash::Secret;
 use crate::limits::{BUCKET_WORDS, PARTITION_BYTES_MAX};
-use crate::partition::fields::{LAYOUT_VERSION, MAGIC};
-use crate::partition::{Field, PartitionLayout};
+use crate::partition::eviction::Eviction;
+use crate::partition::{PartitionLayout, Semantics};
+use crate::region::Field;
+use crate::region::fields::{LAYOUT_VERSION, MAGIC};
 
 /// Reason for not using an image.
 #[derive(Debug)]

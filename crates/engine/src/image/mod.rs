@@ -8,11 +8,9 @@
 
 mod check;
 mod check_index;
-pub(crate) mod copy;
 mod header;
 pub(crate) mod marks;
 mod recover;
-mod snapshot;
 mod source;
 mod starts;
 
@@ -22,16 +20,16 @@ use micanite_memory::PAGE_BYTES;
 use micanite_memory::hold::Hold;
 use micanite_wire::hash::KeyHash;
 
-use crate::cache::config::{Config, Semantics};
+use crate::cache::config::Config;
 use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
-use crate::eviction::Eviction;
 use crate::index::hash::Secret;
 use crate::log::LogKind;
-use crate::partition::{Field, LogField, Partition};
+use crate::partition::eviction::Eviction;
+use crate::partition::{Partition, Semantics};
+use crate::region::{Field, LogField};
 
 use header::Unusable;
-pub use snapshot::Snapshot;
 use source::First;
 pub(crate) use source::Source;
 

@@ -15,9 +15,8 @@ use micanite_wire::hash::PARTITION_BITS;
 use crate::cache::config::{Config, Maps};
 use crate::cache::error::{CreateError, CreateErrorKind};
 use crate::cache::layout::Layout;
-use crate::partition::Field;
-use crate::partition::fields::MAGIC;
-use crate::partition::region::Region;
+use crate::region::fields::MAGIC;
+use crate::region::{Field, Region};
 
 /// Words of the header that are read before anything is mapped.
 const LOOK_WORDS: usize = 64;

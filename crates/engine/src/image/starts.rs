@@ -1,7 +1,8 @@
 //! Starting positions of the items of a store: a bit for each word, so that they are in order
 //! without being sorted. It takes a sixty-fourth of the partition, whatever the items are.
 
-use crate::partition::{Field, Partition};
+use crate::partition::Partition;
+use crate::region::Field;
 
 /// A bitmap of starting positions.
 pub(super) struct Starts {

@@ -8,7 +8,7 @@ use micanite_memory::sync::{AtomicU64, Ordering, fence};
 
 use super::entry::Entry;
 use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS};
-use crate::partition::region::{Region, Word};
+use crate::region::{Region, Word};
 
 /// The low half of the first word of a bucket holds the version. The high half holds the chain: the
 /// number of the next spare bucket, plus one.

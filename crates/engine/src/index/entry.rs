@@ -1,5 +1,6 @@
 //! An index entry, one word: tag, two unused bits, log, offset.
 
+use crate::index::hash::TAG_BITS;
 use crate::limits::OFFSET_BITS;
 
 const TAG_SHIFT: u32 = 48;
@@ -51,7 +52,7 @@ impl Entry {
     }
 }
 
-const _: () = assert!(LOG_SHIFT < TAG_SHIFT);
+const _: () = assert!(TAG_BITS + 2 + 1 + OFFSET_BITS == 64 && TAG_BITS + TAG_SHIFT == 64);
 
 /// Returns the entries of `bucket` (its words, the version first) that carry `tag`: bit i for entry
 /// i. Branch-free. Zero entries never match, because a tag is never zero.

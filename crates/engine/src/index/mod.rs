@@ -3,7 +3,6 @@
 //! number of items.
 
 pub(crate) mod bucket;
-pub(crate) mod chain;
 pub(crate) mod entry;
 pub(crate) mod hash;
 pub(crate) mod visits;

@@ -230,6 +230,23 @@ impl Header {
     }
 }
 
+/// Second of the caller's clock from which on an item is no longer returned; 0 = never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Expiry(pub u32);
+
+impl Expiry {
+    /// The item does not expire.
+    pub const NEVER: Self = Self(0);
+    /// The item has expired already (memcached: a negative expiry).
+    pub const PAST: Self = Self(1);
+
+    /// Returns whether an item of this expiry has ended at `now_s`.
+    #[inline]
+    pub const fn has_passed(self, now_s: u32) -> bool {
+        self.0 != 0 && self.0 <= now_s
+    }
+}
+
 /// Packs the extension word of expiry and flags.
 #[inline]
 pub(crate) const fn pack_meta(expiry_s: u32, flags: u32) -> u64 {

@@ -13,8 +13,7 @@ use micanite_memory::sync::Ordering::{Acquire, Relaxed, Release};
 
 use crate::index::entry::Entry;
 use crate::log::item::Header;
-use crate::partition::Partition;
-use crate::partition::fields::{Field, LogField};
+use crate::region::{Field, LogField, Region};
 
 /// One of the two logs of a cache. It is a whole word: places are copied on the hot path, and words
 /// that were written as bytes cannot be forwarded from the store buffer.
@@ -32,29 +31,31 @@ impl LogKind {
     }
 }
 
-/// The line of a log in the partition's header.
+/// The line of a log in the header of a region.
 #[derive(Clone, Copy)]
 pub(crate) struct Log<'a> {
-    partition: &'a Partition,
+    region: &'a Region,
+    /// Mask of the offsets in entries.
+    offset_mask: u64,
     line: usize,
 }
 
 impl<'a> Log<'a> {
     #[inline]
-    pub fn of(partition: &'a Partition, which: LogKind) -> Self {
+    pub fn of(region: &'a Region, offset_mask: u64, which: LogKind) -> Self {
         let line = Field::SmallLog as usize + 8 * which as usize;
-        Self { partition, line }
+        Self { region, offset_mask, line }
     }
 
     #[inline]
     pub fn get(self, field: LogField) -> u64 {
-        self.partition.word(self.line + field as usize).load(Relaxed)
+        self.region.word(self.line + field as usize).load(Relaxed)
     }
 
     /// Only the writer may call it.
     #[inline]
     pub fn set(self, field: LogField, value: u64) {
-        self.partition.word(self.line + field as usize).store(value, Release);
+        self.region.word(self.line + field as usize).store(value, Release);
     }
 
     /// Formats an empty log of `units` from the word `first` on. Offsets begin at one, so that no
@@ -73,7 +74,7 @@ impl<'a> Log<'a> {
     #[inline]
     pub fn offset(self, entry: Entry) -> Option<u64> {
         let tail = self.get(LogField::Tail);
-        let distance = entry.distance(tail, self.partition.offset_mask);
+        let distance = entry.distance(tail, self.offset_mask);
         (distance != 0 && distance < tail).then(|| tail - distance)
     }
 
@@ -82,10 +83,10 @@ impl<'a> Log<'a> {
     /// it is right if the head has not passed the offset afterwards.
     #[inline(always)]
     pub fn place(self, entry: Entry) -> Option<(u64, usize)> {
-        let words: &[AtomicU64; 8] = self.partition.region.array(self.line);
+        let words: &[AtomicU64; 8] = self.region.array(self.line);
         let word = |field: LogField| words[field as usize].load(Relaxed);
         let tail = word(LogField::Tail);
-        let distance = entry.distance(tail, self.partition.offset_mask);
+        let distance = entry.distance(tail, self.offset_mask);
         let offset = tail.wrapping_sub(distance);
         // An empty entry may look like an offset: `is_empty` comes after the more frequent reasons.
         let live = offset >= word(LogField::Head) && offset >= word(LogField::FlushMark);
@@ -121,7 +122,7 @@ impl<'a> Log<'a> {
     pub fn position(self, offset: u64) -> usize {
         // A previous lap is published before its successor: this order gives a pair that was there
         // together, or one in which the offset has been evicted since.
-        let lap = self.partition.word(self.line + LogField::LapStart as usize).load(Acquire);
+        let lap = self.region.word(self.line + LogField::LapStart as usize).load(Acquire);
         let start = if offset >= lap { lap } else { self.get(LogField::LapBefore) };
         (self.get(LogField::First).wrapping_add(offset).wrapping_sub(start)) as usize
     }
@@ -172,7 +173,7 @@ impl<'a> Log<'a> {
             return true;
         }
         // One step for each lap, for more than one bucket: laps are long.
-        let full = self.partition.get(Field::DataEnd) - first;
+        let full = self.region.word(Field::DataEnd as usize).load(Relaxed) - first;
         if limit == full {
             self.set(LogField::Limit, units - units / LAP_SHARE);
         }

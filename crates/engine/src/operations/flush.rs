@@ -2,7 +2,7 @@
 //! store the sweep, free the space later.
 
 use crate::log::LogKind;
-use crate::partition::{Field, LogField};
+use crate::region::{Field, LogField};
 use crate::writer::Writer;
 
 impl Writer<'_> {

@@ -3,7 +3,7 @@
 //!
 //! Each operation is one step: no other write comes between its comparison and its change.
 
-use crate::operations::request::Expiry;
+use crate::log::item::Expiry;
 
 /// Options of a [`crate::Operation::MetaGet`]. The default leaves no trace but a counted request.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,11 +1,11 @@
 //! increment and decrement of meta commands and the binary protocol: with a CAS value to compare,
 //! an initial number, a new expiry.
 
-use crate::log::item::State;
+use crate::log::item::{Expiry, State};
 use crate::operations::arithmetic::{NUMBER_BYTES_MAX, format, parse};
 use crate::operations::meta::{ItemMeta, MetaArithmetic};
 use crate::operations::meta_store::Described;
-use crate::operations::request::{Expiry, HashedRequest, Outcome};
+use crate::operations::request::{HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 impl Writer<'_> {

@@ -1,8 +1,8 @@
 //! delete of meta commands: for one CAS value only, or of the value only, or by a stale mark.
 
-use crate::log::item::State;
+use crate::log::item::{Expiry, State};
 use crate::operations::meta::MetaDelete;
-use crate::operations::request::{Expiry, HashedRequest, Outcome};
+use crate::operations::request::{HashedRequest, Outcome};
 use crate::writer::{NewItem, Part, Writer};
 
 impl Writer<'_> {

@@ -6,10 +6,10 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use micanite_memory::sync::Ordering::Release;
 use micanite_memory::sync::fence;
 
-use crate::log::item::State;
+use crate::log::item::{Expiry, State};
 use crate::operations::meta::{ItemMeta, MetaGet};
-use crate::operations::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
-use crate::partition::{Hint, Partition};
+use crate::operations::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
+use crate::partition::Hint;
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 impl MetaGet {
@@ -143,7 +143,7 @@ impl Writer<'_> {
     /// Describes an item from its bytes.
     #[inline]
     pub(super) fn describe(&self, found: &Found) -> ItemMeta {
-        let mut item = self.partition.describe(found);
+        let mut item = ItemMeta::of(found);
         if found.header.has_state() {
             let state = self.state_of(found);
             item.access_s = state.access_s;
@@ -273,24 +273,18 @@ impl Writer<'_> {
     }
 }
 
-impl Partition {
-    /// Describes an item from its header and meta word.
+impl ItemMeta {
+    /// Describes an item by its header and meta word.
     #[inline]
-    pub fn describe(&self, found: &Found) -> ItemMeta {
-        ItemMeta {
+    pub(crate) fn of(found: &Found) -> Self {
+        Self {
             flags: found.flags,
             value_bytes: found.value_bytes(),
-            cas: 0,
             expiry_before: found.expiry,
             expiry: found.expiry,
-            access_s: 0,
             fetched: found.header.is_fetched(),
-            unchanged: false,
-            stale: false,
-            token_sent: false,
-            won: false,
-            created: false,
             item_bytes: found.header.units() as usize * 8,
+            ..Self::default()
         }
     }
 }

@@ -1,10 +1,10 @@
 //! set, add, replace, append and prepend of meta commands: CAS values to compare and to set, stale
 //! values, appending to an item that need not exist.
 
-use crate::log::item::State;
+use crate::log::item::{Expiry, State};
 use crate::operations::Side;
 use crate::operations::meta::{ItemMeta, MetaStore, StoreMode};
-use crate::operations::request::{Expiry, HashedRequest, Outcome};
+use crate::operations::request::{HashedRequest, Outcome};
 use crate::writer::{Found, NewItem, Part, Refusal, Writer};
 
 /// Outcome of a meta store, and the description of the item afterwards.

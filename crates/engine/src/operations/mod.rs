@@ -14,6 +14,8 @@ mod meta_store;
 pub(crate) mod request;
 mod store;
 mod touch;
+mod write;
 
 pub(crate) use concatenate::Side;
 pub(crate) use meta_store::Described;
+pub(crate) use store::store_long;

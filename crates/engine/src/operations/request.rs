@@ -4,6 +4,7 @@
 use micanite_wire::hash::KeyHash;
 
 use crate::index::hash::IndexHash;
+use crate::log::item::Expiry;
 
 pub use crate::operations::meta::{ItemMeta, MetaArithmetic, MetaDelete, MetaGet, MetaStore, StoreMode};
 
@@ -100,23 +101,6 @@ pub enum Condition {
     Present,
     /// Store only if there is one with this CAS value (cas).
     Unchanged(u64),
-}
-
-/// Second of the caller's clock from which on an item is no longer returned; 0 = never.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Expiry(pub u32);
-
-impl Expiry {
-    /// The item does not expire.
-    pub const NEVER: Self = Self(0);
-    /// The item has expired already (memcached: a negative expiry).
-    pub const PAST: Self = Self(1);
-
-    /// Returns whether an item of this expiry has ended at `now_s`.
-    #[inline]
-    pub const fn has_passed(self, now_s: u32) -> bool {
-        self.0 != 0 && self.0 <= now_s
-    }
 }
 
 /// Description of a found item, before its value is copied.

@@ -3,7 +3,8 @@
 use micanite_memory::sync::yield_now;
 
 use crate::limits::BUSY_ROUNDS_MAX;
-use crate::operations::request::{Condition, Expiry, HashedRequest, Outcome};
+use crate::log::item::Expiry;
+use crate::operations::request::{Condition, HashedRequest, Outcome};
 use crate::partition::{Hint, Partition};
 use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 
@@ -60,58 +61,57 @@ impl Writer<'_> {
     }
 }
 
-impl Partition {
-    /// Stores a long value concurrently with other writers: reserves space and publishes the item
-    /// under the lock, and copies the value in between without it.
-    pub fn store_long(
-        &self,
-        request: &HashedRequest<'_>,
-        condition: Condition,
-        value: &[u8],
-        meta: (u32, Expiry),
-        now_s: u32,
-    ) -> Outcome {
-        let mut item = NewItem::of(request.key, value, meta);
-        let reserved = match self.reserve_for_long(request, condition, &mut item, now_s) {
-            Ok(reserved) => reserved,
-            Err(outcome) => return outcome,
-        };
-        self.write_item(&reserved, &item, None);
-        let writer = self.writer(now_s);
-        match writer.find_for(request, condition) {
-            Ok(found) => writer.publish_counted(request.hash, &reserved, meta.1, found.as_ref()),
-            Err(outcome) => {
-                writer.release(&reserved);
-                outcome
-            }
+/// Stores a long value concurrently with other writers: reserves space and publishes the item
+/// under the lock, and copies the value in between without it.
+pub(crate) fn store_long(
+    partition: &Partition,
+    request: &HashedRequest<'_>,
+    condition: Condition,
+    value: &[u8],
+    meta: (u32, Expiry),
+    now_s: u32,
+) -> Outcome {
+    let mut item = NewItem::of(request.key, value, meta);
+    let reserved = match reserve_for_long(partition, request, condition, &mut item, now_s) {
+        Ok(reserved) => reserved,
+        Err(outcome) => return outcome,
+    };
+    reserved.write_item(partition, &item, None);
+    let writer = partition.writer(now_s);
+    match writer.find_for(request, condition) {
+        Ok(found) => writer.publish_counted(request.hash, &reserved, meta.1, found.as_ref()),
+        Err(outcome) => {
+            writer.release(&reserved);
+            outcome
         }
     }
-    /// Reserves space for an item that is written without the lock, or returns the end of the
-    /// request.
-    fn reserve_for_long(
-        &self,
-        request: &HashedRequest<'_>,
-        condition: Condition,
-        item: &mut NewItem<'_>,
-        now_s: u32,
-    ) -> Result<Reservation, Outcome> {
-        for _ in 0..BUSY_ROUNDS_MAX {
-            let writer = self.writer(now_s);
-            let found = writer.find_for(request, condition)?;
-            item.state = writer.fresh_state(found.as_ref());
-            match writer.reserve(request.hash, item, found.as_ref()) {
-                Ok(reserved) => return Ok(reserved.for_later()),
-                Err(Refusal::Busy) => drop(writer),
-                // The old value may hold the only space: replace it under the lock. The search for
-                // space may have moved the old item, or its entry.
-                Err(Refusal::Full) => {
-                    let found = writer.find_for(request, condition)?;
-                    return Err(writer.replace_counted(request.hash, item, found.as_ref()));
-                }
-                Err(refusal) => return Err(refusal.into()),
+}
+
+/// Reserves space for an item that is written without the lock, or returns the end of the
+/// request.
+fn reserve_for_long(
+    partition: &Partition,
+    request: &HashedRequest<'_>,
+    condition: Condition,
+    item: &mut NewItem<'_>,
+    now_s: u32,
+) -> Result<Reservation, Outcome> {
+    for _ in 0..BUSY_ROUNDS_MAX {
+        let writer = partition.writer(now_s);
+        let found = writer.find_for(request, condition)?;
+        item.state = writer.fresh_state(found.as_ref());
+        match writer.reserve(request.hash, item, found.as_ref()) {
+            Ok(reserved) => return Ok(reserved.for_later()),
+            Err(Refusal::Busy) => drop(writer),
+            // The old value may hold the only space: replace it under the lock. The search for
+            // space may have moved the old item, or its entry.
+            Err(Refusal::Full) => {
+                let found = writer.find_for(request, condition)?;
+                return Err(writer.replace_counted(request.hash, item, found.as_ref()));
             }
-            yield_now();
+            Err(refusal) => return Err(refusal.into()),
         }
-        Err(Outcome::OutOfMemory)
+        yield_now();
     }
+    Err(Outcome::OutOfMemory)
 }

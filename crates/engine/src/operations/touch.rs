@@ -2,8 +2,8 @@
 
 use micanite_memory::sync::Ordering::Relaxed;
 
-use crate::log::item::pack_meta;
-use crate::operations::request::{Expiry, HashedRequest, Outcome};
+use crate::log::item::{Expiry, pack_meta};
+use crate::operations::request::{HashedRequest, Outcome};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {

@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use crate::limits::AGE_MARKS_MAX;
 use crate::log::LogKind;
 use crate::log::item::Header;
-use crate::partition::{Field, LogField, Partition, Place};
+use crate::partition::{Partition, Place};
+use crate::region::{Field, LogField};
 
 /// The tails of both logs, or the last stamp.
 type Numbers = [u64; 2];

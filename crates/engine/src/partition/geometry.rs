@@ -2,14 +2,13 @@
 
 use micanite_memory::sync::Ordering;
 
-use crate::cache::config::Semantics;
-use crate::eviction::Policy;
 use crate::heap::{BLOCK_UNITS_MIN, Heap};
 use crate::index::hash::{Buckets, Secret};
 use crate::limits::{BUCKET_WORDS, IMAGE_HEADER_WORDS, MAIN_PER_SPARE_CACHE, MAIN_PER_SPARE_STORE};
 use crate::log::{LAP_SHARE, LogKind};
-use crate::partition::Partition;
-use crate::partition::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
+use crate::partition::eviction::Policy;
+use crate::partition::{Partition, Semantics};
+use crate::region::fields::{Field, LAYOUT_VERSION, LogField, MAGIC};
 
 /// 2^64 divided by the main buckets per spare one, rounded up.
 const RECIPROCAL_CACHE: u64 = u64::MAX / MAIN_PER_SPARE_CACHE + 1;

@@ -8,12 +8,16 @@
 //! of the image needs; this struct holds copies of what does not change.
 
 pub(crate) mod ages;
-pub(crate) mod copy_budget;
-pub(crate) mod fields;
+mod chain;
+pub(crate) mod compaction;
+pub(crate) mod eviction;
 mod geometry;
+pub(crate) mod item;
+pub(crate) mod listener;
 pub(crate) mod namespace;
 mod prefetch;
-pub(crate) mod region;
+pub(crate) mod samples;
+mod semantics;
 
 use std::io;
 use std::sync::Arc;
@@ -22,26 +26,24 @@ use micanite_memory::HUGE_PAGE_BYTES;
 use micanite_memory::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use micanite_wire::hash::KeyHash;
 
-pub(crate) use fields::{Field, LogField};
 pub(crate) use geometry::PartitionLayout;
 pub(crate) use prefetch::Hint;
+pub use semantics::Semantics;
 
 use crate::access::lock::Lock;
 use crate::access::{Access, Route, RouteWord};
-use crate::cache::config::Semantics;
-use crate::eviction::listener::EvictionListener;
-use crate::heap::{BLOCK_UNITS_MIN, Heap};
+use crate::heap::Heap;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::{Buckets, IndexHash};
 use crate::index::walkers::Walkers;
-use crate::limits::{COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS, ITEM_UNITS_MORE, KEY_BYTES_MAX};
-use crate::log::item::Header;
+use crate::limits::{COLLAPSE_PAGES_MAX, IMAGE_HEADER_WORDS};
 use crate::log::{Log, LogKind};
 use crate::partition::ages::Ages;
-use crate::partition::region::{Region, Word};
-use crate::reader::samples::Samples;
-use crate::writer::{Compaction, Writer};
+use crate::partition::compaction::Compaction;
+use crate::partition::listener::EvictionListener;
+use crate::partition::samples::Samples;
+use crate::region::{Field, LogField, Region, Word};
 
 /// A partition.
 #[derive(Debug)]
@@ -133,29 +135,6 @@ impl Partition {
         self.follows_accesses.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the only writer, for a caller that is the only user of the partition.
-    ///
-    /// # Safety
-    /// While the writer lives, nobody else writes the partition, on this thread or another.
-    #[inline]
-    #[expect(unsafe_code, reason = "the exclusive owner takes no lock")]
-    pub unsafe fn owner(&self, now_s: u32) -> Writer<'_> {
-        Writer::new(self, false, now_s)
-    }
-
-    /// Takes the lock, and returns the only writer.
-    #[inline]
-    pub fn writer(&self, now_s: u32) -> Writer<'_> {
-        self.lock.lock();
-        Writer::new(self, true, now_s)
-    }
-
-    /// Returns the only writer, if the lock is free.
-    #[inline]
-    pub fn try_writer(&self, now_s: u32) -> Option<Writer<'_>> {
-        self.lock.try_lock().then(|| Writer::new(self, true, now_s))
-    }
-
     #[inline]
     pub fn is_store(&self) -> bool {
         self.layout.semantics == Semantics::Store
@@ -219,19 +198,6 @@ impl Partition {
         IndexHash::of(hash, self.layout.secret)
     }
 
-    /// Returns a request with its hash within this partition: for tests.
-    #[cfg(test)]
-    pub fn hashed<'a>(
-        &self,
-        request: &'a crate::Request<'_>,
-    ) -> crate::operations::request::HashedRequest<'a> {
-        crate::operations::request::HashedRequest {
-            hash: self.index_hash(request.hash),
-            key: request.key,
-            operation: &request.operation,
-        }
-    }
-
     /// Returns the bucket of a key, at the present number of buckets.
     #[inline]
     pub fn bucket(&self, hash: IndexHash) -> Bucket<'_> {
@@ -250,7 +216,7 @@ impl Partition {
 
     #[inline]
     pub fn log(&self, which: LogKind) -> Log<'_> {
-        Log::of(self, which)
+        Log::of(&self.region, self.offset_mask, which)
     }
 
     /// Returns the heap of a store.
@@ -279,35 +245,6 @@ impl Partition {
     #[inline]
     pub fn is_live(&self, place: &Place) -> bool {
         self.is_store() || self.log(place.log).is_live(place.offset)
-    }
-
-    #[inline]
-    pub fn header(&self, position: usize) -> Header {
-        Header(self.word(position).load(Ordering::Relaxed))
-    }
-
-    /// Returns whether a space of the length in this header lies within the data space, its end
-    /// included: an image may be damaged, so an item is checked before it is used.
-    #[inline]
-    pub fn has_room(&self, position: usize, header: Header) -> bool {
-        let (least, last) = match self.is_store() {
-            true => (BLOCK_UNITS_MIN as u64, 1),
-            false => (1, 0),
-        };
-        let units = header.units();
-        let end = self.get(Field::DataEnd) - last;
-        units >= least
-            && units <= self.layout.item_units_max + ITEM_UNITS_MORE
-            && position as u64 + units <= end
-    }
-
-    /// Returns whether the words at a position can be the item that its header describes.
-    #[inline]
-    pub fn holds(&self, position: usize, header: Header) -> bool {
-        self.has_room(position, header)
-            && header.value_bytes().is_some()
-            && header.key_bytes() <= KEY_BYTES_MAX
-            && !header.is_free_block()
     }
 
     /// Puts huge pages under the parts that have come into use since the last call: items from the

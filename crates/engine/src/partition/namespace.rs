@@ -9,16 +9,15 @@ use micanite_wire::hash::KeyHash;
 use crate::limits::NAMESPACES_MAX;
 use crate::log::LogKind;
 use crate::log::item::Header;
-use crate::partition::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
-use crate::partition::region::Word;
-use crate::partition::{Field, LogField, Partition, Place};
-use crate::writer::{Found, Writer};
+use crate::partition::{Partition, Place};
+use crate::region::fields::{NAMESPACE_TABLE, NAMESPACE_WORDS};
+use crate::region::{Field, Word};
 
 /// Hash word of a record that is being replaced.
-const IN_CHANGE: u64 = 2;
+pub(crate) const IN_CHANGE: u64 = 2;
 
 /// Rounds of the sweep after which nothing of a namespace is left.
-const SWEEP_ROUNDS: u64 = 2;
+pub(crate) const SWEEP_ROUNDS: u64 = 2;
 
 /// The error that no record is free: all invalid namespaces are still being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,16 +93,16 @@ impl Partition {
         (0..NAMESPACES_MAX).any(|record| !matches!(name(record), 0 | IN_CHANGE))
     }
 
-    fn name_hash(&self, name: &[u8]) -> u64 {
+    pub(crate) fn name_hash(&self, name: &[u8]) -> u64 {
         KeyHash::of(name, self.layout.seed).0 | 1
     }
 
-    fn record_word(&self, record: usize, word: usize) -> Word<'_> {
+    pub(crate) fn record_word(&self, record: usize, word: usize) -> Word<'_> {
         self.word(NAMESPACE_TABLE + record * NAMESPACE_WORDS + word)
     }
 
     /// Iterates over the records in the order in which a name is looked up.
-    fn probe(hash: u64) -> impl Iterator<Item = usize> {
+    pub(crate) fn probe(hash: u64) -> impl Iterator<Item = usize> {
         let first = (hash >> 1) as usize % NAMESPACES_MAX;
         (0..NAMESPACES_MAX).map(move |step| (first + step) % NAMESPACES_MAX)
     }
@@ -122,58 +121,5 @@ impl Partition {
             }
         }
         None
-    }
-}
-
-impl Writer<'_> {
-    /// Returns whether an item was invalidated after it was written.
-    #[inline]
-    pub fn is_invalid(&self, found: &Found) -> bool {
-        let p = self.partition;
-        if p.get(Field::Namespaces) == 0 {
-            return p.is_flushed_from_store(&found.place, found.header);
-        }
-        let mut buffer = [0; crate::limits::KEY_BYTES_MAX];
-        let key = self.key_at(found.place.position, &mut buffer);
-        p.is_invalid(key, &found.place, found.header)
-    }
-
-    /// Invalidates all items that exist under keys that begin with `name` and the delimiter.
-    pub fn invalidate_namespace(&self, name: &[u8]) -> Result<(), TooManyNamespaces> {
-        let p = self.partition;
-        let hash = p.name_hash(name);
-        let record = Partition::probe(hash)
-            .find(|record| p.record_word(*record, 0).load(Ordering::Relaxed) == hash)
-            .or_else(|| Partition::probe(hash).find(|record| self.is_free(*record)))
-            .ok_or(TooManyNamespaces)?;
-        let set = |word, value| p.record_word(record, word).store(value, Ordering::Release);
-        if p.record_word(record, 0).load(Ordering::Relaxed) != hash {
-            set(0, IN_CHANGE);
-            fence(Ordering::Release);
-        }
-        if p.is_store() {
-            set(1, p.get(Field::Stamp));
-        } else {
-            set(1, p.log(LogKind::Small).get(LogField::Tail));
-            set(2, p.log(LogKind::Main).get(LogField::Tail));
-        }
-        set(3, p.get(Field::SweepRounds));
-        set(0, hash);
-        p.set(Field::Namespaces, 1);
-        p.expect_sweep_work();
-        Ok(())
-    }
-
-    /// Returns whether a record is empty, or nothing can be left of the items that it invalidates.
-    fn is_free(&self, record: usize) -> bool {
-        let p = self.partition;
-        let word = |word| p.record_word(record, word).load(Ordering::Relaxed);
-        if word(0) == 0 {
-            return true;
-        }
-        let swept = p.get(Field::SweepRounds) >= word(3) + SWEEP_ROUNDS;
-        let head = |which| p.log(which).get(LogField::Head);
-        let passed = || head(LogKind::Small) >= word(1) && head(LogKind::Main) >= word(2);
-        swept || !p.is_store() && passed()
     }
 }

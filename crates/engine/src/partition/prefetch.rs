@@ -6,7 +6,8 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
 use crate::limits::BUCKET_WORDS;
-use crate::partition::{Field, Partition};
+use crate::partition::Partition;
+use crate::region::Field;
 
 /// Result of prefetching for a key. Only a hint: the entry may have changed since, and be another
 /// key's.

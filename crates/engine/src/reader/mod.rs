@@ -4,8 +4,9 @@
 //! unchanged and the head has not passed the item. Until then everything it reads may be torn: it
 //! checks positions and lengths against bounds before it uses them.
 
+pub(crate) mod copy;
 pub(crate) mod external;
-pub(crate) mod samples;
+pub(crate) mod snapshot;
 pub(crate) mod walk;
 
 use micanite_memory::sync::{Ordering, fence, spin_loop};
@@ -16,9 +17,9 @@ use crate::index::visits;
 use crate::limits::{
     CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, ITEM_UNITS_MORE, READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX,
 };
-use crate::log::item::unpack_meta;
-use crate::operations::meta::MetaGet;
-use crate::operations::request::{Expiry, HashedRequest, Outcome, ReplySink, ValueMeta};
+use crate::log::item::{Expiry, unpack_meta};
+use crate::operations::meta::{ItemMeta, MetaGet};
+use crate::operations::request::{HashedRequest, Outcome, ReplySink, ValueMeta};
 use crate::partition::{Partition, Place};
 use crate::writer::Found;
 
@@ -144,7 +145,7 @@ impl Partition {
                 continue;
             };
             if L::DESCRIBES {
-                sink.describe(index, self.describe(&found));
+                sink.describe(index, ItemMeta::of(&found));
             }
             if look.value() && !self.copy_racing(index, &found, sink) {
                 return Read::NoRoom;

@@ -13,11 +13,9 @@ use micanite_memory::sync::{fence, spin_loop};
 use crate::cache::Cache;
 use crate::index::entry::Entry;
 use crate::index::walkers::Walking;
-use crate::limits::{ITEM_UNITS_MORE, KEY_BYTES_MAX, VISIT_ATTEMPTS_MAX};
-use crate::log::item::{State, unpack_meta};
-use crate::operations::request::Expiry;
-use crate::partition::{Partition, Place};
-use crate::worker::Worker;
+use crate::limits::{KEY_BYTES_MAX, VISIT_ATTEMPTS_MAX};
+use crate::partition::Partition;
+use crate::partition::item::ItemInfo;
 
 /// Items of a bucket that a visitor must have room for at first. The walk visits the items of a
 /// bucket together, so that they are of one moment, unless the visitor has no room for more than
@@ -56,27 +54,6 @@ pub enum Walked {
     End,
 }
 
-/// An item, as a walk finds it.
-#[derive(Clone, Copy, Debug)]
-pub struct ItemInfo<'a> {
-    /// Key.
-    pub key: &'a [u8],
-    /// The client's flags.
-    pub flags: u32,
-    /// Expiry.
-    pub expiry: Expiry,
-    /// CAS value that a client was given for it; 0 if none.
-    pub cas: u64,
-    /// Bytes that it takes of the memory for items, header and rounding included.
-    pub bytes: usize,
-    /// Length of the value.
-    pub value_bytes: usize,
-    /// True if it was requested since it was stored.
-    pub fetched: bool,
-    /// Second of its last access; 0 while no client has asked for access times.
-    pub access_s: u32,
-}
-
 /// Takes the items of a walk.
 pub trait Visitor {
     /// Takes an item. [`Visitor::take_back`] may revoke it.
@@ -96,20 +73,6 @@ enum Read {
     Full(usize),
 }
 
-impl Worker {
-    /// Walks like [`Cache::walk`], on the thread of a worker, outside of a batch.
-    pub fn walk(
-        &self,
-        walk: &mut Walk,
-        buckets_max: usize,
-        now_s: u32,
-        visitor: &mut impl Visitor,
-    ) -> Walked {
-        let idle = || self.serve_mailbox();
-        self.cache().walk_idly(walk, buckets_max, now_s, visitor, idle)
-    }
-}
-
 impl Cache {
     /// Continues a walk through all items, for at most this many buckets. For any thread that is
     /// not a worker: workers call [`Worker::walk`].
@@ -124,7 +87,7 @@ impl Cache {
     }
 
     /// Walks, and calls `idle` while it waits.
-    fn walk_idly(
+    pub(crate) fn walk_idly(
         &self,
         walk: &mut Walk,
         buckets_max: usize,
@@ -241,47 +204,5 @@ impl Partition {
             }
         }
         Read::Torn
-    }
-
-    /// Returns the item at a place, if its words form one.
-    pub fn item_at<'k>(&self, place: &Place, key: &'k mut [u8; KEY_BYTES_MAX]) -> Option<ItemInfo<'k>> {
-        let words = self.region.words();
-        if place.position >= words {
-            return None;
-        }
-        let header = self.header(place.position);
-        let value_bytes = header.value_bytes()?;
-        let units = header.units() as usize;
-        if units > words - place.position
-            || header.units() > self.layout.item_units_max + ITEM_UNITS_MORE
-            || header.key_bytes() > KEY_BYTES_MAX
-            || header.is_busy()
-        {
-            return None;
-        }
-        let word = |number: usize| self.word(place.position + number).load(Relaxed);
-        let (expiry_s, flags) = unpack_meta(if header.has_meta() { word(1) } else { 0 });
-        let state = if header.has_state() { self.state_at(place.position, header) } else { State::default() };
-        let cas = if state.cas != 0 {
-            state.cas
-        } else if header.has_cas() {
-            word(header.key_word() - 1)
-        } else if header.cas_given() {
-            place.offset << 1 | place.log as u64
-        } else {
-            0
-        };
-        let key = &mut key[..header.key_bytes()];
-        self.region.copy_out((place.position + header.key_word()) * 8, key);
-        Some(ItemInfo {
-            key,
-            flags,
-            expiry: Expiry(expiry_s),
-            cas,
-            bytes: units * 8,
-            value_bytes,
-            fetched: header.is_fetched(),
-            access_s: state.access_s,
-        })
     }
 }

@@ -71,7 +71,7 @@ fn most_visited(cache: &Cache, keys: &[Vec<u8>]) -> (usize, usize) {
         drop(writer);
         let request = Request { hash: cache.hash(key), key, operation: Operation::Get { cas: false } };
         let mut replies = Replies::default();
-        let asked = partition.hashed(&request);
+        let asked = hashed(partition, &request);
         let read = partition.read((0, &asked), &Plain, 1000, &mut replies);
         assert!(matches!(read, Read::Done { .. }), "{read:?}");
         let of_reader = visits::take();
@@ -324,7 +324,7 @@ fn a_reader_that_reaches_its_bound_is_contended() {
     let partition = &cache.partitions[0];
     let read = || {
         let mut replies = Replies::default();
-        let asked = partition.hashed(&request);
+        let asked = hashed(partition, &request);
         partition.read((0, &asked), &Plain, 1000, &mut replies)
     };
     link(&cache, 77, CHAIN_BUCKETS_MAX as u64);

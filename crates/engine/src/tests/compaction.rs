@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::nearly_empty_store::Filled;
 use super::support::*;
 use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
-use crate::partition::Field;
+use crate::region::Field;
 use crate::*;
 
 /// Stores values so large that the next one of `value_bytes` finds neither space nor enough

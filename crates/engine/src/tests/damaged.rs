@@ -8,7 +8,7 @@ use micanite_memory::sync::Ordering::Relaxed;
 use super::support::*;
 use crate::image::marks::synced;
 use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX};
-use crate::partition::Field;
+use crate::region::Field;
 use crate::*;
 
 /// Opens an image of 400 items with one word changed, and returns the result.

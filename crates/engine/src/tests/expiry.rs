@@ -3,7 +3,8 @@
 
 use super::support::*;
 use crate::log::LogKind;
-use crate::partition::{LogField, Partition};
+use crate::partition::Partition;
+use crate::region::LogField;
 use crate::*;
 
 const LIFE_S: u32 = 60;

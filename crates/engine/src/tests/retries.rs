@@ -69,7 +69,7 @@ fn a_read_beside_a_hot_neighbour_is_contended_after_its_attempts() {
         let mut sink = NeighbourWriter::new(&cache, b"key");
         let request = get(&cache, b"key");
         let partition = cache.partition(request.hash);
-        let read = partition.read((0, &partition.hashed(&request)), &Plain, NOW_S, &mut sink);
+        let read = partition.read((0, &hashed(partition, &request)), &Plain, NOW_S, &mut sink);
         assert_eq!(read, Read::Contended, "{bytes}");
         assert_eq!(sink.copies, copies, "{bytes}");
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::nearly_empty_store::{Filled, Random, setup};
 use super::support::*;
 use crate::limits::{BUCKET_ENTRIES, INDEX_LOAD_SIXTEENTHS, INDEX_SPARSE_SHARE, SWEEP_BUCKETS};
-use crate::partition::Field;
+use crate::region::Field;
 use crate::*;
 
 /// Keeps the keys that a walk shows, each as often as shown.

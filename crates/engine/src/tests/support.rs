@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::limits::RESERVE_SHARE;
+#[cfg(test)]
+use crate::operations::request::HashedRequest;
 use crate::partition::PartitionLayout;
 use crate::*;
 
@@ -208,6 +210,16 @@ impl Client {
         let reply = self.ask(key, Operation::Get { cas: false });
         (reply.outcome == Some(Outcome::Hit)).then_some(reply.value)
     }
+}
+
+/// Returns a request with the hash of its key within its partition.
+#[cfg(test)]
+pub(crate) fn hashed<'a>(
+    partition: &crate::partition::Partition,
+    request: &'a Request<'_>,
+) -> HashedRequest<'a> {
+    let hash = partition.index_hash(request.hash);
+    HashedRequest { hash, key: request.key, operation: &request.operation }
 }
 
 /// Returns a store operation.

@@ -15,9 +15,10 @@ use crate::access::lock::{Queue, Turn};
 use crate::cache::Cache;
 use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
 use crate::operations::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
-use crate::partition::copy_budget;
 use crate::partition::{Hint, Partition};
+use crate::reader::walk::{Visitor, Walk, Walked};
 use crate::reader::{Plain, Read};
+use crate::region::copy_budget;
 use crate::worker::pipeline::{Own, Share};
 
 /// The right to execute requests, as one of the workers that the cache was made for. One per
@@ -71,6 +72,18 @@ impl Drop for Batch<'_> {
     }
 }
 
+impl Cache {
+    /// Returns the handle of a worker, 0 to `workers - 1`. Returns `None` while the handle is in
+    /// use, and for numbers out of range.
+    pub fn worker(self: &Arc<Self>, number: usize) -> Option<Worker> {
+        let free = self.handles_free.get(number)?;
+        free.swap(false, Ordering::AcqRel).then(|| {
+            self.ended[number].store(false, Ordering::Release);
+            Worker::new(Arc::clone(self), number)
+        })
+    }
+}
+
 impl Worker {
     pub(crate) fn new(cache: Arc<Cache>, number: usize) -> Self {
         Self {
@@ -91,6 +104,18 @@ impl Worker {
     /// Returns the worker's number, 0 to `workers - 1`.
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// Walks like [`Cache::walk`], on the thread of a worker, outside of a batch.
+    pub fn walk(
+        &self,
+        walk: &mut Walk,
+        buckets_max: usize,
+        now_s: u32,
+        visitor: &mut impl Visitor,
+    ) -> Walked {
+        let idle = || self.serve_mailbox();
+        self.cache.walk_idly(walk, buckets_max, now_s, visitor, idle)
     }
 
     /// Begins a batch, until the result is dropped: permissions loaded meanwhile hold.
@@ -160,7 +185,7 @@ impl Worker {
         let prefetched;
         let mut hints: &[Hint<'_>] = &[];
         if batch.len() > 1 && cache.prefetch_on.load(Ordering::Relaxed) {
-            prefetched = cache.prefetch(batch);
+            prefetched = pipeline::prefetch(cache, batch);
             hints = &prefetched;
         }
         let outer = copy_budget::replace(self.turn_left_bytes);
@@ -187,11 +212,11 @@ impl Worker {
             let had_room = match permission {
                 Permission::Own => {
                     self.count(partition);
-                    cache.execute_one::<Own, S>(numbered, hint, now_s, sink)
+                    pipeline::execute_one::<Own, S>(cache, numbered, hint, now_s, sink)
                 }
                 Permission::Share => {
                     self.count(partition);
-                    cache.execute_one::<Share, S>(numbered, hint, now_s, sink)
+                    pipeline::execute_one::<Share, S>(cache, numbered, hint, now_s, sink)
                 }
                 Permission::Read { owner } => {
                     self.count(partition);
@@ -286,7 +311,7 @@ impl Worker {
             let outer = copy_budget::replace(job.left_bytes);
             let numbered = (job.index, job.request);
             let hint = Hint::nothing(partition, job.request.hash);
-            job.had_room = cache.execute_one::<Own, S>(numbered, &hint, now_s, job.sink);
+            job.had_room = pipeline::execute_one::<Own, S>(cache, numbered, &hint, now_s, job.sink);
             job.left_bytes = copy_budget::replace(outer);
         };
         let pair = (self.number, owner);

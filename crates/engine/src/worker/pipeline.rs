@@ -13,9 +13,10 @@ use crate::cache::Cache;
 use crate::index::bucket::Bucket;
 use crate::index::hash::IndexHash;
 use crate::limits::{BATCH_REQUESTS_MAX, BUSY_ROUNDS_MAX, KEY_BYTES_MAX, LONG_VALUE_BYTES};
+use crate::log::item::Expiry;
 use crate::operations::meta::MetaGet;
-use crate::operations::request::{Condition, Expiry, HashedRequest, Operation, Outcome, ReplySink, Request};
-use crate::operations::{Described, Side};
+use crate::operations::request::{Condition, HashedRequest, Operation, Outcome, ReplySink, Request};
+use crate::operations::{Described, Side, store_long};
 use crate::partition::{Hint, Partition};
 use crate::reader::{Plain, Read};
 use crate::writer::Writer;
@@ -164,128 +165,125 @@ fn meta_get_by_writer<M: Mode, S: ReplySink>(
     true
 }
 
-impl Cache {
-    /// Prefetches the memory that a batch will need, and records where each item was seen.
-    #[inline]
-    pub(crate) fn prefetch<'a>(&'a self, batch: &[Request<'_>]) -> Hints<'a> {
-        let mut hints = [Hint::nothing(&self.partitions[0], IndexHash::of_word(0)); BATCH_REQUESTS_MAX];
-        for (request, hint) in batch.iter().zip(hints.iter_mut()) {
-            let partition = self.partition(request.hash);
-            hint.partition = partition;
-            hint.hash = partition.index_hash(request.hash);
-            let bucket = partition.bucket(hint.hash);
-            bucket.prefetch();
-            hint.slot = bucket.first_word;
-        }
-        let mut chained = 0u64;
-        for (index, hint) in hints[..batch.len()].iter_mut().enumerate() {
-            let bucket = Bucket::at(&hint.partition.region, hint.slot);
-            *hint = hint.partition.prefetch_item(bucket, hint.hash);
-            chained |= u64::from(hint.spare().is_some()) << index;
-        }
-        while chained != 0 {
-            let hint = &mut hints[chained.trailing_zeros() as usize];
-            chained &= chained - 1;
-            let partition = hint.partition;
-            if let Some(number) = hint.spare()
-                && number < partition.layout.spares(partition.buckets())
-            {
-                *hint = partition.prefetch_item(partition.spare_bucket(number), hint.hash);
-            }
-        }
-        hints
+/// Prefetches the memory that a batch will need, and records where each item was seen.
+#[inline]
+pub(super) fn prefetch<'a>(cache: &'a Cache, batch: &[Request<'_>]) -> Hints<'a> {
+    let mut hints = [Hint::nothing(&cache.partitions[0], IndexHash::of_word(0)); BATCH_REQUESTS_MAX];
+    for (request, hint) in batch.iter().zip(hints.iter_mut()) {
+        let partition = cache.partition(request.hash);
+        hint.partition = partition;
+        hint.hash = partition.index_hash(request.hash);
+        let bucket = partition.bucket(hint.hash);
+        bucket.prefetch();
+        hint.slot = bucket.first_word;
     }
+    let mut chained = 0u64;
+    for (index, hint) in hints[..batch.len()].iter_mut().enumerate() {
+        let bucket = Bucket::at(&hint.partition.region, hint.slot);
+        *hint = hint.partition.prefetch_item(bucket, hint.hash);
+        chained |= u64::from(hint.spare().is_some()) << index;
+    }
+    while chained != 0 {
+        let hint = &mut hints[chained.trailing_zeros() as usize];
+        chained &= chained - 1;
+        let partition = hint.partition;
+        if let Some(number) = hint.spare()
+            && number < partition.layout.spares(partition.buckets())
+        {
+            *hint = partition.prefetch_item(partition.spare_bucket(number), hint.hash);
+        }
+    }
+    hints
+}
 
-    /// Executes one request; returns whether the sink had room for its reply.
-    #[inline(always)]
-    pub(crate) fn execute_one<M: Mode, S: ReplySink>(
-        &self,
-        (index, request): (usize, &HashedRequest<'_>),
-        hint: &Hint<'_>,
-        now_s: u32,
-        sink: &mut S,
-    ) -> bool {
-        match *request.operation {
-            Operation::Get { cas: false } => M::get((index, request), hint, now_s, sink),
-            Operation::Store { condition, value, flags, expiry } => {
-                let meta = (flags, expiry);
-                let store = (condition, value, meta);
-                sink.finish(index, self.store::<M>(request, hint, store, now_s));
-                true
-            }
-            Operation::MetaGet(ref get) => {
-                if get.access && !hint.partition.follows_accesses() {
-                    self.partitions.iter().for_each(Partition::follow_accesses);
-                }
-                M::meta_get((index, request), get, hint, now_s, sink)
-            }
-            _ => self.execute_other::<M, S>(hint.partition, (index, request), now_s, sink),
+/// Executes one request; returns whether the sink had room for its reply.
+#[inline(always)]
+pub(super) fn execute_one<M: Mode, S: ReplySink>(
+    cache: &Cache,
+    (index, request): (usize, &HashedRequest<'_>),
+    hint: &Hint<'_>,
+    now_s: u32,
+    sink: &mut S,
+) -> bool {
+    match *request.operation {
+        Operation::Get { cas: false } => M::get((index, request), hint, now_s, sink),
+        Operation::Store { condition, value, flags, expiry } => {
+            let what = (condition, value, (flags, expiry));
+            sink.finish(index, store::<M>(cache, request, hint, what, now_s));
+            true
         }
+        Operation::MetaGet(ref get) => {
+            if get.access && !hint.partition.follows_accesses() {
+                cache.partitions.iter().for_each(Partition::follow_accesses);
+            }
+            M::meta_get((index, request), get, hint, now_s, sink)
+        }
+        _ => execute_other::<M, S>(cache, hint.partition, (index, request), now_s, sink),
     }
+}
 
-    #[inline(never)]
-    fn store<M: Mode>(
-        &self,
-        request: &HashedRequest<'_>,
-        hint: &Hint<'_>,
-        (condition, value, meta): (Condition, &[u8], (u32, Expiry)),
-        now_s: u32,
-    ) -> Outcome {
-        let key_bytes = request.key.len();
-        if key_bytes == 0 || key_bytes > KEY_BYTES_MAX || value.len() > self.value_bytes_max() {
-            return Outcome::TooLarge;
-        }
-        if M::SHARED && value.len() >= LONG_VALUE_BYTES {
-            return hint.partition.store_long(request, condition, value, meta, now_s);
-        }
-        until_not_busy(|| {
-            let writer = M::writer(hint.partition, now_s);
-            writer.store(request, hint, condition, value, meta)
-        })
+#[inline(never)]
+fn store<M: Mode>(
+    cache: &Cache,
+    request: &HashedRequest<'_>,
+    hint: &Hint<'_>,
+    (condition, value, meta): (Condition, &[u8], (u32, Expiry)),
+    now_s: u32,
+) -> Outcome {
+    let key_bytes = request.key.len();
+    if key_bytes == 0 || key_bytes > KEY_BYTES_MAX || value.len() > cache.value_bytes_max() {
+        return Outcome::TooLarge;
     }
+    if M::SHARED && value.len() >= LONG_VALUE_BYTES {
+        return store_long(hint.partition, request, condition, value, meta, now_s);
+    }
+    until_not_busy(|| {
+        let writer = M::writer(hint.partition, now_s);
+        writer.store(request, hint, condition, value, meta)
+    })
+}
 
-    #[inline(never)]
-    fn execute_other<M: Mode, S: ReplySink>(
-        &self,
-        partition: &Partition,
-        (index, request): (usize, &HashedRequest<'_>),
-        now_s: u32,
-        sink: &mut S,
-    ) -> bool {
-        let value_bytes_max = self.value_bytes_max();
-        let outcome = match *request.operation {
-            Operation::Get { cas } => {
-                let writer = M::writer(partition, now_s);
-                return writer.get((index, request), cas, sink);
+#[inline(never)]
+fn execute_other<M: Mode, S: ReplySink>(
+    cache: &Cache,
+    partition: &Partition,
+    (index, request): (usize, &HashedRequest<'_>),
+    now_s: u32,
+    sink: &mut S,
+) -> bool {
+    let value_bytes_max = cache.value_bytes_max();
+    let outcome = match *request.operation {
+        Operation::Get { cas } => {
+            let writer = M::writer(partition, now_s);
+            return writer.get((index, request), cas, sink);
+        }
+        Operation::GetAndTouch { expiry, cas } if expiry.has_passed(now_s) => {
+            // The value is still returned, for the last time.
+            let writer = M::writer(partition, now_s);
+            let had_room = writer.get((index, request), cas, sink);
+            if had_room {
+                writer.delete(request);
             }
-            Operation::GetAndTouch { expiry, cas } if expiry.has_passed(now_s) => {
-                // The value is still returned, for the last time.
-                let writer = M::writer(partition, now_s);
-                let had_room = writer.get((index, request), cas, sink);
-                if had_room {
-                    writer.delete(request);
+            return had_room;
+        }
+        Operation::GetAndTouch { expiry, cas } => {
+            let touch = || M::writer(partition, now_s).touch(request, expiry);
+            match until_not_busy(touch) {
+                Outcome::Touched => {
+                    return M::writer(partition, now_s).get((index, request), cas, sink);
                 }
-                return had_room;
+                refused => refused,
             }
-            Operation::GetAndTouch { expiry, cas } => {
-                let touch = || M::writer(partition, now_s).touch(request, expiry);
-                match until_not_busy(touch) {
-                    Outcome::Touched => {
-                        return M::writer(partition, now_s).get((index, request), cas, sink);
-                    }
-                    refused => refused,
-                }
-            }
-            _ if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX => Outcome::TooLarge,
-            Operation::MetaStore(ref store) if store.value.len() > value_bytes_max => Outcome::TooLarge,
-            operation => until_not_busy(|| {
-                let writer = M::writer(partition, now_s);
-                execute_rare(&writer, (index, request), operation, value_bytes_max, sink)
-            }),
-        };
-        sink.finish(index, outcome);
-        true
-    }
+        }
+        _ if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX => Outcome::TooLarge,
+        Operation::MetaStore(ref store) if store.value.len() > value_bytes_max => Outcome::TooLarge,
+        operation => until_not_busy(|| {
+            let writer = M::writer(partition, now_s);
+            execute_rare(&writer, (index, request), operation, value_bytes_max, sink)
+        }),
+    };
+    sink.finish(index, outcome);
+    true
 }
 
 /// Repeats an operation that an item in the way stopped, because another thread is still writing

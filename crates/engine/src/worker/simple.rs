@@ -2,7 +2,8 @@
 //! [`Worker::delete`]. Batches ([`Worker::execute`]) are faster: they overlap the memory's latency.
 
 use crate::access::Permission;
-use crate::operations::request::{Condition, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
+use crate::log::item::Expiry;
+use crate::operations::request::{Condition, Operation, Outcome, ReplySink, Request, ValueMeta};
 use crate::worker::Worker;
 use crate::worker::pipeline::{Mode, Own};
 

@@ -2,7 +2,7 @@
 
 use crate::access::Permission;
 use crate::limits::SHRINK_ROUNDS_MAX;
-use crate::partition::copy_budget;
+use crate::region::copy_budget;
 use crate::worker::Worker;
 use crate::worker::pipeline::{Mode, Own, Share};
 use crate::writer::Writer;

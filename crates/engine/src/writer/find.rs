@@ -7,7 +7,8 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::index::visits;
 use crate::log::LogKind;
-use crate::partition::{Field, Hint, LogField, Place};
+use crate::partition::{Hint, Place};
+use crate::region::{Field, LogField};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {

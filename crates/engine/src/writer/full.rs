@@ -9,7 +9,8 @@ use crate::index::hash::IndexHash;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
 use crate::log::item::Header;
-use crate::partition::{Field, Place};
+use crate::partition::Place;
+use crate::region::Field;
 use crate::writer::{Found, NewItem, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
@@ -40,7 +41,7 @@ impl Writer<'_> {
         let place = Place { log: LogKind::Small, offset: position as u64, position };
         let waiting = self.reservation(shape, place, item, None);
         let old = (found.value_at(), found.value_bytes());
-        p.write_item(&waiting, item, Some(old));
+        waiting.write_item(p, item, Some(old));
         self.publish_entry(hash, &waiting, Some(&found))?;
         // The space of the old item takes the new one, unless the heap is damaged.
         let moved = self.leave_reserve(hash, &self.found_at(found.slot, place));

@@ -1,8 +1,8 @@
 //! Inserts an item: reserves space, writes the item, publishes it.
 
 use crate::index::hash::IndexHash;
-use crate::operations::request::{Expiry, HashedRequest, Outcome};
-use crate::partition::Field;
+use crate::log::item::Expiry;
+use crate::region::Field;
 use crate::writer::{Found, NewItem, Part, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
@@ -28,7 +28,7 @@ impl Writer<'_> {
             return Err(Refusal::Gone);
         }
         let old = found.as_ref().map(|old| (old.value_at(), old.value_bytes()));
-        self.partition.write_item(&reserved, item, old);
+        reserved.write_item(self.partition, item, old);
         self.publish(hash, &reserved, item.expiry, found.as_ref())?;
         Ok(reserved)
     }
@@ -38,38 +38,6 @@ impl Writer<'_> {
     pub fn has_moved(&self, moves: u64, found: Option<&Found>) -> bool {
         self.partition.get(Field::Moves) != moves
             || found.is_some_and(|found| !self.partition.is_live(&found.place))
-    }
-
-    /// Inserts an item that a client wrote (not one that only moves), and counts it.
-    #[inline(never)]
-    pub fn insert_counted(&self, hash: IndexHash, item: &NewItem<'_>, replaced: Option<&Found>) -> Outcome {
-        self.stored(self.insert(hash, item, replaced).map(drop))
-    }
-
-    /// Replaces an item by one that a client wrote, when there is no other space, and counts it.
-    #[cold]
-    pub fn replace_counted(&self, hash: IndexHash, item: &NewItem<'_>, replaced: Option<&Found>) -> Outcome {
-        self.stored(self.replace_in_full_store(hash, item, replaced).map(drop))
-    }
-
-    /// Writes a whole new value for a key, in the space of the found item or in a new place.
-    #[inline(always)]
-    pub fn write_value(
-        &self,
-        request: &HashedRequest<'_>,
-        found: Option<&Found>,
-        value: &[u8],
-        meta: (u32, Expiry),
-    ) -> Outcome {
-        if let Some(found) = found
-            && self.overwrite(request.hash, found, value, meta)
-        {
-            return Outcome::Stored;
-        }
-        let frequency = found.map_or(0, |found| found.header.frequency());
-        let item =
-            NewItem { frequency, state: self.fresh_state(found), ..NewItem::of(request.key, value, meta) };
-        self.insert_counted(request.hash, &item, found)
     }
 
     /// Inserts a copy of an item that differs in its expiry at most; its CAS value stays.

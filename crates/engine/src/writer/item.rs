@@ -3,10 +3,9 @@
 use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::log::LogKind;
-use crate::log::item::{Shape, State, pack_meta};
-use crate::operations::request::Expiry;
+use crate::log::item::{Expiry, Shape, State, pack_meta};
 use crate::partition::Partition;
-use crate::partition::copy_budget;
+use crate::region::copy_budget;
 use crate::writer::{Found, Reservation, Writer};
 
 /// An item to be written.
@@ -93,21 +92,21 @@ impl Writer<'_> {
     }
 }
 
-impl Partition {
+impl Reservation {
     /// Writes the bytes of an item into reserved space, except its header, which marks it as busy
     /// until it is published. `old` is the place of the replaced value, in bytes, and its length.
     /// Needs no lock.
     #[inline]
-    pub fn write_item(&self, reserved: &Reservation, item: &NewItem<'_>, old: Option<(usize, usize)>) {
-        let (region, header) = (&self.region, reserved.header);
-        let mut word = reserved.place.position + 1;
+    pub fn write_item(&self, partition: &Partition, item: &NewItem<'_>, old: Option<(usize, usize)>) {
+        let (region, header) = (&partition.region, self.header);
+        let mut word = self.place.position + 1;
         if header.has_meta() {
             let meta = pack_meta(item.expiry.0, item.flags);
             region.word(word).store(meta, Relaxed);
             word += 1;
         }
         if let Some(state) = item.state {
-            self.set_state(word, state);
+            partition.set_state(word, state);
             word += state.pack().len();
         }
         if header.has_cas() {

@@ -6,11 +6,19 @@ use crate::index::entry::Entry;
 use crate::limits::{EVICT_BYTES, KEY_BYTES_MAX};
 use crate::log::LogKind;
 use crate::log::item::Header;
-use crate::partition::copy_budget;
-use crate::partition::{Field, LogField, Place};
+use crate::partition::Place;
+use crate::region::{Field, LogField, copy_budget};
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
 impl Writer<'_> {
+    /// Notifies the listener, if that is on. Call it before the item at a place is evicted.
+    #[inline]
+    pub fn note_eviction(&self, place: &Place) {
+        if self.partition.eviction_listener.wanted.load(Relaxed) {
+            self.partition.tell_eviction(place, self.now_s);
+        }
+    }
+
     /// Moves the head of a log behind its oldest item. The item is evicted, or moves to the tail of
     /// main if it was requested (`moves` times at most within main).
     pub fn pass_head(&self, which: LogKind, moves: &mut u32) -> Result<(), Refusal> {
@@ -76,7 +84,7 @@ impl Writer<'_> {
         let log = p.log(which);
         log.set(LogField::Head, log.end_of_lap(log.get(LogField::Head)));
         // A busy item is being written: the counters do not include it.
-        let _ = p.recount_logs();
+        let _ = self.recount_logs();
     }
 
     /// Returns whether an item at the head of its log is worth keeping.

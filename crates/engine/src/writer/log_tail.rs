@@ -4,7 +4,8 @@ use micanite_memory::sync::{Ordering, fence};
 
 use crate::log::item::Header;
 use crate::log::{Log, LogKind};
-use crate::partition::{LogField, Place};
+use crate::partition::Place;
+use crate::region::LogField;
 use crate::writer::{Refusal, Writer};
 
 impl Writer<'_> {

@@ -4,17 +4,17 @@
 mod compact;
 mod find;
 mod full;
-pub(crate) mod growth;
+pub(crate) mod index;
 mod insert;
 mod item;
 mod log_head;
 mod log_tail;
+mod namespace;
 mod overwrite;
 mod publish;
+mod recount;
 mod reserve;
-mod scan;
-mod shrink;
-mod slots;
+mod samples;
 
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
@@ -24,11 +24,10 @@ use crate::index::entry::Entry;
 use crate::index::hash::IndexHash;
 use crate::limits::KEY_BYTES_MAX;
 use crate::log::LogKind;
-use crate::log::item::{Header, Shape, State, pack_meta, unpack_meta};
-use crate::operations::request::{Expiry, Outcome};
-use crate::partition::{Field, Partition, Place};
+use crate::log::item::{Expiry, Header, Shape, State, unpack_meta};
+use crate::partition::{Partition, Place};
+use crate::region::Field;
 
-pub(crate) use compact::Compaction;
 pub(crate) use item::{NewItem, Part};
 pub(crate) use reserve::Reservation;
 
@@ -96,16 +95,6 @@ pub(crate) enum Refusal {
     Busy,
     /// The item to be copied has just been evicted.
     Gone,
-}
-
-impl From<Refusal> for Outcome {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Full => Self::OutOfMemory,
-            Refusal::Busy => Self::Busy,
-            Refusal::Gone => Self::NotFound,
-        }
-    }
 }
 
 impl<'a> Writer<'a> {
@@ -325,14 +314,14 @@ impl<'a> Writer<'a> {
     pub fn log_for(&self, units: u64, ghost: bool) -> LogKind {
         let p = self.partition;
         let small = p.log(LogKind::Small);
-        let small_units = small.get(crate::partition::LogField::Limit);
+        let small_units = small.get(crate::region::LogField::Limit);
         if ghost || units * LARGE_SHARE > small_units {
             return LogKind::Main;
         }
         // Until the first eviction, an item that does not fit into small goes to main.
         if small.is_filling() && small.lap_units() + units > small_units {
             let main = p.log(LogKind::Main);
-            let room = main.get(crate::partition::LogField::Limit);
+            let room = main.get(crate::region::LogField::Limit);
             if main.is_filling() && main.lap_units() + units <= room {
                 return LogKind::Main;
             }
@@ -349,27 +338,26 @@ impl<'a> Writer<'a> {
 }
 
 impl Partition {
-    /// Returns the state of the item of a position and header.
+    /// Returns the only writer, for a caller that is the only user of the partition.
+    ///
+    /// # Safety
+    /// While the writer lives, nobody else writes the partition, on this thread or another.
     #[inline]
-    pub fn state_at(&self, position: usize, header: Header) -> State {
-        if !header.has_state() {
-            return State::default();
-        }
-        let word = position + header.state_word();
-        State::unpack([word, word + 1].map(|word| self.word(word).load(Relaxed)))
+    #[expect(unsafe_code, reason = "the exclusive owner takes no lock")]
+    pub unsafe fn owner(&self, now_s: u32) -> Writer<'_> {
+        Writer::new(self, false, now_s)
     }
 
-    /// Writes flags and expiry of an item that has the extension.
+    /// Takes the lock, and returns the only writer.
     #[inline]
-    pub fn set_meta(&self, word: usize, (flags, expiry): (u32, Expiry)) {
-        self.word(word).store(pack_meta(expiry.0, flags), Relaxed);
+    pub fn writer(&self, now_s: u32) -> Writer<'_> {
+        self.lock.lock();
+        Writer::new(self, true, now_s)
     }
 
-    /// Writes the state of an item that has the extension.
+    /// Returns the only writer, if the lock is free.
     #[inline]
-    pub fn set_state(&self, word: usize, state: State) {
-        for (at, value) in state.pack().into_iter().enumerate() {
-            self.word(word + at).store(value, Relaxed);
-        }
+    pub fn try_writer(&self, now_s: u32) -> Option<Writer<'_>> {
+        self.lock.try_lock().then(|| Writer::new(self, true, now_s))
     }
 }

@@ -6,11 +6,8 @@ use micanite_memory::sync::fence;
 use crate::index::hash::IndexHash;
 
 use crate::limits::LONG_VALUE_BYTES;
-use crate::log::LogKind;
-use crate::log::item::{Shape, pack_meta};
-use crate::operations::request::Expiry;
-use crate::partition::copy_budget;
-use crate::partition::{Field, LogField};
+use crate::log::item::{Expiry, Shape, pack_meta};
+use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
 impl Writer<'_> {
@@ -100,18 +97,5 @@ impl Writer<'_> {
         {
             self.partition.add(Field::Reinserted, 1);
         }
-    }
-}
-
-impl crate::partition::Partition {
-    /// Returns whether the policy wants a requested item at the tail of main.
-    #[inline]
-    pub fn is_due_to_move(&self, place: &crate::partition::Place) -> bool {
-        let percent = self.layout.policy.reinsert_percent;
-        if percent > 100 || self.is_store() {
-            return false;
-        }
-        let main = self.log(LogKind::Main);
-        main.distance(place.offset) >= main.get(LogField::Limit) / 100 * percent
     }
 }

@@ -3,8 +3,8 @@
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 
 use crate::index::hash::IndexHash;
-use crate::operations::request::{Expiry, Outcome};
-use crate::partition::Field;
+use crate::log::item::Expiry;
+use crate::region::Field;
 use crate::writer::{Found, Refusal, Reservation, Writer};
 
 impl Writer<'_> {
@@ -75,32 +75,5 @@ impl Writer<'_> {
         p.add(Field::ItemsLive, 1);
         p.add(Field::UnitsLive, header.units());
         Ok(())
-    }
-
-    /// Publishes an item that a client wrote, and counts it.
-    pub fn publish_counted(
-        &self,
-        hash: IndexHash,
-        reserved: &Reservation,
-        expiry: Expiry,
-        replaced: Option<&Found>,
-    ) -> Outcome {
-        self.stored(self.publish(hash, reserved, expiry, replaced))
-    }
-
-    #[inline]
-    pub fn count_insertion(&self) {
-        self.partition.add(Field::ItemsAppended, 1);
-    }
-
-    #[inline]
-    pub(super) fn stored(&self, result: Result<(), Refusal>) -> Outcome {
-        match result {
-            Ok(()) => {
-                self.count_insertion();
-                Outcome::Stored
-            }
-            Err(refusal) => refusal.into(),
-        }
     }
 }

@@ -3,7 +3,8 @@
 use crate::index::hash::IndexHash;
 use crate::log::LogKind;
 use crate::log::item::{Header, Shape};
-use crate::partition::{Field, Place};
+use crate::partition::Place;
+use crate::region::Field;
 use crate::writer::{Found, NewItem, Refusal, Writer};
 
 /// Space reserved for an item.

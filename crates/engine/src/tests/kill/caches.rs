@@ -3,7 +3,8 @@
 
 use super::operations::{every_operation, keys, set};
 use super::*;
-use crate::partition::{Field, Partition};
+use crate::partition::Partition;
+use crate::region::Field;
 
 /// Proves it for every operation, in a cache with room.
 #[test]

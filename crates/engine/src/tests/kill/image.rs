@@ -7,8 +7,8 @@ use micanite_memory::sync::Ordering::Relaxed;
 
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
-use crate::partition::region::Region;
-use crate::partition::{Field, Partition};
+use crate::partition::Partition;
+use crate::region::{Field, Region};
 use crate::tests::support::*;
 use crate::*;
 

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::support::*;
-use crate::partition::region::watch;
+use crate::region::watch;
 use crate::*;
 
 use image::{Seen, check_accounts, copy, observe, words};

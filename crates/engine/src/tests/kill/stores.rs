@@ -2,7 +2,7 @@
 
 use super::operations::{every_operation, keys, set};
 use super::*;
-use crate::partition::Field;
+use crate::region::Field;
 
 fn setup() -> Setup {
     Setup { semantics: Semantics::Store, maps: true, buckets: 16, data_units: 1024, ..Setup::default() }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::log::LogKind;
-use crate::partition::LogField;
+use crate::region::LogField;
 
 /// Returns the place of the oldest item of main.
 fn at_head(cache: &Cache) -> crate::partition::Place {

@@ -90,7 +90,7 @@ fn look(cache: &Cache, key: &[u8]) -> Option<Option<Vec<u8>>> {
     let mut replies = Replies::default();
     let plain = crate::reader::Plain;
     let partition = cache.partition(hash);
-    let read = partition.read((0, &partition.hashed(&request)), &plain, 0, &mut replies);
+    let read = partition.read((0, &hashed(partition, &request)), &plain, 0, &mut replies);
     if !matches!(read, Read::Done { .. }) {
         return None;
     }

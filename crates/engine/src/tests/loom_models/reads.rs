@@ -79,7 +79,7 @@ fn loom_two_writers_take_turns() {
                 let partition = cache.partition(hash);
                 let writer = partition.try_writer(0);
                 u64::from(writer.is_some_and(|writer| {
-                    let asked = partition.hashed(&request);
+                    let asked = hashed(partition, &request);
                     let outcome = writer.arithmetic(&asked, |number| number + 1);
                     matches!(outcome, Outcome::Number(_))
                 }))

@@ -31,7 +31,7 @@ fn upkeep_copied_main_around_for_items_that_left_the_small_log() {
     let main_tail = |model: &Model| {
         let partition = &model.workers.cache().partitions[0];
         let main = partition.log(crate::log::LogKind::Main);
-        main.get(crate::partition::LogField::Tail)
+        main.get(crate::region::LogField::Tail)
     };
     // The small log takes the first items, main the rest.
     let mut model = Model::new(&cache_geometry(1, 0), 24);

@@ -1,6 +1,11 @@
-//! The memory of a partition. In unit tests a watch can observe every store to it, so that a test
-//! can stop a writer at each of them (`tests/kill`).
+//! The memory of a partition, the words of its header, and the budget of copies within it. In unit
+//! tests a watch can observe every store to the memory, so that a test can stop a writer at each of
+//! them (`tests/kill`).
 
+pub(crate) mod copy_budget;
+pub(crate) mod fields;
+
+pub(crate) use fields::{Field, LogField};
 #[cfg(not(all(test, not(any(loom, miri)))))]
 pub(crate) use micanite_memory::Region;
 #[cfg(all(test, not(any(loom, miri))))]

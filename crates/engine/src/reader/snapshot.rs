@@ -1,6 +1,6 @@
 //! A copy of the cache as an image, made while it serves: no fork, and writers do not wait.
 //!
-//! Every bucket is read concurrently with its writer (see `copy.rs`), and its items are stored in a
+//! Every bucket is read concurrently with its writer (`copy.rs`), and its items are stored in a
 //! new image. Each item of the copy is the item that its key had at some moment between begin and
 //! end of the copy. No key is missing because it moved: a split moves it to a later bucket, and the
 //! index of a partition does not shrink while the copy is there.
@@ -11,11 +11,11 @@ use std::path::Path;
 use crate::cache::Cache;
 use crate::cache::config::Config;
 use crate::cache::error::CreateErrorKind;
-use crate::image::copy::Copied;
 use crate::image::{self, Source};
 use crate::index::hash::IndexHash;
 use crate::operations::request::Outcome;
 use crate::partition::Partition;
+use crate::reader::copy::Copied;
 use crate::writer::{NewItem, Writer};
 use micanite_wire::hash::KeyHash;
 

@@ -11,8 +11,7 @@ use micanite_memory::sync::{fence, spin_loop, yield_now};
 use crate::cache::Cache;
 use crate::index::entry::Entry;
 use crate::limits::{COPY_ATTEMPTS_MAX, ITEM_UNITS_MORE, KEY_BYTES_MAX};
-use crate::log::item::{State, unpack_meta};
-use crate::operations::request::Expiry;
+use crate::log::item::{Expiry, State, unpack_meta};
 use crate::partition::{Partition, Place};
 use crate::writer::Writer;
 
@@ -40,9 +39,9 @@ impl Cache {
         if self.partitions[partition].copy_by_attempts(number, now_s, &mut copied, take) {
             return;
         }
-        let write = |writer: &Writer<'_>| writer.keys_except(number, &copied);
+        let write = |writer: &Writer<'_>| keys_except(writer, number, &copied);
         for key in self.with_writer(partition, now_s, || {}, write) {
-            let write = |writer: &Writer<'_>| writer.copy_of_key(self.hash(&key), &key);
+            let write = |writer: &Writer<'_>| copy_of_key(writer, self.hash(&key), &key);
             if let Some(item) = self.with_writer(partition, now_s, || {}, write) {
                 take(&item);
             }
@@ -160,29 +159,27 @@ impl Partition {
     }
 }
 
-impl Writer<'_> {
-    /// Returns the keys of a bucket that are not in `copied`.
-    fn keys_except(&self, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let p = self.partition;
-        let mut keys = Vec::new();
-        for bucket in p.chain(p.main_bucket(number)) {
-            for place in bucket.entries().map(Entry).into_iter().filter_map(|entry| p.place(entry)) {
-                if !p.holds(place.position, p.header(place.position)) {
-                    continue;
-                }
-                let mut buffer = [0; KEY_BYTES_MAX];
-                let key = self.key_at(place.position, &mut buffer);
-                if !copied.iter().any(|copied| copied == key) {
-                    keys.push(key.to_vec());
-                }
+/// Returns the keys of a bucket that are not in `copied`.
+fn keys_except(writer: &Writer<'_>, number: u64, copied: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let p = writer.partition;
+    let mut keys = Vec::new();
+    for bucket in p.chain(p.main_bucket(number)) {
+        for place in bucket.entries().map(Entry).into_iter().filter_map(|entry| p.place(entry)) {
+            if !p.holds(place.position, p.header(place.position)) {
+                continue;
+            }
+            let mut buffer = [0; KEY_BYTES_MAX];
+            let key = writer.key_at(place.position, &mut buffer);
+            if !copied.iter().any(|copied| copied == key) {
+                keys.push(key.to_vec());
             }
         }
-        keys
     }
+    keys
+}
 
-    /// Returns the item of a key, at its present place.
-    fn copy_of_key(&self, hash: micanite_wire::hash::KeyHash, key: &[u8]) -> Option<Copied> {
-        let found = self.lookup(self.partition.index_hash(hash), key)?;
-        self.partition.copy_item(&found.place, self.now_s, &[])
-    }
+/// Returns the item of a key, at its present place.
+fn copy_of_key(writer: &Writer<'_>, hash: micanite_wire::hash::KeyHash, key: &[u8]) -> Option<Copied> {
+    let found = writer.lookup(writer.partition.index_hash(hash), key)?;
+    writer.partition.copy_item(&found.place, writer.now_s, &[])
 }

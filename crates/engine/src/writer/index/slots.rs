@@ -6,7 +6,8 @@ use crate::index::bucket::Bucket;
 use crate::index::entry::{Entry, match_tags};
 use crate::index::hash::IndexHash;
 use crate::limits::{BUCKET_ENTRIES, BUCKET_WORDS, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX};
-use crate::partition::{Field, Place};
+use crate::partition::Place;
+use crate::region::Field;
 use crate::writer::Writer;
 
 /// Value of an entry of a chain that a new item could replace.

@@ -10,8 +10,8 @@ use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, INDEX_LOAD_SIXTEENTHS,
 };
 use crate::log::LogKind;
-use crate::partition::copy_budget;
-use crate::partition::{Field, Place};
+use crate::partition::Place;
+use crate::region::{Field, copy_budget};
 use crate::writer::Writer;
 
 /// Items of a bucket, times 16, above which the index grows whatever its spare buckets are.

@@ -6,8 +6,8 @@ use micanite_memory::sync::Ordering::Relaxed;
 use crate::index::bucket::Bucket;
 use crate::index::entry::Entry;
 use crate::limits::{SWEEP_BUCKET_BYTES, SWEEP_BUCKETS};
-use crate::partition::copy_budget;
-use crate::partition::{Field, Place};
+use crate::partition::Place;
+use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
 /// Buckets whose lines and items are prefetched together.

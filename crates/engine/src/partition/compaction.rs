@@ -10,29 +10,29 @@ use crate::limits::SCATTERED_SHARE;
 pub(crate) struct Compaction {
     /// Work that calls for the index or a sparse store have done beyond their limit, in units:
     /// later calls do less.
-    pub(super) debt_units: AtomicU64,
+    pub(crate) debt_units: AtomicU64,
     /// One if the next pass begins at the first block.
-    pub(super) whole: AtomicU64,
+    pub(crate) whole: AtomicU64,
     /// Calls to come that do nothing.
-    pub(super) pause: AtomicU64,
+    pub(crate) pause: AtomicU64,
     /// Units that were free when the last pass from the first block began.
-    pub(super) free_at_begin: AtomicU64,
+    pub(crate) free_at_begin: AtomicU64,
     /// Units that were free when the last pass began that made no space.
-    pub(super) vain_free: AtomicU64,
+    pub(crate) vain_free: AtomicU64,
     /// Units of the item that it made no space for.
-    pub(super) vain_units: AtomicU64,
+    pub(crate) vain_units: AtomicU64,
     /// Units that were free after the last pass from the first block.
-    pub(super) settled_free: AtomicU64,
+    pub(crate) settled_free: AtomicU64,
     /// Units among those that were not at the end: the pass could not change that.
-    pub(super) settled_scattered: AtomicU64,
+    pub(crate) settled_scattered: AtomicU64,
     /// One if the last insertion that compacted was refused: upkeep continues for it.
-    pub(super) refused: AtomicU64,
+    pub(crate) refused: AtomicU64,
     /// Bucket at which the search for the next beginning starts.
-    pub(super) bucket: AtomicU64,
+    pub(crate) bucket: AtomicU64,
     /// Units of all items that were moved.
-    pub(super) moved_units: AtomicU64,
+    pub(crate) moved_units: AtomicU64,
     /// Allocated blocks that were visited.
-    pub(super) visits: AtomicU64,
+    pub(crate) visits: AtomicU64,
 }
 
 impl Compaction {
@@ -64,7 +64,7 @@ impl Compaction {
     }
 
     /// Returns whether this call ends at once.
-    pub(super) fn holds_back(&self, aim: Aim, free: u64) -> bool {
+    pub(crate) fn holds_back(&self, aim: Aim, free: u64) -> bool {
         let pause = self.pause.load(Relaxed);
         if pause == 0 {
             return false;
@@ -80,7 +80,7 @@ impl Compaction {
 
     /// Returns whether a pass from the first block has left the free space as it is, but for a
     /// small part.
-    pub(super) fn is_settled(&self, free: u64, scattered: u64) -> bool {
+    pub(crate) fn is_settled(&self, free: u64, scattered: u64) -> bool {
         let least = free / SCATTERED_SHARE as u64;
         free <= self.settled_free.load(Relaxed) + least
             && scattered <= self.settled_scattered.load(Relaxed) + least
@@ -89,7 +89,7 @@ impl Compaction {
 
 /// Goal of a call.
 #[derive(Clone, Copy)]
-pub(super) enum Aim {
+pub(crate) enum Aim {
     /// This many units are free at the end of the space.
     End(u64),
     /// A free block of this many units exists.
@@ -99,7 +99,7 @@ pub(super) enum Aim {
 }
 
 impl Aim {
-    pub(super) const fn is_met(self, gap: Gap) -> bool {
+    pub(crate) const fn is_met(self, gap: Gap) -> bool {
         match self {
             Self::End(units) => gap.last && gap.units >= units,
             Self::Block(units) => gap.units >= units,
@@ -110,8 +110,8 @@ impl Aim {
 
 /// The free block that a pass has reached.
 #[derive(Clone, Copy)]
-pub(super) struct Gap {
-    pub(super) units: u64,
+pub(crate) struct Gap {
+    pub(crate) units: u64,
     /// True if it is the last block.
-    pub(super) last: bool,
+    pub(crate) last: bool,
 }

@@ -17,10 +17,9 @@ use crate::limits::{
     BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, INDEX_SPARSE_SHARE, SHRINK_BUCKETS_MAX,
     UNSWEPT_SHARE,
 };
-use crate::partition::copy_budget;
-use crate::partition::{Field, Partition};
+use crate::region::{Field, copy_budget};
 use crate::writer::Writer;
-use crate::writer::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};
+use crate::writer::index::growth::{LOAD_ITEMS_SIXTEENTHS, SPARES_LEFT_STORE};
 
 /// A merge that is possible.
 struct Merge<'a> {
@@ -38,27 +37,26 @@ struct Link<'a> {
     before: Bucket<'a>,
 }
 
-impl Partition {
+impl Writer<'_> {
     /// Returns whether a store holds few items for its index. The index has at least the buckets of
     /// a fresh store with an item: one without a spare bucket grows. While a flush has left much to
     /// the sweep, the index stays: flushed items have to leave before others move together.
     fn has_sparse_index(&self) -> bool {
-        if !self.is_store() {
+        let p = self.partition;
+        if !p.is_store() {
             return false;
         }
-        let buckets = self.buckets();
-        let least = self.layout.buckets.max(self.layout.main_per_spare() + 1);
-        let items = self.get(Field::ItemsLive);
-        let heap = self.heap();
+        let buckets = p.buckets();
+        let least = p.layout.buckets.max(p.layout.main_per_spare() + 1);
+        let items = p.get(Field::ItemsLive);
+        let heap = p.heap();
         let used = heap.units() - heap.units_free();
-        let unswept = used.saturating_sub(self.get(Field::UnitsLive) as usize);
+        let unswept = used.saturating_sub(p.get(Field::UnitsLive) as usize);
         buckets > least
             && items * 16 * INDEX_SPARSE_SHARE < buckets * LOAD_ITEMS_SIXTEENTHS
             && unswept * UNSWEPT_SHARE <= heap.units()
     }
-}
 
-impl Writer<'_> {
     /// Returns whether the index would shrink if no other thread were in the partition.
     pub fn can_shrink_index(&self) -> bool {
         let p = self.partition;
@@ -75,7 +73,7 @@ impl Writer<'_> {
     /// Returns the next merge, if the index should shrink, and would not grow again at once.
     fn next_merge(&self) -> Option<Merge<'_>> {
         let p = self.partition;
-        let merge = p.has_sparse_index().then(|| self.plan_merge())??;
+        let merge = self.has_sparse_index().then(|| self.plan_merge())??;
         (merge.spares_left * SPARES_LEFT_STORE >= p.buckets()).then_some(merge)
     }
 

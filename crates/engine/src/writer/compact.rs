@@ -20,8 +20,6 @@
 //! index. If it did not make the space, the next one begins at the first block, and so do those of
 //! a sparse store.
 
-mod state;
-
 use micanite_memory::sync::Ordering::{Relaxed, Release};
 use micanite_memory::sync::fence;
 
@@ -31,12 +29,11 @@ use crate::limits::{
     COMPACT_SAMPLE_BUCKETS, COMPACT_VISIT_UNITS, SCATTERED_SHARE, SPARSE_SHARE,
 };
 use crate::log::LogKind;
-use crate::partition::copy_budget;
-use crate::partition::{Field, Place};
+use crate::partition::Place;
+use crate::region::{Field, copy_budget};
 use crate::writer::{Found, Writer};
 
-pub(crate) use state::Compaction;
-use state::{Aim, Gap};
+use crate::partition::compaction::{Aim, Gap};
 
 /// Buckets for each call that ends at once, after a pass from the first block that made no space.
 /// Calls for an item continue if more space is free than before, or they need less.

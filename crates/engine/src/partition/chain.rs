@@ -6,7 +6,8 @@ use micanite_memory::sync::fence;
 
 use crate::index::bucket::Bucket;
 use crate::limits::CHAIN_BUCKETS_MAX;
-use crate::partition::{Field, Partition};
+use crate::partition::Partition;
+use crate::region::Field;
 
 impl Partition {
     /// Returns the bucket behind `bucket` in its chain.

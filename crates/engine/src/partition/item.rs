@@ -1,0 +1,140 @@
+//! Items of a partition, as their words describe them. A reader that races with the writer validates
+//! what it gets afterwards.
+
+use micanite_memory::sync::Ordering::Relaxed;
+
+use crate::heap::BLOCK_UNITS_MIN;
+use crate::limits::{ITEM_UNITS_MORE, KEY_BYTES_MAX};
+use crate::log::LogKind;
+use crate::log::item::{Expiry, Header, State, pack_meta, unpack_meta};
+use crate::partition::{Partition, Place};
+use crate::region::{Field, LogField};
+
+/// Description of an item, for a walk or a listener.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemInfo<'a> {
+    /// Key.
+    pub key: &'a [u8],
+    /// The client's flags.
+    pub flags: u32,
+    /// Expiry.
+    pub expiry: Expiry,
+    /// CAS value that a client was given for it; 0 if none.
+    pub cas: u64,
+    /// Bytes that it takes of the memory for items, header and rounding included.
+    pub bytes: usize,
+    /// Length of the value.
+    pub value_bytes: usize,
+    /// True if it was requested since it was stored.
+    pub fetched: bool,
+    /// Second of its last access; 0 while no client has asked for access times.
+    pub access_s: u32,
+}
+
+impl Partition {
+    #[inline]
+    pub fn header(&self, position: usize) -> Header {
+        Header(self.word(position).load(Relaxed))
+    }
+
+    /// Returns whether a space of the length in this header lies within the data space, its end
+    /// included: an image may be damaged, so an item is checked before it is used.
+    #[inline]
+    pub fn has_room(&self, position: usize, header: Header) -> bool {
+        let (least, last) = match self.is_store() {
+            true => (BLOCK_UNITS_MIN as u64, 1),
+            false => (1, 0),
+        };
+        let units = header.units();
+        let end = self.get(Field::DataEnd) - last;
+        units >= least
+            && units <= self.layout.item_units_max + ITEM_UNITS_MORE
+            && position as u64 + units <= end
+    }
+
+    /// Returns whether the words at a position can be the item that its header describes.
+    #[inline]
+    pub fn holds(&self, position: usize, header: Header) -> bool {
+        self.has_room(position, header)
+            && header.value_bytes().is_some()
+            && header.key_bytes() <= KEY_BYTES_MAX
+            && !header.is_free_block()
+    }
+
+    /// Returns the state of the item of a position and header.
+    #[inline]
+    pub fn state_at(&self, position: usize, header: Header) -> State {
+        if !header.has_state() {
+            return State::default();
+        }
+        let word = position + header.state_word();
+        State::unpack([word, word + 1].map(|word| self.word(word).load(Relaxed)))
+    }
+
+    /// Writes flags and expiry of an item that has the extension.
+    #[inline]
+    pub fn set_meta(&self, word: usize, (flags, expiry): (u32, Expiry)) {
+        self.word(word).store(pack_meta(expiry.0, flags), Relaxed);
+    }
+
+    /// Writes the state of an item that has the extension.
+    #[inline]
+    pub fn set_state(&self, word: usize, state: State) {
+        for (at, value) in state.pack().into_iter().enumerate() {
+            self.word(word + at).store(value, Relaxed);
+        }
+    }
+
+    /// Returns whether the policy wants a requested item at the tail of main.
+    #[inline]
+    pub fn is_due_to_move(&self, place: &Place) -> bool {
+        let percent = self.layout.policy.reinsert_percent;
+        if percent > 100 || self.is_store() {
+            return false;
+        }
+        let main = self.log(LogKind::Main);
+        main.distance(place.offset) >= main.get(LogField::Limit) / 100 * percent
+    }
+
+    /// Returns the item at a place, if its words form one.
+    pub fn item_at<'k>(&self, place: &Place, key: &'k mut [u8; KEY_BYTES_MAX]) -> Option<ItemInfo<'k>> {
+        let words = self.region.words();
+        if place.position >= words {
+            return None;
+        }
+        let header = self.header(place.position);
+        let value_bytes = header.value_bytes()?;
+        let units = header.units() as usize;
+        if units > words - place.position
+            || header.units() > self.layout.item_units_max + ITEM_UNITS_MORE
+            || header.key_bytes() > KEY_BYTES_MAX
+            || header.is_busy()
+        {
+            return None;
+        }
+        let word = |number: usize| self.word(place.position + number).load(Relaxed);
+        let (expiry_s, flags) = unpack_meta(if header.has_meta() { word(1) } else { 0 });
+        let state = if header.has_state() { self.state_at(place.position, header) } else { State::default() };
+        let cas = if state.cas != 0 {
+            state.cas
+        } else if header.has_cas() {
+            word(header.key_word() - 1)
+        } else if header.cas_given() {
+            place.offset << 1 | place.log as u64
+        } else {
+            0
+        };
+        let key = &mut key[..header.key_bytes()];
+        self.region.copy_out((place.position + header.key_word()) * 8, key);
+        Some(ItemInfo {
+            key,
+            flags,
+            expiry: Expiry(expiry_s),
+            cas,
+            bytes: units * 8,
+            value_bytes,
+            fetched: header.is_fetched(),
+            access_s: state.access_s,
+        })
+    }
+}

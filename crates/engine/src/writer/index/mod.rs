@@ -1,0 +1,6 @@
+//! Changes of the index: entries and chains, growth, shrinking, the scan.
+
+pub(crate) mod growth;
+mod scan;
+mod shrink;
+mod slots;

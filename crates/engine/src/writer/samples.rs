@@ -1,0 +1,57 @@
+//! Counts the requests that readers recorded.
+
+use micanite_memory::sync::Ordering;
+
+use crate::index::entry::{Entry, match_tags};
+use crate::index::hash::IndexHash;
+use crate::partition::samples::PARTS;
+use crate::writer::Writer;
+
+impl Writer<'_> {
+    /// Counts the requests that readers recorded.
+    pub fn take_samples(&self) {
+        let samples = &self.partition.samples;
+        if samples.parts.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let parts = samples.parts.swap(0, Ordering::Relaxed);
+        for part in (0..PARTS).filter(|part| parts >> part & 1 == 1) {
+            let first = part << samples.part_bits;
+            for slot in &samples.slots[first..first + (1 << samples.part_bits)] {
+                if slot.load(Ordering::Relaxed) != 0 {
+                    let hash = slot.swap(0, Ordering::Relaxed);
+                    self.count_sample(IndexHash::of_word(hash));
+                }
+            }
+        }
+    }
+
+    /// Counts a request for the item with this tag: a wrong item would only become a little too
+    /// recent.
+    fn count_sample(&self, hash: IndexHash) {
+        let p = self.partition;
+        for bucket in p.chain(p.bucket(hash)) {
+            let entries = bucket.entries();
+            let matches = match_tags(&entries, hash.tag());
+            if matches == 0 {
+                continue;
+            }
+            let slot = matches.trailing_zeros() as usize;
+            let Some(place) = p.place(Entry(entries[slot])) else {
+                continue;
+            };
+            if !p.holds(place.position, p.header(place.position)) {
+                continue;
+            }
+            let found = self.found_at(bucket.slot_word(slot), place);
+            if self.is_due_to_move(&found) {
+                let mut buffer = [0; crate::limits::KEY_BYTES_MAX];
+                let key = self.key_at(place.position, &mut buffer);
+                self.reinsert(self.hash_at(place.position), key);
+            } else {
+                self.count_request(&found);
+            }
+            return;
+        }
+    }
+}
