@@ -32,7 +32,9 @@ PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
 LAB := cargo run --release --quiet --package micanite-lab --
 LAB_FLAGS := $(if $(filter 1,$(QUICK)),--quick)
 
-.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-server bench-limits bench-replay bench-tables bench-net bench-attacks bench-bypass bench-kernel bench-kernel-spread report report-full report-measure fuzz package deb deps clean
+.PHONY: feature-deps help run build build-dpdk test test-full test-compile test-programs test-deps \
+  test-release test-unit test-loom test-blackbox test-sanitizers soak lint bench bench-engine bench-bypass \
+  bench-kernel report report-measure fuzz package deb deps clean
 
 # List the targets.
 help:
@@ -132,44 +134,6 @@ bench-engine: ## the engine: beside the memory's limit and other tables, modes, 
 	@scripts/deps build
 	$(LAB) engine $(LAB_FLAGS)
 
-# What the memory allows one core, and prototypes of the lookup beside that.
-bench-limits:
-	@scripts/deps build
-	$(LAB) limits $(LAB_FLAGS)
-
-# What live servers miss on a trace: ours beside Debian's memcached with the same -m.
-bench-replay: build
-	@scripts/deps test
-	@scripts/peer-memcached >/dev/null
-	@scripts/fetch-traces >/dev/null
-	$(LAB) traces --case live --server $(MICANITE_BIN) --replayed $(TARGET_DIR)/traces/twitter_cluster52_10m.csv.zst \
-	  $(if $(findstring --sizes,$(ARGS)),,--sizes 24,32,48,64) \
-	  $(if $(LAB_FLAGS),$(if $(findstring --requests,$(ARGS)),,--requests 2000000)) $(ARGS)
-
-# Our port over our engine, beside the same port over other tables.
-bench-tables: build
-	$(LAB) tables $(LAB_FLAGS)
-
-# What the report has not: its cases come by ARGS="--case TEXT".
-SERVER_CASES := --case streams --case idle --case overhead --case prefetch --case record
-
-# The server beside memcached and Redis: streams by epoll and io_uring, memory, prefetching, recording (ARGS="--case streams").
-bench-server: build
-	@scripts/peer-memcached >/dev/null
-	@scripts/peer-memcached-current >/dev/null || echo "note: not beside the current memcached"
-	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
-	$(LAB) evaluation $(LAB_FLAGS) $(or $(ARGS),$(SERVER_CASES))
-
-# The native protocol beside memcached over UDP, and a bare echo; skew, direction, overload.
-bench-net: build
-	@scripts/peer-memcached >/dev/null
-	$(LAB) net $(LAB_FLAGS)
-
-# What other clients feel while some attack, attack by attack.
-bench-attacks: build
-	@scripts/deps test
-	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_attacks.py $(ARGS)
-
 package: deb ## what packages are made of: manual pages and completions in target/package, and the Debian package
 
 # The Debian package, in target/package.
@@ -193,18 +157,11 @@ bench-kernel: build ## GETs answered in the kernel beside memcached over UDP, ou
 	@scripts/peer-memcached >/dev/null
 	$(LAB) kernel $(LAB_FLAGS) $(if $(LAB_FLAGS)$(ARGS),,--document docs/benchmarks/kernel.md) $(ARGS)
 
-# What clients gain by --kernel-get-spread when the core that answers has other work (root).
-bench-kernel-spread: build
-	@scripts/deps test
-	MICANITE_BIN=$(MICANITE_BIN) .venv/bin/python tests/bench_kernel_spread.py
-
 bench: build ## the quick report: the evaluation on this machine as one page, target/report/index.html, in under ten minutes (ARGS="--only ID", --list, --reuse, --peer NAME=ADDRESS)
 	@$(MAKE) --no-print-directory report-measure REPORT="$(ARGS)" TYPED="make bench$(if $(ARGS), ARGS='$(ARGS)')"
 
 report: build ## the full report: more rounds, larger sets and more points, in about half an hour; rewrites docs/benchmarks.md unless there are ARGS
 	@$(MAKE) --no-print-directory report-measure REPORT="$(if $(filter --reuse --data%,$(ARGS)),,--full) $(if $(ARGS),,--document docs/benchmarks.md) $(ARGS)" TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
-
-report-full: report
 
 report-measure:
 	@scripts/peer-memcached >/dev/null || echo "note: not beside memcached"

@@ -42,7 +42,7 @@ enum Target {
     Items(engine::items::Options),
     /// Limits of the memory for one core, and prototypes of the lookup beside that
     Limits(limits::Options),
-    /// The native protocol beside memcached and a bare echo of the same packets
+    /// The native protocol: request direction and skew
     Net(network::Options),
     /// Ports around the kernel beside a bare echo, the kernel's UDP and memcached
     Bypass(bypass::Options),
@@ -56,9 +56,6 @@ enum Target {
     Evaluation(evaluation::Options),
     /// Runs the evaluation and writes one page with figures and the raw data
     Report(report::Options),
-    /// Sends every datagram back
-    #[command(hide = true)]
-    Echo(network::echo::Options),
     /// Serves a port only so far: the bare echo and others
     #[command(hide = true)]
     Stage(bypass::StageOptions),
@@ -141,7 +138,6 @@ fn main() {
         Target::Table(options) => tables::run_server(&options),
         Target::Evaluation(options) => evaluation::run(&options),
         Target::Report(options) => report::run(&options),
-        Target::Echo(options) => network::echo::run(&options),
         Target::Bypass(options) => bypass::run(&options),
         Target::Stage(options) => bypass::run_stage(&options),
         Target::Inside(options) => harness::namespace::run_inside(&options),

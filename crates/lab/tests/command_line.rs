@@ -66,7 +66,7 @@ fn a_server_that_cannot_start_fails() {
 
 #[test]
 fn a_memcached_that_does_not_exist_fails() {
-    let case = ["--case", "streams", "--memcached", "/does/not/exist"];
+    let case = ["--case", "connections", "--memcached", "/does/not/exist"];
     let arguments = [&["evaluation", "--quick", "--no-real-time"][..], &case].concat();
     let output = lab(&folder("no-memcached"), &arguments);
     let said = String::from_utf8_lossy(&output.stderr);

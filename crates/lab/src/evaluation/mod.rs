@@ -2,23 +2,18 @@
 //! turns. A server-core-second is CPU time of the server's process, user and system.
 //!
 //! Most cases are figures of the papers: throughput by data set, skew and mix; latency against
-//! throughput; published workloads; requests of one datagram; cores; connections; parts of a request's time.
-//! Others are of ours alone: streams by epoll and io_uring, idle connections, memory of an item, prefetching,
-//! recording.
+//! throughput; published workloads; requests of one datagram; cores; connections; parts of a request's time;
+//! prefetching.
 
 mod batches;
 mod connections;
 mod cores;
 mod curves;
-mod idle;
 mod load;
-mod overhead;
 mod parts;
 mod prefetch;
-mod recording;
 mod rounds;
 mod sides;
-mod streams;
 mod throughput;
 mod workloads;
 
@@ -97,11 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     cores::run_shared(options, &cpus, &mut report)?;
     curves::run(options, &cpus, &mut report)?;
     batches::run(options, &cpus, &mut report)?;
-    streams::run(options, &cpus, &mut report)?;
-    idle::run(options, &cpus, &mut report)?;
-    overhead::run(options, &cpus, &mut report)?;
     prefetch::run(options, &cpus, &mut report)?;
-    recording::run(options, &cpus, &mut report)?;
     report.finish()
 }
 

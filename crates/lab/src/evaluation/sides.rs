@@ -95,6 +95,7 @@ pub(super) fn start(
     report: &mut Measurement,
 ) -> Result<Vec<Side>> {
     const MEMORY: &str = "3072";
+    let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     let item_bytes = item_bytes.to_string();
     let flags = ["-m", MEMORY, "--item-size", &item_bytes, "-c", "4096"];
     let mut sides = Vec::new();
@@ -104,7 +105,6 @@ pub(super) fn start(
     sides.push(Side::tcp(options, &flags, cpu)?);
     // Pipelines as long as ours before it turns to the next connection.
     let theirs = ["-m", MEMORY, "-R", "64", "-c", "4096"];
-    let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     let many = if wanted.all_memcacheds { binaries.len() } else { 1 };
     for binary in binaries.iter().take(many) {
         sides.push(Side::memcached(binary, &theirs, cpu)?);

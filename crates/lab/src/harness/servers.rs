@@ -3,9 +3,7 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 use std::time::Duration;
 
 use super::filler;
@@ -30,19 +28,8 @@ pub(crate) enum Program<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,
-    Unix,
     /// Datagrams: of the native protocol, or of memcached's over UDP. TCP is there, too.
     Udp,
-}
-
-impl Transport {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "TCP",
-            Self::Unix => "Unix socket",
-            Self::Udp => "UDP",
-        }
-    }
 }
 
 /// A running server.
@@ -51,30 +38,10 @@ pub(crate) struct Server {
     pub name: String,
     /// For `micanite load`.
     pub url: String,
-    /// It sends back what it gets.
-    pub echoes: bool,
-    streams: Option<Place>,
+    /// Address for streams; none of a table behind our port.
+    tcp: Option<SocketAddr>,
     udp: Option<SocketAddr>,
     process: Process,
-}
-
-/// Where a server takes streams.
-#[derive(Debug)]
-enum Place {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-/// Either kind of connection.
-pub(crate) trait Stream: Read + Write + Send {}
-impl<T: Read + Write + Send> Stream for T {}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(Place::Unix(path)) = &self.streams {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 impl Server {
@@ -85,31 +52,28 @@ impl Server {
         flags: &[&str],
         cpus: impl Cpus,
     ) -> Result<Self> {
-        let place = Place::free(transport)?;
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let udp = match transport {
             Transport::Udp => Some(free_udp()?),
-            _ => None,
+            Transport::Tcp => None,
         };
-        let (name, binary) = match program {
-            Program::Micanite(binary) => ("micanite", binary),
-            Program::Memcached(binary) => ("memcached", binary),
-            Program::Redis(binary) => ("Redis", binary),
+        let (name, scheme, binary) = match program {
+            Program::Micanite(binary) => ("micanite", "native", binary),
+            Program::Memcached(binary) => ("memcached", "memcached+udp", binary),
+            Program::Redis(binary) => ("Redis", "redis", binary),
         };
         let mut command = vec![OsString::from(binary)];
-        command.extend(arguments(program, &place, udp).map(OsString::from));
+        command.extend(arguments(program, tcp, udp).split(' ').map(OsString::from));
         command.extend(flags.iter().map(OsString::from));
         let mut process = Process::start(name, &command, cpus, false)?;
         let is_redis = matches!(program, Program::Redis(_));
-        let ready = || place.connect().and_then(|stream| version(is_redis, stream));
-        let version = process.wait_until(PATIENCE, ready)?;
-        Ok(Self {
-            name: format!("{name} {version}"),
-            url: url(program, &place, udp),
-            echoes: false,
-            streams: Some(place),
-            udp,
-            process,
-        })
+        let version = process.wait_until(PATIENCE, || version(is_redis, connect(tcp)?))?;
+        let url = match udp {
+            Some(udp) => format!("{scheme}://{udp}"),
+            None if is_redis => format!("{scheme}://{tcp}"),
+            None => format!("memcached://{tcp}"),
+        };
+        Ok(Self { name: format!("{name} {version}"), url, tcp: Some(tcp), udp, process })
     }
 
     /// With the native protocol.
@@ -117,24 +81,13 @@ impl Server {
         Self::start(Program::Micanite(binary), Transport::Udp, flags, cpus)
     }
 
-    /// The bare echo of datagrams.
-    pub fn echo(offload: bool, cpu: usize) -> Result<Self> {
-        let words: &[&str] = if offload { &["--offload"] } else { &[] };
-        Self::own("bare echo", &[&["echo"], words].concat(), cpu)
-    }
-
     /// Our port over a table with this word, which has so many items.
     pub fn table((word, name): (&str, &str), items: u64, cpu: usize) -> Result<Self> {
-        let items = items.to_string();
-        Self::own(name, &["table", "--table", word, "--items", &items], cpu)
-    }
-
-    /// Starts a program of the lab that takes datagrams, and waits until it answers.
-    fn own(name: &str, words: &[&str], cpu: usize) -> Result<Self> {
         let udp = free_udp()?;
         let mut command = vec![OsString::from(std::env::current_exe()?)];
+        let (items, port) = (items.to_string(), udp.port().to_string());
+        let words = ["table", "--table", word, "--items", &items, "--port", &port];
         command.extend(words.iter().map(OsString::from));
-        command.extend(["--port".into(), OsString::from(udp.port().to_string())]);
         let mut process = Process::start(name, &command, cpu, false)?;
         let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         probe.set_read_timeout(Some(Duration::from_millis(50)))?;
@@ -144,14 +97,7 @@ impl Server {
             probe.send_to(request, udp)?;
             Ok(probe.recv(&mut [0; 64])?)
         })?;
-        Ok(Self {
-            name: name.to_owned(),
-            url: String::new(),
-            echoes: words[0] == "echo",
-            streams: None,
-            udp: Some(udp),
-            process,
-        })
+        Ok(Self { name: name.to_owned(), url: String::new(), tcp: None, udp: Some(udp), process })
     }
 
     pub fn pid(&self) -> u32 {
@@ -165,20 +111,12 @@ impl Server {
 
     /// Tells whether this is a whole server, with streams and a directory of the native protocol.
     pub fn is_whole(&self) -> bool {
-        self.streams.is_some()
-    }
-
-    /// A new connection.
-    pub fn connect(&self) -> Result<Box<dyn Stream>> {
-        self.streams.as_ref().ok_or("it takes no streams")?.connect()
+        self.tcp.is_some()
     }
 
     /// Datagrams and bursts that Micanite's first worker has received so far.
     pub fn bursts(&self) -> Result<(u64, u64)> {
-        if !self.is_whole() {
-            return Ok((0, 0));
-        }
-        let mut stream = self.connect()?;
+        let mut stream = connect(self.tcp.ok_or("it takes no streams")?)?;
         stream.write_all(b"stats native\r\nquit\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
@@ -199,43 +137,14 @@ impl Server {
 
     /// Stores the tiny items 0 to `items - 1`, over TCP.
     pub fn fill(&self, items: u64) -> Result<()> {
-        match self.streams {
-            Some(Place::Tcp(address)) => filler::fill(&self.name, address, items),
-            _ => Ok(()),
-        }
+        filler::fill(&self.name, self.tcp.ok_or("it takes no streams")?, items)
     }
 }
 
-impl Place {
-    fn free(transport: Transport) -> Result<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        Ok(match transport {
-            Transport::Tcp | Transport::Udp => {
-                let any_port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-                Self::Tcp(any_port.local_addr()?)
-            }
-            Transport::Unix => {
-                let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-                let name = format!("micanite-lab-{}-{number}", std::process::id());
-                Self::Unix(std::env::temp_dir().join(name))
-            }
-        })
-    }
-
-    fn connect(&self) -> Result<Box<dyn Stream>> {
-        Ok(match self {
-            Self::Tcp(address) => {
-                let stream = TcpStream::connect(address)?;
-                stream.set_read_timeout(Some(REPLY_TIME_MAX))?;
-                Box::new(stream)
-            }
-            Self::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(REPLY_TIME_MAX))?;
-                Box::new(stream)
-            }
-        })
-    }
+fn connect(tcp: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(tcp)?;
+    stream.set_read_timeout(Some(REPLY_TIME_MAX))?;
+    Ok(stream)
 }
 
 fn free_udp() -> Result<SocketAddr> {
@@ -243,48 +152,22 @@ fn free_udp() -> Result<SocketAddr> {
 }
 
 /// The arguments that every server of a program gets.
-fn arguments(program: Program<'_>, place: &Place, udp: Option<SocketAddr>) -> impl Iterator<Item = String> {
-    let always = match program {
-        Program::Micanite(_) => "serve -t 1 --control-socket none",
-        Program::Memcached(_) => "-t 1 -u root",
-        Program::Redis(_) => "--save  --appendonly no --daemonize no",
-    };
+fn arguments(program: Program<'_>, tcp: SocketAddr, udp: Option<SocketAddr>) -> String {
+    let port = tcp.port();
     let udp_port = udp.map(|udp| udp.port()).unwrap_or_default();
-    let datagrams = match program {
-        Program::Micanite(_) if udp.is_some() => format!("--native {udp_port}"),
-        Program::Memcached(_) => format!("-U {udp_port}"),
-        _ => String::new(),
-    };
-    let streams = match (program, place) {
-        (Program::Redis(_), Place::Tcp(address)) => {
-            format!("--bind 127.0.0.1 --port {}", address.port())
+    match program {
+        Program::Micanite(_) => {
+            let native = udp.map_or_else(String::new, |_| format!("--native {udp_port} "));
+            format!("serve -t 1 --control-socket none {native}-l 127.0.0.1 -p {port}")
         }
-        (Program::Redis(_), Place::Unix(_)) => "--port 0 --unixsocket".to_owned(),
-        (_, Place::Tcp(address)) => format!("-l 127.0.0.1 -p {}", address.port()),
-        (_, Place::Unix(_)) => "-s".to_owned(),
-    };
-    let mut words: Vec<String> = always.split(' ').map(str::to_owned).collect();
-    for more in [datagrams, streams] {
-        words.extend(more.split_whitespace().map(str::to_owned));
-    }
-    if let Place::Unix(path) = place {
-        words.push(path.to_string_lossy().into_owned());
-    }
-    words.into_iter()
-}
-
-fn url(program: Program<'_>, place: &Place, udp: Option<SocketAddr>) -> String {
-    match (program, place, udp) {
-        (Program::Micanite(_), _, Some(udp)) => format!("native://{udp}"),
-        (_, _, Some(udp)) => format!("memcached+udp://{udp}"),
-        (Program::Redis(_), Place::Tcp(address), _) => format!("redis://{address}"),
-        (Program::Redis(_), Place::Unix(path), _) => format!("redis+unix://{}", path.display()),
-        (_, Place::Tcp(address), _) => format!("memcached://{address}"),
-        (_, Place::Unix(path), _) => format!("unix://{}", path.display()),
+        Program::Memcached(_) => format!("-t 1 -u root -U {udp_port} -l 127.0.0.1 -p {port}"),
+        Program::Redis(_) => {
+            format!("--save  --appendonly no --daemonize no --bind 127.0.0.1 --port {port}")
+        }
     }
 }
 
-fn version(is_redis: bool, mut stream: Box<dyn Stream>) -> Result<String> {
+fn version(is_redis: bool, mut stream: TcpStream) -> Result<String> {
     let (request, mark) = match is_redis {
         true => ("INFO server\r\n", "redis_version:"),
         false => ("version\r\n", "VERSION "),
@@ -300,7 +183,7 @@ fn version(is_redis: bool, mut stream: Box<dyn Stream>) -> Result<String> {
 
 /// The version of a server that speaks memcached's protocol at this address.
 pub(crate) fn version_at(address: SocketAddr) -> Result<String> {
-    version(false, Place::Tcp(address).connect()?)
+    version(false, connect(address)?)
 }
 
 #[cfg(test)]
@@ -309,21 +192,14 @@ mod tests {
 
     #[test]
     fn servers_listen_on_the_loopback_alone_and_store_nothing_on_disk() {
-        let tcp = Place::Tcp("127.0.0.1:7".parse().unwrap());
-        let unix = Place::Unix("/tmp/x y".into());
+        let tcp = "127.0.0.1:7".parse().unwrap();
         let binary = Path::new("x");
-        let text = |program, place: &Place| {
-            let words: Vec<_> = arguments(program, place, None).collect();
-            words.join("|")
-        };
-        let redis = Program::Redis(binary);
-        assert!(text(redis, &tcp).starts_with("--save||--appendonly|no"));
-        assert!(text(redis, &tcp).ends_with("--bind|127.0.0.1|--port|7"));
-        assert!(text(redis, &unix).ends_with("--port|0|--unixsocket|/tmp/x y"));
+        let redis = arguments(Program::Redis(binary), tcp, None);
+        assert!(redis.starts_with("--save  --appendonly no"));
+        assert!(redis.ends_with("--bind 127.0.0.1 --port 7"));
         for program in [Program::Micanite(binary), Program::Memcached(binary)] {
-            assert!(text(program, &tcp).ends_with("-l|127.0.0.1|-p|7"));
-            assert!(text(program, &unix).ends_with("-s|/tmp/x y"));
+            assert!(arguments(program, tcp, None).ends_with("-l 127.0.0.1 -p 7"));
         }
-        assert!(text(Program::Memcached(binary), &tcp).contains("-U|0"));
+        assert!(arguments(Program::Memcached(binary), tcp, None).contains("-U 0"));
     }
 }

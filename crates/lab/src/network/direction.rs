@@ -24,7 +24,7 @@ use crate::parts::{self, NOW_S};
 use crate::results::measurement::Measurement;
 
 /// Begin of the cases' names.
-pub(super) const NAME: &str = "request direction on two cores, fed from memory";
+const NAME: &str = "request direction on two cores, fed from memory";
 const WORKERS: usize = 2;
 const BURST: usize = 32;
 const SEED: u64 = 14;

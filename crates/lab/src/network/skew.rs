@@ -6,7 +6,6 @@ use std::time::Duration;
 use micanite_workload::Popularity;
 
 use super::Options;
-use super::throughput::ANSWER_TIME_MAX;
 use crate::Result;
 use crate::generator::load::{Generator, Load};
 use crate::generator::packets::{KEY_BYTES, Packets, Protocol, Shape, Terms};
@@ -14,19 +13,20 @@ use crate::generator::sockets::Datagrams;
 use crate::harness::servers::Server;
 use crate::results::measurement::Measurement;
 
-/// Begin of the cases' names.
-pub(super) const NAME: &str = "skew over 16 partitions";
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 const PARTITION_BITS: u32 = 4;
 const PARTITIONS: usize = 1 << PARTITION_BITS;
 const SEED: u64 = 13;
 const WINDOW: usize = 256;
 
-pub(super) fn run(options: &Options, servers: [(&Server, bool); 2], report: &mut Measurement) -> Result<()> {
-    for (server, offload) in servers {
-        let way = if offload { "GRO" } else { "plain" };
-        let name = format!("{NAME}, 95 % GET, 1 per datagram, {way}");
+pub(super) fn run(options: &Options, cpu: usize, report: &mut Measurement) -> Result<()> {
+    for (way, gro, offload) in [("plain", "off", false), ("GRO", "on", true)] {
+        let name = format!("skew over 16 partitions, 95 % GET, 1 per datagram, {way}");
         if options.common.wants(&name) {
-            run_one(options, &name, (server, offload), report)?;
+            let flags = ["-m", "2048", "--native-gro", gro];
+            let server = Server::native(&options.binaries.server, &flags, cpu)?;
+            server.fill(options.items())?;
+            run_one(options, &name, (&server, offload), report)?;
         }
     }
     Ok(())
