@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::nearly_empty_store::Filled;
-use super::support::*;
+use super::nearly_empty::Filled;
 use crate::limits::{COMPACT_INDEX_UNITS, COMPACT_ITEM_UNITS, COMPACT_PER_ITEM_UNIT};
 use crate::region::Field;
+use crate::tests::support::*;
 use crate::*;
 
 /// Stores values so large that the next one of `value_bytes` finds neither space nor enough
@@ -54,7 +54,7 @@ fn store_expiring(store: &mut Filled) {
     let is_far = |key: &Vec<u8>| matches!(bucket_of(key), (600.., false));
     let key = names.find(is_far).unwrap();
     let value = [3; 3200];
-    let operation = super::support::store(Condition::Always, &value, 0, 1500);
+    let operation = crate::tests::support::store(Condition::Always, &value, 0, 1500);
     assert_eq!(store.client.outcome(&key, operation), Outcome::Stored);
 }
 
@@ -163,7 +163,7 @@ fn a_turn_counts_compacted_bytes() {
     let request = |key| Request {
         hash: cache.hash(key),
         key,
-        operation: super::support::store(Condition::Always, &value, 0, 0),
+        operation: crate::tests::support::store(Condition::Always, &value, 0, 0),
     };
     let requests: Vec<_> = keys.iter().map(|key| request(key)).collect();
     let p = &cache.partitions[0];

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::support::*;
+use crate::tests::support::*;
 use crate::*;
 
 /// Keeps the items of a walk, with room for this many at a time.

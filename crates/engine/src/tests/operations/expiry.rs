@@ -1,10 +1,10 @@
 //! Items with short lives do not wait behind long-lived ones: expired items hold little of the
 //! memory.
 
-use super::support::*;
 use crate::log::LogKind;
 use crate::partition::Partition;
 use crate::region::LogField;
+use crate::tests::support::*;
 use crate::*;
 
 const LIFE_S: u32 = 60;

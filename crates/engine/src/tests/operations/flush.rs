@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::support::*;
 use crate::access::Permission;
+use crate::tests::support::*;
 use crate::*;
 
 const NOW_S: u32 = 1000;

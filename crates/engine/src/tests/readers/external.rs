@@ -1,8 +1,8 @@
 //! Requests that a reader outside of the engine records keep items alive like those that workers
 //! serve.
 
-use super::support::*;
 use crate::reader::{Plain, Read};
+use crate::tests::support::*;
 use crate::*;
 
 const MEMORY_BYTES: usize = 8 << 20;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::support::*;
+use crate::tests::support::*;
 use crate::*;
 
 const KEYS: u64 = 40;

@@ -1,7 +1,7 @@
 //! Threads on hot keys. Values contain their key and their write, so a torn, wrong or rolled-back
 //! one is noticed.
 
-use super::support::*;
+use crate::tests::support::*;
 use crate::*;
 
 const KEYS: u64 = 40;

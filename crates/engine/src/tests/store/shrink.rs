@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::nearly_empty_store::{Filled, Random, setup};
-use super::support::*;
+use super::nearly_empty::{Filled, Random, setup};
 use crate::limits::{BUCKET_ENTRIES, INDEX_LOAD_SIXTEENTHS, INDEX_SPARSE_SHARE, SWEEP_BUCKETS};
 use crate::region::Field;
+use crate::tests::support::*;
 use crate::*;
 
 /// Keeps the keys that a walk shows, each as often as shown.

@@ -40,7 +40,7 @@ fn child_process() {
 
 fn signal_of(case: &str) -> Option<i32> {
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "tests::delegated_panics::child_process"])
+        .args(["--exact", "tests::threads::panics::child_process"])
         .env(CASE, case)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

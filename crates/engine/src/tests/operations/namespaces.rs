@@ -1,7 +1,7 @@
 //! Namespaces, and the full store.
 
-use super::support::*;
 use crate::limits::NAMESPACES_MAX;
+use crate::tests::support::*;
 use crate::*;
 
 fn geometry(semantics: Semantics) -> Setup {

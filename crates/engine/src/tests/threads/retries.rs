@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::support::*;
 use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX, READ_ROUNDS_MAX};
 use crate::reader::{Plain, Read};
+use crate::tests::support::*;
 use crate::writer::NewItem;
 use crate::*;
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::support::*;
 use crate::limits::{COPY_ATTEMPTS_MAX, VISIT_ATTEMPTS_MAX};
+use crate::tests::support::*;
 use crate::*;
 
 const NOW_S: u32 = 1000;

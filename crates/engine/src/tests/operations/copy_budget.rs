@@ -1,7 +1,7 @@
 //! A turn moves a bounded number of bytes within the memory, whatever the requests.
 
-use super::support::*;
 use crate::limits::{EVICT_BYTES, SWEEP_BUCKET_BYTES};
+use crate::tests::support::*;
 use crate::*;
 
 const VALUE_BYTES: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! Overwriting when a store whose memory outlives the process is full.
 
-use super::support::*;
 use crate::region::Field;
+use crate::tests::support::*;
 use crate::*;
 
 fn kept_store(workers: usize) -> Setup {

@@ -1,6 +1,6 @@
 //! Meta operations: the effect of each flag, in caches and stores, in every access mode.
 
-use super::support::{Setup, store};
+use crate::tests::support::{Setup, store};
 use crate::*;
 
 /// A client that keeps the description of the item.

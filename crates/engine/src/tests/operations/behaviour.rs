@@ -1,6 +1,6 @@
 //! Behaviour of each operation, on a cache that has room for everything.
 
-use super::support::*;
+use crate::tests::support::*;
 use crate::*;
 
 fn roomy(workers: usize) -> Setup {

@@ -1,0 +1,5 @@
+//! Walks, snapshots, and readers outside of the engine.
+
+mod copies;
+mod external;
+mod walk;
