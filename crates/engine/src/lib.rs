@@ -21,7 +21,8 @@
 //!
 //! # Example
 //! ```
-//! use micanite_engine::{Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request, ValueMeta};
+//! use micanite_engine::{Cache, Condition, Config, Expiry, Operation, Outcome, ReplySink, Request};
+//! use micanite_engine::ValueMeta;
 //!
 //! #[derive(Default)]
 //! struct Reply { value: Vec<u8>, outcome: Option<Outcome> }

@@ -193,7 +193,7 @@ fn check(
             Some(Outcome::Hit) => {
                 let first = u64::from_le_bytes(*reply.1.first_chunk().unwrap());
                 let stamp = first & ((1 << 48) - 1);
-                assert_eq!(reply.1, value(key, stamp), "a torn or foreign value of {key}");
+                assert_eq!(reply.1, value(key, stamp), "a torn value of {key}, or of another key");
                 stamp
             }
             _ => 0,
@@ -283,7 +283,7 @@ fn a_killed_cache_keeps_acknowledged_writes() {
 }
 
 #[test]
-fn a_cache_that_is_killed_while_it_evicts_never_lies() {
+fn a_cache_killed_while_it_evicts_returns_no_wrong_value() {
     kill_often("evicting", Semantics::Cache, true);
 }
 
@@ -292,7 +292,7 @@ fn a_killed_store_keeps_acknowledged_writes() {
     kill_often("store", Semantics::Store, false);
 }
 
-/// Proves it where most writes are refused, items move, and the index grows and shrinks.
+/// Kills a store in which most writes are refused, items move, and the index grows and shrinks.
 #[test]
 fn a_killed_full_store_keeps_acknowledged_writes() {
     kill_often("full", Semantics::Store, true);

@@ -158,7 +158,7 @@ fn a_store_whose_first_file_is_empty_is_refused_and_kept() {
 /// Proves that a creation that was cut short is begun anew. A process that was killed while it made
 /// an image once stopped all later ones.
 #[test]
-fn a_creation_that_was_cut_short_is_begun_anew() {
+fn an_interrupted_creation_is_started_again() {
     let format = |header: &mut Vec<u8>| header[..8].fill(0); // the magic, which is written last
     for semantics in [Semantics::Cache, Semantics::Store] {
         for cut in 0..3 {
@@ -198,7 +198,7 @@ fn an_image_without_its_first_word_is_damaged() {
 
 /// Proves that an unusable cache is made anew, also if that was cut short before.
 #[test]
-fn a_cache_that_was_given_up_in_part_is_made_anew() {
+fn a_partly_discarded_cache_is_created_again() {
     let directory = Directory::new("given-up");
     directory.fill(Semantics::Cache);
     let config = directory.config(Semantics::Cache);
@@ -214,7 +214,7 @@ fn a_cache_that_was_given_up_in_part_is_made_anew() {
 
 /// Proves that a snapshot into the served image names the process that has it open.
 #[test]
-fn a_snapshot_into_the_image_itself_says_so() {
+fn a_snapshot_into_the_open_image_is_refused_with_the_reason() {
     let directory = Directory::new("own");
     let cache = Cache::new(&directory.config(Semantics::Cache)).unwrap();
     let error = cache.snapshot(&directory.0, NOW_S).unwrap_err();

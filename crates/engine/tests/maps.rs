@@ -129,7 +129,7 @@ fn hits(cache: &Arc<Cache>, keys: u32) -> u32 {
 }
 
 #[test]
-fn kept_maps_go_on_whether_they_were_closed_or_not() {
+fn kept_maps_keep_their_items_closed_or_not() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let memory = Memory::new(4);
         let config = |maps| Config { semantics, ..config(maps) };
@@ -314,7 +314,7 @@ fn a_partition_with_another_secret_is_refused() {
 }
 
 #[test]
-fn nothing_that_a_cache_prints_of_itself_tells_its_secret() {
+fn debug_output_of_a_cache_hides_its_secret() {
     let memory = Memory::new(4);
     let cache = open(config(memory.maps(false)));
     let printed = format!("{cache:?} {:?} {:?}", cache.geometry(), cache.stats());

@@ -227,13 +227,13 @@ impl Cache {
 
     /// Sets the eviction listener, once. It runs on the thread that evicts, within a request, and
     /// gets the second of that request. It must be quick, and must not use the cache.
-    pub fn set_eviction_listener(&self, tell: impl Fn(&ItemInfo<'_>, u32) + Send + Sync + 'static) {
+    pub fn set_eviction_listener(&self, listener: impl Fn(&ItemInfo<'_>, u32) + Send + Sync + 'static) {
         // A second listener is ignored: the first is in use already.
-        let _ = self.eviction_listener.listener.set(Box::new(tell));
+        let _ = self.eviction_listener.listener.set(Box::new(listener));
     }
 
     /// Turns the notifications of the listener on or off.
-    pub fn tell_evictions(&self, wanted: bool) {
+    pub fn notify_evictions(&self, wanted: bool) {
         self.eviction_listener.wanted.store(wanted, Ordering::Relaxed);
     }
 

@@ -13,7 +13,7 @@ pub struct Stats {
     /// Level: bytes of those items in the log, headers and padding included.
     pub item_bytes_live: u64,
     /// Counter: items ever inserted in a new place, without moves to the tail.
-    pub items_appended: u64,
+    pub items_inserted: u64,
     /// Counter: values written over old ones in place, without an insertion.
     pub items_overwritten: u64,
     /// Counter: live items evicted at the head of a log.
@@ -64,14 +64,14 @@ pub struct Stats {
 impl Stats {
     /// Returns the number of items ever stored, in a new place or in the old one.
     pub fn items_stored(&self) -> u64 {
-        self.items_appended + self.items_overwritten
+        self.items_inserted + self.items_overwritten
     }
 
     /// Adds the statistics of a partition.
     pub(crate) fn add(&mut self, p: &Partition) {
         self.items_live += p.get(Field::ItemsLive);
         self.item_bytes_live += p.get(Field::UnitsLive) * 8;
-        self.items_appended += p.get(Field::ItemsAppended);
+        self.items_inserted += p.get(Field::ItemsInserted);
         self.items_overwritten += p.get(Field::ItemsOverwritten);
         self.evicted_log += p.get(Field::EvictedLog);
         self.evicted_bucket += p.get(Field::EvictedBucket);

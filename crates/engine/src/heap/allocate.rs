@@ -15,7 +15,7 @@ impl Heap<'_> {
         let units = units.max(BLOCK_UNITS_MIN);
         self.allocate_quickly(units).or_else(|| {
             let (block, class) = self.last_fit(units)?;
-            self.take_front(block, class, units);
+            self.allocate_front(block, class, units);
             Some(block)
         })
     }
@@ -26,13 +26,13 @@ impl Heap<'_> {
     pub(super) fn allocate_quickly(&self, units: usize) -> Option<usize> {
         let (block, class) =
             if units <= self.units_exact { self.first_from(units)? } else { self.first_fit(units)? };
-        self.take_front(block, class, units);
+        self.allocate_front(block, class, units);
         Some(block)
     }
 
     /// Allocates the first `units` words of a free block, which is of a class and large enough.
     #[inline]
-    pub(super) fn take_front(&self, block: usize, class: usize, units: usize) {
+    pub(super) fn allocate_front(&self, block: usize, class: usize, units: usize) {
         let whole = self.free_block_units(block);
         let rest = whole - units;
         if rest < BLOCK_UNITS_MIN {

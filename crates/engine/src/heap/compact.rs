@@ -80,7 +80,7 @@ impl Heap<'_> {
         if self.sound_free_units(block) != Some(whole) {
             return None;
         }
-        self.take_front(block, self.class(whole), units);
+        self.allocate_front(block, self.class(whole), units);
         Some(block)
     }
 }

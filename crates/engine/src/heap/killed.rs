@@ -54,7 +54,7 @@ fn script(heap: &Heap<'_>, live: &mut BTreeMap<usize, usize>) {
 
 #[test]
 #[cfg_attr(miri, ignore = "thousands of runs")]
-fn killed_at_any_store_the_items_are_enough() {
+fn a_heap_killed_at_any_store_is_rebuilt_from_its_items() {
     for stores in 0.. {
         let space = Space::new(300, 16);
         let heap = space.heap();

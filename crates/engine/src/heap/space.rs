@@ -146,8 +146,7 @@ impl Heap<'_> {
             let is_free = header & FREE != 0;
             let bits = if is_free { super::FREE_UNITS } else { ALLOCATED_UNITS };
             let units = header & bits;
-            // The size tells, not the position: between two stores of a cut there are two
-            // sentinels.
+            // The size identifies it, not the position: between two stores of a cut there are two.
             if units == SENTINEL {
                 return;
             }

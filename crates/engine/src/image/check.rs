@@ -6,7 +6,7 @@
 //! | the header | every word of it that is used as a size, a position, an offset or a counter |
 //! | the index | all chains and entries: bounds, repetitions |
 //! | the hashes | of a sample of items: they lie in the buckets of their keys |
-//! | the heap of a store | of a closed image: all free blocks and lists; of others: that the items do not overlap |
+//! | the heap of a store | closed image: all free blocks and lists; others: that the items do not overlap |
 //!
 //! Items are checked when they are read ([`Partition::holds`]). A description of damage begins with
 //! its place.
@@ -27,7 +27,7 @@ const COUNT_MAX: u64 = 1 << 53;
 const COUNTERS: [Field; 18] = [
     Field::Stamp,
     Field::FlushStamp,
-    Field::ItemsAppended,
+    Field::ItemsInserted,
     Field::EvictedLog,
     Field::EvictedBucket,
     Field::Expired,

@@ -116,21 +116,21 @@ impl Partition {
     pub(super) fn check_hashes(&self) -> Checked {
         let count = self.buckets();
         let window = |number: u64| number * count / HASHED_BUCKETS;
-        let (mut hashed, mut strange) = (0, 0);
+        let (mut hashed, mut misplaced) = (0, 0);
         for number in 0..HASHED_BUCKETS {
             let mut buckets = window(number)..window(number + 1);
-            if let Some(is_at_home) = buckets.find_map(|number| self.is_at_home(number)) {
+            if let Some(is_in_its_bucket) = buckets.find_map(|number| self.is_in_its_bucket(number)) {
                 hashed += 1;
-                strange += usize::from(!is_at_home);
+                misplaced += usize::from(!is_in_its_bucket);
             }
         }
-        ensure(strange * 4 <= hashed, || {
+        ensure(misplaced * 4 <= hashed, || {
             "its items are not where their keys belong: the seed, the secret or BucketsFirst".into()
         })
     }
 
     /// Returns whether the first sound item of a bucket belongs there, if it has one.
-    fn is_at_home(&self, number: u64) -> Option<bool> {
+    fn is_in_its_bucket(&self, number: u64) -> Option<bool> {
         let main = self.main_bucket(number);
         let writer = Writer::new(self, false, 0);
         let entry = main.entries().into_iter().map(Entry);
@@ -150,7 +150,7 @@ impl Partition {
     /// they do not overlap, so that the heap can be made anew around them.
     pub(super) fn check_items(&self) -> Checked {
         let mut items = Starts::of(self);
-        let mut again = Vec::new();
+        let mut repeated = Vec::new();
         for number in 0..self.buckets() {
             for (_, position) in self.positions(number) {
                 let header = self.header(position);
@@ -160,14 +160,14 @@ impl Partition {
                     format!("bucket {number}: there is no item at word {position}")
                 })?;
                 if !self.is_in_reserve(position) && !items.insert(position) {
-                    again.push(position);
-                    ensure(again.len() <= MOVING_MAX, || {
+                    repeated.push(position);
+                    ensure(repeated.len() <= MOVING_MAX, || {
                         format!("bucket {number}: too many entries lead to other buckets' items")
                     })?;
                 }
             }
         }
-        self.check_moving(again)?;
+        self.check_moving(repeated)?;
         self.check_gaps(&items)
     }
 
@@ -179,20 +179,20 @@ impl Partition {
     }
 
     /// Checks items that several entries lead to: a killed process was moving them.
-    fn check_moving(&self, mut again: Vec<usize>) -> Checked {
-        if again.is_empty() {
+    fn check_moving(&self, mut repeated: Vec<usize>) -> Checked {
+        if repeated.is_empty() {
             return Ok(());
         }
-        again.sort_unstable();
+        repeated.sort_unstable();
         let mut entries = Vec::new();
         for number in 0..self.buckets() {
             let all = self.positions(number);
-            let moving = all.filter(|(_, position)| again.binary_search(position).is_ok());
+            let moving = all.filter(|(_, position)| repeated.binary_search(position).is_ok());
             entries.extend(moving.map(|(entry, position)| (position, entry.0, number)));
         }
         entries.sort_unstable();
-        entries.dedup_by(|again, once| {
-            (again.0, again.1) == (once.0, once.1) && self.is_moving(again.0, once.2, again.2)
+        entries.dedup_by(|repeated, once| {
+            (repeated.0, repeated.1) == (once.0, once.1) && self.is_moving(repeated.0, once.2, repeated.2)
         });
         let same = entries.windows(2).find(|two| two[0].0 == two[1].0);
         ensure(same.is_none(), || {

@@ -149,7 +149,7 @@ mod tests {
     /// Proves that a disk with the first mark holds all data whenever the power fails: after each
     /// step, the test tries every order of the kernel's own writes.
     #[test]
-    fn a_disk_with_the_first_mark_holds_all_data_whenever_the_power_goes() {
+    fn a_disk_with_the_first_mark_holds_all_data_at_every_power_failure() {
         for count in 1..4 {
             let machine = Machine::new(count, true);
             let partitions: Vec<_> = (0..count).map(|number| Partition(&machine, number)).collect();
@@ -171,7 +171,7 @@ mod tests {
     /// but not on the disk.
     #[test]
     #[should_panic(expected = "true")]
-    fn marks_that_are_cleared_in_memory_alone_are_noticed() {
+    fn the_model_fails_for_marks_cleared_in_memory_alone() {
         let machine = Machine::new(2, true);
         Partition(&machine, 0).mark(false);
         machine.borrow_mut().change(1, |pages| pages.data = 1);

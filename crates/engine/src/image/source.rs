@@ -276,7 +276,7 @@ fn is_of_store(header: &HeaderWords) -> bool {
 
 /// Returns whether items were stored in an image, or it was closed.
 fn is_used(header: &HeaderWords) -> bool {
-    let fields = [Field::Clean, Field::ItemsLive, Field::ItemsAppended, Field::Stamp];
+    let fields = [Field::Clean, Field::ItemsLive, Field::ItemsInserted, Field::Stamp];
     fields.iter().any(|field| header[*field as usize] != 0)
 }
 

@@ -51,7 +51,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn starts_are_a_set_in_order(positions in prop::collection::vec(7usize..700, 0..200)) {
+        fn start_positions_are_sorted_and_unique(positions in prop::collection::vec(7usize..700, 0..200)) {
             let (mut starts, mut twin) = (Starts::within(7, 700), BTreeSet::new());
             for position in positions {
                 prop_assert_eq!(starts.insert(position), twin.insert(position));

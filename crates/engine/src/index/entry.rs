@@ -77,7 +77,10 @@ mod tests {
     proptest! {
         #[test]
         fn tag_match_equals_its_naive_twin(
-            entries in prop::array::uniform7(prop_oneof![Just(0), (1u64..4, any::<u64>()).prop_map(|(t, o)| t << 48 | o >> 19)]),
+            entries in prop::array::uniform7(prop_oneof![
+                Just(0),
+                (1u64..4, any::<u64>()).prop_map(|(tag, offset)| tag << 48 | offset >> 19),
+            ]),
             tag in 1u64..5,
         ) {
             let matches = match_tags(&entries, tag);

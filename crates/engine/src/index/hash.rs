@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_printed_of_a_secret_or_of_its_hashes_tells_them() {
+    fn debug_output_hides_secrets_and_hashes() {
         assert_eq!(format!("{:?}", Secret::random().unwrap()), "Secret");
         let hash = IndexHash::of(KeyHash(5), Secret::KNOWN);
         assert_eq!(format!("{hash:?}"), "IndexHash");
     }
 
     #[test]
-    fn every_secret_is_another_one() {
+    fn two_secrets_differ() {
         assert_ne!(Secret::random().unwrap(), Secret::random().unwrap());
     }
 

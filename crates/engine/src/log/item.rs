@@ -325,13 +325,13 @@ mod tests {
         }
 
         #[test]
-        fn a_state_is_two_words(access_s: u32, stale: bool, token_sent: bool, cas: u64) {
+        fn unpacking_a_state_reverses_packing(access_s: u32, stale: bool, token_sent: bool, cas: u64) {
             let state = State { access_s, stale, token_sent, cas };
             prop_assert_eq!(State::unpack(state.pack()), state);
         }
 
         #[test]
-        fn any_word_is_a_header_or_refused(word in any::<u64>()) {
+        fn an_accepted_header_stays_within_its_space(word in any::<u64>()) {
             if let Some(value_bytes) = Header(word).value_bytes() {
                 let end = Header(word).key_word() * 8 + Header(word).key_bytes() + value_bytes;
                 prop_assert!(end <= Header(word).units() as usize * 8);

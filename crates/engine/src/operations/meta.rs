@@ -17,7 +17,7 @@ pub struct MetaGet {
     /// Return the last access: from now on the item records it.
     pub access: bool,
     /// Do not count the request.
-    pub unnoticed: bool,
+    pub uncounted: bool,
     /// The new expiry.
     pub touch: Option<Expiry>,
     /// Compare the new expiry, instead of the old one, with `recache`.

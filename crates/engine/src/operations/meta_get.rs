@@ -51,7 +51,7 @@ impl Writer<'_> {
         {
             let room = self.show_item((index, request), &found, self.describe(&found), get, sink);
             if room {
-                if !get.unnoticed {
+                if !get.uncounted {
                     self.note_found(request.hash, request.key, &found);
                 }
                 sink.finish(index, Outcome::Hit);
@@ -167,7 +167,7 @@ impl Writer<'_> {
             self.remove(request.hash, found);
             return Ok(());
         }
-        let noted = !get.unnoticed && (get.access || state.access_s != 0);
+        let noted = !get.uncounted && (get.access || state.access_s != 0);
         let access_s = match (noted, get.access && state.access_s == 0) {
             (false, false) => state.access_s,
             _ => self.now_s,
@@ -180,7 +180,7 @@ impl Writer<'_> {
         let beside = both && self.partition.layout.is_kept_store();
         if !needs_state && !needs_meta && !beside {
             self.set_in_place(request.hash, found, expiry, state);
-            if !get.unnoticed {
+            if !get.uncounted {
                 self.note_found(request.hash, request.key, found);
             }
             return Ok(());
@@ -190,8 +190,8 @@ impl Writer<'_> {
         let item = NewItem {
             expiry,
             state: Some(state).filter(|_| needs_state || found.header.has_state()),
-            fetched: copy.fetched || !get.unnoticed,
-            frequency: (copy.frequency + u64::from(!get.unnoticed)).min(max),
+            fetched: copy.fetched || !get.uncounted,
+            frequency: (copy.frequency + u64::from(!get.uncounted)).min(max),
             ..copy
         };
         self.insert(request.hash, &item, Some(found)).map(drop)
@@ -245,7 +245,7 @@ impl Writer<'_> {
         let item = NewItem {
             state: Some(state),
             gives_cas: get.cas || state.cas != 0,
-            fetched: !get.unnoticed,
+            fetched: !get.uncounted,
             value: [Part::NONE, Part::NONE],
             ..NewItem::of(request.key, &[], (0, expiry))
         };

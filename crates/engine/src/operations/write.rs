@@ -62,7 +62,7 @@ impl Writer<'_> {
 
     #[inline]
     pub fn count_insertion(&self) {
-        self.partition.add(Field::ItemsAppended, 1);
+        self.partition.add(Field::ItemsInserted, 1);
     }
 
     #[inline]

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_mark_beyond_a_number_says_when() {
+    fn the_first_mark_beyond_a_number_gives_its_second() {
         let ages = Ages::new();
         assert_eq!(ages.find(0, 1, 77), 77);
         ages.note(100, [10, 1]);

@@ -73,7 +73,7 @@ impl Partition {
             || before.is_some_and(|before| self.spare_bucket(before).next_spare() == Some(number))
     }
 
-    pub fn take_spare(&self) -> Option<u64> {
+    pub fn allocate_spare(&self) -> Option<u64> {
         let number = self.get(Field::SpareFree).checked_sub(1)?;
         let spare = self.spare_bucket(number);
         let next = spare.next_spare();

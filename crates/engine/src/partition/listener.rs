@@ -25,7 +25,7 @@ impl std::fmt::Debug for EvictionListener {
 
 impl Partition {
     #[cold]
-    pub fn tell_eviction(&self, place: &Place, now_s: u32) {
+    pub fn notify_eviction(&self, place: &Place, now_s: u32) {
         let mut key = [0; KEY_BYTES_MAX];
         if let Some(listener) = self.eviction_listener.listener.get()
             && let Some(item) = self.item_at(place, &mut key)

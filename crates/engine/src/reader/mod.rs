@@ -42,8 +42,8 @@ struct Candidate {
     count: bool,
 }
 
-/// Request of a reader.
-pub(crate) trait Look {
+/// Options of a get, as a reader needs them.
+pub(crate) trait GetOptions {
     /// Returns whether the request wants the value.
     fn value(&self) -> bool;
     /// Returns whether a hit, or a miss, is counted.
@@ -54,10 +54,10 @@ pub(crate) trait Look {
     const DESCRIBES: bool;
 }
 
-/// A request for the value alone.
-pub(crate) struct Plain;
+/// The options of a get of the value alone.
+pub(crate) struct PlainGet;
 
-impl Look for Plain {
+impl GetOptions for PlainGet {
     const DESCRIBES: bool = false;
 
     #[inline(always)]
@@ -76,7 +76,7 @@ impl Look for Plain {
     }
 }
 
-impl Look for MetaGet {
+impl GetOptions for MetaGet {
     const DESCRIBES: bool = true;
 
     #[inline]
@@ -86,7 +86,7 @@ impl Look for MetaGet {
 
     #[inline]
     fn is_counted(&self) -> bool {
-        !self.unnoticed
+        !self.uncounted
     }
 
     #[inline]
@@ -105,10 +105,10 @@ struct TooLong;
 impl Partition {
     /// Reads an item into the sink, without its CAS value.
     #[inline]
-    pub fn read<L: Look, S: ReplySink>(
+    pub fn read<G: GetOptions, S: ReplySink>(
         &self,
         (index, request): (usize, &HashedRequest<'_>),
-        look: &L,
+        options: &G,
         now_s: u32,
         sink: &mut S,
     ) -> Read {
@@ -134,7 +134,7 @@ impl Partition {
                 continue;
             };
             let item = found.filter(|item| !item.found.expiry.has_passed(now_s));
-            if look.changes(item.as_ref().map(|item| &item.found)) {
+            if options.changes(item.as_ref().map(|item| &item.found)) {
                 return Read::Changes;
             }
             let Some(Candidate { found, count }) = item else {
@@ -144,19 +144,19 @@ impl Partition {
                 }
                 continue;
             };
-            if L::DESCRIBES {
+            if G::DESCRIBES {
                 sink.describe(index, ItemMeta::of(&found));
             }
-            if look.value() && !self.copy_racing(index, &found, sink) {
+            if options.value() && !self.copy_racing(index, &found, sink) {
                 return Read::NoRoom;
             }
             // The fence of the version check orders the copy before the load of the head too.
             if bucket.version_is_still(version) && self.is_live(&found.place) {
                 sink.finish(index, Outcome::Hit);
-                let count = (count || self.is_access_unrecorded(&found, now_s)) && look.is_counted();
+                let count = (count || self.is_access_unrecorded(&found, now_s)) && options.is_counted();
                 return Read::Done { count };
             }
-            if look.value() {
+            if options.value() {
                 sink.rollback(index);
                 bytes_in_vain += found.value_bytes();
             }

@@ -110,7 +110,7 @@ impl Cache {
             let visited = beside.unwrap_or_else(|| {
                 self.with_writer(walk.partition, now_s, &idle, |writer| {
                     let read = writer.partition.visit_chain(walk, now_s, visitor);
-                    settle(read, walk, visitor)
+                    keep_or_take_back(read, walk, visitor)
                 })
             });
             match visited {
@@ -130,7 +130,7 @@ impl Cache {
 
 /// Keeps the items of a bucket, or revokes them if the visitor has no room and has had too few.
 /// Returns how many items are done, if not all of them.
-fn settle(read: Read, walk: &Walk, visitor: &mut impl Visitor) -> Option<usize> {
+fn keep_or_take_back(read: Read, walk: &Walk, visitor: &mut impl Visitor) -> Option<usize> {
     match read {
         Read::Full(items) if items < walk.items_done + PART_ITEMS_MIN => {
             visitor.take_back();
@@ -163,7 +163,7 @@ impl Partition {
             let read = self.visit_chain(walk, now_s, visitor);
             let still = bucket.version_is_still(version);
             if !matches!(read, Read::Torn) && still {
-                return Some(settle(read, walk, visitor));
+                return Some(keep_or_take_back(read, walk, visitor));
             }
             visitor.take_back();
         }

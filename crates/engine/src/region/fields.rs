@@ -54,7 +54,7 @@ pub(crate) enum Field {
     ExpiryLagLast = 38,
     SparesUsed = 39,
 
-    ItemsAppended = 40,
+    ItemsInserted = 40,
     EvictedLog = 41,
     EvictedBucket = 42,
     Expired = 43,

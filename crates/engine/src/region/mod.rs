@@ -73,7 +73,7 @@ mod watched {
             while done < source.len() {
                 let at = first_byte + done;
                 let step = (WORD_BYTES - at % WORD_BYTES).min(source.len() - done);
-                tell(self.0.word(at / WORD_BYTES));
+                notify(self.0.word(at / WORD_BYTES));
                 self.0.copy_in(at, &source[done..done + step]);
                 done += step;
             }
@@ -96,18 +96,18 @@ mod watched {
         }
 
         pub fn store(self, value: u64, ordering: Ordering) {
-            tell(self.0);
+            notify(self.0);
             self.0.store(value, ordering);
         }
 
         pub fn fetch_add(self, value: u64, ordering: Ordering) -> u64 {
-            tell(self.0);
+            notify(self.0);
             self.0.fetch_add(value, ordering)
         }
     }
 
     /// Calls the watch before a store; stores of the watch itself are not watched.
-    fn tell(word: &AtomicU64) {
+    fn notify(word: &AtomicU64) {
         let address = std::ptr::from_ref(word).addr();
         let watch = WATCH.take();
         if let Some(mut watch) = watch {

@@ -7,7 +7,7 @@ use super::support::*;
 use crate::index::hash::Buckets;
 use crate::index::visits;
 use crate::limits::{BUCKET_ENTRIES, CHAIN_BUCKETS_MAX, CHAIN_TAG_ITEMS_MAX, MAIN_PER_SPARE_CACHE};
-use crate::reader::{Plain, Read};
+use crate::reader::{PlainGet, Read};
 use crate::*;
 
 const SEED: u64 = 7;
@@ -72,7 +72,7 @@ fn most_visited(cache: &Cache, keys: &[Vec<u8>]) -> (usize, usize) {
         let request = Request { hash: cache.hash(key), key, operation: Operation::Get { cas: false } };
         let mut replies = Replies::default();
         let asked = hashed(partition, &request);
-        let read = partition.read((0, &asked), &Plain, 1000, &mut replies);
+        let read = partition.read((0, &asked), &PlainGet, 1000, &mut replies);
         assert!(matches!(read, Read::Done { .. }), "{read:?}");
         let of_reader = visits::take();
         for (buckets, keys) in [of_writer, of_reader] {
@@ -212,7 +212,7 @@ fn keys_of_one_hash_are_bounded_by_their_tag() {
     }
 }
 
-/// Proves the same of keys that share the bucket and the tag, but not the client's hash.
+/// Proves the same bound for keys that share the bucket and the tag, but not the client's hash.
 #[test]
 fn keys_of_one_bucket_and_one_tag_are_bounded_by_their_tag() {
     for semantics in [Semantics::Store, Semantics::Cache] {
@@ -325,7 +325,7 @@ fn a_reader_that_reaches_its_bound_is_contended() {
     let read = || {
         let mut replies = Replies::default();
         let asked = hashed(partition, &request);
-        partition.read((0, &asked), &Plain, 1000, &mut replies)
+        partition.read((0, &asked), &PlainGet, 1000, &mut replies)
     };
     link(&cache, 77, CHAIN_BUCKETS_MAX as u64);
     assert_eq!(read(), Read::Done { count: false });
@@ -357,7 +357,7 @@ fn an_image_with_a_chain_beyond_the_bound_is_cut_or_refused() {
 
 /// Proves that the sweep visits each item of a chain once, and removes all that have expired.
 #[test]
-fn a_chain_at_its_bound_is_swept_in_one_go() {
+fn one_sweep_of_a_chain_at_its_bound_removes_all_expired_items() {
     for semantics in [Semantics::Store, Semantics::Cache] {
         let cache = setup(semantics, 256).cache();
         let mut client = Client::new(&cache, 0);

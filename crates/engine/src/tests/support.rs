@@ -90,7 +90,7 @@ impl Setup {
         self.try_cache_in(maps).expect("a sound image")
     }
 
-    /// Makes the same, or returns the damage of the image that the maps hold.
+    /// Makes a cache in these maps, or returns the damage of the image that they hold.
     pub fn try_cache_in(&self, maps: Option<Maps>) -> Result<Arc<Cache>, String> {
         let config = Config { maps, ..self.config() };
         Cache::try_with_partitions(self.layout(), &config)

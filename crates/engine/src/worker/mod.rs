@@ -17,7 +17,7 @@ use crate::limits::{BATCH_REQUESTS_MAX, READ_ROUNDS_MAX};
 use crate::operations::request::{HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::partition::{Hint, Partition};
 use crate::reader::walk::{Visitor, Walk, Walked};
-use crate::reader::{Plain, Read};
+use crate::reader::{PlainGet, Read};
 use crate::region::copy_budget;
 use crate::worker::pipeline::{Own, Share};
 
@@ -261,7 +261,7 @@ impl Worker {
     ) -> bool {
         for _ in 0..READ_ROUNDS_MAX {
             let read = match request.operation {
-                Operation::Get { cas: false } => partition.read((index, request), &Plain, now_s, sink),
+                Operation::Get { cas: false } => partition.read((index, request), &PlainGet, now_s, sink),
                 Operation::MetaGet(get) => partition.read((index, request), get, now_s, sink),
                 _ => Read::Changes,
             };

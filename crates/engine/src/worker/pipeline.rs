@@ -18,7 +18,7 @@ use crate::operations::meta::MetaGet;
 use crate::operations::request::{Condition, HashedRequest, Operation, Outcome, ReplySink, Request};
 use crate::operations::{Described, Side, store_long};
 use crate::partition::{Hint, Partition};
-use crate::reader::{Plain, Read};
+use crate::reader::{PlainGet, Read};
 use crate::writer::Writer;
 
 /// Results of prefetching, for each request.
@@ -106,7 +106,7 @@ impl Mode for Share {
         now_s: u32,
         sink: &mut S,
     ) -> bool {
-        match partition.read((index, request), &Plain, now_s, sink) {
+        match partition.read((index, request), &PlainGet, now_s, sink) {
             Read::Done { count } => {
                 count_if_unlocked(partition, request, count, now_s);
                 true

@@ -21,7 +21,7 @@ impl Worker {
             let upkeep = |writer: &Writer<'_>| {
                 writer.partition.measure_items();
                 writer.partition.note_age(now_s);
-                writer.take_samples();
+                writer.apply_samples();
                 writer.sweep();
                 writer.clean();
                 writer.compact_for_refused();

@@ -15,7 +15,7 @@ impl Writer<'_> {
     #[inline]
     pub fn note_eviction(&self, place: &Place) {
         if self.partition.eviction_listener.wanted.load(Relaxed) {
-            self.partition.tell_eviction(place, self.now_s);
+            self.partition.notify_eviction(place, self.now_s);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::writer::Writer;
 
 impl Writer<'_> {
     /// Counts the requests that readers recorded.
-    pub fn take_samples(&self) {
+    pub fn apply_samples(&self) {
         let samples = &self.partition.samples;
         if samples.parts.load(Ordering::Relaxed) == 0 {
             return;

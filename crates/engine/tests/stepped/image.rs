@@ -92,7 +92,7 @@ pub fn observe(image: &mut Image, semantics: Semantics) -> Seen {
     assert_eq!(*cache.image_state(), ImageState::Recovered);
     let mut worker = cache.worker(0).unwrap();
     let look =
-        MetaGet { value: true, cas: semantics == Semantics::Store, unnoticed: true, ..MetaGet::default() };
+        MetaGet { value: true, cas: semantics == Semantics::Store, uncounted: true, ..MetaGet::default() };
     let mut keys: Vec<_> = ["new", "number", "meta"].map(str::to_owned).into();
     keys.extend((0..OTHERS).map(|number| format!("other-{number}")));
     keys.extend((0..GROWING.len()).map(|number| format!("grown-{number}")));

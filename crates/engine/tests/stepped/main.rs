@@ -43,7 +43,7 @@ fn writer_process() {
 
 /// Observations of one operation.
 #[derive(Default)]
-struct Looks {
+struct Observations {
     instructions: usize,
     /// Contents of each recovered image that differ from those of the previous one.
     seen: Vec<Seen>,
@@ -51,30 +51,30 @@ struct Looks {
 }
 
 /// Steps the writer through an operation.
-fn step_through(tracee: &Tracee, image: &mut Image, semantics: Semantics, number: usize) -> Looks {
-    let mut looks = Looks::default();
+fn step_through(tracee: &Tracee, image: &mut Image, semantics: Semantics, number: usize) -> Observations {
+    let mut observed = Observations::default();
     let interval = interval();
     image.note();
     loop {
         match tracee.step() {
-            Stop::Signal => return looks,
+            Stop::Signal => return observed,
             Stop::Instruction => {}
         }
-        looks.instructions += 1;
-        let due = (looks.instructions + number).is_multiple_of(interval);
+        observed.instructions += 1;
+        let due = (observed.instructions + number).is_multiple_of(interval);
         if due && image.has_changed() {
-            looks.images += 1;
+            observed.images += 1;
             let seen = observe(image, semantics);
-            if looks.seen.last() != Some(&seen) {
-                looks.seen.push(seen);
+            if observed.seen.last() != Some(&seen) {
+                observed.seen.push(seen);
             }
         }
     }
 }
 
-fn check(step: &Step, semantics: Semantics, before: &Seen, after: &Seen, looks: &Looks) {
+fn check(step: &Step, semantics: Semantics, before: &Seen, after: &Seen, observed: &Observations) {
     let mut is_done = false;
-    for seen in &looks.seen {
+    for seen in &observed.seen {
         if semantics == Semantics::Cache {
             for (key, item) in seen {
                 let known = [before, after].iter().any(|all| all.get(key) == Some(item));
@@ -90,7 +90,7 @@ fn check(step: &Step, semantics: Semantics, before: &Seen, after: &Seen, looks: 
     }
 }
 
-/// Runs the script; says how many instructions and images there were.
+/// Runs the script; prints how many instructions and images there were.
 fn stepped(semantics: Semantics, script: Script) {
     let directory = image::scratch(&format!("{}-{}", semantics.name(), script.name()));
     let tracee = match Tracee::start(&directory, semantics.name(), script.name()) {
@@ -105,14 +105,14 @@ fn stepped(semantics: Semantics, script: Script) {
     for (number, step) in script.steps().iter().enumerate() {
         tracee.run_to_signal();
         let before = observe(&mut image, semantics);
-        let looks = step_through(&tracee, &mut image, semantics, number);
+        let observed = step_through(&tracee, &mut image, semantics, number);
         let after = observe(&mut image, semantics);
         let old = before.get(key(step)).map(|item| item.0.as_slice());
         let value = after.get(key(step)).map(|item| item.0.clone());
         assert_eq!(value, step.expected(old), "{step:?}");
-        check(step, semantics, &before, &after, &looks);
-        instructions += looks.instructions;
-        images += looks.images;
+        check(step, semantics, &before, &after, &observed);
+        instructions += observed.instructions;
+        images += observed.images;
     }
     drop(tracee);
     fs::remove_dir_all(directory).unwrap();
@@ -120,27 +120,27 @@ fn stepped(semantics: Semantics, script: Script) {
     assert!(images > 20, "the writer was stopped within its operations");
 }
 
-/// A store has each item as it was or as it was to be, between whatever instructions its process was
-/// killed.
+/// Proves that a store has each item as before or as afterwards, between whatever instructions its
+/// process is killed.
 #[test]
 fn a_stepped_store_loses_nothing() {
     stepped(Semantics::Store, Script::Roomy);
 }
 
-/// Proves the same without any space left.
+/// Steps through a store without any space left.
 #[test]
 fn a_stepped_full_store_loses_nothing() {
     stepped(Semantics::Store, Script::Full);
 }
 
-/// Proves the same while buckets are split.
+/// Steps through a store whose buckets are split.
 #[test]
 fn a_stepped_store_whose_index_grows_loses_nothing() {
     stepped(Semantics::Store, Script::Growing);
 }
 
-/// A cache may miss, but never lies.
+/// Proves that a cache may miss, but returns no wrong value.
 #[test]
-fn a_stepped_cache_never_lies() {
+fn a_stepped_cache_returns_no_wrong_value() {
     stepped(Semantics::Cache, Script::Roomy);
 }

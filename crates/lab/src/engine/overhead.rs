@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Options, report: &mut Measurement) -> Result<()> {
         report.value(&case, name, "bytes/item", &[overhead]);
         let share = payload / MEMORY_BYTES as f64 * 100.0;
         report.value(&case, "key and value of the memory", "%", &[share]);
-        let lost = items.evicted_bucket as f64 / items.items_appended as f64 * 100.0;
+        let lost = items.evicted_bucket as f64 / items.items_inserted as f64 * 100.0;
         report.value(&case, "appended items lost to full buckets", "%", &[lost]);
     }
     Ok(())

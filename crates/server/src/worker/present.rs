@@ -90,7 +90,7 @@ impl<P: Streams> Worker<P> {
     /// Turns for the connections that watch, unless their peers do not read.
     pub(super) fn serve_watchers(&mut self, now_ms: u64) {
         let evictions = self.server.shared.watch.wanted().any(crate::telemetry::watch::Kinds::EVICTIONS);
-        self.server.shared.cache.tell_evictions(evictions);
+        self.server.shared.cache.notify_evictions(evictions);
         if !self.server.shared.watch.has_watchers() {
             return;
         }

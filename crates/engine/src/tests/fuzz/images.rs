@@ -228,7 +228,7 @@ fn serve(cache: &Arc<Cache>, two: bool, check: Check) {
             client.ask(&key, Operation::MetaGet(meta));
         }
         client.worker.maintain(now_s);
-        // Enough of them for a log to come round.
+        // Enough of them for a lap of the log.
         for round in 0..3 {
             for number in 0..KEYS {
                 let value = value(number, round * number);

@@ -73,7 +73,7 @@ fn run_all(inputs: impl Iterator<Item = Vec<u8>>) {
     }
 }
 
-/// Proves it for each committed damage, in each kind of image.
+/// Runs each committed damage in each kind of image.
 #[test]
 fn fuzz_images_on_its_seeds() {
     let seeds = seeds("images");
@@ -88,24 +88,24 @@ fn fuzz_images_on_its_seeds() {
     }));
 }
 
-/// Proves it for entries that lead into the middle of an item whose bytes look like an expired
-/// one.
+/// Runs entries that lead into the middle of an item whose bytes look like an expired one.
 #[test]
 fn fuzz_images_on_shifted_entries() {
     let inputs: [&[u8]; 2] = [
         b"\x93\xc1\x0c\x4f\x0e\xdd\x11\x69\xac\x4e\xc3\x59\xa9\x7d",
-        b"\x37\xb3\x0c\x31\x1e\x0c\x68\x8c\x4d\xea\xb9\xf7\xbb\x0b\xfb\x58\xb3\xb7\x10\x84\xb6\x60\x84\xa5\xe2\xcd",
+        b"\x37\xb3\x0c\x31\x1e\x0c\x68\x8c\x4d\xea\xb9\xf7\xbb\
+          \x0b\xfb\x58\xb3\xb7\x10\x84\xb6\x60\x84\xa5\xe2\xcd",
     ];
     run_all(inputs.into_iter().map(<[u8]>::to_vec));
 }
 
-/// Proves it for a stamp after which no other comes: the next write overflowed it.
+/// Runs the largest stamp: the next write once overflowed it.
 #[test]
 fn fuzz_images_on_the_last_stamp() {
     run_all(std::iter::once(vec![57, 2, 194, 208, 43, 24, 64, 0, 0, 0, 0, 0, 0, 0]));
 }
 
-/// Proves it for a few changes outside of the items, of which most are in the index.
+/// Runs a few changes outside of the items, most of them in the index.
 #[test]
 fn fuzz_images_on_changes_outside_of_the_items() {
     let mut state = 1u64;
@@ -124,9 +124,9 @@ fn fuzz_images_on_changes_outside_of_the_items() {
     }));
 }
 
-/// Proves it for flipped bits, high and low ones, in each of the header's first words.
+/// Runs flipped bits, high and low ones, in each of the header's first words.
 #[test]
-fn flipped_bits_of_a_header_are_survived() {
+fn fuzz_images_on_flipped_bits_of_a_header() {
     let bits = |word: u8| (0..64u8).filter(move |bit| bit % 4 == word % 4);
     let words = (0..64).flat_map(|word| bits(word).map(move |bit| (word, bit)));
     run_all(words.enumerate().map(|(at, (word, bit))| {
@@ -145,7 +145,7 @@ proptest! {
         ..Default::default()
     })]
 
-    /// Proves it for a few changes anywhere.
+    /// Runs a few changes anywhere.
     #[test]
     fn fuzz_images_on_drawn_changes(
         shape in any::<u8>(),

@@ -6,9 +6,9 @@ use super::*;
 use crate::partition::Partition;
 use crate::region::Field;
 
-/// Proves it for every operation, in a cache with room.
+/// Kills every operation, in a cache with room.
 #[test]
-fn every_operation_of_a_cache_may_miss_but_never_lies() {
+fn no_operation_of_a_killed_cache_leaves_a_wrong_value() {
     let keys = keys(12);
     for eviction in [Eviction::S3Fifo, Eviction::Lru] {
         let setup = Setup { buckets: 8, data_units: 2048, eviction, ..Setup::default() };
@@ -21,10 +21,10 @@ fn every_operation_of_a_cache_may_miss_but_never_lies() {
     }
 }
 
-/// Proves it for a cache that evicts, splits buckets and moves requested items, with offsets that
+/// Kills a cache that evicts, splits buckets and moves requested items, with offsets that
 /// repeat.
 #[test]
-fn a_cache_that_evicts_and_grows_may_miss_but_never_lies() {
+fn a_killed_cache_that_evicts_and_grows_returns_no_wrong_value() {
     let keys = keys(60);
     for eviction in [Eviction::S3Fifo, Eviction::ApproximateLru] {
         let setup = Setup {
@@ -54,9 +54,9 @@ fn a_cache_that_evicts_and_grows_may_miss_but_never_lies() {
     }
 }
 
-/// Proves it for a cache whose chains are full, which evicts the oldest of them.
+/// Kills a cache whose chains are full, which evicts the oldest of them.
 #[test]
-fn a_cache_with_too_few_entries_may_miss_but_never_lies() {
+fn a_killed_cache_with_full_chains_returns_no_wrong_value() {
     let keys = keys(60);
     let setup = Setup { buckets: 2, data_units: 4096, ..Setup::default() };
     let mut killed = Killed::new(setup, keys.clone());
@@ -66,9 +66,9 @@ fn a_cache_with_too_few_entries_may_miss_but_never_lies() {
     assert!(killed.cache.stats().evicted_bucket > 0);
 }
 
-/// Proves it for an expiry, a flush and an invalidated namespace.
+/// Kills expiries, flushes and invalidations of a namespace.
 #[test]
-fn items_that_end_in_a_cache_never_return_wrong() {
+fn expiries_and_flushes_of_a_killed_cache_leave_no_wrong_value() {
     let mut keys = keys(20);
     keys.extend((0..10).map(|number| format!("name:{number}").into_bytes()));
     let mut killed = Killed::new(Setup::default(), keys.clone());
@@ -121,7 +121,7 @@ fn recovered_with(spoil: impl Fn(&Partition)) -> (Setup, Arc<Cache>) {
 /// Proves that recovery counts anew what upkeep relies on. With the counters that a kill had left,
 /// upkeep copied the log around forever, and the index grew as if there were 2^64 items.
 #[test]
-fn counters_that_a_kill_left_behind_are_counted_anew() {
+fn recovery_recounts_what_upkeep_relies_on() {
     let (_, cache) = recovered_with(|partition| {
         for field in [
             Field::ItemsLive,
@@ -147,7 +147,7 @@ fn counters_that_a_kill_left_behind_are_counted_anew() {
 /// Proves that a namespace whose invalidation was recorded, but not switched on before the kill, is
 /// invalid at once, and not only after the next invalidation.
 #[test]
-fn a_namespace_is_invalid_from_the_recovery_on_or_never() {
+fn a_recorded_invalidation_takes_effect_at_the_recovery() {
     for semantics in [Semantics::Cache, Semantics::Store] {
         let setup = Setup { semantics, maps: true, ..Setup::default() };
         let keys = [b"a:key".to_vec(), b"b:key".to_vec()];

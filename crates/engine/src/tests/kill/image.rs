@@ -97,7 +97,7 @@ pub(super) fn observe(
         value: true,
         // Asking for it changes an item of a cache.
         cas: setup.semantics == Semantics::Store,
-        unnoticed: true,
+        uncounted: true,
         leaves_token: true,
         ..MetaGet::default()
     };

@@ -3,7 +3,7 @@
 //! The operation runs once. Before each store that it makes to the partition, the present bytes
 //! become an image of their own. That image is recovered, checked and compared with the contents
 //! before the operation and after it. The stores are in the order of the source here.
-//! `tests/stepped.rs` tests the order of the compiler: it stops between instructions.
+//! `tests/stepped/main.rs` tests the order of the compiler: it stops between instructions.
 
 mod caches;
 mod image;

@@ -99,7 +99,7 @@ fn a_store_is_exact_after_a_kill_at_any_store() {
 /// Proves that a cache killed before any store of random operations may miss, but never returns a
 /// wrong value.
 #[test]
-fn a_cache_never_lies_after_a_kill_at_any_store() {
+fn a_cache_returns_no_wrong_value_after_a_kill_at_any_store() {
     let roomy = Setup { buckets: 16, data_units: 4096, ..Setup::default() };
     let evicts =
         Setup { buckets: 2, grows: true, data_units: 512, offset_bits: 12, value_bytes_max: 200, ..roomy };

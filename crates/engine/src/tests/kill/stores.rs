@@ -11,7 +11,7 @@ fn setup() -> Setup {
 /// Proves that a store killed before any store of any operation has each item as before or as
 /// afterwards.
 #[test]
-fn every_operation_of_a_store_is_whole_or_not_at_all() {
+fn every_operation_of_a_killed_store_is_atomic() {
     let keys = keys(12);
     let mut killed = Killed::new(setup(), keys.clone());
     for key in &keys[..11] {
@@ -22,9 +22,9 @@ fn every_operation_of_a_store_is_whole_or_not_at_all() {
     assert!(killed.stores > 1000, "{}", killed.stores);
 }
 
-/// Proves the same with several workers, which copy long values outside of the lock.
+/// Proves that of a store of several workers, which copy long values outside of the lock.
 #[test]
-fn every_operation_of_a_shared_store_is_whole_or_not_at_all() {
+fn every_operation_of_a_killed_shared_store_is_atomic() {
     let keys = keys(4);
     let setup = Setup { workers: 2, value_bytes_max: 4000, data_units: 4096, ..setup() };
     let mut killed = Killed::new(setup, keys.clone());
@@ -38,7 +38,7 @@ fn every_operation_of_a_shared_store_is_whole_or_not_at_all() {
 /// Proves that a kill at any moment leaves the old value or the new one in a store with no room
 /// left, where the new value waits in the reserve.
 #[test]
-fn an_overwrite_in_a_full_store_is_whole_or_not_at_all() {
+fn an_overwrite_in_a_killed_full_store_is_atomic() {
     let keys = keys(64);
     let mut killed = Killed::new(setup(), keys.clone());
     let filler = vec![b'1'; 120];
@@ -68,7 +68,7 @@ fn an_overwrite_in_a_full_store_is_whole_or_not_at_all() {
 
 /// Proves that an expiry, a flush and the invalidation of a namespace end whole.
 #[test]
-fn items_that_end_in_a_store_end_whole() {
+fn expiries_and_flushes_of_a_killed_store_are_atomic() {
     let mut keys = keys(20);
     keys.extend((0..10).map(|number| format!("name:{number}").into_bytes()));
     let mut killed = Killed::new(setup(), keys.clone());
@@ -160,7 +160,7 @@ fn a_store_whose_index_shrinks_loses_nothing() {
     assert_eq!(killed.seen().len(), keys.len());
 }
 
-/// Proves the same where buckets are merged into chains, and the last spare bucket is in use.
+/// Proves that merges of buckets into chains lose nothing, also where the last spare bucket is in use.
 #[test]
 fn a_store_whose_chains_are_merged_loses_nothing() {
     let keys = keys(300);
@@ -195,7 +195,7 @@ fn a_store_whose_chains_are_merged_loses_nothing() {
 
 /// Proves that a change of mode, and a move to another owner, make no store to the image.
 #[test]
-fn routes_are_no_part_of_the_image() {
+fn a_route_change_stores_nothing_in_the_image() {
     let keys = keys(4);
     let setup = Setup { workers: 2, ..setup() };
     let mut killed = Killed::new(setup, keys.clone());

@@ -1,4 +1,4 @@
-//! Models of races, run on the engine's own code: `RUSTFLAGS="--cfg loom" cargo test loom_`.
+//! Models of races, run on the engine's own code: `scripts/test-loom`.
 //!
 //! loom explores the interleavings, and the values that relaxed loads may return, up to a bound of
 //! preemptions. It does not see: mapped memory (regions are on the heap here, the mirror is a wrap
@@ -88,7 +88,7 @@ fn look(cache: &Cache, key: &[u8]) -> Option<Option<Vec<u8>>> {
     let hash = cache.hash(key);
     let request = Request { hash, key, operation: Operation::Get { cas: false } };
     let mut replies = Replies::default();
-    let plain = crate::reader::Plain;
+    let plain = crate::reader::PlainGet;
     let partition = cache.partition(hash);
     let read = partition.read((0, &hashed(partition, &request)), &plain, 0, &mut replies);
     if !matches!(read, Read::Done { .. }) {

@@ -9,13 +9,13 @@ use crate::*;
 
 /// One request, owned.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct OwnedRequest {
     pub key: usize,
-    pub wish: Wish,
+    pub action: Action,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum Action {
     Get { cas: bool },
     GetAndTouch { expiry: Expiry },
     Store { condition: Condition, value: Vec<u8>, flags: u32, expiry: Expiry },
@@ -29,7 +29,7 @@ pub(crate) enum Wish {
     MetaArithmetic(MetaArithmetic),
 }
 
-impl Wish {
+impl Action {
     fn operation(&self) -> Operation<'_> {
         match *self {
             Self::Get { cas } => Operation::Get { cas },
@@ -131,7 +131,7 @@ impl Workers {
     }
 
     /// Executes a batch, to the end: repeats requests that a full sink or another owner stopped.
-    pub fn execute(&mut self, keys: &[Key], batch: &[Ask]) -> Executed {
+    pub fn execute(&mut self, keys: &[Key], batch: &[OwnedRequest]) -> Executed {
         let mut in_order = Vec::with_capacity(batch.len());
         let mut left: Vec<usize> = (0..batch.len()).collect();
         let mut elsewhere = Vec::new();
@@ -139,7 +139,7 @@ impl Workers {
             let replies = self.execute_once(keys, batch, &left);
             for (reply, at) in replies.into_iter().zip(left.iter().copied()) {
                 if reply.outcome == Some(Outcome::NotOwner) {
-                    self.check_not_owner(keys[batch[at].key].hash, &batch[at].wish);
+                    self.check_not_owner(keys[batch[at].key].hash, &batch[at].action);
                     elsewhere.push(at);
                 } else {
                     in_order.push((at, reply));
@@ -158,11 +158,11 @@ impl Workers {
         Executed { in_order, elsewhere: repeated }
     }
 
-    fn execute_once(&mut self, keys: &[Key], batch: &[Ask], which: &[usize]) -> Vec<Reply> {
+    fn execute_once(&mut self, keys: &[Key], batch: &[OwnedRequest], which: &[usize]) -> Vec<Reply> {
         let request = |at: &usize| {
-            let ask = &batch[*at];
-            let key = &keys[ask.key];
-            Request { hash: key.hash, key: &key.name, operation: ask.wish.operation() }
+            let request = &batch[*at];
+            let key = &keys[request.key];
+            Request { hash: key.hash, key: &key.name, operation: request.action.operation() }
         };
         let requests: Vec<_> = which.iter().map(request).collect();
         let room_values = std::mem::replace(&mut self.room_values, usize::MAX);
@@ -177,11 +177,11 @@ impl Workers {
     }
 
     /// Checks that `NotOwner` comes only where the route requires it.
-    fn check_not_owner(&self, hash: KeyHash, wish: &Wish) {
+    fn check_not_owner(&self, hash: KeyHash, action: &Action) {
         let route = self.cache.route(self.cache.partition_of(hash)).unwrap();
         let may = match route.access {
             Access::Erew => route.owner == self.turn,
-            Access::Crew => route.owner == self.turn || is_look(wish),
+            Access::Crew => route.owner == self.turn || is_read(action),
             Access::Crcw => true,
         };
         assert!(!may, "worker {} refused in {route:?}", self.turn);
@@ -190,8 +190,8 @@ impl Workers {
 
 /// Returns whether another worker than the owner may serve this under CREW. A meta get may be one
 /// that changes its item.
-fn is_look(wish: &Wish) -> bool {
-    matches!(wish, Wish::Get { cas: false })
+fn is_read(action: &Action) -> bool {
+    matches!(action, Action::Get { cas: false })
 }
 
 impl std::fmt::Display for Workers {

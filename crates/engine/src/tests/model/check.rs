@@ -1,6 +1,6 @@
 //! Checks of replies.
 
-use super::batch::{Ask, Wish};
+use super::batch::{Action, OwnedRequest};
 use super::{CAS_VALUES_MAX, Item, Key, Model, NUMBER_BYTES_MAX};
 use crate::tests::support::Reply;
 use crate::*;
@@ -35,19 +35,19 @@ pub(super) fn changed_number(value: &[u8], up: bool, delta: u64) -> Option<u64> 
 
 impl Model {
     /// Compares a reply with the model, and changes the model as the request asks.
-    pub(super) fn check(&mut self, ask: &Ask, reply: &Reply) {
-        let key = ask.key;
+    pub(super) fn check(&mut self, request: &OwnedRequest, reply: &Reply) {
+        let key = request.key;
         let outcome = reply.outcome.unwrap();
-        if self.is_refused(&ask.wish, outcome) {
+        if self.is_refused(&request.action, outcome) {
             return;
         }
-        match &ask.wish {
-            Wish::Get { cas } => self.check_get(key, reply, *cas),
-            Wish::GetAndTouch { expiry } => {
+        match &request.action {
+            Action::Get { cas } => self.check_get(key, reply, *cas),
+            Action::GetAndTouch { expiry } => {
                 self.check_get(key, reply, true);
                 self.set_expiry(key, *expiry);
             }
-            Wish::Store { condition, value, flags, expiry } => {
+            Action::Store { condition, value, flags, expiry } => {
                 if self.check_store(key, *condition, value, outcome) {
                     self.keys[key].item = Some(Item {
                         value: value.clone(),
@@ -59,30 +59,30 @@ impl Model {
                     });
                 }
             }
-            Wish::Concatenate { before, more } => {
+            Action::Concatenate { before, more } => {
                 self.check_concatenate(key, *before, more, outcome);
             }
-            Wish::Arithmetic { up, delta } => self.check_arithmetic(key, *up, *delta, outcome),
-            Wish::Touch { expiry } => {
+            Action::Arithmetic { up, delta } => self.check_arithmetic(key, *up, *delta, outcome),
+            Action::Touch { expiry } => {
                 self.check_found(key, outcome, &[Outcome::Touched], Outcome::NotFound);
                 self.set_expiry(key, *expiry);
             }
-            Wish::Delete => {
+            Action::Delete => {
                 self.check_found(key, outcome, &[Outcome::Deleted], Outcome::NotFound);
                 self.keys[key].item = None;
             }
-            Wish::MetaGet(get) => self.check_meta_get(key, get, reply),
-            Wish::MetaStore { store, value } => self.check_meta_store(key, store, value, reply),
-            Wish::MetaDelete(delete) => self.check_meta_delete(key, delete, outcome),
-            Wish::MetaArithmetic(by) => self.check_meta_arithmetic(key, by, reply),
+            Action::MetaGet(get) => self.check_meta_get(key, get, reply),
+            Action::MetaStore { store, value } => self.check_meta_store(key, store, value, reply),
+            Action::MetaDelete(delete) => self.check_meta_delete(key, delete, outcome),
+            Action::MetaArithmetic(by) => self.check_meta_arithmetic(key, by, reply),
         }
     }
 
     /// Returns whether a write was refused for lack of space, as only a store may, and only if it
     /// takes space.
-    fn is_refused(&mut self, wish: &Wish, outcome: Outcome) -> bool {
+    fn is_refused(&mut self, action: &Action, outcome: Outcome) -> bool {
         let refused = outcome == Outcome::OutOfMemory;
-        let takes_space = !matches!(wish, Wish::Get { .. } | Wish::Delete);
+        let takes_space = !matches!(action, Action::Get { .. } | Action::Delete);
         assert!(!refused || self.is_store && takes_space);
         self.tally.refused += u64::from(refused);
         refused
@@ -108,7 +108,7 @@ impl Model {
         }
         if known.item.is_some() && !found {
             known.item = None;
-            self.lose(key);
+            self.record_loss(key);
         } else if self.keys[key].item.is_none() && found {
             panic!("found what is not there: {}", self.name(key));
         }
@@ -122,7 +122,7 @@ impl Model {
 
     /// Handles an item that the engine lacks and the model has: some item must have been evicted
     /// since all keys were requested.
-    fn lose(&mut self, key: usize) {
+    fn record_loss(&mut self, key: usize) {
         assert!(!self.is_store, "a store lost {}", self.name(key));
         self.tally.lost += 1;
         self.lost_lately += 1;

@@ -1,7 +1,7 @@
 //! Meta operations: the requests, and the replies that they must get.
 
 use super::check::changed_number;
-use super::{Item, Model, Wish};
+use super::{Action, Item, Model};
 use crate::tests::support::Reply;
 use crate::*;
 
@@ -21,13 +21,13 @@ impl Model {
         drawn.is_multiple_of(3).then_some(last)
     }
 
-    pub(super) fn meta_get(&mut self, extra: usize, expiry: Expiry) -> Wish {
+    pub(super) fn meta_get(&mut self, extra: usize, expiry: Expiry) -> Action {
         let now_s = self.workers.now_s;
-        Wish::MetaGet(MetaGet {
+        Action::MetaGet(MetaGet {
             value: true,
             cas: extra % 4 == 1,
             access: (extra / 4).is_multiple_of(16),
-            unnoticed: (extra / 64).is_multiple_of(4),
+            uncounted: (extra / 64).is_multiple_of(4),
             touch: (extra / 256).is_multiple_of(8).then_some(expiry),
             touch_first: extra.is_multiple_of(2),
             vivify: (extra / 2048).is_multiple_of(4).then_some(expiry),
@@ -38,7 +38,7 @@ impl Model {
         })
     }
 
-    pub(super) fn meta_store(&mut self, key: usize, (size, extra): (usize, usize), expiry: Expiry) -> Wish {
+    pub(super) fn meta_store(&mut self, key: usize, (size, extra): (usize, usize), expiry: Expiry) -> Action {
         let modes = [
             StoreMode::Set,
             StoreMode::Add,
@@ -61,11 +61,11 @@ impl Model {
             ..MetaStore::default()
         };
         let value = self.value(bytes, (extra / 1024).is_multiple_of(8));
-        Wish::MetaStore { store, value }
+        Action::MetaStore { store, value }
     }
 
-    pub(super) fn meta_delete(&mut self, key: usize, extra: usize, expiry: Expiry) -> Wish {
-        Wish::MetaDelete(MetaDelete {
+    pub(super) fn meta_delete(&mut self, key: usize, extra: usize, expiry: Expiry) -> Action {
+        Action::MetaDelete(MetaDelete {
             compare: self.compared(key, extra),
             new_cas: self.chosen(extra / 4),
             invalidate: (extra / 16).is_multiple_of(2),
@@ -79,8 +79,8 @@ impl Model {
         key: usize,
         (size, extra): (usize, usize),
         expiry: Expiry,
-    ) -> Wish {
-        Wish::MetaArithmetic(MetaArithmetic {
+    ) -> Action {
+        Action::MetaArithmetic(MetaArithmetic {
             delta: size as u64 % 200,
             decrement: extra.is_multiple_of(2),
             cas: (extra / 2).is_multiple_of(2),

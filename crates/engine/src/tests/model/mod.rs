@@ -9,17 +9,18 @@
 mod batch;
 mod check;
 #[cfg(test)]
-mod found;
 mod geometries;
 #[cfg(all(test, not(miri)))]
 mod long;
 mod meta;
 #[cfg(all(test, not(miri)))]
 mod properties;
+#[cfg(test)]
+mod regressions;
 mod step;
 
 use batch::Workers;
-pub(crate) use batch::{Ask, Wish};
+pub(crate) use batch::{Action, OwnedRequest};
 pub(crate) use geometries::{CACHE_SHAPES, STORE_SHAPES, cache_geometry, store_geometry};
 
 use super::support::Setup;
@@ -71,7 +72,7 @@ pub(crate) struct Tally {
 pub(crate) struct Model {
     workers: Workers,
     keys: Vec<Key>,
-    batch: Vec<Ask>,
+    batch: Vec<OwnedRequest>,
     /// Requests that fill the batch.
     batch_requests: usize,
     is_store: bool,
@@ -143,8 +144,8 @@ impl Model {
     }
 
     /// Requests one thing, with the rest of the batch before it.
-    pub fn ask(&mut self, key: usize, wish: Wish) {
-        self.batch.push(Ask { key, wish });
+    pub fn ask(&mut self, key: usize, action: Action) {
+        self.batch.push(OwnedRequest { key, action });
         self.tally.operations += 1;
         if self.batch.len() >= self.batch_requests {
             self.execute();
@@ -211,12 +212,12 @@ impl Model {
         self.execute();
         self.batch_requests = 16;
         for key in 0..self.keys.len() {
-            self.ask(key, Wish::Get { cas: false });
+            self.ask(key, Action::Get { cas: false });
         }
         self.execute();
         for key in 0..self.keys.len() {
             let more = vec![b'-'; self.value_bytes_max + 1];
-            self.ask(key, Wish::Concatenate { before: false, more });
+            self.ask(key, Action::Concatenate { before: false, more });
         }
         self.execute();
         self.tally.operations -= 2 * self.keys.len() as u64;
@@ -237,7 +238,7 @@ impl Model {
     pub fn clear(&mut self) {
         self.audit();
         for key in 0..self.keys.len() {
-            self.ask(key, Wish::Delete);
+            self.ask(key, Action::Delete);
         }
         self.tally.operations -= self.keys.len() as u64;
         self.pass_time(100);

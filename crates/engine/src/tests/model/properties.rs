@@ -11,7 +11,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn the_cache_may_miss_but_never_lies(
+    fn the_cache_returns_no_wrong_value(
         shape in 0..CACHE_SHAPES,
         drawn in 0usize..210,
         keys in 1usize..60,
@@ -52,12 +52,13 @@ fn dangling_entries_are_cleared_before_offsets_repeat() {
             round += 1;
             let value_bytes = (round % 40) as usize;
             let value = model.value(value_bytes, false);
-            let store = Wish::Store { condition: Condition::Always, value, flags: 0, expiry: Expiry::NEVER };
+            let store =
+                Action::Store { condition: Condition::Always, value, flags: 0, expiry: Expiry::NEVER };
             model.ask((round.wrapping_mul(2_654_435_761) % 997) as usize, store);
             written_units += 2 + value_bytes as u64 / 8;
             let cas = round.is_multiple_of(5);
             let asked = round.wrapping_mul(40_503) % 997;
-            model.ask(asked as usize, Wish::Get { cas });
+            model.ask(asked as usize, Action::Get { cas });
         }
         model.audit();
         assert!(model.stats().dangling_cleared > 0);

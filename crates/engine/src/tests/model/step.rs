@@ -1,6 +1,6 @@
 //! A step from a word: every word has a meaning, so that any bytes are a run.
 
-use super::{Model, Wish};
+use super::{Action, Model};
 use crate::limits::NAMESPACES_MAX;
 use crate::*;
 
@@ -68,10 +68,10 @@ impl Model {
         let key = word.key() % self.keys.len();
         let expiry = word.expiry(self.workers.now_s);
         let extra = word.extra();
-        let wish = match word.kind() {
+        let action = match word.kind() {
             0..20 => self.meta_get(extra, expiry),
-            20..80 => Wish::Get { cas: extra.is_multiple_of(4) },
-            80..88 => Wish::GetAndTouch { expiry },
+            20..80 => Action::Get { cas: extra.is_multiple_of(4) },
+            80..88 => Action::GetAndTouch { expiry },
             88..104 => self.meta_store(key, (word.size(), extra), expiry),
             104..168 => {
                 let max = match extra / 16 % 4 {
@@ -84,7 +84,7 @@ impl Model {
                     12..14 => Condition::Present,
                     _ => Condition::Unchanged(self.keys[key].given.last().copied().unwrap_or(u64::MAX)),
                 };
-                Wish::Store {
+                Action::Store {
                     condition,
                     value: self.value(word.size() % (max + 2), (extra / 64).is_multiple_of(8)),
                     flags: [0, extra as u32][extra / 512 % 2],
@@ -92,21 +92,21 @@ impl Model {
                 }
             }
             168..184 => {
-                Wish::Concatenate { before: extra % 2 == 1, more: self.value(word.size() % 24, false) }
+                Action::Concatenate { before: extra % 2 == 1, more: self.value(word.size() % 24, false) }
             }
             184..190 => self.meta_arithmetic(key, (word.size(), extra), expiry),
-            190..200 => Wish::Arithmetic {
+            190..200 => Action::Arithmetic {
                 up: extra % 2 == 1,
                 delta: match extra / 2 % 8 {
                     0 => u64::MAX - extra as u64,
                     _ => word.size() as u64 % 200,
                 },
             },
-            200..210 => Wish::Touch { expiry },
+            200..210 => Action::Touch { expiry },
             210..215 => self.meta_delete(key, extra, expiry),
-            _ => Wish::Delete,
+            _ => Action::Delete,
         };
-        self.ask(key, wish);
+        self.ask(key, action);
     }
 
     /// Does a step that ends much at once.

@@ -14,7 +14,7 @@ fn both(test: impl Fn(&mut Client)) {
 }
 
 #[test]
-fn stores_hold_their_conditions() {
+fn stores_obey_their_conditions() {
     both(|client| {
         assert_eq!(client.outcome(b"k", store(Condition::Present, b"0", 0, 0)), Outcome::NotStored);
         assert_eq!(client.outcome(b"k", store(Condition::Unchanged(1), b"0", 0, 0)), Outcome::NotFound);
@@ -43,14 +43,14 @@ fn stores_hold_their_conditions() {
 fn a_value_is_overwritten_in_place_while_it_fits_and_no_cas_was_given() {
     both(|client| {
         client.set(b"key", &[b'a'; 100]);
-        let appended = client.worker.cache().stats().items_appended;
+        let appended = client.worker.cache().stats().items_inserted;
         client.set(b"key", &[b'b'; 60]);
         client.set(b"key", &[b'c'; 100]);
-        assert_eq!(client.worker.cache().stats().items_appended, appended);
+        assert_eq!(client.worker.cache().stats().items_inserted, appended);
         assert_eq!(client.get(b"key").unwrap(), [b'c'; 100]);
         client.ask(b"key", Operation::Get { cas: true });
         client.set(b"key", b"d");
-        assert_eq!(client.worker.cache().stats().items_appended, appended + 1);
+        assert_eq!(client.worker.cache().stats().items_inserted, appended + 1);
         assert_eq!(client.worker.cache().stats().items_live, 1);
     });
 }
@@ -81,7 +81,7 @@ fn every_write_changes_a_cas_value_that_was_given() {
 }
 
 #[test]
-fn numbers_count_as_in_memcached() {
+fn arithmetic_follows_memcached() {
     both(|client| {
         assert_eq!(client.outcome(b"n", Operation::Increment { delta: 1 }), Outcome::NotFound);
         client.outcome(b"n", store(Condition::Always, b"10", 3, 0));
@@ -215,7 +215,7 @@ fn a_batch_ends_where_its_sink_has_no_room() {
 }
 
 #[test]
-fn a_worker_handle_is_given_once() {
+fn a_worker_handle_is_taken_once() {
     let cache = roomy(2).cache();
     let first = cache.worker(0);
     assert!(first.is_some() && cache.worker(0).is_none() && cache.worker(2).is_none());

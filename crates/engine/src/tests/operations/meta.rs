@@ -59,7 +59,7 @@ impl Client {
 
     /// Gets without a trace.
     fn look(&mut self) -> Reply {
-        self.get(MetaGet { value: true, cas: true, unnoticed: true, ..MetaGet::default() })
+        self.get(MetaGet { value: true, cas: true, uncounted: true, ..MetaGet::default() })
     }
 
     fn get(&mut self, get: MetaGet) -> Reply {
@@ -263,7 +263,7 @@ fn a_value_may_be_removed_without_its_item() {
 }
 
 #[test]
-fn numbers_may_begin_and_end() {
+fn a_missing_number_is_created_with_its_expiry() {
     everywhere(|client| {
         let by = MetaArithmetic {
             delta: 5,
@@ -290,7 +290,7 @@ fn numbers_may_begin_and_end() {
 }
 
 #[test]
-fn requests_are_counted_unless_they_ask_not_to_be() {
+fn requests_are_counted_unless_marked_uncounted() {
     everywhere(|client| {
         client.set(b"value");
         for _ in 0..2 {
@@ -334,7 +334,7 @@ fn accesses_are_recorded_once_a_client_asks() {
 
 /// Proves that a client that has the value learns that from its CAS value, without the value.
 #[test]
-fn a_value_that_is_known_is_not_shown() {
+fn a_value_of_the_known_cas_value_is_left_out() {
     everywhere(|client| {
         client.set(b"value");
         let get = |cas| MetaGet { unless_cas: Some(cas), ..value_get() };
@@ -352,7 +352,7 @@ fn a_value_that_is_known_is_not_shown() {
 
 /// Proves that items tell when they were stored, although no client has asked for their accesses.
 #[test]
-fn items_are_as_old_as_their_store() {
+fn an_unfetched_item_has_the_age_of_its_store() {
     everywhere(|client| {
         client.worker.maintain(client.now_s);
         client.now_s += 5;
@@ -365,7 +365,7 @@ fn items_are_as_old_as_their_store() {
 }
 
 #[test]
-fn a_get_may_end_an_item() {
+fn a_get_with_a_past_expiry_removes_the_item() {
     everywhere(|client| {
         client.set(b"value");
         let last = MetaGet { touch: Some(Expiry::PAST), ..value_get() };
@@ -375,7 +375,7 @@ fn a_get_may_end_an_item() {
 }
 
 #[test]
-fn a_request_is_no_larger_than_it_was() {
+fn a_request_stays_within_its_size() {
     assert_eq!(size_of::<Request<'_>>(), 8 + 16 + size_of::<Operation<'_>>());
     assert!(size_of::<Operation<'_>>() <= 64, "{}", size_of::<Operation<'_>>());
 }

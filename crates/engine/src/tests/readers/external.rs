@@ -1,7 +1,7 @@
 //! Requests that a reader outside of the engine records keep items alive like those that workers
 //! serve.
 
-use crate::reader::{Plain, Read};
+use crate::reader::{PlainGet, Read};
 use crate::tests::support::*;
 use crate::*;
 
@@ -63,7 +63,7 @@ impl ReplySink for Seen {
 /// Requests a key as a program in the kernel would: it reads the image, and may not write it.
 fn get_outside(cache: &Cache, request: &Request<'_>, seen: &mut Seen) {
     let partition = cache.partition(request.hash);
-    let read = partition.read((0, &hashed(partition, request)), &Plain, NOW_S, seen);
+    let read = partition.read((0, &hashed(partition, request)), &PlainGet, NOW_S, seen);
     if read == (Read::Done { count: true }) {
         cache.note_request(request.hash);
     }

@@ -85,7 +85,7 @@ fn a_long_value_that_needs_two_searches_for_space_loses_no_other_item() {
 /// Proves that after a pass in vain, a store with more free space takes as many items as one
 /// without such a pass.
 #[test]
-fn a_pass_in_vain_holds_no_item_back_once_more_space_is_free() {
+fn a_compaction_without_success_refuses_no_item_once_more_space_is_free() {
     let taken = [false, true].map(|vain| {
         let setup = Setup {
             semantics: Semantics::Store,

@@ -94,7 +94,7 @@ fn a_full_store_takes_values_that_are_not_longer() {
 /// Proves that numbers, empty appends, expiries and states that an item has space for are written
 /// in a full store.
 #[test]
-fn a_full_store_counts_and_touches() {
+fn a_full_store_executes_increments_and_touches() {
     let cache = kept_store(1).cache();
     let mut client = Client::new(&cache, 0);
     let expiring = store(Condition::Always, b"41", 0, 2000);
@@ -150,5 +150,5 @@ fn a_kept_store_never_overwrites_in_place() {
     client.outcome(b"number", Operation::Increment { delta: 1 });
     let partition = &cache.partitions[0];
     assert_eq!(partition.get(Field::ItemsOverwritten), 0);
-    assert_eq!(partition.get(Field::ItemsAppended), 4);
+    assert_eq!(partition.get(Field::ItemsInserted), 4);
 }

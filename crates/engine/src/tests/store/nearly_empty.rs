@@ -1,4 +1,4 @@
-//! A store that is nearly empty holds what an empty one holds, wherever its last items lie.
+//! A nearly empty store takes as many items as an empty one, wherever its last items lie.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -154,8 +154,7 @@ impl Filled {
     }
 }
 
-/// Proves the property of the module for histories of many kinds and items of many sizes, after
-/// some upkeep: then the index has returned the space that it had taken for many small items.
+/// Runs histories of many kinds and items of many sizes, then some upkeep: after that the index has returned the space that it had taken for many small items.
 #[test]
 fn a_nearly_empty_store_takes_as_much_as_a_fresh_one() {
     let largest = (DATA_UNITS * 8 / ITEM_SHARE) as usize - 64;

@@ -33,7 +33,7 @@ impl Visitor for Keys {
 /// Proves that an index that shrinks and grows again loses nothing; that it waits for a walk, which
 /// then shows each item once, however long it takes; and that an abandoned walk delays nothing.
 #[test]
-fn an_index_waits_with_shrinking_for_a_walk() {
+fn an_index_shrinks_only_after_walks_have_ended() {
     let mut store = Filled::new(&setup());
     let mut random = Random(5);
     for _ in 0..3 {

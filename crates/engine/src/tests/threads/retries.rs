@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::limits::{READ_ATTEMPTS_MAX, READ_BYTES_IN_VAIN_MAX, READ_ROUNDS_MAX};
-use crate::reader::{Plain, Read};
+use crate::reader::{PlainGet, Read};
 use crate::tests::support::*;
 use crate::writer::NewItem;
 use crate::*;
@@ -69,7 +69,7 @@ fn a_read_beside_a_hot_neighbour_is_contended_after_its_attempts() {
         let mut sink = NeighbourWriter::new(&cache, b"key");
         let request = get(&cache, b"key");
         let partition = cache.partition(request.hash);
-        let read = partition.read((0, &hashed(partition, &request)), &Plain, NOW_S, &mut sink);
+        let read = partition.read((0, &hashed(partition, &request)), &PlainGet, NOW_S, &mut sink);
         assert_eq!(read, Read::Contended, "{bytes}");
         assert_eq!(sink.copies, copies, "{bytes}");
     }

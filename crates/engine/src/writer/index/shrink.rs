@@ -114,7 +114,7 @@ impl Writer<'_> {
         }
         let (source, last) = (merge.source, merge.last);
         let mut unused = last.next_spare();
-        if !source.write(|| self.take_entries(source, last)) {
+        if !source.write(|| self.copy_entries(source, last)) {
             if let Some(number) = merge.spare {
                 p.free_spare(number);
             }
@@ -153,7 +153,7 @@ impl Writer<'_> {
 
     /// Copies all entries of the last bucket into the chain of the one it was split from, and ends
     /// the index before it. Returns false, and changes nothing, if that chain has no space.
-    fn take_entries(&self, source: Bucket<'_>, last: Bucket<'_>) -> bool {
+    fn copy_entries(&self, source: Bucket<'_>, last: Bucket<'_>) -> bool {
         let p = self.partition;
         let of_last = || p.chain(last).flat_map(Bucket::entries).filter(|&entry| entry != 0);
         // The copies come first: a process that is killed between the stores leaves entries twice.
@@ -206,7 +206,7 @@ impl Writer<'_> {
         let Some(Link { main, before }) = self.link_to_spare(number) else {
             return false;
         };
-        let Some(other) = p.take_spare() else {
+        let Some(other) = p.allocate_spare() else {
             return false;
         };
         let (spare, target) = (p.spare_bucket(number), p.spare_bucket(other));

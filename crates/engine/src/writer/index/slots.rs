@@ -40,7 +40,7 @@ impl Writer<'_> {
         of_tag.sum::<u32>() as usize >= CHAIN_TAG_ITEMS_MAX && self.has_items_of(bucket, tag)
     }
 
-    /// Returns the same, without dangling entries.
+    /// Returns whether a chain has so many items of a tag, without dangling entries.
     #[cold]
     fn has_items_of(&self, bucket: Bucket<'_>, tag: u64) -> bool {
         let entries = self.partition.chain(bucket).flat_map(Bucket::entries);
@@ -85,7 +85,7 @@ impl Writer<'_> {
             return Some(word);
         }
         if buckets < CHAIN_BUCKETS_MAX
-            && let Some(number) = p.take_spare()
+            && let Some(number) = p.allocate_spare()
         {
             last.set_next_spare(Some(number));
             return Some(p.spare_bucket(number).slot_word(0));

@@ -90,7 +90,7 @@ impl Session {
             return output.push(b"SERVER_ERROR too many watchers\r\n");
         }
         let evictions = watch.wanted().any(Kinds::EVICTIONS);
-        context.shared.cache.tell_evictions(evictions);
+        context.shared.cache.notify_evictions(evictions);
         output.push(reply::OK);
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn operation<'a>(
         MetaVerb::Delete => (delete(flags, at), Kind::Delete),
         MetaVerb::Arithmetic => arithmetic(flags, at),
         MetaVerb::Debug => {
-            let look = MetaGet { cas: true, unnoticed: true, leaves_token: true, ..MetaGet::default() };
+            let look = MetaGet { cas: true, uncounted: true, leaves_token: true, ..MetaGet::default() };
             (Operation::MetaGet(look), Kind::Get)
         }
     }
@@ -38,7 +38,7 @@ fn get<'a>(flags: &MetaFlags, at: impl Fn(Option<i64>) -> Option<Expiry>) -> (Op
         unless_cas: flags.compare,
         cas: flags.cas,
         access: flags.access,
-        unnoticed: flags.unnoticed,
+        uncounted: flags.unnoticed,
         touch,
         touch_first: flags.touch_before_recache,
         vivify: begin(flags, &at),

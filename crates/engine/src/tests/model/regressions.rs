@@ -1,10 +1,10 @@
-//! Bugs that the model has found, as short runs.
+//! Short runs that the engine once failed.
 
 use super::*;
 use crate::limits::NAMESPACES_MAX;
 
 fn set(model: &mut Model, key: usize, value_bytes: usize) {
-    let store = Wish::Store {
+    let store = Action::Store {
         condition: Condition::Always,
         value: vec![b'v'; value_bytes],
         flags: 0,
@@ -14,20 +14,20 @@ fn set(model: &mut Model, key: usize, value_bytes: usize) {
 }
 
 #[test]
-fn a_get_and_touch_with_a_past_expiry_answered_that_there_was_no_item() {
+fn a_get_and_touch_with_a_past_expiry_returns_the_item_once() {
     for geometry in [cache_geometry(0, 0), store_geometry(0, 1)] {
         let mut model = Model::new(&geometry, 1);
         set(&mut model, 0, 10);
         let expiry = Expiry::PAST;
-        model.ask(0, Wish::GetAndTouch { expiry });
+        model.ask(0, Action::GetAndTouch { expiry });
         assert_eq!(model.tally().hits, 1);
-        model.ask(0, Wish::Get { cas: false });
+        model.ask(0, Action::Get { cas: false });
         assert_eq!(model.tally().hits, 1);
     }
 }
 
 #[test]
-fn upkeep_copied_main_around_for_items_that_left_the_small_log() {
+fn upkeep_moves_nothing_in_main_for_items_deleted_from_the_small_log() {
     let main_tail = |model: &Model| {
         let partition = &model.workers.cache().partitions[0];
         let main = partition.log(crate::log::LogKind::Main);
@@ -39,7 +39,7 @@ fn upkeep_copied_main_around_for_items_that_left_the_small_log() {
         set(&mut model, key, 40);
     }
     for key in 0..10 {
-        model.ask(key, Wish::Delete);
+        model.ask(key, Action::Delete);
     }
     assert!(model.stats().early_bytes * 100 > 6 * 1024 * 8);
     let tail = main_tail(&model);
@@ -48,14 +48,14 @@ fn upkeep_copied_main_around_for_items_that_left_the_small_log() {
 }
 
 #[test]
-fn a_flush_that_was_due_was_forgotten_for_one_that_is_to_come() {
+fn a_due_flush_is_done_before_the_next_one_is_scheduled() {
     for geometry in [cache_geometry(0, 0), store_geometry(0, 1)] {
         let mut model = Model::new(&geometry, 1);
         set(&mut model, 0, 10);
         model.flush(1);
         model.pass_time(2);
         model.flush(1);
-        model.ask(0, Wish::Get { cas: false });
+        model.ask(0, Action::Get { cas: false });
         assert_eq!(model.tally().hits, 0);
     }
 }
@@ -71,16 +71,16 @@ fn a_flush_is_done_by_the_first_batch_at_its_second_and_survives_a_kill() {
         model.flush(2);
         model.pass_time(2);
         model.reopen(false);
-        model.ask(0, Wish::Get { cas: false });
+        model.ask(0, Action::Get { cas: false });
         assert_eq!(model.tally().hits, 0);
     }
 }
 
 #[test]
-fn a_namespace_came_back_after_rounds_that_had_only_cleared_dangling_entries() {
+fn a_namespace_stays_invalid_after_rounds_that_clear_dangling_entries_only() {
     let append = |model: &mut Model, items: usize| {
         for key in 4..4 + items {
-            model.ask(key, Wish::Delete);
+            model.ask(key, Action::Delete);
             set(model, key, 20);
         }
     };
@@ -99,7 +99,7 @@ fn a_namespace_came_back_after_rounds_that_had_only_cleared_dangling_entries() {
             model.invalidate(&format!("empty-{round}-{empty}"));
         }
         for (key, _) in namespaces {
-            model.ask(key, Wish::Get { cas: false });
+            model.ask(key, Action::Get { cas: false });
         }
         // The table of namespaces is free again.
         for _ in 0..4 {
