@@ -1,7 +1,7 @@
-# The front door of the project. `make` alone lists the targets.
-# Settings: ARGS (options of `make run`), QUICK=1 (short benchmarks), FUZZ_SECONDS (per fuzz target),
-# MODEL_OPERATIONS, STRESS_OPERATIONS, CRASH_ROUNDS, KILL_OPERATIONS, KERNEL_REPLIES (how long `make soak` is),
-# PYTEST_ARGS (options of the black-box suite), CARGO_TARGET_DIR (as cargo reads it).
+# The front door of the project. `make` alone lists the targets. Settings: ARGS (options of `make run`),
+# QUICK=1 (short benchmarks), FUZZ_SECONDS (per fuzz target), MODEL_OPERATIONS, STRESS_OPERATIONS,
+# CRASH_ROUNDS, KILL_OPERATIONS, KERNEL_REPLIES (how long `make soak` is), PYTEST_ARGS (options of the
+# black-box suite), CARGO_TARGET_DIR (as cargo reads it).
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -23,9 +23,12 @@ KILL_OPERATIONS ?= 20000
 KERNEL_REPLIES ?= 1000000
 # Where it is not, what needs it says so and is left out.
 HAS_DPDK := pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null
-# One profile (dev) and one set of features for all that tests, lints and documentation compile: each crate is compiled once.
+# One profile (dev) and one set of features for all that tests, lints and documentation compile: each crate is
+# compiled once.
 comma := ,
-FEATURES = --features micanite-client/async,micanite-kernel/testing,micanite-net/testing$(if $(shell $(HAS_DPDK) && echo yes),$(comma)micanite/dpdk$(comma)micanite-client-c/dpdk$(comma)micanite-lab/dpdk)
+DPDK_FEATURES = $(comma)micanite/dpdk$(comma)micanite-client-c/dpdk$(comma)micanite-lab/dpdk
+FEATURES = --features micanite-client/async,micanite-kernel/testing,micanite-net/testing$(strip \
+  $(if $(shell $(HAS_DPDK) && echo yes),$(DPDK_FEATURES)))
 LOOM_FEATURES = $(if $(shell $(HAS_DPDK) && echo yes),--features micanite-server/dpdk)
 # `scripts/part NAME COMMAND` runs a command, and notes how long it took in the file PARTS, where that is set.
 PARTS_FILE := $(or $(PARTS),$(TARGET_DIR)/parts)
@@ -47,15 +50,18 @@ build: ## build the server in release mode
 	@scripts/deps build
 	@cargo build --release --package micanite
 
-# Build the server with dpdk: ports, in target/dpdk, for test-full: less optimised (for use: cargo build --release --features dpdk).
+# Build the server with dpdk: ports, in target/dpdk, for test-full: less optimised (for use: cargo build
+# --release --features dpdk).
 build-dpdk:
 	@scripts/deps dpdk
-	@if $(HAS_DPDK); then cargo build --release --package micanite --features dpdk --target-dir $(TARGET_DIR)/dpdk \
-	  --config 'profile.release.lto="off"' --config profile.release.codegen-units=16; fi
+	@if $(HAS_DPDK); then cargo build --release --package micanite --features dpdk \
+	  --target-dir $(TARGET_DIR)/dpdk --config 'profile.release.lto="off"' \
+	  --config profile.release.codegen-units=16; fi
 
 test: ## run every test; sets up what it needs, and says at the end how long each part took
 	@$(if $(PARTS),,mkdir -p $(TARGET_DIR) && : >$(PARTS_FILE))
-	@status=0; PARTS=$(PARTS_FILE) $(MAKE) --no-print-directory $(TEST_PARTS) || status=$$?; PARTS=$(PARTS_FILE) scripts/part; exit $$status
+	@status=0; PARTS=$(PARTS_FILE) $(MAKE) --no-print-directory $(TEST_PARTS) || status=$$?; \
+	  PARTS=$(PARTS_FILE) scripts/part; exit $$status
 TEST_PARTS := test-compile test-unit test-loom test-blackbox
 
 test-full: ## what `make test` runs, and what is exhaustive: every number of workers, the release builds; before a release
@@ -63,7 +69,8 @@ test-full: ## what `make test` runs, and what is exhaustive: every number of wor
 
 # The set-up mostly waits for downloads: it runs beside the compiler.
 test-compile: feature-deps
-	@scripts/part compile $(SHELL) -euc '$(MAKE) --no-print-directory test-deps & $(MAKE) --no-print-directory test-programs; wait $$!'
+	@scripts/part compile $(SHELL) -euc \
+	  '$(MAKE) --no-print-directory test-deps & $(MAKE) --no-print-directory test-programs; wait $$!'
 
 # Examples, too: they bring the features that tests have.
 test-programs: feature-deps
@@ -74,7 +81,8 @@ test-deps:
 	@scripts/deps test
 	@scripts/peer-memcached >/dev/null
 
-# A recipe's lines are expanded before the first of them runs: what FEATURES depends on is installed by a prerequisite.
+# A recipe's lines are expanded before the first of them runs: what FEATURES depends on is installed by a
+# prerequisite.
 feature-deps:
 	@scripts/deps unit
 	@scripts/deps dpdk
@@ -90,33 +98,41 @@ test-loom: feature-deps
 	@scripts/part loom scripts/test-loom $(LOOM_FEATURES)
 
 PROGRAMS := $(TARGET_DIR)/debug
-BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_TEST_TOOLS_BIN=$(PROGRAMS)/micanite-test-tools MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
+BLACKBOX = MICANITE_LAB_BIN=$(PROGRAMS)/micanite-lab MICANITE_TEST_TOOLS_BIN=$(PROGRAMS)/micanite-test-tools \
+  MICANITE_GENERATE_BIN=$(PROGRAMS)/examples/generate \
   scripts/part blackbox .venv/bin/python scripts/test-blackbox
 
 # The real binary under real clients and raw sockets (pytest).
 test-blackbox: test-deps test-programs
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(PROGRAMS)/micanite $(if $(shell $(HAS_DPDK) && echo yes),MICANITE_DPDK_BIN=$(PROGRAMS)/micanite) $(BLACKBOX) $(PYTEST_ARGS)
+	MICANITE_BIN=$(PROGRAMS)/micanite \
+	  $(if $(shell $(HAS_DPDK) && echo yes),MICANITE_DPDK_BIN=$(PROGRAMS)/micanite) $(BLACKBOX) $(PYTEST_ARGS)
 
 test-release: build build-dpdk test-deps test-programs
 	@echo "### suite: blackbox"
-	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 $(BLACKBOX) $(PYTEST_ARGS)
+	MICANITE_BIN=$(RELEASE_BIN) MICANITE_DPDK_BIN=$(RELEASE_DPDK_BIN) EVERY_WORKER_COUNT=1 \
+	  $(BLACKBOX) $(PYTEST_ARGS)
 
 # Address and thread sanitizer over engine and memory (nightly; says what it skips).
 test-sanitizers:
 	@scripts/deps build
 	@scripts/test-sanitizers
 
-# The long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, kills at every store and between every two instructions, 10^7 replies of the kernel beside writers.
+# The long runs: 10^9 operations against the model, 10^8 under changing modes, 500 kills, kills at every store
+# and between every two instructions, 10^7 replies of the kernel beside writers.
 soak: build
 	@scripts/deps test
-	MICANITE_MODEL_OPERATIONS=$(MODEL_OPERATIONS) cargo test --package micanite-engine --lib model::long -- --nocapture
-	MICANITE_STRESS_OPERATIONS=$(STRESS_OPERATIONS) cargo test --package micanite-engine --lib modes -- --nocapture
-	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) cargo test --package micanite-engine --test crash --test crash_growth -- --nocapture
+	MICANITE_MODEL_OPERATIONS=$(MODEL_OPERATIONS) \
+	  cargo test --package micanite-engine --lib model::long -- --nocapture
+	MICANITE_STRESS_OPERATIONS=$(STRESS_OPERATIONS) \
+	  cargo test --package micanite-engine --lib modes -- --nocapture
+	MICANITE_CRASH_ROUNDS=$(CRASH_ROUNDS) \
+	  cargo test --package micanite-engine --test crash --test crash_growth -- --nocapture
 	MICANITE_KILL_OPERATIONS=$(KILL_OPERATIONS) cargo test --package micanite-engine --lib kill:: -- --nocapture
 	MICANITE_STEP_INTERVAL=1 cargo test --release --package micanite-engine --test stepped -- --nocapture
 	cargo build --release --package micanite-test-tools
-	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
+	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
+	  MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
 	  .venv/bin/pytest tests/test_kernel_get_consistency.py
 
 lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
@@ -161,7 +177,10 @@ bench: build ## the quick report: the evaluation on this machine as one page, ta
 	@$(MAKE) --no-print-directory report-measure REPORT="$(ARGS)" TYPED="make bench$(if $(ARGS), ARGS='$(ARGS)')"
 
 report: build ## the full report: more rounds, larger sets and more points, in about half an hour; rewrites docs/benchmarks.md unless there are ARGS
-	@$(MAKE) --no-print-directory report-measure REPORT="$(if $(filter --reuse --data%,$(ARGS)),,--full) $(if $(ARGS),,--document docs/benchmarks.md) $(ARGS)" TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
+	@$(MAKE) --no-print-directory report-measure \
+	  REPORT="$(if $(filter --reuse --data%,$(ARGS)),,--full) \
+	  $(if $(ARGS),,--document docs/benchmarks.md) $(ARGS)" \
+	  TYPED="make report$(if $(ARGS), ARGS='$(ARGS)')"
 
 report-measure:
 	@scripts/peer-memcached >/dev/null || echo "note: not beside memcached"
@@ -169,7 +188,8 @@ report-measure:
 	@scripts/peer-redis >/dev/null || echo "note: not beside Redis"
 	@scripts/fetch-traces >/dev/null || echo "note: no miss ratios of real requests"
 	@cargo build --release --package micanite-lab
-	@$(TARGET_DIR)/release/micanite-lab report --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
+	@$(TARGET_DIR)/release/micanite-lab report \
+	  --programs $(patsubst $(CURDIR)/%,%,$(TARGET_DIR))/release --typed "$(TYPED)" $(REPORT)
 
 # Fuzz every target for FUZZ_SECONDS (default 600).
 fuzz:

@@ -7,7 +7,8 @@
 #define AHEAD_IMAGE_BYTES_MIN (64ull << 20)
 
 INLINE int is_worth_it(u64 keys) {
-  return keys >= AHEAD_MIN && configuration.partition_bytes << configuration.partition_bits >= AHEAD_IMAGE_BYTES_MIN;
+  return keys >= AHEAD_MIN &&
+         configuration.partition_bytes << configuration.partition_bits >= AHEAD_IMAGE_BYTES_MIN;
 }
 
 INLINE void touch(const u8 *image, u64 at) {
@@ -37,9 +38,11 @@ STATIC long item_ahead(u32 number, void *unused) {
   if (!matches.count) return 0;
   u64 position = matches.first & configuration.offset_mask;
   if (!configuration.is_store) {
-    u64 log = matches.first >> 45 & 1, tail = log_word(image, log, LOG_TAIL), lap = log_word(image, log, LOG_LAP_START);
+    u64 log = matches.first >> 45 & 1;
+    u64 tail = log_word(image, log, LOG_TAIL), lap = log_word(image, log, LOG_LAP_START);
     u64 offset = tail - ((tail - matches.first) & configuration.offset_mask);
-    position = log_word(image, log, LOG_FIRST) + offset - (offset >= lap ? lap : log_word(image, log, LOG_LAP_BEFORE));
+    position = log_word(image, log, LOG_FIRST) + offset;
+    position -= offset >= lap ? lap : log_word(image, log, LOG_LAP_BEFORE);
   }
   // A short item ends in this cache line or in the next one.
   touch(image, position * 8);

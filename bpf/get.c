@@ -84,7 +84,8 @@ INLINE int is_ours(struct xdp_md *context, struct packet *packet) {
   if ((u8 *)(udp + 1) > end) return 0;
   u32 port = packet->destination_port = BIG_ENDIAN_16(udp->destination);
   packet->is_to_memcached = configuration.memcached_port && port == configuration.memcached_port;
-  if (!packet->is_to_memcached && (port < configuration.native_first || port > configuration.native_last)) return 0;
+  int is_native = port >= configuration.native_first && port <= configuration.native_last;
+  if (!packet->is_to_memcached && !is_native) return 0;
   packet->payload_at = at + sizeof *udp;
   u32 udp_bytes = BIG_ENDIAN_16(udp->bytes);
   // A datagram that does not fill its packet is refused, by a length of 0.

@@ -17,7 +17,8 @@ INLINE u64 multiply_fold(u64 a, u64 b) {
 }
 
 INLINE u64 mix_16(const u8 *in, u32 pair) {
-  return multiply_fold(load_64(in) ^ configuration.hash_mix[2 * pair], load_64(in + 8) ^ configuration.hash_mix[2 * pair + 1]);
+  const u64 *mix = configuration.hash_mix;
+  return multiply_fold(load_64(in) ^ mix[2 * pair], load_64(in + 8) ^ mix[2 * pair + 1]);
 }
 
 INLINE u64 avalanche(u64 hash) {

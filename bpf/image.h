@@ -65,7 +65,9 @@ INLINE const u8 *image_of(u64 hash) {
 }
 
 // Returns how many words of an item precede its key.
-INLINE u32 key_word_of(u64 header) { return 1 + !!(header & ITEM_META) + 2 * !!(header & ITEM_STATE) + !!(header & ITEM_CAS); }
+INLINE u32 key_word_of(u64 header) {
+  return 1 + !!(header & ITEM_META) + 2 * !!(header & ITEM_STATE) + !!(header & ITEM_CAS);
+}
 
 // Checks whether the item of an entry has the key, and stores it in `scratch->item`. A torn read can still
 // match. A position outside of the image means that the entry changed during the read.
@@ -82,7 +84,8 @@ GLOBAL int candidate(u64 entry, u64 key_bytes) {
     u64 distance = (tail - entry) & configuration.offset_mask;
     u64 offset = tail - distance;
     if (distance == 0 || distance >= tail) return ABSENT;
-    if (offset < log_word(image, log, LOG_HEAD) || offset < log_word(image, log, LOG_FLUSH_MARK)) return ABSENT;
+    if (offset < log_word(image, log, LOG_HEAD)) return ABSENT;
+    if (offset < log_word(image, log, LOG_FLUSH_MARK)) return ABSENT;
     // The writer publishes the previous lap before its successor.
     u64 lap = log_word(image, log, LOG_LAP_START);
     ACQUIRE(scratch);
@@ -141,7 +144,8 @@ INLINE int is_still(struct scratch *scratch, const u8 *image, int found) {
   if (bucket_at > configuration.partition_bytes - 64) return 0;
   if (word_at(image, bucket_at) != scratch->version) return 0;
   if (found != FOUND || configuration.is_store) return 1;
-  return item->offset >= log_word(image, item->log, LOG_HEAD) && item->offset >= log_word(image, item->log, LOG_FLUSH_MARK);
+  return item->offset >= log_word(image, item->log, LOG_HEAD) &&
+         item->offset >= log_word(image, item->log, LOG_FLUSH_MARK);
 }
 
 // First and last entry of a bucket with the key's tag, and their number. The caller has checked

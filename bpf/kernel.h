@@ -19,7 +19,8 @@ struct xdp_md {
 enum { XDP_DROP = 1, XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
 static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
 static u32 (*const this_cpu)(void) = (void *)8;
-static long (*const checksum_add)(const u32 *from, u32 from_bytes, const u32 *to, u32 to_bytes, u32 seed) = (void *)28;
+static long (*const checksum_add)(const u32 *from, u32 from_bytes, const u32 *to, u32 to_bytes,
+                                  u32 seed) = (void *)28;
 static long (*const adjust_tail)(struct xdp_md *context, int bytes) = (void *)65;
 static long (*const redirect)(u32 interface, u64 flags) = (void *)23;
 static long (*const redirect_map)(const void *map, u64 key, u64 verdict_else) = (void *)51;

@@ -32,7 +32,8 @@ INLINE int push_item(struct scratch *scratch, const u8 *image, u64 key_bytes, u6
   store_16(ROOM(scratch->reply_bytes), 0x0a0d);
   scratch->reply_bytes += 2;
   // The value is followed by two line ends and the `END`.
-  if ((u64)scratch->reply_bytes + scratch->item.value_bytes + 7 > scratch->reply_bytes_max) return PASSED_LONG_REPLY;
+  u64 bytes = (u64)scratch->reply_bytes + scratch->item.value_bytes + 7;
+  if (bytes > scratch->reply_bytes_max) return PASSED_LONG_REPLY;
   int why = push_value(scratch, image);
   if (why) return why;
   store_16(ROOM(scratch->reply_bytes), 0x0a0d);

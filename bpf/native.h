@@ -12,7 +12,13 @@
 #define NATIVE_EPOCH_S 64
 #define NATIVE_PADDED(bytes) (((bytes) + 7) & ~7ull)
 
-enum native_status { NATIVE_OK = 0, NATIVE_NOT_FOUND = 1, NATIVE_UNPROVEN = 11, NATIVE_NO_ROOM = 12, NATIVE_USE_STREAM = 13 };
+enum native_status {
+  NATIVE_OK = 0,
+  NATIVE_NOT_FOUND = 1,
+  NATIVE_UNPROVEN = 11,
+  NATIVE_NO_ROOM = 12,
+  NATIVE_USE_STREAM = 13
+};
 
 #include "siphash.h"
 

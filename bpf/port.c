@@ -121,8 +121,10 @@ __attribute__((section("xdp"))) int port(struct xdp_md *context) {
   u16 port = BIG_ENDIAN_16(udp->destination);
   if (port < ours->port_first || port > ours->port_last) return counted(OTHER_PORT, XDP_PASS);
   // Multicast and broadcast frames count as frames for another address.
-  if (ethernet->destination[0] & 1 || !map_lookup(&addresses, address)) return counted(OTHER_ADDRESS, XDP_PASS);
+  if (ethernet->destination[0] & 1) return counted(OTHER_ADDRESS, XDP_PASS);
+  if (!map_lookup(&addresses, address)) return counted(OTHER_ADDRESS, XDP_PASS);
 
-  if (redirect_map(&sockets, context->rx_queue_index, XDP_PASS) != XDP_REDIRECT) return counted(NO_SOCKET, XDP_PASS);
+  if (redirect_map(&sockets, context->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
+    return counted(NO_SOCKET, XDP_PASS);
   return counted(REDIRECTED, XDP_REDIRECT);
 }

@@ -34,7 +34,8 @@ __attribute__((section("xdp"))) int reflect(struct xdp_md *context) {
   struct headers *headers = (void *)(long)context->data;
   void *end = (void *)(long)context->data_end;
   if ((void *)(headers + 1) > end) return XDP_PASS;
-  if (headers->kind != __builtin_bswap16(0x0800) || headers->version != 0x45 || headers->protocol != 17) return XDP_PASS;
+  if (headers->kind != __builtin_bswap16(0x0800) || headers->version != 0x45) return XDP_PASS;
+  if (headers->protocol != 17) return XDP_PASS;
   // Multicast and broadcast frames are not answered.
   if (*(u8 *)headers->destination & 1) return XDP_PASS;
   SWAP(headers->destination[0], headers->source[0]);

@@ -8,7 +8,8 @@ INLINE void push_digits(struct scratch *scratch, u32 number, int is_first) {
   // Divides by reciprocals, which are exact below 10000 and below 100.
   u32 high = number * 5243 >> 19, low = number - high * 100;
   u32 high_tens = high * 103 >> 10, low_tens = low * 103 >> 10;
-  u64 letters = 0x30303030 + (high_tens | (high - high_tens * 10) << 8 | low_tens << 16 | (low - low_tens * 10) << 24);
+  u64 letters = 0x30303030 + (high_tens | (high - high_tens * 10) << 8 | low_tens << 16 |
+                              (low - low_tens * 10) << 24);
   u32 skipped = is_first ? (number < 10) + (number < 100) + (number < 1000) : 0;
   store_64(ROOM(scratch->reply_bytes), letters >> 8 * skipped);
   scratch->reply_bytes += 4 - skipped;
@@ -184,7 +185,8 @@ INLINE int send(struct xdp_md *context, struct scratch *scratch, const struct pa
   if (bytes == 0 || bytes > REPLY_BYTES_MAX) return PASSED_LONG_REPLY;
   store_64(ROOM(bytes), 0);
   // Bytes after the datagram are padding, and are cut off.
-  int why = resize(context, scratch, packet->payload_at, (int)(packet->payload_at + bytes) - (int)frame_bytes(context));
+  int more = (int)(packet->payload_at + bytes) - (int)frame_bytes(context);
+  int why = resize(context, scratch, packet->payload_at, more);
   if (why) return why;
 
   u8 *data = (u8 *)(long)context->data, *end = (u8 *)(long)context->data_end;
@@ -192,7 +194,8 @@ INLINE int send(struct xdp_md *context, struct scratch *scratch, const struct pa
   u8 *network = data + (packet->network_at & 31);
   struct udp *udp = (void *)(network + (packet->is_v6 ? sizeof(struct ipv6) : sizeof(struct ipv4)));
   // The reply has overwritten the request, so the packet can no longer be passed on.
-  if ((u8 *)(ethernet + 1) > end || network + sizeof(struct ipv6) > end || (u8 *)(udp + 1) > end) return -XDP_DROP;
+  if ((u8 *)(ethernet + 1) > end || network + sizeof(struct ipv6) > end) return -XDP_DROP;
+  if ((u8 *)(udp + 1) > end) return -XDP_DROP;
 #pragma clang loop unroll(full)
   for (int word = 0; word < 3; word++) {
     u16 swapped = ethernet->source[word];
@@ -229,7 +232,8 @@ INLINE int send(struct xdp_md *context, struct scratch *scratch, const struct pa
   udp->source = udp->destination;
   udp->destination = port;
   udp->bytes = BIG_ENDIAN_16((u16)udp_bytes);
-  u64 sum = sum_of_addresses(network, packet->is_v6) + BIG_ENDIAN_16((u16)17) + 2 * (u64)udp->bytes + udp->source + udp->destination;
+  u64 sum = sum_of_addresses(network, packet->is_v6) + BIG_ENDIAN_16((u16)17) + 2 * (u64)udp->bytes +
+            udp->source + udp->destination;
   u16 checksum = ~fold(sum + sum_of(scratch->reply, bytes));
   udp->checksum = checksum ? checksum : 0xffff;
   if (store_payload(context, scratch, (u8 *)(udp + 1), end)) return -XDP_DROP;

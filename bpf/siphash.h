@@ -3,8 +3,9 @@
 
 // Returns the cookie of `scratch->native.peer` in an epoch; never 0.
 INLINE u64 cookie_of(const struct native *native, u32 epoch) {
-  u64 a = configuration.cookie_key[0] ^ 0x736f6d6570736575, b = configuration.cookie_key[1] ^ 0x646f72616e646f6d;
-  u64 c = configuration.cookie_key[0] ^ 0x6c7967656e657261, d = configuration.cookie_key[1] ^ 0x7465646279746573;
+  u64 first = configuration.cookie_key[0], second = configuration.cookie_key[1];
+  u64 a = first ^ 0x736f6d6570736575, b = second ^ 0x646f72616e646f6d;
+  u64 c = first ^ 0x6c7967656e657261, d = second ^ 0x7465646279746573;
   u64 port = native->peer_port;
   if (native->is_v6) {
     SIP_TAKE(native->peer[0]);

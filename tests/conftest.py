@@ -1,9 +1,9 @@
-"""Fixtures: `server` is one shared server per number of workers, `start` makes servers with options of their own,
-`port` starts native servers behind every kind of port.
+"""Fixtures: `server` is one shared server per number of workers, `start` makes servers with options of their
+own, `port` starts native servers behind every kind of port.
 
-A module that says EVERY_WORKER_COUNT = True runs its tests with one, two and four workers, the others with two
-(EVERY_WORKER_COUNT=1 in the environment, as in make test-full: all with all). A module that says EVERY_MODE = True also runs its tests on shared servers in the other
-access modes, and as a store."""
+A module that says EVERY_WORKER_COUNT = True runs its tests with one, two and four workers, the others with
+two (EVERY_WORKER_COUNT=1 in the environment, as in make test-full: all with all). A module that says
+EVERY_MODE = True also runs its tests on shared servers in the other access modes, and as a store."""
 
 import dataclasses
 import uuid
@@ -98,7 +98,8 @@ def links():
 
 @pytest.fixture(scope="module", params=ports.every_port(), ids=str)
 def port(request, links):
-    """The way to native servers of one worker and of several: the kernel's sockets, and each port around the kernel."""
+    """The way to native servers of one worker and of several: the kernel's sockets, and each port around the
+    kernel."""
     return dataclasses.replace(request.param, links=links)
 
 

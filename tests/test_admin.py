@@ -93,9 +93,18 @@ def test_numbers_agree_with_stats(fresh):
         connection.values(b"gat 0 key-3\r\n")
         connection.ask(b"cas key-4 0 0 1 1\r\nx\r\n")
         connection.ask(b"cas none 0 0 1 1\r\nx\r\n")
-        stats = {name: float(value) for name, value in connection.stats().items() if re.fullmatch(r"[0-9.]+", value)}
-        requests = {name: admin.sum("micanite_commands_total", command=name[0], result=name[1]) for name in
-                    [("get", "hit"), ("get", "miss"), ("set", "any"), ("touch", "hit"), ("delete", "hit"), ("incr", "miss")]}
+        stats = {
+            name: float(value)
+            for name, value in connection.stats().items()
+            if re.fullmatch(r"[0-9.]+", value)
+        }
+        requests = {
+            name: admin.sum("micanite_commands_total", command=name[0], result=name[1])
+            for name in [
+                ("get", "hit"), ("get", "miss"), ("set", "any"), ("touch", "hit"), ("delete", "hit"),
+                ("incr", "miss")
+            ]
+        }
         assert requests == {
             ("get", "hit"): stats["get_hits"],
             ("get", "miss"): stats["get_misses"],
@@ -116,7 +125,10 @@ def test_numbers_agree_with_stats(fresh):
         ]:
             assert admin.sum(name) == stats[stat], name
         # Connections of before may still be about to end.
-        until(lambda: admin.sum("micanite_connections") == float(connection.stats()["curr_connections"]), "them to agree")
+        until(
+            lambda: admin.sum("micanite_connections") == float(connection.stats()["curr_connections"]),
+            "them to agree",
+        )
         assert admin.sum("micanite_memory_bytes", use="items") == stats["bytes"]
         assert admin.sum("micanite_received_bytes_total") >= 100 * len("set key-1 0 0 4\r\nabcd\r\n")
 
@@ -132,7 +144,10 @@ def test_requests_are_in_the_histogram_of_their_command(fresh):
     }
 
     def timed():
-        return {name: admin.sum("micanite_request_duration_seconds_count", command=name, transport="stream") for name in requests}
+        return {
+            name: admin.sum("micanite_request_duration_seconds_count", command=name, transport="stream")
+            for name in requests
+        }
 
     with fresh.connect() as connection:
         for name, request in requests.items():
@@ -152,7 +167,9 @@ def test_requests_are_in_the_histogram_of_their_command(fresh):
             after = timed()
             assert after[name] - before[name] <= sent
             # What came before may be counted as late as now: its last request.
-            assert all(0 <= after[other] - before[other] <= 3 for other in after if other != name), (before, after)
+            assert all(0 <= after[other] - before[other] <= 3 for other in after if other != name), (
+                before, after
+            )
     assert admin.sum("micanite_worker_request_duration_seconds_count") == sum(timed().values())
     assert admin.sum("micanite_request_duration_seconds_sum") > 0
     for family in admin.families():
@@ -167,7 +184,11 @@ def check_histogram(family):
         of = tuple(sorted((name, value) for name, value in sample.labels.items() if name != "le"))
         series.setdefault(of, []).append(sample)
     for samples in series.values():
-        buckets = [(float(sample.labels["le"]), sample.value) for sample in samples if sample.name.endswith("_bucket")]
+        buckets = [
+            (float(sample.labels["le"]), sample.value)
+            for sample in samples
+            if sample.name.endswith("_bucket")
+        ]
         counts = [sample.value for sample in samples if sample.name.endswith("_count")]
         assert buckets == sorted(buckets) and buckets[-1] == (float("inf"), counts[0])
         assert [count for _, count in buckets] == sorted(count for _, count in buckets)
@@ -213,7 +234,9 @@ def test_it_is_not_ready_while_it_ends(start):
         connection.send(b"set a 0 0 100\r\nhalf")
         until(lambda: admin.sum("micanite_received_bytes_total") >= 20, "half a request to arrive")
         server.process.send_signal(signal.SIGUSR1)
-        status, _, body = until(lambda: (reply := admin.get("/readyz"))[0] == 503 and reply, "the end to begin")
+        status, _, body = until(
+            lambda: (reply := admin.get("/readyz"))[0] == 503 and reply, "the end to begin"
+        )
         assert (status, body) == (503, b"ending\n")
         assert admin.text("/healthz") == "ok\n"
         assert admin.sum("micanite_ready") == 0

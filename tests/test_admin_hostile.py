@@ -1,4 +1,5 @@
-"""What --admin takes from those who mean it no good: whatever they send, it answers others, and so does the cache."""
+"""What --admin takes from those who mean it no good: whatever they send, it answers others, and so does the
+cache."""
 
 import os
 import socket
@@ -59,7 +60,9 @@ def test_nothing_but_reading(admin, method):
     assert status == 405 and headers["allow"] == "GET, HEAD"
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/metrics/", "//metrics", "/../etc/passwd", "/%2e%2e/etc/passwd", "/METRICS"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/metrics/", "//metrics", "/../etc/passwd", "/%2e%2e/etc/passwd", "/METRICS"]
+)
 def test_what_is_not_there(admin, path):
     assert admin.get(path)[0] == 404
 

@@ -19,7 +19,10 @@ from test_memory import MIB, printed_budget_bytes
 ROUND_TRIPS = 200
 # Appends to a long value, a queue full of them, in a build for tests.
 DRAINED_S = 180
-HALF_OPEN = (b"", b"get half-a-key", b"set half 0 0 10\r\nhal", b"set half 0 0 100000\r\nhal", b"\x80\x00\x00\x04", b"mn\r\n")
+HALF_OPEN = (
+    b"", b"get half-a-key", b"set half 0 0 10\r\nhal", b"set half 0 0 100000\r\nhal", b"\x80\x00\x00\x04",
+    b"mn\r\n"
+)
 
 
 @contextlib.contextmanager
@@ -93,13 +96,19 @@ def endure(attacked, key, name):
                 if number % 20 == 0:
                     peak = max(peak, resident_bytes(attacked.pid))
             peak = max(peak, resident_bytes(attacked.pid))
-        print(f"{name}: set and get: p50 {statistics.median(delays_ms):.2f} ms, worst {max(delays_ms):.1f} ms; {peak / MIB:.1f} MiB resident")
+        print(
+            f"{name}: set and get: p50 {statistics.median(delays_ms):.2f} ms, worst {max(delays_ms):.1f} ms; "
+            f"{peak / MIB:.1f} MiB resident"
+        )
         assert peak <= attacked.budget
         assert hits > ROUND_TRIPS / 2
     # Nothing is left of it. Datagrams lie in the socket until they have been answered.
     if name.startswith("native"):
         with NativeClient(int(attacked.stats("native")["native_port"])) as later:
-            later.exchange(native.requests_datagram(later.header(), [native.Request(native.Opcode.NOOP)]), deadline_s=DRAINED_S)
+            later.exchange(
+                native.requests_datagram(later.header(), [native.Request(native.Opcode.NOOP)]),
+                deadline_s=DRAINED_S,
+            )
     until(lambda: connections(attacked) <= 2, "the attacker's connections to be closed")
     with attacked.connect() as later:
         # The server may still execute what one of them had sent, which pushes items out of a cache.

@@ -32,7 +32,9 @@ def users(tmp_path):
 def test_strangers_learn_nothing(start, users):
     server = serving(start, "-t", 2, "-Y", users, "-A")
     with server.connect() as connection:
-        for line in ("get a", "stats", "version", "mg a v", "flush_all", "shutdown", "refresh_certs", "bogus"):
+        for line in (
+            "get a", "stats", "version", "mg a v", "flush_all", "shutdown", "refresh_certs", "bogus"
+        ):
             assert connection.ask(line.encode() + b"\r\n") == UNKNOWN
         for answer, body in (
             (b"CLIENT_ERROR bad authentication token format", b"set x 0 0 5\r\nalice\r\n"),
@@ -151,11 +153,15 @@ def test_passwords_within_tls(start, users, tmp_path):
 
 
 def test_strangers_who_say_nothing_do_not_stay(start, users, tmp_path):
-    """A client has ten seconds to say who it is; then its connection is closed and counted, so that others find room."""
+    """A client has ten seconds to say who it is; then its connection is closed and counted, so that others
+    find room."""
     authority = Authority(tmp_path)
     unix = tmp_path / "socket"
     files = ("--tls-cert", authority.chain, "--tls-key", authority.key)
-    server = serving(start, "-t", 1, "-c", 6, "-S", "-Y", users, "-p", -1, "-l", "127.0.0.1", "-s", unix, *files, "--admin", -1)
+    server = serving(
+        start, "-t", 1, "-c", 6, "-S", "-Y", users, "-p", -1, "-l", "127.0.0.1", "-s", unix, *files,
+        "--admin", -1
+    )
     tls = lambda: TlsConnection(("127.0.0.1", server.port), authority.context())  # noqa: E731
     local = lambda: Connection(str(unix))  # noqa: E731
     began = time.monotonic()
@@ -195,7 +201,12 @@ def test_datagrams_without_passwords_if_wished(start, users):
         assert udp.receive(udp.send(b"get a\r\n")) == b"END\r\n"
     with server.connect() as connection:
         assert connection.ask(b"get a\r\n") == UNKNOWN
-    assert 'allow-unauthenticated = "udp,native"' in run("-p", -1, "-Y", users, "-U", -1, "--allow-unauthenticated", "udp, native", "--print-config").stdout
+    assert (
+        'allow-unauthenticated = "udp,native"'
+        in run(
+            "-p", -1, "-Y", users, "-U", -1, "--allow-unauthenticated", "udp, native", "--print-config"
+        ).stdout
+    )
 
 
 def test_passwords_without_encryption_are_warned_of(start, users, tmp_path):
@@ -216,8 +227,14 @@ def test_passwords_without_encryption_are_warned_of(start, users, tmp_path):
         ("-S", "-S/--enable-sasl: a file of users is missing"),
         ("-Y {folder}/users -U 11399", "Cannot use UDP with authentication enabled"),
         ("-Y {folder}/users --native 11399", "--native: this protocol has no authentication"),
-        ("-Y {folder}/users -U 11399 --allow-unauthenticated native", "Cannot use UDP with authentication enabled"),
-        ("-Y {folder}/users --native 11399 --allow-unauthenticated udp", "--native: this protocol has no authentication"),
+        (
+            "-Y {folder}/users -U 11399 --allow-unauthenticated native",
+            "Cannot use UDP with authentication enabled",
+        ),
+        (
+            "-Y {folder}/users --native 11399 --allow-unauthenticated udp",
+            "--native: this protocol has no authentication",
+        ),
         ("--allow-unauthenticated everything", "--allow-unauthenticated: 'everything' is neither udp"),
     ],
 )

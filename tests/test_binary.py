@@ -1,4 +1,5 @@
-"""memcached's binary protocol. What is expected here is what memcached 1.6.45 answers to the same requests."""
+"""memcached's binary protocol. What is expected here is what memcached 1.6.45 answers to the same requests.
+"""
 
 import random
 import struct
@@ -162,7 +163,9 @@ def test_quiet_stores_tell_only_errors(client, key):
 
 
 def test_deletes(client, key):
-    assert say(client, pack("delete", key), store("set", key, b"x"), pack("delete", key), pack("get", key)) == [
+    assert say(
+        client, pack("delete", key), store("set", key, b"x"), pack("delete", key), pack("get", key)
+    ) == [
         error("delete", NOT_FOUND),
         done("set"),
         done("delete", cas=False),
@@ -331,7 +334,9 @@ def statistics(client, *arguments):
     found = {}
     while True:
         reply = binary.read(client)
-        assert (reply.opcode, reply.status, reply.extras, reply.opaque, reply.cas) == (OPCODES["stat"], OK, b"", 9, 0)
+        assert (reply.opcode, reply.status, reply.extras, reply.opaque, reply.cas) == (
+            OPCODES["stat"], OK, b"", 9, 0
+        )
         if not reply.key:
             assert not reply.value
             return found
@@ -352,7 +357,9 @@ def test_detail(client):
     assert statistics(client, b"detail on") == {}
     assert ask(client, pack("get", b"detail:key")).status == NOT_FOUND
     assert statistics(client, b"detail off") == {}
-    assert statistics(client, b"detail dump") == {b"detailed": b"PREFIX detail get 1 hit 0 set 0 del 0\r\nEND\r\n"}
+    assert statistics(client, b"detail dump") == {
+        b"detailed": b"PREFIX detail get 1 hit 0 set 0 del 0\r\nEND\r\n"
+    }
     for words in (b"detail", b"detail x", b"conns"):
         assert ask(client, pack("stat", words)).short() == error("stat", NOT_FOUND)
     assert statistics(client, b"reset") == {}
@@ -360,7 +367,9 @@ def test_detail(client):
 
 @pytest.mark.parametrize("opcode", [*range(0x25, 0x100, 0x1D), OPCODES["verbosity"], 0x1F])
 def test_unknown_commands_are_skipped(client, opcode):
-    assert say(client, pack(opcode), pack(opcode, value=b"v" * 100_000)) == [error(opcode, UNKNOWN_COMMAND)] * 2
+    assert (
+        say(client, pack(opcode), pack(opcode, value=b"v" * 100_000)) == [error(opcode, UNKNOWN_COMMAND)] * 2
+    )
 
 
 def test_sasl_is_unknown_without_it(client):
@@ -512,7 +521,9 @@ def test_a_conversation_cut_at_every_byte(client, key):
 def test_keys_of_any_bytes(client, key):
     """Spaces, line ends and zeros are bytes like others; 250 are the most."""
     for name in (key + b" \r\n\0\x80\xff", (key + b"k" * 250)[:250]):
-        assert say(client, store("set", name, b"x"), pack("getk", name)) == [done("set"), hit("getk", b"x", 0, name)]
+        assert say(client, store("set", name, b"x"), pack("getk", name)) == [
+            done("set"), hit("getk", b"x", 0, name)
+        ]
 
 
 def test_both_protocols_see_the_same_items(server, client, key):
@@ -524,7 +535,8 @@ def test_both_protocols_see_the_same_items(server, client, key):
 
 
 def test_increments_and_cas_of_many_connections(server, key):
-    """Counts with an initial number, and cas loops on what set and cas themselves returned: no change is lost."""
+    """Counts with an initial number, and cas loops on what set and cas themselves returned: no change is
+    lost."""
     clients, rounds = 6, 150
     counter, list_key = key + b"-counter", key + b"-cas"
 

@@ -1,4 +1,5 @@
-"""Clients that speak the binary protocol: python-binary-memcached, and libmemcached's own conformance tool."""
+"""Clients that speak the binary protocol: python-binary-memcached, and libmemcached's own conformance tool.
+"""
 
 import re
 import subprocess

@@ -38,7 +38,8 @@ def of_near_hashes(number):
 
 
 def of_one_hash(number):
-    """A key of the same public hash as all others: XXH3 of 17 to 32 bytes multiplies the second word by zero then."""
+    """A key of the same public hash as all others: XXH3 of 17 to 32 bytes multiplies the second word by zero
+    then."""
     return struct.pack("<Q", 0xBE4BA423396CFEB8 + SEED & MASK) + struct.pack("<Q", number) + b"\1" * 16
 
 
@@ -61,8 +62,9 @@ def pipeline(line, key_of, numbers):
 @pytest.mark.parametrize("semantics", ["cache", "store"])
 @pytest.mark.parametrize("chosen", [of_near_hashes, of_one_hash], ids=lambda keys: keys.__name__)
 def test_misses_of_chosen_keys_cost_what_others_cost(start, semantics, chosen):
-    """Somebody who knows all but the secret stores 20,000 keys; 500 misses on others of the kind cost the server at most five times
-    the time on a CPU of 500 random ones. They cost the same; chains that grow made it a hundred times and more."""
+    """Somebody who knows all but the secret stores 20,000 keys; 500 misses on others of the kind cost the
+    server at most five times the time on a CPU of 500 random ones. They cost the same; chains that grow made
+    it a hundred times and more."""
     hashes = [native.hash_of(chosen(number), SEED) for number in range(100)]
     assert len({(hash_ >> 54, hash_ & 0xFFFF) for hash_ in hashes}) == 1, "they are chosen well"
     server = start("-t", 1, "-m", 64, "--semantics", semantics, "--hash-seed", SEED)

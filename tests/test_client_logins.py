@@ -10,7 +10,8 @@ from harness.poll import until
 from test_client_programs import PROGRAMS
 
 USER, PASSWORD = "ruth", "a word that nobody knows"
-# Not XMemcached: it sends its first request without waiting for its login, and the server, as memcached does, closes then.
+# Not XMemcached: it sends its first request without waiting for its login, and the server, as memcached does,
+# closes then.
 BINARY = ("spymemcached-binary", "memjs", "php-binary", "dalli")
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from harness import clients
 
-EVERYWHERE = {"get-set", "add", "replace", "append-prepend", "incr-decr", "touch", "delete", "expiry", "large", "flush"}
+EVERYWHERE = {
+    "get-set", "add", "replace", "append-prepend", "incr-decr", "touch", "delete", "expiry", "large", "flush"
+}
 TYPED = EVERYWHERE | {"cas", "multi-get", "flags-compression", "stats"}
 OF_PHP = EVERYWHERE | {"cas", "multi-get", "flags", "compression", "buffered", "sessions", "stats"}
 PROGRAMS = {

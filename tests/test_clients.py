@@ -62,7 +62,9 @@ def test_pymemcache_many(pymc, name):
 def test_pymemcache_without_replies(pymc, name):
     for i in range(100):
         pymc.set(f"{name}-{i}", b"%d" % i, noreply=True)
-    assert pymc.get_many([f"{name}-{i}" for i in range(100)]) == {f"{name}-{i}": b"%d" % i for i in range(100)}
+    assert pymc.get_many([f"{name}-{i}" for i in range(100)]) == {
+        f"{name}-{i}": b"%d" % i for i in range(100)
+    }
     pymc.incr(f"{name}-1", 10, noreply=True)
     assert pymc.get(f"{name}-1") == b"11"
 

@@ -80,7 +80,11 @@ def test_what_is_refused_is_explained(server, words, reason):
     assert server.routes() == before
 
 
-@pytest.mark.parametrize("words", [[], ["reboot"], ["mode"], ["mode", "fast"], ["move", "1"], ["move", "1", "x"], ["balance", "on"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [[], ["reboot"], ["mode"], ["mode", "fast"], ["move", "1"], ["move", "1", "x"], ["balance", "on"]],
+    ids=" ".join,
+)
 def test_usage(words):
     ended = run_ctl(*words)
     assert ended.returncode == 2
@@ -144,7 +148,9 @@ def test_a_snapshot_is_an_image(start, server, key, tmp_path):
     with copy.connect() as connection:
         for at in range(0, len(keys), 100):
             part = keys[at : at + 100]
-            assert connection.values(b"get " + b" ".join(part) + b"\r\n") == {name: (7, name * 3) for name in part}
+            assert connection.values(b"get " + b" ".join(part) + b"\r\n") == {
+                name: (7, name * 3) for name in part
+            }
     assert f"process {copy.pid}" in refused(server.ctl("snapshot", tmp_path / "a copy"))
     os.kill(copy.pid, signal.SIGTERM)
     assert copy.wait_for_end() == 0
@@ -257,7 +263,8 @@ def test_it_ends_while_a_client_is_silent(server):
 
 @pytest.mark.alone
 def test_balance_auto_shares_a_hot_partition_and_gives_it_back(start, key):
-    """All requests are for one key: its partition turns to CREW; when others are asked for as well it turns back."""
+    """All requests are for one key: its partition turns to CREW; when others are asked for as well it turns
+    back."""
     server = start("-t", "2", "-m", "96", "--access", "erew", "--balance", "auto")
     connections = [server.connect() for _ in range(2)]
     connections[0].set(key, b"x")

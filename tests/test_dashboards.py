@@ -63,7 +63,9 @@ def test_a_query_names_what_there_is(labels, title, expression):
     for name, selected in found:
         assert name in THEIRS or name in labels, f"{title}: {name}"
         assert selected <= THEIRS | labels.get(name, set()), f"{title}: {name}{selected}"
-    grouped = {label for group in re.findall(r"\bby \(([^)]*)\)", expression) for label in re.split(r",\s*", group)}
+    grouped = {
+        label for group in re.findall(r"\bby \(([^)]*)\)", expression) for label in re.split(r",\s*", group)
+    }
     assert grouped <= THEIRS | {"owner"} | set().union(*(labels.get(name, set()) for name, _ in found)), title
 
 
@@ -73,7 +75,12 @@ def test_the_dashboard_is_one_that_grafana_takes():
     identifiers = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(identifiers)) == len(identifiers)
     places = [panel["gridPos"] for panel in dashboard["panels"]]
-    cells = [(x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    cells = [
+        (x, y)
+        for at in places
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
     assert len(set(cells)) == len(cells) and max(x for x, _ in cells) == 23
     assert {variable["name"] for variable in dashboard["templating"]["list"]} == {"datasource", "instance"}
 

@@ -84,7 +84,9 @@ def test_kubernetes_accepts_the_objects(kinds):
 def test_the_objects_fit_each_other(kinds):
     stateful, service = kinds["StatefulSet"]["spec"], kinds["Service"]["spec"]
     pod, label = stateful["template"]["spec"], stateful["template"]["metadata"]["labels"]
-    assert service["clusterIP"] == "None" and service["selector"] == label == stateful["selector"]["matchLabels"]
+    assert (
+        service["clusterIP"] == "None" and service["selector"] == label == stateful["selector"]["matchLabels"]
+    )
     assert stateful["serviceName"] == kinds["Service"]["metadata"]["name"]
     assert kinds["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == label
     policy = kinds["NetworkPolicy"]["spec"]
@@ -111,7 +113,8 @@ def test_the_server_accepts_the_arguments(kinds):
 
 
 def test_the_server_starts_in_volumes_that_all_may_write(kinds, start, tmp_path):
-    """Kubernetes makes a volume with mode 2777: the control socket at its root was once refused, and the server with it."""
+    """Kubernetes makes a volume with mode 2777: the control socket at its root was once refused, and the
+    server with it."""
     options, paths = container(kinds)["args"], []
     for mount in container(kinds)["volumeMounts"]:
         volume = tmp_path / mount["mountPath"].lstrip("/")
@@ -153,7 +156,9 @@ def test_the_probes_find_what_they_ask_for(kinds, start):
 
 @pytest.mark.parametrize("name", ["nutcracker/nutcracker.yml", "compose/nutcracker.yml"])
 def test_nutcracker_accepts_its_configuration(name):
-    checked = subprocess.run([nutcracker(), "-t", "-c", DEPLOY / name], capture_output=True, text=True, timeout=30)
+    checked = subprocess.run(
+        [nutcracker(), "-t", "-c", DEPLOY / name], capture_output=True, text=True, timeout=30
+    )
     assert checked.returncode == 0 and "syntax is ok" in checked.stderr, checked.stderr
 
 
@@ -189,7 +194,8 @@ HANDLES = {"children", "normal", "failover", "operation_policies", "default_poli
 
 
 def check_route(route, pools):
-    """A route handle: a pool, or an object whose properties are documented. Gives the pools that it reaches."""
+    """A route handle: a pool, or an object whose properties are documented. Gives the pools that it reaches.
+    """
     if isinstance(route, str):
         kind, pool = route.split("|")
         assert kind in ("PoolRoute", "Pool") and pool in pools, route

@@ -58,7 +58,9 @@ def test_numbers(server):
 def test_versions(server):
     cache.set("key", "one")
     cache.set("key", "two", version=2)
-    assert (cache.get("key"), cache.get("key", version=2), cache.get("key", version=3)) == ("one", "two", None)
+    assert (cache.get("key"), cache.get("key", version=2), cache.get("key", version=3)) == (
+        "one", "two", None
+    )
     assert cache.incr_version("key", 2) == 3
     assert cache.get("key") is None and cache.get("key", version=3) == "one"
     caches["short"].set("key", "seven", timeout=None)

@@ -90,7 +90,9 @@ def test_the_recipe_for_a_veth_pair_starts_a_server(link, start):
 def test_nobody_is_told_what_is_missing(link):
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", "-all"]
     report, status = judged(link, links.NEAR, prefix=nobody[:-2])
-    lacking = [it for it in findings(report, "AF_XDP") if "lacks CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF" in it["text"]]
+    lacking = [
+        it for it in findings(report, "AF_XDP") if "lacks CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF" in it["text"]
+    ]
     assert status == 1 and [it["state"] for it in lacking] == ["missing"], findings(report, "AF_XDP")
     assert lacking[0]["commands"][0] in report["verdict"]["recipe"] or "docker" in lacking[0]["commands"][0]
     assert "missing" in report["verdict"]["text"]

@@ -65,7 +65,9 @@ def test_stays(client, key, exptime):
     assert client.get(key) == b"x"
 
 
-@pytest.mark.parametrize("request_", [b"append K 0 0 1\r\n2", b"prepend K 0 0 1\r\n2", b"incr K 1", b"decr K 1"])
+@pytest.mark.parametrize(
+    "request_", [b"append K 0 0 1\r\n2", b"prepend K 0 0 1\r\n2", b"incr K 1", b"decr K 1"]
+)
 def test_a_change_in_part_keeps_the_expiry_time(client, key, request_):
     client.set(key + b"-never", b"1")
     assert client.ask(request_.replace(b"K", key + b"-never") + b"\r\n") in (b"STORED", b"2", b"0")
@@ -76,7 +78,9 @@ def test_a_change_in_part_keeps_the_expiry_time(client, key, request_):
     assert client.get(key + b"-never") in (b"12", b"21", b"2", b"0")
 
 
-@pytest.mark.parametrize("request_", [b"touch K 0", b"gat 0 K", b"gats 1000 K", b"set K 0 0 1\r\nx", b"touch K 1000"])
+@pytest.mark.parametrize(
+    "request_", [b"touch K 0", b"gat 0 K", b"gats 1000 K", b"set K 0 0 1\r\nx", b"touch K 1000"]
+)
 def test_a_new_expiry_time_replaces_the_old(client, key, request_):
     client.set(key + b"-short", b"x", exptime=2)
     # In one batch, so at one time.

@@ -53,7 +53,10 @@ def hammer_rounds(server, generator, rounds):
                     requests.append(b"delete %b noreply\r\n" % name)
                 else:
                     value = value_of(name, generator.randrange(1000))
-                    requests.append(b"set %b 0 %d %d noreply\r\n%b\r\n" % (name, generator.choice([0, 0, 1, 100]), len(value), value))
+                    requests.append(
+                        b"set %b 0 %d %d noreply\r\n%b\r\n"
+                        % (name, generator.choice([0, 0, 1, 100]), len(value), value)
+                    )
             connection.send(b"".join(requests) + b"mn\r\n")
             if (line := connection.line()) != b"MN":
                 return hits, misses, f"a noreply batch was answered: {line!r}"
@@ -65,7 +68,9 @@ def test_a_miss_is_fine_a_wrong_value_never(start, workers):
     server = start("-t", workers, "-m", "64")
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    processes = [context.Process(target=hammer, args=(server, seed, ROUNDS, results)) for seed in range(CLIENTS)]
+    processes = [
+        context.Process(target=hammer, args=(server, seed, ROUNDS, results)) for seed in range(CLIENTS)
+    ]
     for process in processes:
         process.start()
     outcomes = [results.get(timeout=240) for _ in processes]

@@ -1,4 +1,5 @@
-"""The suite's own rules: a test that fails and passes alone is named; a lost item, a wrong value, a crash and a hang are not forgiven."""
+"""The suite's own rules: a test that fails and passes alone is named; a lost item, a wrong value, a crash and
+a hang are not forgiven."""
 
 import os
 import signal
@@ -39,16 +40,22 @@ UNFORGIVABLE = {
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs scripts/test-blackbox on a folder with this file of tests, then scripts/test-totals on what it said."""
-    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {PROJECT}/tests\nmarkers = alone\naddopts = -p no:cacheprovider\n")
+    """Runs scripts/test-blackbox on a folder with this file of tests, then scripts/test-totals on what it
+    said."""
+    (tmp_path / "pytest.ini").write_text(
+        f"[pytest]\npythonpath = {PROJECT}/tests\nmarkers = alone\naddopts = -p no:cacheprovider\n"
+    )
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["harness.steady"]\n')
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {"BLACKBOX_PROCESSES": "1"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {
+        "BLACKBOX_PROCESSES": "1"
+    }
 
     def both(text):
         (tmp_path / "test_made_up.py").write_text(OUTSET + text)
         words = [sys.executable, PROJECT / "scripts/test-blackbox", "--tests", tmp_path]
         ran = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300)
-        others = "### suite: unit\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n### suite: loom\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n"
+        others = "### suite: unit\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n"
+        others += "### suite: loom\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n"
         (tmp_path / "log").write_text(f"{others}### suite: blackbox\n{ran.stdout}")
         (tmp_path / "skips").touch()
         words = [sys.executable, PROJECT / "scripts/test-totals", tmp_path / "log", tmp_path / "skips"]
@@ -87,7 +94,10 @@ def test_some_failures_are_never_forgiven(run, kind):
     """A test that fails once in one of these ways, and would pass then, fails the run."""
     ran, totals = run(PASSES + f"def test_bad():\n    {UNFORGIVABLE[kind]}\n")
     assert (ran.returncode, totals.returncode) == (1, 1), ran.stdout + totals.stdout
-    assert f"failed test: test_made_up.py::test_bad ({kind})\n" in ran.stdout and "unsteady test" not in ran.stdout
+    assert (
+        f"failed test: test_made_up.py::test_bad ({kind})\n" in ran.stdout
+        and "unsteady test" not in ran.stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +114,8 @@ def test_some_failures_are_never_forgiven(run, kind):
     ],
 )
 def test_crashes_are_told_from_other_ends(status, said, is_crash):
-    """Fatal signals and the messages of panics and sanitizers are crashes; an exit status, and signals that tests send, are none."""
+    """Fatal signals and the messages of panics and sanitizers are crashes; an exit status, and signals that
+    tests send, are none."""
     judge_end(1, status, said)
     found = CRASHES.copy()
     CRASHES.clear()

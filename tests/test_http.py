@@ -1,4 +1,5 @@
-"""HTTP is never executed: a web page can make a browser send such a request to any address, with a body of the page's choice."""
+"""HTTP is never executed: a web page can make a browser send such a request to any address, with a body of
+the page's choice."""
 
 import http.client
 

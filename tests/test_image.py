@@ -18,7 +18,10 @@ from test_modes import is_value_of, value_of
 COUNT = 5000
 
 
-@pytest.fixture(params=[("--semantics", "cache"), ("--semantics", "store"), ("--access", "erew")], ids=lambda options: options[1])
+@pytest.fixture(
+    params=[("--semantics", "cache"), ("--semantics", "store"), ("--access", "erew")],
+    ids=lambda options: options[1],
+)
 def options(request, tmp_path):
     """Options of a server with an image."""
     return ["-t", "2", "-m", "96", "--image", tmp_path / "image", *request.param]
@@ -61,7 +64,9 @@ def test_a_clean_end_keeps_everything(start, options, key):
         server = start(*options)
         assert "image" in server.stderr()
         with server.connect() as connection:
-            expected = {b"%b-%d" % (key, i): (i, value_of(b"%b-%d" % (key, i), 0, version)) for i in range(1, COUNT)}
+            expected = {
+                b"%b-%d" % (key, i): (i, value_of(b"%b-%d" % (key, i), 0, version)) for i in range(1, COUNT)
+            }
             assert everything(connection, key) == expected
             assert COUNT - 1 <= int(connection.stats()["curr_items"]) <= COUNT
 
@@ -77,7 +82,8 @@ def test_after_a_kill_everything_is_there(start, options, key):
 
 
 def test_a_kill_under_load_leaves_no_wrong_value(start, options, key):
-    """Each round writes new versions until it is killed; what is found afterwards is whole, and of its key."""
+    """Each round writes new versions until it is killed; what is found afterwards is whole, and of its key.
+    """
     for round_ in range(5):
         server = start(*options)
         began = threading.Event()
@@ -109,7 +115,13 @@ def test_a_kill_under_load_leaves_no_wrong_value(start, options, key):
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
-    [(["-m", "128"], "-m"), (["-I", "2m"], "-I"), (["-M"], "--semantics"), (["--eviction", "fifo"], "--eviction"), (["--hash-seed", "5"], "--hash-seed")],
+    [
+        (["-m", "128"], "-m"),
+        (["-I", "2m"], "-I"),
+        (["-M"], "--semantics"),
+        (["--eviction", "fifo"], "--eviction"),
+        (["--hash-seed", "5"], "--hash-seed"),
+    ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_another_option_is_refused_by_name(start, tmp_path, changed, reason):
@@ -289,7 +301,11 @@ def test_a_start_that_fails_leaves_the_image_complete(start, tmp_path, key, refu
 
 @pytest.mark.parametrize("semantics", ["cache", "store"])
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
-@pytest.mark.parametrize(("word", "name"), [(8, "Buckets"), (10, "DataEnd"), (59, "buckets at first"), (3, "partitions")], ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [(8, "Buckets"), (10, "DataEnd"), (59, "buckets at first"), (3, "partitions")],
+    ids=lambda value: str(value),
+)
 def test_a_damaged_image_is_refused_and_left_as_it_is(start, tmp_path, key, semantics, killed, word, name):
     """It says what is wrong, ends with status 1, and not a byte of the image changes."""
     options = ["-t", "1", "-m", "64", "--semantics", semantics, "--image", tmp_path / "image"]

@@ -1,4 +1,5 @@
-"""How streams are waited for: io_uring beside epoll, what the kernel refuses, and peers that leave in the middle."""
+"""How streams are waited for: io_uring beside epoll, what the kernel refuses, and peers that leave in the
+middle."""
 
 import ctypes
 import os
@@ -56,7 +57,9 @@ def kernel_allows():
     return True
 
 
-needs_filter = pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of system calls are another machine's")
+needs_filter = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the numbers of system calls are another machine's"
+)
 needs_uring = pytest.mark.skipif(not kernel_allows(), reason="the kernel refuses io_uring")
 
 
@@ -120,7 +123,9 @@ def test_peers_that_leave_in_the_middle_take_nothing_with_them(server):
         client.expect(b"set big 0 0 %d\r\n%s\r\n" % (len(VALUE), VALUE), b"STORED\r\n")
         for round in range(60):
             peer = socket.create_connection(("127.0.0.1", server.port))
-            peer.sendall([b"get big\r\n" * 40, b"set half 0 0 200000\r\n" + b"x" * 90_000, b"get bi"][round % 3])
+            peer.sendall(
+                [b"get big\r\n" * 40, b"set half 0 0 200000\r\n" + b"x" * 90_000, b"get bi"][round % 3]
+            )
             if round % 2:
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if round % 6 == 0:
@@ -131,7 +136,8 @@ def test_peers_that_leave_in_the_middle_take_nothing_with_them(server):
 
 
 def test_peers_that_do_not_read_hold_nobody_up(server):
-    """Each of them has more requests on the way than all receive buffers hold, and reads no reply; then they do."""
+    """Each of them has more requests on the way than all receive buffers hold, and reads no reply; then they
+    do."""
     with server.connect() as client:
         client.expect(b"set big 0 0 %d\r\n%s\r\n" % (len(VALUE), VALUE), b"STORED\r\n")
         line = b"get big" + b" " * 500 + b"\r\n"
@@ -148,7 +154,10 @@ def test_peers_that_do_not_read_hold_nobody_up(server):
             asked.append(sent // len(line))
             slow.append(peer)
         for number in range(200):
-            client.expect(b"set k%d 0 0 2\r\nok\r\nget k%d\r\n" % (number, number), b"STORED\r\nVALUE k%d 0 2\r\nok\r\nEND\r\n" % number)
+            client.expect(
+                b"set k%d 0 0 2\r\nok\r\nget k%d\r\n" % (number, number),
+                b"STORED\r\nVALUE k%d 0 2\r\nok\r\nEND\r\n" % number,
+            )
         reply = b"VALUE big 0 %d\r\n%s\r\nEND\r\n" % (len(VALUE), VALUE)
         peer = slow[0]
         peer.settimeout(60)

@@ -1,4 +1,5 @@
-"""Every reply beside writers is a value that its key had at that time, whoever gives it: `micanite-test-tools consistency`."""
+"""Every reply beside writers is a value that its key had at that time, whoever gives it: `micanite-test-tools
+consistency`."""
 
 import json
 import os
@@ -43,7 +44,9 @@ def link():
 def check(server, *options):
     """Runs the checker on the clients' host: its report, when nothing was wrong."""
     address = server.link.server.address
-    words = [tools(), "consistency", "--tcp", f"{address}:{TCP_PORT}", "--udp", f"{address}:{server.udp_port}"]
+    words = [
+        tools(), "consistency", "--tcp", f"{address}:{TCP_PORT}", "--udp", f"{address}:{server.udp_port}"
+    ]
     with server.link.clients.inside():
         ended = subprocess.run(
             [*words, "--replies", str(REPLIES), "--writes", str(WRITES), *map(str, options)],

@@ -1,4 +1,5 @@
-"""`--kernel-get` comes and goes: it cuts nobody off, replaces nobody, leaves nothing behind, and says why where it cannot be."""
+"""`--kernel-get` comes and goes: it cuts nobody off, replaces nobody, leaves nothing behind, and says why
+where it cannot be."""
 
 import contextlib
 import os
@@ -33,7 +34,8 @@ def link():
 
 
 def answers(server, key=b"a", host=None):
-    """Asks over UDP for what was stored over TCP: whether the kernel answered. The reply must be right whoever does."""
+    """Asks over UDP for what was stored over TCP: whether the kernel answered. The reply must be right
+    whoever does."""
     with server.connect() as stream:
         stream.set(key, b"value")
     moved = Moved(server)
@@ -123,7 +125,9 @@ def test_an_interface_that_is_deleted_is_told_of(link):
         until(lambda: server.kernel_text() == f"gone ({NEAR}: gone)", "the server to see it")
         assert server.stats()["kernel_get"] == server.kernel_text() and gauge() == 0
         link.plug_in()
-        link.clients.ip("link", "set", "dev", link.far, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp")
+        link.clients.ip(
+            "link", "set", "dev", link.far, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp"
+        )
         link.pad(True)
         link.know_each_other()
         assert not answers(server, b"b") and server.stderr().count("any more (--kernel-get)") == 1
@@ -212,7 +216,8 @@ def test_a_large_image_in_several_arrays(link):
 
 @pytest.mark.parametrize("mtu", [576, 9000])
 def test_other_frame_lengths(link, mtu):
-    """Where frames are short, so are the kernel's replies; where they are too long for the driver, the program is behind it."""
+    """Where frames are short, so are the kernel's replies; where they are too long for the driver, the
+    program is behind it."""
     if mtu == 9000:
         link.clients.ip("link", "set", "dev", link.far, "xdpdrv", "off")
     link.set_mtu(mtu)
@@ -225,7 +230,9 @@ def test_other_frame_lengths(link, mtu):
                 stream.set(b"a", b"v" * size)
                 assert client.ask(b"get a\r\n") == b"VALUE a 0 %d\r\n%b\r\nEND\r\n" % (size, b"v" * size)
         counted = server.kernel()
-        assert (counted["answered"], counted["passed_long_reply"]) == ((2, 2) if mtu == 576 else (4, 0)), counted
+        assert (counted["answered"], counted["passed_long_reply"]) == ((2, 2) if mtu == 576 else (4, 0)), (
+            counted
+        )
 
 
 def test_others_than_those_allowed_are_not_answered(link):
@@ -325,7 +332,9 @@ def test_raw_frames(link, mode):
 
         def send(wrong, number):
             body = udp_datagram(source, destination, frame(number, b"get a\r\n"), **wrong.get("udp", {}))
-            raw.send(ipv4_packet(source[0], destination[0], body, **wrong.get("ip", {})), **wrong.get("frame", {}))
+            raw.send(
+                ipv4_packet(source[0], destination[0], body, **wrong.get("ip", {})), **wrong.get("frame", {})
+            )
 
         for number, (name, fields) in enumerate(GOOD.items(), 1000):
             send(fields, number)
@@ -335,7 +344,9 @@ def test_raw_frames(link, mode):
         before = Moved(server)
         for number, fields in enumerate(BAD.values(), 2000):
             send(fields, number)
-        whole = ipv4_packet(source[0], destination[0], udp_datagram(source, destination, frame(3000, b"get a\r\n")))
+        whole = ipv4_packet(
+            source[0], destination[0], udp_datagram(source, destination, frame(3000, b"get a\r\n"))
+        )
         for length in range(1, len(whole)):
             raw.send(whole[:length], kind=0x0800)
         # What is answered next is what was asked for last: nothing of all that was.
@@ -359,7 +370,10 @@ def test_replies_have_right_checksums(link):
                 if packet[0] == 0x45 and packet[9] == socket.IPPROTO_UDP:
                     break
             length = int.from_bytes(packet[2:4], "big")
-            ends = [(socket.inet_ntoa(packet[at : at + 4]), int.from_bytes(packet[port : port + 2], "big")) for at, port in ((12, 20), (16, 22))]
+            ends = [
+                (socket.inet_ntoa(packet[at : at + 4]), int.from_bytes(packet[port : port + 2], "big"))
+                for at, port in ((12, 20), (16, 22))
+            ]
             assert packet[20:28] == udp_datagram(*ends, packet[28:length])[:8]
             assert ones_complement(packet[:20]) == 0
 
@@ -379,7 +393,8 @@ def test_text_is_left_alone_where_only_the_binary_protocol_is_spoken(link):
 
 
 def test_an_address_of_the_native_port_is_none_of_the_other(link):
-    """`-l` gives an address a port of its own: memcached's UDP port is not there, and the program does not answer there."""
+    """`-l` gives an address a port of its own: memcached's UDP port is not there, and the program does not
+    answer there."""
     v4, v6 = link.server.address, link.server.address6
     with KernelServer(link, "-l", f"127.0.0.1,{v4},[{v6}]:11999", "--native", 11300) as server:
         moved = Moved(server)

@@ -1,4 +1,5 @@
-"""What is stored stays over restarts and starts of `--kernel-get`, in one server's hands (`--kernel-get-pin`)."""
+"""What is stored stays over restarts and starts of `--kernel-get`, in one server's hands
+(`--kernel-get-pin`)."""
 
 import os
 import signal
@@ -28,9 +29,12 @@ def link():
 
 @pytest.fixture
 def pins():
-    """A directory in a BPF file system of this test's own: machines without systemd have none at /sys/fs/bpf."""
+    """A directory in a BPF file system of this test's own: machines without systemd have none at /sys/fs/bpf.
+    """
     directory = tempfile.mkdtemp(prefix="micanite-pins-")
-    mounted = subprocess.run(["mount", "-t", "bpf", "-o", "mode=700", "none", directory], capture_output=True, text=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "bpf", "-o", "mode=700", "none", directory], capture_output=True, text=True
+    )
     if mounted.returncode:
         os.rmdir(directory)
         pytest.skip(f"skipped: no BPF file system here: {mounted.stderr}")
@@ -55,7 +59,9 @@ def test_pinned_memory_outlives_the_server(link, pins, semantics, ending):
                 for name, value in said.items():
                     if start == 0:
                         stream.set(name, value)
-                    assert client.ask(b"get %b\r\n" % name) == b"VALUE %b 0 %d\r\n%b\r\nEND\r\n" % (name, len(value), value)
+                    assert client.ask(b"get %b\r\n" % name) == b"VALUE %b 0 %d\r\n%b\r\nEND\r\n" % (
+                        name, len(value), value
+                    )
                 gone = b"gone-%d" % start
                 stream.set(gone, b"x")
                 assert stream.ask(b"delete %b\r\n" % gone) == b"DELETED"
@@ -90,7 +96,9 @@ class Configured(KernelServer):
 def is_refused(link, directory):
     """A second server does not get at what is pinned there."""
     others = ("-p", DEFAULTS["-p"] + 1, "-U", DEFAULTS["-U"] + 1)
-    with pytest.raises(AssertionError, match=f"ended with 71:(?s:.*)another server works in {directory}: process "):
+    with pytest.raises(
+        AssertionError, match=f"ended with 71:(?s:.*)another server works in {directory}: process "
+    ):
         KernelServer(link, *others, "--kernel-get-pin", directory).end()
     return True
 
@@ -157,9 +165,14 @@ def test_a_restart_does_not_pin_where_others_are(link, pins, tmp_path):
     with KernelServer(link, "--kernel-get-pin", old) as server:
         store(server, 0)
     others = ("-p", DEFAULTS["-p"] + 1, "-U", DEFAULTS["-U"] + 1)
-    with Configured(link, tmp_path / "config", kernel_get=NEAR) as server, KernelServer(link, *others, "--kernel-get-pin", taken):
+    with (
+        Configured(link, tmp_path / "config", kernel_get=NEAR) as server,
+        KernelServer(link, *others, "--kernel-get-pin", taken),
+    ):
         store(server, 1)
-        for directory, why in ((old, "holds another image than the server has now"), (taken, "another server works in")):
+        for directory, why in (
+            (old, "holds another image than the server has now"), (taken, "another server works in")
+        ):
             server.write(kernel_get=NEAR, kernel_get_pin=directory)
             refused = server.ctl("restart")
             assert refused.returncode == 1 and directory in refused.stderr and why in refused.stderr, refused
@@ -169,8 +182,11 @@ def test_a_restart_does_not_pin_where_others_are(link, pins, tmp_path):
 
 
 def test_what_is_to_be_pinned_and_cannot_be_ends_the_start(link, pins):
-    """Without rights a server serves without the program, but not without the memory that it was told to keep."""
-    with pytest.raises(AssertionError, match=r"ended with 71:\n.*--kernel-get-pin: creating BPF maps requires .*CAP_BPF") as failed:
+    """Without rights a server serves without the program, but not without the memory that it was told to
+    keep."""
+    with pytest.raises(
+        AssertionError, match=r"ended with 71:\n.*--kernel-get-pin: creating BPF maps requires .*CAP_BPF"
+    ) as failed:
         FewRights(["kill"], link, "--kernel-get-pin", pins).end()
     assert "Without --kernel-get-pin the server would start" in str(failed.value)
     assert os.listdir(pins) == []
@@ -220,7 +236,8 @@ def test_every_connection_has_a_descriptor_beside_the_maps(link, tmp_path):
 
 
 def test_a_restart_does_not_go_from_maps_to_files(link, tmp_path):
-    """It is refused before anything ends, and the way that it names leads there: also where no option tells of the maps."""
+    """It is refused before anything ends, and the way that it names leads there: also where no option tells
+    of the maps."""
     image = tmp_path / "image"
     with Configured(link, tmp_path / "config", kernel_get=NEAR) as server:
         store(server, 0)

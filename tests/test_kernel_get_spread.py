@@ -1,4 +1,5 @@
-"""`--kernel-get-spread`: above a load of the core that answers another one helps, and all replies stay right."""
+"""`--kernel-get-spread`: above a load of the core that answers another one helps, and all replies stay right.
+"""
 
 import contextlib
 import os
@@ -46,11 +47,14 @@ def ask_all(server, clients, stack):
                 stream.set(b"key%d" % number, b"value-%d" % number)
     for number, client in enumerate(clients):
         value = b"value-%d" % number
-        assert client.ask(b"get key%d\r\n" % number) == b"VALUE key%d 0 %d\r\n%b\r\nEND\r\n" % (number, len(value), value)
+        assert client.ask(b"get key%d\r\n" % number) == b"VALUE key%d 0 %d\r\n%b\r\nEND\r\n" % (
+            number, len(value), value
+        )
 
 
 class Loads:
-    """Stands for /proc/stat: one CPU works while `busy` is set, the others rest. Real ones may all be busy with other things."""
+    """Stands for /proc/stat: one CPU works while `busy` is set, the others rest. Real ones may all be busy
+    with other things."""
 
     def __init__(self, path):
         self.busy = threading.Event()
@@ -79,7 +83,10 @@ class Loads:
 
     def _write(self):
         """Always as long: a reader beside it sees whole lines."""
-        lines = [f"cpu{number} {working:012} 0 0 {resting:012} 0 0 0 0 0 0\n" for number, (working, resting) in enumerate(self._ticks)]
+        lines = [
+            f"cpu{number} {working:012} 0 0 {resting:012} 0 0 0 0 0 0\n"
+            for number, (working, resting) in enumerate(self._ticks)
+        ]
         os.pwrite(self.file.fileno(), "".join(lines).encode(), 0)
 
 
@@ -91,13 +98,19 @@ class ServerWithLoads(KernelServer):
         super().__init__(link, *options, **settings)
 
     def words(self):
-        return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/stat && exec "$@"', str(self.path), *super().words()]
+        return [
+            "unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/stat && exec "$@"', str(self.path),
+            *super().words()
+        ]
 
 
 def test_another_core_helps_above_the_load_and_is_let_go_below_it(link, tmp_path):
     clients = []
     path = tmp_path / "stat"
-    with Loads(path) as loads, contextlib.ExitStack() as stack, ServerWithLoads(link, path, "--kernel-get-spread", "70", "-v", mode=link.mode) as server:
+    with (
+        Loads(path) as loads, contextlib.ExitStack() as stack,
+        ServerWithLoads(link, path, "--kernel-get-spread", "70", "-v", mode=link.mode) as server
+    ):
 
         def moved():
             with on_one_cpu():
@@ -110,7 +123,10 @@ def test_another_core_helps_above_the_load_and_is_let_go_below_it(link, tmp_path
         assert 0 < counters["spread"] < counters["answered"], "some move, and not all"
         assert f"CPUs that help are [{CPUS[1]}] now" in server.stderr() or len(CPUS) > 2
         loads.busy.clear()
-        until(lambda: server.stderr().rpartition("CPUs that help are ")[2].startswith("[] now"), "it to be let go")
+        until(
+            lambda: server.stderr().rpartition("CPUs that help are ")[2].startswith("[] now"),
+            "it to be let go",
+        )
         before = server.kernel()["spread"]
         ask_all(server, clients, stack)
         assert server.kernel()["spread"] == before

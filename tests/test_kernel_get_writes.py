@@ -1,4 +1,5 @@
-"""GETs answered in the kernel beside writes over TCP: what is written is what the next GET finds, whoever answers it."""
+"""GETs answered in the kernel beside writes over TCP: what is written is what the next GET finds, whoever
+answers it."""
 
 import random
 

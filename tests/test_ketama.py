@@ -1,7 +1,8 @@
-"""Consistent hashing: libmemcached, nutcracker and the client library look for 10,000 keys at the same servers.
+"""Consistent hashing: libmemcached, nutcracker and the client library look for 10,000 keys at the same
+servers.
 
-The lists of servers are those of crates/client/testdata/ketama.txt. Each has a digest of all places there, which the unit
-tests of the client library come to as well."""
+The lists of servers are those of crates/client/testdata/ketama.txt. Each has a digest of all places there,
+which the unit tests of the client library come to as well."""
 
 import contextlib
 import hashlib
@@ -46,7 +47,9 @@ def by_php(names):
     return [int(line) for line in said.split()]
 
 
-@pytest.fixture(params=LISTS, ids=[f"{len(servers)}-servers-{number}" for number, (servers, _) in enumerate(LISTS)])
+@pytest.fixture(
+    params=LISTS, ids=[f"{len(servers)}-servers-{number}" for number, (servers, _) in enumerate(LISTS)]
+)
 def servers(request):
     """A list of servers and the digest of its places."""
     return request.param
@@ -74,8 +77,8 @@ def says(place):
 
 
 def test_nutcracker(servers):
-    """With `distribution: ketama` and `hash: md5`. Of servers without a name of their own it hashes what the names here are:
-    host and port, and the host alone where the port is memcached's usual one."""
+    """With `distribution: ketama` and `hash: md5`. Of servers without a name of their own it hashes what the
+    names here are: host and port, and the host alone where the port is memcached's usual one."""
     names, expected = servers
     with contextlib.ExitStack() as stack:
         there = []
@@ -92,11 +95,14 @@ def test_nutcracker(servers):
 
 
 def test_pylibmc():
-    """Five servers of equal weight, asked where they are: the places are those that PHP's extension finds for their names."""
+    """Five servers of equal weight, asked where they are: the places are those that PHP's extension finds for
+    their names."""
     with contextlib.ExitStack() as stack:
         fakes = [stack.enter_context(says(b"%d" % place)) for place in range(5)]
         names = [f"127.0.0.1:{fake.port}" for fake in fakes]
         client = pylibmc.Client(names, behaviors={"ketama_weighted": True, "hash": "md5"})
         found = client.get_multi([f"key-{number}" for number in range(KEYS)])
         client.disconnect_all()
-    assert digest([int(found[f"key-{number}"]) for number in range(KEYS)]) == digest(by_php(f"{name}=1" for name in names))
+    assert digest([int(found[f"key-{number}"]) for number in range(KEYS)]) == digest(
+        by_php(f"{name}=1" for name in names)
+    )

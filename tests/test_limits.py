@@ -1,4 +1,5 @@
-"""Sizes at and beyond their limits, and input that no client should send: a clear refusal, and the server goes on."""
+"""Sizes at and beyond their limits, and input that no client should send: a clear refusal, and the server
+goes on."""
 
 import random
 
@@ -86,7 +87,9 @@ def test_a_bad_data_chunk_is_followed_by_the_refusal_of_its_rest(client, key):
     client.expect(b"set %b 0 0 2\r\nabc\r\n" % key, BAD_CHUNK + b"\r\n" + BAD_LINE + b"\r\n")
 
 
-@pytest.mark.parametrize("count", [b"-1", b"-2147483648", b"4294967296", b"18446744073709551615", b"9" * 50, b"1e3", b"0x10"])
+@pytest.mark.parametrize(
+    "count", [b"-1", b"-2147483648", b"4294967296", b"18446744073709551615", b"9" * 50, b"1e3", b"0x10"]
+)
 def test_a_wrong_length_is_refused(server, client, key, count):
     client.send(b"set %b 0 0 %b\r\n" % (key, count))
     line = client.line()
@@ -102,7 +105,9 @@ def test_binary_garbage(server, key, seed):
     generator = random.Random(seed)
     with server.connect() as connection:
         try:
-            connection.send(generator.randbytes(generator.choice([1, 24, 100, 4000, 100_000])) + b"\r\nquit\r\nquit\r\n")
+            connection.send(
+                generator.randbytes(generator.choice([1, 24, 100, 4000, 100_000])) + b"\r\nquit\r\nquit\r\n"
+            )
             said = connection.rest()
         except (BrokenPipeError, ConnectionResetError):
             said = b""
@@ -110,7 +115,9 @@ def test_binary_garbage(server, key, seed):
     serves_others(server, key)
 
 
-@pytest.mark.parametrize("first", [b"\x80", b"\x81", b"\x16\x03\x01", b"\0", b"\r", b"\xff\xfe", b"*1\r\n$4\r\nPING"])
+@pytest.mark.parametrize(
+    "first", [b"\x80", b"\x81", b"\x16\x03\x01", b"\0", b"\r", b"\xff\xfe", b"*1\r\n$4\r\nPING"]
+)
 def test_other_protocols(server, key, first):
     with server.connect() as connection:
         connection.send(first + b"\0" * 30 + b"\r\nquit\r\n")
@@ -118,7 +125,9 @@ def test_other_protocols(server, key, first):
     serves_others(server, key)
 
 
-@pytest.mark.parametrize("line", [b"get a\0b", b"\0get a", b"get\0a", b"set a\0b 0 0 1\r\nx", b"set \0 0 0 1\r\nx"])
+@pytest.mark.parametrize(
+    "line", [b"get a\0b", b"\0get a", b"get\0a", b"set a\0b 0 0 1\r\nx", b"set \0 0 0 1\r\nx"]
+)
 def test_nul_bytes(server, client, key, line):
     client.send(line + b"\r\nmn\r\n")
     while client.line() != b"MN":
@@ -126,7 +135,9 @@ def test_nul_bytes(server, client, key, line):
     serves_others(server, key)
 
 
-@pytest.mark.parametrize("start_of_line", [b"", b"set ", b"delete ", b"bogus "], ids=["none", "set", "delete", "bogus"])
+@pytest.mark.parametrize(
+    "start_of_line", [b"", b"set ", b"delete ", b"bogus "], ids=["none", "set", "delete", "bogus"]
+)
 def test_a_line_without_end_is_refused(server, key, start_of_line):
     """The client gets an error or is closed; it is not buffered for ever."""
     with server.connect() as connection:
@@ -138,7 +149,9 @@ def test_a_line_without_end_is_refused(server, key, start_of_line):
             said = connection.rest()
         except (BrokenPipeError, ConnectionResetError):
             said = b""
-        assert all(line.startswith((b"CLIENT_ERROR", b"ERROR", b"SERVER_ERROR")) for line in said.splitlines())
+        assert all(
+            line.startswith((b"CLIENT_ERROR", b"ERROR", b"SERVER_ERROR")) for line in said.splitlines()
+        )
     serves_others(server, key)
 
 
@@ -162,7 +175,8 @@ def test_a_long_line_without_its_end_closes_without_a_reply(server, key, line):
 
 
 def test_a_long_line_that_is_not_too_long_waits_for_its_end(client, key):
-    """2,048 bytes may wait for their end, and multi-gets may be of any length, with a few spaces before them as well."""
+    """2,048 bytes may wait for their end, and multi-gets may be of any length, with a few spaces before them
+    as well."""
     keys = b" ".join(b"%b-%d" % (key, number) for number in range(200))
     lines = {
         b"x" * LINE_BYTES_MAX: b"ERROR\r\n",
@@ -200,7 +214,9 @@ def test_a_key_without_end_in_a_get(server, key):
     serves_others(server, key)
 
 
-@pytest.mark.parametrize("sent", [b"g", b"get", b"get a", b"set a 0 0 10\r\n", b"set a 0 0 10\r\nabc", b"set a 0 0 3\r\nabc\r"])
+@pytest.mark.parametrize(
+    "sent", [b"g", b"get", b"get a", b"set a 0 0 10\r\n", b"set a 0 0 10\r\nabc", b"set a 0 0 3\r\nabc\r"]
+)
 def test_a_client_that_leaves_in_the_middle(server, key, sent):
     for _ in range(50):
         with server.connect() as connection:

@@ -18,12 +18,18 @@ USAGE = 2
 @pytest.fixture(scope="module")
 def memcached():
     """The peer, with TCP and UDP on one port."""
-    path = subprocess.run([PROJECT / "scripts/peer-memcached"], capture_output=True, text=True, check=True).stdout.strip()
+    path = subprocess.run(
+        [PROJECT / "scripts/peer-memcached"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     port = free_port()
     user = ["-u", "root"] if os.getuid() == 0 else []
-    process = subprocess.Popen([path, "-l", "127.0.0.1", "-p", str(port), "-U", str(port), "-t", "1", "-m", "64", *user])
+    process = subprocess.Popen(
+        [path, "-l", "127.0.0.1", "-p", str(port), "-U", str(port), "-t", "1", "-m", "64", *user]
+    )
     try:
-        until(lambda: run_load(f"memcached://127.0.0.1:{port}", *SHORT).returncode == 0, "memcached to answer")
+        until(
+            lambda: run_load(f"memcached://127.0.0.1:{port}", *SHORT).returncode == 0, "memcached to answer"
+        )
         yield port
     finally:
         process.terminate()
@@ -67,7 +73,9 @@ def test_memcached_over_tcp(memcached, shape):
     assert report["servers"][0] is None or report["servers"][0].startswith("1.6")
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if not {"pipeline", "open-batch", "long"} & {shape.id}])
+@pytest.mark.parametrize(
+    "shape", [shape for shape in SHAPES if not {"pipeline", "open-batch", "long"} & {shape.id}]
+)
 def test_memcached_over_udp(memcached, shape):
     report = load(f"memcached+udp://127.0.0.1:{memcached}", *SHORT, *ITEMS, *shape)
     assert is_right(report), report
@@ -88,7 +96,14 @@ def native(request):
         yield server
 
 
-@pytest.mark.parametrize("shape", [*(shape for shape in SHAPES if shape.id != "long"), ("--adaptive", "--pipeline", "50"), ("--no-offload",)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *(shape for shape in SHAPES if shape.id != "long"),
+        ("--adaptive", "--pipeline", "50"),
+        ("--no-offload",),
+    ],
+)
 def test_our_server_over_the_native_protocol(native, shape):
     report = load(f"native://127.0.0.1:{native.native_port}", *SHORT, *ITEMS, *shape)
     assert is_right(report), report
@@ -96,7 +111,9 @@ def test_our_server_over_the_native_protocol(native, shape):
 
 def test_several_native_targets_share_the_items():
     with NativeServer("-t", 1, "-m", 64) as one, NativeServer("-t", 1, "-m", 64) as other:
-        report = load(*(f"native://127.0.0.1:{server.native_port}" for server in (one, other)), *SHORT, *ITEMS)
+        report = load(
+            *(f"native://127.0.0.1:{server.native_port}" for server in (one, other)), *SHORT, *ITEMS
+        )
         assert is_right(report), report
         items = [int(server.stats()["curr_items"]) for server in (one, other)]
     assert sum(items) == 500 and min(items) > 50
@@ -115,7 +132,10 @@ def test_values_of_another_length_are_wrong(protocol):
 def test_a_server_that_ends_during_the_run(protocol):
     with NativeServer("-t", 1, "-m", 64) as server:
         port = server.native_port if protocol == "native" else server.port
-        words = ("--warmup", "0s", "--duration", "8s", "--rate", 1000, "--get", 100, "--timeout", "200ms", "--json", "-")
+        words = (
+            "--warmup", "0s", "--duration", "8s", "--rate", 1000, "--get", 100, "--timeout", "200ms",
+            "--json", "-"
+        )
         running = start_load(f"{protocol}://127.0.0.1:{port}", *words)
         assert " 1 s " in running.stderr.readline()
         server.end()
@@ -154,7 +174,9 @@ def test_the_server_s_cpu_time(start):
 
 
 def test_newest_items(micanite):
-    report = load(f"memcached://127.0.0.1:{micanite.port}", *PATIENT, *ITEMS, "--popularity", "latest", "--get", 50)
+    report = load(
+        f"memcached://127.0.0.1:{micanite.port}", *PATIENT, *ITEMS, "--popularity", "latest", "--get", 50
+    )
     assert is_clean(report), report
 
 

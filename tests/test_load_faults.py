@@ -22,7 +22,11 @@ def cache(answers=None, seen=None):
                 items[words[1]] = value
                 connection.sendall(b"STORED\r\n")
             elif words[0] == b"get":
-                found = [(key, answers(key, items[key]) if answers else items[key]) for key in words[1:] if key in items]
+                found = [
+                    (key, answers(key, items[key]) if answers else items[key])
+                    for key in words[1:]
+                    if key in items
+                ]
                 hits = b"".join(b"VALUE %b 0 %d\r\n%b\r\n" % (key, len(value), value) for key, value in found)
                 connection.sendall(hits + b"END\r\n")
             else:
@@ -38,7 +42,10 @@ def flip(value):
 
 @pytest.mark.parametrize(
     "answers",
-    [lambda key, value: flip(value), lambda key, value: value[:-1], lambda key, value: value + b"x", lambda key, value: b"x" * 16],
+    [
+        lambda key, value: flip(value), lambda key, value: value[:-1], lambda key, value: value + b"x",
+        lambda key, value: b"x" * 16
+    ],
     ids=["bit", "shorter", "longer", "other"],
 )
 @pytest.mark.parametrize("multiget", [1, 3])
@@ -60,7 +67,9 @@ def test_the_value_of_another_key_is_wrong():
                 values.append(value)
                 connection.sendall(b"STORED\r\n")
             else:
-                connection.sendall(b"VALUE %b 0 8\r\n%b\r\nEND\r\n" % (words[1], values[0]) if values else b"ERROR\r\n")
+                connection.sendall(
+                    b"VALUE %b 0 8\r\n%b\r\nEND\r\n" % (words[1], values[0]) if values else b"ERROR\r\n"
+                )
 
     with FakeStream(converse) as server:
         report = load(f"memcached://127.0.0.1:{server.port}", *STEADY, "--items", 50, "--get", 50, status=1)
@@ -69,7 +78,10 @@ def test_the_value_of_another_key_is_wrong():
 
 @pytest.mark.parametrize(
     "reply, reason",
-    [(b"HTTP/1.1 400 Bad Request\r\n", "no reply of memcached"), (b"END\r\nEND\r\n", "more than was asked"), (b"", "closed")],
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "no reply of memcached"),
+        (b"END\r\nEND\r\n", "more than was asked"), (b"", "closed")
+    ],
 )
 def test_what_is_no_reply_ends_the_connection(reply, reason):
     def converse(connection, file):
@@ -87,7 +99,9 @@ def test_what_is_no_reply_ends_the_connection(reply, reason):
 def test_errors_are_counted_and_shown():
     def converse(connection, file):
         for words, value in memcached_requests(file):
-            connection.sendall(b"END\r\n" if value is None else b"SERVER_ERROR out of memory storing object\r\n")
+            connection.sendall(
+                b"END\r\n" if value is None else b"SERVER_ERROR out of memory storing object\r\n"
+            )
 
     with FakeStream(converse) as server:
         url = f"memcached://127.0.0.1:{server.port}"
@@ -99,8 +113,8 @@ def test_errors_are_counted_and_shown():
 
 
 def test_a_stall_shows_in_the_latency_of_all_that_came_due():
-    """A server withholds one reply until half a second after its first request, and no second request may be in
-    flight. Those that came due meanwhile waited too, although none of them was sent."""
+    """A server withholds one reply until half a second after its first request, and no second request may be
+    in flight. Those that came due meanwhile waited too, although none of them was sent."""
     first_at = []
 
     def converse(connection, file):
@@ -144,7 +158,9 @@ def test_the_same_seed_sends_the_same_requests():
     def first_requests(seed):
         seen = []
         with FakeStream(cache(seen=seen)) as server:
-            load(f"memcached://127.0.0.1:{server.port}", *STEADY, "--items", 1000, "--get", 50, "--seed", seed)
+            load(
+                f"memcached://127.0.0.1:{server.port}", *STEADY, "--items", 1000, "--get", 50, "--seed", seed
+            )
         requests = [request for request in seen if request[0][0] != b"version"]
         assert len(requests) >= 50
         return requests[:50]
@@ -160,7 +176,9 @@ def test_rates_are_kept_exactly_and_follow_their_profile(tmp_path):
     with FakeStream(cache()) as server:
         url = f"memcached://127.0.0.1:{server.port}"
         even = ("--rate", 500, "--arrivals", "even", "--warmup", "0s")
-        for profile, expected in [("steps:1@500ms,0@200ms,3@300ms", 700), ("spike:3@200ms+500ms", 1000), (curve, 500)]:
+        for profile, expected in [
+            ("steps:1@500ms,0@200ms,3@300ms", 700), ("spike:3@200ms+500ms", 1000), (curve, 500)
+        ]:
             report = load(url, *even, "--duration", "1s", "--rate-profile", profile)
             assert abs(report["sent"] - expected) <= 2, profile
         assert report["offered_ops"] == pytest.approx(500, abs=2)
@@ -231,7 +249,8 @@ def test_late_and_repeated_replies_are_recognised():
 
     with FakeDatagrams(answer) as server:
         report = load(
-            f"memcached+udp://127.0.0.1:{server.port}", "--warmup", "0s", "--duration", "2s", "--get", 100, "--timeout", "50ms",
+            f"memcached+udp://127.0.0.1:{server.port}", "--warmup", "0s", "--duration", "2s", "--get", 100,
+            "--timeout", "50ms",
             "--rate", 100, "--arrivals", "even", "--pipeline", 1,
         )  # fmt: skip
     assert report["late"] > 0
@@ -253,7 +272,10 @@ def test_filling_over_datagrams_sends_lost_ones_again():
         return [datagram[:8] + b"STORED\r\n"]
 
     with FakeDatagrams(answer) as server:
-        load(f"memcached+udp://127.0.0.1:{server.port}", *SHORT, "--items", 100, "--fill", "--timeout", "50ms", "--get", 100)
+        load(
+            f"memcached+udp://127.0.0.1:{server.port}", *SHORT, "--items", 100, "--fill", "--timeout", "50ms",
+            "--get", 100
+        )
     assert len(stored) == 100
     assert sum(count > 1 for count in attempts.values()) >= 33
 
@@ -269,7 +291,8 @@ def test_a_search_ends_at_a_rate_that_is_carried():
 
         def found():
             report = load(
-                f"memcached://127.0.0.1:{server.port}", *SHORT, "--search", "1%", "--rate", 500, "--arrivals", "even",
+                f"memcached://127.0.0.1:{server.port}", *SHORT, "--search", "1%", "--rate", 500, "--arrivals",
+                "even",
                 "--timeout", "100ms", "--get", 100, status=0,
             )  # fmt: skip
             assert report["offered_ops"] <= 2100 and len(report["runs"]) > 3

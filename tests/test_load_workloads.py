@@ -57,7 +57,18 @@ def test_a_pool_over_tcp(server, pool):
 def test_gets_in_datagrams_and_writes_over_tcp(server, pool):
     url = f"memcached+udp://127.0.0.1:{server.port}"
     report, (sets,) = run_and_count(
-        server, url, *SHORT, *ITEMS, "--workload", pool, "--seed", 2, "--tcp-writes", "--pipeline", 2, names=("cmd_set",)
+        server,
+        url,
+        *SHORT,
+        *ITEMS,
+        "--workload",
+        pool,
+        "--seed",
+        2,
+        "--tcp-writes",
+        "--pipeline",
+        2,
+        names=("cmd_set",),
     )
     assert is_as_published(report, pool), report
     assert sets > 0
@@ -65,13 +76,18 @@ def test_gets_in_datagrams_and_writes_over_tcp(server, pool):
 
 @pytest.mark.parametrize("pool", [pool for pool in HITS if pool != "fb-etc"])
 def test_a_pool_over_the_native_protocol(server, pool):
-    report = run(f"native://127.0.0.1:{server.native_port}", *SHORT, *ITEMS, "--workload", pool, "--seed", 3, "--pipeline", 4)
+    report = run(
+        f"native://127.0.0.1:{server.native_port}", *SHORT, *ITEMS, "--workload", pool, "--seed", 3,
+        "--pipeline", 4
+    )
     assert is_as_published(report, pool), report
 
 
 def test_several_keys_per_request_and_threads(server):
     url = f"memcached://127.0.0.1:{server.port}"
-    report = run(url, *PATIENT, *ITEMS, "--workload", "fb-etc", "--multiget", 5, "--threads", 2, "--connections", 4)
+    report = run(
+        url, *PATIENT, *ITEMS, "--workload", "fb-etc", "--multiget", 5, "--threads", 2, "--connections", 4
+    )
     assert report["wrong_values"] == report["refused"] == report["lost"] == 0
     assert abs(report["hit_ratio"] - HITS["fb-etc"]) < 0.1
 
@@ -116,11 +132,15 @@ def test_what_is_missed_is_stored(protocol, words):
 def test_new_keys_are_new_to_every_run(server):
     words = ("--workload", "fb-var", "--sweep", "5k,5k,5k", "--seed", 100, "--mix", "50/50/0")
     report = run(f"memcached://127.0.0.1:{server.port}", *PATIENT, *ITEMS, *words)
-    assert report["wrong_values"] == 0 and is_near(report["hit_ratio"], HITS["fb-var"], report["answered"] / 2, 0.03), report
+    assert report["wrong_values"] == 0 and is_near(
+        report["hit_ratio"], HITS["fb-var"], report["answered"] / 2, 0.03
+    ), report
 
 
 def test_the_published_model(server):
-    report = run(f"memcached://127.0.0.1:{server.port}", *PATIENT, *ITEMS, "--workload", "etc-model", "--get", 90)
+    report = run(
+        f"memcached://127.0.0.1:{server.port}", *PATIENT, *ITEMS, "--workload", "etc-model", "--get", 90
+    )
     assert report["hit_ratio"] == 1 and report["wrong_values"] == report["refused"] == 0, report
     assert report["plan"]["workload"] == "etc-model"
 
@@ -151,13 +171,18 @@ def test_usage(words, reason):
     assert reason in " ".join(ended.stderr.split()), ended.stderr
 
 
-LAWS = {"ycsb-a": 0.5, "ycsb-b": 0.95, "ycsb-c": 1.0, "ycsb-d": 0.95, "mica-tiny": 0.95, "mica-xlarge": 0.95, "innercache-zipf-10": 0.1, "innercache-latest-90": 0.9}
+LAWS = {
+    "ycsb-a": 0.5, "ycsb-b": 0.95, "ycsb-c": 1.0, "ycsb-d": 0.95, "mica-tiny": 0.95, "mica-xlarge": 0.95,
+    "innercache-zipf-10": 0.1, "innercache-latest-90": 0.9
+}
 
 
 @pytest.mark.parametrize("workload", LAWS)
 def test_a_choice_of_laws(server, workload):
     url = f"memcached://127.0.0.1:{server.port}"
-    report, (gets, sets) = run_and_count(server, url, *PATIENT, *ITEMS, "--workload", workload, "--pipeline", 4)
+    report, (gets, sets) = run_and_count(
+        server, url, *PATIENT, *ITEMS, "--workload", workload, "--pipeline", 4
+    )
     assert report["wrong_values"] == report["refused"] == report["lost"] == 0, report
     assert report["plan"]["workload"] == workload and report["plan"]["get_percent"] == 100 * LAWS[workload]
     # --fill has stored 2,000, and the share is drawn.
@@ -182,7 +207,9 @@ def test_the_large_values_of_innercache(server):
 
 def test_laws_may_be_changed_one_by_one(server):
     url = f"memcached://127.0.0.1:{server.port}"
-    report = run(url, *PATIENT, *ITEMS, "--workload", "ycsb-b", "--get", 80, "--popularity", "uniform", least=1)
+    report = run(
+        url, *PATIENT, *ITEMS, "--workload", "ycsb-b", "--get", 80, "--popularity", "uniform", least=1
+    )
     plan = report["plan"]
     assert (plan["get_percent"], plan["popularity"], plan["workload"]) == (80, "uniform", "ycsb-b")
 

@@ -1,6 +1,7 @@
 """Three servers on three hosts behind nutcracker: one goes and comes back warm while a client works.
 
-Each host is a network namespace; the proxy and its client are on a fourth. docs/many-machines.md says what is lost."""
+Each host is a network namespace; the proxy and its client are on a fourth. docs/many-machines.md says what is
+lost."""
 
 import contextlib
 import os
@@ -25,7 +26,8 @@ RESTARTS = 3
 
 
 class HostServer(Server):
-    """A server at an address of its host, always at the same port. Connections to it come from its host too."""
+    """A server at an address of its host, always at the same port. Connections to it come from its host too.
+    """
 
     def __init__(self, host, *options):
         self.host = host
@@ -91,8 +93,8 @@ def pool(tmp_path):
 class Client(threading.Thread):
     """Reads and writes random keys until it is told to stop. Values name their key and count up.
 
-    It knows which values a key may have: the last acknowledged one, and those whose storing failed since, for a request
-    that failed may have been executed all the same."""
+    It knows which values a key may have: the last acknowledged one, and those whose storing failed since, for
+    a request that failed may have been executed all the same."""
 
     def __init__(self, proxy, keys):
         super().__init__(daemon=True)
@@ -134,7 +136,8 @@ class Client(threading.Thread):
         return True
 
     def ask(self, request):
-        """Sends a request and returns the first line of the reply; a connection that was closed is opened again."""
+        """Sends a request and returns the first line of the reply; a connection that was closed is opened
+        again."""
         try:
             if (said := self.connection.ask(request)) is not None:
                 return said
@@ -172,7 +175,8 @@ def keys(key):
 
 
 def filled(proxy, pool, keys):
-    """A client whose keys are all stored, and which of them are at the server that will be gone, and which are not."""
+    """A client whose keys are all stored, and which of them are at the server that will be gone, and which
+    are not."""
     client = Client(proxy, keys)
     client.possible = {key: set() for key in keys}
     assert all(client.store(key) for key in keys)
@@ -197,9 +201,12 @@ def gone(pool, how):
     pool.begin(GONE)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, "unplugged"], ids=["stopped", "killed", "unplugged"])
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, signal.SIGKILL, "unplugged"], ids=["stopped", "killed", "unplugged"]
+)
 def test_nothing_is_lost_when_keys_wait_for_their_server(pool, keys, how):
-    """Without ejection: its keys fail while it is away, the others' notice nothing, and it comes back with everything."""
+    """Without ejection: its keys fail while it is away, the others' notice nothing, and it comes back with
+    everything."""
     with pool.proxy(auto_eject_hosts="false", timeout=2000 if how == "unplugged" else 30_000) as proxy:
         client, theirs, others = filled(proxy, pool, keys)
         client.start()
@@ -217,7 +224,8 @@ def test_nothing_is_lost_when_keys_wait_for_their_server(pool, keys, how):
 
 
 def test_nothing_is_lost_when_a_server_is_restarted_in_place(pool, keys):
-    """`micanite ctl restart`: the process and its listening socket stay. One request each time may have been on its way."""
+    """`micanite ctl restart`: the process and its listening socket stay. One request each time may have been
+    on its way."""
     with pool.proxy(auto_eject_hosts="false") as proxy:
         client, theirs, others = filled(proxy, pool, keys)
         client.start()
@@ -238,7 +246,8 @@ def test_nothing_is_lost_when_a_server_is_restarted_in_place(pool, keys):
 
 
 def test_with_ejection_others_serve_its_keys_and_its_return_brings_older_values(pool, keys):
-    """What the proxy sent elsewhere meanwhile stays there: the server that is back knows what it knew before."""
+    """What the proxy sent elsewhere meanwhile stays there: the server that is back knows what it knew before.
+    """
     settings = {"auto_eject_hosts": "true", "server_failure_limit": 1, "server_retry_timeout": 1000}
     with pool.proxy(**settings) as proxy:
         client, theirs, others = filled(proxy, pool, keys)
@@ -253,7 +262,10 @@ def test_with_ejection_others_serve_its_keys_and_its_return_brings_older_values(
             assert all(client.read(key) for key in others)
             nothing_wrong(client.wrong)
             assert sum(client.errors[key] for key in others) == 0
-        until(lambda: client.read(theirs[0]) and pool.servers[GONE].stats()["get_hits"] != "0", "the proxy to return")
+        until(
+            lambda: client.read(theirs[0]) and pool.servers[GONE].stats()["get_hits"] != "0",
+            "the proxy to return",
+        )
         client.possible |= {key: before[key] for key in theirs}
         client.wrong.clear()
         assert all(client.read(key) for key in keys)

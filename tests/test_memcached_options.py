@@ -1,4 +1,5 @@
-"""memcached's command line: what is served, what is accepted without effect, what is refused with a reason."""
+"""memcached's command line: what is served, what is accepted without effect, what is refused with a reason.
+"""
 
 import pytest
 
@@ -6,12 +7,13 @@ from harness.poll import until
 from harness.server import run
 
 ACCEPTED_WORDS = """
-modern no_modern hashpower=20 hash_algorithm=murmur3 no_hashexpand tail_repair_time=20 lru_crawler no_lru_crawler
-lru_crawler_sleep=100 lru_crawler_tocrawl=0 read_buf_mem_limit=10 resp_obj_mem_limit=10 lru_maintainer no_lru_maintainer
-hot_lru_pct=20 warm_lru_pct=40 hot_max_factor=0.2 warm_max_factor=2.0 temporary_ttl=61 idle_timeout=0 slab_chunk_max=512
-watcher_logbuf_size=256 worker_logbuf_size=64 track_sizes slab_reassign no_slab_reassign slab_automove slab_automove=1
-slab_automove_ratio=0.8 slab_automove_window=10 slab_automove_freeratio=0.01 inline_ascii_resp no_inline_ascii_resp
-maxconns_fast no_maxconns_fast drop_privileges no_drop_privileges slab_sizes=100-200 no_chunked_items
+modern no_modern hashpower=20 hash_algorithm=murmur3 no_hashexpand tail_repair_time=20 lru_crawler
+no_lru_crawler lru_crawler_sleep=100 lru_crawler_tocrawl=0 read_buf_mem_limit=10 resp_obj_mem_limit=10
+lru_maintainer no_lru_maintainer hot_lru_pct=20 warm_lru_pct=40 hot_max_factor=0.2 warm_max_factor=2.0
+temporary_ttl=61 idle_timeout=0 slab_chunk_max=512 watcher_logbuf_size=256 worker_logbuf_size=64 track_sizes
+slab_reassign no_slab_reassign slab_automove slab_automove=1 slab_automove_ratio=0.8 slab_automove_window=10
+slab_automove_freeratio=0.01 inline_ascii_resp no_inline_ascii_resp maxconns_fast no_maxconns_fast
+drop_privileges no_drop_privileges slab_sizes=100-200 no_chunked_items
 """.split()
 REFUSED = [
     (["-o", "ext_path=/tmp/x:64m"], "there is no external storage"),

@@ -31,7 +31,11 @@ def test_ten_million_small_items_fit_what_was_printed(start, workers):
                 for connection in connections:
                     assert connection.ask(b"mn\r\n") == b"MN"
             connection = connections[first // BATCH % 4]
-            connection.send(b"".join([b"set %08x 0 0 8 noreply\r\n%08x\r\n" % (i, i) for i in range(first, first + BATCH)]))
+            connection.send(
+                b"".join(
+                    [b"set %08x 0 0 8 noreply\r\n%08x\r\n" % (i, i) for i in range(first, first + BATCH)]
+                )
+            )
         for connection in connections:
             assert connection.ask(b"mn\r\n") == b"MN"
         resident = resident_bytes(server.pid)
@@ -83,7 +87,8 @@ def test_idle_connections_cost_little(start, workers, key):
 
 
 def test_half_sent_values_stay_in_the_budget(start, workers, key):
-    """Hundreds of clients that announce a large value and stop: buffers are bounded, and everybody else is served."""
+    """Hundreds of clients that announce a large value and stop: buffers are bounded, and everybody else is
+    served."""
     server = start("-t", workers, "-m", "64", "-c", "1000")
     budget = printed_budget_bytes(server)
     slow = [server.connect() for _ in range(300)]

@@ -1,4 +1,5 @@
-"""meta-memcache, a Python client that speaks nothing but the meta commands: leases, stale values, recaching."""
+"""meta-memcache, a Python client that speaks nothing but the meta commands: leases, stale values, recaching.
+"""
 
 import pytest
 from meta_memcache import CacheClient, Key, LeasePolicy, RecachePolicy, ServerAddress, SetMode, StalePolicy
@@ -59,7 +60,9 @@ def test_many(client, name):
     for one in keys:
         client.set(one, f"value of {one}", ttl=1000, no_reply=True)
     found = client.multi_get([*keys, f"{name}-absent", f"{name}-🍺"])
-    assert {key.key: value for key, value in found.items() if value is not None} == {one: f"value of {one}" for one in keys}
+    assert {key.key: value for key, value in found.items() if value is not None} == {
+        one: f"value of {one}" for one in keys
+    }
     assert sum(value is None for value in found.values()) == 2
 
 

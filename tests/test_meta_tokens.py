@@ -61,7 +61,9 @@ def test_a_cas_value_lets_one_of_many_through(server, key):
         for number in range(rounds):
             assert ask(client, b"ms %s-%d 1 E%d\r\n0" % (key, number, 10**15)) == [b"HD"]
     change = [b"ms %s-%d 1 MA C%d\r\nx", b"ma %s-%d C%d", b"ms %s-%d 2 C%d\r\nyz", b"md %s-%d I C%d"]
-    answers = at_once(server, lambda client: [change[client % 4] % (key, number, 10**15) for number in range(rounds)])
+    answers = at_once(
+        server, lambda client: [change[client % 4] % (key, number, 10**15) for number in range(rounds)]
+    )
     for number in range(rounds):
         ended = [answer[number][0] for answer in answers]
         assert (ended.count(b"HD"), ended.count(b"EX")) == (1, CLIENTS - 1), ended
@@ -75,7 +77,9 @@ def test_numbers_of_many_clients_add_up(server, key):
 
 def test_cas_values_of_stores_are_those_that_gets_tell(client, key):
     seen = set()
-    for request in [b"ms %s 1 c\r\n1", b"ma %s c", b"ms %s 1 MA c\r\n2", b"ms %s 2 MR c\r\n33", b"ms %s 1 MP c N0\r\n4"] * 5:
+    for request in [
+        b"ms %s 1 c\r\n1", b"ma %s c", b"ms %s 1 MA c\r\n2", b"ms %s 2 MR c\r\n33", b"ms %s 1 MP c N0\r\n4"
+    ] * 5:
         (told,) = ask(client, request % key)
         (found,) = ask(client, b"mg %s c" % key)
         assert told == found
@@ -88,11 +92,19 @@ def test_cas_values_of_stores_are_those_that_gets_tell(client, key):
 def test_long_values(client, key, value_bytes, encoded):
     value = b"v" * value_bytes
     word, flag = (base64.b64encode(key), b" b") if encoded else (key, b"")
-    assert ask(client, b"ms %s %d T90 F5 c k O77%s\r\n%s" % (word, value_bytes, flag, value))[0].startswith(b"HD c")
+    assert ask(client, b"ms %s %d T90 F5 c k O77%s\r\n%s" % (word, value_bytes, flag, value))[0].startswith(
+        b"HD c"
+    )
     assert ask(client, b"ms %s %d q MR%s\r\n%s" % (word, value_bytes, flag, value)) == []
-    assert ask(client, b"ms %s %d ME k O78%s\r\n%s" % (word, value_bytes, flag, value)) == [b"NS k%s%s O78" % (word, flag)]
-    assert ask(client, b"mg %s v s O79%s" % (word, flag)) == [b"VA %d s%d O79" % (value_bytes, value_bytes), value]
-    assert ask(client, b"ms %s %d Z%s\r\n%s" % (word, value_bytes, flag, value)) == [b"CLIENT_ERROR invalid flag"]
+    assert ask(client, b"ms %s %d ME k O78%s\r\n%s" % (word, value_bytes, flag, value)) == [
+        b"NS k%s%s O78" % (word, flag)
+    ]
+    assert ask(client, b"mg %s v s O79%s" % (word, flag)) == [
+        b"VA %d s%d O79" % (value_bytes, value_bytes), value
+    ]
+    assert ask(client, b"ms %s %d Z%s\r\n%s" % (word, value_bytes, flag, value)) == [
+        b"CLIENT_ERROR invalid flag"
+    ]
     too_long = 2 << 20
     client.send(b"ms %s %d%s\r\n%s\r\nmn\r\n" % (word, too_long, flag, b"x" * too_long))
     assert [client.line(), client.line()] == [b"SERVER_ERROR object too large for cache", b"MN"]
@@ -103,7 +115,10 @@ def test_pipelines_keep_their_order(client, key):
     requests, expected = [], []
     for number in range(300):
         one = b"%s-%d" % (key, number)
-        requests += [b"ms %s 3 q\r\nabc" % one, b"mg %s v k O%d" % (one, number), b"get %s" % one, b"mg none-%s v q" % one]
+        requests += [
+            b"ms %s 3 q\r\nabc" % one, b"mg %s v k O%d" % (one, number), b"get %s" % one,
+            b"mg none-%s v q" % one
+        ]
         expected += [b"VA 3 k%s O%d" % (one, number), b"abc", b"VALUE %s 0 3" % one, b"abc", b"END"]
     assert ask(client, *requests) == expected
 

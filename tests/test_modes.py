@@ -1,4 +1,5 @@
-"""Access modes that change under load: no answer is ever wrong, whoever owns a partition and whoever may read it."""
+"""Access modes that change under load: no answer is ever wrong, whoever owns a partition and whoever may read
+it."""
 
 import itertools
 import os
@@ -32,7 +33,8 @@ def is_value_of(key, value):
 
 
 class Client(threading.Thread):
-    """Writes keys of its own, whose values it knows, and keys that all write, whose values say what they are."""
+    """Writes keys of its own, whose values it knows, and keys that all write, whose values say what they are.
+    """
 
     def __init__(self, server, number, prefix, ending):
         super().__init__(daemon=True)
@@ -211,7 +213,9 @@ def test_snapshots_while_modes_change(start, key, tmp_path):
         for number in range(CONNECTIONS):
             keys = [b"%b-%d-own-%d" % (key, number, i) for i in range(KEYS)]
             for at in range(0, KEYS, 100):
-                for name, (_, value) in connection.values(b"get " + b" ".join(keys[at : at + 100]) + b"\r\n").items():
+                for name, (_, value) in connection.values(
+                    b"get " + b" ".join(keys[at : at + 100]) + b"\r\n"
+                ).items():
                     assert is_value_of(name, value)
                     found += 1
         assert found > KEYS

@@ -15,7 +15,9 @@ def server(request, start, workers):
 
 def put(connection, keys):
     """Stores each key under its own name."""
-    connection.send(b"".join(b"set %b 0 0 %d noreply\r\n%b\r\n" % (key, len(key), key) for key in keys) + b"mn\r\n")
+    connection.send(
+        b"".join(b"set %b 0 0 %d noreply\r\n%b\r\n" % (key, len(key), key) for key in keys) + b"mn\r\n"
+    )
     assert connection.line() == b"MN"
 
 
@@ -76,8 +78,12 @@ def test_noreply_and_nonsense(server, key):
         put(connection, [b"%b:1" % key])
         connection.expect(b"flush_namespace %b noreply\r\nget %b:1\r\n" % (key, key), b"END\r\n")
         connection.expect(b"flush_namespace\r\n", b"CLIENT_ERROR bad command line format\r\n")
-        connection.expect(b"flush_namespace %b\r\n" % (b"x" * 251), b"CLIENT_ERROR bad command line format\r\n")
-        connection.expect(b"flush_namespace a:\r\n", b"CLIENT_ERROR a namespace ends before its delimiter\r\n")
+        connection.expect(
+            b"flush_namespace %b\r\n" % (b"x" * 251), b"CLIENT_ERROR bad command line format\r\n"
+        )
+        connection.expect(
+            b"flush_namespace a:\r\n", b"CLIENT_ERROR a namespace ends before its delimiter\r\n"
+        )
 
 
 def test_many_at_a_time_are_refused_in_words(server, key):
@@ -115,7 +121,8 @@ def test_another_delimiter(start, key, letter):
 
 
 def test_while_others_write(server, key):
-    """Writers of one namespace, and somebody who flushes it: after the last flush it is empty until the next write."""
+    """Writers of one namespace, and somebody who flushes it: after the last flush it is empty until the next
+    write."""
     ending = threading.Event()
     failures = []
 

@@ -281,7 +281,9 @@ def test_the_clients_own_fields_come_back(client, key):
 def test_bytes_behind_the_last_request_are_padding(client, key):
     client.set(key, b"v")
     request = client.request(Opcode.GET, key)
-    padded = client.header(count=1, partition=client.partition_of(key)).pack() + request.pack() + b"\xff" * 100
+    padded = (
+        client.header(count=1, partition=client.partition_of(key)).pack() + request.pack() + b"\xff" * 100
+    )
     _, (reply,), _ = client.exchange(padded, client.port_for(request))
     assert reply.value == b"v"
 

@@ -1,6 +1,8 @@
-"""The golden datagrams of testdata/native.txt: this suite's own codec reads and writes them, and the server refuses what it must.
+"""The golden datagrams of testdata/native.txt: this suite's own codec reads and writes them, and the server
+refuses what it must.
 
-The codec here was written from docs/protocol.md, the server's is checked by cargo tests against the same file."""
+The codec here was written from docs/protocol.md, the server's is checked by cargo tests against the same
+file."""
 
 import pytest
 
@@ -13,7 +15,9 @@ GOLDEN = list(native_words.datagrams())
 REFUSED = list(native_words.refused())
 
 
-@pytest.mark.parametrize(("words", "data"), [pytest.param(w, d, id=name.replace(" ", "-")) for name, w, d in GOLDEN])
+@pytest.mark.parametrize(
+    ("words", "data"), [pytest.param(w, d, id=name.replace(" ", "-")) for name, w, d in GOLDEN]
+)
 def test_golden_datagrams(words, data):
     assert native_words.write(words) == data
     assert native_words.say(data) == words

@@ -1,4 +1,5 @@
-"""The native protocol between two hosts: namespaces with a veth pair, the server in one, its clients in the other."""
+"""The native protocol between two hosts: namespaces with a veth pair, the server in one, its clients in the
+other."""
 
 import random
 
@@ -41,7 +42,9 @@ def hosts():
         pytest.skip(f"skipped: no network namespaces here: {error}")
 
 
-@pytest.fixture(params=[(1, "on"), (2, "on"), (2, "off"), (4, "on")], ids=lambda p: f"workers{p[0]}-gro-{p[1]}")
+@pytest.fixture(
+    params=[(1, "on"), (2, "on"), (2, "off"), (4, "on")], ids=lambda p: f"workers{p[0]}-gro-{p[1]}"
+)
 def server(request, hosts):
     workers, gro = request.param
     options = ("-t", workers, "-m", 64, "--access", "erew", "--native-gro", gro)
@@ -57,7 +60,9 @@ def client_in(host, server):
 
 def test_operations_between_hosts(hosts, server, key):
     with client_in(hosts[1], server) as client:
-        values = {b"%b-%d" % (key, number): random.Random(number).randbytes(number * 13) for number in range(100)}
+        values = {
+            b"%b-%d" % (key, number): random.Random(number).randbytes(number * 13) for number in range(100)
+        }
         for one, value in values.items():
             client.set(one, value)
         assert all(client.get(one) == value for one, value in values.items())

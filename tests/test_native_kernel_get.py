@@ -1,5 +1,5 @@
-"""Native GETs with `--kernel-get`: which of them the program in the kernel answers, and which go on to a worker. That both answer the
-same is what the tests show that take the fixture `port`."""
+"""Native GETs with `--kernel-get`: which of them the program in the kernel answers, and which go on to a
+worker. That both answer the same is what the tests show that take the fixture `port`."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Datagrams that are wrong leave counters and no damage: mutated, cut, repeated, from the wrong kind of sender."""
+"""Datagrams that are wrong leave counters and no damage: mutated, cut, repeated, from the wrong kind of
+sender."""
 
 import random
 
@@ -53,7 +54,9 @@ def mutants(seeds, generator, longest):
 
 def seeds_for(client):
     """Good datagrams of this server: their hashes, generation and cookie hold, so that mutants come far."""
-    seeds = [data for _, _, data in native_words.datagrams()] + [data for _, _, data in native_words.refused() if data]
+    seeds = [data for _, _, data in native_words.datagrams()] + [
+        data for _, _, data in native_words.refused() if data
+    ]
     values = {opcode: {"value": b"v" * 20} if opcode in native.WITH_VALUE else {} for opcode in Opcode}
     for opcode in Opcode:
         key = b"" if opcode == Opcode.NOOP else b"fuzz-%d" % opcode
@@ -73,7 +76,8 @@ def drain(client):
 
 
 def test_mutated_datagrams(server, client, key):
-    """After each burst a good request is answered rightly; every answer parses, none is of a kind that clients send."""
+    """After each burst a good request is answered rightly; every answer parses, none is of a kind that
+    clients send."""
     generator = random.Random(server.native_port)
     client.set(key, b"unharmed")
     source, seen = mutants(seeds_for(client), generator, client.directory.payload_bytes_max), set()
@@ -95,7 +99,8 @@ def test_mutated_datagrams(server, client, key):
 
 
 def test_malformed_datagrams_cost_no_memory(server, client, key):
-    """The second half of many finds as much memory in use as the first half left; the counters count each of them."""
+    """The second half of many finds as much memory in use as the first half left; the counters count each of
+    them."""
     bad = [data for _, outcome, data in native_words.refused() if data and outcome != "dropped"]
 
     def send(rounds):
@@ -131,7 +136,8 @@ def test_clients_without_end_cost_no_memory(server, client):
 
 
 def test_what_servers_send_is_never_answered(port, server, client, key):
-    """Two servers that are made to talk to each other fall silent at once: nothing that one sends is answered by the other."""
+    """Two servers that are made to talk to each other fall silent at once: nothing that one sends is answered
+    by the other."""
     client.set(key, b"v")
     with port.server("-m", 64) as other, other.client() as sender:
         for data in seeds_for(client):
@@ -188,7 +194,10 @@ def test_datagrams_longer_than_the_limit_are_dropped(key, gro):
     """At the owner's port and at one that would have to hand them over, one by one and in bursts.
 
     Longer than a frame, they reach a port around the kernel as fragments: test_port_frames.py."""
-    with NativeServer("-t", 2, "-m", 64, "--access", "erew", "--native-gro", gro) as server, server.client() as client:
+    with (
+        NativeServer("-t", 2, "-m", 64, "--access", "erew", "--native-gro", gro) as server,
+        server.client() as client,
+    ):
         limit = client.directory.payload_bytes_max
         request = client.request(Opcode.SET, key, value=b"v" * 1000)
         datagram = native.requests_datagram(client.header(partition=client.partition_of(key)), [request])
@@ -199,7 +208,8 @@ def test_datagrams_longer_than_the_limit_are_dropped(key, gro):
                 assert bad("bad_datagrams") == 1
             for number in range(2000):
                 client.send(datagram + bytes((31_000, 60_000)[number % 2] - len(datagram)), port)
-            # All of them are behind it once a no-op to the same port is answered, which a full queue may lose as well.
+            # All of them are behind it once a no-op to the same port is answered, which a full queue may lose
+            # as well.
             noop = native.requests_datagram(client.header(), [Request(Opcode.NOOP)])
             client.exchange(noop, port)
         until(lambda: client.get(key, deadline_s=5) is None, "the server to answer")

@@ -1,4 +1,5 @@
-"""Requests with an id are executed once, however often they arrive, wherever they arrive, and whoever owns the key."""
+"""Requests with an id are executed once, however often they arrive, wherever they arrive, and whoever owns
+the key."""
 
 import random
 
@@ -29,7 +30,10 @@ def numbered(client, key, number):
         "decrement": (start, client.request(Opcode.DECREMENT, key, argument=3, id=number), b"7 ", 7),
         "append": (start, client.request(Opcode.APPEND, key, value=b"x", id=number), b"10x", None),
         "prepend": (start, client.request(Opcode.PREPEND, key, value=b"x", id=number), b"x10", None),
-        "add": (client.request(Opcode.DELETE, key), client.request(Opcode.ADD, key, value=b"a", id=number), b"a", None),
+        "add": (
+            client.request(Opcode.DELETE, key), client.request(Opcode.ADD, key, value=b"a", id=number), b"a",
+            None
+        ),
     }
 
 
@@ -40,7 +44,8 @@ def test_a_second_arrival_is_answered_from_memory(server, client, key, name, fla
     again = Difference(server, "answered_again")
     client.ask(start)
     for arrival in range(4):
-        # From the second on also through ports of other workers: the same owner answers, or what it remembers.
+        # From the second on also through ports of other workers: the same owner answers, or what it
+        # remembers.
         port = client.directory.cores[arrival % len(client.directory.cores)][0] if arrival else None
         _, (reply,) = client.ask(request, flags=flags if arrival else 0, port=port)
         assert (reply.status, reply.number) == (Status.OK, number)
@@ -97,13 +102,17 @@ def test_ids_are_of_a_client_not_of_all(server, client, key):
 
 
 def test_the_window(client, key):
-    """The last ids of the window are remembered, in whatever order they come; an older one is forgotten, not executed."""
+    """The last ids of the window are remembered, in whatever order they come; an older one is forgotten, not
+    executed."""
     window = client.directory.ids_window
     client.set(key, b"0")
     ids = list(range(1, window + 1))
     random.Random(1).shuffle(ids)
     ids.insert(0, ids.pop(ids.index(1)))
-    requests = {number: client.request(Opcode.INCREMENT, key, argument=1, id=number) for number in range(1, window + 2)}
+    requests = {
+        number: client.request(Opcode.INCREMENT, key, argument=1, id=number)
+        for number in range(1, window + 2)
+    }
     answers = {number: client.ask(requests[number])[1][0].number for number in ids}
     assert sorted(answers.values()) == list(range(1, window + 1))
     for number in ids:
@@ -123,13 +132,15 @@ def test_an_unknown_client_that_sends_again_is_told_so(server, client, key):
     request = client.request(Opcode.INCREMENT, key, argument=1)
     assert client.ask(request, flags=Header.RESENT)[1][0].status == Status.FORGOTTEN
     assert forgotten("forgotten") == 1 and client.get(key) == b"0"
-    # Once it is known, an id that never arrived before is executed although its datagram says that it may have.
+    # Once it is known, an id that never arrived before is executed although its datagram says that it may
+    # have.
     assert client.ask(client.request(Opcode.INCREMENT, key, argument=1))[1][0].number == 1
     assert client.ask(request, flags=Header.RESENT)[1][0].number == 2
 
 
 def test_clients_that_were_quiet_are_forgotten_not_mistaken(client, key):
-    """More clients than are remembered: none of them is executed twice, each learns the truth or that nobody knows."""
+    """More clients than are remembered: none of them is executed twice, each learns the truth or that nobody
+    knows."""
     client.set(key, b"0")
     request = client.request(Opcode.INCREMENT, key, argument=1, id=1)
     numbers = range(10_000, 13_000)
@@ -175,14 +186,22 @@ def test_increments_in_any_order_and_number_are_exact(server, client, key):
     window = client.directory.ids_window
     client.ask(client.request(Opcode.INCREMENT, key, argument=0))
     for _ in range(rounds):
-        batch = [client.request(Opcode.INCREMENT, key, argument=generator.randrange(100)) for _ in range(window // 2)]
+        batch = [
+            client.request(Opcode.INCREMENT, key, argument=generator.randrange(100))
+            for _ in range(window // 2)
+        ]
         total += sum(request.argument for request in batch)
-        arrivals = [(request, flags) for request in batch for flags in (0, *[Header.RESENT] * generator.randrange(3))]
+        arrivals = [
+            (request, flags) for request in batch for flags in (0, *[Header.RESENT] * generator.randrange(3))
+        ]
         generator.shuffle(arrivals)
         for start in range(0, len(arrivals), 16):
             part = arrivals[start : start + 16]
             header = client.header(partition=client.partition_of(key), flags=max(flags for _, flags in part))
-            client.send(native.requests_datagram(header, [request for request, _ in part]), client.port_for(part[0][0]))
+            client.send(
+                native.requests_datagram(header, [request for request, _ in part]),
+                client.port_for(part[0][0]),
+            )
         for request in batch:
             _, (reply,) = client.ask(request, flags=Header.RESENT)
             assert reply.status == Status.OK

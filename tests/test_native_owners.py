@@ -1,4 +1,5 @@
-"""Request direction: to the owner, to the wrong core, by a directory that is out of date, while owners and modes change."""
+"""Request direction: to the owner, to the wrong core, by a directory that is out of date, while owners and
+modes change."""
 
 import itertools
 import random
@@ -51,7 +52,9 @@ def test_undirected_requests_are_forwarded_once_and_answered_from_the_port_that_
         for key, wrong in keys_of(client, KEYS):
             client.socket.connect((client.base[0], wrong))  # hears nobody else from here on
             for request in (client.request(Opcode.SET, key, value=key), client.request(Opcode.GET, key)):
-                datagram = native.requests_datagram(client.header(partition=client.partition_of(key)), [request])
+                datagram = native.requests_datagram(
+                    client.header(partition=client.partition_of(key)), [request]
+                )
                 client.socket.send(datagram)
                 header, (reply,) = native.parse(client.receive())
                 assert reply.status == Status.OK and header.generation == client.generation
@@ -96,7 +99,9 @@ def test_keys_of_several_owners_in_one_datagram(erew):
     with erew.client() as client:
         keys = [key for key, _ in keys_of(client, 12)]
         for port, _ in client.directory.cores:
-            _, replies = client.ask(*[client.request(Opcode.SET, key, value=b"%d" % port) for key in keys], port=port)
+            _, replies = client.ask(
+                *[client.request(Opcode.SET, key, value=b"%d" % port) for key in keys], port=port
+            )
             assert {reply.status for reply in replies} == {Status.OK}
             _, replies = client.ask(*[client.request(Opcode.GET, key) for key in keys], port=port)
             assert {reply.value for reply in replies} == {b"%d" % port}
@@ -116,7 +121,9 @@ def test_a_stale_generation_is_slow_not_wrong(workers):
                     header, (reply,) = client.ask(request, generation=generation, port=port, partition=number)
                     assert (reply.status, header.generation) == (Status.OK, client.generation)
                     request = client.request(Opcode.GET, key, hash=wrong_hash)
-                    header, (reply,) = client.ask(request, generation=generation, port=port, partition=65535 - number)
+                    header, (reply,) = client.ask(
+                        request, generation=generation, port=port, partition=65535 - number
+                    )
                     assert reply.value == b"v%d" % wrong_hash and header.generation == client.generation
                     request = client.request(Opcode.SET, key, value=b"v%d" % wrong_hash, hash=wrong_hash)
         assert stale("bad_requests") == 0
@@ -142,7 +149,8 @@ def done(ended):
 
 
 class Load(threading.Thread):
-    """A client that knows what its own keys hold; it goes by its directory, by an old one, or by none, in turn."""
+    """A client that knows what its own keys hold; it goes by its directory, by an old one, or by none, in
+    turn."""
 
     def __init__(self, server, number, ending):
         super().__init__(daemon=True)
@@ -176,7 +184,9 @@ class Load(threading.Thread):
         if self.generator.random() < 0.1:
             status = client.status(Opcode.DELETE, key, port=port)
             # Resent, it may have been the second of its kind.
-            assert status == (Status.OK if key in self.known else Status.NOT_FOUND) or client.resent, (key, status)
+            assert status == (Status.OK if key in self.known else Status.NOT_FOUND) or client.resent, (
+                key, status
+            )
             self.known.pop(key, None)
         elif key in self.known and len(self.known[key]) < 500 and self.generator.random() < 0.5:
             assert client.status(Opcode.APPEND, key, value=b"+", port=port) == Status.OK
@@ -238,7 +248,9 @@ def run_under_load(server, change):
 def test_owners_change_under_load(port_of_many, semantics):
     workers = port_of_many.workers
     generator = random.Random(workers)
-    with port_of_many.server("-t", workers, "-m", 128, "--access", "erew", "--semantics", semantics) as server:
+    with port_of_many.server(
+        "-t", workers, "-m", 128, "--access", "erew", "--semantics", semantics
+    ) as server:
         partitions = len(server.routes())
 
         def change(_):

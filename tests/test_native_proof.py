@@ -58,7 +58,9 @@ def test_no_reply_is_longer_than_its_request_without_proof(client, key, size, co
     request = client.request(Opcode.GET, key)
     port = client.port_for(request)
     for padding in range(0, client.directory.payload_bytes_max - 40 - count * len(request.pack()), 56):
-        datagram = native.requests_datagram(client.header(cookie=0, partition=client.partition_of(key)), [request] * count)
+        datagram = native.requests_datagram(
+            client.header(cookie=0, partition=client.partition_of(key)), [request] * count
+        )
         datagram += bytes(padding)
         _, replies, length = client.exchange(datagram, port)
         assert length <= len(datagram)
@@ -127,11 +129,15 @@ def test_the_seed_is_not_told_to_an_address_that_is_not_proved(server, client, c
     seed = client.directory.hash_seed.to_bytes(8, "little")
     unproven = Difference(server, "unproven", "directories")
     for port, _ in client.directory.cores:
-        header = Header(Kind.DIRECTORY_REQUEST, sequence=next(client.sequences), client=client.number, cookie=cookie)
+        header = Header(
+            Kind.DIRECTORY_REQUEST, sequence=next(client.sequences), client=client.number, cookie=cookie
+        )
         client.send(native.directory_request(header, 0, 1232), port)
         answer = client.receive()
         told = Header.parse(answer)
-        assert (told.kind, told.status, told.count, len(answer)) == (Kind.DIRECTORY, Status.UNPROVEN, 0, native.HEADER_BYTES)
+        assert (told.kind, told.status, told.count, len(answer)) == (
+            Kind.DIRECTORY, Status.UNPROVEN, 0, native.HEADER_BYTES
+        )
         assert seed not in answer
         client.cookie = told.cookie
         assert client.page(0)[1].hash_seed == client.directory.hash_seed, "the cookie is good"
@@ -168,7 +174,10 @@ def test_the_directory_is_what_the_administrator_sees(server, client):
     assert printed.returncode == 0, printed.stderr
     facts = dict(line.split() for line in printed.stdout.split("\n\n")[0].splitlines())
     directory = client.directory
-    for name in ("hash_seed", "partitions", "stream_port", "payload_bytes_max", "value_bytes_max", "ids_window", "cookie_s"):
+    for name in (
+        "hash_seed", "partitions", "stream_port", "payload_bytes_max", "value_bytes_max", "ids_window",
+        "cookie_s"
+    ):
         assert int(facts[name]) == getattr(directory, name), name
     assert int(facts["cores"]) == directory.core_count
     assert int(facts["generation"]) == client.generation

@@ -1,4 +1,5 @@
-"""The native protocol over a bad network: a relay that loses, doubles, delays and reorders datagrams, by a seed."""
+"""The native protocol over a bad network: a relay that loses, doubles, delays and reorders datagrams, by a
+seed."""
 
 import itertools
 import random
@@ -45,7 +46,9 @@ def assert_bad(counters, reorder=BAD["reorder"]):
     """The relay has been in the way of everything, and done what it was asked to do."""
     assert counters["ports_not_relayed"] == counters["refused"] == 0
     all_datagrams = counters["from_clients"] + counters["from_server"]
-    for name, share in (("lost", 0.3), ("duplicated", 0.7 * 0.3), ("reordered", 0.7 * reorder * (1 + 0.3 * (1 - reorder)))):
+    for name, share in (
+        ("lost", 0.3), ("duplicated", 0.7 * 0.3), ("reordered", 0.7 * reorder * (1 + 0.3 * (1 - reorder)))
+    ):
         # Far beyond chance: the fewest datagrams here are some thousand.
         assert abs(counters[name] / all_datagrams - share) < 0.05, (name, counters)
 
@@ -62,7 +65,11 @@ def test_owners_change_while_increments_get_lost():
                 Increments(f"127.0.0.1:{relay.port}", count=100_000, clients=CLIENTS) as increments,
             ):
                 while increments.runs():
-                    words = ("mode", next(modes)) if changes % 8 == 7 else ("move", generator.randrange(partitions), changes % 2)
+                    words = (
+                        ("mode", next(modes))
+                        if changes % 8 == 7
+                        else ("move", generator.randrange(partitions), changes % 2)
+                    )
                     changed = server.ctl(*words)
                     assert changed.returncode == 0, changed.stderr
                     changes += 1

@@ -1,7 +1,8 @@
 """`micanite ctl nic`: a plan for a network interface, printed or applied.
 
-A veth pair in a network namespace of the test's own stands for the interface. It has queues to set, and neither flow
-rules nor interrupts. Rules are made with a program in ethtool's place that answers as ethtool does for a driver that has them."""
+A veth pair in a network namespace of the test's own stands for the interface. It has queues to set, and
+neither flow rules nor interrupts. Rules are made with a program in ethtool's place that answers as ethtool
+does for a driver that has them."""
 
 import os
 import shutil
@@ -15,8 +16,10 @@ from harness.server import command, environment, run_ctl
 
 WORKERS = ["--native", "9000", "--cores", "2", "--cpus", "0,1"]
 
-# Keeps its state beside itself: the rules, one a line (number, family, port, queue), and what it was asked to change.
-ETHTOOL = '''#!%s
+# Keeps its state beside itself: the rules, one a line (number, family, port, queue), and what it was asked to
+# change.
+ETHTOOL = (
+    '''#!%s
 import os, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -57,7 +60,9 @@ elif option == "-x":
     table = "     ".join(str(at %% int(queues)) for at in range(8))
     print(f"RX flow hash indirection table for v0 with {queues} RX ring(s):\\n    0:      {table}")
 elif option == "-n" and words[:1] == ["rule"]:
-    print(rule(rules[words[1]])) if words[1] in rules else refuse("rmgr: Cannot get RX class rule: No such file or directory")
+    if words[1] not in rules:
+        refuse("rmgr: Cannot get RX class rule: No such file or directory")
+    print(rule(rules[words[1]]))
 elif option == "-n":
     print(f"{queues} RX rings available\\nTotal {len(rules)} rules\\n", *map(rule, rules.values()), sep="\\n")
 elif option == "-N" and words[0] == "delete":
@@ -73,7 +78,9 @@ elif option == "-L":
 elif option not in ("-K", "-X"):
     refuse("netlink error: Operation not supported")
 open(path("rules"), "w").writelines(line + "\\n" for line in rules.values())
-''' % sys.executable
+'''
+    % sys.executable
+)
 
 
 def needs(*tools):
@@ -163,7 +170,11 @@ def test_a_shell_takes_what_is_printed(namespace):
     ran = namespace.run("sh", "-e", input=printed.stdout)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert namespace.queues() == [2, 2]
-    commands = [line for line in namespace.nic("v0", *WORKERS).stdout.splitlines() if line and not line.startswith("#")]
+    commands = [
+        line
+        for line in namespace.nic("v0", *WORKERS).stdout.splitlines()
+        if line and not line.startswith("#")
+    ]
     assert commands == []
 
 
@@ -228,7 +239,9 @@ def test_everything_else_stays_spread_where_a_rule_is_refused(namespace, rules):
     (rules / "refused").write_text("udp4\n")
     applied = namespace.nic("v0", *one, "--apply", PATH=search_path(rules))
     assert applied.returncode == 1
-    assert "refused   ethtool -N v0 flow-type udp4 dst-port 9000 action 1: rmgr: Cannot insert" in applied.stdout
+    assert (
+        "refused   ethtool -N v0 flow-type udp4 dst-port 9000 action 1: rmgr: Cannot insert" in applied.stdout
+    )
     assert "done      ethtool -N v0 flow-type udp6 dst-port 9000 action 1" in applied.stdout
     assert not any(line.startswith("-X") for line in lines_of(rules / "changes"))
 

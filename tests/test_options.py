@@ -1,4 +1,5 @@
-"""The command line, the TOML file and the environment: the same settings by three ways, and wrong ones refused."""
+"""The command line, the TOML file and the environment: the same settings by three ways, and wrong ones
+refused."""
 
 import re
 import tomllib
@@ -77,7 +78,10 @@ def test_print_config_ends_it_and_prints_toml():
 
 
 def test_what_it_prints_it_also_reads(tmp_path):
-    options = ["-t", "3", "-m", "96", "-p", "12345", "-c", "77", "-I", "2m", "-R", "32", "-l", "127.0.0.1", "-M", "-D", "/", "--access", "crew"]
+    options = [
+        "-t", "3", "-m", "96", "-p", "12345", "-c", "77", "-I", "2m", "-R", "32", "-l", "127.0.0.1", "-M",
+        "-D", "/", "--access", "crew"
+    ]
     first = run("--print-config", *options)
     assert first.returncode == 0, first.stderr
     file = tmp_path / "micanite.toml"
@@ -97,7 +101,9 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
     assert (printed["listen-backlog"], printed["threads"], printed["max-connections"]) == (90, 3, 55)
 
 
-@pytest.mark.parametrize("text", ["threads = 0", "threads = 'x'", "threads = ", "no-such-threads = 1", "threads = 1\nthreads = 2"])
+@pytest.mark.parametrize(
+    "text", ["threads = 0", "threads = 'x'", "threads = ", "no-such-threads = 1", "threads = 1\nthreads = 2"]
+)
 def test_a_wrong_file_is_refused(tmp_path, text):
     file = tmp_path / "micanite.toml"
     file.write_text(text)
@@ -135,7 +141,9 @@ def test_names_of_kinds_are_in_the_settings(start):
 
 def test_long_names(start):
     port = free_port()
-    server = start("--port", port, "--threads", "2", "--memory-limit", "64", "--max-connections", "50", ready=False)
+    server = start(
+        "--port", port, "--threads", "2", "--memory-limit", "64", "--max-connections", "50", ready=False
+    )
     server.port = port
     server.wait_until_ready()
     settings = server.stats("settings")

@@ -1,7 +1,9 @@
-"""What packages are made of: manual pages, completions, the Debian package, the systemd units, the seccomp profile."""
+"""What packages are made of: manual pages, completions, the Debian package, the systemd units, the seccomp
+profile."""
 
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -51,7 +53,9 @@ def options_of(*words):
     return set(re.findall(r"^\s+(?:-\w, |    )?(--[a-z][a-z-]+)", said, re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", ["micanite", "micanite-serve", "micanite-ctl", "micanite-ctl-restart", "micanite-load"])
+@pytest.mark.parametrize(
+    "page", ["micanite", "micanite-serve", "micanite-ctl", "micanite-ctl-restart", "micanite-load"]
+)
 def test_a_manual_page_renders_and_is_complete(generated, page):
     need("man")
     ended = subprocess.run(
@@ -77,7 +81,8 @@ def test_a_manual_page_renders_and_is_complete(generated, page):
     ],
 )
 def test_bash_completes_options(generated, words, completions):
-    script = 'source "$1"; shift; COMP_WORDS=(micanite "$@"); COMP_CWORD=$#; _micanite micanite "${@: -1}" "${@: -2:1}"; '
+    script = 'source "$1"; shift; COMP_WORDS=(micanite "$@"); COMP_CWORD=$#;'
+    script += '_micanite micanite "${@: -1}" "${@: -2:1}"; '
     script += "printf '%s\\n' \"${COMPREPLY[@]}\""
     said = output("bash", "-c", script, "bash", generated / "micanite.bash", "serve", *words)
     assert sorted(said.split()) == sorted(completions)
@@ -91,7 +96,9 @@ def test_other_shells_understand_their_completions(generated, shell, name):
 
 def test_fish_completes_a_command(generated):
     need("fish")
-    said = output("fish", "--no-config", "-c", f"source {generated / 'micanite.fish'}; complete -C 'micanite ctl rest'")
+    said = output(
+        "fish", "--no-config", "-c", f"source {generated / 'micanite.fish'}; complete -C 'micanite ctl rest'"
+    )
     assert said.startswith("restart")
 
 
@@ -153,7 +160,9 @@ def test_the_service_starts_with_its_defaults(start, tmp_path):
     commented = [line[1:] for line in defaults if re.match("#[A-Z_]+=", line)]
     known = run("--print-config", **settings | dict(shlex.split(line)[0].split("=", 1) for line in commented))
     assert known.returncode == 0, known.stderr
-    for line in ('memory-limit = "64m"', 'listen = ["127.0.0.1"]', 'image = "/dev/shm/micanite"', "port = 11211"):
+    for line in (
+        'memory-limit = "64m"', 'listen = ["127.0.0.1"]', 'image = "/dev/shm/micanite"', "port = 11211"
+    ):
         assert line in known.stdout
     settings |= {"MICANITE_IMAGE": tmp_path / "image", "MICANITE_CONTROL_SOCKET": tmp_path / "control"}
     server = start(**{name: value for name, value in settings.items() if name != "MICANITE_PORT"})
@@ -170,10 +179,16 @@ def under_profile(monkeypatch, refused="", profile=PROFILE):
     monkeypatch.setenv("SERVER_COMMAND", shlex.join(map(str, words)))
 
 
-@pytest.mark.parametrize("refused", ["", "io_uring_setup,io_uring_enter,io_uring_register"], ids=["io_uring", "epoll"])
-def test_it_serves_and_restarts_under_the_seccomp_profile(start, monkeypatch, tmp_path, workers, key, refused):
+@pytest.mark.parametrize(
+    "refused", ["", "io_uring_setup,io_uring_enter,io_uring_register"], ids=["io_uring", "epoll"]
+)
+def test_it_serves_and_restarts_under_the_seccomp_profile(
+    start, monkeypatch, tmp_path, workers, key, refused
+):
     under_profile(monkeypatch, refused)
-    options = ["--image", tmp_path / "image", "--native", "-1", "--control-socket", tmp_path / "ctl", "--io", "auto"]
+    options = [
+        "--image", tmp_path / "image", "--native", "-1", "--control-socket", tmp_path / "ctl", "--io", "auto"
+    ]
     server = start("-t", workers, "-m", "64", *options)
     with open(f"/proc/{server.pid}/status") as status:
         assert "Seccomp:\t2\n" in status.readlines()
@@ -202,7 +217,10 @@ import ctypes, errno, socket
 libc = ctypes.CDLL(None, use_errno=True)
 def refused(*words):
     assert libc.syscall(*words) == -1 and ctypes.get_errno() == errno.EPERM, words
-BPF, UNSHARE, PTRACE, MOUNT = {"x86_64": (321, 272, 101, 165), "aarch64": (280, 97, 117, 40)}[__import__("platform").machine()]
+BPF, UNSHARE, PTRACE, MOUNT = {
+    "x86_64": (321, 272, 101, 165),
+    "aarch64": (280, 97, 117, 40),
+}[platform.machine()]
 for number in (BPF, UNSHARE, PTRACE, MOUNT):
     refused(number, 0, 0, 0, 0, 0)
 for family in (socket.AF_PACKET, 44, 40):
@@ -223,7 +241,9 @@ def test_the_profile_of_ports_adds_two_things():
     assert (sockets["names"], sockets["args"][0]["value"], bpf["names"]) == (["socket"], 44, ["bpf"])
 
 
-@pytest.mark.parametrize(("profile", "serves"), [(PROFILE_OF_PORTS, True), (PROFILE, False)], ids=["with", "without"])
+@pytest.mark.parametrize(
+    ("profile", "serves"), [(PROFILE_OF_PORTS, True), (PROFILE, False)], ids=["with", "without"]
+)
 def test_an_af_xdp_port_needs_the_profile_of_ports(start, monkeypatch, profile, serves):
     if reason := links.permitted():
         pytest.skip(reason)

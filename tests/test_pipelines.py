@@ -16,7 +16,9 @@ MIB = 1 << 20
 EVERY_MODE = True
 
 
-VERBS = ["set", "set", "get", "get", "get", "multi", "add", "replace", "append", "delete", "incr", "quiet", "touch"]
+VERBS = [
+    "set", "set", "get", "get", "get", "multi", "add", "replace", "append", "delete", "incr", "quiet", "touch"
+]
 
 
 def mixed_requests(generator, prefix, count):
@@ -24,7 +26,9 @@ def mixed_requests(generator, prefix, count):
     items, requests, replies = {}, [], []
     for number in range(count):
         key = prefix + b"-%d" % generator.randrange(200)
-        value = b"%d" % generator.randrange(1000) if generator.random() < 0.5 else b"v" * generator.randrange(300)
+        value = (
+            b"%d" % generator.randrange(1000) if generator.random() < 0.5 else b"v" * generator.randrange(300)
+        )
         request, reply = one_request(generator, items, prefix, key, value, number)
         requests.append(request)
         replies.append(reply)
@@ -54,8 +58,16 @@ def one_request(generator, items, prefix, key, value, number):
         flags, old = items[key]
         items[key] = (flags, b"%d" % (int(old) + 7))
         return b"incr %b 7\r\n" % key, items[key][1] + b"\r\n"
-    keys = [prefix + b"-%d" % generator.randrange(200) for _ in range(generator.randrange(2, 40))] if verb == "multi" else [key]
-    hits = b"".join(b"VALUE %b %d %d\r\n%b\r\n" % (k, items[k][0], len(items[k][1]), items[k][1]) for k in keys if k in items)
+    keys = (
+        [prefix + b"-%d" % generator.randrange(200) for _ in range(generator.randrange(2, 40))]
+        if verb == "multi"
+        else [key]
+    )
+    hits = b"".join(
+        b"VALUE %b %d %d\r\n%b\r\n" % (k, items[k][0], len(items[k][1]), items[k][1])
+        for k in keys
+        if k in items
+    )
     return b"get " + b" ".join(keys) + b"\r\n", hits + b"END\r\n"
 
 
@@ -67,17 +79,24 @@ def test_ten_thousand_mixed_requests_in_one_pipeline(client, key, seed):
     sender.join()
     if received != expected:
         at = next(i for i, (a, b) in enumerate(zip(received, expected)) if a != b)
-        pytest.fail(f"at byte {at}: ...{received[max(0, at - 200) : at + 100]!r}, expected ...{expected[max(0, at - 200) : at + 100]!r}")
+        pytest.fail(
+            f"at byte {at}: ...{received[max(0, at - 200) : at + 100]!r}, "
+            f"expected ...{expected[max(0, at - 200) : at + 100]!r}"
+        )
     client.expect(b"", b"")
 
 
 def test_a_multi_get_of_100_000_keys(server, client, key):
     keys = [b"%b-%d" % (key, i) for i in range(100_000)]
     present = keys[::10]
-    client.send(b"".join(b"set %b 3 0 8 noreply\r\nvalue-%02d\r\n" % (k, i % 100) for i, k in enumerate(present)))
+    client.send(
+        b"".join(b"set %b 3 0 8 noreply\r\nvalue-%02d\r\n" % (k, i % 100) for i, k in enumerate(present))
+    )
     assert client.ask(b"mn\r\n") == b"MN"
     before = resident_bytes(server.pid)
-    expected = b"".join(b"VALUE %b 3 8\r\nvalue-%02d\r\n" % (k, i % 100) for i, k in enumerate(present)) + b"END\r\n"
+    expected = (
+        b"".join(b"VALUE %b 3 8\r\nvalue-%02d\r\n" % (k, i % 100) for i, k in enumerate(present)) + b"END\r\n"
+    )
     sender = send_in_background(client, b"get " + b" ".join(keys) + b"\r\n")
     assert client.exactly(len(expected)) == expected
     sender.join()
@@ -106,7 +125,8 @@ def test_a_client_that_does_not_read(start, workers, key):
 
 
 def test_a_client_that_floods_without_reading(start, workers, key):
-    """Requests without end and no reading: the server stops taking them, and its memory stays where it was."""
+    """Requests without end and no reading: the server stops taking them, and its memory stays where it was.
+    """
     server = start("-t", workers, "-m", "64")
     with server.connect() as others, server.connect() as lazy:
         others.set(key, b"x" * 1000)

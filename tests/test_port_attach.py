@@ -1,4 +1,5 @@
-"""An XDP port comes and goes: it cuts nobody off, replaces nobody, and leaves nothing behind however it ends."""
+"""An XDP port comes and goes: it cuts nobody off, replaces nobody, and leaves nothing behind however it ends.
+"""
 
 import json
 import os
@@ -89,7 +90,9 @@ def test_nobody_takes_the_interface_of_a_running_server(link, key):
         ours = attached(link)["prog"]["id"]
         refused(link)
         with pytest.raises(NotPermitted):
-            link.server.ip("link", "set", "dev", NEAR, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp")
+            link.server.ip(
+                "link", "set", "dev", NEAR, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp"
+            )
         assert attached(link)["prog"]["id"] == ours
         client.set(key, b"v")
         assert client.get(key) == b"v"
@@ -159,7 +162,9 @@ def test_everything_else_reaches_the_kernel(link, key):
     other = f"{link.server.address}00"
     link.server.ip("address", "add", f"{other}/24", "dev", NEAR)
     addresses = f"{link.server.address}/24,{link.server.address6}/64"
-    with PortServer(XDP, link, "-m", 64, "-l", f"127.0.0.1,{link.server.address}", "--port-ip", addresses) as server:
+    with PortServer(
+        XDP, link, "-m", 64, "-l", f"127.0.0.1,{link.server.address}", "--port-ip", addresses
+    ) as server:
         with server.client() as client:
             client.set(key, b"v" * 1000)
             with link.clients.inside():
@@ -167,14 +172,17 @@ def test_everything_else_reaches_the_kernel(link, key):
                     stream.sendall(b"get %b\r\n" % key)
                     assert stream.makefile("rb").readline().startswith(b"VALUE ")
             ping(link)
-            for address, port in ((link.server.address, BASE - 1), (link.server.address, BASE + 1), (other, BASE)):
+            for address, port in (
+                (link.server.address, BASE - 1), (link.server.address, BASE + 1), (other, BASE)
+            ):
                 echo(link, address, port)
             assert client.get(key) == b"v" * 1000
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_restart_has_the_port_again(tmp_path, workers):
-    """Everything acknowledged is there; what was sent meanwhile is sent again, and done once or known to be doubtful."""
+    """Everything acknowledged is there; what was sent meanwhile is sent again, and done once or known to be
+    doubtful."""
     with Link(queues=workers) as link:
         link.direct()
         options = ("-t", workers, "-m", 64, "--image", tmp_path / "image", "--semantics", "store")
@@ -222,8 +230,8 @@ def as_nobody(capabilities, memlock=None):
     """The words before a command that runs as nobody, and may lock so much memory."""
     limited = [] if memlock is None else ["prlimit", f"--memlock={memlock}:{memlock}"]
     granted = ",".join(f"+{name}" for name in capabilities)
-    return [*limited, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-            f"--inh-caps=-all,{granted}", f"--ambient-caps=-all,{granted}", f"--bounding-set=-all,{granted}"]  # fmt: skip
+    sets = [f"--{name}=-all,{granted}" for name in ("inh-caps", "ambient-caps", "bounding-set")]
+    return [*limited, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *sets]
 
 
 def capabilities_of(pid):
@@ -256,15 +264,20 @@ def test_a_missing_capability_is_named(link, missing):
     rest = [name for name in NEEDED if name != missing]
     words = as_nobody(rest) + [*command(), "--port", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1]
     with link.server.inside():
-        ended = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=30, env=environment())
+        words = list(map(str, words))
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=30, env=environment())
     assert ended.returncode > 0 and f"CAP_{missing.upper()}" in ended.stderr, ended.stderr
     assert attached(link) is None
 
 
 def test_too_little_memory_to_lock_is_named(link):
-    words = as_nobody(NEEDED, 1 << 20) + [*command(), "--port", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1]
+    words = as_nobody(NEEDED, 1 << 20) + [
+        *command(), "--port", f"xdp:{NEAR}", "-p", TCP_PORT, "-m", 64, "-t", 1
+    ]
     with link.server.inside():
-        ended = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=30, env=environment())
+        ended = subprocess.run(
+            list(map(str, words)), capture_output=True, text=True, timeout=30, env=environment()
+        )
     assert ended.returncode > 0 and "memlock" in ended.stderr.lower(), ended.stderr
     assert attached(link) is None
 
@@ -292,7 +305,10 @@ def test_a_restart_that_could_not_open_the_port_again_is_refused(link, key):
     """Root has opened it, and `-u` has given its rights up: the server goes on as it is."""
     with tempfile.TemporaryDirectory(prefix="micanite-test-") as image:
         os.chmod(image, 0o1777)
-        with FromRoot(XDP, link, "-m", 64, "-u", "nobody", "--image", image) as server, server.client() as client:
+        with (
+            FromRoot(XDP, link, "-m", 64, "-u", "nobody", "--image", image) as server,
+            server.client() as client,
+        ):
             client.set(key, b"v")
             done = server.ctl("restart")
             assert done.returncode != 0 and "port" in done.stderr, done
@@ -301,8 +317,12 @@ def test_a_restart_that_could_not_open_the_port_again_is_refused(link, key):
 
 def test_two_ports_share_the_workers(link, key):
     """Each has its own, and leads to every key."""
-    link.server.ip("link", "add", "name", "port1", "type", "veth", "peer", "name", "second", "netns", link.clients.name)
-    for host, interface, address in ((link.server, "port1", "10.93.7.1"), (link.clients, "second", "10.93.7.2")):
+    link.server.ip(
+        "link", "add", "name", "port1", "type", "veth", "peer", "name", "second", "netns", link.clients.name
+    )
+    for host, interface, address in (
+        (link.server, "port1", "10.93.7.1"), (link.clients, "second", "10.93.7.2")
+    ):
         host.ip("address", "add", f"{address}/24", "dev", interface)
         host.ip("link", "set", interface, "up")
     with PortServer(XDP, link, "--port", "xdp:port1", "-t", 2, "-m", 64, "--access", "crcw") as server:

@@ -1,4 +1,5 @@
-"""Bad networks before ports around the kernel: loss, overflow, interfaces that go down, vanish, or have another MTU."""
+"""Bad networks before ports around the kernel: loss, overflow, interfaces that go down, vanish, or have
+another MTU."""
 
 import os
 import signal
@@ -13,8 +14,8 @@ from harness.poll import until
 from harness.ports import DPDK, XDP, PortServer, ports
 from harness.tools import Increments, Relay
 
-# The af_packet driver of DPDK 22.11 tells neither what the kernel has dropped before it nor the MTU, nor that its interface
-# is gone; and a frame beyond the MTU stops its ring for good.
+# The af_packet driver of DPDK 22.11 tells neither what the kernel has dropped before it nor the MTU, nor that
+# its interface is gone; and a frame beyond the MTU stops its ring for good.
 XDP_ALONE = pytest.mark.parametrize("port_around", ports((XDP, 1)), indirect=True, ids=str)
 FLOOD = 20_000
 SOME, ENDLESS = 10_000, 1_000_000_000
@@ -71,7 +72,10 @@ def test_increments_while_the_link_goes_down_and_up(link, server):
     with increments(link, count=ENDLESS) as running:
         for flap in range(FLAPS):
             before = server.count("requests")
-            until(lambda before=before: server.count("requests") > before + SOME or not running.runs(), "requests")
+            until(
+                lambda before=before: server.count("requests") > before + SOME or not running.runs(),
+                "requests",
+            )
             change = link.far_state if flap % 2 else link.near_state
             change("down")
             change("up")
@@ -84,7 +88,8 @@ def test_increments_while_the_link_goes_down_and_up(link, server):
 
 @XDP_ALONE
 def test_a_queue_that_overflows_makes_replies_say_slow_down(link, server):
-    """The server stands still while more arrives than its queue holds; what it says ends when nothing is lost any more."""
+    """The server stands still while more arrives than its queue holds; what it says ends when nothing is lost
+    any more."""
     with server.client() as client:
         noop = native.requests_datagram(client.header(), [Request(Opcode.NOOP)])
 

@@ -1,4 +1,5 @@
-"""Raw frames before a server behind a port around the kernel: what is no plain datagram for it is never answered."""
+"""Raw frames before a server behind a port around the kernel: what is no plain datagram for it is never
+answered."""
 
 import socket
 import struct
@@ -14,10 +15,11 @@ from harness.ports import DPDK, XDP, every_port, why_not
 
 NOBODY = "10.92.255.200"
 FRAMES = (
-    "frames_not_ours", "frames_fragments", "frames_options", "frames_bad_lengths", "frames_bad_checksums", "frames_bad_sources",
+    "frames_not_ours", "frames_fragments", "frames_options", "frames_bad_lengths", "frames_bad_checksums",
+    "frames_bad_sources",
 )  # fmt: skip
-# What does not come so far: the XDP program leaves both to the kernel, which puts fragments of IPv4 together before it shows
-# them to the af_packet driver of DPDK.
+# What does not come so far: the XDP program leaves both to the kernel, which puts fragments of IPv4 together
+# before it shows them to the af_packet driver of DPDK.
 ELSEWHERE = {XDP: ("frames_options", "frames_fragments"), DPDK: ("frames_fragments",)}
 
 
@@ -187,7 +189,11 @@ def test_bad_frames_of_ipv6(port_around, server, client6, raw, name):
     raw.send(ipv6(source[0], destination[0], body, wrong.get("next", 17), wrong.get("length")))
     assert not answered(client6, datagram)
     assert counted("datagrams_received") == 1, "the probe alone"
-    if counter and counter not in ELSEWHERE[port_around.kind] or (port_around.kind, counter) == (DPDK, "frames_fragments"):
+    if (
+        counter
+        and counter not in ELSEWHERE[port_around.kind]
+        or (port_around.kind, counter) == (DPDK, "frames_fragments")
+    ):
         assert counted(counter) == 1, {each: counted(each) for each in FRAMES}
 
 
@@ -234,7 +240,8 @@ def test_a_datagram_longer_than_the_limit_is_dropped(port_around, key):
 
 
 def test_replies_keep_the_tag_of_their_requests(server, client, raw, key):
-    """Also the longest ones, with keys and values of any length, in the VLANs and priorities that there are."""
+    """Also the longest ones, with keys and values of any length, in the VLANs and priorities that there are.
+    """
     ends = Ends(server, client)
     client.set(key, b"v" * 1300)
     for tag in (1, 100, 4094, 7 << 13 | 100):

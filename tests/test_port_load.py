@@ -1,4 +1,5 @@
-"""Both ends around the kernel: `micanite load --port` against `serve --port`, over AF_XDP on veth and over DPDK's memif."""
+"""Both ends around the kernel: `micanite load --port` against `serve --port`, over AF_XDP on veth and over
+DPDK's memif."""
 
 import json
 import os
@@ -74,7 +75,9 @@ def test_the_generators_kernel_reaches_the_server_too(link):
     with PortServer(XDP, link, "-m", 64), link.clients.inside():
         report(start(command()[0], *words))
     with link.server.inside():
-        server = NativeServer("-m", 64, "-t", 1, "-p", 11200, "--native", BASE, "-l", f"127.0.0.1,{link.server.address}")
+        server = NativeServer(
+            "-m", 64, "-t", 1, "-p", 11200, "--native", BASE, "-l", f"127.0.0.1,{link.server.address}"
+        )
     try:
         with link.clients.inside():
             report(start(command()[0], "--port", f"xdp:{link.far}", *words))
@@ -85,7 +88,11 @@ def test_the_generators_kernel_reaches_the_server_too(link):
 
 def test_both_ends_over_ipv6(link):
     with PortServer(XDP, link, "-m", 64), link.clients.inside():
-        report(start(command()[0], "--port", f"xdp:{link.far}", f"native://[{link.server.address6}]:{BASE}", *SHORT))
+        report(
+            start(
+                command()[0], "--port", f"xdp:{link.far}", f"native://[{link.server.address6}]:{BASE}", *SHORT
+            )
+        )
 
 
 def test_a_generator_finds_no_interface(link):
@@ -96,7 +103,8 @@ def test_a_generator_finds_no_interface(link):
 
 
 def test_a_server_over_dpdks_own_af_xdp():
-    """The driver net_af_xdp takes every frame of its queue; the suites of the native protocol run over net_af_packet."""
+    """The driver net_af_xdp takes every frame of its queue; the suites of the native protocol run over
+    net_af_packet."""
     if why := why_not(DPDK):
         pytest.skip(f"skipped: {why}")
     with (
@@ -115,7 +123,9 @@ class MemifServer(NativeServer):
 
     def __init__(self, socket, *options, role="server"):
         device = f"dpdk:net_memif0,role={role},socket={socket}"
-        super().__init__("--port", device, "--port-ip", f"{SERVER_IP}/24", "--native", BASE, "-t", 1, "-m", 64, *options)
+        super().__init__(
+            "--port", device, "--port-ip", f"{SERVER_IP}/24", "--native", BASE, "-t", 1, "-m", 64, *options
+        )
 
     def words(self):
         return [dpdk_binary(), "serve"]
@@ -124,7 +134,9 @@ class MemifServer(NativeServer):
 def memif_load(socket, *words):
     """The generator at the other end."""
     device = f"dpdk:net_memif0,role=client,socket={socket}"
-    return start(dpdk_binary(), "--port", device, "--port-ip", f"{LOAD_IP}/24", f"native://{SERVER_IP}:{BASE}", *words)
+    return start(
+        dpdk_binary(), "--port", device, "--port-ip", f"{LOAD_IP}/24", f"native://{SERVER_IP}:{BASE}", *words
+    )
 
 
 @pytest.fixture
@@ -175,7 +187,10 @@ def test_a_memif_server_leaves_and_returns(memif):
             os.kill(server.pid, signal.SIGKILL)
             server.wait_for_end()
             with MemifServer(memif) as second:
-                until(lambda: second.count("requests") > 5000 or running.poll() is not None, "requests to the second one")
+                until(
+                    lambda: second.count("requests") > 5000 or running.poll() is not None,
+                    "requests to the second one",
+                )
                 assert running.poll() is None, running.communicate()
                 assert second.alive()
         finally:

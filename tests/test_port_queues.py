@@ -1,4 +1,5 @@
-"""Several queues: a director in front of them brings each datagram to its worker, without one they are handed over."""
+"""Several queues: a director in front of them brings each datagram to its worker, without one they are handed
+over."""
 
 import pytest
 
@@ -33,7 +34,10 @@ def server(link):
 
 def work(server, key):
     """Requests of many clients, each to the port of its key's owner: how far the counters have gone."""
-    names = ("forwarded", "forwarded_in", "datagrams_sent", "requests", "replies_reused", "replies_copied", "replies_no_frame")
+    names = (
+        "forwarded", "forwarded_in", "datagrams_sent", "requests", "replies_reused", "replies_copied",
+        "replies_no_frame"
+    )
     counted = Difference(server, *names)
     for number in range(CLIENTS):
         with server.client() as client:
@@ -66,7 +70,8 @@ def test_half_of_undirected_datagrams_are_forwarded(link, server, key):
     counted = work(server, key)
     assert 0.3 < counted["forwarded"] / counted["requests"] < 0.7, counted
     assert counted["forwarded_in"] == counted["forwarded"]
-    # The owner answers in a frame of its own what was handed to it, the others leave in their requests' frames.
+    # The owner answers in a frame of its own what was handed to it, the others leave in their requests'
+    # frames.
     assert counted["replies_copied"] == counted["forwarded"] and counted["replies_no_frame"] == 0
     assert counted["replies_reused"] + counted["replies_copied"] == counted["datagrams_sent"]
 
@@ -76,7 +81,10 @@ def test_increments_are_exact_while_the_director_comes_and_goes(link, server):
     while turns <= 2:
         with server.connect() as connection:
             assert connection.ask(b"flush_all\r\n") == b"OK"
-        with link.clients.inside(), Increments(f"{link.server.address}:{BASE}", count=50_000, clients=16) as increments:
+        with (
+            link.clients.inside(),
+            Increments(f"{link.server.address}:{BASE}", count=50_000, clients=16) as increments,
+        ):
             while increments.runs():
                 link.direct(turns % 2 == 0)
                 turns += 1
@@ -87,13 +95,17 @@ def test_queues_without_a_worker_are_left_to_the_kernel(key):
     """Four queues, two workers: what arrives on the others finds nobody, and the server says so."""
     with Link(queues=4) as link:
         link.direct()
-        with PortServer(XDP, link, "-t", 2, "-m", 64, "--access", "erew") as server, server.client() as client:
+        with (
+            PortServer(XDP, link, "-t", 2, "-m", 64, "--access", "erew") as server, server.client() as client
+        ):
             client.set(key, b"v")
             assert client.get(key) == b"v"
             counted = server.count("datagrams_received")
             assert server.count("forwarded") == server.count("filter_no_socket") == 0
             assert "4 receive queues, and 2 of them are served" in server.stderr()
-            bpf.attach(link.clients, link.far, "egress", "direct", BASE=BASE - 2, QUEUES=4)  # to queues 2 and 3
+            bpf.attach(
+                link.clients, link.far, "egress", "direct", BASE=BASE - 2, QUEUES=4
+            )  # to queues 2 and 3
             noop = Request(Opcode.NOOP)
             client.send(native.requests_datagram(client.header(), [noop]))
             until(lambda: server.count("filter_no_socket") > 0, "the filter to count it")

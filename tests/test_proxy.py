@@ -10,7 +10,9 @@ from harness.proxy import Proxy
 def proxy(start):
     """A proxy in front of three servers."""
     servers = [start("-t", 1, "-m", 64) for _ in range(3)]
-    with Proxy([f"127.0.0.1:{server.port}:1 cache-{place}" for place, server in enumerate(servers)]) as running:
+    with Proxy(
+        [f"127.0.0.1:{server.port}:1 cache-{place}" for place, server in enumerate(servers)]
+    ) as running:
         running.servers = servers
         yield running
 
@@ -38,7 +40,10 @@ def test_a_client_behind_it(proxy, key):
     client.close()
 
 
-REFUSED = [b"gat 0 k", b"gats 0 k", b"stats", b"flush_all", b"verbosity 1", b"mn", b"mg k v", b"md k", b"get " + b"k" * 251]
+REFUSED = [
+    b"gat 0 k", b"gats 0 k", b"stats", b"flush_all", b"verbosity 1", b"mn", b"mg k v", b"md k",
+    b"get " + b"k" * 251
+]
 
 
 @pytest.mark.parametrize("line", REFUSED, ids=lambda line: line.split()[0].decode())

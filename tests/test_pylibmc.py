@@ -25,7 +25,9 @@ def connect(start, binary):
     clients = []
 
     def new(**behaviors):
-        client = pylibmc.Client([f"127.0.0.1:{server.port}"], binary=binary, behaviors={"cas": True, **behaviors})
+        client = pylibmc.Client(
+            [f"127.0.0.1:{server.port}"], binary=binary, behaviors={"cas": True, **behaviors}
+        )
         clients.append(client)
         return client
 
@@ -81,7 +83,9 @@ def test_numbers_and_times(connect, binary, name):
     client.set(name, 10)
     assert client.incr(name, 32) == 42 and client.decr(name, 100) == 0
     assert not client.touch(f"{name}-absent", 100)
-    if not binary:  # its libmemcached, 1.0.16, waits for more than any server answers to a touch that succeeds
+    if (
+        not binary
+    ):  # its libmemcached, 1.0.16, waits for more than any server answers to a touch that succeeds
         assert client.touch(name, 1)
         until(lambda: client.get(name) is None, "the touched item to expire")
     client.set(name, "later", time=int(time.time()) + 1000)

@@ -29,7 +29,9 @@ def refused(ended):
 
 def cat(file):
     """The requests of a recording, and what `micanite trace cat` remarks."""
-    ended = subprocess.run([command()[0], "trace", "cat", str(file)], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [command()[0], "trace", "cat", str(file)], capture_output=True, text=True, timeout=60
+    )
     assert ended.returncode == 0, ended.stderr
     return [line.split(",") for line in ended.stdout.splitlines()], ended.stderr
 
@@ -49,12 +51,16 @@ class Recording:
             self.told = done(self.server.ctl("record", "--stop"))
 
     def requests(self):
-        """Operation, length of key and value, expiry and outcome of each request; keys have one number each."""
+        """Operation, length of key and value, expiry and outcome of each request; keys have one number each.
+        """
         lines, remarks = cat(self.file)
         assert remarks == ""
         times = [int(line[0]) for line in lines]
         assert times == sorted(times)
-        return [(operation, int(key), value, expiry, outcome) for _, _, key, value, operation, expiry, outcome in lines]
+        return [
+            (operation, int(key), value, expiry, outcome)
+            for _, _, key, value, operation, expiry, outcome in lines
+        ]
 
     def numbers(self):
         return [line[1] for line in cat(self.file)[0]]
@@ -121,7 +127,10 @@ def test_each_request_is_recorded_once_as_it_was_sent(recorded, tmp_path, reques
     with Recording(recorded, f"{tmp_path.name}.rec") as recording:
         ask_each(recorded, requests)
     assert recording.requests() == [expected for _, expected in requests]
-    assert f"{len(requests)} requests of {len(requests)} in " in recording.told and "none dropped" in recording.told
+    assert (
+        f"{len(requests)} requests of {len(requests)} in " in recording.told
+        and "none dropped" in recording.told
+    )
     assert "ended by --stop" in recording.told
     with recorded.connect() as connection:
         connection.ask(b"flush_all\r\n")
@@ -137,7 +146,9 @@ def test_pipelines_and_multi_gets(recorded):
             assert connection.line() == b"MN"
     requests = recording.requests()
     assert [request[0] for request in requests] == ["get"] * 500 + ["set"] * 300
-    assert [request[4] for request in requests[:500]] == ["hit" if key == b"there" else "miss" for key in keys]
+    assert [request[4] for request in requests[:500]] == [
+        "hit" if key == b"there" else "miss" for key in keys
+    ]
     numbers = recording.numbers()
     assert len(set(numbers[:500])) == 451 and len(set(numbers[500:])) == 1
     # What is stored in the file is neither the key nor the same for two keys, and the same each time.
@@ -217,7 +228,9 @@ def test_a_sample_has_all_requests_of_some_keys(recorded):
             told = done(recorded.ctl("record", "--stop"))
             assert " requests of 60000 in " in told, told
             lines[fraction] = [line[1] for line in cat(file)[0]]
-            assert f"recorded {fraction} of all keys" in told and f" {len(lines[fraction])} requests of" in told
+            assert (
+                f"recorded {fraction} of all keys" in told and f" {len(lines[fraction])} requests of" in told
+            )
     for fraction, numbers in lines.items():
         assert {numbers.count(number) for number in set(numbers[:50])} == {3}
         assert 0.85 < len(set(numbers)) / (fraction * len(keys)) < 1.15
@@ -231,7 +244,8 @@ def test_prefixes(start):
             connection.set(key, b"x")
     data = recording.file.read_bytes()
     assert data.count(b"user\0") == 1 and data.count(b"session\0") == 1
-    # The last counts are three records, and so are those of every ten seconds; the two prefixes are two records each.
+    # The last counts are three records, and so are those of every ten seconds; the two prefixes are two
+    # records each.
     records = [data[at : at + 24] for at in range(32, len(data), 24)]
     assert len(records) >= 5 + 4 + 3 and (len(records) - 5 - 4) % 3 == 0
     numbers = [int.from_bytes(record[20:22], "little") for record in records if record[23] & 31 == 2]
@@ -253,7 +267,9 @@ def test_one_at_a_time_and_no_file_is_overwritten(recorded):
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
     assert f"records to {first} already" in refused(recorded.ctl("record", recorded.directory / "second.rec"))
     assert not (recorded.directory / "second.rec").exists()
-    assert done(recorded.ctl("record")).startswith(f"recording 0.01 of all keys to {first}: 0 requests of 0 in ")
+    assert done(recorded.ctl("record")).startswith(
+        f"recording 0.01 of all keys to {first}: 0 requests of 0 in "
+    )
     assert recorded.stats()["recording"] == "1"
     done(recorded.ctl("record", "--stop"))
     assert recorded.stats()["recording"] == "0"
@@ -309,7 +325,9 @@ def test_the_file_is_limited(start):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of 64 KiB."""
-    done_ = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, text=True)
+    done_ = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, text=True
+    )
     if done_.returncode != 0:
         pytest.skip("cannot mount a tmpfs")
     yield tmp_path

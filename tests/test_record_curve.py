@@ -25,7 +25,9 @@ POINTS_MAX = 0.02
 def stream():
     """Keys in the order in which they are asked for."""
     weights = [1 / rank**SKEW for rank in range(1, KEYS + 1)]
-    chosen = random.Random(5).choices(range(KEYS), cum_weights=list(itertools.accumulate(weights)), k=REQUESTS)
+    chosen = random.Random(5).choices(
+        range(KEYS), cum_weights=list(itertools.accumulate(weights)), k=REQUESTS
+    )
     return [b"%08d" % number for number in chosen]
 
 
@@ -57,7 +59,10 @@ def simulated(file, sizes, directory):
     table = directory / "curve.csv"
     words = ["--policy", "lru", "--accounting", "payload", "--bytes", ",".join(str(size) for size in sizes)]
     ended = subprocess.run(
-        [command()[0], "trace", "simulate", str(file), *words, "--csv", str(table)], capture_output=True, text=True, timeout=120
+        [command()[0], "trace", "simulate", str(file), *words, "--csv", str(table)],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert ended.returncode == 0, ended.stderr
     with table.open() as rows:

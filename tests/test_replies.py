@@ -1,4 +1,5 @@
-"""One request, its exact reply: what a current memcached answers, command by command. `K` stands for the test's key."""
+"""One request, its exact reply: what a current memcached answers, command by command. `K` stands for the
+test's key."""
 
 import pytest
 
@@ -185,18 +186,23 @@ def shown(request):
 
 def cases(table):
     """Parametrises a test with the rows of a table."""
-    return pytest.mark.parametrize(("request_", "reply"), table.items(), ids=[shown(request) for request in table])
+    return pytest.mark.parametrize(
+        ("request_", "reply"), table.items(), ids=[shown(request) for request in table]
+    )
 
 
 @cases(ON_A_MISSING_KEY)
 def test_on_a_missing_key(client, key, request_, reply):
-    client.expect(request_.replace(b"K", key) + b"\r\n", reply.replace(b"K", key) if b"VALUE" in reply else reply)
+    expected = reply.replace(b"K", key) if b"VALUE" in reply else reply
+    client.expect(request_.replace(b"K", key) + b"\r\n", expected)
 
 
 @cases(ON_A_NUMBER)
 def test_on_a_number(client, key, request_, reply):
     client.set(key, b"10", flags=5)
-    client.expect(request_.replace(b"K", key) + b"\r\n", reply.replace(b"K", key) if b"VALUE" in reply else reply)
+    client.expect(
+        request_.replace(b"K", key) + b"\r\n", reply.replace(b"K", key) if b"VALUE" in reply else reply
+    )
 
 
 @cases(REFUSED)

@@ -35,7 +35,10 @@ def folder(tmp_path_factory):
     return made
 
 
-@pytest.fixture(scope="module", params=[(width, dark) for width in WIDTHS for dark in (False, True)], ids=lambda p: f"{p[0]}-{'dark' if p[1] else 'light'}")
+@pytest.fixture(
+    scope="module", params=[(width, dark) for width in WIDTHS for dark in (False, True)],
+    ids=lambda p: f"{p[0]}-{'dark' if p[1] else 'light'}"
+)
 def page(request, browser, folder):
     """That page, as wide as a desktop and as a phone, light and dark."""
     width, dark = request.param
@@ -46,7 +49,11 @@ def page(request, browser, folder):
 
 def said(page):
     """What the browser complained of, and what it asked of others."""
-    errors = [entry["entry"]["text"] for entry in page.events("Log.entryAdded") if entry["entry"]["level"] == "error"]
+    errors = [
+        entry["entry"]["text"]
+        for entry in page.events("Log.entryAdded")
+        if entry["entry"]["level"] == "error"
+    ]
     errors += [str(thrown["exceptionDetails"]) for thrown in page.events("Runtime.exceptionThrown")]
     urls = [sent["request"]["url"] for sent in page.events("Network.requestWillBeSent")]
     return errors, [url for url in urls if not url.startswith(("file:", "data:"))]
@@ -92,13 +99,17 @@ def test_the_raw_data_is_in_the_page(browser, folder):
 
 def test_without_a_browser_it_is_one_file(folder):
     text = (folder / "index.html").read_text()
-    text = re.sub(r'xmlns="[^"]*"', "", re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.S))
+    text = re.sub(
+        r'xmlns="[^"]*"', "", re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.S)
+    )
     assert not re.search(r"""(src|href)=["'](?!#|data:|raw/)""", text)
     assert "@import" not in text and "url(" not in text
 
 
 def test_a_section_from_its_command_to_its_figure(browser, tmp_path):
-    ended = report.run("--only", QUICK, "--out", tmp_path, "--programs", Path(tools.lab()).parent, timeout=RUN_S)
+    ended = report.run(
+        "--only", QUICK, "--out", tmp_path, "--programs", Path(tools.lab()).parent, timeout=RUN_S
+    )
     assert ended.returncode == 0, ended.stderr
     page = browser.open((tmp_path / "index.html").as_uri(), WIDTHS[1])
     shown = f"return document.querySelector('section[aria-labelledby={QUICK}] svg') !== null;"

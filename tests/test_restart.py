@@ -85,7 +85,9 @@ def check(server, client):
 def test_clients_run_through_restarts(start, tmp_path, workers, semantics, kind, io):
     socket_file = tmp_path / "socket"
     where = ["-s", socket_file] if kind == "unix" else []
-    server = start("-t", workers, "-m", "64", "--semantics", semantics, "--io", io, "--image", tmp_path / "image", *where)
+    server = start(
+        "-t", workers, "-m", "64", "--semantics", semantics, "--io", io, "--image", tmp_path / "image", *where
+    )
 
     def connect():
         connection = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
@@ -116,7 +118,10 @@ def test_clients_run_through_restarts(start, tmp_path, workers, semantics, kind,
     assert server.alive() and int(server.stats()["pid"]) == server.pid
     gap_ms = 1000 * max(client.gap_max_s for client in clients)
     requests = sum(client.requests for client in clients)
-    print(f"{RESTARTS} restarts under {requests} sets and gets: the longest wait of a client was {gap_ms:.0f} ms")
+    print(
+        f"{RESTARTS} restarts under {requests} sets and gets: "
+        f"the longest wait of a client was {gap_ms:.0f} ms"
+    )
 
 
 def restarts(server):
@@ -181,7 +186,11 @@ def test_secrets_that_cannot_be_read_are_refused(start, tmp_path, key):
     server = serving(start, "-t", "1", "-m", "64", "--image", tmp_path / "image", *files)
     users.write_text("nobody\n")
     refused = server.ctl("restart")
-    assert refused.returncode == 1 and "would not start" in refused.stderr and "malformed entry in line 1" in refused.stderr
+    assert (
+        refused.returncode == 1
+        and "would not start" in refused.stderr
+        and "malformed entry in line 1" in refused.stderr
+    )
     users.write_text("user:secret\n")
     chain = authority.chain.read_bytes()
     authority.chain.write_bytes(b"")
@@ -196,7 +205,9 @@ def test_secrets_that_cannot_be_read_are_refused(start, tmp_path, key):
 def test_a_request_that_was_read_is_answered(start, tmp_path, key):
     """A value that the client takes slowly is sent to its end before the server restarts."""
     size = 20 << 20
-    server = start("-t", "2", "-m", "256", "-I", "32m", "--image", tmp_path / "image", "--drain-seconds", "60")
+    server = start(
+        "-t", "2", "-m", "256", "-I", "32m", "--image", tmp_path / "image", "--drain-seconds", "60"
+    )
     with server.connect() as writer:
         writer.set(key, b"x" * size)
     with server.connect() as reader:
@@ -239,7 +250,9 @@ def test_an_end_asked_for_meanwhile_wins(start, tmp_path, key):
 def test_a_changed_port_is_opened_and_the_old_one_closed(start, tmp_path, key):
     config, socket_file = tmp_path / "micanite.toml", tmp_path / "socket"
     config.write_text(f'unix-socket = "{socket_file}"\n')
-    options = ["-m", "64", "--image", tmp_path / "image", "--config", config, "--control-socket", tmp_path / "ctl"]
+    options = [
+        "-m", "64", "--image", tmp_path / "image", "--config", config, "--control-socket", tmp_path / "ctl"
+    ]
     server = start("-p", "-1", "-t", "1", *options)
     port = server.port
     with server.connect() as client:

@@ -55,7 +55,8 @@ def test_a_session_byte_by_byte(server, key):
 
 @pytest.mark.parametrize("size", [1, 2, 100, 2050])
 def test_a_value_cut_at_every_byte(client, key, size):
-    """Every place of the body and of its line end; the server sees the pieces apart because it answers in between."""
+    """Every place of the body and of its line end; the server sees the pieces apart because it answers in
+    between."""
     value = random.Random(size).randbytes(size)
     request = b"set %b 0 0 %d\r\n%b\r\n" % (key, size, value)
     step = 1 if size < 1000 else 13

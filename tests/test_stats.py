@@ -13,14 +13,18 @@ EVERY_WORKER_COUNT = True
 
 # What the usual exporters and dashboards take from `stats`.
 NAMES = """
-pid uptime time version pointer_size rusage_user rusage_system max_connections curr_connections total_connections
-rejected_connections cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses delete_misses delete_hits incr_misses incr_hits
-decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses bytes_read bytes_written limit_maxbytes
-accepting_conns threads conn_yields bytes curr_items total_items evictions store_too_large store_no_memory
-cmd_flush_namespace out_of_memory route_generation balance_changes expiry_lag_seconds spare_buckets spare_buckets_used
+pid uptime time version pointer_size rusage_user rusage_system max_connections curr_connections
+total_connections rejected_connections cmd_get cmd_set cmd_flush cmd_touch get_hits get_misses delete_misses
+delete_hits incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses
+bytes_read bytes_written limit_maxbytes accepting_conns threads conn_yields bytes curr_items total_items
+evictions store_too_large store_no_memory cmd_flush_namespace out_of_memory route_generation balance_changes
+expiry_lag_seconds spare_buckets spare_buckets_used
 """.split()
 
-SETTINGS = "maxbytes maxconns tcpport udpport verbosity num_threads item_size_max reqs_per_event cas_enabled evictions inter domain_socket umask".split()
+SETTINGS = """
+maxbytes maxconns tcpport udpport verbosity num_threads item_size_max reqs_per_event cas_enabled evictions
+inter domain_socket umask
+""".split()
 SETTINGS += "semantics access eviction balance namespace_delimiter".split()
 
 
@@ -37,7 +41,9 @@ def change(server, connection, request):
     while connection.line() != b"MN":
         pass
     after = numbers(connection)
-    return {name: after[name] - before[name] for name in after if name in before and after[name] != before[name]}
+    return {
+        name: after[name] - before[name] for name in after if name in before and after[name] != before[name]
+    }
 
 
 def numbers(connection):
@@ -105,14 +111,18 @@ def test_groups_that_exporters_ask_for_are_answered(fresh, key, group):
         (b"1", b"cas K 0 0 1 18446744073709551615\r\nx\r\n", {"cmd_set": 1, "cas_badval": 1}),
         (None, b"flush_all 3000000\r\n", {"cmd_flush": 1}),
     ],
-    ids=lambda value: value.decode("ascii").strip() if isinstance(value, bytes) else ("missing" if value is None else ""),
+    ids=lambda value: (
+        value.decode("ascii").strip() if isinstance(value, bytes) else ("missing" if value is None else "")
+    ),
 )
 def test_counters_count(fresh, key, before, request_, moved):
     with fresh.connect() as connection:
         if before is not None:
             connection.set(key, before)
         seen = change(fresh, connection, request_.replace(b"K", key))
-        counted = {name for name in moved} | {"get_hits", "get_misses", "delete_hits", "delete_misses", "cmd_get"}
+        counted = {name for name in moved} | {
+            "get_hits", "get_misses", "delete_hits", "delete_misses", "cmd_get"
+        }
         assert {name: seen.get(name, 0) for name in counted} == {name: moved.get(name, 0) for name in counted}
 
 
@@ -126,7 +136,9 @@ def test_cas_hits(fresh, key):
 def test_items_and_bytes(fresh, key):
     with fresh.connect() as connection:
         start_bytes = int(connection.stats()["bytes"])
-        connection.send(b"".join(b"set %b-%d 0 0 100 noreply\r\n%b\r\n" % (key, i, b"x" * 100) for i in range(1000)))
+        connection.send(
+            b"".join(b"set %b-%d 0 0 100 noreply\r\n%b\r\n" % (key, i, b"x" * 100) for i in range(1000))
+        )
         assert connection.ask(b"mn\r\n") == b"MN"
         stats = connection.stats()
         assert int(stats["curr_items"]) > 900  # a lossy index may lose a few
@@ -138,7 +150,10 @@ def test_items_and_bytes(fresh, key):
 
 def test_connections_are_counted(fresh):
     with fresh.connect() as connection:
-        until(lambda: connection.stats()["curr_connections"] == "1", "the connection that has tried whether it answers to go")
+        until(
+            lambda: connection.stats()["curr_connections"] == "1",
+            "the connection that has tried whether it answers to go",
+        )
         before = connection.stats()
         others = [fresh.connect() for _ in range(10)]
         for other in others:
@@ -148,7 +163,10 @@ def test_connections_are_counted(fresh):
         assert int(during["total_connections"]) - int(before["total_connections"]) == 10
         for other in others:
             other.close()
-        until(lambda: connection.stats()["curr_connections"] == before["curr_connections"], "the connections to be counted out")
+        until(
+            lambda: connection.stats()["curr_connections"] == before["curr_connections"],
+            "the connections to be counted out",
+        )
 
 
 def test_reset(fresh, key):
@@ -158,9 +176,9 @@ def test_reset(fresh, key):
         connection.get(key + b"-none")
         connection.expect(b"stats reset\r\n", b"RESET\r\n")
         stats = connection.stats()
-        assert {name: stats[name] for name in ("cmd_get", "cmd_set", "get_hits", "get_misses", "total_items")} == dict.fromkeys(
-            ("cmd_get", "cmd_set", "get_hits", "get_misses", "total_items"), "0"
-        )
+        assert {
+            name: stats[name] for name in ("cmd_get", "cmd_set", "get_hits", "get_misses", "total_items")
+        } == dict.fromkeys(("cmd_get", "cmd_set", "get_hits", "get_misses", "total_items"), "0")
         assert stats["curr_items"] == "1"
         connection.get(key)
         assert connection.stats()["get_hits"] == "1"
@@ -169,7 +187,9 @@ def test_reset(fresh, key):
 def test_partitions(fresh, workers):
     partitions = fresh.stats("partitions")
     count = int(fresh.stats()["partitions"])
-    assert partitions.keys() == {f"{i}:{name}" for i in range(count) for name in ("mode", "owner", "requests")}
+    assert partitions.keys() == {
+        f"{i}:{name}" for i in range(count) for name in ("mode", "owner", "requests")
+    }
     assert {int(partitions[f"{i}:owner"]) for i in range(count)} == set(range(min(count, workers)))
 
 

@@ -8,19 +8,20 @@ from pymemcache.client.base import Client
 
 from harness.poll import until
 
-# What prometheus/memcached_exporter and telegraf's plugin read of `stats`, as far as there is a number for it here.
+# What prometheus/memcached_exporter and telegraf's plugin read of `stats`, as far as there is a number for it
+# here.
 EXPORTED = """
-accepting_conns bytes bytes_read bytes_written cas_badval cas_hits cas_misses cmd_flush cmd_get cmd_set cmd_touch
-conn_yields curr_connections curr_items decr_hits decr_misses delete_hits delete_misses evicted_unfetched evictions
-expired_unfetched get_hits get_misses hash_bytes hash_power_level incr_hits incr_misses limit_maxbytes
-listen_disabled_num max_connections reclaimed rejected_connections store_no_memory store_too_large threads
-total_connections total_items total_malloced touch_hits touch_misses uptime log_watchers log_worker_written
-log_watcher_skipped log_watcher_sent time_in_listen_disabled_us
+accepting_conns bytes bytes_read bytes_written cas_badval cas_hits cas_misses cmd_flush cmd_get cmd_set
+cmd_touch conn_yields curr_connections curr_items decr_hits decr_misses delete_hits delete_misses
+evicted_unfetched evictions expired_unfetched get_hits get_misses hash_bytes hash_power_level incr_hits
+incr_misses limit_maxbytes listen_disabled_num max_connections reclaimed rejected_connections store_no_memory
+store_too_large threads total_connections total_items total_malloced touch_hits touch_misses uptime
+log_watchers log_worker_written log_watcher_skipped log_watcher_sent time_in_listen_disabled_us
 """.split()
 ITEMS = "number mem_requested evicted evicted_unfetched expired_unfetched outofmemory reclaimed".split()
 SLABS = """
-chunk_size chunks_per_page total_pages total_chunks used_chunks free_chunks mem_requested get_hits cmd_set delete_hits incr_hits
-decr_hits cas_hits cas_badval touch_hits
+chunk_size chunks_per_page total_pages total_chunks used_chunks free_chunks mem_requested get_hits cmd_set
+delete_hits incr_hits decr_hits cas_hits cas_badval touch_hits
 """.split()
 
 
@@ -59,7 +60,9 @@ def test_expired_and_evicted_without_a_request(fresh):
         until(lambda: connection.stats()["reclaimed"] == "2", "both to be removed")
         assert connection.stats()["expired_unfetched"] == "1"
         for first in range(0, 200_000, 1000):
-            sets = b"".join(b"set key-%d 0 0 500 noreply\r\n%b\r\n" % (first + i, b"x" * 500) for i in range(1000))
+            sets = b"".join(
+                b"set key-%d 0 0 500 noreply\r\n%b\r\n" % (first + i, b"x" * 500) for i in range(1000)
+            )
             connection.send(sets + b"mn\r\n")
             assert connection.line() == b"MN"
         stats = connection.stats()
@@ -92,7 +95,9 @@ STATES = {
     "a piece of a body": (b"set a 0 0 100\r\nx", "conn_nread"),
     "a piece of a long body": (b"set a 0 0 100000\r\nx", "conn_nread"),
     "a piece of the body of a meta command": (b"ms a 100\r\nx", "conn_nread"),
-    "a piece of a binary body": (b"\x80\x01\x00\x01\x08\x00\x00\x00\x00\x00\x00\x0e" + bytes(20) + b"kv", "conn_nread"),
+    "a piece of a binary body": (
+        b"\x80\x01\x00\x01\x08\x00\x00\x00\x00\x00\x00\x0e" + bytes(20) + b"kv", "conn_nread"
+    ),
     "a piece of a binary header": (b"\x80\x01", "conn_read"),
     "a piece of a body that is too large": (b"set a 0 0 9000000\r\nx", "conn_swallow"),
     "a piece of a body of a bad line": (b"set a x 0 90\r\nx", "conn_swallow"),
@@ -108,7 +113,8 @@ def test_conns_tell_what_is_waited_for(server, sent, state):
 
         def is_told():
             rows = told.stats("conns")
-            numbers = [name.split(":")[0] for name, value in rows.items() if value == peer and name.endswith(":addr")]
+            own = [name for name, value in rows.items() if value == peer and name.endswith(":addr")]
+            numbers = [name.split(":")[0] for name in own]
             return [rows[f"{number}:state"] for number in numbers] == [state]
 
         until(is_told, f"{state} to be told")
@@ -121,7 +127,9 @@ def test_conns_tell_of_the_next_request_once_a_body_is_complete(server, key):
 
         def is_told(state):
             rows = told.stats("conns")
-            numbers = [name.split(":")[0] for name, value in rows.items() if value == peer and name.endswith(":addr")]
+            numbers = [
+                name.split(":")[0] for name, value in rows.items() if value == peer and name.endswith(":addr")
+            ]
             return [rows[f"{number}:state"] for number in numbers] == [state]
 
         for size in (10, 100_000):
@@ -147,7 +155,8 @@ def cachedump(connection, words):
 
 
 def test_cachedump(fresh):
-    """Items of the class that all are of, with their lengths and expiries, up to a limit; old clients read keys this way."""
+    """Items of the class that all are of, with their lengths and expiries, up to a limit; old clients read
+    keys this way."""
     with fresh.connect() as connection:
         assert cachedump(connection, b"1 10") == {}
         connection.set(b"a", b"x")
@@ -207,7 +216,9 @@ def test_detail(fresh):
 def test_detail_of_more_prefixes_than_are_told_apart(fresh):
     with fresh.connect() as connection:
         connection.expect(b"stats detail on\r\n", b"OK\r\n")
-        connection.send(b"".join(b"get %06d%b:x\r\n" % (i, b"p" * 50) for i in range(20_000)) + b"stats detail dump\r\n")
+        connection.send(
+            b"".join(b"get %06d%b:x\r\n" % (i, b"p" * 50) for i in range(20_000)) + b"stats detail dump\r\n"
+        )
         lines = []
         while not lines or lines[-1] != b"END" or len(lines) < 20_001:
             lines.append(connection.line())

@@ -82,7 +82,9 @@ def test_every_write_changes_the_cas_number(client, key, command):
     client.expect(b"cas %b 0 0 1 %d\r\nx\r\n" % (key, before), b"EXISTS\r\n")
 
 
-@pytest.mark.parametrize("request_", [b"touch K 100", b"gat 100 K", b"gats 100 K", b"get K", b"gets K", b"add K 0 0 1\r\nx"])
+@pytest.mark.parametrize(
+    "request_", [b"touch K 100", b"gat 100 K", b"gats 100 K", b"get K", b"gets K", b"add K 0 0 1\r\nx"]
+)
 def test_what_writes_no_value_keeps_the_cas_number(client, key, request_):
     client.set(key, b"100")
     before = client.cas(key)
@@ -146,7 +148,9 @@ def test_arithmetic(client, key, before, request_, reply, after):
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"x", b"-1", b"1x", b"0x10", b"1.5", b"18446744073709551616", b"9" * 30, b"1" * 200], ids=str
+    "value",
+    [b"", b"x", b"-1", b"1x", b"0x10", b"1.5", b"18446744073709551616", b"9" * 30, b"1" * 200],
+    ids=str,
 )
 def test_arithmetic_on_what_is_no_number(client, key, value):
     client.set(key, value)

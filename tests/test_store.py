@@ -32,7 +32,9 @@ def value_of(key, size):
 
 def set_batch(connection, items):
     """Stores the items in one pipeline; returns whether each was acknowledged."""
-    connection.send(b"".join(b"set %b 0 0 %d\r\n%b\r\n" % (key, size, value_of(key, size)) for key, size in items))
+    connection.send(
+        b"".join(b"set %b 0 0 %d\r\n%b\r\n" % (key, size, value_of(key, size)) for key, size in items)
+    )
     replies = [connection.line() for _ in items]
     assert set(replies) <= {b"STORED", REFUSED}
     return [reply == b"STORED" for reply in replies]
@@ -94,7 +96,10 @@ def test_a_refused_overwrite_keeps_the_old_value(store, key):
         check_all(connection, acknowledged)
 
 
-@pytest.mark.parametrize("request_", [b"append K 0 0 500000\r\n%b\r\n", b"prepend K 0 0 500000\r\n%b\r\n", b"replace K 0 0 900000\r\n%b\r\n"])
+@pytest.mark.parametrize(
+    "request_",
+    [b"append K 0 0 500000\r\n%b\r\n", b"prepend K 0 0 500000\r\n%b\r\n", b"replace K 0 0 900000\r\n%b\r\n"],
+)
 def test_what_has_no_room_changes_nothing(store, key, request_):
     with store.connect() as connection:
         connection.set(key, b"old", flags=5)
@@ -125,12 +130,17 @@ def test_deletes_give_space_back_at_once(store, key):
 
 
 def test_expired_items_give_space_back(store, key):
-    """A store full of items that have expired takes new ones again, without anybody asking for the old ones."""
+    """A store full of items that have expired takes new ones again, without anybody asking for the old ones.
+    """
     with store.connect() as connection:
         connection.set(key, b"stays")
         number, refused = 0, 0
         while refused < 10:
-            connection.send(b"".join(b"set %b-%d 0 1 20000\r\n%b\r\n" % (key, number + i, b"x" * 20_000) for i in range(BATCH)))
+            connection.send(
+                b"".join(
+                    b"set %b-%d 0 1 20000\r\n%b\r\n" % (key, number + i, b"x" * 20_000) for i in range(BATCH)
+                )
+            )
             number += BATCH
             refused += [connection.line() for _ in range(BATCH)].count(REFUSED)
         taken = number - refused

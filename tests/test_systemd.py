@@ -68,7 +68,10 @@ class Service:
 @pytest.fixture
 def listeners(tmp_path):
     """Two TCP listeners and a Unix socket."""
-    opened = [socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
+    opened = [
+        socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0)),
+        socket.socket(socket.AF_UNIX)
+    ]
     opened[2].bind(str(tmp_path / "socket"))
     opened[2].listen()
     yield opened
@@ -86,7 +89,9 @@ def ask_each(listeners, request):
 
 
 def test_it_serves_the_sockets_of_its_supervisor(tmp_path, listeners, workers, key):
-    with Service(tmp_path, listeners, "-t", workers, "-m", "64", "-p", free_port(), LISTEN_FDNAMES="a:b:c") as service:
+    with Service(
+        tmp_path, listeners, "-t", workers, "-m", "64", "-p", free_port(), LISTEN_FDNAMES="a:b:c"
+    ) as service:
         assert ask_each(listeners, b"set %b 0 0 1\r\nx\r\n" % key) == [b"STORED"] * 3
         assert "-p, -l and -s do not apply" in service.stderr()
         listening = [line for line in service.stderr().splitlines() if "  listening  " in line]
@@ -150,7 +155,10 @@ def test_a_restart_keeps_the_sockets_of_the_supervisor(tmp_path, listeners, key)
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [("udp", "UDP"), ("connected", "connected"), ("idle", "does not listen"), ("file", "not a socket"), ("closed", "not open")],
+    [
+        ("udp", "UDP"), ("connected", "connected"), ("idle", "does not listen"), ("file", "not a socket"),
+        ("closed", "not open")
+    ],
 )
 def test_what_cannot_be_listened_on_is_refused(tmp_path, kind, reason):
     pair = socket.socketpair()
@@ -165,7 +173,9 @@ def test_what_cannot_be_listened_on_is_refused(tmp_path, kind, reason):
     variables = {"LISTEN_FDNAMES": "web"}
     if kind == "closed":
         words = ["env", "LISTEN_FDS=1", "sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", *command(), "-m", "64"]
-        ended = subprocess.run(words, env=environment(**variables), capture_output=True, text=True, timeout=60)
+        ended = subprocess.run(
+            words, env=environment(**variables), capture_output=True, text=True, timeout=60
+        )
         status, said = ended.returncode, ended.stderr
     else:
         with Service(tmp_path, sockets, "-m", "64", **variables) as service:
@@ -190,7 +200,10 @@ def test_under_systemd_socket_activate(tmp_path, key):
         pytest.skip("there is no systemd-socket-activate (Debian: systemd)")
     port = free_port()
     pass_on = [f"--setenv=XDG_RUNTIME_DIR={tmp_path}"]
-    words = [tool, f"--listen=127.0.0.1:{port}", f"--listen={tmp_path / 'socket'}", *pass_on, *command(), "-t", "1", "-m", "64"]
+    words = [
+        tool, f"--listen=127.0.0.1:{port}", f"--listen={tmp_path / 'socket'}", *pass_on, *command(), "-t",
+        "1", "-m", "64"
+    ]
     with open(tmp_path / "stderr", "w") as said:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=said, env=environment())
     try:

@@ -77,9 +77,13 @@ def test_each_listener_speaks_what_it_is_marked_with(start, authority, tmp_path)
     ports = dict(zip(("notls", "btls", "mtls"), marked, strict=True))
     listen = ",".join(f"{kind}:127.0.0.1:{port}" for kind, port in ports.items())
     path = tmp_path / "socket"
-    server = serving(start, "-Z", "-o", authority.words, "-l", f"127.0.0.1,{listen}", "-s", path, "-p", unmarked)
+    server = serving(
+        start, "-Z", "-o", authority.words, "-l", f"127.0.0.1,{listen}", "-s", path, "-p", unmarked
+    )
     for address in (("127.0.0.1", ports["notls"]), str(path)):
-        server.unix_socket, server.port = (None, address[1]) if isinstance(address, tuple) else (address, None)
+        server.unix_socket, server.port = (
+            (None, address[1]) if isinstance(address, tuple) else (address, None)
+        )
         assert server.connect().ask(b"mn\r\n") == b"MN"
     plain, known = authority.context(), authority.context(authority.client)
     assert TlsConnection(("127.0.0.1", ports["btls"]), plain).ask(b"mn\r\n") == b"MN"
@@ -123,14 +127,19 @@ def test_clients_have_certificates_read_at_most_once_a_second(start, tmp_path):
     """However many ask, however often: the others are told to ask again."""
     authority = Authority(tmp_path)
     server = serving(start, "-Z", "-o", authority.words)
-    with TlsConnection(server.address, authority.context()) as one, TlsConnection(server.address, authority.context()) as other:
+    with (
+        TlsConnection(server.address, authority.context()) as one,
+        TlsConnection(server.address, authority.context()) as other,
+    ):
         before = int(one.stats()["time"])
         for connection in (one, other):
             connection.send(b"refresh_certs\r\n" * 200)
         replies = [connection.line() for connection in (one, other) for _ in range(200)]
         seconds = int(one.stats()["time"]) - before + 1
         assert 1 <= replies.count(b"OK") <= seconds
-        assert set(replies) == {b"OK", b"Error certificates were read within this second, ask again in the next"}
+        assert set(replies) == {
+            b"OK", b"Error certificates were read within this second, ask again in the next"
+        }
         assert refresh(other) == b"OK"
 
 
@@ -221,7 +230,9 @@ def test_whoever_does_not_speak_tls_is_closed_and_counted(start, authority):
                 pass
     until(lambda: int(server.stats()["ssl_handshake_errors"]) == len(garbage), "all to be counted")
     # After the handshake: records that are no records, and half a record.
-    for bytes_sent in (b"\x17\x03\x03\x40\x00" + os.urandom(0x4000), b"get a\r\n", struct.pack("!BHH", 23, 0x303, 9)):
+    for bytes_sent in (
+        b"\x17\x03\x03\x40\x00" + os.urandom(0x4000), b"get a\r\n", struct.pack("!BHH", 23, 0x303, 9)
+    ):
         raw = socket.create_connection(tls)
         raw.settimeout(30)
         wrapped = authority.context().wrap_socket(raw, server_hostname="localhost")
@@ -277,13 +288,18 @@ def test_datagrams_beside_required_certificates_have_to_be_wished(start, authori
         (("-U", -1), "-U/--udp-port: Cannot use UDP with authentication enabled"),
         (("--native", -1), "--native: this protocol has no authentication"),
         (("--port", "xdp:lo"), "--port xdp:lo: this protocol has no authentication"),
-        (("-U", -1, "--native", -1, "--allow-unauthenticated", "udp"), "--native: this protocol has no authentication"),
+        (
+            ("-U", -1, "--native", -1, "--allow-unauthenticated", "udp"),
+            "--native: this protocol has no authentication",
+        ),
     ):
         ended = run(*files, *listen, *options)
         assert ended.returncode != 0
         assert reason in ended.stderr and "certificates (--tls-client-ca, mtls:)" in ended.stderr
         assert "--allow-unauthenticated" in ended.stderr
-    server = serving(start, *files, *listen, "-U", -1, "--native", -1, "--allow-unauthenticated", "udp,native")
+    server = serving(
+        start, *files, *listen, "-U", -1, "--native", -1, "--allow-unauthenticated", "udp,native"
+    )
     with UdpClient(server.ports()["UDP"]) as udp:
         assert udp.receive(udp.send(b"get a\r\n")) == b"END\r\n"
     refuses(server.address, authority.context())
@@ -303,7 +319,9 @@ def test_a_key_is_taken_for_what_it_is(start, tmp_path, kind, form, label):
     """Whatever its label says: OpenSSL takes such files, and gomemcache's own test has one."""
     authority = Authority(tmp_path)
     authority.renew(kind)
-    authority.key.write_text(labelled(serialization.load_pem_private_key(authority.key.read_bytes(), None), form, label))
+    authority.key.write_text(
+        labelled(serialization.load_pem_private_key(authority.key.read_bytes(), None), form, label)
+    )
     server = serving(start, "-t", 1, "--tls-cert", authority.chain, "--tls-key", authority.key)
     with TlsConnection(server.address, authority.context()) as connection:
         assert connection.ask(b"mn\r\n") == b"MN"
@@ -311,8 +329,15 @@ def test_a_key_is_taken_for_what_it_is(start, tmp_path, kind, form, label):
 
 def labelled(key, form, label):
     """A private key in a form, under any label."""
-    coded = key.private_bytes(serialization.Encoding.DER, getattr(serialization.PrivateFormat, form), serialization.NoEncryption())
-    return "\n".join([f"-----BEGIN {label}-----", *textwrap.wrap(base64.b64encode(coded).decode(), 64), f"-----END {label}-----", ""])
+    coded = key.private_bytes(
+        serialization.Encoding.DER, getattr(serialization.PrivateFormat, form), serialization.NoEncryption()
+    )
+    return "\n".join(
+        [
+            f"-----BEGIN {label}-----", *textwrap.wrap(base64.b64encode(coded).decode(), 64),
+            f"-----END {label}-----", ""
+        ]
+    )
 
 
 REFUSED_KEYS = {
@@ -332,7 +357,11 @@ def test_a_refused_key_names_the_kinds_that_are_accepted(authority, tmp_path, wr
     ended = run("-p", -1, "--tls-cert", authority.chain, "--tls-key", key)
     assert ended.returncode != 0
     assert f"Error loading the key: {key} : " in ended.stderr
-    assert "RSA (2,048 to 8,192 bits), ECDSA (P-256, P-384) or Ed25519, as PEM (PKCS#8, PKCS#1 or SEC1) without a password" in ended.stderr
+    assert (
+        "RSA (2,048 to 8,192 bits), ECDSA (P-256, P-384) or Ed25519, as PEM (PKCS#8, PKCS#1 or SEC1) "
+        "without a password"
+        in ended.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,10 +369,19 @@ def test_a_refused_key_names_the_kinds_that_are_accepted(authority, tmp_path, wr
     [
         ("-Z", "a certificate is missing"),
         ("--tls-cert {chain}", "Error loading the key: {chain} : there is no private key in it"),
-        ("--tls-cert {folder}/none --tls-key {key}", "Error loading the certificate chain: {folder}/none : No such file"),
+        (
+            "--tls-cert {folder}/none --tls-key {key}",
+            "Error loading the certificate chain: {folder}/none : No such file",
+        ),
         ("--tls-cert {chain} --tls-key {client}", "Error validating the certificate: {chain}"),
-        ("--tls-cert {key} --tls-key {key}", "Error loading the certificate chain: {key} : there is no certificate"),
-        ("--tls-cert {chain} --tls-key {key} --tls-client-ca {key}", "Error loading the CA certificate: {key}"),
+        (
+            "--tls-cert {key} --tls-key {key}",
+            "Error loading the certificate chain: {key} : there is no certificate",
+        ),
+        (
+            "--tls-cert {chain} --tls-key {key} --tls-client-ca {key}",
+            "Error loading the CA certificate: {key}",
+        ),
         ("-o ssl_chain_cert={chain}", "-o ssl_chain_cert: has no effect without -Z"),
         ("-l mtls:127.0.0.1", "'mtls' has no effect without -Z"),
         ("-Z -o ssl_chain_cert={chain},ssl_key={key},ssl_verify_mode=2", "--tls-client-ca"),

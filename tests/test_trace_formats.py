@@ -1,5 +1,5 @@
-"""Traces of every format through `micanite trace`: told by their content, compressed or not, converted; and what real clients ask,
-read back from captured packets."""
+"""Traces of every format through `micanite trace`: told by their content, compressed or not, converted; and
+what real clients ask, read back from captured packets."""
 
 import random
 import socket
@@ -15,7 +15,11 @@ from harness.server import Server, command
 from harness.udp import UdpClient
 
 TWITTER = "0,ns:a,4,0,1,get,0\n1,ns:a,4,10,1,set,60\n3,b,1,0,2,delete,0\n"
-CACHELIB = "op_time,key,key_size,op,op_count,size,cache_hits,ttl\n1700000000,k,20,GET,2,7,2,0\n1700000001,k,20,SET,1,9,0,60\n1700000001,k,20,INCR,1,9,0,0\n"
+CACHELIB = (
+    "op_time,key,key_size,op,op_count,size,cache_hits,ttl\n"
+    "1700000000,k,20,GET,2,7,2,0\n1700000001,k,20,SET,1,9,0,60\n"
+    "1700000001,k,20,INCR,1,9,0,0\n"
+)
 OBJECTS = "# time, object, size\n0, 7, 100\n2, 8, 200\n"
 ORACLE = b"".join(struct.pack("<IQIq", *record) for record in [(0, 7, 100, 2), (1, 2**64 - 1, 200, -1)])
 
@@ -162,7 +166,8 @@ def test_what_a_client_asks_over_tcp_is_captured(server, captured, bytes_max):
         for client in clients:
             client.close()
     assert traffic.requests() == sent
-    # A value that was left out takes the END behind it with it, which is said. The other line is that of the capture's own end.
+    # A value that was left out takes the END behind it with it, which is said. The other line is that of the
+    # capture's own end.
     remarks = [line.split(": ")[-1] for line in traffic.said.splitlines()]
     assert remarks[-1] == "1 lines to the server were no requests"
     assert len(remarks) == (2 if bytes_max else 1)

@@ -1,4 +1,5 @@
-"""`micanite trace generate`: published workloads as traces; and how `micanite trace` reads and writes where that is not easy."""
+"""`micanite trace generate`: published workloads as traces; and how `micanite trace` reads and writes where
+that is not easy."""
 
 import subprocess
 import time
@@ -17,7 +18,10 @@ def test_a_workload_is_a_trace(workload, tmp_path):
     made = run_trace("generate", workload, "--items", 1000, "--requests", 20000)
     assert made.returncode == 0, made.stderr
     assert made.stdout == run_trace("generate", workload, "--items", 1000, "--requests", 20000).stdout
-    assert made.stdout != run_trace("generate", workload, "--items", 1000, "--requests", 20000, "--seed", 2).stdout
+    assert (
+        made.stdout
+        != run_trace("generate", workload, "--items", 1000, "--requests", 20000, "--seed", 2).stdout
+    )
     path.write_text(made.stdout)
     told = run_trace("stats", path)
     lines = {line.split("  ")[0].strip(): line.split()[-1] for line in told.stdout.splitlines() if line}
@@ -37,7 +41,9 @@ def test_what_makes_no_sense(words):
 
 def test_a_pipe_brings_a_trace_in_pieces():
     words = [command()[0], "trace", "cat", "/dev/stdin"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()) as running:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+    ) as running:
         for piece in ("0,k", ",1,", "2,3,get,0\n", "1,k,1,2,3,get,0\n"):
             running.stdin.write(piece)
             running.stdin.flush()
@@ -51,7 +57,10 @@ def test_a_full_disk_is_told(what, tmp_path):
     path = tmp_path / "made.csv"
     path.write_text("0,k,1,2,3,get,0\n")
     with open("/dev/full", "wb") as full:
-        ended = subprocess.run([command()[0], "trace", what, path], stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60)
+        ended = subprocess.run(
+            [command()[0], "trace", what, path], stdout=full, stderr=subprocess.PIPE, text=True,
+            env=environment(), timeout=60
+        )
     assert ended.returncode == 1 and "No space left" in ended.stderr and "panicked" not in ended.stderr
 
 

@@ -1,4 +1,5 @@
-"""What `micanite trace` says while it reads: on a terminal a line that is gone in the end, elsewhere hardly anything."""
+"""What `micanite trace` says while it reads: on a terminal a line that is gone in the end, elsewhere hardly
+anything."""
 
 import os
 import pty
@@ -21,7 +22,10 @@ def test_how_far_a_trace_has_been_read(tmp_path, name):
     terminal, its_end = pty.openpty()
     os.set_blocking(terminal, False)
     said = b""
-    running = subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=its_end, env=environment())
+    running = subprocess.Popen(
+        list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=its_end,
+        env=environment()
+    )
     os.close(its_end)
     with running:
         deadline = time.monotonic() + DEADLINE_S
@@ -51,7 +55,9 @@ def test_a_trace_by_the_standard_input_is_read_without_a_word(tmp_path):
     words = [command()[0], "trace", "convert", "-", str(path)]
 
     def convert(content):
-        ended = subprocess.run(words, input=content, capture_output=True, timeout=DEADLINE_S, env=environment())
+        ended = subprocess.run(
+            words, input=content, capture_output=True, timeout=DEADLINE_S, env=environment()
+        )
         assert (ended.returncode, ended.stderr) == (0, b"") and b": 5000 requests" in ended.stdout
 
     convert(LINES)

@@ -40,7 +40,9 @@ def url(server, request):
     return url_of(server, request.param)
 
 
-@pytest.mark.parametrize("way", [("--connections", 1, "--pipeline", 1), ("--connections", 6, "--threads", 2), ("--pipeline", 200)])
+@pytest.mark.parametrize(
+    "way", [("--connections", 1, "--pipeline", 1), ("--connections", 6, "--threads", 2), ("--pipeline", 200)]
+)
 def test_with_room_for_all_only_the_first_request_of_an_object_misses(url, tmp_path, way):
     rng = random.Random(str(way))
     prefix = ("--key-prefix", f"{url[:6]}{len(str(way))}:")
@@ -53,7 +55,9 @@ def test_with_room_for_all_only_the_first_request_of_an_object_misses(url, tmp_p
     assert (ends["answered"], ends["not_done"], ends["refused"]) == (len(numbers), len(distinct), 0)
     assert report["stored_after_misses"] == len(distinct)
     missed_bytes = sum(sizes[number] for number in distinct)
-    assert report["byte_miss_ratio"] == pytest.approx(missed_bytes / sum(sizes[number] for number in numbers), abs=1e-12)
+    assert report["byte_miss_ratio"] == pytest.approx(
+        missed_bytes / sum(sizes[number] for number in numbers), abs=1e-12
+    )
     again = replay(trace, url, "--speed", "max", *prefix, "--read-only")
     assert again["hit_ratio"] == 1 and again["byte_hit_ratio"] == 1
     assert sum(second["requests"] for second in again["seconds"]) == len(numbers)
@@ -63,7 +67,9 @@ def test_key_and_value_together_have_the_size_of_the_trace(server, url, tmp_path
     with server.connect() as client:
         client.ask(b"flush_all\r\n")
     before = server.stats()
-    replay(objects(tmp_path / "trace.csv", [(0, 2**64 - 1, 100), (0, 0, 11), (0, 1, 3)]), url, "--speed", "max")
+    replay(
+        objects(tmp_path / "trace.csv", [(0, 2**64 - 1, 100), (0, 0, 11), (0, 1, 3)]), url, "--speed", "max"
+    )
     with server.connect() as client:
         for key, value in ((b"_" * 10 + b"P", b"0" * 89), (b"A" * 11, b""), (b"B" + b"A" * 10, b"")):
             client.send(b"get %s\r\n" % key)
@@ -98,19 +104,37 @@ def test_every_operation(server, url, tmp_path):
         (0, "ops:unknown", 0, "get", 0),
     ]
     report = replay(twitter(tmp_path / "trace.csv", steps), url, "--speed", "max", "--connections", 3)
-    ends = {name: (ended["done"], ended["not_done"], ended["refused"]) for name, ended in report["operations"].items()}
-    assert ends == {
-        "set": (3, 0, 0), "add": (1, 1, 0), "replace": (0, 1, 0), "append": (1, 0, 0), "prepend": (1, 0, 0), "cas": (1, 1, 0),
-        "incr": (2, 0, 1), "decr": (1, 0, 0), "gets": (1, 0, 0), "delete": (1, 0, 0), "get": (1, 2, 0),
+    ends = {
+        name: (ended["done"], ended["not_done"], ended["refused"])
+        for name, ended in report["operations"].items()
     }
-    assert ("number" if "native" in url else "non-numeric") in report["refusal"] and report["stored_after_misses"] == 1
+    assert ends == {
+        "set": (3, 0, 0),
+        "add": (1, 1, 0),
+        "replace": (0, 1, 0),
+        "append": (1, 0, 0),
+        "prepend": (1, 0, 0),
+        "cas": (1, 1, 0),
+        "incr": (2, 0, 1),
+        "decr": (1, 0, 0),
+        "gets": (1, 0, 0),
+        "delete": (1, 0, 0),
+        "get": (1, 2, 0),
+    }
+    assert ("number" if "native" in url else "non-numeric") in report["refusal"] and report[
+        "stored_after_misses"
+    ] == 1
     with server.connect() as client:
         client.send(b"get ops:a ops:n ops:gone\r\n")
-        assert [client.line() for _ in range(5)] == [b"VALUE ops:a 0 7", b"0" * 7, b"VALUE ops:n 0 2", b"1 ", b"END"]
+        assert [client.line() for _ in range(5)] == [
+            b"VALUE ops:a 0 7", b"0" * 7, b"VALUE ops:n 0 2", b"1 ", b"END"
+        ]
 
 
 def test_expiries_shrink_with_the_time(server, url, tmp_path):
-    trace = twitter(tmp_path / "trace.csv", [(0, "expiry:a", 5, "set", 1000), (0, "expiry:b", 5, "set", 5_000_000)])
+    trace = twitter(
+        tmp_path / "trace.csv", [(0, "expiry:a", 5, "set", 1000), (0, "expiry:b", 5, "set", 5_000_000)]
+    )
     for speed, expected in ((10, (100, 500_000)), ("max", (1000, 5_000_000))):
         replay(trace, url, "--speed", speed)
         with server.connect() as client:
@@ -152,7 +176,9 @@ def test_a_server_that_dies_ends_it_with_the_report_so_far(tmp_path):
     trace = objects(tmp_path / "trace.csv", [(number, number, 50) for number in range(100_000)])
     with served("-t", 1, "-m", 64) as server:
         words = words_of(trace, url_of(server), "--speed", 500, "--json", "-")
-        running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        running = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        )
         until(lambda: int(server.stats()["cmd_get"]) > 100, "requests")
         server.process.kill()
         said, why = running.communicate(timeout=30)
@@ -164,7 +190,9 @@ def test_a_signal_ends_it_with_the_report_so_far(server, tmp_path):
     trace = objects(tmp_path / "trace.csv", [(number, number, 50) for number in range(100_000)])
     before = int(server.stats()["cmd_get"])
     words = words_of(trace, url_of(server), "--speed", 500, "--key-prefix", "signal:")
-    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    running = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
     until(lambda: int(server.stats()["cmd_get"]) > before + 100, "requests")
     for _ in range(20):  # as those do who send a signal to a program and to its group
         running.send_signal(signal.SIGINT)
@@ -193,7 +221,10 @@ def test_what_does_not_speak_memcached(tmp_path):
         ("memcached+udp://127.0.0.1:1", (), USAGE, "to memcached://127.0.0.1:1"),
         ("memcached://127.0.0.1:x", (), USAGE, "no target of a replay: memcached://HOST:PORT"),
         ("unix://socket", (), USAGE, "three slashes"),
-        ("native://127.0.0.1:{port}", (), FAILED, "nobody answers there in the native protocol; start a server there"),
+        (
+            "native://127.0.0.1:{port}", (), FAILED,
+            "nobody answers there in the native protocol; start a server there"
+        ),
         ("memcached://127.0.0.1:{port}", (), FAILED, "nobody listens there"),
         ("memcached://127.0.0.1:{port}", ("--speed", 0), USAGE, "or max"),
         ("memcached://127.0.0.1:{port}", ("--threads", 8), USAGE, "--connections"),

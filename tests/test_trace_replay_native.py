@@ -1,4 +1,5 @@
-"""`micanite trace replay native://`: what differs from TCP: values too long for a datagram, datagrams that get lost, silence."""
+"""`micanite trace replay native://`: what differs from TCP: values too long for a datagram, datagrams that
+get lost, silence."""
 
 import json
 import random
@@ -33,12 +34,16 @@ def test_what_does_not_fit_a_datagram_is_counted_and_all_else_is_stored(server, 
     assert stored + report["too_large_after_misses"] == report["operations"]["get"]["not_done"] == len(sizes)
     assert (report["refused"], report["lost"], report["not_stored_after_misses"]) == (0, 0, 0)
     assert report["plan"]["datagram_bytes"] == 1472
-    # The header, that of the request, key and value: those that fit are stored, to the byte but for the padding.
+    # The header, that of the request, key and value: those that fit are stored, to the byte but for the
+    # padding.
     assert 1472 - 100 <= SHORT + stored + len(prefix) <= 1472
     again = replay(*words, "--read-only")
     assert again["operations"]["get"]["done"] == stored
     said = run_replay(*words, "--quiet").stdout
-    assert f"Left out: 0 requests that store a value, and {len(sizes) - stored} missed values, " in said and "memcached://" in said
+    assert (
+        f"Left out: 0 requests that store a value, and {len(sizes) - stored} missed values, " in said
+        and "memcached://" in said
+    )
     # Over TCP they are, and are there for both.
     assert replay(trace, url_of(server), *words[2:])["too_large_after_misses"] == 0
     there = replay(*words, "--read-only")
@@ -46,10 +51,15 @@ def test_what_does_not_fit_a_datagram_is_counted_and_all_else_is_stored(server, 
 
 
 def test_writes_that_do_not_fit_are_left_out(server, tmp_path):
-    steps = [(0, "large", 5000, "set", 0), (0, "large", 5000, "delete", 0), (0, "large", 70_000, "add", 0), (0, "small", 5, "set", 0)]
+    steps = [
+        (0, "large", 5000, "set", 0), (0, "large", 5000, "delete", 0), (0, "large", 70_000, "add", 0),
+        (0, "small", 5, "set", 0)
+    ]
     report = replay(twitter(tmp_path / "trace.csv", steps), url_of(server, "native"), "--speed", "max")
     assert report["skipped_too_large"] == 2 and report["refused"] == 0
-    assert {name: ended["answered"] for name, ended in report["operations"].items()} == {"set": 1, "delete": 1}
+    assert {name: ended["answered"] for name, ended in report["operations"].items()} == {
+        "set": 1, "delete": 1
+    }
 
 
 def test_a_server_that_takes_longer_datagrams_gets_them(tmp_path):
@@ -77,7 +87,9 @@ def test_a_server_that_dies_is_given_up(tmp_path):
     trace = objects(tmp_path / "trace.csv", [(number, number, 50) for number in range(100_000)])
     with NativeServer("-t", 1, "-m", 64) as server:
         words = words_of(trace, url_of(server, "native"), "--speed", 500, "--json", "-")
-        running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        running = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        )
         until(lambda: int(server.stats()["cmd_get"]) > 400, "requests")
         server.process.kill()
         said, why = running.communicate(timeout=60)

@@ -35,13 +35,16 @@ def rows(path):
 
 def test_table_csv_figure_and_recommendation(trace, tmp_path):
     out, figure = tmp_path / "out.csv", tmp_path / "out.svg"
-    done = simulate(trace, "--accounting", "payload", "--bytes", "20000", "400000", "--csv", out, "--svg", figure)
+    done = simulate(
+        trace, "--accounting", "payload", "--bytes", "20000", "400000", "--csv", out, "--svg", figure
+    )
     assert done.returncode == 0, done.stderr
     assert "40000 requests" in done.stdout and "Recommended: " in done.stdout, done.stdout
     ratios = rows(out)
     names = {"s3-fifo", "clock", "approximate-lru", "lru", "fifo", "belady"}
     assert set(ratios) == {(name, size) for name in names for size in (20_000, 400_000)}
-    # Everything fits into the larger one (but for what the ends of a log's laps leave unused): each object misses once.
+    # Everything fits into the larger one (but for what the ends of a log's laps leave unused): each object
+    # misses once.
     assert all(float(ratios[name, 400_000]["object_miss_ratio"]) == 0.05 for name in names)
     # The scan leaves no policy but those that see through it the hundred objects that are worth it.
     assert float(ratios["s3-fifo", 20_000]["object_miss_ratio"]) < 0.51
@@ -53,7 +56,17 @@ def test_table_csv_figure_and_recommendation(trace, tmp_path):
 def test_sample_and_warm_up(trace, tmp_path):
     out = tmp_path / "out.csv"
     done = simulate(
-        trace, "--policy", "lru,engine:fifo", "--bytes", "400%", "--sample", "0.5", "--warmup", "0.5", "--csv", out
+        trace,
+        "--policy",
+        "lru,engine:fifo",
+        "--bytes",
+        "400%",
+        "--sample",
+        "0.5",
+        "--warmup",
+        "0.5",
+        "--csv",
+        out,
     )
     assert done.returncode == 0, done.stderr
     assert "simulated with 50" in done.stdout, done.stdout

@@ -34,19 +34,38 @@ def test_tables_say_what_is_in_a_trace(trace, tmp_path):
     assert told.returncode == 0, told.stderr
     lines = {line.split("  ")[0].strip(): line.split()[-3:] for line in told.stdout.splitlines() if line}
     assert lines["requests"] == ["5", "4", "1"] and lines["objects"] == ["3", "2", "1"], told.stdout
-    operations = {(row["group"], row["operation"]): int(row["requests"]) for row in table(tmp_path / "tables", "operations")}
-    assert operations["all", "get"] == 3 and operations["user", "set"] == 1 and operations["(others)", "get"] == 1
-    reuse = {row["hour"]: float(row["share"]) for row in table(tmp_path / "tables", "reuse") if row["group"] == "all"}
+    operations = {
+        (row["group"], row["operation"]): int(row["requests"])
+        for row in table(tmp_path / "tables", "operations")
+    }
+    assert (
+        operations["all", "get"] == 3
+        and operations["user", "set"] == 1
+        and operations["(others)", "get"] == 1
+    )
+    reuse = {
+        row["hour"]: float(row["share"])
+        for row in table(tmp_path / "tables", "reuse")
+        if row["group"] == "all"
+    }
     assert reuse == {"0": 0.5, "1": 0.5}
-    hours = [row for row in table(tmp_path / "tables", "windows") if row["group"] == "all" and row["window_s"] == "3600"]
-    assert [(row["start_s"], row["unique_keys"], row["working_set_bytes"]) for row in hours] == [("0", "2", "412"), ("3600", "2", "162")]
+    hours = [
+        row
+        for row in table(tmp_path / "tables", "windows")
+        if row["group"] == "all" and row["window_s"] == "3600"
+    ]
+    assert [(row["start_s"], row["unique_keys"], row["working_set_bytes"]) for row in hours] == [
+        ("0", "2", "412"), ("3600", "2", "162")
+    ]
     assert not (tmp_path / "tables" / "hours.csv").exists(), "times are no dates"
 
 
 def test_figures_are_drawn(trace, tmp_path):
     assert run_trace("stats", trace, "--svg", tmp_path / "figures").returncode == 0
     names = {path.stem for path in (tmp_path / "figures").iterdir()}
-    assert {"operations", "popularity", "rate", "reuse", "sizes-by-bytes", "sizes-by-count", "working-set"} <= names
+    assert {
+        "operations", "popularity", "rate", "reuse", "sizes-by-bytes", "sizes-by-count", "working-set"
+    } <= names
     for path in (tmp_path / "figures").iterdir():
         drawn = xml.dom.minidom.parse(str(path))
         assert drawn.getElementsByTagName("title") and drawn.getElementsByTagName("text")
@@ -54,7 +73,10 @@ def test_figures_are_drawn(trace, tmp_path):
 
 def test_causes_of_misses(tmp_path):
     path = tmp_path / "requests.csv"
-    lines = ["0,a,1,50,1,get,0", "1,a,1,50,1,get,0", "2,a,1,0,1,delete,0", "3,a,1,50,1,get,0", "4,b,1,50,1,set,10", "20,b,1,50,1,get,0"]
+    lines = [
+        "0,a,1,50,1,get,0", "1,a,1,50,1,get,0", "2,a,1,0,1,delete,0", "3,a,1,50,1,get,0", "4,b,1,50,1,set,10",
+        "20,b,1,50,1,get,0"
+    ]
     path.write_text("".join(f"{line}\n" for line in lines))
     told = run_trace("stats", path, "--bytes", "64m", "--csv", tmp_path / "tables")
     assert told.returncode == 0, told.stderr

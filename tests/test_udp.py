@@ -1,5 +1,6 @@
-"""memcached's protocols over UDP: frames, replies of several datagrams, and who is not answered. What is no matter of loopback is
-tested over a cable between two hosts, too, with GETs answered in the kernel (`--kernel-get`) and without."""
+"""memcached's protocols over UDP: frames, replies of several datagrams, and who is not answered. What is no
+matter of loopback is tested over a cable between two hosts, too, with GETs answered in the kernel
+(`--kernel-get`) and without."""
 
 import os
 import random
@@ -47,7 +48,10 @@ def local(request):
     server.end()
 
 
-@pytest.fixture(scope="module", params=[1, 2, 4, None, *MODES], ids=lambda kind: f"workers{kind}" if isinstance(kind, int) else f"cable-{kind}")
+@pytest.fixture(
+    scope="module", params=[1, 2, 4, None, *MODES],
+    ids=lambda kind: f"workers{kind}" if isinstance(kind, int) else f"cable-{kind}"
+)
 def udp(request):
     """On loopback, and over a cable: without `--kernel-get`, with it in the driver and behind it."""
     if isinstance(request.param, int):
@@ -85,7 +89,10 @@ def test_what_the_server_says_of_it(local):
     assert local.stats("settings")["udpport"] == str(local.udp_port)
     assert local.stats("udp")["udp_allow"] == "127.0.0.0/8,::1/128"
     second = run("-p", 0, "-U", local.udp_port)
-    assert second.returncode == 71 and f"UDP 127.0.0.1:{local.udp_port} (-U): Address already in use" in second.stderr
+    assert (
+        second.returncode == 71
+        and f"UDP 127.0.0.1:{local.udp_port} (-U): Address already in use" in second.stderr
+    )
 
 
 def test_replies_are_those_of_a_stream(udp, client, key):
@@ -124,7 +131,9 @@ def test_a_multi_get_is_one_numbered_reply(udp, client, key):
         for name, value in values.items():
             stream.set(name, value)
     said = client.ask(b"get " + b" ".join(values) + b"\r\n")
-    assert said == b"".join(b"VALUE %b 0 %d\r\n%b\r\n" % (n, len(v), v) for n, v in values.items()) + b"END\r\n"
+    assert (
+        said == b"".join(b"VALUE %b 0 %d\r\n%b\r\n" % (n, len(v), v) for n, v in values.items()) + b"END\r\n"
+    )
 
 
 def test_a_reply_that_is_too_long_is_an_error(udp, client, key):
@@ -138,7 +147,8 @@ def test_a_reply_that_is_too_long_is_an_error(udp, client, key):
 def test_noreply_gets_none(client, key):
     for i in range(50):
         client.send(b"set %b%d 0 0 1 noreply\r\nx\r\n" % (key, i))
-    # One client is one worker's, and datagrams keep their order there; the kernel answers before the worker has come so far.
+    # One client is one worker's, and datagrams keep their order there; the kernel answers before the worker
+    # has come so far.
     stored = b"VALUE %b49 0 1\r\nx\r\nEND\r\n" % key
     until(lambda: client.ask(b"get %b49\r\n" % key) == stored, "the last of them")
 
@@ -168,11 +178,18 @@ def test_frames_that_are_no_requests(udp, client):
 
 def test_garbage_is_survived(udp, client, key):
     generator = random.Random(1)
-    pieces = [b"get ", key, b"\r\n", b"set ", b" 0 0 3\r\nabc\r\n", b"\x80", b"\0" * 24, b"incr ", b"noreply", b"stats\r\n"]
+    pieces = [
+        b"get ", key, b"\r\n", b"set ", b" 0 0 3\r\nabc\r\n", b"\x80", b"\0" * 24, b"incr ", b"noreply",
+        b"stats\r\n"
+    ]
     with udp.client() as vandal:
         for _ in range(2000):
             words = b"".join(generator.choice(pieces) for _ in range(generator.randrange(8)))
-            vandal.socket.send(generator.choice([frame(1, words), frame(1, generator.randbytes(200)), generator.randbytes(30)]))
+            vandal.socket.send(
+                generator.choice(
+                    [frame(1, words), frame(1, generator.randbytes(200)), generator.randbytes(30)]
+                )
+            )
     with udp.client() as probe:
         until(probe.is_answered, "an answer")
     assert client.ask(b"set %b 0 0 1\r\nx\r\n" % key) == b"STORED\r\n"
@@ -202,9 +219,12 @@ def test_the_binary_protocol(client, key):
 
 
 REQUESTS = [
-    b"version\r\n", b"get a\r\n", b"get a b c none\r\n", b"gets none\r\n", b"get a\r\nget b\r\n", b"get long a\r\n",
-    b"set n 1 0 1\r\n5\r\n", b"incr n 5\r\n", b"decr n 1\r\n", b"append n 0 0 1\r\n0\r\n", b"get n\r\n", b"touch n 100\r\n", b"gat 100 n\r\n",
-    b"add n 0 0 1\r\nx\r\n", b"replace m 0 0 1\r\nx\r\n", b"delete n\r\n", b"delete n\r\n", b"cas n 0 0 1 5\r\nx\r\n", b"bogus\r\n", b"get\r\n",
+    b"version\r\n", b"get a\r\n", b"get a b c none\r\n", b"gets none\r\n", b"get a\r\nget b\r\n",
+    b"get long a\r\n",
+    b"set n 1 0 1\r\n5\r\n", b"incr n 5\r\n", b"decr n 1\r\n", b"append n 0 0 1\r\n0\r\n", b"get n\r\n",
+    b"touch n 100\r\n", b"gat 100 n\r\n",
+    b"add n 0 0 1\r\nx\r\n", b"replace m 0 0 1\r\nx\r\n", b"delete n\r\n", b"delete n\r\n",
+    b"cas n 0 0 1 5\r\nx\r\n", b"bogus\r\n", b"get\r\n",
     b"set n 0 0 1\r\nxyz\r\n", b"verbosity 0\r\n", b"shutdown\r\n",
 ]  # fmt: skip
 
@@ -216,14 +236,18 @@ def test_the_bytes_are_those_of_memcached(udp):
         pytest.skip(f"skipped: no current memcached: {path.stderr.strip()}")
     port = free_port()
     user = ["-u", "root"] if os.getuid() == 0 else []
-    peer = subprocess.Popen([path.stdout.strip(), "-l", "127.0.0.1", "-p", str(port), "-U", str(port), "-t", "1", *user])
+    peer = subprocess.Popen(
+        [path.stdout.strip(), "-l", "127.0.0.1", "-p", str(port), "-U", str(port), "-t", "1", *user]
+    )
 
     def said(connect, request):
         with connect() as client:
             client.send(request)
             joined = b""
             # The noop behind it ends every reply, which memcached sends in order; END that of a get.
-            while not joined.endswith((b"MN\r\n", b"END\r\n") if not request.endswith(b"mn\r\n") else b"MN\r\n"):
+            while not joined.endswith(
+                (b"MN\r\n", b"END\r\n") if not request.endswith(b"mn\r\n") else b"MN\r\n"
+            ):
                 joined += client.socket.recv(2048)[8:]
             return joined.replace(b"-micanite-0.1.0", b"")
 
@@ -236,13 +260,18 @@ def test_the_bytes_are_those_of_memcached(udp):
 
     try:
         until(answers, "memcached to answer")
-        items = [b"set a 5 0 1\r\n1\r\n", b"set b 0 0 0\r\n\r\n", b"set c 1 0 3\r\nabc\r\n", b"set long 0 0 9000\r\n%b\r\n" % (b"x" * 9000)]
+        items = [
+            b"set a 5 0 1\r\n1\r\n", b"set b 0 0 0\r\n\r\n", b"set c 1 0 3\r\nabc\r\n",
+            b"set long 0 0 9000\r\n%b\r\n" % (b"x" * 9000)
+        ]
         for request in [*items, *REQUESTS]:
             # A datagram that is nothing but a get may be the kernel's; what follows it here is not.
             for end in (b"mn\r\n", b""):
                 if not end and not (request.startswith(b"get ") and request.count(b"\n") == 1):
                     continue
-                assert said(udp.client, request + end) == said(lambda: UdpClient(port), request + end), request
+                assert said(udp.client, request + end) == said(lambda: UdpClient(port), request + end), (
+                    request
+                )
     finally:
         peer.terminate()
         peer.wait(10)
@@ -251,7 +280,11 @@ def test_the_bytes_are_those_of_memcached(udp):
 def test_ipv6():
     server = UdpServer("-t", "2", "-m", "64", "-l", "127.0.0.1,::1")
     try:
-        (port,) = {int(line.rsplit(":", 1)[1]) for line in (server.directory / "ports").read_text().splitlines() if "UDP INET6" in line}
+        (port,) = {
+            int(line.rsplit(":", 1)[1])
+            for line in (server.directory / "ports").read_text().splitlines()
+            if "UDP INET6" in line
+        }
         with UdpClient(port, host="::1") as client:
             assert client.ask(b"set a 0 0 1\r\nx\r\n") == b"STORED\r\n"
         with server.client() as client:
@@ -261,7 +294,8 @@ def test_ipv6():
 
 
 def test_a_server_answers_no_server(local):
-    """Two servers that answer each other's errors would never stop: neither our own port is answered, nor one below 1024."""
+    """Two servers that answer each other's errors would never stop: neither our own port is answered, nor one
+    below 1024."""
     before = local.count("not_allowed")
     with local.client(source=("127.0.0.2", local.udp_port)) as other:
         other.send(b"bogus\r\n")
@@ -297,7 +331,10 @@ def test_others_than_those_allowed_are_not_answered():
                 stack.callback(started.end)
                 return started
 
-            closed, others, opened = server(), server("--udp-allow", "10.91.0.0/16"), server("--udp-allow", f"127.0.0.0/8,{far.address}")
+            closed, others, opened = (
+                server(), server("--udp-allow", "10.91.0.0/16"),
+                server("--udp-allow", f"127.0.0.0/8,{far.address}")
+            )
             for running, answered in ((closed, ()), (others, ()), (opened, (far,))):
                 for host in hosts:
                     before = running.count("not_allowed")
@@ -307,7 +344,10 @@ def test_others_than_those_allowed_are_not_answered():
                         assert client.ask(b"mn\r\n") == b"MN\r\n"
                         continue
                     client.send(b"set a 0 0 1\r\nx\r\n")
-                    until(lambda r=running, b=before: r.count("not_allowed") == b + 1, "the datagram to be counted")
+                    until(
+                        lambda r=running, b=before: r.count("not_allowed") == b + 1,
+                        "the datagram to be counted",
+                    )
                     assert client.is_silent()
                     with running.connect() as stream:
                         assert stream.get(b"a") is None, "it was not looked at"
@@ -316,7 +356,8 @@ def test_others_than_those_allowed_are_not_answered():
 
 
 def test_nothing_is_kept_of_a_flood(local, key):
-    """Datagrams that are not read in time are lost in front of the socket, and counted there; clients go on."""
+    """Datagrams that are not read in time are lost in front of the socket, and counted there; clients go on.
+    """
     from harness.memory import resident_bytes
     from test_memory import printed_budget_bytes
 

@@ -1,4 +1,5 @@
-"""`watch`: what clients see of requests, evictions and connections, and that a slow watcher costs nobody anything."""
+"""`watch`: what clients see of requests, evictions and connections, and that a slow watcher costs nobody
+anything."""
 
 import re
 import threading
@@ -85,7 +86,10 @@ def test_mutations_and_deletions(fresh):
     stores, removals = Watcher(fresh, b"mutations"), Watcher(fresh, b"deletions", b"evictions")
     with fresh.connect() as connection:
         connection.set(b"k", b"abc", exptime=100)
-        for line in (b"add k 0 0 1\r\nx", b"replace k 0 0 2\r\nxy", b"append k 0 0 1\r\nz", b"cas k 0 0 1 1\r\nx", b"cas n 0 0 1 1\r\nx"):
+        for line in (
+            b"add k 0 0 1\r\nx", b"replace k 0 0 2\r\nxy", b"append k 0 0 1\r\nz", b"cas k 0 0 1 1\r\nx",
+            b"cas n 0 0 1 1\r\nx"
+        ):
             connection.ask(line + b"\r\n")
         connection.ask(b"delete k\r\n")
         connection.ask(b"delete k\r\n")
@@ -112,7 +116,9 @@ def test_connections(fresh):
     connection.close()
     lines = watcher.until(lambda line: line.get(b"type") == b"conn_close" and line[b"rport"] == port)
     ours = [pick(line, "type", "rip", "transport", "reason") for line in lines if line.get(b"rport") == port]
-    assert ours == [(b"conn_new", b"127.0.0.1", b"tcp", None), (b"conn_close", b"127.0.0.1", b"tcp", b"normal")]
+    assert ours == [
+        (b"conn_new", b"127.0.0.1", b"tcp", None), (b"conn_close", b"127.0.0.1", b"tcp", b"normal")
+    ]
 
 
 def test_evictions(start, workers):
@@ -120,14 +126,18 @@ def test_evictions(start, workers):
     watcher = Watcher(server, b"evictions")
     with server.connect() as connection:
         for first in range(0, 40_000, 1000):
-            sets = b"".join(b"set key-%d 0 0 500 noreply\r\n%b\r\n" % (first + i, b"x" * 500) for i in range(1000))
+            sets = b"".join(
+                b"set key-%d 0 0 500 noreply\r\n%b\r\n" % (first + i, b"x" * 500) for i in range(1000)
+            )
             connection.send(sets + b"mn\r\n")
             assert connection.line() == b"MN"
         assert int(connection.stats()["evictions"]) > 10_000
     lines = [line for line in watcher.lines() if b"key" in line]
     assert lines
     for line in lines:
-        assert pick(line, "type", "fetch", "ttl", "clsid", "size") == (b"eviction", b"no", b"-1", b"1", b"500")
+        assert pick(line, "type", "fetch", "ttl", "clsid", "size") == (
+            b"eviction", b"no", b"-1", b"1", b"500"
+        )
         assert re.fullmatch(rb"key-\d+", line[b"key"])
 
 

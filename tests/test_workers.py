@@ -1,4 +1,5 @@
-"""Connections live on different workers, keys too: every connection sees what was acknowledged, its own writes at once."""
+"""Connections live on different workers, keys too: every connection sees what was acknowledged, its own
+writes at once."""
 
 import random
 import threading
@@ -19,8 +20,14 @@ def test_reads_its_own_writes_in_one_pipeline(client, key):
         requests.append(b"set %b %d 0 5\r\n%05d\r\nget %b\r\n" % (k, i, i, k))
         expected.append(b"STORED\r\nVALUE %b %d 5\r\n%05d\r\nEND\r\n" % (k, i, i))
         if i % 3 == 0:
-            requests.append(b"incr %b 1\r\ngets nothing\r\nappend %b 0 0 1 noreply\r\nx\r\nget %b\r\n" % (k, k, k))
-            expected.append(b"%d\r\nEND\r\nVALUE %b %d %d\r\n" % (i + 1, k, i, len(after(i)) + 1) + after(i) + b"x\r\nEND\r\n")
+            requests.append(
+                b"incr %b 1\r\ngets nothing\r\nappend %b 0 0 1 noreply\r\nx\r\nget %b\r\n" % (k, k, k)
+            )
+            expected.append(
+                b"%d\r\nEND\r\nVALUE %b %d %d\r\n" % (i + 1, k, i, len(after(i)) + 1)
+                + after(i)
+                + b"x\r\nEND\r\n"
+            )
         if i % 7 == 0:
             requests.append(b"delete %b\r\nget %b\r\n" % (k, k))
             expected.append(b"DELETED\r\nEND\r\n")
@@ -42,7 +49,8 @@ def test_noreply_writes_then_a_multi_get(client, key):
 
 
 def test_connections_see_each_others_acknowledged_writes(server, key):
-    """Eight connections reach every worker; each write is read by all the others as soon as it was acknowledged."""
+    """Eight connections reach every worker; each write is read by all the others as soon as it was
+    acknowledged."""
     connections = [server.connect() for _ in range(8)]
     try:
         for turn in range(200):
@@ -99,7 +107,9 @@ def test_add_from_many_connections_stores_once(server, key):
         for turn in range(100):
             for connection in connections:
                 connection.send(b"add %b-%d 0 0 1\r\nx\r\n" % (key, turn))
-            assert sorted(connection.line() for connection in connections) == [b"NOT_STORED"] * 7 + [b"STORED"]
+            assert sorted(connection.line() for connection in connections) == [b"NOT_STORED"] * 7 + [
+                b"STORED"
+            ]
     finally:
         for connection in connections:
             connection.close()
@@ -107,7 +117,8 @@ def test_add_from_many_connections_stores_once(server, key):
 
 @pytest.mark.parametrize("size", [8, 100, 5000, 200_000])
 def test_a_reader_never_sees_half_a_write(server, key, size):
-    """One connection overwrites a value in place and with other sizes; readers see one of the values, whole."""
+    """One connection overwrites a value in place and with other sizes; readers see one of the values, whole.
+    """
     rounds = 2000 if size < 10_000 else 100
     done = threading.Event()
     torn = []
@@ -134,7 +145,8 @@ def test_a_reader_never_sees_half_a_write(server, key, size):
 
 
 def run_all(threads):
-    """Starts and joins them. A thread that fails makes the test fail (pytest reports unhandled thread exceptions)."""
+    """Starts and joins them. A thread that fails makes the test fail (pytest reports unhandled thread
+    exceptions)."""
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,9 +1,10 @@
 /* Replaces hardware on a veth pair, attached with tc:
  *
- *   direct  on the clients' side, outgoing: replaces a NIC's flow rules. A datagram for port BASE + i arrives on
- *           receive queue i of the other end.
- *   pad     on the clients' side, outgoing: pads Ethernet frames to ROOM bytes with zeros, so that a received frame has room for a reply, as
- *           in the buffers of a NIC. veth's buffers are only as long as the packet.
+ *   direct  on the clients' side, outgoing: replaces a NIC's flow rules. A datagram for port BASE + i arrives
+ *           on receive queue i of the other end.
+ *   pad     on the clients' side, outgoing: pads Ethernet frames to ROOM bytes with zeros, so that a received
+ *           frame has room for a reply, as in the buffers of a NIC. veth's buffers are only as long as the
+ *           packet.
  *   lose    in either direction: drops UDP datagrams at random, LOSS of 65,536.
  */
 #include <linux/bpf.h>
@@ -33,8 +34,8 @@
 /* Length of the headers of Ethernet, IPv6 and UDP. */
 #define HEADER_BYTES 62
 
-/* Returns the UDP header of a plain datagram, or NULL. Pulls the headers into the linear part first: of a packet
- * that a packet socket sends from its ring, only the Ethernet header is there. */
+/* Returns the UDP header of a plain datagram, or NULL. Pulls the headers into the linear part first: of a
+ * packet that a packet socket sends from its ring, only the Ethernet header is there. */
 static __always_inline struct udphdr *udp_of(struct __sk_buff *skb)
 {
 	bpf_skb_pull_data(skb, skb->len < HEADER_BYTES ? skb->len : HEADER_BYTES);

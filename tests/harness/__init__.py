@@ -1,1 +1,2 @@
-"""What the black-box tests share: a server process, a raw connection, polls with a deadline, memory figures."""
+"""What the black-box tests share: a server process, a raw connection, polls with a deadline, memory figures.
+"""

@@ -1,4 +1,5 @@
-"""Clients that mean harm: `python attacks.py NAME HOST PORT [UDP_PORT] [NATIVE_PORT]`, for those in TLS the port of that, says "going" once it is at it, and goes on until it is ended.
+"""Clients that mean harm: `python attacks.py NAME HOST PORT [UDP_PORT] [NATIVE_PORT]`, for those in TLS the
+port of that, says "going" once it is at it, and goes on until it is ended.
 
 Each is one process, so that whoever looks at the server meanwhile does not share its interpreter."""
 
@@ -26,7 +27,8 @@ ATTACKS = {}
 
 
 def attack(function):
-    """Enters a generator: it yields whenever it is worth looking at its effect, the first time when it has one."""
+    """Enters a generator: it yields whenever it is worth looking at its effect, the first time when it has
+    one."""
     ATTACKS[function.__name__.replace("_", "-")] = function
     return function
 
@@ -78,7 +80,9 @@ class Crowd:
                 if events & selectors.EVENT_READ and not one.recv(1 << 18):
                     raise ConnectionResetError
                 if events & selectors.EVENT_WRITE:
-                    self.at[one] = (self.at[one] + one.send(memoryview(self.bytes)[self.at[one] :])) % len(self.bytes)
+                    self.at[one] = (self.at[one] + one.send(memoryview(self.bytes)[self.at[one] :])) % len(
+                        self.bytes
+                    )
             except BlockingIOError:
                 pass
             except OSError:
@@ -218,7 +222,12 @@ def values_beyond_the_limit(target):
 def large_values(target):
     """The largest values, stored and read by many at once."""
     target.store(b"large", b"x" * MIB)
-    return flood(Crowd(target, 20, b"set large 0 0 1048576\r\n" + b"x" * MIB + b"\r\n" + b"get large\r\n" * 20, reads=True))
+    return flood(
+        Crowd(
+            target, 20, b"set large 0 0 1048576\r\n" + b"x" * MIB + b"\r\n" + b"get large\r\n" * 20,
+            reads=True
+        )
+    )
 
 
 @attack
@@ -262,7 +271,8 @@ def appends_to_a_long_value(target):
 
 @attack
 def small_batches_of_appends(target):
-    """Many connections with two appends to a long value at a time: no turn is long, but all of them together are."""
+    """Many connections with two appends to a long value at a time: no turn is long, but all of them together
+    are."""
     target.store(b"long", b"x" * 900_000)
     return flood(Crowd(target, 200, b"append long 0 0 1\r\nx\r\n" * 2, reads=True))
 
@@ -272,14 +282,28 @@ def meta_appends_and_touches(target):
     """Items that move: by appends, and because they have no room for an expiry."""
     value = b"x" * 500_000
     moves = b"".join(b"set long%d 0 0 500000\r\n%b\r\n" % (number, value) for number in range(8))
-    moves += b"".join(b"touch long%d 100\r\nms long%d 1 MA q\r\nx\r\nmg long%d t q\r\n" % (number, number, number) for number in range(8)) * 20
+    moves += (
+        b"".join(
+            b"touch long%d 100\r\nms long%d 1 MA q\r\nx\r\nmg long%d t q\r\n" % (number, number, number)
+            for number in range(8)
+        )
+        * 20
+    )
     return flood(Crowd(target, 1, moves, reads=True))
 
 
 @attack
 def administration(target):
     """Reports and flushes, one behind the other."""
-    return flood(Crowd(target, 1, b"stats\r\nstats reset\r\nflush_namespace x\r\nstats sizes\r\nstats conns\r\nstats detail on\r\n" * 200, reads=True))
+    return flood(
+        Crowd(
+            target,
+            1,
+            b"stats\r\nstats reset\r\nflush_namespace x\r\nstats sizes\r\nstats conns\r\nstats detail on\r\n"
+            * 200,
+            reads=True,
+        )
+    )
 
 
 @attack
@@ -313,7 +337,8 @@ def rain(flooder, datagrams):
 
 
 def native_rain(target, requests, cookie=None):
-    """Native datagrams of requests, each as full as it may be, and each from a client of its own. `requests` makes them."""
+    """Native datagrams of requests, each as full as it may be, and each from a client of its own. `requests`
+    makes them."""
     client = NativeClient(target.native_port, target.host).learn()
     known = {} if cookie is None else {"cookie": cookie}
     batches, room = [[]], 0
@@ -326,15 +351,27 @@ def native_rain(target, requests, cookie=None):
         room -= length
     client.socket.connect((target.host, target.native_port))
     partition = client.partition_of(batches[1][0].key)
-    datagrams = itertools.cycle([native.requests_datagram(client.header(partition=partition, **known), batch) for batch in batches[1:]])
+    datagrams = itertools.cycle(
+        [
+            native.requests_datagram(client.header(partition=partition, **known), batch)
+            for batch in batches[1:]
+        ]
+    )
     number = itertools.cycle(range(1, 1 << 32))  # else requests with ids would be executed once
-    return rain(client.socket, (datagram[:20] + struct.pack("<I", next(number)) + datagram[24:] for datagram in datagrams))
+    return rain(
+        client.socket,
+        (datagram[:20] + struct.pack("<I", next(number)) + datagram[24:] for datagram in datagrams),
+    )
 
 
 @attack
 def native_gets(target):
     """Misses without end, from an address that has not been proved."""
-    return native_rain(target, lambda client: [client.request(native.Opcode.GET, b"none%d" % number) for number in range(100)], cookie=0)
+    return native_rain(
+        target,
+        lambda client: [client.request(native.Opcode.GET, b"none%d" % number) for number in range(100)],
+        cookie=0,
+    )
 
 
 @attack
@@ -348,17 +385,32 @@ def native_long_gets(target):
 def native_appends(target):
     """Appends to a long value."""
     target.store(b"long", b"x" * 900_000)
-    return native_rain(target, lambda client: [client.request(native.Opcode.APPEND, b"long", value=b"x") for _ in range(1000)])
+    return native_rain(
+        target,
+        lambda client: [client.request(native.Opcode.APPEND, b"long", value=b"x") for _ in range(1000)],
+    )
 
 
 @attack
 def native_touches(target):
-    """Long items that have no room for an expiry and move; they are stored again by the way of memcached's protocol."""
+    """Long items that have no room for an expiry and move; they are stored again by the way of memcached's
+    protocol."""
     value = b"x" * 500_000
     for number in range(8):
         target.store(b"long%d" % number, value)
-    showers = native_rain(target, lambda client: [client.request(native.Opcode.TOUCH, b"long%d" % (number % 8), expiry_s=100) for number in range(80)])
-    stores = flood(Crowd(target, 1, b"".join(b"set long%d 0 0 500000\r\n%b\r\n" % (number, value) for number in range(8)), reads=True))
+    showers = native_rain(
+        target,
+        lambda client: [
+            client.request(native.Opcode.TOUCH, b"long%d" % (number % 8), expiry_s=100)
+            for number in range(80)
+        ],
+    )
+    stores = flood(
+        Crowd(
+            target, 1, b"".join(b"set long%d 0 0 500000\r\n%b\r\n" % (number, value) for number in range(8)),
+            reads=True
+        )
+    )
     for _ in zip(showers, stores, strict=False):
         yield
 
@@ -391,7 +443,10 @@ def tls_garbage(target):
     """Random bytes where TLS is spoken, and records that are none."""
     hello = client_hello()
     record = b"\x16\x03\x01\xff\xff" + os.urandom(65_535)
-    crowds = [Crowd(target, 5, bytes_, reads=True) for bytes_ in (os.urandom(MIB), record, hello[: len(hello) // 2] + os.urandom(MIB), hello + record)]
+    crowds = [
+        Crowd(target, 5, bytes_, reads=True)
+        for bytes_ in (os.urandom(MIB), record, hello[: len(hello) // 2] + os.urandom(MIB), hello + record)
+    ]
     while True:
         for crowd in crowds:
             crowd.turn()
@@ -455,7 +510,10 @@ TLS = [name for name in ATTACKS if name.startswith("tls")]
 def certificate(directory):
     """The options of a server with a certificate of its own; `openssl` makes it."""
     key, chain = directory / "key.pem", directory / "chain.pem"
-    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=attacked"]
+    words = [
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+        "-days", "2", "-subj", "/CN=attacked"
+    ]
     subprocess.run([*words, "-keyout", key, "-out", chain], check=True, capture_output=True)
     return ["-Z", "-o", f"ssl_chain_cert={chain},ssl_key={key}"]
 

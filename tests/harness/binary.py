@@ -7,8 +7,9 @@ HEADER = struct.Struct("!BBHBBHIIQ")
 OPCODES = {
     name: number
     for number, name in enumerate(
-        "get set add replace delete incr decr quit flush getq noop version getk getkq append prepend stat setq addq "
-        "replaceq deleteq incrq decrq quitq flushq appendq prependq verbosity touch gat gatq".split()
+        "get set add replace delete incr decr quit flush getq noop version getk getkq append prepend stat "
+        "setq addq replaceq deleteq incrq decrq quitq flushq appendq prependq verbosity touch gat "
+        "gatq".split()
     )
 } | {"sasl_list": 0x20, "sasl_auth": 0x21, "sasl_step": 0x22, "gatk": 0x23, "gatkq": 0x24}
 

@@ -1,4 +1,5 @@
-"""Small BPF programs at an interface: they stand for what hardware does, and for a bad network. Their source is in tests/bpf."""
+"""Small BPF programs at an interface: they stand for what hardware does, and for a bad network. Their source
+is in tests/bpf."""
 
 import functools
 import shutil
@@ -29,7 +30,10 @@ def compiled(name, **defined):
     words = [f"-D{key}={value}" for key, value in defined.items()]
     path = Path(directory().name) / ("-".join([name, *words]) + ".o")
     ended = subprocess.run(
-        [clang, "-O2", "-g", "-target", "bpf", f"-I/usr/include/{machine}", *words, "-c", SOURCES / f"{name}.c", "-o", path],
+        [
+            clang, "-O2", "-g", "-target", "bpf", f"-I/usr/include/{machine}", *words, "-c",
+            SOURCES / f"{name}.c", "-o", path
+        ],
         capture_output=True,
         text=True,
     )
@@ -39,7 +43,8 @@ def compiled(name, **defined):
 
 
 def attach(host, interface, direction, section, **defined):
-    """Puts a program of wire.c in the way of what goes out of an interface ("egress") or comes in ("ingress")."""
+    """Puts a program of wire.c in the way of what goes out of an interface ("egress") or comes in
+    ("ingress")."""
     host.tc("qdisc", "replace", "dev", interface, "clsact")
     words = ("bpf", "da", "obj", str(compiled("wire", **defined)), "sec", section)
     host.tc("filter", "replace", "dev", interface, direction, "prio", "1", "handle", "1", *words)

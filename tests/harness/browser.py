@@ -116,12 +116,18 @@ class Page:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=url)
-        browser.until(lambda said: said.get("method") == "Page.loadEventFired" and said["sessionId"] == self.session)
+        browser.until(
+            lambda said: said.get("method") == "Page.loadEventFired" and said["sessionId"] == self.session
+        )
 
     def call(self, method, **parameters):
         """What the browser answers for this page."""

@@ -21,7 +21,10 @@ class Capture:
             raise CannotCapture("there is no tcpdump")
         words = " or ".join(f"port {port}" for port in ports)
         self.process = subprocess.Popen(
-            [tool, "-i", "lo", "-B", "32768", "-s", str(bytes_max), "-U", "--immediate-mode", "-Z", "root", "-w", str(path), words],
+            [
+                tool, "-i", "lo", "-B", "32768", "-s", str(bytes_max), "-U", "--immediate-mode", "-Z", "root",
+                "-w", str(path), words
+            ],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -65,8 +65,11 @@ def java():
 
 @functools.cache
 def node():
-    """The words that start the Node program: it runs beside its packages, which npm puts where package.json is."""
-    folder, packages = folder_for("node"), [SOURCES / "node" / name for name in ("package.json", "package-lock.json")]
+    """The words that start the Node program: it runs beside its packages, which npm puts where package.json
+    is."""
+    folder, packages = (
+        folder_for("node"), [SOURCES / "node" / name for name in ("package.json", "package-lock.json")]
+    )
     if not is_current(folder, *packages):
         for path in packages:
             shutil.copy(path, folder)

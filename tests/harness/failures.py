@@ -43,7 +43,8 @@ CRASHES = []
 
 
 def judge_end(pid, status, said):
-    """Notes a crash: an exit status (as of subprocess) of a fatal signal that no test sends, or a panic's message."""
+    """Notes a crash: an exit status (as of subprocess) of a fatal signal that no test sends, or a panic's
+    message."""
     words = [word for word in CRASH_WORDS if word in said]
     if -status in CRASH_SIGNALS or words:
         CRASHES.append(f"server {pid} crashed, status {status}:\n{said[-4096:]}")

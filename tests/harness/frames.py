@@ -1,4 +1,5 @@
-"""Ethernet frames with UDP datagrams, every field open to be set wrongly, and a raw socket that sends and receives them."""
+"""Ethernet frames with UDP datagrams, every field open to be set wrongly, and a raw socket that sends and
+receives them."""
 
 import ipaddress
 import json
@@ -22,7 +23,8 @@ def ones_complement(data):
 
 
 def udp(source, destination, payload, checksum=None, length=None):
-    """A UDP datagram between (address, port) pairs; its checksum and length are right unless they are given."""
+    """A UDP datagram between (address, port) pairs; its checksum and length are right unless they are given.
+    """
     length = 8 + len(payload) if length is None else length
     head = struct.pack("!HHHH", source[1], destination[1], length, 0)
     addresses = [ipaddress.ip_address(end[0]).packed for end in (source, destination)]
@@ -32,7 +34,10 @@ def udp(source, destination, payload, checksum=None, length=None):
     return head[:6] + struct.pack("!H", checksum) + payload
 
 
-def ipv4(source, destination, body, options=b"", fragment=0, checksum=None, total=None, version=4, words=None, protocol=17):
+def ipv4(
+    source, destination, body, options=b"", fragment=0, checksum=None, total=None, version=4, words=None,
+    protocol=17
+):
     """An IPv4 packet between addresses."""
     words = 5 + len(options) // 4 if words is None else words
     total = 20 + len(options) + len(body) if total is None else total
@@ -69,10 +74,13 @@ class RawEnd:
         """Sends a packet to the other end, in a frame with an optional VLAN tag."""
         kind = kind or (ETH_P_IP if packet[0] >> 4 == 4 else ETH_P_IPV6)
         tag = b"" if vlan is None else struct.pack("!HH", ETH_P_VLAN, vlan)
-        self.socket.send((to or self.peer_mac) + self.mac + tag + struct.pack("!H", kind) + packet + bytes(padding))
+        self.socket.send(
+            (to or self.peer_mac) + self.mac + tag + struct.pack("!H", kind) + packet + bytes(padding)
+        )
 
     def receive(self, timeout_s=30):
-        """The next frame from the other end: its VLAN tag or None, and the bytes behind the Ethernet header."""
+        """The next frame from the other end: its VLAN tag or None, and the bytes behind the Ethernet header.
+        """
         self.socket.settimeout(timeout_s)
         while True:
             frame, told, _, _ = self.socket.recvmsg(65536, 256)
@@ -93,7 +101,9 @@ class RawEnd:
         while True:
             tag, packet = self.receive(timeout_s)
             if packet[0] == 0x45 and packet[9] == socket.IPPROTO_UDP:
-                return tag, struct.unpack("!HH", packet[20:24]), packet[28 : struct.unpack("!H", packet[2:4])[0]]
+                return (
+                    tag, struct.unpack("!HH", packet[20:24]), packet[28 : struct.unpack("!H", packet[2:4])[0]]
+                )
 
 
 def mac_of(host, interface):

@@ -1,4 +1,5 @@
-"""Two hosts in one machine: network namespaces joined by a veth pair, made for a test and removed after it."""
+"""Two hosts in one machine: network namespaces joined by a veth pair, made for a test and removed after it.
+"""
 
 import contextlib
 import ctypes
@@ -16,10 +17,13 @@ class NotPermitted(Exception):
 
 
 def program(*words):
-    """Runs a program of iproute2 or one like it, which may be where only root's search path looks; says why it could not."""
+    """Runs a program of iproute2 or one like it, which may be where only root's search path looks; says why
+    it could not."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     try:
-        ended = subprocess.run(words, capture_output=True, text=True, timeout=30, env=os.environ | {"PATH": path})
+        ended = subprocess.run(
+            words, capture_output=True, text=True, timeout=30, env=os.environ | {"PATH": path}
+        )
     except FileNotFoundError as error:
         raise NotPermitted(f"there is no `{words[0]}` (Debian: iproute2)") from error
     if ended.returncode:

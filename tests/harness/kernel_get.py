@@ -16,17 +16,22 @@ UDP_PORT = 11211
 # Where the program runs: in the driver, or behind it.
 MODES = ("native", "generic")
 # What a server of these tests is asked for, unless a test says otherwise.
-DEFAULTS = {"-m": 64, "-t": 1, "-p": TCP_PORT, "-U": UDP_PORT, "--udp-allow": "10.92.0.0/16,fd92::/16,127.0.0.0/8"}
+DEFAULTS = {
+    "-m": 64, "-t": 1, "-p": TCP_PORT, "-U": UDP_PORT, "--udp-allow": "10.92.0.0/16,fd92::/16,127.0.0.0/8"
+}
 
 
 class AnsweringLink(Link):
-    """A link whose frames have room for replies, as a NIC's buffers have; `padded=False`: as veth makes them."""
+    """A link whose frames have room for replies, as a NIC's buffers have; `padded=False`: as veth makes them.
+    """
 
     def __init__(self, padded=True, **options):
         super().__init__(**options)
         try:
             # A veth end takes frames of XDP only where it has a program of its own.
-            self.clients.ip("link", "set", "dev", self.far, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp")
+            self.clients.ip(
+                "link", "set", "dev", self.far, "xdpdrv", "obj", str(bpf.compiled("pass")), "sec", "xdp"
+            )
             self.pad(padded)
             self.know_each_other()
         except BaseException:
@@ -36,7 +41,9 @@ class AnsweringLink(Link):
     def know_each_other(self):
         """Makes both ends neighbours beforehand: no first datagram waits for that."""
         near, far = mac_of(self.server, NEAR), mac_of(self.clients, self.far)
-        for address, address_far in zip((self.server.address, self.server.address6), self.client_addresses, strict=True):
+        for address, address_far in zip(
+            (self.server.address, self.server.address6), self.client_addresses, strict=True
+        ):
             self.clients.ip("neigh", "replace", address, "lladdr", near.hex(":"), "dev", self.far)
             self.server.ip("neigh", "replace", address_far, "lladdr", far.hex(":"), "dev", NEAR)
 
@@ -50,7 +57,8 @@ class AnsweringLink(Link):
 
 
 class KernelServer(Server):
-    """A server with `--kernel-get`; `mode` None: without. Its TCP port is asked on its own host. Use it with `with`."""
+    """A server with `--kernel-get`; `mode` None: without. Its TCP port is asked on its own host. Use it with
+    `with`."""
 
     def __init__(self, link, *options, mode="auto", **settings):
         self.link = link

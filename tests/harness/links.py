@@ -1,4 +1,5 @@
-"""A veth pair between the host of a server and that of its clients: it stands for a NIC and the network before it.
+"""A veth pair between the host of a server and that of its clients: it stands for a NIC and the network
+before it.
 
 Only what is tested crosses it: a test asks its server's TCP port on the server's own loopback."""
 
@@ -20,11 +21,15 @@ BASE = 11300
 class Link:
     """`server` and `clients` are hosts with addresses of the same networks. Use it with `with`."""
 
-    def __init__(self, queues=1, mtu=1500, addressed=True, whole_checksums=False, directed=True, clients=None):
+    def __init__(
+        self, queues=1, mtu=1500, addressed=True, whole_checksums=False, directed=True, clients=None
+    ):
         number = next(NUMBERS)
         self.queues, self.mtu = queues, mtu
         self.addressed = addressed  # whether the server's kernel has the addresses as well
-        self.whole_checksums = whole_checksums  # else the kernel of the clients leaves them to a NIC, and there is none
+        self.whole_checksums = (
+            whole_checksums  # else the kernel of the clients leaves them to a NIC, and there is none
+        )
         self.directed = directed and queues > 1  # whether port i leads to queue i
         self.number = number
         net = f"10.92.{number % 256}"
@@ -54,7 +59,10 @@ class Link:
     def plug_in(self):
         """Makes the pair; a test may have deleted an end of it, and with that both."""
         queues = ("numrxqueues", str(self.queues), "numtxqueues", str(self.queues))
-        pair = ("name", NEAR, *queues, "type", "veth", "peer", "name", self.far, *queues, "netns", self.clients.name)
+        pair = (
+            "name", NEAR, *queues, "type", "veth", "peer", "name", self.far, *queues, "netns",
+            self.clients.name
+        )
         self.server.ip("link", "add", *pair)
         if self.addressed:
             self._address(self.server, NEAR, (self.server.address, self.server.address6))

@@ -40,7 +40,8 @@ def start_load(*words):
 
 
 def load(*words, status=0):
-    """Runs it and returns its report; again where the machine stood still for the whole run, so that nothing was sent."""
+    """Runs it and returns its report; again where the machine stood still for the whole run, so that nothing
+    was sent."""
     for _ in range(3):
         ended = run_load(*words, "--quiet", "--json", "-")
         report = json.loads(ended.stdout) if ended.stdout else None

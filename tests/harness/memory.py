@@ -2,7 +2,8 @@
 
 
 def resident_bytes(pid):
-    """The proportional resident size with huge pages, which smaps_rollup counts apart. Mirrored mappings count once."""
+    """The proportional resident size with huge pages, which smaps_rollup counts apart. Mirrored mappings
+    count once."""
     total_kib = 0
     with open(f"/proc/{pid}/smaps_rollup") as lines:
         for line in lines:

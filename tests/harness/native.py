@@ -1,6 +1,7 @@
 """The native protocol, version 1, written from docs/protocol.md alone: what datagrams say, as Python objects.
 
-Every class packs itself into bytes and is read back by `parse`. Nothing here opens a socket; native_client does."""
+Every class packs itself into bytes and is read back by `parse`. Nothing here opens a socket; native_client
+does."""
 
 import enum
 import struct
@@ -129,7 +130,8 @@ class Header:
 
     def pack(self):
         return HEADER.pack(
-            MAGIC, self.version, self.kind, self.flags, self.status, self.count, self.generation, self.partition,
+            MAGIC, self.version, self.kind, self.flags, self.status, self.count, self.generation,
+            self.partition,
             self.pressure, self.sequence, self.client, self.echo, self.cookie,
         )  # fmt: skip
 
@@ -147,7 +149,9 @@ class Header:
         asks = kind in (Kind.REQUESTS, Kind.DIRECTORY_REQUEST)
         require(flags & ~(3 if asks else 1) == 0, "unknown flags")
         require(not asks or (status == 0 and pressure == 0), "zero fields are not zero")
-        return cls(kind, flags, status, count, generation, partition, pressure, sequence, client, echo, cookie)
+        return cls(
+            kind, flags, status, count, generation, partition, pressure, sequence, client, echo, cookie
+        )
 
     @property
     def slow_down(self):
@@ -173,7 +177,14 @@ class Request:
         words = [self.argument] if self.opcode in WITH_ARGUMENT else []
         words += [self.id] if self.opcode in WITH_ID else []
         fixed = REQUEST.pack(
-            self.opcode, len(self.key), self.wants_cas, 0, len(self.value), self.hash, self.flags, self.expiry_s
+            self.opcode,
+            len(self.key),
+            self.wants_cas,
+            0,
+            len(self.value),
+            self.hash,
+            self.flags,
+            self.expiry_s,
         )
         return fixed + b"".join(map(WORD.pack, words)) + padded(self.key) + padded(self.value)
 
@@ -222,7 +233,9 @@ class Reply:
 
     def pack(self):
         length = self.limit_bytes if self.status == Status.TOO_LARGE else len(self.value)
-        fixed = REPLY.pack(self.opcode, self.status, self.cas is not None, 0, length, self.flags, self.hash_low)
+        fixed = REPLY.pack(
+            self.opcode, self.status, self.cas is not None, 0, length, self.flags, self.hash_low
+        )
         words = [word for word in (self.cas, self.number) if word is not None]
         return fixed + b"".join(map(WORD.pack, words)) + padded(self.value)
 
@@ -270,7 +283,8 @@ class Directory:
     def pack(self):
         fixed = DIRECTORY.pack(
             self.hash_seed, self.partitions, self.core_count, self.stream_port, self.payload_bytes_max,
-            self.value_bytes_max, self.ids_window, self.cookie_s, self.first, len(self.cores) + len(self.owners), 0,
+            self.value_bytes_max, self.ids_window, self.cookie_s, self.first,
+            len(self.cores) + len(self.owners), 0,
         )  # fmt: skip
         entries = [CORE_ENTRY.pack(*core) for core in self.cores]
         entries += [PARTITION_ENTRY.pack(*owner, 0) for owner in self.owners]
@@ -294,7 +308,9 @@ class Directory:
                 require(directory.cores[-1][0], "a core without a port")
             else:
                 owner, access, _ = PARTITION_ENTRY.unpack_from(body, at)
-                require(owner < directory.core_count and access in list(Access), "an owner or access that is none")
+                require(
+                    owner < directory.core_count and access in list(Access), "an owner or access that is none"
+                )
                 directory.owners.append((owner, Access(access)))
         return directory
 
@@ -334,7 +350,8 @@ def directory_request(header, first, length):
 
 
 def parse(datagram):
-    """The header of a datagram, and what follows: requests, replies, the first entry asked for, or a directory."""
+    """The header of a datagram, and what follows: requests, replies, the first entry asked for, or a
+    directory."""
     header = Header.parse(datagram)
     body = datagram[HEADER_BYTES:]
     if header.kind == Kind.DIRECTORY_REQUEST:

@@ -1,4 +1,5 @@
-"""A client of the native protocol for tests: one socket, one datagram in the air, every field open to be set wrongly."""
+"""A client of the native protocol for tests: one socket, one datagram in the air, every field open to be set
+wrongly."""
 
 import itertools
 import random
@@ -9,13 +10,15 @@ from harness import native
 from harness.native import Access, Directory, Header, Kind, Malformed, Opcode, Request, Status
 
 DEADLINE_S = 30.0
-# Longer than machines stand still: what is sent again is counted twice. Tests that lose datagrams give their own.
+# Longer than machines stand still: what is sent again is counted twice. Tests that lose datagrams give their
+# own.
 RESEND_S = 10.0
 NOT_EXECUTED = {Status.MOVED, Status.SLOW_DOWN}
 
 
 class NativeClient:
-    """Talks to the server whose base port is given. It has no cookie and no directory until it asks for them."""
+    """Talks to the server whose base port is given. It has no cookie and no directory until it asks for them.
+    """
 
     def __init__(self, port, host="127.0.0.1", number=None, resend_s=RESEND_S):
         self.base = (host, port)
@@ -59,7 +62,8 @@ class NativeClient:
         return Header(Kind.REQUESTS, **known | {"generation": self.generation} | fields)
 
     def exchange(self, datagram, port=None, deadline_s=DEADLINE_S):
-        """Sends a datagram, again with the flag `resent` if need be; returns the reply's header, its parts and its length."""
+        """Sends a datagram, again with the flag `resent` if need be; returns the reply's header, its parts
+        and its length."""
         sent = Header.parse(datagram)
         end = time.monotonic() + deadline_s
         while True:
@@ -94,8 +98,8 @@ class NativeClient:
     # The directory.
 
     def page(self, first, length=1232, **fields):
-        """Asks for the directory from an entry on, again when the address has to be proved first; returns the reply's header,
-        the page, and the reply's length."""
+        """Asks for the directory from an entry on, again when the address has to be proved first; returns the
+        reply's header, the page, and the reply's length."""
         for _ in range(2):
             header = self.header(**fields)
             header.kind = Kind.DIRECTORY_REQUEST
@@ -105,7 +109,8 @@ class NativeClient:
         return answer, page, answered
 
     def learn(self):
-        """Fetches the whole directory, page by page, and a cookie with it; begins again when it changes meanwhile."""
+        """Fetches the whole directory, page by page, and a cookie with it; begins again when it changes
+        meanwhile."""
         while True:
             pages = []
             listed = 0
@@ -119,7 +124,9 @@ class NativeClient:
         self.generation = pages[0][0]
         whole = pages[0][1]
         self.directory = Directory(
-            **{name: getattr(whole, name) for name in vars(whole) if name not in ("first", "cores", "owners")},
+            **{
+                name: getattr(whole, name) for name in vars(whole) if name not in ("first", "cores", "owners")
+            },
             cores=sum((page.cores for _, page in pages), []),
             owners=sum((page.owners for _, page in pages), []),
         )
@@ -161,11 +168,15 @@ class NativeClient:
         if self.directory and requests[0].key:
             fields.setdefault("partition", self.partition_of(requests[0].key))
             port = port or self.port_for(requests[0])
-        header, replies, length = self.exchange(native.requests_datagram(self.header(**fields), requests), port)
+        header, replies, length = self.exchange(
+            native.requests_datagram(self.header(**fields), requests), port
+        )
         if not header.status:
             answered = [(reply.opcode, reply.hash_low) for reply in replies]
             assert answered == [(request.opcode, request.hash & 0xFFFFFFFF) for request in requests]
-        assert header.kind == Kind.REPLIES and length <= (self.directory.payload_bytes_max if self.directory else 1472)
+        assert header.kind == Kind.REPLIES and length <= (
+            self.directory.payload_bytes_max if self.directory else 1472
+        )
         return header, replies
 
     def ask_as(self, number, *requests, **fields):
@@ -177,7 +188,8 @@ class NativeClient:
             self.number = own
 
     def introduce(self):
-        """Makes the server know this client: until then, a request with an id that is sent again is "forgotten"."""
+        """Makes the server know this client: until then, a request with an id that is sent again is
+        "forgotten"."""
         while True:
             request = self.request(Opcode.INCREMENT, b"introduction", argument=0)
             _, (reply,) = self.ask(request)
@@ -217,6 +229,11 @@ class NativeClient:
 def refusal(datagram):
     """The status of a datagram that is a header alone, and nothing but one."""
     header, parts = native.parse(datagram)
-    if header.kind not in (Kind.REPLIES, Kind.DIRECTORY) or header.count or parts or len(datagram) != native.HEADER_BYTES:
+    if (
+        header.kind not in (Kind.REPLIES, Kind.DIRECTORY)
+        or header.count
+        or parts
+        or len(datagram) != native.HEADER_BYTES
+    ):
         raise Malformed(f"no header alone: {datagram.hex()}")
     return header.status

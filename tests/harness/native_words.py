@@ -1,7 +1,7 @@
 """Datagrams of the native protocol in words: the notation of testdata/native.txt, read and written.
 
-A block of that file is a name, words (one line for the header, one for each request, reply or entry) and hexadecimal.
-Fields that are zero or empty are left out, so a datagram has exactly one way to be said."""
+A block of that file is a name, words (one line for the header, one for each request, reply or entry) and
+hexadecimal. Fields that are zero or empty are left out, so a datagram has exactly one way to be said."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,8 @@ SENDS = {
 }
 HEADER_FIELDS = ("generation", "partition", "pressure", "sequence", "client", "echo", "cookie")
 DIRECTORY_FIELDS = (
-    "hash_seed", "partitions", "core_count", "stream_port", "payload_bytes_max", "value_bytes_max", "ids_window",
+    "hash_seed", "partitions", "core_count", "stream_port", "payload_bytes_max", "value_bytes_max",
+    "ids_window",
     "cookie_s", "first",
 )  # fmt: skip
 IN_HEXADECIMAL = {"echo", "cookie", "hash", "hash_low", "hash_seed", "client"}
@@ -84,7 +85,13 @@ def write_fields(thing, names):
         value = getattr(thing, name)
         if value is None or value in (0, b"") and name not in ("cas", "number"):
             continue
-        shown = write_bytes(value) if name in OF_BYTES else f"{value:#x}" if name in IN_HEXADECIMAL else str(value)
+        shown = (
+            write_bytes(value)
+            if name in OF_BYTES
+            else f"{value:#x}"
+            if name in IN_HEXADECIMAL
+            else str(value)
+        )
         said += f" {name}={shown}"
     return said
 
@@ -166,7 +173,9 @@ def say(datagram):
         return [first]
     if header.kind == Kind.DIRECTORY:
         cores = ["core" + f" port={port}" + (f" node={node}" if node else "") for port, node in body.cores]
-        owners = ["partition" + (f" owner={o}" if o else "") + f" {name_of(access)}" for o, access in body.owners]
+        owners = [
+            "partition" + (f" owner={o}" if o else "") + f" {name_of(access)}" for o, access in body.owners
+        ]
         return [first + write_fields(body, DIRECTORY_FIELDS), *cores, *owners]
     return [first] + [say_request(part) if asks else say_reply(part) for part in body]
 

@@ -9,7 +9,8 @@ INTERVAL_S = 0.005
 
 
 def until(condition, what, deadline_s=DEADLINE_S):
-    """Calls `condition` until it answers something true, and returns that; fails with `what` after the deadline."""
+    """Calls `condition` until it answers something true, and returns that; fails with `what` after the
+    deadline."""
     end = time.monotonic() + deadline_s
     while True:
         result = condition()

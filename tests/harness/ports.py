@@ -1,7 +1,7 @@
 """The ways by which native datagrams reach a server: the kernel's sockets, and the ports around them.
 
-A server behind such a port has a host of its own and a link to that of its clients (harness.links); a test that takes the
-fixture `port`, and starts its servers with it, runs over all of them."""
+A server behind such a port has a host of its own and a link to that of its clients (harness.links); a test
+that takes the fixture `port`, and starts its servers with it, runs over all of them."""
 
 import functools
 import os
@@ -97,7 +97,9 @@ class Port:
             return NativeServer(*options, **settings)
         options = [str(option) for option in options]
         queues = int(options[options.index("-t") + 1]) if "-t" in options and self.kind != KERNEL_GET else 1
-        kept = {"queues": queues} | ({"addressed": False, "whole_checksums": True} if self.kind == DPDK else {})
+        kept = {"queues": queues} | (
+            {"addressed": False, "whole_checksums": True} if self.kind == DPDK else {}
+        )
         return LentServer(self.links, kept, self.kind, *options, **settings)
 
 
@@ -121,7 +123,8 @@ def ports(*ways):
 
 
 def every_worker_count():
-    """Whether all tests run with one, two and four workers: make test-full. Otherwise those do for which the number can matter."""
+    """Whether all tests run with one, two and four workers: make test-full. Otherwise those do for which the
+    number can matter."""
     return os.environ.get("EVERY_WORKER_COUNT") == "1"
 
 
@@ -134,8 +137,8 @@ def every_port():
 
 @functools.cache
 def many_workers():
-    """For tests of what workers do among themselves. Those behind a DPDK port never sleep: several of them would leave the
-    tests no CPU."""
+    """For tests of what workers do among themselves. Those behind a DPDK port never sleep: several of them
+    would leave the tests no CPU."""
     return ports((KERNEL, 2), (KERNEL, 4), (XDP, 2))
 
 

@@ -1,4 +1,5 @@
-"""twemproxy (Debian's nutcracker), unpacked below target/peers, in front of servers that a test has started."""
+"""twemproxy (Debian's nutcracker), unpacked below target/peers, in front of servers that a test has started.
+"""
 
 import os
 import subprocess
@@ -15,13 +16,17 @@ END_S = 10
 def nutcracker():
     """The command."""
     found = subprocess.run(
-        [PROJECT / "scripts/unpack-debian", "nutcracker", "nutcracker"], check=True, capture_output=True, text=True
+        [PROJECT / "scripts/unpack-debian", "nutcracker", "nutcracker"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return found.stdout.strip()
 
 
 class Proxy:
-    """One running proxy with one pool, on a Unix socket. `servers` are nutcracker's: "ADDRESS:PORT:WEIGHT NAME"."""
+    """One running proxy with one pool, on a Unix socket. `servers` are nutcracker's: "ADDRESS:PORT:WEIGHT
+    NAME"."""
 
     def __init__(self, servers, **settings):
         self._directory = tempfile.TemporaryDirectory(prefix="micanite-proxy-")
@@ -29,11 +34,14 @@ class Proxy:
         self.address = str(directory / "socket")
         self._log = directory / "log"
         # Longer than machines stand still: a server that is gone refuses at once.
-        pool = {"listen": f"{self.address} 0600", "hash": "md5", "distribution": "ketama", "timeout": 30_000} | settings
+        pool = {
+            "listen": f"{self.address} 0600", "hash": "md5", "distribution": "ketama", "timeout": 30_000
+        } | settings
         lines = ["pool:", *(f"  {name}: {value}" for name, value in pool.items()), "  servers:"]
         (directory / "pool.yml").write_text("\n".join([*lines, *(f"    - {one}" for one in servers)]) + "\n")
         files = ["-c", directory / "pool.yml", "-o", self._log, "-p", directory / "pid"]
-        # Its statistics listen on a TCP port, like it or not: a free one, within the namespace if the test is in one.
+        # Its statistics listen on a TCP port, like it or not: a free one, within the namespace if the test is
+        # in one.
         self.process = subprocess.Popen(
             [nutcracker(), *files, "-a", "127.0.0.1", "-s", str(free_port())], stdin=subprocess.DEVNULL
         )

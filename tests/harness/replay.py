@@ -15,7 +15,10 @@ def words_of(*words):
 
 def run_replay(*words, deadline_s=60):
     """Runs it to its end."""
-    return subprocess.run(words_of(*words), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline_s, env=environment())
+    return subprocess.run(
+        words_of(*words), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline_s,
+        env=environment()
+    )
 
 
 def replay(*words, status=0):
@@ -32,12 +35,16 @@ def url_of(server, scheme="memcached"):
 
 def objects(path, requests):
     """A trace of GETs: (time in seconds, object, bytes of key and value)."""
-    path.write_text("# time, object, size\n" + "".join(f"{time}, {number}, {size}\n" for time, number, size in requests))
+    path.write_text(
+        "# time, object, size\n" + "".join(f"{time}, {number}, {size}\n" for time, number, size in requests)
+    )
     return path
 
 
 def twitter(path, requests):
     """A trace with operations: (time in seconds, key, bytes of the value, operation, expiry in seconds)."""
-    lines = [f"{time},{key},{len(key)},{size},1,{name},{expiry}\n" for time, key, size, name, expiry in requests]
+    lines = [
+        f"{time},{key},{len(key)},{size},1,{name},{expiry}\n" for time, key, size, name, expiry in requests
+    ]
     path.write_text("".join(lines))
     return path

@@ -12,7 +12,9 @@ TEXT_PX_MIN = 11
 def run(*words, timeout):
     """Runs the report in the source tree."""
     words = [lab(), "report", *map(str, words)]
-    return subprocess.run(words, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(
+        words, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
+    )
 
 
 # What follows runs in the browser; each returns what is wrong, in words.
@@ -20,11 +22,13 @@ def run(*words, timeout):
 # Wider than the window, other than by scrolling within itself.
 TOO_WIDE = """
 const wrong = [], room = document.documentElement.clientWidth;
-if (document.documentElement.scrollWidth > room) wrong.push(`the page is ${document.documentElement.scrollWidth} wide in ${room}`);
+const wide = document.documentElement.scrollWidth;
+if (wide > room) wrong.push(`the page is ${wide} wide in ${room}`);
 for (const one of document.querySelectorAll('body *')) {
     if (one.closest('.wide') && !one.matches('.wide')) continue;
     const box = one.getBoundingClientRect();
-    if (box.width > 0 && (box.right > room + 1 || box.left < -1)) wrong.push(`${one.tagName} ${one.textContent.slice(0, 60)}`);
+    const outside = box.right > room + 1 || box.left < -1;
+    if (box.width > 0 && outside) wrong.push(`${one.tagName} ${one.textContent.slice(0, 60)}`);
 }
 return wrong;
 """
@@ -49,9 +53,13 @@ return wrong;
 TOO_FAINT = """
 const wrong = new Set();
 const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
-const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+const light = ([r, g, b]) => [r, g, b]
+    .map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
-const contrast = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05); };
+const contrast = (a, b) => {
+    const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+};
 const ground = (one) => {
     for (let at = one; at; at = at.parentElement) {
         const colour = channels(getComputedStyle(at).backgroundColor);
@@ -71,8 +79,10 @@ while (walker.nextNode()) {
 }
 for (const svg of document.querySelectorAll('svg.mf')) {
     const below = channels(getComputedStyle(svg.querySelector('.mf-ground')).fill);
-    for (const text of svg.querySelectorAll('text')) check(text.textContent, getComputedStyle(text).fill, below, 4.5);
-    for (const mark of svg.querySelectorAll('[class^=mf-]:not(.mf-ground, .mf-ink, .mf-grid, .mf-axis, .mf-one)'))
+    for (const text of svg.querySelectorAll('text'))
+        check(text.textContent, getComputedStyle(text).fill, below, 4.5);
+    const marks = '[class^=mf-]:not(.mf-ground, .mf-ink, .mf-grid, .mf-axis, .mf-one)';
+    for (const mark of svg.querySelectorAll(marks))
         check(`series ${mark.getAttribute('class')}`, getComputedStyle(mark).color, below, 3);
 }
 return [...wrong];
@@ -84,9 +94,12 @@ const wrong = [];
 for (const svg of document.querySelectorAll('svg.mf')) {
     const name = svg.querySelector('title').textContent.slice(0, 50);
     const view = svg.viewBox.baseVal, all = svg.getBoundingClientRect(), scale = all.width / view.width;
-    const texts = [...svg.querySelectorAll('text')].map((text) => [text.textContent, text.getBoundingClientRect()]);
+    const texts = [...svg.querySelectorAll('text')]
+        .map((text) => [text.textContent, text.getBoundingClientRect()]);
     texts.forEach(([text, box], at) => {
-        if (box.left < all.left - 1 || box.right > all.right + 1 || box.top < all.top - 1 || box.bottom > all.bottom + 1)
+        const across = [all.left - box.left, box.right - all.right];
+        const outside = [...across, all.top - box.top, box.bottom - all.bottom];
+        if (outside.some((by) => by > 1))
             wrong.push(`${name}: '${text}' is cut off`);
         for (const [other, there] of texts.slice(at + 1)) {
             const across = Math.min(box.right, there.right) - Math.max(box.left, there.left);
@@ -99,14 +112,17 @@ for (const svg of document.querySelectorAll('svg.mf')) {
 return wrong;
 """
 
-# Sections with nothing to see and no reason, headings out of order, figures that say nothing to who cannot see them.
+# Sections with nothing to see and no reason, headings out of order, figures that say nothing to who cannot
+# see them.
 INCOMPLETE = """
 const wrong = [];
 for (const one of document.querySelectorAll('main > section')) {
     const title = one.querySelector('h2')?.textContent;
     if (!title) wrong.push('a section has no heading');
-    if (!one.querySelector('svg, table, .trouble, .note, ul li, pre, p')) wrong.push(`${title}: nothing to see`);
-    if (one.querySelector('.question') && !one.querySelector('svg, table, .trouble, .note')) wrong.push(`${title}: no figure and no reason`);
+    if (!one.querySelector('svg, table, .trouble, .note, ul li, pre, p'))
+        wrong.push(`${title}: nothing to see`);
+    if (one.querySelector('.question') && !one.querySelector('svg, table, .trouble, .note'))
+        wrong.push(`${title}: no figure and no reason`);
     if (one.querySelector('.question') && !one.querySelector('pre code')) wrong.push(`${title}: no command`);
 }
 let level = 0;
@@ -117,7 +133,8 @@ for (const heading of document.querySelectorAll('h1, h2, h3, h4')) {
 }
 if (document.querySelectorAll('h1').length !== 1) wrong.push('not one h1');
 for (const svg of document.querySelectorAll('svg')) {
-    if (svg.getAttribute('role') !== 'img' || !svg.querySelector('title').textContent || !svg.querySelector('desc').textContent)
+    const words = ['title', 'desc'].map((name) => svg.querySelector(name).textContent);
+    if (svg.getAttribute('role') !== 'img' || words.includes(''))
         wrong.push(`a figure has no description: ${svg.textContent.slice(0, 60)}`);
 }
 const ids = [...document.querySelectorAll('[id]')].map((one) => one.id);

@@ -1,5 +1,6 @@
-"""Runs a command under a seccomp profile in Docker's format, as a container's runtime would:
-`python seccomp.py PROFILE REFUSED COMMAND...`, REFUSED being system calls, with commas, that are refused beside (or none)."""
+"""Runs a command under a seccomp profile in Docker's format, as a container's runtime would: `python
+seccomp.py PROFILE REFUSED COMMAND...`, REFUSED being system calls, with commas, that are refused beside (or
+none)."""
 
 import ctypes
 import ctypes.util

@@ -54,13 +54,15 @@ def run_ctl(*words, deadline_s=60, **extra_environment):
 
 
 def leave(connection, request=b""):
-    """Asks for an end behind this request, and returns all that comes until the server has closed: watchers hear nothing of it later."""
+    """Asks for an end behind this request, and returns all that comes until the server has closed: watchers
+    hear nothing of it later."""
     connection.send(request + b"quit\r\n")
     return connection.rest()
 
 
 class Server:
-    """One running server. `options` are given as they stand; a free TCP port is taken unless they choose one."""
+    """One running server. `options` are given as they stand; a free TCP port is taken unless they choose one.
+    """
 
     def __init__(self, *options, path=None, ready=True, **extra_environment):
         self._directory = tempfile.TemporaryDirectory(prefix="micanite-test-", dir=path)
@@ -165,7 +167,8 @@ class Server:
         return self.process.wait(deadline_s)
 
     def end(self):
-        """Ends the process if it still runs, and drops its directory. A crash fails the test (harness.failures)."""
+        """Ends the process if it still runs, and drops its directory. A crash fails the test
+        (harness.failures)."""
         if self.alive():
             self.process.terminate()
             try:

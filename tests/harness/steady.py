@@ -1,4 +1,5 @@
-"""A pytest plugin: says of each failure if a second run may forgive it (scripts/test-blackbox), and ends tests that hang."""
+"""A pytest plugin: says of each failure if a second run may forgive it (scripts/test-blackbox), and ends
+tests that hang."""
 
 import json
 import os
@@ -100,4 +101,12 @@ class Reports:
     def pytest_collectreport(self, report):
         """A file that cannot be read is a failed test."""
         if report.failed:
-            self.file.write(json.dumps({"test": report.nodeid, "outcome": "failed", "when": "collect", "unforgivable": "Unreadable"}) + "\n")
+            self.file.write(
+                json.dumps(
+                    {
+                        "test": report.nodeid, "outcome": "failed", "when": "collect",
+                        "unforgivable": "Unreadable"
+                    }
+                )
+                + "\n"
+            )

@@ -10,7 +10,8 @@ from harness.wire import Connection
 
 
 class Authority:
-    """An authority, a certificate for a server on this machine, and one for a client; all in files of `folder`."""
+    """An authority, a certificate for a server on this machine, and one for a client; all in files of
+    `folder`."""
 
     def __init__(self, folder):
         self.folder = folder

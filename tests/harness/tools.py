@@ -52,7 +52,9 @@ class Relay:
     """A bad network before a server. Use it with `with`; `counters` are there afterwards."""
 
     def __init__(self, server_port, ports, host="127.0.0.1", **faults):
-        words = [word for name, value in faults.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        words = [
+            word for name, value in faults.items() for word in (f"--{name.replace('_', '-')}", str(value))
+        ]
         self.process = subprocess.Popen(
             [tools(), "relay", "--to", f"{host}:{server_port}", "--ports", str(ports), *words],
             stdin=subprocess.DEVNULL,

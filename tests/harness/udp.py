@@ -66,7 +66,8 @@ class UdpClient:
         return self.receive(self.send(requests))
 
     def is_answered(self, timeout_s=0.5):
-        """Whether a request is answered within this time; what was asked before may be answered late, or lost."""
+        """Whether a request is answered within this time; what was asked before may be answered late, or
+        lost."""
         self.socket.settimeout(timeout_s)
         number = self.send(b"mn\r\n")
         try:

@@ -1,4 +1,5 @@
-"""A raw connection: sends bytes as they are, reads lines and exact counts, and never waits without a deadline."""
+"""A raw connection: sends bytes as they are, reads lines and exact counts, and never waits without a
+deadline."""
 
 import socket
 import threading
@@ -78,17 +79,21 @@ class Connection:
         return self.line()
 
     def expect(self, request, reply):
-        """Sends `request`; its reply must be exactly `reply` and nothing after it (a `mn` behind it shows that)."""
+        """Sends `request`; its reply must be exactly `reply` and nothing after it (a `mn` behind it shows
+        that)."""
         self.send(request + b"mn\r\n")
         expected = reply + b"MN\r\n"
-        while not (self._unread.endswith(b"MN\r\n") and self._unread.count(b"MN\r\n") >= expected.count(b"MN\r\n")):
+        while not (
+            self._unread.endswith(b"MN\r\n") and self._unread.count(b"MN\r\n") >= expected.count(b"MN\r\n")
+        ):
             assert self._receive(), f"{request[:100]!r}: closed after {bytes(self._unread[-200:])!r}"
         received = bytes(self._unread)
         self._unread.clear()
         assert received == expected, f"{request[:100]!r}: {received[:200]!r}, expected {expected[:200]!r}"
 
     def values(self, request):
-        """Sends a retrieval and returns {key: (flags, value)} or, for gets and gats, {key: (flags, value, cas)}."""
+        """Sends a retrieval and returns {key: (flags, value)} or, for gets and gats, {key: (flags, value,
+        cas)}."""
         self.send(request)
         found = {}
         while (line := self.line()) != b"END":
@@ -125,7 +130,8 @@ class Connection:
 
 
 def send_in_background(connection, data):
-    """Sends `data` while the caller reads, so that neither side waits for the other. Join the thread it returns."""
+    """Sends `data` while the caller reads, so that neither side waits for the other. Join the thread it
+    returns."""
     thread = threading.Thread(target=connection.send, args=(data,), daemon=True)
     thread.start()
     return thread
