@@ -133,7 +133,7 @@ soak: build
 	cargo build --release --package micanite-test-tools
 	MICANITE_BIN=$(MICANITE_BIN) MICANITE_TEST_TOOLS_BIN=$(TARGET_DIR)/release/micanite-test-tools \
 	  MICANITE_CONSISTENCY_REPLIES=$(KERNEL_REPLIES) \
-	  .venv/bin/pytest tests/test_kernel_get_consistency.py
+	  .venv/bin/pytest tests/bypass/test_kernel_get_consistency.py
 
 lint: feature-deps ## formatting, clippy, rustdoc, dependencies (cargo deny), no machine's path in the tree
 	cargo fmt --all --check

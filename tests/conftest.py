@@ -10,9 +10,9 @@ import uuid
 
 import pytest
 
-from harness import ports
 from harness.failures import Crash
-from harness.links import Links
+from harness.network import ports
+from harness.network.links import Links
 from harness.server import Server
 
 pytest_plugins = ["harness.steady"]

@@ -5,7 +5,7 @@ import re
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.wire import Connection
+from harness.memcached.wire import Connection
 
 
 class Admin:

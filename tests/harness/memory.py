@@ -1,5 +1,12 @@
 """How much memory a process really holds, and how much the machine has left."""
 
+import re
+
+from harness.poll import until
+
+MIB = 1 << 20
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
 
 def resident_bytes(pid):
     """The proportional resident size with huge pages, which smaps_rollup counts apart. Mirrored mappings
@@ -17,3 +24,10 @@ def available_bytes():
     """What the kernel could give without swapping."""
     with open("/proc/meminfo") as lines:
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+
+
+def printed_budget_bytes(server):
+    """All that the server printed at start: what `-m` holds, and what there is beside it at most."""
+    patterns = (r"memory +([\d.]+) (B|KiB|MiB|GiB) in", r"beside +at most ([\d.]+) (B|KiB|MiB|GiB) more")
+    parts = [until(lambda p=p: re.search(p, server.stderr()), "the printed budget") for p in patterns]
+    return sum(int(float(part[1]) * UNITS[part[2]]) for part in parts)

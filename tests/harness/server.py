@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from harness.failures import judge_end
+from harness.memcached.wire import Connection
 from harness.poll import until
-from harness.wire import Connection
 
 PROJECT = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,126 @@
+"""The programs in tests/clients: built below target/clients, run against a server, their verdicts read."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness.server import PROJECT
+
+SOURCES = PROJECT / "tests/clients"
+BUILT = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target")).resolve() / "clients"
+BUILD_S = 300
+RUN_S = 120
+
+
+def tool(*words, where):
+    """Runs a build tool; shows what it said when it fails."""
+    ended = subprocess.run(
+        words, cwd=where, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BUILD_S
+    )
+    assert ended.returncode == 0, f"{' '.join(map(str, words))}:\n{ended.stdout}{ended.stderr}"
+
+
+def is_current(folder, *sources):
+    """Whether the folder was made of these files as they are now."""
+    return (folder / "made-of").is_file() and (folder / "made-of").read_bytes() == contents(sources)
+
+
+def contents(sources):
+    """What the files hold, one behind the other."""
+    return b"".join(path.read_bytes() for path in sources)
+
+
+def folder_for(name):
+    """A folder of its own below target/clients."""
+    folder = BUILT / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@functools.cache
+def go():
+    """The words that start the Go program."""
+    program = folder_for("go") / "clients"
+    tool("go", "build", "-mod=readonly", "-o", program, ".", where=SOURCES / "go")
+    return [program]
+
+
+@functools.cache
+def java():
+    """The words that start the Java program."""
+    folder, pom = folder_for("java"), SOURCES / "java/pom.xml"
+    if not is_current(folder, pom):
+        shutil.rmtree(folder / "jars", ignore_errors=True)
+        copy = "dependency:copy-dependencies"
+        tool("mvn", "-q", "-B", "-f", pom, copy, f"-DoutputDirectory={folder / 'jars'}", where=folder)
+        (folder / "made-of").write_bytes(contents([pom]))
+    jars, classes = f"{folder / 'jars'}/*", folder / "classes"
+    sources = sorted((SOURCES / "java").glob("*.java"))
+    tool("javac", "-Xlint:all", "-cp", jars, "-d", classes, *sources, where=folder)
+    return ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{jars}", "Main"]
+
+
+@functools.cache
+def node():
+    """The words that start the Node program: it runs beside its packages, which npm puts where package.json
+    is."""
+    folder, packages = (
+        folder_for("node"), [SOURCES / "node" / name for name in ("package.json", "package-lock.json")]
+    )
+    if not is_current(folder, *packages):
+        for path in packages:
+            shutil.copy(path, folder)
+        tool("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", where=folder)
+        (folder / "made-of").write_bytes(contents(packages))
+    shutil.copy(SOURCES / "node/main.mjs", folder)
+    return ["node", folder / "main.mjs"]
+
+
+def php():
+    """The words that start the PHP program."""
+    return ["php", SOURCES / "php/main.php"]
+
+
+def ruby():
+    """The words that start the Ruby program."""
+    return ["ruby", SOURCES / "ruby/main.rb"]
+
+
+def verdict(program, address, prefix, *words):
+    """Runs a program to its end: the names of its checks, and what it said of those that failed."""
+    host, port = address
+    ended = subprocess.run(
+        [*program(), f"{host}:{port}", prefix, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+    )
+    said = f"{ended.stdout}{ended.stderr}"
+    ok = re.findall(r"^ok (\S+)$", ended.stdout, re.MULTILINE)
+    failed = re.findall(r"^FAIL .*$", ended.stdout, re.MULTILINE)
+    assert f"verdict: {len(ok)} ok, {len(failed)} failed\n" in ended.stdout, said
+    assert (ended.returncode == 0) == (not failed), said
+    return ok, failed
+
+
+EVERYWHERE = {
+    "get-set", "add", "replace", "append-prepend", "incr-decr", "touch", "delete", "expiry", "large", "flush"
+}
+TYPED = EVERYWHERE | {"cas", "multi-get", "flags-compression", "stats"}
+OF_PHP = EVERYWHERE | {"cas", "multi-get", "flags", "compression", "buffered", "sessions", "stats"}
+# How each client is started, and the names of its checks.
+PROGRAMS = {
+    "gomemcache": (go, [], EVERYWHERE | {"cas", "gat", "multi-get", "flags"}),
+    "spymemcached-text": (java, ["spymemcached", "text"], TYPED),
+    "spymemcached-binary": (java, ["spymemcached", "binary"], TYPED | {"gat"}),
+    "xmemcached-text": (java, ["xmemcached", "text"], TYPED),
+    "xmemcached-binary": (java, ["xmemcached", "binary"], TYPED | {"gat"}),
+    "memjs": (node, [], EVERYWHERE | {"pipelined", "flags-compression", "stats"}),
+    "php-text": (php, ["text"], OF_PHP),
+    "php-binary": (php, ["binary"], OF_PHP),
+    "dalli": (ruby, [], EVERYWHERE | {"cas", "gat", "multi-get", "compression", "fetch", "stats"}),
+}

@@ -1,0 +1,168 @@
+"""The command line, the TOML file and the environment: the same settings by three ways, and wrong ones
+refused."""
+
+import re
+import tomllib
+
+import pytest
+
+from harness.memcached.wire import Connection
+from harness.server import free_port, run
+
+LETTERS = "plsamtcIRbvUuPdAhMD"
+
+WRONG = [
+    ["-l", "fooble"],
+    ["-B", "http"],
+    ["-c", "0"],
+    ["-c", "-1"],
+    ["-c", "x"],
+    ["-t", "0"],
+    ["-t", "-1"],
+    ["-t", "x"],
+    ["-m", "x"],
+    ["-m", "0"],
+    ["-m", "-5"],
+    ["-I", "1000"],
+    ["-I", "2g"],
+    ["-I", "x"],
+    ["-I", "256m", "-m", "64"],
+    ["-p", "70000"],
+    ["-p", "x"],
+    ["-U", "70000"],
+    ["-R", "0"],
+    ["-R", "x"],
+    ["-b", "x"],
+    ["-a", "9"],
+    ["-u", "no-such-user-here"],
+    ["-o", "no_such_word"],
+    ["-s", "/no/such/directory/socket"],
+    ["-P", "/no/such/directory/pid"],
+    ["--semantics", "shop"],
+    ["--semantics", "cache", "-M"],
+    ["-M", "--eviction", "fifo"],
+    ["--eviction", "best"],
+    ["--access", "all"],
+    ["--balance", "on"],
+    ["-D", "ab"],
+    ["--control-socket", "/no/such/directory/socket"],
+    ["--no-such-option"],
+    ["--config", "/no/such/file.toml"],
+    ["stray"],
+]
+
+
+@pytest.mark.parametrize("options", WRONG, ids=" ".join)
+def test_a_wrong_option_ends_it_at_once(options):
+    address = [] if options[0] in ("-p", "-s") else ["-p", "-1"]
+    ended = run(*address, *options, deadline_s=20)
+    assert ended.returncode > 0
+    assert ended.stderr.strip(), "it says nothing"
+    assert "panicked" not in ended.stderr
+
+
+def test_help():
+    for option in ("-h", "--help"):
+        ended = run(option)
+        assert ended.returncode == 0
+        for letter in LETTERS:
+            assert re.search(rf"^\s+-{letter}\b", ended.stdout, re.MULTILINE), f"-{letter} is not in the help"
+
+
+def test_print_config_ends_it_and_prints_toml():
+    ended = run("--print-config", "-t", "3", "-m", "96", "-p", "12345", "-c", "77")
+    assert ended.returncode == 0, ended.stderr
+    printed = tomllib.loads(ended.stdout)
+    text = str(printed)
+    assert all(value in text for value in ("3", "96", "12345", "77"))
+
+
+def test_what_it_prints_it_also_reads(tmp_path):
+    options = [
+        "-t", "3", "-m", "96", "-p", "12345", "-c", "77", "-I", "2m", "-R", "32", "-l", "127.0.0.1", "-M",
+        "-D", "/", "--access", "crew"
+    ]
+    first = run("--print-config", *options)
+    assert first.returncode == 0, first.stderr
+    file = tmp_path / "micanite.toml"
+    file.write_text(first.stdout)
+    second = run("--print-config", "--config", file)
+    assert second.returncode == 0, second.stderr
+    assert tomllib.loads(second.stdout) == tomllib.loads(first.stdout)
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path):
+    file = tmp_path / "micanite.toml"
+    file.write_text("threads = 2\nmax-connections = 55\nlisten-backlog = 70\n")
+    environment = {"MICANITE_THREADS": 3, "MICANITE_LISTEN_BACKLOG": 80}
+    ended = run("--print-config", "--config", file, "-b", "90", **environment)
+    assert ended.returncode == 0, ended.stderr
+    printed = tomllib.loads(ended.stdout)
+    assert (printed["listen-backlog"], printed["threads"], printed["max-connections"]) == (90, 3, 55)
+
+
+@pytest.mark.parametrize(
+    "text", ["threads = 0", "threads = 'x'", "threads = ", "no-such-threads = 1", "threads = 1\nthreads = 2"]
+)
+def test_a_wrong_file_is_refused(tmp_path, text):
+    file = tmp_path / "micanite.toml"
+    file.write_text(text)
+    ended = run("-p", "-1", "--config", file, deadline_s=20)
+    assert ended.returncode > 0
+    assert "threads" in ended.stderr
+    assert "panicked" not in ended.stderr
+
+
+def test_a_wrong_environment_is_refused():
+    ended = run("-p", "-1", MICANITE_THREADS="x", deadline_s=20)
+    assert ended.returncode > 0
+    assert "threads" in ended.stderr.lower()
+
+
+def test_the_options_are_in_the_settings(start):
+    server = start("-t", "3", "-m", "96", "-c", "77", "-I", "2m", "-R", "33", "-b", "555", "-l", "127.0.0.1")
+    settings = server.stats("settings")
+    assert int(settings["num_threads"]) == 3
+    assert int(settings["maxbytes"]) == 96 << 20
+    assert int(settings["maxconns"]) == 77
+    assert int(settings["item_size_max"]) == 2 << 20
+    assert int(settings["reqs_per_event"]) == 33
+    assert int(settings["tcp_backlog"]) == 555
+    assert settings["inter"] == "127.0.0.1"
+
+
+def test_names_of_kinds_are_in_the_settings(start):
+    cache = start("-t", "2", "--eviction", "clock", "--access", "erew", "--balance", "auto").stats("settings")
+    assert (cache["semantics"], cache["eviction"], cache["evictions"]) == ("cache", "clock", "on")
+    assert (cache["access"], cache["balance"], cache["namespace_delimiter"]) == ("erew", "auto", ":")
+    store = start("--disable-evictions").stats("settings")
+    assert (store["semantics"], store["eviction"], store["evictions"]) == ("store", "none", "off")
+
+
+def test_long_names(start):
+    port = free_port()
+    server = start(
+        "--port", port, "--threads", "2", "--memory-limit", "64", "--max-connections", "50", ready=False
+    )
+    server.port = port
+    server.wait_until_ready()
+    settings = server.stats("settings")
+    assert int(settings["maxconns"]) == 50 and int(settings["num_threads"]) == 2
+
+
+def test_listening_on_several_addresses(start, key):
+    port = free_port()
+    server = start("-p", port, "-l", "127.0.0.1,127.0.0.2", "-t", "2", "-m", "64", ready=False)
+    server.port = port
+    server.wait_until_ready()
+    with server.connect() as client, Connection(("127.0.0.2", port)) as other:
+        client.set(key, b"x")
+        assert other.get(key) == b"x"
+
+
+def test_verbose_says_more(start):
+    quiet, verbose = start("-t", "1", "-m", "64"), start("-t", "1", "-m", "64", "-vv")
+    for server in (quiet, verbose):
+        with server.connect() as client:
+            client.ask(b"bogus\r\n")
+    assert len(verbose.stderr()) >= len(quiet.stderr())

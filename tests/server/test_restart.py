@@ -1,0 +1,291 @@
+"""A restart in place: `micanite ctl restart`, SIGUSR2. What was acknowledged stays, and nobody is refused."""
+
+import os
+import re
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from harness.memcached.tls import Authority, TlsConnection, serving
+from harness.poll import until
+from harness.server import run_ctl
+
+# A new process takes over every worker's partitions.
+EVERY_WORKER_COUNT = True
+
+RESTARTS = 10
+KEYS_PER_CLIENT = 50
+
+
+class Client(threading.Thread):
+    """Writes and reads its own keys without a pause, and connects again when the server ends a connection."""
+
+    def __init__(self, connect, name):
+        super().__init__(daemon=True)
+        self.connect_once, self.prefix = connect, name
+        self.ended = threading.Event()
+        self.failure = None
+        self.acknowledged, self.doubtful = {}, {}
+        self.connections = self.requests = 0
+        self.gap_max_s = 0.0
+        self.served = time.monotonic()
+
+    def run(self):
+        try:
+            while not self.ended.is_set():
+                self.converse()
+        except BaseException as error:  # told by the main thread
+            self.failure = error
+
+    def converse(self):
+        """One connection, until it ends. To be refused is a failure; to be closed is not."""
+        with self.connect_once() as connection:
+            self.connections += 1
+            file = connection.makefile("rb")
+            while not self.ended.is_set():
+                number = self.requests % KEYS_PER_CLIENT
+                key, value = b"%b-%d" % (self.prefix, number), b"%d" % self.requests
+                try:
+                    connection.sendall(b"set %b 0 0 %d\r\n%b\r\nget %b\r\n" % (key, len(value), value, key))
+                    stored = file.readline()
+                    if stored:
+                        assert stored == b"STORED\r\n", stored
+                        self.acknowledged[key] = value
+                        self.doubtful.pop(key, None)
+                    else:
+                        self.doubtful[key] = value
+                        return
+                    found = file.readline()
+                    if not found:
+                        return
+                    assert found == b"VALUE %b 0 %d\r\n" % (key, len(value)), found
+                    assert file.read(len(value) + 7) == value + b"\r\nEND\r\n"
+                except (ConnectionResetError, BrokenPipeError):
+                    if self.acknowledged.get(key) != value:
+                        self.doubtful[key] = value
+                    return
+                now = time.monotonic()
+                self.gap_max_s = max(self.gap_max_s, now - self.served)
+                self.served = now
+                self.requests += 1
+
+
+def check(server, client):
+    """Everything acknowledged is there; a write without an answer may have happened or not."""
+    with server.connect() as connection:
+        for key, value in client.acknowledged.items():
+            assert connection.get(key) in {value, client.doubtful.get(key, value)}, key
+
+
+@pytest.mark.parametrize("semantics", ["cache", "store"])
+@pytest.mark.parametrize(("kind", "io"), [("tcp", "epoll"), ("unix", "epoll"), ("tcp", "auto")])
+def test_clients_run_through_restarts(start, tmp_path, workers, semantics, kind, io):
+    socket_file = tmp_path / "socket"
+    where = ["-s", socket_file] if kind == "unix" else []
+    server = start(
+        "-t", workers, "-m", "64", "--semantics", semantics, "--io", io, "--image", tmp_path / "image", *where
+    )
+
+    def connect():
+        connection = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
+        connection.settimeout(30)
+        connection.connect(str(socket_file) if kind == "unix" else server.address)
+        return connection
+
+    clients = [Client(connect, b"client-%d" % number) for number in range(4)]
+    for client in clients:
+        client.start()
+    for _ in range(RESTARTS):
+        before = [client.requests for client in clients]
+        done = server.ctl("restart")
+        assert done.returncode == 0 and done.stdout.startswith("restarted in "), done
+
+        def are_served(before=before):
+            assert not [client.failure for client in clients if client.failure]
+            return all(client.requests > count for client, count in zip(clients, before, strict=True))
+
+        until(are_served, "every client to be served again")
+    for client in clients:
+        client.ended.set()
+    for client in clients:
+        client.join(30)
+        assert client.failure is None
+        assert client.connections > 1
+        check(server, client)
+    assert server.alive() and int(server.stats()["pid"]) == server.pid
+    gap_ms = 1000 * max(client.gap_max_s for client in clients)
+    requests = sum(client.requests for client in clients)
+    print(
+        f"{RESTARTS} restarts under {requests} sets and gets: "
+        f"the longest wait of a client was {gap_ms:.0f} ms"
+    )
+
+
+def restarts(server):
+    """How often the server said that it was restarted."""
+    return server.stderr().count("restarted in ")
+
+
+def test_a_signal_restarts_it(start, tmp_path, key):
+    server = start("-t", "2", "-m", "64", "--image", tmp_path / "image", "-P", tmp_path / "pid")
+    with server.connect() as client:
+        client.set(key, b"x")
+        os.kill(server.pid, signal.SIGUSR2)
+        assert client.rest() == b""
+    until(lambda: restarts(server) == 1, "the restart")
+    with server.connect() as client:
+        assert client.get(key) == b"x"
+    assert int((tmp_path / "pid").read_text()) == server.pid
+    os.kill(server.pid, signal.SIGTERM)
+    assert server.wait_for_end() == 0
+    assert not (tmp_path / "pid").exists()
+
+
+def test_without_an_image_it_has_to_be_forced(start, key):
+    server = start("-t", "1", "-m", "64")
+    with server.connect() as client:
+        client.set(key, b"x")
+        refused = server.ctl("restart")
+        assert refused.returncode == 1 and "--image" in refused.stderr
+        os.kill(server.pid, signal.SIGUSR2)
+        until(lambda: "no restart: there is no --image" in server.stderr(), "the refusal of the signal")
+        assert client.get(key) == b"x"
+    assert server.ctl("restart", "--force").returncode == 0
+    with server.connect() as client:
+        assert client.get(key) is None
+
+
+def test_a_program_that_would_not_start_is_refused(start, tmp_path, key):
+    """The options are read again from their file: what is wrong there ends nothing."""
+    config = tmp_path / "micanite.toml"
+    config.write_text('max-connections = "100"\n')
+    server = start("-t", "1", "-m", "64", "--image", tmp_path / "image", "--config", config)
+    with server.connect() as client:
+        client.set(key, b"x")
+        config.write_text('max-connections = "many"\n')
+        refused = server.ctl("restart")
+        assert refused.returncode == 1
+        assert "would not start" in refused.stderr and "max-connections" in refused.stderr
+        assert client.get(key) == b"x"
+        config.write_text('max-connections = "200"\n')
+        assert server.ctl("restart").returncode == 0
+        assert client.rest() == b""
+    with server.connect() as client:
+        assert client.get(key) == b"x"
+    assert server.stats()["max_connections"] == "200"
+
+
+def test_secrets_that_cannot_be_read_are_refused(start, tmp_path, key):
+    """Passwords and certificates are tried as well: a server does not end for a file that went bad."""
+    authority, users = Authority(tmp_path), tmp_path / "users"
+    files = ["--tls-cert", authority.chain, "--tls-key", authority.key, "-Y", users]
+    users.write_text("user:secret\n")
+    server = serving(start, "-t", "1", "-m", "64", "--image", tmp_path / "image", *files)
+    users.write_text("nobody\n")
+    refused = server.ctl("restart")
+    assert (
+        refused.returncode == 1
+        and "would not start" in refused.stderr
+        and "malformed entry in line 1" in refused.stderr
+    )
+    users.write_text("user:secret\n")
+    chain = authority.chain.read_bytes()
+    authority.chain.write_bytes(b"")
+    refused = server.ctl("restart")
+    assert refused.returncode == 1 and "there is no certificate in it" in refused.stderr
+    with TlsConnection(server.address, authority.context()) as connection:
+        assert connection.ask(b"set %s 0 0 11\r\nuser secret\r\n" % key) == b"STORED"
+    authority.chain.write_bytes(chain)
+    assert server.ctl("restart").returncode == 0
+
+
+def test_a_request_that_was_read_is_answered(start, tmp_path, key):
+    """A value that the client takes slowly is sent to its end before the server restarts."""
+    size = 20 << 20
+    server = start(
+        "-t", "2", "-m", "256", "-I", "32m", "--image", tmp_path / "image", "--drain-seconds", "60"
+    )
+    with server.connect() as writer:
+        writer.set(key, b"x" * size)
+    with server.connect() as reader:
+        reader.send(b"get %b\r\n" % key)
+        assert reader.line() == b"VALUE %b 0 %d" % (key, size)
+        os.kill(server.pid, signal.SIGUSR2)
+        until(lambda: "restarting when" in server.stderr(), "the restart to begin")
+        with server.connect() as waiting:  # in the queue of the listening socket
+            waiting.send(b"mn\r\n")
+            assert reader.exactly(size) == b"x" * size
+            assert reader.rest() == b"\r\nEND\r\n"
+            assert waiting.line() == b"MN"
+
+
+def test_who_does_not_finish_is_cut_off(start, tmp_path, key):
+    server = start("-t", "2", "-m", "64", "--image", tmp_path / "image", "--drain-seconds", "1")
+    with server.connect() as half, server.connect() as other:
+        other.set(key, b"x")
+        half.send(b"set %b 0 0 10\r\nxx" % key)
+        assert other.ask(b"mn\r\n") == b"MN"
+        assert server.ctl("restart").returncode == 0
+        assert half.rest() == b""
+    assert re.search(r"\d+ connections have not ended in time", server.stderr())
+    with server.connect() as client:
+        assert client.get(key) == b"x"
+
+
+def test_an_end_asked_for_meanwhile_wins(start, tmp_path, key):
+    server = start("-t", "1", "-m", "64", "--image", tmp_path / "image", "--drain-seconds", "60")
+    with server.connect() as half:
+        half.send(b"set %b 0 0 10\r\nxx" % key)
+        until(lambda: int(server.stats()["bytes_read"]) > 20, "the half request to be read")
+        os.kill(server.pid, signal.SIGUSR2)
+        until(lambda: "restarting when" in server.stderr(), "the restart to begin")
+        os.kill(server.pid, signal.SIGTERM)
+        assert server.wait_for_end() == 0
+    assert restarts(server) == 0
+
+
+def test_a_changed_port_is_opened_and_the_old_one_closed(start, tmp_path, key):
+    config, socket_file = tmp_path / "micanite.toml", tmp_path / "socket"
+    config.write_text(f'unix-socket = "{socket_file}"\n')
+    options = [
+        "-m", "64", "--image", tmp_path / "image", "--config", config, "--control-socket", tmp_path / "ctl"
+    ]
+    server = start("-p", "-1", "-t", "1", *options)
+    port = server.port
+    with server.connect() as client:
+        client.set(key, b"x")
+    config.write_text("")
+    assert run_ctl("restart", "--socket", tmp_path / "ctl").returncode == 0
+    assert not socket_file.exists()
+    assert server.ports()["TCP"] == port
+    with server.connect() as client:
+        assert client.get(key) == b"x"
+
+
+def test_a_unix_socket_has_the_permissions_that_are_asked_for_now(start, tmp_path):
+    config, path = tmp_path / "micanite.toml", tmp_path / "socket"
+    config.write_text('unix-mask = "0777"\n')
+    server = start("-t", "1", "-m", "64", "--image", tmp_path / "image", "-s", path, "--config", config)
+    assert path.stat().st_mode & 0o777 == 0o777
+    config.write_text('unix-mask = "0600"\n')
+    assert server.ctl("restart").returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    assert server.ctl("restart").returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert server.connect().ask(b"mn\r\n") == b"MN"
+
+
+def test_native_clients_keep_their_ports(start, tmp_path):
+    server = start("-t", "2", "-m", "64", "--native", "-1", "--image", tmp_path / "image")
+    before = server.ctl("directory").stdout
+    assert server.ctl("restart").returncode == 0
+    after = server.ctl("directory").stdout
+
+    def ports(text):
+        return [line for line in text.splitlines() if "port" in line and "generation" not in line]
+
+    assert ports(before) == ports(after) != []

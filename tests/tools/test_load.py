@@ -1,0 +1,282 @@
+"""`micanite load` against real servers: its figures, its files, its errors."""
+
+import json
+import os
+import subprocess
+import xml.etree.ElementTree
+
+import pytest
+
+from harness.native.server import NativeServer
+from harness.poll import until
+from harness.server import PROJECT, Server, free_port
+from harness.tools.load import PATIENT, SHORT, is_clean, is_right, load, run_load, start_load
+
+USAGE = 2
+
+
+@pytest.fixture(scope="module")
+def memcached():
+    """The peer, with TCP and UDP on one port."""
+    path = subprocess.run(
+        [PROJECT / "scripts/peer-memcached"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    port = free_port()
+    user = ["-u", "root"] if os.getuid() == 0 else []
+    process = subprocess.Popen(
+        [path, "-l", "127.0.0.1", "-p", str(port), "-U", str(port), "-t", "1", "-m", "64", *user]
+    )
+    try:
+        until(
+            lambda: run_load(f"memcached://127.0.0.1:{port}", *SHORT).returncode == 0, "memcached to answer"
+        )
+        yield port
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def micanite():
+    """A server of ours."""
+    server = Server("-t", 1, "-m", 64)
+    yield server
+    server.end()
+
+
+# What an open loop has not answered in time is lost: time enough for a machine that stands still.
+LATE = ("--timeout", "10s")
+SHAPES = [
+    pytest.param(("--pipeline", "16", "--batch", "4"), id="pipeline"),
+    pytest.param(("--multiget", "10", "--pipeline", "2", "--get", "80"), id="multiget"),
+    pytest.param(("--connections", "20", "--threads", "2"), id="connections"),
+    pytest.param(("--rate", "3000", "--connections", "4", "--threads", "2", *LATE), id="open"),
+    pytest.param(("--rate", "3000", "--batch", "4", "--multiget", "3", *LATE), id="open-batch"),
+    pytest.param(("--popularity", "zipf:0.99", "--dataset", "large", "--pipeline", "4"), id="zipf-large"),
+    pytest.param(("--popularity", "hot:0.1/0.9", "--dataset", "10/3"), id="hot-short"),
+    pytest.param(("--dataset", "250/200000", "--items", "20", "--pipeline", "3"), id="long"),
+]
+ITEMS = ("--items", "500", "--fill")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_our_server_over_tcp(micanite, shape):
+    report = load(f"memcached://127.0.0.1:{micanite.port}", *PATIENT, *ITEMS, *shape)
+    assert is_clean(report), report
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_memcached_over_tcp(memcached, shape):
+    report = load(f"memcached://127.0.0.1:{memcached}", *PATIENT, *ITEMS, *shape)
+    assert is_clean(report), report
+    # It is asked for its version once, and waited for 300 ms.
+    assert report["servers"][0] is None or report["servers"][0].startswith("1.6")
+
+
+@pytest.mark.parametrize(
+    "shape", [shape for shape in SHAPES if not {"pipeline", "open-batch", "long"} & {shape.id}]
+)
+def test_memcached_over_udp(memcached, shape):
+    report = load(f"memcached+udp://127.0.0.1:{memcached}", *SHORT, *ITEMS, *shape)
+    assert is_right(report), report
+
+
+def test_values_of_several_datagrams(memcached):
+    report = load(
+        f"memcached+udp://127.0.0.1:{memcached}", *SHORT, "--dataset", "20/5000", "--items", 20, "--fill",
+        "--multiget", 3, "--pipeline", 2,
+    )  # fmt: skip
+    assert is_right(report), report
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=lambda workers: f"workers{workers}")
+def native(request):
+    """A server of ours with native ports."""
+    with NativeServer("-t", request.param, "-m", 64) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *(shape for shape in SHAPES if shape.id != "long"),
+        ("--adaptive", "--pipeline", "50"),
+        ("--no-offload",),
+    ],
+)
+def test_our_server_over_the_native_protocol(native, shape):
+    report = load(f"native://127.0.0.1:{native.native_port}", *SHORT, *ITEMS, *shape)
+    assert is_right(report), report
+
+
+def test_several_native_targets_share_the_items():
+    with NativeServer("-t", 1, "-m", 64) as one, NativeServer("-t", 1, "-m", 64) as other:
+        report = load(
+            *(f"native://127.0.0.1:{server.native_port}" for server in (one, other)), *SHORT, *ITEMS
+        )
+        assert is_right(report), report
+        items = [int(server.stats()["curr_items"]) for server in (one, other)]
+    assert sum(items) == 500 and min(items) > 50
+
+
+@pytest.mark.parametrize("protocol", ["memcached", "native"])
+def test_values_of_another_length_are_wrong(protocol):
+    with NativeServer("-t", 1, "-m", 64) as server:
+        url = f"{protocol}://127.0.0.1:{server.native_port if protocol == 'native' else server.port}"
+        load(url, *SHORT, *ITEMS, "--dataset", "8/8", "--get", 100)
+        report = load(url, *SHORT, *ITEMS[:2], "--dataset", "8/9", "--get", 100, status=1)
+    assert report["wrong_values"] == report["answered"] > 0 and report["hit_ratio"] == 0
+
+
+@pytest.mark.parametrize("protocol", ["memcached", "native"])
+def test_a_server_that_ends_during_the_run(protocol):
+    with NativeServer("-t", 1, "-m", 64) as server:
+        port = server.native_port if protocol == "native" else server.port
+        words = (
+            "--warmup", "0s", "--duration", "8s", "--rate", 1000, "--get", 100, "--timeout", "200ms",
+            "--json", "-"
+        )
+        running = start_load(f"{protocol}://127.0.0.1:{port}", *words)
+        assert " 1 s " in running.stderr.readline()
+        server.end()
+        out, _ = running.communicate(timeout=60)
+    report = json.loads(out)
+    assert report["answered"] > 0 and 0 < report["loss_ratio"] < 1
+    assert report["latency_us"]["p50"] < report["latency_us"]["max"]
+    if protocol == "memcached":
+        assert running.returncode == 1 and report["failed_connections"] == 1
+        assert any("closed" in warning for warning in report["warnings"])
+
+
+def test_a_unix_socket(start, tmp_path):
+    path = tmp_path / "socket"
+    start("-s", path, "-t", 1, "-m", 64)
+    report = load(f"unix://{path}", *PATIENT, *ITEMS, "--pipeline", 8)
+    assert is_clean(report), report
+
+
+def test_several_targets(start):
+    servers = [start("-t", 1, "-m", 64), start("-t", 1, "-m", 64)]
+    urls = [f"memcached://127.0.0.1:{server.port}" for server in servers]
+    report = load(*urls, *PATIENT, *ITEMS, "--rate", "2000", "--get", 100)
+    assert is_clean(report), report
+    gets = [int(server.stats()["cmd_get"]) for server in servers]
+    assert all(int(server.stats()["cmd_set"]) == 500 for server in servers)
+    assert sum(gets) == report["sent"] and abs(gets[0] - gets[1]) <= 1
+
+
+def test_the_server_s_cpu_time(start):
+    server = start("-t", 1, "-m", 64)
+    report = load(f"memcached://127.0.0.1:{server.port}", *PATIENT, *ITEMS, "--server-pid", server.pid)
+    assert 0 < report["server_cpu_s"]
+    per_second = report["throughput_ops"] * 0.3 / report["server_cpu_s"]
+    assert report["ops_per_server_core_second"] == pytest.approx(per_second, rel=0.001)
+
+
+def test_newest_items(micanite):
+    report = load(
+        f"memcached://127.0.0.1:{micanite.port}", *PATIENT, *ITEMS, "--popularity", "latest", "--get", 50
+    )
+    assert is_clean(report), report
+
+
+# Several runs, files
+
+
+def test_a_sweep_with_its_files(micanite, tmp_path):
+    figure, histogram, document = tmp_path / "figure.svg", tmp_path / "histogram", tmp_path / "report.json"
+    ended = run_load(
+        f"memcached://127.0.0.1:{micanite.port}", *SHORT, *ITEMS, "--sweep", "1k..3k/3", "--arrivals", "even",
+        "--svg", figure, "--histogram", histogram, "--json", document,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(document.read_text())
+    assert [run["offered_ops"] for run in report["runs"]] == pytest.approx([1000, 2000, 3000], abs=10)
+    # The whole is the run with the highest throughput: on a busy machine it need not be the last.
+    best = max(report["runs"], key=lambda run: run["throughput_ops"])
+    assert report["offered_ops"] == best["offered_ops"]
+    paths = xml.etree.ElementTree.parse(figure).getroot().findall("{http://www.w3.org/2000/svg}path")
+    # Four lines of three points each.
+    assert [path.get("d").count("L") for path in paths if "L" in path.get("d")] == [2] * 4
+    text = histogram.read_text()
+    assert text.split()[:2] == ["Value", "Percentile"]
+    assert f"Total count    = {report['answered']:12}]" in text
+    assert "p99.9" in ended.stdout and "wrong values          0" in ended.stdout
+
+
+def test_the_self_test():
+    report = json.loads(run_load("--self-test", "--json", "-").stdout)
+    assert len(report) == 4 and all(ability["ops_per_core_second"] > 0 for ability in report)
+
+
+def test_fields_and_progress(micanite):
+    url = f"memcached://127.0.0.1:{micanite.port}"
+    ended = run_load(url, "--warmup", "1s", "--duration", "1s", *ITEMS, "--rate", 500, "--json", "-")
+    report = json.loads(ended.stdout)
+    assert report["plan"]["targets"] == [url] and report["plan"]["popularity"] == "uniform"
+    assert set(report["latency_us"]) == {"min", "mean", "p50", "p95", "p99", "p999", "max"}
+    values = [report["latency_us"][name] for name in ("min", "p50", "p95", "p99", "p999", "max")]
+    assert values == sorted(values) and values[0] > 0
+    # One more where the machine stood still over the end.
+    assert [second["measured"] for second in report["seconds"]][:2] == [False, True]
+    assert 0 < report["generator"]["busy_ratio"] <= 1
+    assert report["ops_per_server_core_second"] is None
+    lines = ended.stderr.splitlines()
+    assert lines[0].startswith("stored 500 items")
+    assert len(lines) == 3 and "(not measured)" in lines[1] and "ops/s" in lines[2]
+
+
+# What cannot be done
+
+
+@pytest.mark.parametrize(
+    "words, reason",
+    [
+        ((), "required"),
+        (("127.0.0.1:11211",), "is no target"),
+        (("http://127.0.0.1:1",), "memcached://HOST:PORT"),
+        (("unix://relative",), "three slashes"),
+        (("memcached://127.0.0.1:1", "redis://127.0.0.1:1"), "different protocols"),
+        (("memcached://127.0.0.1:1", "--dataset", "0/8"), "1 to 250"),
+        (("memcached://127.0.0.1:1", "--popularity", "zipf:x"), "no number"),
+        (("memcached://127.0.0.1:1", "--rate", "0"), "no load"),
+        (("memcached://127.0.0.1:1", "--get", "101"), "within 0 and 100"),
+        (("memcached://127.0.0.1:1", "--batch", "4", "--pipeline", "2"), "raise the pipeline"),
+        (("memcached+udp://127.0.0.1:1", "--batch", "4"), "--multiget"),
+        (("memcached+udp://127.0.0.1:1", "--dataset", "8/70000"), "does not fit a datagram"),
+        (("native://127.0.0.1:1", "--dataset", "8/1500"), "use memcached://"),
+        (("native://127.0.0.1:1", "--multiget", "1000", "--pipeline", "100"), "at most 16384"),
+        (("native://127.0.0.1:1", "--batch", "4", "--adaptive"), "exclude each other"),
+        (("memcached://127.0.0.1:1", "--rate-profile", "/no/such/file", "--rate", "1"), "No such file"),
+        (("memcached://127.0.0.1:1", "--rate-profile", "spike:3@1s+1s"), "give --rate"),
+        (("memcached://127.0.0.1:1", "--svg", "x.svg"), "--sweep or --search"),
+        (("memcached://127.0.0.1:1", "--search", "fast"), "is no bound"),
+        (("memcached://127.0.0.1:1", "--sweep", "2k..1k/3"), "FROM..TO/COUNT"),
+        (("memcached://127.0.0.1:1", "--threads", "0"), "--threads"),
+        (("memcached://127.0.0.1:1", "--dataset", "1/8"), "64 items"),
+        (("memcached://127.0.0.1:1", "--nonsense"), "--nonsense"),
+    ],
+)
+def test_usage(words, reason):
+    ended = run_load(*words)
+    assert ended.returncode == USAGE, ended.stderr
+    assert reason in " ".join(ended.stderr.split()), ended.stderr
+    assert not ended.stdout
+
+
+@pytest.mark.parametrize("scheme", ["memcached", "memcached+udp", "redis", "native"])
+def test_nobody_listens(scheme):
+    ended = run_load(f"{scheme}://127.0.0.1:{free_port()}", *SHORT)
+    assert ended.returncode == 1
+    assert "nobody listens there; start a" in ended.stderr
+
+
+def test_no_such_process_cpu_or_folder(micanite, tmp_path):
+    url = f"memcached://127.0.0.1:{micanite.port}"
+    for words, reason in [
+        (("--server-pid", 999_999_999), "there is no process"),
+        (("--cpu", 4000), "cannot be used here"),
+        (("--json", tmp_path / "missing" / "file"), "cannot write"),
+    ]:
+        ended = run_load(url, *SHORT, *words)
+        assert ended.returncode == 1 and reason in ended.stderr, ended.stderr

@@ -1,0 +1,71 @@
+"""`micanite trace generate`: published workloads as traces; and how `micanite trace` reads and writes where
+that is not easy."""
+
+import subprocess
+import time
+
+import pytest
+
+from harness.server import command, environment
+from harness.tools.trace import run_trace
+
+GETS = {"ycsb-b": 95, "mica-small": 95, "innercache-zipf-10": 10, "fb-etc": 73.6, "etc-model": 100}
+
+
+@pytest.mark.parametrize("workload", GETS)
+def test_a_workload_is_a_trace(workload, tmp_path):
+    path = tmp_path / "made.csv"
+    made = run_trace("generate", workload, "--items", 1000, "--requests", 20000)
+    assert made.returncode == 0, made.stderr
+    assert made.stdout == run_trace("generate", workload, "--items", 1000, "--requests", 20000).stdout
+    assert (
+        made.stdout
+        != run_trace("generate", workload, "--items", 1000, "--requests", 20000, "--seed", 2).stdout
+    )
+    path.write_text(made.stdout)
+    told = run_trace("stats", path)
+    lines = {line.split("  ")[0].strip(): line.split()[-1] for line in told.stdout.splitlines() if line}
+    assert lines["requests"] == "20,000" and abs(float(lines["get %"]) - GETS[workload]) < 1.5, told.stdout
+
+
+def test_every_item_is_stored_before(tmp_path):
+    made = run_trace("generate", "mica-tiny", "--items", 500, "--requests", 10, "--fill")
+    stored = made.stdout.splitlines()[:500]
+    assert len({line.split(",")[1] for line in stored}) == 500 and all(",set," in line for line in stored)
+
+
+@pytest.mark.parametrize("words", [("fb-etc", "--rate", 5), ("ycsb-e",), ("ycsb-b", "--items", 0)])
+def test_what_makes_no_sense(words):
+    assert run_trace("generate", *words).returncode == 2
+
+
+def test_a_pipe_brings_a_trace_in_pieces():
+    words = [command()[0], "trace", "cat", "/dev/stdin"]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+    ) as running:
+        for piece in ("0,k", ",1,", "2,3,get,0\n", "1,k,1,2,3,get,0\n"):
+            running.stdin.write(piece)
+            running.stdin.flush()
+            time.sleep(0.02)
+        running.stdin.close()
+        assert running.stdout.read().splitlines() == ["0,k,1,2,get,,", "1000,k,1,2,get,,"]
+
+
+@pytest.mark.parametrize("what", ["cat", "stats", "simulate"])
+def test_a_full_disk_is_told(what, tmp_path):
+    path = tmp_path / "made.csv"
+    path.write_text("0,k,1,2,3,get,0\n")
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [command()[0], "trace", what, path], stdout=full, stderr=subprocess.PIPE, text=True,
+            env=environment(), timeout=60
+        )
+    assert ended.returncode == 1 and "No space left" in ended.stderr and "panicked" not in ended.stderr
+
+
+def test_a_sample_without_keys_is_an_error(tmp_path):
+    path = tmp_path / "made.csv"
+    path.write_text("0,k,1,2,3,get,0\n")
+    ended = run_trace("simulate", path, "--sample", "0.0000001")
+    assert ended.returncode == 1 and "no key that is read is in the sample" in ended.stderr
