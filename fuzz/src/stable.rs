@@ -24,7 +24,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("native_replies", micanite_wire::fuzz::native_replies),
     ("client", micanite_client::fuzz::client),
     ("session", micanite_server::testing::fuzz::session),
-    ("stranger", micanite_server::testing::fuzz::stranger),
+    ("unauthenticated", micanite_server::testing::fuzz::unauthenticated),
     ("native_session", micanite_server::testing::fuzz::native),
     ("native_frames", micanite_server::testing::fuzz::native_frames),
     ("frames", micanite_net::frames::fuzz::frames),

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn micanite_error(client: *const Micanite) -> *const c_cha
 /// Gets the value of a key.
 ///
 /// # Safety
-/// As the header says: pointers are null or good for their lengths.
+/// Pointers are null or valid for their lengths, as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_get(
     client: *mut Micanite,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn micanite_get(
 /// Gets the value of a key with its CAS value.
 ///
 /// # Safety
-/// As the header says: pointers are null or good for their lengths.
+/// Pointers are null or valid for their lengths, as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_gets(
     client: *mut Micanite,
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn micanite_gets(
 /// Gets the values of many keys.
 ///
 /// # Safety
-/// As the header says: the arrays have `count` entries, pointers are null or good for their lengths.
+/// The arrays have `count` entries, and pointers are null or valid for their lengths, as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_multi_get(
     client: *mut Micanite,
@@ -128,7 +128,7 @@ macro_rules! store {
         #[doc = $words]
         ///
         /// # Safety
-        /// As the header says: pointers are null or good for their lengths.
+        /// Pointers are null or valid for their lengths, as the header says.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             client: *mut Micanite,
@@ -163,7 +163,7 @@ store!(micanite_replace, "Stores if there is such an item.", |client, key, value
 /// Stores if the item still has this CAS value.
 ///
 /// # Safety
-/// As the header says: pointers are null or good for their lengths.
+/// Pointers are null or valid for their lengths, as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_cas(
     client: *mut Micanite,
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn micanite_cas(
 /// Removes an item.
 ///
 /// # Safety
-/// As the header says: pointers are null or good for their lengths.
+/// Pointers are null or valid for their lengths, as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_delete(
     client: *mut Micanite,
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn micanite_delete(
 /// Replaces the expiry of an item.
 ///
 /// # Safety
-/// As the header says: pointers are null or good for their lengths.
+/// Pointers are null or valid for their lengths, as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_touch(
     client: *mut Micanite,
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn micanite_touch(
 /// Adds to a number.
 ///
 /// # Safety
-/// As the header says: pointers are null or good for their lengths.
+/// Pointers are null or valid for their lengths, as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_increment(
     client: *mut Micanite,
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn micanite_increment(
 /// Subtracts from a number, not below 0.
 ///
 /// # Safety
-/// As the header says: pointers are null or good for their lengths.
+/// Pointers are null or valid for their lengths, as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn micanite_decrement(
     client: *mut Micanite,

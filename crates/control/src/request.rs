@@ -27,7 +27,7 @@ pub enum Request {
         /// Which partition, from 0
         #[arg(value_name = "PARTITION")]
         partition: usize,
-        /// Its new owner, from 0
+        /// New owner, from 0
         #[arg(value_name = "WORKER")]
         owner: usize,
     },
@@ -41,7 +41,7 @@ pub enum Request {
     },
     /// Forget all keys of a namespace: those that begin with NAME and the delimiter
     Invalidate {
-        /// What stands before the delimiter
+        /// Part of the key before the delimiter
         #[arg(value_name = "NAME")]
         name: String,
     },
@@ -51,7 +51,7 @@ pub enum Request {
     Hotkeys,
     /// Print the statistics, as the memcached command `stats` does
     Stats,
-    /// Whether the server is there and all its workers move
+    /// Check that the server runs and all its workers make progress
     Ping,
     /// Execute the server's program anew in its process: what is stored (--image) and the listening
     /// sockets stay, connections end between two requests

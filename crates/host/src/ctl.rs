@@ -27,7 +27,7 @@ pub struct ControlOptions {
     /// The server's TCP port [default: 11211]
     #[arg(short = 'p', long, value_name = "N", global = true, conflicts_with = "socket")]
     pub port: Option<u16>,
-    /// Its control socket; of a server without a port, its Unix socket with .ctl behind [default:
+    /// Control socket of the server; of a server without a port, its Unix socket with .ctl behind [default:
     /// MICANITE_CONTROL_SOCKET, unless there is a port]
     #[arg(long, value_name = "PATH", global = true)]
     pub socket: Option<PathBuf>,

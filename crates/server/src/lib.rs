@@ -45,8 +45,8 @@ pub mod testing;
 pub mod udp;
 pub mod worker;
 
-/// What `version` answers. Clients decide by it what they may send (libmemcached's tools, for
-/// one), so it begins with the version of memcached whose replies these are.
+/// Reply to `version`. Some clients, such as libmemcached's tools, decide by it which commands they send, so
+/// it begins with the version of memcached whose replies these are.
 pub const VERSION: &str = concat!("1.6.45-micanite-", env!("CARGO_PKG_VERSION"));
 
 pub use serve::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, memory_limit_bytes, serve};

@@ -41,7 +41,7 @@ pub const LONG_REPLY_BUCKETS: usize = 256;
 pub const WATCHERS_MAX: usize = 20;
 /// Requests of a worker that wait to be recorded (`ctl record`).
 pub const RECORDING_RING_BYTES: usize = 1 << 20;
-/// What is recorded, and not written yet.
+/// Recorded requests that are not written yet.
 pub const RECORDING_UNWRITTEN_BYTES: usize = 256 << 10;
 /// The prefixes of a recording's keys.
 pub const RECORDING_PREFIX_BYTES_MAX: usize = 4 << 20;

@@ -20,7 +20,7 @@ use micanite_workload::recording::End;
 struct Counting;
 
 thread_local! {
-    /// Of this thread: the one that writes a recording may allocate.
+    /// Counts this thread only: the one that writes a recording may allocate.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 

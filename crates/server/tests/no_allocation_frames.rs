@@ -23,7 +23,7 @@ use micanite_wire::native::{CoreEntry, Header, Opcode, Request, RequestWriter};
 struct Counting;
 
 thread_local! {
-    /// Of this thread: that of the test harness allocates when it likes.
+    /// Counts this thread only: the test harness allocates.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -55,7 +55,6 @@ const CLIENT: &str = "10.0.0.1:4000";
 /// A queue at which the same frames arrive again and again, and which forgets what is sent.
 struct Repeating {
     frames: Vec<Vec<u8>>,
-    /// How many of them have arrived this time.
     arrived: usize,
     sent: u64,
     memory: NonNull<u8>,

@@ -20,7 +20,7 @@ use micanite_wire::native::{
 struct Counting;
 
 thread_local! {
-    /// Of this thread: that of the test harness allocates when it likes.
+    /// Counts this thread only: the test harness allocates.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 

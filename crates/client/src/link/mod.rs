@@ -87,7 +87,7 @@ impl Link {
     /// Connects over a queue of a port instead of the kernel's sockets.
     ///
     /// # Errors
-    /// As for [`Self::connect`], and a server is unreachable from that port.
+    /// The same as for [`Self::connect`], and a server that is unreachable from that port.
     pub fn connect_on(servers: &[ServerAddress], options: Options, queue: PortQueue) -> Result<Self, Error> {
         Self::open_on(servers, options, queue)?.introduced()
     }

@@ -16,7 +16,7 @@ const TYPE_LOOPBACK: &str = "772";
 pub struct Machine {
     /// `/`, but in tests.
     root: PathBuf,
-    /// Whether answers of `ethtool` are files below the root, as tests have them.
+    /// Set in tests, where answers of `ethtool` are files below the root.
     recorded: bool,
 }
 

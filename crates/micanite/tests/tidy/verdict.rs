@@ -14,7 +14,7 @@ pub struct Offence {
 pub struct Exception {
     /// The place of an offence; with `/` at the end, all places below that folder.
     pub place: &'static str,
-    /// Its size today: of a folder, the sum. It may only shrink.
+    /// Size today; of a folder, the sum. It may only shrink.
     pub size: usize,
     pub reason: &'static str,
 }

@@ -102,7 +102,7 @@ pub fn xdp_program() -> io::Result<()> {
 /// Creates a map of AF_XDP sockets, and closes it.
 ///
 /// # Errors
-/// As for [`xdp_program`].
+/// The same as for [`xdp_program`].
 pub fn socket_map() -> io::Result<()> {
     let attributes = MapAttributes { kind: TYPE_XSK_MAP, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
     bpf(MAP_CREATE, &attributes).map(drop)

@@ -115,7 +115,7 @@ pub(super) struct Consumer<T> {
 
 impl<T: Copy> Consumer<T> {
     /// # Safety
-    /// As for [`Producer::new`]: nobody else consumes.
+    /// The same as for [`Producer::new`]: nobody else consumes.
     pub(super) unsafe fn new(ring: RingMemory<T>) -> Self {
         Self {
             ring,

@@ -1,4 +1,4 @@
-//! What requests do. The control thread is no worker: what needs one is posted to the first.
+//! Executes requests. The control thread is no worker: it posts work for a worker to the first one.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -22,13 +22,13 @@ use crate::telemetry::record::Recorder;
 use crate::telemetry::stats;
 use crate::worker::Post;
 
-/// How long a worker may take to do what is posted to it.
+/// Deadline of posted work.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a worker may take to show that it moves.
+/// Deadline of a worker that a ping waits for.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 const PING_POLL: Duration = Duration::from_millis(5);
 
-/// What requests work with.
+/// Executes requests on behalf of the control thread.
 #[derive(Clone, Debug)]
 pub(super) struct Executor {
     pub server: Arc<Server>,
@@ -161,7 +161,7 @@ impl Executor {
         String::from_utf8_lossy(&bytes[..filled]).replace('\r', "")
     }
 
-    /// Whether every worker moves: one that does uses some CPU time.
+    /// Checks that every worker makes progress, which shows in its CPU time.
     fn ping(&self) -> Answer {
         let counters = &self.server.shared.counters;
         let spent_ns = || counters.iter().map(|of| of.cpu_ns.get()).collect::<Vec<_>>();

@@ -20,7 +20,7 @@ use crate::shared::Server;
 use crate::shared::clock::Clock;
 use crate::worker::Post;
 
-/// How long a client has for its line, and for the answer.
+/// Deadline for a client's line, and for sending the answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest line.
 const LINE_BYTES_MAX: usize = 4096;

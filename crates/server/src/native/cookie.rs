@@ -34,7 +34,7 @@ impl CookieKey {
     }
 }
 
-/// What a datagram's cookie proves.
+/// Result of checking a datagram's cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// The sender receives what is sent to this address.
@@ -49,7 +49,7 @@ pub struct Cookies {
     key: CookieKey,
     last: Option<(SocketAddr, u32)>,
     current: u64,
-    /// Of the epoch before; computed when a cookie is not the current one.
+    /// Cookie of the previous epoch; computed when a cookie is not the current one.
     previous: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Cookies {
         Self { key, last: None, current: 0, previous: None }
     }
 
-    /// What a cookie from an address proves now.
+    /// Checks the cookie of a datagram from an address.
     #[inline]
     pub fn check(&mut self, peer: SocketAddr, cookie: u64, now_s: u32) -> Proof {
         let epoch = now_s / COOKIE_EPOCH_S;

@@ -71,7 +71,7 @@ native_counters! {
 
 macro_rules! frame_stats {
     ($($(#[doc = $what:literal])* $name:ident $(= $of:ident)?,)*) => {
-        /// What one worker's queue of a port around the kernel has seen.
+        /// Counters of one worker's queue of a port around the kernel.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub struct FrameStats {

@@ -10,7 +10,7 @@ use micanite_wire::native::{
 use super::NativeShared;
 use crate::limits::{COOKIE_EPOCH_S, IDS_WINDOW};
 
-/// What holds for the whole server.
+/// Returns the part of the directory that concerns the whole server.
 pub(super) fn directory(cache: &Cache, native: &NativeShared) -> Directory {
     Directory {
         hash_seed: cache.seed(),

@@ -16,7 +16,7 @@ use micanite_wire::native::Status;
 
 use crate::limits::{IDS_CLIENTS_PER_SET, IDS_RESENT_S_MAX, IDS_SETS, IDS_WINDOW};
 
-/// Who numbers.
+/// Identity of a client that numbers its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientKey {
     ip: u128,
@@ -41,18 +41,13 @@ impl ClientKey {
     }
 }
 
-/// What is to be done with a numbered request.
+/// Treatment of a numbered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// To be executed; [`Ids::finish`] follows.
     Execute,
     /// It was executed and ended so.
-    Answer {
-        /// Its status.
-        status: Status,
-        /// Its number.
-        number: u64,
-    },
+    Answer { status: Status, number: u64 },
     /// It is being executed now.
     Busy,
     /// Nobody knows.
@@ -87,7 +82,7 @@ struct Set {
     doubts_until_s: u32,
 }
 
-/// What all workers remember together.
+/// Memory of numbered requests, shared by all workers.
 #[derive(Debug)]
 pub struct Ids {
     sets: Box<[Mutex<Set>]>,
@@ -193,8 +188,8 @@ impl Set {
         client
     }
 
-    /// Who makes room for a client at this address: who was quiet for longest, but if half of the
-    /// set is at this address, one of those.
+    /// Returns the entry that makes room for a client at this address: the one that was silent for longest.
+    /// If half of the set is at this address, it is one of those.
     fn oldest(&self, ip: u128) -> usize {
         let at_home = |client: &Client| client.key.ip == ip;
         let own = self.clients.iter().filter(|client| at_home(client)).count();

@@ -66,8 +66,8 @@ impl NativeShared {
         self
     }
 
-    /// What the filters in front of the ports have done, with the number of each; those that have
-    /// none aside. It takes system calls.
+    /// Returns the counters of the filters in front of the ports that have one, with each port's number. It
+    /// takes system calls.
     pub fn filters(&self) -> impl Iterator<Item = (usize, FilterCounters)> {
         let numbered = self.ports.iter().enumerate();
         numbered.filter_map(|(number, port)| Some((number, port.filter_counters()?)))
@@ -87,8 +87,8 @@ impl NativeShared {
         own.map_or(0..self.cores.len(), Clone::clone)
     }
 
-    /// Where clients of a worker's port reach another worker: at its own UDP port, or at that of one
-    /// which is there in its stead.
+    /// Returns where clients of a worker's port reach another worker: at its own UDP port, or at that of a
+    /// substitute.
     pub fn core_for(&self, worker: usize, other: usize) -> Option<CoreEntry> {
         let core = *self.cores.get(other)?;
         let reachable = self.colleagues(worker);

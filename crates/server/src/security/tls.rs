@@ -9,7 +9,7 @@ use micanite_net::tls::{ClientCertificates, ServerConfig, TlsOptions, load};
 
 use crate::configuration::{ListenTls, TlsSettings};
 
-/// See the module.
+/// Certificates and TLS settings of all listeners.
 #[derive(Debug)]
 pub struct TlsShared {
     settings: TlsSettings,
@@ -24,7 +24,7 @@ pub struct TlsShared {
 struct Configs {
     default: Arc<ServerConfig>,
     basic: Arc<ServerConfig>,
-    /// If authorities of clients are named.
+    /// Set if certificate authorities of clients are configured.
     mutual: Option<Arc<ServerConfig>>,
 }
 
@@ -57,10 +57,11 @@ impl TlsShared {
         })
     }
 
-    /// As [`Self::refresh`], for a client: not more than once in a second of the clock, for connections wait while files are read.
+    /// Does the same for a client, at most once a second of the clock, because connections wait while files
+    /// are read.
     ///
     /// # Errors
-    /// As [`Self::new`]; or somebody has asked within this second.
+    /// As in [`Self::new`]; or a client has asked within this second.
     pub fn refresh_for_client(&self, now_s: u32) -> Result<(), String> {
         if self.asked_s.fetch_max(now_s, Ordering::Relaxed) >= now_s {
             return Err("Error certificates were read within this second, ask again in the next".into());
@@ -71,7 +72,7 @@ impl TlsShared {
     /// Reads the files again. If that fails, everything stays as it was.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As in [`Self::new`].
     pub fn refresh(&self, now_s: u32) -> Result<(), String> {
         let configs = Configs::load(&self.settings)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = configs;
@@ -79,7 +80,7 @@ impl TlsShared {
         Ok(())
     }
 
-    /// What a new connection of a listener goes by; `None`: it is not encrypted.
+    /// Returns the configuration of a new connection; none if the listener does not encrypt.
     pub fn config(&self, listener: ListenTls) -> Option<Arc<ServerConfig>> {
         let configs = self.current.read().unwrap_or_else(PoisonError::into_inner);
         match listener {
@@ -90,7 +91,7 @@ impl TlsShared {
         }
     }
 
-    /// As configured.
+    /// Returns the settings.
     pub fn settings(&self) -> &TlsSettings {
         &self.settings
     }

@@ -1,4 +1,4 @@
-//! How long requests take in a worker, as histograms of fixed size.
+//! Latencies of requests in a worker, as histograms of fixed size.
 //!
 //! Reading a clock takes 20 to 90 ns, so that is not done for each request, nor in each round of a
 //! worker: one round of `ROUNDS` is timed, and every round while there are few. In a timed
@@ -68,7 +68,7 @@ impl Class {
     }
 }
 
-/// How requests come.
+/// Transport of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP and Unix sockets.
@@ -138,7 +138,7 @@ impl Default for HistogramSum {
     }
 }
 
-/// Where a duration is counted: the first bucket whose bound is not less.
+/// Returns the bucket of a duration: the first one whose bound is not less.
 #[inline]
 fn bucket(duration_ns: u64) -> usize {
     let below = duration_ns.saturating_sub(1);

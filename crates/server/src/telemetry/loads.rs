@@ -1,4 +1,4 @@
-//! How many requests each worker has for each partition: what balancing decides on.
+//! Requests by worker and partition: the input of balancing.
 //!
 //! The engine counts what a worker executes by itself. What it has the owner of a partition
 //! execute (EREW) is counted here, by the worker that asks.
@@ -9,12 +9,12 @@ use micanite_engine::{Access, Cache, Request};
 
 use crate::telemetry::stats::Counter;
 
-/// See the module.
+/// Requests that workers have other workers execute.
 #[derive(Debug)]
 pub struct Loads {
     /// By asking worker, then by partition; a worker writes its own alone.
     delegated: Box<[Box<[Counter]>]>,
-    /// Whether there is, or was, a partition that only its owner reads.
+    /// There is, or was, a partition that only its owner reads.
     has_exclusive: AtomicBool,
 }
 

@@ -116,13 +116,12 @@ impl Bench {
 pub(crate) struct Script {
     /// Each piece is what one `recv` gives at most.
     pub input: VecDeque<Vec<u8>>,
-    /// Whether the end follows the input.
+    /// The end follows the input.
     pub ends: bool,
-    /// What was sent.
     pub output: Vec<u8>,
-    /// How much one `send` takes at most.
+    /// Limit of one `send`.
     pub send_bytes_max: usize,
-    /// How much is taken before the peer stops to read.
+    /// Bytes that the peer takes before it stops reading.
     pub output_bytes_max: usize,
     /// Calls so far.
     pub recvs: usize,

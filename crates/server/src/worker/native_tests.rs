@@ -14,7 +14,7 @@ use micanite_net::datagram::{UdpOptions, UdpSocket};
 use micanite_net::{Poller, Stream};
 use micanite_wire::native::{CoreEntry, Opcode, PAYLOAD_BYTES, Request, Status};
 
-use crate::native::testing::{Answer, Asker, request, settings};
+use crate::native::testing::{Answer, Requester, request, settings};
 use crate::native::{NativePort, NativeShared, Sockets, rings};
 use crate::shared::clock::{Clock, seconds};
 use crate::shared::{self, Ending};
@@ -81,7 +81,7 @@ impl Server {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let peer = socket.local_addr().unwrap();
         let now_s = seconds(self.clock.now_ms());
-        Client { asker: Asker::at(&self.state.shared, peer, now_s), socket, server: self }
+        Client { requester: Requester::at(&self.state.shared, peer, now_s), socket, server: self }
     }
 
     fn end(&self, how: Ending) {
@@ -97,7 +97,7 @@ impl Server {
 }
 
 struct Client<'a> {
-    asker: Asker,
+    requester: Requester,
     socket: ClientSocket,
     server: &'a Server,
 }
@@ -117,8 +117,8 @@ impl Client<'_> {
     }
 
     fn send(&mut self, to: usize, requests: &[Request<'_>]) {
-        self.asker.header.partition = self.owner(requests[0].key).0;
-        let datagram = self.asker.datagram(requests);
+        self.requester.header.partition = self.owner(requests[0].key).0;
+        let datagram = self.requester.datagram(requests);
         let address = self.server.addresses[to];
         self.socket.send_to(&datagram.bytes, address).unwrap();
     }
@@ -205,7 +205,7 @@ fn datagrams_that_do_not_end_do_not_keep_a_server_from_ending() {
         client.ask(0, first);
         let flood = client.socket.try_clone().unwrap();
         let addresses = server.addresses.clone();
-        let arrivals = [first, second].map(|set| client.asker.datagram(&[set]).bytes);
+        let arrivals = [first, second].map(|set| client.requester.datagram(&[set]).bytes);
         let (stop, stopped) = channel::<()>();
         let flooding = std::thread::spawn(move || {
             // Whether anybody listens any more is not of interest.
@@ -255,8 +255,8 @@ fn increments_are_exact_however_often_and_wherever_they_arrive() {
                 arrivals.insert(0, 1);
             }
             for (place, id) in arrivals.iter().enumerate() {
-                client.asker.header.echo = *id;
-                client.asker.header.resent = arrivals[..place].contains(id);
+                client.requester.header.echo = *id;
+                client.requester.header.resent = arrivals[..place].contains(id);
                 let key = keys[(*id % 2) as usize];
                 let increment = Request {
                     argument: 1,

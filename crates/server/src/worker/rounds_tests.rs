@@ -14,7 +14,7 @@ use micanite_net::tls::{ServerConfig, without_certificate};
 use micanite_net::{Poller, Stream};
 use micanite_wire::native::{CoreEntry, Opcode, PAYLOAD_BYTES, Request};
 
-use crate::native::testing::{Asker, request, settings};
+use crate::native::testing::{Requester, request, settings};
 use crate::native::{NativePort, NativeShared, Sockets, rings};
 use crate::shared::Server;
 use crate::shared::clock::{Clock, seconds};
@@ -187,19 +187,19 @@ fn native_rounds_count_what_all_sockets_have_moved() {
     let client = ClientSocket::bind("127.0.0.1:0").unwrap();
     let now_s = seconds(bench.worker.clock.now_ms());
     let server = Arc::clone(&bench.worker.server);
-    let mut asker = Asker::at(&server.shared, client.local_addr().unwrap(), now_s);
-    asker.header.partition = server.shared.cache.partition_of(server.shared.cache.hash(b"a")) as u16;
+    let mut requester = Requester::at(&server.shared, client.local_addr().unwrap(), now_s);
+    requester.header.partition = server.shared.cache.partition_of(server.shared.cache.hash(b"a")) as u16;
     let get = request(&server.shared.cache, Opcode::Get, b"none");
     // The second socket has something for as many bursts as the first, and moves nothing.
     const BURSTS: usize = 3;
     for _ in 0..BURSTS * BURST_MESSAGES_MAX {
         let append = Request {
             value: b"x",
-            id: asker.next_id(),
+            id: requester.next_id(),
             ..request(&server.shared.cache, Opcode::Append, b"a")
         };
         for (request, address) in [append, get].iter().zip(&bench.addresses) {
-            let datagram = asker.datagram(std::slice::from_ref(request)).bytes;
+            let datagram = requester.datagram(std::slice::from_ref(request)).bytes;
             client.send_to(&datagram, address).unwrap();
         }
     }

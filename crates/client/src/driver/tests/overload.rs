@@ -16,7 +16,7 @@ const TICKS_PER_S: u64 = 1_000_000_000 / TICK_NS;
 const QUEUE: usize = 300;
 /// Delay in one direction.
 const DELAY_TICKS: u64 = 10;
-/// As in the server: interval of the share, and duration for which replies report it.
+/// The server's interval of the share, and the duration for which its replies report it.
 const SHARE_TICKS: u64 = 10_000_000 / TICK_NS;
 const TOLD_TICKS: u64 = 100_000_000 / TICK_NS;
 

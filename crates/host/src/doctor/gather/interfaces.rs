@@ -19,7 +19,7 @@ pub trait Netlink {
     fn features(&self, index: u32) -> Option<u64>;
     /// The XDP program on it.
     fn attached(&self, index: u32) -> Option<Attached>;
-    /// Its addresses.
+    /// Returns the addresses and prefix lengths of an interface.
     fn addresses(&self, index: u32) -> Vec<(IpAddr, u8)>;
 }
 

@@ -35,7 +35,7 @@ impl Recorded {
         Self { root }
     }
 
-    /// What is gathered there.
+    /// Gathers the facts of the machine.
     pub fn facts(&self) -> Facts {
         let machine = Machine::recorded(&self.root);
         let trial = |name: &str| -> Trial { machine.read(&format!("tried/{name}")).map_or(Ok(()), Err) };
@@ -78,7 +78,7 @@ fn write(root: &Path, path: &str, text: &str) {
     }
 }
 
-/// What netlink would answer: `netlink/` and the number of the interface.
+/// Answers of netlink: `netlink/` and the number of the interface.
 struct Answers<'a>(&'a Machine);
 
 impl Answers<'_> {

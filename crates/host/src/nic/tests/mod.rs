@@ -100,7 +100,7 @@ fn queues(plan: &Plan) -> Vec<usize> {
     plan.layout.workers.iter().map(|(_, queue)| *queue).collect()
 }
 
-/// What the interface is like when all commands of a plan have been run.
+/// Returns the interface as it is after all commands of a plan.
 fn after(mut facts: InterfaceFacts, plan: &Plan, machine: &MachineFacts) -> InterfaceFacts {
     let count = plan.layout.queues;
     facts = InterfaceFacts {

@@ -19,8 +19,8 @@ fn unmentioned(tree: &Tree) -> Vec<Offence> {
     unreached(paths(), &reached, "no other file names it")
 }
 
-/// Whether another text names a file: one with an ending by its name, or by `"name"` alone; a script with its
-/// folder, or behind a slash in a script beside it.
+/// Returns whether another text names a file: one with an ending by its name, or by `"name"` alone; a script
+/// with its folder, or behind a slash in a script beside it.
 pub fn is_mentioned(tree: &Tree, path: &str) -> bool {
     let (folder, name) = (tree::folder(path), tree::name(path));
     let whole = format!("{}/{name}", tree::name(folder));
@@ -34,7 +34,7 @@ pub fn is_mentioned(tree: &Tree, path: &str) -> bool {
     })
 }
 
-/// Whether `word` stands in a text, and no longer name does instead.
+/// Returns whether `word` stands in a text, and not as a part of a longer name.
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
     text.match_indices(word).any(|(at, _)| {

@@ -24,7 +24,7 @@ fn unreached_python(tree: &Tree) -> Vec<Offence> {
     unreached(modules().map(|(path, _)| path), &reached, "no module imports it, and no file names it")
 }
 
-/// Whether a line imports a module, from wherever it stands.
+/// Returns whether a line imports a module, from any package.
 fn imports(line: &str, module: &str) -> bool {
     let line = line.trim_start();
     let words = || line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');

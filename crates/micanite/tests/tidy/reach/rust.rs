@@ -22,7 +22,7 @@ fn unreached_rust(tree: &Tree) -> Vec<Offence> {
     unreached(sources, &reached, "no target of Cargo, and no `mod` names it")
 }
 
-/// Whether Cargo finds a file by its place, or by a `path` in the package's manifest.
+/// Returns whether Cargo finds a file by its place, or by a `path` in the package's manifest.
 fn is_target(tree: &Tree, path: &str) -> bool {
     let mut package = tree::folder(path);
     while !tree.contains(&format!("{package}/Cargo.toml")) && !package.is_empty() {

@@ -1,4 +1,4 @@
-//! What decisions remember from one period to the next.
+//! State that decisions keep from one period to the next.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What to change, from loads alone.
+//! The decision what to change, from loads alone.
 
 use micanite_engine::{Access, Route};
 
@@ -7,7 +7,7 @@ const REQUESTS_MIN: u64 = 1000;
 /// A worker is too hot from this many times the mean load of a worker on, and so is a partition
 /// that would make any owner so.
 const HOT: f64 = 1.25;
-/// What was hot stays so until its load is below this share of the threshold.
+/// A hot partition stays hot until its load is below this share of the threshold.
 const COOL: f64 = 0.5;
 /// The first of several moves has to relieve the busier of two workers by this share of the mean
 /// load.
@@ -59,7 +59,7 @@ impl Change {
     }
 }
 
-/// What is remembered of a partition.
+/// State of a partition between two periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionState {
     /// It has changed lately and rests.
@@ -68,14 +68,14 @@ pub struct PartitionState {
     pub shared: bool,
 }
 
-/// What decisions are made on.
+/// Input of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// Requests of a period by asking worker, then by partition.
     pub loads: &'a [Vec<u64>],
     /// Mode and owner of each partition.
     pub routes: &'a [Route],
-    /// What is remembered of each partition.
+    /// By partition.
     pub states: &'a [PartitionState],
     /// A partition was moved, and there was more to move in every period since.
     pub is_moving: bool,
@@ -99,7 +99,7 @@ struct View<'a> {
     workers: Vec<f64>,
     /// The mean of those.
     mean: f64,
-    /// What each worker executes of partitions that it does not own alone, and cannot give away.
+    /// Load of each worker from partitions that it does not own alone, and cannot give away.
     shares: Vec<f64>,
 }
 
@@ -108,16 +108,16 @@ impl<'a> View<'a> {
         let mut partitions = vec![0.0; of.routes.len()];
         let mut workers = vec![0.0; of.loads.len()];
         let mut shares = workers.clone();
-        for (asker, of_asker) in of.loads.iter().enumerate() {
-            for (partition, load) in of_asker.iter().enumerate() {
+        for (worker, loads) in of.loads.iter().enumerate() {
+            for (partition, load) in loads.iter().enumerate() {
                 let route = of.routes[partition];
                 let load = *load as f64;
                 partitions[partition] += load;
                 if route.access == Access::Erew {
                     workers[route.owner] += load;
                 } else {
-                    workers[asker] += load;
-                    shares[asker] += load;
+                    workers[worker] += load;
+                    shares[worker] += load;
                 }
             }
         }

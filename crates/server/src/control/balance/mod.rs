@@ -23,7 +23,7 @@ pub use balancer::Balancer;
 pub use decide::{Change, PartitionState, Situation, decide};
 pub(crate) use thread::BalanceThread;
 
-/// What other threads see of balancing.
+/// State of balancing that other threads read.
 #[derive(Debug)]
 pub struct BalanceState {
     is_auto: AtomicBool,
@@ -44,7 +44,7 @@ impl BalanceState {
         }
     }
 
-    /// Whether partitions change by themselves.
+    /// Returns whether partitions change by themselves.
     pub fn get(&self) -> Balance {
         if self.is_auto.load(Ordering::Relaxed) { Balance::Auto } else { Balance::Off }
     }
@@ -54,7 +54,7 @@ impl BalanceState {
         self.is_auto.store(balance == Balance::Auto, Ordering::Relaxed);
     }
 
-    /// How often balancing has changed a route.
+    /// Returns the number of routes that balancing has changed.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }

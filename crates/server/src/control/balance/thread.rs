@@ -12,7 +12,7 @@ use micanite_engine::Route;
 use super::{Balancer, Change};
 use crate::shared::Server;
 
-/// How often loads are measured.
+/// Interval between two measurements of loads.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// The running thread.

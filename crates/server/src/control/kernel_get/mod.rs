@@ -14,13 +14,13 @@ use crate::telemetry::stats::Totals;
 use crate::telemetry::watch::Kinds;
 pub(crate) use thread::KernelGetThread;
 
-/// See the module.
+/// State of the program in the kernel.
 #[derive(Debug)]
 pub struct KernelGetState {
     program: Result<KernelGet, String>,
     /// By interface: whether the program was found to be attached there no longer.
     gone: Box<[AtomicBool]>,
-    /// Whether it has noted much of late.
+    /// Set while the program notes many reads.
     is_busy: AtomicBool,
     is_paused: AtomicBool,
     changing: Mutex<()>,
@@ -44,7 +44,7 @@ impl KernelGetState {
         self.program.as_ref().ok()
     }
 
-    /// Whether it is attached to all of its interfaces.
+    /// Returns whether the program is attached to all of its interfaces.
     pub fn is_on(&self) -> bool {
         self.program.is_ok() && self.all_gone().all(|gone| !gone)
     }
@@ -53,7 +53,7 @@ impl KernelGetState {
         self.gone.iter().map(|gone| gone.load(Ordering::Relaxed))
     }
 
-    /// Where it is and how, or why it is not.
+    /// Describes where and how the program is attached, or why it is not.
     pub fn text(&self) -> String {
         let program = match &self.program {
             Ok(program) => program,
@@ -85,7 +85,7 @@ impl KernelGetState {
         }
     }
 
-    /// What it has done, on all interfaces.
+    /// Returns the program's counters, summed over all interfaces.
     pub fn counters(&self) -> Counters {
         self.program().map_or_else(Counters::default, KernelGet::counters)
     }
@@ -101,18 +101,18 @@ impl KernelGetState {
         totals.bytes_written += count.bytes_written;
     }
 
-    /// Whether the owners of partitions are to come by often, for the program has noted much for them.
+    /// Returns whether owners should look after their partitions often, because the program notes many reads.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.is_busy.load(Ordering::Relaxed)
     }
 
-    /// Whether everything goes up just now.
+    /// Returns whether all requests go to the server for now.
     pub fn is_paused(&self) -> bool {
         self.is_paused.load(Ordering::Relaxed)
     }
 
-    /// What the replies of the native protocol say of the directory. `generation` is asked once no other
+    /// Sets the directory's generation, which native replies carry. `generation` is called once no other
     /// thread does the same.
     pub fn set_generation(&self, generation: impl FnOnce() -> u32) {
         let Some(program) = self.program() else {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use micanite_control::log;
 use micanite_kernel::KernelGet;
 
-/// How often loads are measured.
+/// Interval between two measurements of loads.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Periods that a load is taken over: the kernel counts in steps of 10 ms.
 const WINDOW: usize = 5;
@@ -19,7 +19,7 @@ const HOLD_LESS: u32 = 20;
 /// A CPU answers if it has answered so many datagrams in a window.
 const ANSWERED_MIN: u64 = 100;
 
-/// What a CPU has done since it was started, by `/proc/stat`.
+/// CPU time since the start of the machine, by `/proc/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CpuTime {
     busy: u64,

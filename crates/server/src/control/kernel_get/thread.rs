@@ -19,7 +19,7 @@ use crate::shared::Server;
 /// within a quarter of a millisecond, and at this interval one of four or so is seen.
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
 const INTERVAL_MAX: Duration = Duration::from_millis(64);
-/// How often it is asked whether the program is still attached.
+/// Interval between two checks that the program is still attached.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// So many notes at once, and it looks again sooner; half of them, and it takes its time.
 const NOTES_MANY: usize = 64;

@@ -1,4 +1,4 @@
-//! What one program tells the next, in the environment: the numbers of open descriptors.
+//! Open descriptors that one program leaves to the next. Their numbers are in the environment.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -8,7 +8,7 @@ use micanite_net::{keep_none_open, keep_open};
 /// Names the descriptors, and the process that may take them.
 pub(super) const VARIABLE: &str = "MICANITE_HANDOVER";
 
-/// What a descriptor is that outlives the program.
+/// Purpose of a descriptor that outlives the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heirloom {
     /// A listener of the supervisor.
@@ -41,7 +41,7 @@ impl Heirloom {
         Self::Client,
     ];
 
-    /// Its word in the environment.
+    /// Returns the word of the environment variable.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Activated => "activated",
@@ -56,7 +56,7 @@ impl Heirloom {
     }
 }
 
-/// What one program tells the next.
+/// The message from one program to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handover {
     /// When the restart began, by the monotonic clock.
@@ -79,7 +79,7 @@ impl Handover {
     /// Lets a descriptor outlive the program.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel refuses.
     pub fn add(&mut self, heirloom: Heirloom, descriptor: impl AsFd) -> io::Result<()> {
         let descriptor = descriptor.as_fd();
         keep_open(descriptor)?;
@@ -87,7 +87,7 @@ impl Handover {
         Ok(())
     }
 
-    /// What the program before has left to this process.
+    /// Returns the message of the previous program in this process.
     pub fn received() -> Option<Self> {
         Self::parse(&std::env::var(VARIABLE).ok()?, std::process::id())
     }

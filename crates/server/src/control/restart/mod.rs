@@ -34,7 +34,7 @@ pub use handover::{Handover, Heirloom};
 pub use program::Program;
 pub use trial::{Trial, place};
 
-/// Whether the end of this program is the start of the next.
+/// A restart: the program to execute, and whether one was asked for.
 #[derive(Debug)]
 pub struct Restart {
     program: io::Result<Program>,
@@ -49,12 +49,12 @@ pub struct Restart {
 pub struct Waiting {
     /// By the monotonic clock.
     pub began_ns: u64,
-    /// Who has asked.
+    /// The client that asked for the restart, and waits for its answer.
     pub client: Option<Stream>,
 }
 
 impl Restart {
-    /// Of a program; an error is told when a restart is asked for.
+    /// Creates the state for a program. An error is reported when a restart is asked for.
     pub fn new(program: io::Result<Program>) -> Self {
         Self { program, forbidden: None, is_wanted: AtomicBool::new(false), waiting: Mutex::default() }
     }
@@ -83,7 +83,7 @@ impl Restart {
         is_first
     }
 
-    /// Whether another program follows.
+    /// Returns whether another program follows.
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
     }
@@ -93,7 +93,7 @@ impl Restart {
         self.is_wanted.store(false, Ordering::Release);
     }
 
-    /// What the next program is told of the restart.
+    /// Takes the part of the request that the next program has to know.
     pub fn take_waiting(&self) -> Waiting {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }

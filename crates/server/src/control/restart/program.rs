@@ -11,9 +11,9 @@ use super::handover::VARIABLE;
 use super::trial::VARIABLE as TRIAL_VARIABLE;
 use super::{Handover, Trial};
 
-/// What systemd tells; it is of no use to the program that comes next.
+/// Variables set by systemd for this program. The next one must not see them.
 const LISTEN_VARIABLES: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
-/// How long the trial may take.
+/// Deadline of the trial.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(10);
 const TRIAL_POLL: Duration = Duration::from_millis(2);
 
@@ -26,10 +26,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// Of this process; to be asked at its start.
+    /// Returns the program of this process. Call it at start.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel refuses.
     pub fn current() -> io::Result<Self> {
         Ok(Self {
             file: std::env::current_exe()?,
@@ -47,7 +47,7 @@ impl Program {
         command
     }
 
-    /// Whether the program would start with these options now.
+    /// Checks that the program would start with these options now.
     pub fn try_out(&self, trial: &Trial) -> Result<(), String> {
         let file = self.file.display();
         let failed = |error: io::Error| format!("cannot execute {file}: {error}");

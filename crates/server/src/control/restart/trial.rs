@@ -1,4 +1,4 @@
-//! What a program is told that only has to find out whether it could take the place of the one that runs.
+//! Restart dry run: can this binary take over?
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ const WITH_MAPS: &str = "maps";
 /// The first word elsewhere.
 const WITHOUT_MAPS: &str = "1";
 
-/// What the program would inherit, if it started as the user that it would be.
+/// The state that the new program would inherit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// Maps of the kernel, with what is stored in them.
@@ -20,7 +20,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// What the environment tells, if this is a trial.
+    /// Reads the trial from the environment; none if this is no trial.
     pub fn of_environment() -> Option<Self> {
         let value = std::env::var_os(VARIABLE)?;
         Some(Self::parse(&value.to_string_lossy()))

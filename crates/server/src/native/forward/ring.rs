@@ -49,23 +49,22 @@ pub fn rings(workers: usize, payload_bytes: usize) -> Vec<RingEnds> {
     ends
 }
 
-/// Where a datagram came from.
+/// Origin of a forwarded datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Who sent it.
+    /// The sender.
     pub peer: SocketAddr,
     /// Which of the first worker's sockets it came through, if it came through one.
     pub socket: u16,
 }
 
-/// What [`pop`] has taken: headers, and the datagram behind them.
+/// A datagram taken by [`pop`], behind the headers of its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Popped {
     /// Length of the headers of its frame; 0 of what came through a socket.
     pub header_bytes: usize,
     /// Length of the datagram.
     pub datagram_bytes: usize,
-    /// Where it came from.
     pub origin: Origin,
 }
 

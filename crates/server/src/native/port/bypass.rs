@@ -18,7 +18,7 @@ use crate::native::round::{Round, Taken};
 use crate::native::{NativeCounters, NativeShared};
 use crate::session::Context;
 
-/// See the module.
+/// A queue of frames of one worker.
 #[derive(Debug)]
 pub struct BypassPort<Q> {
     worker: usize,
@@ -88,13 +88,13 @@ impl<Q: FrameQueue + Send> BypassPort<Q> {
         &mut self.port
     }
 
-    /// What becomes readable when frames arrive; none where only looking tells.
+    /// Returns the descriptor that becomes readable when frames arrive; none if the queue has to be polled.
     #[inline]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.port.queue().descriptor()
     }
 
-    /// Whether other workers have handed something over.
+    /// Returns whether other workers have forwarded datagrams.
     pub fn has_forwarded(&self) -> bool {
         let mut rings = self.rings.from.iter().flatten();
         rings.any(|ring| ring.slots() > 0)

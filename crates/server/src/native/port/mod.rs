@@ -28,7 +28,7 @@ pub enum NativePort {
     Xdp(Box<BypassPort<XdpQueue>>),
     /// A queue of DPDK.
     Dpdk(Box<BypassPort<DpdkQueue>>),
-    /// Its queue is of no use any more.
+    /// Its queue has failed.
     Gone,
 }
 
@@ -37,7 +37,7 @@ pub enum NativePort {
 pub struct QueueOfPort {
     /// The queue.
     pub queue: BypassQueue,
-    /// What is for it.
+    /// The addresses and ports whose frames are for this worker.
     pub local: Local,
     /// Answers for our addresses, where no kernel does.
     pub neighbours: Option<Neighbours>,
@@ -79,7 +79,7 @@ impl NativePort {
         }
     }
 
-    /// Whether nothing wakes the worker when datagrams come, so that it has to look for them.
+    /// Returns whether the worker has to look for datagrams, because nothing wakes it.
     #[inline]
     pub fn has_to_be_polled(&self) -> bool {
         match self {
@@ -118,7 +118,7 @@ impl NativePort {
         0
     }
 
-    /// Whether other workers have handed something over.
+    /// Returns whether other workers have forwarded datagrams.
     pub fn has_forwarded(&self) -> bool {
         match self {
             Self::Sockets(port) => port.has_forwarded(),

@@ -1,4 +1,4 @@
-//! Whether datagrams are being lost in front of a socket.
+//! Detects loss of datagrams in front of a socket.
 
 use crate::limits::{PRESSURE_LASTS_MS, PRESSURE_WINDOW_MS};
 

@@ -22,7 +22,7 @@ use crate::session::Context;
 /// The sockets of all workers: by worker, then by address.
 pub type Sockets = Arc<[Box<[UdpSocket]>]>;
 
-/// See the module.
+/// The sockets of one worker, one for each address.
 #[derive(Debug)]
 pub struct SocketPort {
     worker: usize,
@@ -34,7 +34,7 @@ pub struct SocketPort {
     cookies: Cookies,
 }
 
-/// What comes through a socket.
+/// The receiving and the sending side of one socket.
 #[derive(Debug)]
 struct Arrival {
     receiver: Receiver,
@@ -49,7 +49,7 @@ struct SocketOutbox<'a> {
     sender: &'a mut Sender,
     socket: &'a UdpSocket,
     counters: &'a NativeCounters,
-    /// Who gets the open datagram.
+    /// Receiver of the open datagram.
     peer: SocketAddr,
 }
 
@@ -145,7 +145,7 @@ impl SocketPort {
         Ok(datagrams)
     }
 
-    /// Whether other workers have handed something over.
+    /// Returns whether other workers have forwarded datagrams.
     pub fn has_forwarded(&self) -> bool {
         let mut rings = self.rings.from.iter().flatten();
         rings.any(|ring| ring.slots() > 0)

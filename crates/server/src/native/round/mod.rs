@@ -25,28 +25,28 @@ use operation::operation;
 use outbox::{Outbox, Source};
 use sink::{Head, Open, Plan, Sink};
 
-/// What became of a datagram.
+/// Result of taking a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It is answered, or will be by the end of the round, or needs no answer.
     Done,
     /// It is for another worker.
     Elsewhere {
-        /// That one.
+        /// The worker that has to execute it.
         owner: usize,
     },
 }
 
-/// See the module. `'d` is that of the datagrams.
+/// A round of one worker. `'d` is the lifetime of the datagrams.
 pub struct Round<'a, 'd, O> {
     context: Context<'a>,
     native: &'a NativeShared,
     counters: &'a NativeCounters,
     cookies: &'a mut Cookies,
     out: &'a mut O,
-    /// Of the routes, now.
+    /// Generation of the routes.
     generation: u32,
-    /// What replies say of losses.
+    /// Share of lost datagrams that replies report.
     pressure: u16,
     serial: u64,
     open: Option<Open>,
@@ -85,7 +85,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         }
     }
 
-    /// Whether the round has taken as much as it should: what else has come waits for the next one, if it can.
+    /// Returns whether the round has taken enough. Further datagrams wait for the next one, if they can.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.taken >= ROUND_REQUESTS_MAX || self.context.worker.is_spent()
@@ -154,7 +154,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         Taken::Done
     }
 
-    /// Who has to execute a datagram instead of this worker.
+    /// Returns the worker that has to execute a datagram instead of this one.
     #[inline]
     fn elsewhere(&self, header: &Header, is_stale: bool, requests: &Requests<'d>) -> Option<usize> {
         if self.context.shared.wakers.len() == 1 {
@@ -191,7 +191,7 @@ impl<'a, 'd, O: Outbox + Send> Round<'a, 'd, O> {
         }
     }
 
-    /// What the replies to a datagram begin with.
+    /// Builds the header of the replies to a datagram.
     #[inline]
     fn head(&mut self, header: &Header, datagram: &[u8], source: Source) -> Head {
         let now_s = self.context.now_s;

@@ -3,7 +3,7 @@
 use micanite_engine::{Condition, Expiry, Operation};
 use micanite_wire::native::{Opcode, Request};
 
-/// What the engine is asked; none for no-op.
+/// Translates a request; none for a no-op.
 #[inline]
 pub(super) fn operation<'d>(request: &Request<'d>, now_s: u32) -> Option<Operation<'d>> {
     let expiry = match request.expiry_s {

@@ -1,8 +1,8 @@
-//! Where replies are written: a datagram at a time, straight into what the port will send.
+//! Replies are written one datagram at a time, straight into the memory that the port sends.
 
 use std::net::SocketAddr;
 
-/// Who has sent a datagram, and by what its outbox knows it.
+/// Sender of a datagram, and the number by which its outbox knows the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The sender's address.

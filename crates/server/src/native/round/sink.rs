@@ -15,9 +15,9 @@ use crate::telemetry::stats::Counters;
 pub(super) struct Head {
     /// Which of the round.
     pub serial: u64,
-    /// Of the reply.
+    /// Header of the reply.
     pub header: Header,
-    /// What it answers.
+    /// Source of the request's datagram.
     pub source: Source,
     /// Requests in it.
     pub requests: u16,
@@ -28,17 +28,17 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Who numbers its requests; made when it is asked for, since few requests have a number.
+    /// Returns the identity of the client. It is computed on demand, because few requests have a number.
     #[inline]
     pub fn client(&self) -> ClientKey {
         ClientKey::of(self.source.peer, self.header.client)
     }
 }
 
-/// What the sink has to know of a request.
+/// Facts that the sink needs about a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// Its datagram, out of those of the batch.
+    /// Index of its datagram in the batch.
     pub head: u8,
     pub opcode: Opcode,
     pub wants_cas: bool,
@@ -105,7 +105,7 @@ pub(super) struct Sink<'s, O> {
     pub value_bytes_max: u64,
     /// Why there was no room.
     pub denied: Status,
-    /// Of the value that is being written.
+    /// Length of the value that is being written.
     pub value_bytes: usize,
 }
 
@@ -208,7 +208,7 @@ impl<O: Outbox> ReplySink for Sink<'_, O> {
     }
 }
 
-/// How a request is counted in the general statistics.
+/// Returns the kind by which the general statistics count a request.
 #[inline]
 fn kind(opcode: Opcode) -> Option<Kind> {
     Some(match opcode {

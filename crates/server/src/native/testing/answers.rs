@@ -9,12 +9,12 @@ use crate::native::Cookies;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub header: Header,
-    pub replies: Vec<Told>,
+    pub replies: Vec<OwnedReply>,
 }
 
 /// A reply that owns its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct OwnedReply {
     pub opcode: Opcode,
     pub status: Status,
     pub flags: u32,
@@ -41,12 +41,12 @@ impl Answer {
         let replies = Replies::new(datagram, header.count).expect("replies");
         let replies: Vec<_> = replies.map(|reply| reply.expect("a reply")).collect();
         assert_eq!(write(&header, &replies), datagram, "bytes that mean nothing");
-        let replies = replies.iter().map(Told::of).collect();
+        let replies = replies.iter().map(OwnedReply::of).collect();
         Self { header, replies }
     }
 }
 
-impl Told {
+impl OwnedReply {
     fn of(reply: &Reply<'_>) -> Self {
         Self {
             opcode: reply.opcode,
@@ -84,9 +84,8 @@ fn write(header: &Header, replies: &[Reply<'_>]) -> Vec<u8> {
     datagram
 }
 
-/// What holds for the answers to any burst: every datagram of the protocol has one answer, in
-/// their order; none is longer than it may be, and each has a reply for every request. `full` as
-/// in [`NativeBench::round`].
+/// Checks the answers to any burst: every datagram of the protocol has one answer, in order, within the
+/// limit, with a reply for every request. `full` is as in [`NativeBench::round`].
 pub(crate) fn check(bench: &NativeBench, burst: &[Arrival], sent: &Sent, full: bool) {
     let payload_bytes = bench.native().payload_bytes;
     let mut answers = sent.datagrams.iter();

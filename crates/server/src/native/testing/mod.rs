@@ -3,7 +3,7 @@
 
 mod answers;
 #[cfg(test)]
-mod asker;
+mod requester;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::shared::Server;
 use crate::testing::NOW_S;
 pub(crate) use answers::check;
 #[cfg(test)]
-pub(crate) use answers::{Answer, Told};
+pub(crate) use answers::{Answer, OwnedReply};
 #[cfg(test)]
-pub(crate) use asker::{Asker, request};
+pub(crate) use requester::{Requester, request};
 
-/// What workers share, and their engines, driven by hand.
+/// State that workers share, and their engines, driven by hand.
 pub(crate) struct NativeBench {
     pub server: Arc<Server>,
     pub workers: Vec<Bench>,
@@ -30,7 +30,7 @@ pub(crate) struct NativeBench {
     pub pressure: u16,
 }
 
-/// What one worker has.
+/// State of one worker.
 pub(crate) struct Bench {
     pub engine: Worker,
     cookies: Cookies,
@@ -45,7 +45,7 @@ pub(crate) struct Arrival {
     pub forwarded: bool,
 }
 
-/// What a round has done.
+/// Result of a round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub datagrams: Vec<(SocketAddr, Vec<u8>)>,

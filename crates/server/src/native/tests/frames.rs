@@ -69,15 +69,15 @@ impl Queues {
         Self { keys, bench, ports }
     }
 
-    fn asker(&self) -> Asker {
-        Asker::new(&self.bench, CLIENT.1)
+    fn requester(&self) -> Requester {
+        Requester::new(&self.bench, CLIENT.1)
     }
 
     /// A datagram of requests, by the first one's partition.
-    fn datagram(&self, asker: &mut Asker, requests: &[Request<'_>]) -> Vec<u8> {
+    fn datagram(&self, requester: &mut Requester, requests: &[Request<'_>]) -> Vec<u8> {
         let cache = &self.bench.server.shared.cache;
-        asker.header.partition = cache.partition_of(cache.hash(requests[0].key)) as u16;
-        asker.datagram(requests).bytes
+        requester.header.partition = cache.partition_of(cache.hash(requests[0].key)) as u16;
+        requester.datagram(requests).bytes
     }
 
     /// Puts a frame to a worker's UDP port into the queue of a worker.
@@ -123,7 +123,7 @@ impl Queues {
 #[test]
 fn all_replies_leave_in_the_frames_of_their_requests() {
     let mut queues = Queues::new("crcw", 1);
-    let mut asker = queues.asker();
+    let mut requester = queues.requester();
     let value = vec![7; 1200];
     let mut asked = 0;
     for bytes in (0..1200).step_by(40) {
@@ -132,10 +132,10 @@ fn all_replies_leave_in_the_frames_of_their_requests() {
         let get = bench.request(Opcode::Get, b"k");
         let none = bench.request(Opcode::Get, b"none");
         let datagrams = [
-            queues.datagram(&mut asker, &[set]),
-            queues.datagram(&mut asker, &[none, get, none]),
-            queues.datagram(&mut asker.clone().unproven(), &[get; 8]),
-            queues.datagram(&mut asker, &[get])[..60].to_vec(),
+            queues.datagram(&mut requester, &[set]),
+            queues.datagram(&mut requester, &[none, get, none]),
+            queues.datagram(&mut requester.clone().unproven(), &[get; 8]),
+            queues.datagram(&mut requester, &[get])[..60].to_vec(),
         ];
         for datagram in &datagrams {
             queues.arrive(0, 0, datagram);
@@ -157,9 +157,9 @@ fn all_replies_leave_in_the_frames_of_their_requests() {
 #[test]
 fn what_reaches_the_wrong_queue_is_answered_by_its_owner_at_the_port_that_was_asked() {
     let mut queues = Queues::new("erew", 1);
-    let mut asker = queues.asker();
+    let mut requester = queues.requester();
     let set = queues.bench.store(Opcode::Set, queues.keys[1], &[7; 100]);
-    let datagram = queues.datagram(&mut asker, &[set]);
+    let datagram = queues.datagram(&mut requester, &[set]);
     for asked in 0..2 {
         queues.arrive(0, asked, &datagram);
         assert_eq!(queues.round(0), 1);
@@ -182,9 +182,9 @@ fn what_reaches_the_wrong_queue_is_answered_by_its_owner_at_the_port_that_was_as
 #[test]
 fn a_full_ring_turns_away_in_the_frame_that_came() {
     let mut queues = Queues::new("erew", 1);
-    let mut asker = queues.asker();
+    let mut requester = queues.requester();
     let set = queues.bench.store(Opcode::Set, queues.keys[1], &[7; 1000]);
-    let datagram = queues.datagram(&mut asker, &[set]);
+    let datagram = queues.datagram(&mut requester, &[set]);
     let mut sent = 0;
     while queues.stat(0, "ring_full") == 0 {
         for _ in 0..20 {
@@ -211,10 +211,10 @@ fn a_full_ring_turns_away_in_the_frame_that_came() {
 #[test]
 fn workers_of_another_port_hand_nothing_over() {
     let mut queues = Queues::new("erew", 2);
-    let mut asker = queues.asker();
+    let mut requester = queues.requester();
     let key = queues.keys[1];
     let set = queues.bench.store(Opcode::Set, key, b"v");
-    let datagram = queues.datagram(&mut asker, &[set]);
+    let datagram = queues.datagram(&mut requester, &[set]);
     queues.arrive(0, 0, &datagram);
     let done = AtomicBool::new(false);
     let (server, now_s) = (queues.bench.server.clone(), queues.bench.now_s);
@@ -238,7 +238,7 @@ fn workers_of_another_port_hand_nothing_over() {
 
 /// The UDP port of each core, as a worker tells it.
 fn directory_ports(queues: &mut Queues, worker: u16) -> Vec<u16> {
-    let header = Header { kind: Kind::DirectoryRequest, ..queues.asker().header };
+    let header = Header { kind: Kind::DirectoryRequest, ..queues.requester().header };
     let mut ask = vec![0; PAYLOAD_BYTES];
     DirectoryRequest { first: 0 }.write(&header, &mut ask);
     queues.arrive(usize::from(worker), worker, &ask);
@@ -258,9 +258,9 @@ fn directory_ports(queues: &mut Queues, worker: u16) -> Vec<u16> {
 #[test]
 fn frames_that_are_lost_slow_clients_down() {
     let mut queues = Queues::new("crcw", 1);
-    let mut asker = queues.asker();
+    let mut requester = queues.requester();
     let get = queues.bench.request(Opcode::Get, b"k");
-    let datagram = queues.datagram(&mut asker, &[get]);
+    let datagram = queues.datagram(&mut requester, &[get]);
     queues.arrive(0, 0, &datagram);
     queues.ports[0].port().queue_mut().lost = 1;
     queues.round(0);
@@ -273,9 +273,9 @@ fn frames_that_are_lost_slow_clients_down() {
 #[test]
 fn frames_that_are_not_for_us_are_counted_and_nobody_is_answered() {
     let mut queues = Queues::new("crcw", 1);
-    let mut asker = queues.asker();
+    let mut requester = queues.requester();
     let get = queues.bench.request(Opcode::Get, b"k");
-    let datagram = queues.datagram(&mut asker, &[get]);
+    let datagram = queues.datagram(&mut requester, &[get]);
     queues.arrive(0, 7, &datagram);
     queues.arrive(0, 0, &datagram);
     let last = queues.ports[0].port().queue_mut().arriving.back_mut().unwrap();

@@ -86,7 +86,7 @@ impl Beside {
         self.bench.now_s
     }
 
-    /// What the program answers, or nothing if the datagram goes on, as it came.
+    /// Returns the program's answer; none if the datagram goes on unchanged.
     fn by_program(&self, arrival: &Arrival) -> Option<Vec<u8>> {
         let to = SERVERS[usize::from(arrival.peer.is_ipv6())].parse().unwrap();
         let asked = frame(arrival.peer, to, &arrival.bytes);
@@ -126,14 +126,14 @@ impl Beside {
 
     /// Stores something under every key that plans ask for.
     fn fill(&mut self) {
-        let mut asker = Asker::new(&self.bench, PEERS[0]);
+        let mut requester = Requester::new(&self.bench, PEERS[0]);
         let values: [(&[u8], usize); 4] =
             [(b"a", 1), (b"number", 9), (b"a-key-of-16-byte", 100), (b"long", 1300)];
         for (key, value_bytes) in values {
             let value = vec![b'7'; value_bytes];
             let set =
                 Request { flags: value_bytes as u32 * 77, ..self.bench.store(Opcode::Set, key, &value) };
-            let datagram = asker.datagram(&[set]);
+            let datagram = requester.datagram(&[set]);
             self.bench.round(0, &[datagram], false);
         }
     }
@@ -242,18 +242,18 @@ fn cookies_grow_old_as_those_of_a_worker() {
     for peer in PEERS {
         for age in [0, 1, 2, 3, -1i64, 1 << 20] {
             let made_s = (i64::from(now_s) - 64 * age) as u32;
-            let mut asker = Asker::at(&beside.bench.server.shared, peer.parse().unwrap(), made_s);
+            let mut requester = Requester::at(&beside.bench.server.shared, peer.parse().unwrap(), made_s);
             let gets = [b"a".as_slice(), b"long"].map(|key| beside.bench.request(Opcode::Get, key));
             for flipped in [0, 1, 1 << 63] {
-                asker.header.cookie ^= flipped;
-                let arrival = asker.datagram(&gets);
+                requester.header.cookie ^= flipped;
+                let arrival = requester.datagram(&gets);
                 assert!(beside.compare(&arrival), "{peer} {age}");
             }
         }
     }
 }
 
-/// That the comparison above does compare: gets of short keys are not left to the worker.
+/// The program answers gets of short keys, so that the comparison above compares something.
 #[test]
 fn gets_are_answered_whatever_becomes_of_them() {
     for options in ["", "semantics = \"store\"", "memory-limit = 64"] {
@@ -263,17 +263,17 @@ fn gets_are_answered_whatever_becomes_of_them() {
         beside.now();
         beside.fill();
         for peer in PEERS {
-            let mut asker = Asker::new(&beside.bench, peer);
+            let mut requester = Requester::new(&beside.bench, peer);
             for is_proven in [true, false] {
                 if !is_proven {
-                    asker = asker.unproven();
+                    requester = requester.unproven();
                 }
                 for padding in [0, 8, 64, 200] {
-                    asker.padding = padding;
+                    requester.padding = padding;
                     let keys: [&[u8]; 6] = [b"a", b"b", b"number", b"long", b"a-key-of-16-byte", b"a"];
                     let gets = keys.map(|key| beside.bench.request(Opcode::Get, key));
                     for count in 1..=gets.len() {
-                        let arrival = asker.datagram(&gets[..count]);
+                        let arrival = requester.datagram(&gets[..count]);
                         assert!(arrival.bytes.len() > Header::BYTES);
                         assert!(beside.compare(&arrival), "{peer} {padding} {count}");
                     }

@@ -12,4 +12,4 @@ mod twin;
 
 pub(super) use micanite_wire::native::{Opcode, Status};
 
-pub(super) use super::testing::{Answer, Arrival, Asker, NativeBench, check};
+pub(super) use super::testing::{Answer, Arrival, NativeBench, Requester, check};

@@ -3,49 +3,49 @@
 use micanite_wire::native::{Directory, DirectoryRequest, Header, Kind, Request};
 
 use super::*;
-use crate::native::testing::Told;
+use crate::native::testing::OwnedReply;
 
 const PAYLOAD_BYTES: usize = 1472;
 
-fn bench() -> (NativeBench, Asker) {
+fn bench() -> (NativeBench, Requester) {
     let bench = NativeBench::new("", PAYLOAD_BYTES);
-    let asker = Asker::new(&bench, "10.0.0.1:1000");
-    (bench, asker)
+    let requester = Requester::new(&bench, "10.0.0.1:1000");
+    (bench, requester)
 }
 
 /// The only reply to the only request of a datagram.
-fn ask(bench: &mut NativeBench, asker: &mut Asker, request: Request<'_>) -> Told {
-    let datagram = asker.datagram(&[request]);
+fn ask(bench: &mut NativeBench, requester: &mut Requester, request: Request<'_>) -> OwnedReply {
+    let datagram = requester.datagram(&[request]);
     let mut answers = bench.answers(&[datagram]);
     assert_eq!(answers.len(), 1);
     answers.remove(0).replies.remove(0)
 }
 
 /// The status of a request, which has an id if its operation has one.
-fn status(bench: &mut NativeBench, asker: &mut Asker, mut request: Request<'_>) -> Status {
+fn status(bench: &mut NativeBench, requester: &mut Requester, mut request: Request<'_>) -> Status {
     if request.opcode.has_id() {
-        request.id = asker.next_id();
+        request.id = requester.next_id();
     }
-    ask(bench, asker, request).status
+    ask(bench, requester, request).status
 }
 
 #[test]
 fn what_is_stored_is_found_with_flags_and_cas() {
-    let (mut bench, mut asker) = bench();
+    let (mut bench, mut requester) = bench();
     let set = Request { flags: 77, ..bench.store(Opcode::Set, b"k", b"value") };
-    assert_eq!(status(&mut bench, &mut asker, set), Status::Ok);
+    assert_eq!(status(&mut bench, &mut requester, set), Status::Ok);
     let get = bench.request(Opcode::Get, b"k");
-    let told = ask(&mut bench, &mut asker, get);
-    assert_eq!((told.flags, told.value.as_slice()), (77, &b"value"[..]));
-    assert_eq!((told.cas, told.number), (None, 0));
+    let reply = ask(&mut bench, &mut requester, get);
+    assert_eq!((reply.flags, reply.value.as_slice()), (77, &b"value"[..]));
+    assert_eq!((reply.cas, reply.number), (None, 0));
     let gets = Request { wants_cas: true, ..get };
-    let unique = ask(&mut bench, &mut asker, gets).cas.unwrap();
+    let unique = ask(&mut bench, &mut requester, gets).cas.unwrap();
     let cas = |argument| Request { argument, ..bench.store(Opcode::Cas, b"k", b"second") };
     let (good, bad) = (cas(unique), cas(unique + 1));
-    assert_eq!(status(&mut bench, &mut asker, bad), Status::Exists);
-    assert_eq!(status(&mut bench, &mut asker, good), Status::Ok);
-    assert_eq!(status(&mut bench, &mut asker, good), Status::Exists);
-    assert_eq!(ask(&mut bench, &mut asker, get).value, b"second");
+    assert_eq!(status(&mut bench, &mut requester, bad), Status::Exists);
+    assert_eq!(status(&mut bench, &mut requester, good), Status::Ok);
+    assert_eq!(status(&mut bench, &mut requester, good), Status::Exists);
+    assert_eq!(ask(&mut bench, &mut requester, get).value, b"second");
 }
 
 #[test]
@@ -68,18 +68,18 @@ fn every_operation_on_what_is_there_and_what_is_not() {
     ];
     assert_eq!(values.len(), Opcode::ALL.len());
     for (opcode, without, with) in values {
-        let (mut bench, mut asker) = bench();
+        let (mut bench, mut requester) = bench();
         let key: &[u8] = if opcode == Opcode::Noop { b"" } else { b"k" };
         let value: &[u8] = if opcode.has_value() { b"5" } else { b"" };
         let request = bench.store(opcode, key, value);
-        let found = status(&mut bench, &mut asker, request);
+        let found = status(&mut bench, &mut requester, request);
         assert_eq!(found, without, "{opcode:?} of nothing");
         let set = bench.store(Opcode::Set, b"k", b"10");
-        status(&mut bench, &mut asker, set);
-        let found = status(&mut bench, &mut asker, request);
+        status(&mut bench, &mut requester, set);
+        let found = status(&mut bench, &mut requester, request);
         assert_eq!(found, with, "{opcode:?} of something");
         let get = bench.request(Opcode::Get, b"k");
-        let value = ask(&mut bench, &mut asker, get).value;
+        let value = ask(&mut bench, &mut requester, get).value;
         let expected: &[u8] = match opcode {
             Opcode::Set | Opcode::Replace => b"5",
             Opcode::Append => b"105",
@@ -93,89 +93,89 @@ fn every_operation_on_what_is_there_and_what_is_not() {
 
 #[test]
 fn numbers_wrap_upwards_stop_at_zero_and_are_numbers() {
-    let (mut bench, mut asker) = bench();
+    let (mut bench, mut requester) = bench();
     let set = bench.store(Opcode::Set, b"n", b"18446744073709551615");
-    status(&mut bench, &mut asker, set);
+    status(&mut bench, &mut requester, set);
     for (opcode, argument, number) in [
         (Opcode::Increment, 3, 2),
         (Opcode::Decrement, 3, 0),
         (Opcode::Increment, 40, 40),
         (Opcode::Decrement, 15, 25),
     ] {
-        let request = Request { argument, id: asker.next_id(), ..bench.request(opcode, b"n") };
-        let told = ask(&mut bench, &mut asker, request);
-        assert_eq!((told.status, told.number), (Status::Ok, number));
+        let request = Request { argument, id: requester.next_id(), ..bench.request(opcode, b"n") };
+        let reply = ask(&mut bench, &mut requester, request);
+        assert_eq!((reply.status, reply.number), (Status::Ok, number));
     }
     let set = bench.store(Opcode::Set, b"n", b"x");
-    status(&mut bench, &mut asker, set);
+    status(&mut bench, &mut requester, set);
     let increment = bench.request(Opcode::Increment, b"n");
-    assert_eq!(status(&mut bench, &mut asker, increment), Status::NotANumber);
+    assert_eq!(status(&mut bench, &mut requester, increment), Status::NotANumber);
 }
 
 #[test]
 fn expiries_count_from_now_and_zero_is_never() {
-    let (mut bench, mut asker) = bench();
+    let (mut bench, mut requester) = bench();
     let with = |expiry_s, request| Request { expiry_s, ..request };
     for (key, expiry_s) in [(b"a", 10), (b"b", 0), (b"c", u32::MAX)] {
         let set = with(expiry_s, bench.store(Opcode::Set, key, b"v"));
-        assert_eq!(status(&mut bench, &mut asker, set), Status::Ok);
+        assert_eq!(status(&mut bench, &mut requester, set), Status::Ok);
     }
     let touch = with(100, bench.request(Opcode::Touch, b"a"));
-    assert_eq!(status(&mut bench, &mut asker, touch), Status::Ok);
+    assert_eq!(status(&mut bench, &mut requester, touch), Status::Ok);
     bench.now_s += 50;
     let touch = with(100, bench.request(Opcode::GetAndTouch, b"a"));
-    assert_eq!(ask(&mut bench, &mut asker, touch).value, b"v");
+    assert_eq!(ask(&mut bench, &mut requester, touch).value, b"v");
     for (after_s, found) in [(99, Status::Ok), (2, Status::NotFound)] {
         bench.now_s += after_s;
-        asker.header.cookie = bench.cookie(asker.peer);
+        requester.header.cookie = bench.cookie(requester.peer);
         let get = bench.request(Opcode::Get, b"a");
-        assert_eq!(status(&mut bench, &mut asker, get), found);
+        assert_eq!(status(&mut bench, &mut requester, get), found);
     }
     for key in [b"b", b"c"] {
         let get = bench.request(Opcode::Get, key);
-        assert_eq!(status(&mut bench, &mut asker, get), Status::Ok);
+        assert_eq!(status(&mut bench, &mut requester, get), Status::Ok);
     }
 }
 
 #[test]
 fn what_is_too_large_is_refused_with_the_limit() {
     let mut bench = NativeBench::new("max-item-size = \"2k\"", 65_507);
-    let mut asker = Asker::new(&bench, "10.0.0.1:1000");
+    let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let set = bench.store(Opcode::Set, b"k", &[7; 4000]);
-    let told = ask(&mut bench, &mut asker, set);
-    assert_eq!(told.status, Status::TooLarge);
+    let reply = ask(&mut bench, &mut requester, set);
+    assert_eq!(reply.status, Status::TooLarge);
     let limit_bytes = bench.server.shared.cache.value_bytes_max();
-    assert_eq!(told.limit_bytes as usize, limit_bytes);
+    assert_eq!(reply.limit_bytes as usize, limit_bytes);
     let value = vec![7; limit_bytes];
     let set = bench.store(Opcode::Set, b"k", &value);
-    assert_eq!(status(&mut bench, &mut asker, set), Status::Ok);
+    assert_eq!(status(&mut bench, &mut requester, set), Status::Ok);
 }
 
 #[test]
 fn a_write_with_a_wrong_hash_is_refused_alone_and_a_get_misses() {
-    let (mut bench, mut asker) = bench();
+    let (mut bench, mut requester) = bench();
     let set = bench.store(Opcode::Set, b"k", b"v");
     let wrong = |request: Request<'static>| Request { hash: request.hash ^ 1, ..request };
     let (delete, get) = (bench.request(Opcode::Delete, b"k"), bench.request(Opcode::Get, b"k"));
-    let datagram = asker.datagram(&[set, wrong(delete), get]);
+    let datagram = requester.datagram(&[set, wrong(delete), get]);
     let answers = bench.answers(&[datagram]);
     let expected = [Status::Ok, Status::BadRequest, Status::Ok];
     assert_eq!(answers[0].statuses(), expected);
     assert_eq!(bench.native().counters[0].bad_requests.get(), 1);
     // All bits of the hash that the engine looks at.
     let other = Request { hash: !get.hash, ..get };
-    assert_eq!(status(&mut bench, &mut asker, other), Status::NotFound);
+    assert_eq!(status(&mut bench, &mut requester, other), Status::NotFound);
 }
 
 #[test]
 fn a_stale_client_is_served_whatever_its_hashes() {
-    let (mut bench, mut asker) = bench();
-    asker.header.generation ^= 1;
+    let (mut bench, mut requester) = bench();
+    requester.header.generation ^= 1;
     let zero = |request: Request<'static>| Request { hash: 0, ..request };
     let set = zero(bench.store(Opcode::Set, b"k", b"v"));
     let get = zero(bench.request(Opcode::Get, b"k"));
     let noop = bench.request(Opcode::Noop, b"");
-    let datagram = asker.datagram(&[set, get, noop]);
+    let datagram = requester.datagram(&[set, get, noop]);
     let answers = bench.answers(&[datagram]);
     assert_eq!(answers[0].statuses(), [Status::Ok; 3]);
     assert_eq!(answers[0].replies[1].value, b"v");
@@ -184,9 +184,9 @@ fn a_stale_client_is_served_whatever_its_hashes() {
 
 #[test]
 fn datagrams_that_are_wrong_are_answered_by_a_header_or_not_at_all() {
-    let (mut bench, mut asker) = bench();
+    let (mut bench, mut requester) = bench();
     let get = bench.request(Opcode::Get, b"k");
-    let good = asker.datagram(&[get]);
+    let good = requester.datagram(&[get]);
     let with = |at: usize, byte: u8| {
         let mut arrival = good.clone();
         arrival.bytes[at] = byte;
@@ -234,30 +234,30 @@ fn datagrams_that_are_wrong_are_answered_by_a_header_or_not_at_all() {
 
 #[test]
 fn a_refused_datagram_is_told_the_cookie_as_well() {
-    let (mut bench, asker) = bench();
-    let mut asker = asker.unproven();
+    let (mut bench, requester) = bench();
+    let mut requester = requester.unproven();
     let get = bench.request(Opcode::Get, b"k");
-    let mut datagram = asker.datagram(&[get]);
+    let mut datagram = requester.datagram(&[get]);
     datagram.bytes[6] = 2;
     let answers = bench.answers(&[datagram]);
     assert_eq!(answers[0].header.status, Status::BadRequest);
-    assert_eq!(answers[0].header.cookie, bench.cookie(asker.peer));
+    assert_eq!(answers[0].header.cookie, bench.cookie(requester.peer));
 }
 
-/// A directory request from the asker's address.
-fn directory_request(asker: &Asker, cookie: u64, first: u32, bytes: usize) -> Arrival {
+/// A directory request from the requester's address.
+fn directory_request(requester: &Requester, cookie: u64, first: u32, bytes: usize) -> Arrival {
     let mut datagram = vec![0; bytes];
-    let header = Header { kind: Kind::DirectoryRequest, cookie, ..asker.header };
+    let header = Header { kind: Kind::DirectoryRequest, cookie, ..requester.header };
     DirectoryRequest { first }.write(&header, &mut datagram);
-    Arrival { peer: asker.peer, bytes: datagram, forwarded: false }
+    Arrival { peer: requester.peer, bytes: datagram, forwarded: false }
 }
 
 #[test]
 fn the_directory_comes_in_pieces_no_longer_than_the_request() {
     let mut bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
-    let asker = Asker::new(&bench, "10.0.0.1:1000");
+    let requester = Requester::new(&bench, "10.0.0.1:1000");
     for (first, bytes) in [(0, 88), (0, 1472), (1, 100), (u32::MAX, 88)] {
-        let arrival = directory_request(&asker, asker.header.cookie, first, bytes);
+        let arrival = directory_request(&requester, requester.header.cookie, first, bytes);
         let sent = bench.round(0, std::slice::from_ref(&arrival), false);
         check(&bench, &[arrival], &sent, false);
         let (directory, told, entries) = Directory::read(&sent.datagrams[0].1).unwrap();
@@ -275,8 +275,8 @@ fn the_directory_comes_in_pieces_no_longer_than_the_request() {
 #[test]
 fn a_refusal_has_the_kind_of_what_it_refuses() {
     let mut bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
-    let asker = Asker::new(&bench, "10.0.0.1:1000");
-    let directory = directory_request(&asker, asker.header.cookie, 0, 88);
+    let requester = Requester::new(&bench, "10.0.0.1:1000");
+    let directory = directory_request(&requester, requester.header.cookie, 0, 88);
     let mut requests = directory.clone();
     requests.bytes[3] = Kind::Requests as u8;
     for (arrival, kind) in [(directory, Kind::DirectoryReply), (requests, Kind::Replies)] {
@@ -291,10 +291,10 @@ fn a_refusal_has_the_kind_of_what_it_refuses() {
 #[test]
 fn an_unproved_address_is_not_told_the_seed() {
     let mut bench = NativeBench::new("threads = 1", PAYLOAD_BYTES);
-    let asker = Asker::new(&bench, "10.0.0.1:1000");
-    let elsewhere = Asker::new(&bench, "10.0.0.2:1000");
+    let requester = Requester::new(&bench, "10.0.0.1:1000");
+    let elsewhere = Requester::new(&bench, "10.0.0.2:1000");
     for cookie in [0, 1, elsewhere.header.cookie] {
-        let arrival = directory_request(&asker, cookie, 0, 1472);
+        let arrival = directory_request(&requester, cookie, 0, 1472);
         let sent = bench.round(0, std::slice::from_ref(&arrival), false);
         check(&bench, &[arrival], &sent, false);
         let answer = &sent.datagrams[0].1;
@@ -302,7 +302,7 @@ fn an_unproved_address_is_not_told_the_seed() {
         let header = Header::read(answer).unwrap();
         assert_eq!(header.kind, Kind::DirectoryReply);
         assert_eq!(header.status, Status::Unproven);
-        assert_eq!(header.cookie, asker.header.cookie);
+        assert_eq!(header.cookie, requester.header.cookie);
     }
     let counters = &bench.native().counters[0];
     assert_eq!(counters.directories.get(), 0);

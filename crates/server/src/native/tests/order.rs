@@ -59,12 +59,12 @@ pub(super) fn damaged_plan() -> impl Strategy<Value = Plan> {
 
 /// The datagram, with as many of its requests as fit.
 pub(super) fn arrival(bench: &NativeBench, plan: &Plan) -> Arrival {
-    let mut asker = Asker::new(bench, PEERS[plan.peer]);
-    asker.header.client = plan.client;
-    asker.header.resent = plan.resent;
-    asker.header.generation ^= u32::from(plan.stale);
+    let mut requester = Requester::new(bench, PEERS[plan.peer]);
+    requester.header.client = plan.client;
+    requester.header.resent = plan.resent;
+    requester.header.generation ^= u32::from(plan.stale);
     if !plan.proven {
-        asker.header.cookie = 0;
+        requester.header.cookie = 0;
     }
     let numbers = vec![b'7'; 2000];
     let (mut requests, mut bytes) = (Vec::new(), Header::BYTES);
@@ -87,8 +87,8 @@ pub(super) fn arrival(bench: &NativeBench, plan: &Plan) -> Arrival {
             requests.push(request);
         }
     }
-    asker.padding = plan.padding.min(PAYLOAD_BYTES - bytes);
-    let mut arrival = asker.datagram(&requests);
+    requester.padding = plan.padding.min(PAYLOAD_BYTES - bytes);
+    let mut arrival = requester.datagram(&requests);
     if let Some((at, byte)) = &plan.garbled {
         let at = at.index(arrival.bytes.len());
         arrival.bytes[at] = *byte;
@@ -169,21 +169,21 @@ proptest! {
 #[test]
 fn answers_at_once_wait_for_their_turn() {
     let mut bench = bench();
-    let mut asker = Asker::new(&bench, PEERS[0]);
-    let mut stranger = Asker::new(&bench, PEERS[1]).unproven();
+    let mut requester = Requester::new(&bench, PEERS[0]);
+    let mut stranger = Requester::new(&bench, PEERS[1]).unproven();
     let set = bench.store(Opcode::Set, b"a", b"1");
     let get = bench.request(Opcode::Get, b"a");
     let noop = bench.request(Opcode::Noop, b"");
     let wrong = Request { hash: !set.hash, ..set };
     let increment = Request { argument: 1, id: 1, ..bench.request(Opcode::Increment, b"a") };
-    let mut garbled = asker.datagram(&[get]);
+    let mut garbled = requester.datagram(&[get]);
     garbled.bytes[6] = 9;
     let burst = [
-        asker.datagram(&[set, noop, get]),
+        requester.datagram(&[set, noop, get]),
         stranger.datagram(&[get, set, get]),
         garbled,
-        asker.datagram(&[noop, increment, wrong, increment, get]),
-        asker.datagram(&[increment]),
+        requester.datagram(&[noop, increment, wrong, increment, get]),
+        requester.datagram(&[increment]),
         stranger.datagram(&[get]),
     ];
     let answers = bench.answers(&burst);
@@ -202,17 +202,17 @@ fn answers_at_once_wait_for_their_turn() {
 #[test]
 fn more_datagrams_than_a_batch_has_requests_are_answered_in_their_order() {
     let mut bench = bench();
-    let mut askers = PEERS.map(|peer| Asker::new(&bench, peer));
+    let mut requesters = PEERS.map(|peer| Requester::new(&bench, peer));
     let keys: Vec<_> = (0..300).map(|number| format!("key{number}")).collect();
-    let burst = |bench: &NativeBench, askers: &mut [Asker], opcode, per_datagram: usize| {
+    let burst = |bench: &NativeBench, requesters: &mut [Requester], opcode, per_datagram: usize| {
         let value: &[u8] = if opcode == Opcode::Set { b"v" } else { b"" };
         let requests: Vec<_> = keys.iter().map(|key| bench.store(opcode, key.as_bytes(), value)).collect();
         let chunks = requests.chunks(per_datagram).enumerate();
-        chunks.map(|(number, requests)| askers[number % 4].datagram(requests)).collect::<Vec<_>>()
+        chunks.map(|(number, requests)| requesters[number % 4].datagram(requests)).collect::<Vec<_>>()
     };
     for per_datagram in [1, 3, 16, 33] {
         for opcode in [Opcode::Set, Opcode::Get, Opcode::Delete] {
-            let burst = burst(&bench, &mut askers, opcode, per_datagram);
+            let burst = burst(&bench, &mut requesters, opcode, per_datagram);
             let answers = bench.answers(&burst);
             assert_eq!(answers.len(), 300usize.div_ceil(per_datagram));
             for answer in &answers {
@@ -226,10 +226,10 @@ fn more_datagrams_than_a_batch_has_requests_are_answered_in_their_order() {
 #[test]
 fn replies_tell_of_losses() {
     let mut bench = bench();
-    let mut asker = Asker::new(&bench, PEERS[0]);
+    let mut requester = Requester::new(&bench, PEERS[0]);
     for pressure in [0, 1, u16::MAX] {
         bench.pressure = pressure;
-        let datagram = asker.datagram(&[bench.request(Opcode::Noop, b"")]);
+        let datagram = requester.datagram(&[bench.request(Opcode::Noop, b"")]);
         let header = bench.answers(&[datagram])[0].header;
         assert_eq!((header.pressure, header.slow_down), (pressure, pressure != 0));
     }

@@ -30,12 +30,12 @@ fn owner(bench: &NativeBench, key: &[u8]) -> usize {
 }
 
 /// A datagram whose header says where its first key lies.
-fn datagram(bench: &NativeBench, asker: &mut Asker, requests: &[Request<'_>]) -> Arrival {
-    asker.header.partition = route(bench, requests[0].key).0 as u16;
-    asker.datagram(requests)
+fn datagram(bench: &NativeBench, requester: &mut Requester, requests: &[Request<'_>]) -> Arrival {
+    requester.header.partition = route(bench, requests[0].key).0 as u16;
+    requester.datagram(requests)
 }
 
-/// What a round of a worker does with a datagram: its owner, if it is for another one.
+/// Lets a worker take a datagram; returns the owner if that is another worker.
 fn elsewhere(bench: &mut NativeBench, worker: usize, arrival: &Arrival) -> Option<usize> {
     let burst = std::slice::from_ref(arrival);
     let sent = bench.round(worker, burst, false);
@@ -50,14 +50,14 @@ fn what_the_mode_forbids_a_worker_is_for_the_owner() {
         [("erew", [Some(1), Some(1)]), ("crew", [None, Some(1)]), ("crcw", [None, None])]
     {
         let (mut bench, keys) = bench(access);
-        let mut asker = Asker::new(&bench, "10.0.0.1:1000");
+        let mut requester = Requester::new(&bench, "10.0.0.1:1000");
         for stale in [0, 1] {
-            asker.header.generation = bench.generation() ^ stale;
+            requester.header.generation = bench.generation() ^ stale;
             for (opcode, expected) in [Opcode::Get, Opcode::Set].into_iter().zip(expected) {
                 let requests = keys.map(|key| bench.request(opcode, key));
-                let own = datagram(&bench, &mut asker, &requests[..1]);
+                let own = datagram(&bench, &mut requester, &requests[..1]);
                 assert_eq!(elsewhere(&mut bench, 0, &own), None);
-                let other = datagram(&bench, &mut asker, &requests[1..]);
+                let other = datagram(&bench, &mut requester, &requests[1..]);
                 let found = elsewhere(&mut bench, 0, &other);
                 assert_eq!(found, expected, "{access} {opcode:?}");
                 assert_eq!(elsewhere(&mut bench, 1, &other), None);
@@ -69,13 +69,13 @@ fn what_the_mode_forbids_a_worker_is_for_the_owner() {
 #[test]
 fn a_stale_header_does_not_decide_where_a_datagram_goes() {
     let (mut bench, keys) = bench("erew");
-    let mut asker = Asker::new(&bench, "10.0.0.1:1000");
-    asker.header.generation ^= 1;
+    let mut requester = Requester::new(&bench, "10.0.0.1:1000");
+    requester.header.generation ^= 1;
     for (wrong, key) in [(1, keys[0]), (0, keys[1])] {
         let set = bench.store(Opcode::Set, key, b"v");
         let set = Request { hash: !set.hash, ..set };
-        asker.header.partition = route(&bench, keys[wrong]).0 as u16;
-        let arrival = asker.datagram(&[set]);
+        requester.header.partition = route(&bench, keys[wrong]).0 as u16;
+        let arrival = requester.datagram(&[set]);
         let owner = 1 - wrong;
         assert_eq!(elsewhere(&mut bench, owner, &arrival), None);
         assert_eq!(elsewhere(&mut bench, wrong, &arrival), Some(owner));
@@ -88,14 +88,14 @@ fn a_stale_header_does_not_decide_where_a_datagram_goes() {
 #[test]
 fn what_is_nobodys_stays() {
     let (mut bench, keys) = bench("erew");
-    let mut asker = Asker::new(&bench, "10.0.0.1:1000");
+    let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let noop = bench.request(Opcode::Noop, b"");
     for partition in [1024, u16::MAX] {
-        asker.header.partition = partition;
+        requester.header.partition = partition;
         for (worker, key) in keys.into_iter().enumerate() {
-            let arrival = asker.datagram(&[noop]);
+            let arrival = requester.datagram(&[noop]);
             assert_eq!(elsewhere(&mut bench, worker, &arrival), None);
-            let arrival = asker.datagram(&[bench.request(Opcode::Get, key)]);
+            let arrival = requester.datagram(&[bench.request(Opcode::Get, key)]);
             assert_eq!(elsewhere(&mut bench, worker, &arrival), None);
         }
     }
@@ -106,7 +106,7 @@ fn what_is_nobodys_stays() {
 #[test]
 fn what_was_forwarded_stays_whoever_owns_it_by_now() {
     let (mut bench, keys) = bench("erew");
-    let mut asker = Asker::new(&bench, "10.0.0.1:1000");
+    let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let requests = [
         bench.store(Opcode::Set, keys[1], b"10"),
         bench.store(Opcode::Set, keys[0], b"20"),
@@ -114,7 +114,7 @@ fn what_was_forwarded_stays_whoever_owns_it_by_now() {
         bench.request(Opcode::Get, keys[1]),
         bench.request(Opcode::Get, keys[0]),
     ];
-    let mut arrival = datagram(&bench, &mut asker, &requests);
+    let mut arrival = datagram(&bench, &mut requester, &requests);
     arrival.forwarded = true;
     let burst = [arrival];
     let done = AtomicBool::new(false);
@@ -138,14 +138,14 @@ fn what_was_forwarded_stays_whoever_owns_it_by_now() {
 #[test]
 fn what_cannot_be_forwarded_is_moved_for_the_stale_and_too_much_for_the_others() {
     let (mut bench, keys) = bench("erew");
-    let mut asker = Asker::new(&bench, "10.0.0.1:1000");
+    let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let (own, other) = (bench.request(Opcode::Get, keys[0]), bench.store(Opcode::Set, keys[1], b"v"));
     let mut burst = Vec::new();
     for (requests, stale) in
         [(&[own, own][..], 0), (&[other, own, other], 0), (&[own], 0), (&[other], 1), (&[own], 0)]
     {
-        asker.header.generation = bench.generation() ^ stale;
-        burst.push(datagram(&bench, &mut asker, requests));
+        requester.header.generation = bench.generation() ^ stale;
+        burst.push(datagram(&bench, &mut requester, requests));
     }
     let sent = bench.round(0, &burst, true);
     check(&bench, &burst, &sent, true);
@@ -158,7 +158,7 @@ fn what_cannot_be_forwarded_is_moved_for_the_stale_and_too_much_for_the_others()
     assert_eq!(statuses[4], [Status::NotFound]);
     // Nothing of it was executed.
     let get = bench.request(Opcode::Get, keys[1]);
-    let arrival = datagram(&bench, &mut asker, &[get]);
+    let arrival = datagram(&bench, &mut requester, &[get]);
     let sent = bench.round(1, &[arrival], false);
     let answer = Answer::read(&sent.datagrams[0].1);
     assert_eq!(answer.statuses(), [Status::NotFound]);
@@ -168,18 +168,18 @@ fn what_cannot_be_forwarded_is_moved_for_the_stale_and_too_much_for_the_others()
 #[test]
 fn a_request_that_one_worker_has_executed_is_answered_by_another_one() {
     let (mut bench, keys) = bench("crew");
-    let mut asker = Asker::new(&bench, "10.0.0.1:1000");
+    let mut requester = Requester::new(&bench, "10.0.0.1:1000");
     let set = bench.store(Opcode::Set, keys[0], b"1");
     let increment = Request { id: 1, argument: 1, ..bench.request(Opcode::Increment, keys[0]) };
-    let first = datagram(&bench, &mut asker, &[set, increment]);
+    let first = datagram(&bench, &mut requester, &[set, increment]);
     assert_eq!(elsewhere(&mut bench, 0, &first), None);
     let (partition, _) = route(&bench, keys[0]);
     let route = Route { access: Access::Crew, owner: 1 };
     bench.server.set_route(partition, route).unwrap();
-    asker.header.resent = true;
-    for generation in [asker.header.generation, bench.generation()] {
-        asker.header.generation = generation;
-        let again = datagram(&bench, &mut asker, &[increment]);
+    requester.header.resent = true;
+    for generation in [requester.header.generation, bench.generation()] {
+        requester.header.generation = generation;
+        let again = datagram(&bench, &mut requester, &[increment]);
         assert_eq!(elsewhere(&mut bench, 0, &again), Some(1));
         let sent = bench.round(1, &[again], false);
         let answer = Answer::read(&sent.datagrams[0].1);

@@ -12,7 +12,7 @@ use super::*;
 use crate::native::{NativePort, Sockets, rings};
 use crate::session::Context;
 
-/// How long a test waits for what has to come.
+/// Deadline of a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two workers with two addresses each, in one thread.
@@ -62,11 +62,11 @@ impl Ports {
     /// A set of the key of a worker, as the client of an address sends it.
     fn set(&self, of: usize, address: usize) -> Vec<u8> {
         let peer = self.clients[address].local_addr().unwrap();
-        let mut asker = Asker::at(&self.bench.server.shared, peer, self.bench.now_s);
+        let mut requester = Requester::at(&self.bench.server.shared, peer, self.bench.now_s);
         let cache = &self.bench.server.shared.cache;
-        asker.header.partition = cache.partition_of(cache.hash(self.keys[of])) as u16;
+        requester.header.partition = cache.partition_of(cache.hash(self.keys[of])) as u16;
         let set = self.bench.store(Opcode::Set, self.keys[of], &[7; 100]);
-        asker.datagram(&[set]).bytes
+        requester.datagram(&[set]).bytes
     }
 
     fn send(&self, bytes: &[u8], worker: usize, address: usize) {
@@ -74,7 +74,7 @@ impl Ports {
         self.clients[address].send_to(bytes, to).unwrap();
     }
 
-    /// What the client of an address is answered by a worker's socket.
+    /// Returns the statuses that the client of an address receives from a worker's socket.
     fn answer(&self, worker: usize, address: usize) -> Vec<Status> {
         let mut bytes = [0; 2048];
         let (length, from) = self.clients[address].recv_from(&mut bytes).unwrap();
@@ -187,8 +187,8 @@ fn a_worker_that_sleeps_is_woken_once_for_a_burst() {
     ports.run(1, 40);
 }
 
-/// What is longer than a datagram may be is dropped before it reaches a ring, and what follows it
-/// in the same super-packet or burst is not.
+/// A datagram beyond the limit is dropped before it reaches a ring; what follows it in the same super-packet
+/// or burst is not.
 #[test]
 fn what_is_too_long_does_not_reach_a_ring() {
     let mut ports = Ports::new("erew");

@@ -1,4 +1,4 @@
-//! What a round moves and takes is bounded.
+//! A round has a limit of requests and of moved bytes.
 
 use std::net::{SocketAddr, UdpSocket as ClientSocket};
 
@@ -15,9 +15,9 @@ const PAYLOAD_BYTES: usize = 1472;
 const VALUE_BYTES: usize = 1000;
 
 /// A server with a long value under `a`: appended to piece by piece, for a datagram holds no more.
-fn with_long_value(asker: &mut Option<Asker>) -> (NativeBench, usize) {
+fn with_long_value(requester: &mut Option<Requester>) -> (NativeBench, usize) {
     let mut bench = NativeBench::new("memory-limit = 64", PAYLOAD_BYTES);
-    let mut new = Asker::new(&bench, "10.0.0.1:1000");
+    let mut new = Requester::new(&bench, "10.0.0.1:1000");
     let piece = vec![b'v'; VALUE_BYTES];
     let mut bytes = 0;
     while bytes < 600_000 {
@@ -28,23 +28,23 @@ fn with_long_value(asker: &mut Option<Asker>) -> (NativeBench, usize) {
         assert_eq!(answers[0].replies[0].status, Status::Ok);
         bytes += VALUE_BYTES;
     }
-    *asker = Some(new);
+    *requester = Some(new);
     (bench, bytes)
 }
 
 /// The appends of one round, from several datagrams: some are executed, the others told to slow down; sent again they are executed, each once.
 #[test]
 fn a_round_moves_no_more_than_a_turn_may() {
-    let mut asker = None;
-    let (mut bench, bytes) = with_long_value(&mut asker);
-    let mut asker = asker.unwrap();
-    let ids: Vec<_> = (0..100).map(|_| asker.next_id()).collect();
+    let mut requester = None;
+    let (mut bench, bytes) = with_long_value(&mut requester);
+    let mut requester = requester.unwrap();
+    let ids: Vec<_> = (0..100).map(|_| requester.next_id()).collect();
     let mut left = ids.clone();
     let mut rounds = 0;
     while !left.is_empty() {
         let requests: Vec<_> =
             left.iter().map(|id| Request { id: *id, ..bench.store(Opcode::Append, b"a", b"x") }).collect();
-        let burst: Vec<_> = requests.chunks(20).map(|requests| asker.datagram(requests)).collect();
+        let burst: Vec<_> = requests.chunks(20).map(|requests| requester.datagram(requests)).collect();
         let answers = bench.answers(&burst);
         let engine = &bench.workers[0].engine;
         let (moved, allowed) = (engine.moved_bytes(), engine.cache().turn_moved_bytes());
@@ -58,7 +58,7 @@ fn a_round_moves_no_more_than_a_turn_may() {
         assert!(refused.iter().all(|status| *status == Status::SlowDown), "{refused:?}");
         left.drain(..executed);
         rounds += 1;
-        asker.header.resent = true;
+        requester.header.resent = true;
     }
     assert!(rounds > 10, "{rounds} rounds");
     let engine = &mut bench.workers[0].engine;
@@ -66,7 +66,7 @@ fn a_round_moves_no_more_than_a_turn_may() {
     assert_eq!(length, Ok(Some(bytes + ids.len())), "each happened once");
 }
 
-/// What is left of a burst waits for the next round, and nothing of it is lost.
+/// The rest of a burst waits for the next round, and nothing is lost.
 #[test]
 fn a_round_ends_within_a_burst() {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -77,11 +77,11 @@ fn a_round_ends_within_a_burst() {
     let ends = rings(1, PAYLOAD_BYTES).into_iter().next().unwrap();
     let mut port = SocketPort::new(0, sockets, ends, bench.native());
     let client = ClientSocket::bind(address).unwrap();
-    let mut asker = Asker::new(&bench, &client.local_addr().unwrap().to_string());
+    let mut requester = Requester::new(&bench, &client.local_addr().unwrap().to_string());
     let get = bench.request(Opcode::Get, b"none");
     let datagrams = 4 * ROUND_REQUESTS_MAX / 32;
     for _ in 0..datagrams {
-        let datagram = asker.datagram(&[get; 32]);
+        let datagram = requester.datagram(&[get; 32]);
         client.send_to(&datagram.bytes, to).unwrap();
     }
     let counted = |bench: &NativeBench| bench.native().counters[0].requests.get() as usize;

@@ -7,7 +7,7 @@ use micanite_wire::native::{Header, Request, Requests, padded};
 
 use super::*;
 use crate::native::Cookies;
-use crate::native::testing::Told;
+use crate::native::testing::OwnedReply;
 
 /// Items, and everything that was ever executed under an id.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct Twin {
     clients: HashSet<(SocketAddr, u32)>,
 }
 
-/// How a request ends, were there room for every value.
+/// Result of a request, if there were room for every value.
 struct End {
     status: Status,
     number: u64,
@@ -43,7 +43,7 @@ impl Twin {
             false => arrival.bytes.len(),
         };
         let mut filled = Header::BYTES;
-        for (number, (request, told)) in requests.zip(&answer.replies).enumerate() {
+        for (number, (request, reply)) in requests.zip(&answer.replies).enumerate() {
             let good_hash = bench.server.shared.cache.hash(request.key).0 == request.hash;
             let trusts = header.generation == bench.generation();
             let end = match () {
@@ -51,17 +51,17 @@ impl Twin {
                 () if request.opcode.writes() && !proof.proven => End::of(Status::Unproven),
                 () if !good_hash && trusts && request.opcode.writes() => End::of(Status::BadRequest),
                 // Some bits of a hash choose nothing in a small table.
-                () if !good_hash && trusts && told.status == Status::NotFound => End::of(Status::NotFound),
+                () if !good_hash && trusts && reply.status == Status::NotFound => End::of(Status::NotFound),
                 () => self.execute((arrival.peer, &header), &request),
             };
             let after = usize::from(header.count) - number - 1;
             let room = limit - filled;
             let expected = place(&request, end, (room, after), (proof.proven, payload_bytes));
-            assert_eq!(told.status, expected.status, "request {number}");
-            assert_eq!(told.number, expected.number, "request {number}");
+            assert_eq!(reply.status, expected.status, "request {number}");
+            assert_eq!(reply.number, expected.number, "request {number}");
             let value = expected.value.unwrap_or_default();
-            assert_eq!((&told.value, told.flags), (&value.0, value.1));
-            filled += reply_bytes(told);
+            assert_eq!((&reply.value, reply.flags), (&value.0, value.1));
+            filled += reply_bytes(reply);
         }
     }
 
@@ -139,7 +139,7 @@ fn changed(request: &Request<'_>, number: u64, bytes: usize) -> (u64, String) {
     (number, format!("{number:<bytes$}"))
 }
 
-/// What is told when a value has no room.
+/// Status of a value that has no room.
 fn place(
     request: &Request<'_>,
     end: End,
@@ -159,7 +159,7 @@ fn place(
     }
 }
 
-fn reply_bytes(told: &Told) -> usize {
-    let has_number = told.status == Status::Ok && told.opcode.answers_number();
-    16 + 8 * usize::from(has_number || told.cas.is_some()) + padded(told.value.len())
+fn reply_bytes(reply: &OwnedReply) -> usize {
+    let has_number = reply.status == Status::Ok && reply.opcode.answers_number();
+    16 + 8 * usize::from(has_number || reply.cas.is_some()) + padded(reply.value.len())
 }

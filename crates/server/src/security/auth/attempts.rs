@@ -1,4 +1,4 @@
-//! How often an address was wrong lately: a table of fixed size, whoever asks.
+//! Counts wrong passwords by address, in a table of fixed size.
 //!
 //! Each failure raises an address's level by one, and time lowers it. At the limit nothing that it
 //! says is believed, until time has made room for one more attempt.
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use crate::limits::{AUTH_FAILURE_FORGOTTEN_S, AUTH_FAILURES_OF_ADDRESS, AUTH_SETS, AUTH_WAYS};
 
-/// What is known of an address.
+/// Recent failures of an address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
     /// 0: nobody's.
@@ -36,7 +36,7 @@ impl Record {
     }
 }
 
-/// See the module.
+/// Recent failures by address.
 #[derive(Debug)]
 pub struct Attempts {
     sets: Vec<[Record; AUTH_WAYS]>,
@@ -51,7 +51,7 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// Whether what comes from there is believed now.
+    /// Returns whether logins from an address are checked now.
     pub fn may_try(&mut self, source: IpAddr, now_s: u32) -> bool {
         let source = key(source);
         let found = self.set(source).iter().find(|record| record.source == source);

@@ -1,5 +1,5 @@
-//! Who may use the server: users and passwords from memcached's file (`-Y`), for its text protocol
-//! and for SASL PLAIN of the binary one (`-S`).
+//! Authentication: users and passwords from memcached's file (`-Y`), for its text protocol and for SASL PLAIN
+//! of the binary one (`-S`).
 //!
 //! | part | what it does |
 //! |---|---|
@@ -22,7 +22,7 @@ use crate::configuration::AuthSettings;
 pub use attempts::Attempts;
 pub use users::Users;
 
-/// What comes of an attempt.
+/// Result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// User and password are right.
@@ -33,7 +33,7 @@ pub enum Verdict {
     Limited,
 }
 
-/// See the module.
+/// Users, and recent failures by address.
 #[derive(Debug)]
 pub struct Auth {
     settings: AuthSettings,
@@ -57,7 +57,7 @@ impl Auth {
     /// Reads the file again. If that fails, everything stays as it was. Who is in stays in.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As in [`Self::new`].
     pub fn refresh(&self) -> Result<(), String> {
         let users = Arc::new(Users::load(&self.settings.file)?);
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
@@ -69,7 +69,7 @@ impl Auth {
         &self.settings.file
     }
 
-    /// Whether the binary protocol can authenticate.
+    /// Returns whether the binary protocol can authenticate.
     pub fn sasl(&self) -> bool {
         self.settings.sasl
     }

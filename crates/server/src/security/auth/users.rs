@@ -17,7 +17,7 @@ const WORDS: usize = AUTH_LINE_BYTES_MAX / 8;
 struct Padded([u64; WORDS + 1]);
 
 impl Padded {
-    /// What is too long for an entry keeps its true length, and so equals none.
+    /// A text that is too long for an entry keeps its true length, so that it equals none.
     fn of(text: &[u8]) -> Self {
         let mut words = [0; WORDS + 1];
         for (word, bytes) in words.iter_mut().zip(text[..text.len().min(8 * WORDS)].chunks(8)) {
@@ -40,7 +40,7 @@ impl Drop for Padded {
     }
 }
 
-/// See the module.
+/// Users and their passwords.
 pub struct Users(Vec<(Padded, Padded)>);
 
 impl std::fmt::Debug for Users {
@@ -66,7 +66,7 @@ impl Users {
     /// Reads what stands in a file.
     ///
     /// # Errors
-    /// What is wrong with it, and in which line.
+    /// The line that is wrong, and why.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let mut users = Vec::new();
         let text = text.strip_suffix(b"\n").unwrap_or(text);
@@ -94,8 +94,8 @@ impl Users {
         Ok(Self(users))
     }
 
-    /// Whether there is such a user with this password. It takes the same time whether the user, the
-    /// password, both or none are right.
+    /// Returns whether there is a user with this password. The time does not depend on which of the two is
+    /// right.
     pub fn know(&self, user: &[u8], password: &[u8]) -> bool {
         let (user, password) = (Padded::of(user), Padded::of(password));
         let mut known = Choice::from(0);

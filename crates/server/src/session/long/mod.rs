@@ -10,7 +10,7 @@ use super::operator::{Classes, split};
 use super::{Context, Session, Status};
 use crate::limits::{LONG_REPLY_BUCKETS, STATS_REPLY_BYTES_MAX};
 use crate::output::Output;
-use crate::telemetry::stats::{ConnectionsTold, Lines, Sizes, connections};
+use crate::telemetry::stats::{ConnectionsProgress, Lines, Sizes, connections};
 use crate::telemetry::watch::Kinds;
 
 mod cachedump;
@@ -29,7 +29,7 @@ pub(super) enum LongReply {
     /// `stats sizes`.
     Sizes(Box<Sizes>),
     /// `stats conns`.
-    Connections(ConnectionsTold),
+    Connections(ConnectionsProgress),
     /// `stats detail dump`: the prefixes up to this one are told.
     Prefixes(Vec<u8>),
 }
@@ -119,7 +119,7 @@ fn begin_stats(
                 Err(Answered::Done)
             }
         },
-        (Some(b"conns"), _) => Ok(LongReply::Connections(ConnectionsTold::default())),
+        (Some(b"conns"), _) => Ok(LongReply::Connections(ConnectionsProgress::default())),
         (Some(b"cachedump"), _) => {
             let is_allowed = !context.server.settings.switches.no_dump;
             cachedump::begin(split(arguments).skip(1), is_allowed, output)

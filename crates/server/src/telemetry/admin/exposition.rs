@@ -5,7 +5,7 @@
 
 use std::fmt::{Display, Write};
 
-/// What a metric is.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     /// It only grows.

@@ -25,12 +25,12 @@ pub(super) const CONNECTIONS_MAX: usize = 32;
 pub(super) const REQUEST_BYTES_MAX: usize = 8192;
 /// A connection's time for its request and reply together.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How often deadlines are looked at while there are connections.
+/// Interval between two checks of deadlines while there are connections.
 const DEADLINE_CHECK_MS: u16 = 500;
 const IDLE_MS: u16 = 60_000;
 /// Bytes that are thrown away behind a request, so that its reply is not lost to a reset.
 const DRAINED_BYTES_MAX: usize = 1 << 20;
-/// How long accepting pauses when descriptors have run out.
+/// Pause of accepting when descriptors have run out.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
 const LISTENER: u64 = 0;
@@ -40,7 +40,6 @@ const FIRST: u64 = 2;
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct AdminThread {
-    /// Where it listens.
     pub address: SocketAddr,
     ending: Arc<(Waker, AtomicBool)>,
     thread: JoinHandle<Listener>,
@@ -221,7 +220,7 @@ impl Connection {
     }
 }
 
-/// Whether accepting failed because something has run out, and not because of the peer.
+/// Returns whether accepting failed for lack of a resource, and not because of the peer.
 fn is_shortage(error: &io::Error) -> bool {
     let shortages = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
     let number = error.raw_os_error();

@@ -62,7 +62,7 @@ impl Admin {
         self.state.set_running(server, clock);
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> Option<SocketAddr> {
         self.thread.as_ref().map(|thread| thread.address)
     }

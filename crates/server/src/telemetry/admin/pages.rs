@@ -1,4 +1,4 @@
-//! What is at each path.
+//! The page of each path.
 
 use super::metrics::metrics;
 use super::request::{Request, is_local_name};
@@ -16,7 +16,7 @@ const OVERVIEW: &str = include_str!("overview.html");
 const OK: &str = "200 OK";
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
-/// What is sent back.
+/// A reply of HTTP.
 #[derive(Debug)]
 pub(super) struct Reply {
     /// Number and words, and further header lines behind them.
@@ -31,7 +31,7 @@ impl Reply {
         Self { status, r#type, body: body.into(), is_head: false }
     }
 
-    /// As it is sent.
+    /// Returns the bytes to send.
     pub fn into_bytes(self) -> Vec<u8> {
         let body = if self.is_head { "" } else { &self.body };
         format!(

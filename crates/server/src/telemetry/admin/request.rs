@@ -5,7 +5,7 @@ use std::net::IpAddr;
 /// Header lines of a request, at most.
 const HEADERS_MAX: usize = 64;
 
-/// What is asked for, or why it cannot be.
+/// A request, or the reason to refuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request<'a> {
     /// GET, or HEAD, which gets no body.
@@ -49,8 +49,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether a `Host` names this machine without asking a name service. A page of somebody else
-/// that has its own name point here (DNS rebinding) says that name.
+/// Returns whether a `Host` names this machine without a name service. A foreign page whose name resolves to
+/// this machine (DNS rebinding) sends its own name.
 pub(super) fn is_local_name(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -1,4 +1,4 @@
-//! What the pages are made of: the server as far as it has come.
+//! Input of the pages: the server, and the stage that it has reached.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ pub(crate) struct State {
     running: OnceLock<(Arc<Server>, Clock)>,
 }
 
-/// Whether the server is well, or not, in words.
+/// A state in words: good, or not.
 pub(super) type Health = Result<&'static str, String>;
 
 impl State {
@@ -30,7 +30,7 @@ impl State {
         Some((server, *clock))
     }
 
-    /// Whether connections are welcome.
+    /// Returns whether the server accepts connections.
     pub(super) fn readiness(&self) -> Health {
         let Some((server, _)) = self.running() else {
             return Err("starting".into());
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// Whether every worker goes round its loop.
+    /// Returns whether every worker makes progress.
     pub(super) fn health(&self) -> Health {
         let Some((server, clock)) = self.running() else {
             return Ok("starting");

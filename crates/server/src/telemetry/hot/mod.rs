@@ -5,9 +5,9 @@
 //!                                                  '-- the key of that request -> Space-Saving
 //! ```
 //!
-//! How many requests lie between two samples follows the load, so that sampling costs the same
-//! at a thousand requests a second and at ten million: see `sketch`. Counts fade with a
-//! half-life of `sketch::HALF_LIFE_S` seconds.
+//! The number of requests between two samples follows the load, so that sampling costs the same at a thousand
+//! requests a second and at ten million: see `sketch`. Counts fade with a half-life of `sketch::HALF_LIFE_S`
+//! seconds.
 
 mod sketch;
 
@@ -91,7 +91,7 @@ pub struct HotKey {
     pub share: f64,
 }
 
-/// What is hot.
+/// The hottest keys of all workers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hottest {
     /// The hottest first.

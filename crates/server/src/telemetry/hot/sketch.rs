@@ -22,7 +22,7 @@ const SAMPLES_PER_SECOND_MIN: u32 = 128;
 const INTERVAL_MAX: u32 = 1 << 20;
 /// Samples that are older than this are forgotten.
 const MEMORY_S: u32 = 16 * HALF_LIFE_S;
-/// Where numbers are scaled down: far from what a float can hold exactly.
+/// Limit at which numbers are scaled down, far from what a float can hold exactly.
 const SCALE_MAX: f64 = (1u64 << 40) as f64;
 
 #[derive(Clone, Copy, Debug)]
@@ -40,17 +40,17 @@ pub(super) struct Faded {
     pub samples: f64,
 }
 
-/// See the module. Only the owner's worker adds to it.
+/// The sketch of one worker, which alone adds to it.
 #[derive(Debug)]
 pub(super) struct Sketch {
     hashes: Box<[u64]>,
     weights: Box<[f64]>,
-    /// What of the weight may belong to keys that were there before.
+    /// Parts of the weights that may belong to keys that were there before.
     errors: Box<[f64]>,
     keys: Box<[Key]>,
     used: usize,
     total: Faded,
-    /// What a sample of weight 1 counts now.
+    /// Count of a sample of weight 1, now.
     scale: f64,
     now_s: u32,
     /// Samples in this second.
@@ -177,7 +177,7 @@ impl Sketch {
     }
 }
 
-/// What is left of a weight after so long.
+/// Returns the part of a weight that is left after a time.
 fn fading(passed_s: u32) -> f64 {
     (-f64::from(passed_s) / f64::from(HALF_LIFE_S)).exp2()
 }

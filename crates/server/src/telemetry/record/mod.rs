@@ -39,9 +39,9 @@ use crate::limits::{RECORDING_PREFIX_BYTES_MAX, RECORDING_RING_BYTES, RECORDING_
 use crate::shared::Server;
 use crate::shared::clock::{Clock, monotonic_us};
 use sample::Place;
-pub(crate) use sample::{Recording, Told};
+pub(crate) use sample::{ItemFacts, Recording};
 
-/// What a server needs to record.
+/// The recorder: at most one recording at a time.
 #[derive(Debug)]
 pub struct Recorder {
     /// Ends the prefix of a key.
@@ -60,7 +60,7 @@ pub struct Recorder {
     state: Mutex<State>,
 }
 
-/// How far the recording is; its thread writes it.
+/// Progress of the recording, written by its thread.
 #[derive(Debug, Default)]
 struct Progress {
     records: AtomicU64,
@@ -86,7 +86,7 @@ struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How a recording has ended.
+/// A recording that has ended.
 #[derive(Clone, Debug)]
 struct Ended {
     path: PathBuf,
@@ -100,10 +100,9 @@ struct Ended {
     error: Option<String>,
 }
 
-/// What `stats` tells.
+/// Numbers for `stats`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecorderNumbers {
-    /// Whether it records.
     pub is_recording: bool,
     /// Requests written, of this recording or the last.
     pub records: u64,
@@ -143,7 +142,7 @@ impl Recorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What all workers have seen since the server started.
+    /// Returns what all workers have seen since the server started.
     fn seen(&self) -> Seen {
         let mut seen = Seen::default();
         for place in &self.places {
@@ -219,7 +218,7 @@ impl Recorder {
         Ok(self.status())
     }
 
-    /// What is recorded, or was last.
+    /// Describes the recording, or the last one.
     pub(crate) fn status(&self) -> String {
         match &*self.lock() {
             State::Never => "nothing is recorded\n".into(),
@@ -231,7 +230,7 @@ impl Recorder {
                     "recording {} of all keys to {}: {}\n",
                     running.fraction,
                     running.path.display(),
-                    told(records, bytes, lasted_ms, &seen)
+                    summary(records, bytes, lasted_ms, &seen)
                 )
             }
             State::Ended(ended) => {
@@ -241,7 +240,7 @@ impl Recorder {
                     "recorded {} of all keys to {}: {}; ended {}{error}\n",
                     ended.fraction,
                     ended.path.display(),
-                    told(ended.records, ended.bytes, ended.lasted_ms, &ended.seen),
+                    summary(ended.records, ended.bytes, ended.lasted_ms, &ended.seen),
                     ended.end.text()
                 )
             }
@@ -278,7 +277,7 @@ impl Progress {
     }
 }
 
-/// What was seen after `before`.
+/// Returns what was seen after `before`.
 fn since(now: Seen, before: Seen) -> Seen {
     Seen {
         requests: now.requests - before.requests,
@@ -289,7 +288,7 @@ fn since(now: Seen, before: Seen) -> Seen {
     }
 }
 
-fn told(records: u64, bytes: u64, lasted_ms: u64, seen: &Seen) -> String {
+fn summary(records: u64, bytes: u64, lasted_ms: u64, seen: &Seen) -> String {
     let lasted_s = lasted_ms as f64 / 1000.0;
     let (requests, size) = (seen.requests, size::text(bytes as usize));
     let dropped = match seen.dropped {

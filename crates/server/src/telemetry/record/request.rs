@@ -1,4 +1,4 @@
-//! What of a request is recorded.
+//! Requests as recordings have them.
 
 use micanite_engine as engine;
 use micanite_engine::{Condition, Expiry, ItemMeta, Request, StoreMode};
@@ -43,7 +43,7 @@ pub(super) fn operation(of: &engine::Operation<'_>) -> Option<Operation> {
     })
 }
 
-/// How it ended.
+/// Translates the outcome.
 #[inline]
 pub(super) fn outcome(operation: Operation, of: engine::Outcome) -> Outcome {
     match of {
@@ -65,16 +65,16 @@ pub(super) fn outcome(operation: Operation, of: engine::Outcome) -> Outcome {
     }
 }
 
-/// What the engine has told of an item on the way of a request.
+/// Facts about the item that the engine reports while it executes a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ItemFacts {
     /// Length of the value that a reply has room for.
     pub value_bytes: Option<usize>,
-    /// What meta commands are told.
+    /// The item's state, for meta commands.
     pub item: Option<ItemMeta>,
 }
 
-impl Told {
+impl ItemFacts {
     /// Length of its value.
     pub fn bytes(&self) -> Option<usize> {
         self.value_bytes.or(self.item.map(|item| item.value_bytes))
@@ -82,13 +82,13 @@ impl Told {
 }
 
 /// Length of the value that was sent to be stored, or that was found, or that is there now.
-pub(super) fn value_bytes(request: &Request<'_>, ended: engine::Outcome, told: &Told) -> Option<usize> {
+pub(super) fn value_bytes(request: &Request<'_>, ended: engine::Outcome, facts: &ItemFacts) -> Option<usize> {
     match &request.operation {
         engine::Operation::Store { value, .. } => Some(value.len()),
         engine::Operation::MetaStore(store) => match store.mode {
             StoreMode::Set | StoreMode::Add | StoreMode::Replace => Some(store.value.len()),
             // Of the whole, where it is known.
-            _ if ended == engine::Outcome::Stored => told.item.map(|item| item.value_bytes),
+            _ if ended == engine::Outcome::Stored => facts.item.map(|item| item.value_bytes),
             _ => None,
         },
         engine::Operation::Append { .. }
@@ -96,9 +96,9 @@ pub(super) fn value_bytes(request: &Request<'_>, ended: engine::Outcome, told: &
         | engine::Operation::Delete
         | engine::Operation::MetaDelete(_) => None,
         _ => match ended {
-            engine::Outcome::Hit | engine::Outcome::Touched => told.bytes(),
+            engine::Outcome::Hit | engine::Outcome::Touched => facts.bytes(),
             engine::Outcome::Number(number) => {
-                Some(told.bytes().unwrap_or(1 + number.checked_ilog10().unwrap_or(0) as usize))
+                Some(facts.bytes().unwrap_or(1 + number.checked_ilog10().unwrap_or(0) as usize))
             }
             _ => None,
         },
@@ -106,7 +106,7 @@ pub(super) fn value_bytes(request: &Request<'_>, ended: engine::Outcome, told: &
 }
 
 /// Seconds until what was stored or touched expires, 0 for never; none if nothing was said.
-pub(super) fn expiry_s(request: &Request<'_>, told: &Told, now_s: u32) -> Option<u32> {
+pub(super) fn expiry_s(request: &Request<'_>, facts: &ItemFacts, now_s: u32) -> Option<u32> {
     let expiry = match &request.operation {
         engine::Operation::Store { expiry, .. }
         | engine::Operation::GetAndTouch { expiry, .. }
@@ -116,7 +116,7 @@ pub(super) fn expiry_s(request: &Request<'_>, told: &Told, now_s: u32) -> Option
             _ => None,
         },
         engine::Operation::MetaGet(get) => get.touch,
-        engine::Operation::MetaArithmetic(by) => match told.item {
+        engine::Operation::MetaArithmetic(by) => match facts.item {
             Some(item) if item.created => by.vivify,
             _ => by.touch,
         },

@@ -18,10 +18,10 @@ const WORDS: u64 = match cfg!(loom) {
 const RECORD_WORDS: u64 = (RECORD_BYTES / 8) as u64;
 const _: () = assert!(WORDS.is_power_of_two() && RECORD_BYTES.is_multiple_of(8));
 
-/// What is known of an entry beside its record.
+/// Facts about an entry beside its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
-    /// Of which recording it is.
+    /// Number of the recording.
     pub generation: u16,
     /// Microseconds since that began, the lower 40 bits.
     pub time_us: u64,
@@ -41,7 +41,7 @@ impl Tag {
     }
 }
 
-/// See the module.
+/// The entries of a worker that wait for the recorder's thread.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     words: OnceLock<Box<[AtomicU64]>>,

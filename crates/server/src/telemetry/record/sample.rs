@@ -10,7 +10,7 @@ use super::ring::{Ring, Tag};
 use super::{Recorder, request};
 use crate::shared::Shared;
 use crate::telemetry::stats::Counter;
-pub(crate) use request::Told;
+pub(crate) use request::ItemFacts;
 
 /// 2^64 divided by the golden ratio. Every bit of the hash moves the upper bits of the product, while the
 /// partition of a key is in the upper bits of the hash itself: a sample has keys of all partitions.
@@ -23,7 +23,7 @@ pub(super) fn sampling_number(hash: KeyHash) -> u64 {
     hash.0.wrapping_mul(SPREAD)
 }
 
-/// What a worker keeps; it alone writes it, or whoever executes a request for it meanwhile.
+/// State of one worker. Only it writes it, or the thread that executes requests for it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Place {
@@ -32,7 +32,7 @@ pub(super) struct Place {
     reads: Counter,
     read_hits: Counter,
     dropped: Counter,
-    /// Whether it is within a batch that is recorded.
+    /// Set while the worker is within a batch that is recorded.
     is_busy: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Recorder {
         self.secret.hash_one("recording")
     }
 
-    /// Whether a worker is still within a batch that it records.
+    /// Returns whether a worker is still within a batch that it records.
     pub(super) fn is_busy(&self) -> bool {
         let is_busy = |place: &Place| place.is_busy.load(Ordering::Acquire);
         self.places.iter().any(is_busy)
@@ -87,7 +87,7 @@ impl Drop for Recording<'_> {
 }
 
 impl<'a> Recording<'a> {
-    /// Of a worker.
+    /// Begins a batch of a worker.
     #[inline]
     pub fn new(shared: &'a Shared, worker: usize, now_s: u32) -> Self {
         let recorder = &shared.recorder;
@@ -106,7 +106,7 @@ impl<'a> Recording<'a> {
 
     /// A request has ended.
     #[inline]
-    pub fn finish(&mut self, request: &Request<'_>, ended: Outcome, told: Told) {
+    pub fn finish(&mut self, request: &Request<'_>, ended: Outcome, facts: ItemFacts) {
         let Some(operation) = request::operation(&request.operation) else {
             return;
         };
@@ -116,20 +116,20 @@ impl<'a> Recording<'a> {
             self.seen.read_hits += u64::from(ended == Outcome::Hit);
         }
         if sampling_number(request.hash) <= self.hash_max {
-            self.note((request, operation), ended, &told);
+            self.note((request, operation), ended, &facts);
         }
     }
 
     #[inline(never)]
-    fn note(&mut self, (request, operation): (&Request<'_>, Operation), ended: Outcome, told: &Told) {
+    fn note(&mut self, (request, operation): (&Request<'_>, Operation), ended: Outcome, facts: &ItemFacts) {
         let now_us = || self.recorder.now_us();
         let time_us = *self.time_us.get_or_insert_with(now_us);
-        let value_bytes = request::value_bytes(request, ended, told);
+        let value_bytes = request::value_bytes(request, ended, facts);
         let record = Record {
             key_hash: self.recorder.key_number(request.hash),
             time_ms: (time_us / 1000) as u32,
             value_bytes: value_bytes.and_then(|bytes| u32::try_from(bytes).ok()),
-            expiry_s: request::expiry_s(request, told, self.now_s),
+            expiry_s: request::expiry_s(request, facts, self.now_s),
             prefix: 0,
             key_bytes: request.key.len() as u8,
             operation,

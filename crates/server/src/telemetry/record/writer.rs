@@ -18,15 +18,15 @@ use crate::limits::{RECORDING_PREFIX_BYTES_MAX, RECORDING_UNWRITTEN_BYTES};
 use crate::shared::Server;
 use crate::shared::clock::Clock;
 
-/// How often the rings are emptied.
+/// Interval between two readings of the rings.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// How often what is there goes to the file: a server that is killed loses so much.
+/// Interval between two writes to the file: a killed server loses so much.
 const WRITE_INTERVAL_MS: u64 = 100;
-/// How often what was seen is told.
+/// Interval between two records of what was seen.
 const TELL_INTERVAL_MS: u64 = 10_000;
-/// How long a worker that is within a batch at the end is waited for.
+/// Deadline of a worker that is within a batch when the recording ends.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a prefix is counted with beside its length.
+/// Memory of a prefix beside its bytes.
 const PREFIX_OVERHEAD_BYTES: usize = 64;
 
 type Bytes = RecordingWriter<Vec<u8>>;
@@ -69,18 +69,18 @@ struct Thread {
     /// Not written yet.
     bytes: Bytes,
     output: Output,
-    /// Of the file, with what is not written yet.
+    /// Length of the file, with what is not written yet.
     length: usize,
     bytes_max: usize,
     end_ms: Option<u64>,
     prefixes: Prefixes,
-    /// What was seen before it began.
+    /// Counts from before the recording.
     before: Seen,
     records: u64,
     /// Since the recording began.
     written_ms: u64,
     told_ms: u64,
-    /// What waits to be put in order, with its time in microseconds.
+    /// Records that wait to be sorted, with their times in microseconds.
     found: Vec<(u64, Record)>,
 }
 
@@ -133,7 +133,7 @@ impl Thread {
         self.recorder().now_us() / 1000
     }
 
-    /// What was seen since it began.
+    /// Returns what was seen since the recording began.
     fn seen(&self) -> Seen {
         Seen { unnamed: self.prefixes.unnamed, ..since(self.recorder().seen(), self.before) }
     }
@@ -167,7 +167,7 @@ impl Thread {
         }
     }
 
-    /// Whether so many bytes more leave room for the count at the end.
+    /// Returns whether so many bytes more leave room for the count at the end.
     fn has_room(&self, bytes: usize) -> bool {
         self.length + bytes + Bytes::SEEN_BYTES <= self.bytes_max
     }
@@ -277,7 +277,7 @@ impl Thread {
 /// The file, which is lengthened by whole records.
 struct Output {
     file: File,
-    /// Where what was written as a whole ends.
+    /// End of the last write that was complete.
     end: u64,
 }
 
@@ -303,7 +303,7 @@ impl Output {
     }
 }
 
-/// How much of records, out of so many bytes of them, is whole, and how many requests are behind that.
+/// Returns how many bytes of records are complete, and how many requests follow them.
 fn whole(bytes: &[u8], most: usize) -> (usize, u64) {
     let (mut kept, mut at, mut dropped) = (0, 0, 0);
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();

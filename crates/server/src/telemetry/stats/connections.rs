@@ -12,13 +12,12 @@ use crate::telemetry::watch::Peer;
 /// Room for the lines of one connection.
 const LINES_BYTES_MAX: usize = 1024;
 
-/// What a connection does, by memcached's names.
+/// State of a connection, by memcached's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ConnectionState {
     /// It waits for input.
     Read = 0,
-    /// Its peer does not read.
     Write = 1,
     /// It waits for a value buffer.
     Wait = 2,
@@ -56,7 +55,7 @@ struct Entry {
     words: [AtomicU64; 5],
 }
 
-/// See the module.
+/// The connections of all workers.
 #[derive(Debug)]
 pub struct ConnectionTable {
     workers: Box<[Box<[Entry]>]>,
@@ -73,9 +72,9 @@ struct Row {
     own: Option<SocketAddr>,
 }
 
-/// How far a report has come: the listeners, then the places of each worker.
+/// Progress of a report: the listeners, then the places of each worker.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ConnectionsTold {
+pub struct ConnectionsProgress {
     listeners: bool,
     worker: usize,
     place: usize,
@@ -141,7 +140,7 @@ impl ConnectionTable {
         }
     }
 
-    /// What it does from now on.
+    /// Notes the state of a connection.
     #[inline]
     pub fn note_state(&self, worker: usize, place: usize, state: ConnectionState) {
         if let Some(entry) = self.entry(worker, place) {
@@ -170,7 +169,7 @@ impl Entry {
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// What it says, if there is a connection and it does not change just now.
+    /// Reads the place if it has a connection and does not change meanwhile.
     fn read(&self) -> Option<Row> {
         let version = self.version.load(Ordering::Acquire);
         let words = self.words.each_ref();
@@ -213,27 +212,27 @@ fn unpack(high: u64, low: u64, port: u16) -> SocketAddr {
 
 /// Writes more of the report; true if there is still more.
 pub(crate) fn connections(
-    told: &mut ConnectionsTold,
+    progress: &mut ConnectionsProgress,
     server: &Server,
     now_s: u32,
     lines: &mut Lines<'_, '_>,
 ) -> bool {
     let table = &server.shared.connection_table;
     let socket = server.settings.unix_socket.as_ref();
-    if !told.listeners {
-        told.listeners = true;
+    if !progress.listeners {
+        progress.listeners = true;
         for (descriptor, address) in table.listeners.get().into_iter().flatten().take(32) {
             lines.stat(&format!("{descriptor}:addr"), name(*address, socket));
             lines.stat(&format!("{descriptor}:state"), "conn_listening");
             lines.stat(&format!("{descriptor}:secs_since_last_cmd"), now_s.saturating_sub(server.started_s));
         }
     }
-    while let Some(places) = table.workers.get(told.worker) {
-        for entry in &places[told.place.min(places.len())..] {
+    while let Some(places) = table.workers.get(progress.worker) {
+        for entry in &places[progress.place.min(places.len())..] {
             if lines.room() < LINES_BYTES_MAX {
                 return true;
             }
-            told.place += 1;
+            progress.place += 1;
             let Some(row) = entry.read() else { continue };
             let number = row.descriptor;
             match row.peer {
@@ -244,8 +243,8 @@ pub(crate) fn connections(
             lines.stat(&format!("{number}:state"), ConnectionState::name(row.state));
             lines.stat(&format!("{number}:secs_since_last_cmd"), now_s.saturating_sub(row.active_s));
         }
-        told.worker += 1;
-        told.place = 0;
+        progress.worker += 1;
+        progress.place = 0;
     }
     false
 }
@@ -265,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_told_until_it_goes() {
+    fn connections_are_listed_until_they_end() {
         let table = ConnectionTable::new(2, 3);
         for text in ["127.0.0.1:80", "[::1]:443", "[2001:db8::1]:65535"] {
             let address: SocketAddr = text.parse().unwrap();

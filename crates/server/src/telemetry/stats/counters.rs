@@ -48,7 +48,7 @@ macro_rules! counters {
                 $(self.$name += counters.$name.get();)*
             }
 
-            /// What has been counted since `baseline`.
+            /// Returns the counts since `baseline`.
             #[must_use]
             pub fn since(&self, baseline: &Self) -> Self {
                 Self { $($name: self.$name.wrapping_sub(baseline.$name),)* }

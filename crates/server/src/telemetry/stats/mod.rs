@@ -15,7 +15,7 @@ mod udp;
 
 pub use classes::{items, slabs};
 pub(crate) use connections::connections;
-pub use connections::{ConnectionState, ConnectionTable, ConnectionsTold};
+pub use connections::{ConnectionState, ConnectionTable, ConnectionsProgress};
 pub use counters::{Counter, Counters, Totals};
 pub use kernel::kernel;
 pub use native::{filter, native};

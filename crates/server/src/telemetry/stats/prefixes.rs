@@ -15,7 +15,7 @@ use crate::limits::{PREFIX_BYTES_MAX, PREFIX_PROBES_MAX, PREFIXES_MAX};
 use crate::output::{Output, is_word};
 use crate::telemetry::watch::{deletes, has_found};
 
-/// See the module.
+/// Counts by prefix.
 #[derive(Debug)]
 pub struct Prefixes {
     delimiter: u8,
@@ -24,7 +24,7 @@ pub struct Prefixes {
     tables: Box<[Mutex<Table>]>,
 }
 
-/// What is counted of a prefix.
+/// Counts of one prefix.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrefixCounts {
     /// Keys asked for.
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// As many prefixes as there is room for are told apart; what comes later is counted with others.
+    /// A full table counts further prefixes under others.
     #[test]
     fn a_table_tells_as_many_prefixes_apart_as_it_says() {
         let (prefixes, names) = table();

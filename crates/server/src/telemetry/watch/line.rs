@@ -17,7 +17,7 @@ pub(super) struct Line {
     filled: usize,
 }
 
-/// How a store is told.
+/// Facts about a store.
 pub(super) struct Stored<'a> {
     pub key: &'a [u8],
     pub status: &'static str,

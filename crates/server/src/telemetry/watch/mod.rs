@@ -24,7 +24,7 @@ use line::Line;
 pub(crate) use requests::{deletes, execute, has_found};
 use ring::Ring;
 
-/// What can be watched, one bit each.
+/// Kinds of lines, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u32);
 
@@ -65,13 +65,13 @@ impl Kinds {
         Some(if kinds.0 == 0 { Self::FETCHERS } else { kinds })
     }
 
-    /// Whether one of these is among them.
+    /// Returns whether the two have a kind in common.
     #[inline]
     pub const fn any(self, of: Self) -> bool {
         self.0 & of.0 != 0
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no kind.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -89,14 +89,14 @@ pub struct Watch {
     /// The connection that each worker serves just now; -1 = none.
     serving: Box<[AtomicI32]>,
     counters: Counters,
-    /// Who has to make way for watchers.
+    /// The program in the kernel, which passes all requests on while there are watchers.
     kernel_get: OnceLock<Arc<KernelGetState>>,
 }
 
 /// One watcher, or room for one.
 #[derive(Debug)]
 struct Place {
-    /// What it wants; 0 = there is no watcher here.
+    /// Kinds that the watcher wants; 0 if there is no watcher.
     kinds: AtomicU32,
     ring: Ring,
 }
@@ -108,7 +108,7 @@ struct Counters {
     sent: AtomicU64,
 }
 
-/// What `stats` tells of watchers.
+/// Numbers for `stats`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WatchNumbers {
     /// Watchers now.
@@ -163,7 +163,7 @@ impl Watch {
         self.serving[worker].load(Ordering::Relaxed)
     }
 
-    /// Whether a worker has to look after watchers.
+    /// Returns whether a worker has watchers to serve.
     pub fn has_watchers(&self) -> bool {
         self.wanted().0 & !Kinds::OTHERS != 0
     }

@@ -5,7 +5,7 @@ use micanite_engine::{Condition, ItemMeta, Operation, Outcome, ReplySink, Reques
 use super::line::Stored;
 use super::{Kinds, Watch};
 use crate::session::Context;
-use crate::telemetry::record::{Recording, Told};
+use crate::telemetry::record::{ItemFacts, Recording};
 use crate::telemetry::stats::Prefixes;
 
 /// Executes a batch that somebody watches, or that is recorded.
@@ -25,7 +25,7 @@ pub(crate) fn execute<S: ReplySink + Send>(
         worker: context.worker.number(),
         descriptor: watch.serving(context.worker.number()),
         now_s: context.now_s,
-        told: Told::default(),
+        facts: ItemFacts::default(),
         recording: None,
     };
     if watched.wanted.any(Kinds::RECORDING) {
@@ -44,14 +44,14 @@ struct Watched<'a, S> {
     worker: usize,
     descriptor: i32,
     now_s: u32,
-    /// What is known of the present request's item.
-    told: Told,
+    /// Facts about the present request's item.
+    facts: ItemFacts,
     recording: Option<Recording<'a>>,
 }
 
 impl<S: ReplySink> ReplySink for Watched<'_, S> {
     fn reserve(&mut self, index: usize, meta: ValueMeta) -> Option<&mut [u8]> {
-        self.told.value_bytes = Some(meta.value_bytes);
+        self.facts.value_bytes = Some(meta.value_bytes);
         self.inner.reserve(index, meta)
     }
 
@@ -60,16 +60,16 @@ impl<S: ReplySink> ReplySink for Watched<'_, S> {
     }
 
     fn describe(&mut self, index: usize, item: ItemMeta) {
-        self.told.item = Some(item);
+        self.facts.item = Some(item);
         self.inner.describe(index, item);
     }
 
     fn finish(&mut self, index: usize, outcome: Outcome) {
         self.inner.finish(index, outcome);
-        let told = std::mem::take(&mut self.told);
+        let facts = std::mem::take(&mut self.facts);
         let request = &self.requests[index];
         if let Some(recording) = &mut self.recording {
-            recording.finish(request, outcome, told);
+            recording.finish(request, outcome, facts);
             if self.wanted == Kinds::RECORDING {
                 return;
             }
@@ -77,7 +77,7 @@ impl<S: ReplySink> ReplySink for Watched<'_, S> {
         if self.wanted.any(Kinds::PREFIXES) {
             self.prefixes.count(self.worker, request, outcome);
         }
-        self.tell(request, outcome, told.bytes());
+        self.tell(request, outcome, facts.bytes());
     }
 }
 
@@ -106,7 +106,7 @@ impl<S> Watched<'_, S> {
     }
 }
 
-/// What memcached tells as a fetch: increments and touches look for their item, too.
+/// Returns whether memcached logs a fetch: increments and touches look for their item, too.
 fn is_fetch(operation: &Operation<'_>) -> bool {
     matches!(
         operation,
@@ -120,7 +120,7 @@ fn is_fetch(operation: &Operation<'_>) -> bool {
     )
 }
 
-/// Whether the item was there.
+/// Returns whether the item was there.
 pub(crate) fn has_found(outcome: Outcome) -> bool {
     !matches!(
         outcome,

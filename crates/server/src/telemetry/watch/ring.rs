@@ -15,7 +15,7 @@ const LOOKS_MAX: usize = 256;
 /// Room for what tells of skipped lines.
 const SKIPPED_BYTES_MAX: usize = 32;
 
-/// See the module.
+/// Lines that wait for a watcher.
 #[derive(Debug)]
 pub(super) struct Ring {
     words: OnceLock<Box<[AtomicU64]>>,
@@ -27,7 +27,7 @@ pub(super) struct Ring {
     skipped: AtomicU64,
 }
 
-/// What became of [`Ring::drain`].
+/// Result of [`Ring::drain`].
 pub(super) struct Drained {
     pub lines: u64,
     pub more: bool,

@@ -2,11 +2,11 @@
 
 mod frames;
 mod native;
-mod stranger;
+mod unauthenticated;
 
 pub use frames::native_frames;
 pub use native::native;
-pub use stranger::stranger;
+pub use unauthenticated::unauthenticated;
 
 use micanite_wire::memcache::binary::{HEADER_BYTES, REPLY_MAGIC};
 use micanite_wire::memcache::text::LINE_BYTES_MAX;

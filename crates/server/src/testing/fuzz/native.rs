@@ -48,8 +48,8 @@ fn answer(together: &mut NativeBench, apart: &mut NativeBench, burst: &mut Vec<A
     assert_eq!(sent, one_by_one, "a burst is not the sum of its datagrams");
 }
 
-/// How a datagram arrives, and which of its bytes are made good first: a mutation rarely finds a
-/// cookie or a hash.
+/// The way a datagram arrives, and which of its bytes are corrected first: a mutation rarely finds a cookie
+/// or a hash.
 pub(super) struct How {
     peer: u8,
     has_cookie: bool,

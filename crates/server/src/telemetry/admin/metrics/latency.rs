@@ -1,4 +1,4 @@
-//! How long requests take: by command in full, by worker with fewer buckets.
+//! Latencies: by command in full, by worker with fewer buckets.
 
 use std::fmt::Display;
 

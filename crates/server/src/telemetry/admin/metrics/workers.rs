@@ -1,4 +1,4 @@
-//! What each worker counts beside commands.
+//! Counters of each worker, commands aside.
 
 use super::super::exposition::{Exposition, Type};
 use crate::shared::Server;

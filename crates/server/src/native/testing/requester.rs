@@ -1,4 +1,4 @@
-//! What tests ask, and how they look at answers.
+//! Requests of tests, and readers of their answers.
 
 use std::net::SocketAddr;
 
@@ -10,9 +10,9 @@ use crate::shared::Shared;
 
 /// Somebody who asks.
 #[derive(Clone, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub peer: SocketAddr,
-    /// Of the header: client, generation, cookie, partition and so on; the sequence goes up.
+    /// Client, generation, cookie, partition and so on; the sequence number increments.
     pub header: Header,
     /// The last id that was given out.
     pub id: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Asker {
     pub padding: usize,
 }
 
-impl Asker {
+impl Requester {
     /// One that has learned everything: cookie, generation.
     pub fn new(bench: &NativeBench, peer: &str) -> Self {
         let peer = peer.parse().expect("an address");

@@ -21,8 +21,8 @@ static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 /// The first byte of `data` decides where the rest is cut. Whole or in pieces, the replies are the
-/// same; nothing is executed; and each reply is one that strangers get.
-pub fn stranger(data: &[u8]) {
+/// same; nothing is executed; and each reply is one that a client without a password gets.
+pub fn unauthenticated(data: &[u8]) {
     let [cut, input @ ..] = data else { return };
     if input.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD) {
         return;
@@ -98,19 +98,19 @@ mod tests {
     ];
 
     #[test]
-    fn fuzz_stranger_on_its_seeds() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/corpus/stranger");
+    fn fuzz_unauthenticated_on_its_seeds() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/corpus/unauthenticated");
         let files: Vec<_> = std::fs::read_dir(folder).unwrap().collect();
         assert!(files.len() >= 2);
         for file in files {
-            stranger(&std::fs::read(file.unwrap().path()).unwrap());
+            unauthenticated(&std::fs::read(file.unwrap().path()).unwrap());
         }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn fuzz_stranger_on_words_and_bytes(
+        fn fuzz_unauthenticated_on_words_and_bytes(
             cut in any::<u8>(),
             words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..12),
             bytes in prop::collection::vec(any::<u8>(), 0..60),
@@ -120,15 +120,15 @@ mod tests {
             input.extend(words.concat());
             let at = at.index(input.len()) + 1;
             input.splice(at..at, bytes);
-            stranger(&input);
+            unauthenticated(&input);
         }
 
         #[test]
-        fn fuzz_stranger_on_words(
+        fn fuzz_unauthenticated_on_words(
             cut in any::<u8>(),
             words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..12),
         ) {
-            stranger(&[&[cut][..], &words.concat()].concat());
+            unauthenticated(&[&[cut][..], &words.concat()].concat());
         }
     }
 }
