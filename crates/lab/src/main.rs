@@ -20,6 +20,7 @@ mod tables;
 mod traces;
 
 use clap::{Args, Parser, Subcommand};
+use micanite_control::cores;
 
 use harness::system;
 use results::measurement::Measurement;
@@ -110,7 +111,7 @@ impl Common {
         } else if !system::make_real_time() {
             report.note("no real-time priority: not permitted; figures vary more");
         }
-        let cpus = system::allowed_cpus();
+        let cpus = cores::allowed();
         system::pin(cpus[cpus.len() - 1])?;
         Ok((report, cpus))
     }

@@ -75,7 +75,7 @@ fn elsewhere(text: &str) -> std::result::Result<(String, String), String> {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut report = Measurement::new("evaluation");
     report.note(system::cpu_model());
-    let cpus = system::allowed_cpus();
+    let cpus = micanite_control::cores::allowed();
     if cpus.len() == 1 {
         report.note("one CPU only: server and client share it");
     }

@@ -5,9 +5,9 @@ pub(crate) mod direction;
 mod skew;
 
 use clap::Args;
+use micanite_control::cores;
 
 use crate::harness::peers::Binaries;
-use crate::harness::system;
 use crate::{Common, Result};
 
 #[derive(Args, Debug)]
@@ -29,7 +29,7 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let cpus = system::allowed_cpus();
+    let cpus = cores::allowed();
     let (mut report, [server_cpu, _]) = options.common.begin_servers("net")?;
     direction::run(options, &cpus, &mut report)?;
     skew::run(options, server_cpu, &mut report)?;

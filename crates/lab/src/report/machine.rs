@@ -1,5 +1,6 @@
 //! The machine: what figures depend on, and what it has and lacks. All of it is looked for, not assumed.
 
+use micanite_control::cores;
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,7 +73,7 @@ fn cores() -> String {
         Some(list) if list.contains([',', '-']) => ", with hardware threads that share a core",
         _ => "",
     };
-    format!("{} that may be used (online: {online}){shared}", system::allowed_cpus().len())
+    format!("{} that may be used (online: {online}){shared}", cores::allowed().len())
 }
 
 fn caches() -> String {

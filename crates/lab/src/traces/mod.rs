@@ -1,6 +1,7 @@
 //! Misses of real requests: simulated by the engine itself, and of live servers beside memcached
 //! with the same memory. Both by `micanite trace`.
 
+use micanite_control::cores;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -123,7 +124,7 @@ impl std::str::FromStr for Simulated {
 
 /// Replays the trace against fresh servers in turns.
 fn live(options: &Options, case: &str, mib: u64, report: &mut Measurement) -> Result<()> {
-    let cpus = system::allowed_cpus();
+    let cpus = cores::allowed();
     let binaries = peers::memcacheds_or_none(&options.binaries.memcached, report)?;
     let memory = mib.to_string();
     let plain = vec!["-m", memory.as_str()];

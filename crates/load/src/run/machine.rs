@@ -1,26 +1,6 @@
-//! The machine: CPUs, and the CPU time of the server.
+//! CPU time of the server.
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::{Pid, SysconfVar, sysconf};
-
-/// CPUs that this process may use.
-pub(crate) fn allowed_cpus() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
-        return vec![0];
-    };
-    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
-}
-
-/// Pins this thread to a CPU.
-///
-/// # Errors
-/// When there is no such CPU, or it may not be used.
-pub(crate) fn pin(cpu: usize) -> Result<(), String> {
-    let mut set = CpuSet::new();
-    set.set(cpu)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
-        .map_err(|_| format!("--cpu: CPU {cpu} cannot be used; those that can: {:?}", allowed_cpus()))
-}
+use nix::unistd::{SysconfVar, sysconf};
 
 /// CPU seconds that a process has used so far, user and system.
 ///
@@ -72,11 +52,5 @@ mod tests {
             }
         }
         assert!(cpu_s(u32::MAX - 1).is_err());
-    }
-
-    #[test]
-    fn a_cpu_that_does_not_exist() {
-        assert!(!allowed_cpus().is_empty());
-        assert!(pin(100_000).is_err());
     }
 }

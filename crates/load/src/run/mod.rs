@@ -9,6 +9,7 @@ mod threads;
 mod wait;
 pub(crate) mod worker;
 
+use micanite_control::cores;
 use std::time::Duration;
 
 use micanite_workload::Workload;
@@ -163,7 +164,7 @@ fn resolve(plan: &Plan) -> Result<Vec<Endpoint>, String> {
 }
 
 fn check_machine(plan: &Plan) -> Result<(), String> {
-    let allowed = machine::allowed_cpus();
+    let allowed = cores::allowed();
     if let Some(cpu) = plan.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         return Err(format!("--cpu: CPU {cpu} cannot be used here; these can: {allowed:?}"));
     }
@@ -180,7 +181,7 @@ fn check_machine(plan: &Plan) -> Result<(), String> {
 /// A warning when threads that spin outnumber what they may use.
 fn crowded(plan: &Plan) -> Vec<String> {
     let cpus = match plan.cpus.len() {
-        0 => machine::allowed_cpus().len(),
+        0 => cores::allowed().len(),
         cpus => cpus,
     };
     if plan.threads > cpus {

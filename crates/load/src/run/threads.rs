@@ -1,5 +1,6 @@
 //! The threads of a run, and what they are watched for.
 
+use micanite_control::cores;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -11,7 +12,6 @@ use crate::plan::Plan;
 use crate::report::Second;
 use crate::requests::feed::Feed;
 use crate::run::clock::{Clock, SECOND_NS, nanoseconds};
-use crate::run::machine;
 use crate::run::progress::Seconds;
 use crate::run::recorder::{Interval, Recorder};
 use crate::run::wait::Claim;
@@ -161,7 +161,7 @@ impl Running<'_> {
         let plan = self.plan;
         let claim = if plan.threads <= plan.cpus.len() {
             Claim::Own
-        } else if plan.cpus.is_empty() && plan.threads < machine::allowed_cpus().len() {
+        } else if plan.cpus.is_empty() && plan.threads < cores::allowed().len() {
             Claim::Free
         } else {
             Claim::Shared
@@ -184,7 +184,13 @@ impl Running<'_> {
         feed: Feed,
     ) -> Result<Outcome, String> {
         if !self.plan.cpus.is_empty() {
-            machine::pin(self.plan.cpus[thread % self.plan.cpus.len()])?;
+            let cpu = self.plan.cpus[thread % self.plan.cpus.len()];
+            if !cores::pin(cpu) {
+                return Err(format!(
+                    "--cpu: CPU {cpu} cannot be used; those that can: {:?}",
+                    cores::allowed()
+                ));
+            }
         }
         let mut recorder = Recorder::new(self.window_ns.clone());
         recorder.resend = self.resend.then(Vec::new);

@@ -108,7 +108,6 @@ mod tests {
 
     use super::*;
     use crate::engine::contenders::config_of;
-    use crate::harness::system;
     use crate::popularity::Popularity;
 
     const ITEMS: u64 = 1 << 12;
@@ -119,7 +118,7 @@ mod tests {
 
     #[test]
     fn requests_go_where_the_mode_wants_them() {
-        let cpu = system::allowed_cpus()[0];
+        let cpu = micanite_control::cores::allowed()[0];
         let mut team = Team::new(&config_of::<8, 8>(ITEMS, 2), &[cpu, cpu]).unwrap();
         team.fill::<8, 8>(ITEMS).unwrap();
         for access in [Access::Erew, Access::Crew, Access::Crcw] {

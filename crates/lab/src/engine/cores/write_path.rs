@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn every_way_executes_every_request_once() {
         // Two threads that wait for each other by spinning need a CPU each.
-        let cpus = system::allowed_cpus();
+        let cpus = micanite_control::cores::allowed();
         let cpus = [cpus[0], cpus[cpus.len() - 1]];
         let count = if cpus[0] == cpus[1] { 64 } else { 8192 };
         for way in [Way::Lock, Way::SpinningRing, Way::SleepingRing] {

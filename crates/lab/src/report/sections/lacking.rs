@@ -1,16 +1,16 @@
 //! Figures that need hardware which a machine may lack, and how to make them where it is.
 
-use crate::harness::system;
 use crate::report::machine;
 use crate::report::section::{Command, Exhibit, Form, Results, Table};
 use crate::results::measurement::Record;
+use micanite_control::cores;
 
 /// So many cores show whether something scales: workers on some, the client on another.
 const CORES: usize = 4;
 
 pub(super) fn commands(form: Form) -> Vec<Command> {
     let words = form.pick("tables --quick --rounds 2 --items 2097152", "tables --rounds 3 --items 8388608");
-    let cpus = system::allowed_cpus().len();
+    let cpus = cores::allowed().len();
     let command = Command::lab("tables", words)
         .with("--case")
         .with(format!("fed from memory, {} workers", cpus.clamp(2, WORKERS_MAX)));
@@ -34,7 +34,7 @@ pub(super) fn draw(results: &Results) -> Result<Vec<Exhibit>, String> {
 }
 
 fn needs() -> Table {
-    let cpus = system::allowed_cpus().len();
+    let cpus = cores::allowed().len();
     let interfaces = machine::interfaces();
     let queues = interfaces.iter().map(|(_, queues)| *queues).max();
     let network = match queues {
