@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::harness::peers::Binaries;
+use crate::harness::peers::{Binaries, Named};
 use crate::harness::system;
 use crate::results::measurement::Measurement;
 use crate::{Common, Result};
@@ -38,8 +38,8 @@ pub(crate) struct Options {
     pub redis: PathBuf,
     /// A server that runs elsewhere, to stand beside: NAME=URL, as `micanite load` takes it. Its items are
     /// stored there; it cannot be asked for its CPU time
-    #[arg(long, value_name = "NAME=URL", value_parser = elsewhere, value_delimiter = ',', env = "MICANITE_PEERS")]
-    pub peer: Vec<(String, String)>,
+    #[arg(long, value_name = "NAME=URL", value_delimiter = ',', env = "MICANITE_PEERS")]
+    pub peer: Vec<Named>,
     /// How long one server is loaded before it is another's turn (default 1.5, quick 0.5)
     #[arg(long, value_parser = clap::value_parser!(f64))]
     pub seconds: Option<f64>,
@@ -65,13 +65,6 @@ impl Options {
     }
 }
 
-fn elsewhere(text: &str) -> std::result::Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, url)) if !name.is_empty() && url.contains("://") => Ok((name.to_owned(), url.to_owned())),
-        _ => Err("NAME=URL is wanted, such as other=memcached://10.0.0.7:11211".to_owned()),
-    }
-}
-
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut report = Measurement::new("evaluation");
     report.note(system::cpu_model());
@@ -94,18 +87,4 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     batches::run(options, &cpus, &mut report)?;
     prefetch::run(options, &cpus, &mut report)?;
     report.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_elsewhere_have_a_name_and_an_address() {
-        let (name, url) = elsewhere("other=memcached://10.0.0.7:11211").unwrap();
-        assert_eq!((name.as_str(), url.as_str()), ("other", "memcached://10.0.0.7:11211"));
-        for wrong in ["other", "=memcached://x", "other=10.0.0.7"] {
-            assert!(elsewhere(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -123,7 +123,7 @@ pub(super) fn start(
     }
     if wanted.elsewhere {
         let peers = options.peer.iter();
-        sides.extend(peers.map(|(name, url)| Side::new(name, url, None)));
+        sides.extend(peers.map(|peer| Side::new(&peer.name, &peer.address, None)));
     }
     Ok(sides)
 }

@@ -55,3 +55,37 @@ pub(crate) fn memcacheds(asked_for: &[PathBuf]) -> Result<Vec<PathBuf>> {
     }
     Ok(found)
 }
+
+/// A server at an address: `NAME=ADDRESS`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub name: String,
+    pub address: String,
+}
+
+impl std::str::FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, address)) if !name.is_empty() && address.contains("://") => {
+                Ok(Self { name: name.to_owned(), address: address.to_owned() })
+            }
+            _ => Err("not NAME=ADDRESS, say dragonfly=memcached://127.0.0.1:11311".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_at_addresses_have_names() {
+        let named: Named = "pelikan=memcached://10.0.0.1:12321".parse().unwrap();
+        assert_eq!((named.name.as_str(), named.address.as_str()), ("pelikan", "memcached://10.0.0.1:12321"));
+        for wrong in ["", "name", "=memcached://h", "name=", "name=10.0.0.1:11211"] {
+            assert!(wrong.parse::<Named>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,10 +1,10 @@
 //! The machine: what figures depend on, and what it has and lacks. All of it is looked for, not assumed.
 
-use micanite_control::cores;
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use micanite_control::cores;
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 

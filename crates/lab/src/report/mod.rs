@@ -18,8 +18,8 @@ mod testing;
 
 use std::path::PathBuf;
 
+use crate::harness::peers::Named;
 use evidence::{Evidence, FILE, Head, write_file};
-use peers::Named;
 use run::{Plan, Signals};
 use section::{Form, Section};
 

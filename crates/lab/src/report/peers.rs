@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::harness::peers::Named;
 use crate::harness::system::target;
 
 /// Another server.
@@ -46,26 +47,6 @@ fn version(path: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().filter(|_| output.status.success())?;
     Some(line.split(" sha=").next().unwrap_or(line).to_owned())
-}
-
-/// A server at an address: `NAME=ADDRESS`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
-    pub name: String,
-    pub address: String,
-}
-
-impl std::str::FromStr for Named {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((name, address)) if !name.is_empty() && address.contains("://") => {
-                Ok(Self { name: name.to_owned(), address: address.to_owned() })
-            }
-            _ => Err("not NAME=ADDRESS, say dragonfly=memcached://127.0.0.1:11311".to_owned()),
-        }
-    }
 }
 
 impl Named {
@@ -112,9 +93,6 @@ mod tests {
         let peers = all(&[named]);
         let last = peers.last().unwrap();
         assert_eq!(last.version.as_deref(), Some("at memcached://10.0.0.1:12321"));
-        for wrong in ["", "name", "=memcached://h", "name=", "name=10.0.0.1:11211"] {
-            assert!(wrong.parse::<Named>().is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Misses of real requests: simulated by the engine itself, and of live servers beside memcached
 //! with the same memory. Both by `micanite trace`.
 
-use micanite_control::cores;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
+use micanite_control::cores;
 use serde_json::Value;
 
 use crate::harness::peers::{self, Binaries};

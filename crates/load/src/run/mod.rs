@@ -9,9 +9,9 @@ mod threads;
 mod wait;
 pub(crate) mod worker;
 
-use micanite_control::cores;
 use std::time::Duration;
 
+use micanite_control::cores;
 use micanite_workload::Workload;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 

@@ -1,11 +1,11 @@
 //! The threads of a run, and what they are watched for.
 
-use micanite_control::cores;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use micanite_client::Link;
+use micanite_control::cores;
 
 use crate::address::{Endpoint, Protocol};
 use crate::plan::Plan;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use child::Ended;
 pub(crate) use child::Signals;
 
+use crate::harness::peers::Named;
 use crate::report::clock::{now, span};
 use crate::report::evidence::{Commit, Evidence, FILE, Head, Measured, Ran};
-use crate::report::peers::Named;
 use crate::report::section::{Command, Form, Section};
 
 /// After that long a command hangs and is ended.

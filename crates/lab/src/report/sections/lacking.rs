@@ -1,9 +1,10 @@
 //! Figures that need hardware which a machine may lack, and how to make them where it is.
 
+use micanite_control::cores;
+
 use crate::report::machine;
 use crate::report::section::{Command, Exhibit, Form, Results, Table};
 use crate::results::measurement::Record;
-use micanite_control::cores;
 
 /// So many cores show whether something scales: workers on some, the client on another.
 const CORES: usize = 4;
